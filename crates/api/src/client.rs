@@ -1,0 +1,219 @@
+//! The client: one request, one connection, one answer.
+//!
+//! It connects through a function it is given, because checking whose socket that is belongs to
+//! the host's side.
+
+use std::os::unix::net::UnixStream;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::{Method, Request, Response, StatusCode, body::Incoming, client::conn::http1, header};
+use hyper_util::rt::TokioIo;
+use serde::{Serialize, de::DeserializeOwned};
+
+use hothouse_model::{Event, Failure, OperationId};
+
+use crate::{
+    Build, ErrorBody,
+    handshake::{BUILD_HEADER, OPERATION_HEADER, OUTDATED},
+};
+
+/// The largest answer that is read.
+const ANSWER_LIMIT: usize = 256 << 20;
+
+/// A request that got no good answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The daemon is older than this client.
+    #[error("the daemon is older than this program")]
+    Outdated,
+    /// The daemon refused, and said why.
+    #[error(transparent)]
+    Refused(Failure),
+    /// The connection broke before the answer came: the daemon may have done it or not.
+    #[error("the connection to the daemon broke")]
+    Broken(#[source] hyper::Error),
+    #[error("read from the daemon's socket")]
+    Io(#[source] std::io::Error),
+    #[error("the daemon's answer cannot be read")]
+    Unreadable(#[source] serde_json::Error),
+    #[error("the daemon's answer is too large")]
+    TooLarge,
+}
+
+impl ClientError {
+    /// Says whether the daemon may have ended in the middle of the request.
+    pub fn is_broken(&self) -> bool {
+        matches!(self, Self::Broken(_) | Self::Io(_))
+    }
+}
+
+/// A connection to the daemon, good for one request.
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    build: Build,
+}
+
+impl Client {
+    /// Makes a client of a connected stream.
+    pub fn new(stream: UnixStream, build: Build) -> Self {
+        Self { stream, build }
+    }
+
+    /// Asks for something without changing it.
+    pub async fn get<T: DeserializeOwned>(self, path: &str) -> Result<T, ClientError> {
+        let request = self.request(Method::GET, path, None, Bytes::new());
+        answer(self.send(request).await?).await
+    }
+
+    /// Asks with parameters.
+    pub async fn query<T: DeserializeOwned>(
+        self,
+        path: &str,
+        query: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        self.get(&format!("{path}?{}", query_text(query))).await
+    }
+
+    /// Asks for a change, under an id by which its outcome can be asked for again.
+    pub async fn post<T: DeserializeOwned>(
+        self,
+        path: &str,
+        operation: &OperationId,
+        body: &impl Serialize,
+    ) -> Result<T, ClientError> {
+        let body = serde_json::to_vec(body).map_err(ClientError::Unreadable)?;
+        let request = self.request(Method::POST, path, Some(operation), body.into());
+        answer(self.send(request).await?).await
+    }
+
+    /// Follows the events of an operation until its last one or until `each` has seen enough.
+    pub async fn follow(self, path: &str, mut each: impl FnMut(Event)) -> Result<(), ClientError> {
+        let request = self.request(Method::GET, path, None, Bytes::new());
+        let mut body = self.send(request).await?.into_body();
+        let mut text = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(ClientError::Broken)?.into_data() else { continue };
+            text.extend_from_slice(&data);
+            for event in take_events(&mut text) {
+                let last = event.what.is_last();
+                each(event);
+                if last {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        operation: Option<&OperationId>,
+        body: Bytes,
+    ) -> Request<Full<Bytes>> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "hothouse")
+            .header(BUILD_HEADER, self.build.to_string());
+        if let Some(operation) = operation {
+            request = request.header(OPERATION_HEADER, operation.as_str());
+        }
+        if !body.is_empty() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        request.body(Full::new(body)).expect("the parts of the request are plain text")
+    }
+
+    async fn send(self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, ClientError> {
+        self.stream.set_nonblocking(true).map_err(ClientError::Io)?;
+        let stream = tokio::net::UnixStream::from_std(self.stream).map_err(ClientError::Io)?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(ClientError::Broken)?;
+        tokio::spawn(connection);
+        sender.send_request(request).await.map_err(ClientError::Broken)
+    }
+}
+
+async fn answer<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, ClientError> {
+    let status = response.status();
+    if status.as_u16() == OUTDATED {
+        return Err(ClientError::Outdated);
+    }
+    let body = Limited::new(response.into_body(), ANSWER_LIMIT);
+    let bytes = match body.collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => {
+            return Err(error
+                .downcast::<hyper::Error>()
+                .map_or(ClientError::TooLarge, |e| ClientError::Broken(*e)));
+        }
+    };
+    if status.is_success() {
+        return serde_json::from_slice(&bytes).map_err(ClientError::Unreadable);
+    }
+    Err(ClientError::Refused(refusal(status, &bytes)))
+}
+
+fn refusal(status: StatusCode, bytes: &[u8]) -> Failure {
+    match serde_json::from_slice::<ErrorBody>(bytes) {
+        Ok(body) => body.error,
+        Err(_) => {
+            let kind = crate::error::kind_of_status(status.as_u16());
+            Failure::new(kind, format!("the daemon answered {status}"))
+                .hint("`hothouse daemon stop` and the same command again starts a fresh one")
+        }
+    }
+}
+
+/// Takes the complete events off the front of an SSE stream.
+fn take_events(text: &mut Vec<u8>) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some(end) = text.windows(2).position(|pair| pair == b"\n\n") {
+        let block: Vec<u8> = text.drain(..end + 2).collect();
+        let lines = block.split(|byte| *byte == b'\n');
+        let data = lines.filter_map(|line| line.strip_prefix(b"data:"));
+        events.extend(data.filter_map(|data| serde_json::from_slice(data).ok()));
+    }
+    events
+}
+
+/// Writes a flat value as a query string.
+fn query_text(query: &impl Serialize) -> String {
+    let value = serde_json::to_value(query).unwrap_or_default();
+    let pairs = value.as_object().into_iter().flatten().filter_map(|(name, value)| match value {
+        serde_json::Value::Null => None,
+        serde_json::Value::String(text) => Some(format!("{name}={}", escaped(text))),
+        other => Some(format!("{name}={}", escaped(&other.to_string()))),
+    });
+    pairs.collect::<Vec<_>>().join("&")
+}
+
+fn escaped(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_taken_whole_and_in_order() {
+        let one = r#"data: {"operation":"op_00000000","event":"plan-done"}"#;
+        let mut text = format!(": hello\n\n{one}\n\n{one}\n\ndata: {{\"oper").into_bytes();
+        assert_eq!(take_events(&mut text).len(), 2);
+        assert_eq!(text, b"data: {\"oper");
+    }
+
+    #[test]
+    fn a_query_is_escaped() {
+        let query = crate::sandbox::FindQuery { sandbox: None, folder: "/a b/ü&=".into() };
+        assert_eq!(query_text(&query), "folder=/a%20b/%C3%BC%26%3D");
+    }
+}

@@ -1,0 +1,15 @@
+//! What a crash left behind, as the daemon sees it.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Leftover {
+    /// What it is, such as an unfinished plan or a worktree without its folder.
+    pub what: String,
+    /// Why it is there.
+    pub why: String,
+    /// Whether it has been mended.
+    pub fixed: bool,
+}

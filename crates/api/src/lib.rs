@@ -1,0 +1,33 @@
+//! The wire contract: what is asked of the daemon, what it answers, and a client that speaks it.
+//!
+//! HTTP/1.1 with JSON over a unix socket. Shapes here are API: `schema/openapi.json` is generated
+//! from them and checked in.
+
+pub mod client;
+pub mod daemon;
+pub mod doctor;
+pub mod error;
+pub mod handshake;
+pub mod operation;
+pub mod sandbox;
+
+pub use client::{Client, ClientError};
+pub use daemon::DaemonView;
+pub use error::ErrorBody;
+pub use handshake::Build;
+pub use operation::OperationView;
+pub use sandbox::SandboxView;
+
+/// The routes, one constant each, so that daemon and client cannot disagree.
+pub mod route {
+    pub const DAEMON: &str = "/v1/daemon";
+    pub const DAEMON_STOP: &str = "/v1/daemon/stop";
+    pub const SANDBOXES: &str = "/v1/sandboxes";
+    pub const SANDBOX_FIND: &str = "/v1/sandboxes/find";
+    pub const SANDBOX_DELETE: &str = "/v1/sandboxes/delete";
+    pub const NUKE: &str = "/v1/nuke";
+    pub const OPERATION: &str = "/v1/operations/{id}";
+    pub const EVENTS: &str = "/v1/events";
+    pub const DOCTOR: &str = "/v1/doctor";
+    pub const DOCTOR_FIX: &str = "/v1/doctor/fix";
+}

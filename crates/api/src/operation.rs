@@ -1,0 +1,39 @@
+//! Operations: what became of a request that changed something.
+
+use hothouse_model::Failure;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::error::ErrorDetail;
+
+/// How an operation stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OperationState {
+    Open,
+    Done,
+    /// Failed, and taken back.
+    Undone,
+    /// Failed, and to be tried again.
+    Stuck,
+}
+
+/// An operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OperationView {
+    pub id: String,
+    /// Such as `fork` or `delete`.
+    pub kind: String,
+    /// What it is about: a sandbox's name.
+    pub subject: String,
+    pub state: OperationState,
+    #[schema(value_type = Option<ErrorDetail>)]
+    pub failure: Option<Failure>,
+}
+
+/// What narrows the event stream.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
+pub struct EventQuery {
+    /// Only events of this operation.
+    pub operation: Option<String>,
+}

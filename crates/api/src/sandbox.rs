@@ -1,0 +1,118 @@
+//! Sandboxes on the wire: `status --json` is this shape, field by field.
+
+use std::collections::BTreeMap;
+
+use hothouse_model::SandboxState;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// One sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SandboxView {
+    pub name: String,
+    pub id: String,
+    pub project: String,
+    pub branch: String,
+    pub base: String,
+    pub worktree: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub created: Timestamp,
+    pub task: Option<String>,
+    pub stack: String,
+    pub egress: String,
+    pub ttl: Option<String>,
+    #[schema(value_type = String)]
+    pub state: SandboxState,
+    pub backend: String,
+    pub tree_driver: String,
+    pub profile: String,
+    pub run: Option<RunView>,
+    pub services: Vec<ServiceView>,
+    pub apps: BTreeMap<String, AppView>,
+    pub fences: BTreeMap<String, String>,
+    pub caveats: Vec<Caveat>,
+}
+
+/// One period of a sandbox being up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunView {
+    pub id: String,
+    pub artifacts: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub started: Timestamp,
+}
+
+/// One service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ServiceView {
+    pub name: String,
+    pub state: String,
+    /// The host's pid.
+    pub pid: Option<u32>,
+    /// The pid inside the room.
+    pub room_pid: Option<u32>,
+    pub restarts: u32,
+    pub port: Option<u16>,
+    pub health: Option<String>,
+    pub log: String,
+}
+
+/// Where an app answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AppView {
+    pub url: String,
+    pub direct: String,
+    pub shared: String,
+}
+
+/// Something a reader must know before trusting what a sandbox shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Caveat {
+    pub area: String,
+    pub class: String,
+    pub text: String,
+}
+
+/// Which sandbox is meant, from where.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
+)]
+pub struct FindQuery {
+    /// `NAME` or `PROJECT/NAME`; without it, the one meant by the folder.
+    pub sandbox: Option<String>,
+    /// The folder in which the command was given.
+    pub folder: String,
+}
+
+/// What `fork` asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ForkBody {
+    pub name: String,
+    /// The folder in which the command was given; its repository is forked.
+    pub folder: String,
+    pub base: Option<String>,
+    pub branch: Option<String>,
+    pub task: Option<String>,
+    /// The caller's `HOTHOUSE_*` variables, which win over the config files.
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
+}
+
+/// What `delete` asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeleteBody {
+    pub sandbox: String,
+    pub folder: String,
+    /// Whether uncommitted work may be lost.
+    pub force: bool,
+}
+
+/// What is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeletedView {
+    /// The sandboxes that were deleted, as `PROJECT/NAME`.
+    pub deleted: Vec<String>,
+    /// The branches that stay.
+    pub branches: Vec<String>,
+}

@@ -1,0 +1,246 @@
+//! The arguments: every command, flag and help text.
+
+use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
+
+use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
+use hothouse_model::{Failure, FailureKind};
+
+/// Gives every coding agent its own universe for a repository.
+///
+/// A sandbox has its own branch and files, an isolated machine that runs the repository's real
+/// stack, its own URLs, and a record of every side effect.
+#[derive(Debug, Parser)]
+#[command(
+    name = "hothouse",
+    version,
+    disable_help_subcommand = true,
+    after_help = "Exit codes: 0 done, 1 did not hold, 2 usage, 3 config, 4 not found, 5 conflict, 6 this host cannot, \
+                  7 backend, 70 internal.\n\nExamples:\n  hothouse doctor            what works on this host\n  \
+                  hothouse fork agent-a      a sandbox on its own branch\n  hothouse list              all of them"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Global {
+    /// Print JSON on standard output, errors included
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print data only, no talk
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Say more about what happens
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// Which sandbox is meant.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Which {
+    /// The sandbox: NAME, or PROJECT/NAME; without it, the one of the current folder
+    #[arg(short = 'w', long = "sandbox", value_name = "NAME")]
+    pub(crate) sandbox: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a sandbox: a branch and a worktree of its own
+    ///
+    /// The branch starts at the commit that is checked out here, or at --base. Your own checkout,
+    /// its index and its stash stay as they are, also when they are dirty. The path of the new
+    /// worktree is printed.
+    #[command(
+        after_help = "Examples:\n  hothouse fork agent-a\n  hothouse fork fix-login --base v2.1 --branch fix/login\n  \
+                            cd \"$(hothouse fork agent-b)\""
+    )]
+    Fork(ForkArgs),
+    /// Delete a sandbox: its worktree and all that belongs to it; the branch stays
+    ///
+    /// Work that is not committed is not thrown away unless you say --force.
+    #[command(
+        after_help = "Examples:\n  hothouse delete agent-a\n  hothouse delete other-project/agent-a --force"
+    )]
+    Delete(DeleteArgs),
+    /// List the sandboxes of all projects
+    #[command(
+        after_help = "Examples:\n  hothouse list\n  hothouse list --json | jq -r '.[].worktree'"
+    )]
+    List,
+    /// Show one sandbox in full
+    #[command(
+        after_help = "Examples:\n  hothouse status -w agent-a\n  hothouse status --all --json"
+    )]
+    Status(StatusArgs),
+    /// Delete every sandbox of every project; branches stay
+    #[command(after_help = "Examples:\n  hothouse nuke\n  hothouse nuke --yes")]
+    Nuke(NukeArgs),
+    /// Explain what works on this host, what is missing, what that costs and how to mend it
+    #[command(
+        after_help = "Examples:\n  hothouse doctor\n  hothouse doctor --json\n  hothouse doctor --fix"
+    )]
+    Doctor(DoctorArgs),
+    /// Look at hothouse.toml
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Control the daemon, which starts by itself when it is needed
+    #[command(subcommand)]
+    Daemon(DaemonCommand),
+    /// Print the version
+    Version,
+    /// Print the completions of a shell
+    #[command(
+        after_help = "Example:\n  hothouse completions bash >~/.local/share/bash-completion/completions/hothouse"
+    )]
+    Completions(CompletionsArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ForkArgs {
+    /// The name of the sandbox: a-z, 0-9 and -, at most 40
+    pub(crate) name: String,
+    /// The commit, tag or branch to start from [default: what is checked out here]
+    #[arg(long, value_name = "REF")]
+    pub(crate) base: Option<String>,
+    /// The branch, when it is to be named otherwise than the sandbox
+    #[arg(long, value_name = "BRANCH")]
+    pub(crate) branch: Option<String>,
+    /// What the sandbox is for; shown in `status`
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) idea: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DeleteArgs {
+    /// The sandbox: NAME, or PROJECT/NAME
+    pub(crate) name: String,
+    /// Throw away work that is not committed
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Show the sandboxes of all projects
+    #[arg(long, conflicts_with = "sandbox")]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NukeArgs {
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Mend what a crash left behind
+    #[arg(long)]
+    pub(crate) fix: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Check hothouse.toml and report every problem
+    #[command(
+        after_help = "Examples:\n  hothouse config check\n  hothouse config check other/hothouse.toml --json"
+    )]
+    Check(ConfigArgs),
+    /// Show every setting with where it comes from
+    #[command(after_help = "Examples:\n  hothouse config show\n  hothouse config show --json")]
+    Show(ConfigArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// The file [default: hothouse.toml here or in a folder above]
+    pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DaemonCommand {
+    /// Start the daemon if it does not run
+    Start,
+    /// End the daemon; sandboxes are not disturbed
+    Stop,
+    /// Show the daemon
+    Status,
+    /// Be the daemon, in the foreground
+    #[command(hide = true)]
+    Run,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Returns the whole command tree, for completions and documentation.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// A command line that ends before any command runs: help, version or a fault.
+pub(crate) struct Early {
+    error: clap::Error,
+    json: bool,
+}
+
+impl Arguments {
+    /// Parses the command line.
+    pub(crate) fn parse(arguments: &[OsString]) -> Result<Self, Early> {
+        // The flag must be known even when the line it stands on makes no sense.
+        let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+        Self::try_parse_from(arguments).map_err(|error| Early { error, json })
+    }
+}
+
+impl Early {
+    /// Prints it and returns the exit code.
+    pub(crate) fn finish(self) -> ExitCode {
+        let help = matches!(self.error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+        if help || !self.json {
+            self.error.print().ok();
+            return if help {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::from(FailureKind::Usage.exit_code())
+            };
+        }
+        let text = self.error.render().to_string();
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let failure =
+            Failure::new(FailureKind::Usage, message).hint("`hothouse --help` lists the commands");
+        let body = serde_json::json!({ "error": failure });
+        writeln!(std::io::stdout(), "{body}").ok();
+        ExitCode::from(failure.kind.exit_code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_tree_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_a_help_text() {
+        for command in
+            command().get_subcommands().flat_map(|c| std::iter::once(c).chain(c.get_subcommands()))
+        {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! One module per noun; each asks, then shows.
+
+mod config;
+mod daemon;
+mod doctor;
+mod sandbox;
+
+use std::process::ExitCode;
+
+use hothouse_model::Failure;
+
+use crate::{
+    Surroundings,
+    args::{Command, ConfigCommand},
+    session::Session,
+    ui::Ui,
+};
+
+/// Runs a command.
+pub(crate) fn run(
+    command: Command,
+    session: &Session,
+    ui: &Ui,
+    surroundings: &Surroundings,
+) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Fork(args) => sandbox::fork(session, ui, args, &surroundings.variables),
+        Command::Delete(args) => sandbox::delete(session, ui, &args),
+        Command::List => sandbox::list(session, ui),
+        Command::Status(args) => sandbox::status(session, ui, args),
+        Command::Nuke(args) => sandbox::nuke(session, ui, &args),
+        Command::Doctor(args) => doctor::run(session, ui, &args, surroundings),
+        Command::Config(ConfigCommand::Check(args)) => {
+            config::check(session, ui, &args, &surroundings.variables)
+        }
+        Command::Config(ConfigCommand::Show(args)) => {
+            config::show(session, ui, &args, &surroundings.variables)
+        }
+        Command::Daemon(command) => daemon::run(session, ui, &command, surroundings),
+        Command::Version => Ok(version(session, ui)),
+        Command::Completions(args) => Ok(completions(ui, args.shell)),
+    }
+}
+
+fn version(session: &Session, ui: &Ui) -> ExitCode {
+    let version = session.build.version();
+    if ui.json {
+        ui.print_json(
+            &serde_json::json!({ "version": version, "build": session.build.to_string() }),
+        );
+    } else {
+        ui.print(&format!("hothouse {version}"));
+    }
+    ExitCode::SUCCESS
+}
+
+fn completions(ui: &Ui, shell: clap_complete::Shell) -> ExitCode {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut crate::args::command(), "hothouse", &mut script);
+    let script = String::from_utf8_lossy(&script);
+    if ui.json {
+        ui.print_json(&serde_json::json!({ "shell": shell.to_string(), "script": script }));
+    } else {
+        ui.print(script.trim_end());
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,134 @@
+//! `config check` and `config show`: both read files alone, so they work without a daemon.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use hothouse_host::{FileError, files};
+use hothouse_model::{
+    Explain, Failure, FailureKind,
+    config::{self, File, Layers, MAX_BYTES, Problem, Resolved},
+};
+
+use crate::{
+    args::ConfigArgs,
+    render::{Cell, table},
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+const CONFIG_FILE: &str = "hothouse.toml";
+
+/// Reports every problem of a config.
+pub(crate) fn check(
+    session: &Session,
+    ui: &Ui,
+    args: &ConfigArgs,
+    variables: &[(String, String)],
+) -> Result<ExitCode, Failure> {
+    let file = find(session, args)?;
+    let problems = read(session, &file, variables)?.err().unwrap_or_default();
+    if ui.json {
+        ui.print_json(&serde_json::json!({ "file": file, "problems": problems }));
+    } else {
+        problems.iter().for_each(|problem| ui.print(&problem.render()));
+        ui.say(&match problems.len() {
+            0 => format!("{} is sound.", file.display()),
+            1 => "There is 1 problem.".to_owned(),
+            count => format!("There are {count} problems."),
+        });
+    }
+    Ok(if problems.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(FailureKind::Config.exit_code())
+    })
+}
+
+/// Shows every setting with its origin.
+pub(crate) fn show(
+    session: &Session,
+    ui: &Ui,
+    args: &ConfigArgs,
+    variables: &[(String, String)],
+) -> Result<ExitCode, Failure> {
+    let file = find(session, args)?;
+    let resolved = read(session, &file, variables)?.map_err(|problems| broken(&problems))?;
+    let shown = resolved.show();
+    if ui.json {
+        ui.print_json(&shown);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = shown.iter().map(|value| {
+        vec![
+            Cell::new(&value.key),
+            Cell::new(short(&value.value.to_string())).tone(Tone::Strong),
+            Cell::new(&value.origin).tone(Tone::Faint),
+        ]
+    });
+    ui.print(&table(ui, &["KEY", "VALUE", "ORIGIN"], rows.collect()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Cuts a value that would break the table; `--json` has it whole.
+fn short(value: &str) -> String {
+    const WIDTH: usize = 60;
+    match value.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value.to_owned(),
+    }
+}
+
+fn broken(problems: &[Problem]) -> Failure {
+    let failure = Failure::new(FailureKind::Config, "the configuration cannot be used");
+    Failure { causes: problems.iter().map(Problem::render).collect(), ..failure }
+        .hint("mend the file, then see `hothouse config check`")
+}
+
+/// Finds the file: the one named, or the nearest one here or above.
+fn find(session: &Session, args: &ConfigArgs) -> Result<PathBuf, Failure> {
+    if let Some(file) = &args.file {
+        return Ok(session.folder.join(file));
+    }
+    let folders = session.folder.ancestors().map(|folder| folder.join(CONFIG_FILE));
+    folders.into_iter().find(|file| files::exists(file)).ok_or_else(|| {
+        Failure::new(FailureKind::NotFound, "there is no hothouse.toml here or in a folder above")
+            .hint("a first one needs two lines: `[project]` and `name = \"my-project\"`")
+    })
+}
+
+fn read(
+    session: &Session,
+    file: &Path,
+    variables: &[(String, String)],
+) -> Result<Result<Resolved, Vec<Problem>>, Failure> {
+    let bytes = read_file(file).map_err(|error| missing(&error))?;
+    let user_file = session.folders.user_config();
+    let user = match read_file(&user_file) {
+        Ok(bytes) => Some(bytes),
+        Err(error) if error.is_not_found() => None,
+        Err(error) => return Err(error.failure()),
+    };
+    let name = shown_name(session, file);
+    let user_name = user_file.display().to_string();
+    Ok(config::resolve(&Layers {
+        user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
+        project: Some(File { name: &name, bytes: &bytes }),
+        environment: variables,
+    }))
+}
+
+/// Returns the file as the reader would type it.
+fn shown_name(session: &Session, file: &Path) -> String {
+    file.strip_prefix(&session.folder).unwrap_or(file).display().to_string()
+}
+
+fn read_file(file: &Path) -> Result<Vec<u8>, FileError> {
+    files::read_capped(file, MAX_BYTES as u64 + 1)
+}
+
+fn missing(error: &FileError) -> Failure {
+    let kind = if error.is_not_found() { FailureKind::NotFound } else { FailureKind::Host };
+    Failure { kind, ..error.failure() }
+}

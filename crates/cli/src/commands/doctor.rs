@@ -1,0 +1,94 @@
+//! `doctor`: what works on this host, and what a crash left behind.
+//!
+//! The host is probed right here, so that the report comes also where no daemon can start.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use hothouse_api::{doctor::Leftover, route};
+use hothouse_host::probe::{Finding, FindingState, ProbeSpec, probe_host};
+use hothouse_model::{Failure, FailureKind};
+
+use crate::{
+    Surroundings,
+    args::DoctorArgs,
+    render::plain,
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// Probes, asks the daemon, and reports.
+pub(crate) fn run(
+    session: &Session,
+    ui: &Ui,
+    args: &DoctorArgs,
+    surroundings: &Surroundings,
+) -> Result<ExitCode, Failure> {
+    let runtime = session.folders.runtime.parent().map(PathBuf::from);
+    let host =
+        probe_host(&ProbeSpec::new(&session.folder, surroundings.search_path.clone(), runtime));
+    let leftovers = match args.fix {
+        true => session.post(route::DOCTOR_FIX, &session.operation(), &()),
+        false => session.get::<Vec<Leftover>>(route::DOCTOR),
+    };
+    if ui.json {
+        let (found, daemon) = match &leftovers {
+            Ok(found) => (Some(found), None),
+            Err(failure) => (None, Some(failure)),
+        };
+        ui.print_json(&serde_json::json!({ "host": host, "leftovers": found, "error": daemon }));
+    } else {
+        host.iter().for_each(|finding| ui.print(&host_line(ui, finding)));
+        ui.print("");
+        match &leftovers {
+            Ok(found) => show_leftovers(ui, found),
+            // Why is said below, as the failure of the command.
+            Err(_) => ui
+                .print(&format!("{} the daemon cannot be reached", ui.paint(Tone::Bad, "missing"))),
+        }
+    }
+    let leftovers = match leftovers {
+        Ok(leftovers) => leftovers,
+        Err(failure) if ui.json => return Ok(ExitCode::from(failure.kind.exit_code())),
+        Err(failure) => return Err(failure),
+    };
+    let unfixed = leftovers.iter().any(|leftover| args.fix && !leftover.fixed);
+    Ok(if unfixed { ExitCode::from(FailureKind::Unmet.exit_code()) } else { ExitCode::SUCCESS })
+}
+
+fn host_line(ui: &Ui, finding: &Finding) -> String {
+    let (tone, word) = match finding.state {
+        FindingState::Works => (Tone::Good, "works  "),
+        FindingState::Limited => (Tone::Warning, "limited"),
+        FindingState::Missing => (Tone::Bad, "missing"),
+    };
+    let mut text =
+        format!("{} {}: {}", ui.paint(tone, word), finding.title, plain(&finding.detail));
+    for (name, value) in [("costs", &finding.costs), ("fix", &finding.fix)] {
+        if let Some(value) = value {
+            text.push_str(&format!("\n          {name}: {}", plain(value)));
+        }
+    }
+    text
+}
+
+fn show_leftovers(ui: &Ui, leftovers: &[Leftover]) {
+    if leftovers.is_empty() {
+        ui.print(&format!(
+            "{} nothing was left behind by a crash",
+            ui.paint(Tone::Good, "works  ")
+        ));
+    }
+    for leftover in leftovers {
+        let (tone, word) =
+            if leftover.fixed { (Tone::Good, "mended ") } else { (Tone::Bad, "broken ") };
+        ui.print(&format!(
+            "{} {}\n          {}",
+            ui.paint(tone, word),
+            plain(&leftover.what),
+            plain(&leftover.why)
+        ));
+    }
+    if leftovers.iter().any(|leftover| !leftover.fixed) {
+        ui.say("hint: `hothouse doctor --fix` mends what can be mended");
+    }
+}

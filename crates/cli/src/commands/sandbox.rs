@@ -1,0 +1,191 @@
+//! `fork`, `delete`, `list`, `status`, `nuke`.
+
+use std::process::ExitCode;
+
+use hothouse_api::{
+    SandboxView, route,
+    sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody},
+};
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{Failure, FailureKind, SandboxName, SandboxRef, SandboxState};
+
+use crate::{
+    args::{DeleteArgs, ForkArgs, NukeArgs, StatusArgs},
+    progress::Progress,
+    render::{Cell, age, plain, table},
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// Makes a sandbox and prints its path.
+pub(crate) fn fork(
+    session: &Session,
+    ui: &Ui,
+    args: ForkArgs,
+    variables: &[(String, String)],
+) -> Result<ExitCode, Failure> {
+    let name: SandboxName = args.name.parse().map_err(|error| {
+        Failure::of(FailureKind::Usage, &error)
+            .hint("a good name is short, such as `agent-a` or `fix-login`")
+    })?;
+    let body = ForkBody {
+        name: name.to_string(),
+        folder: session.folder_text()?,
+        base: args.base,
+        branch: args.branch,
+        task: args.idea,
+        variables: variables.iter().cloned().collect(),
+    };
+    let operation = session.operation();
+    let progress = Progress::follow(session, ui, &operation);
+    let made: Result<SandboxView, Failure> = session.post(route::SANDBOXES, &operation, &body);
+    drop(progress);
+    let made = made?;
+    if ui.json {
+        ui.print_json(&made);
+        return Ok(ExitCode::SUCCESS);
+    }
+    ui.say(&format!(
+        "Made sandbox `{}` on branch `{}`, based on `{}`.",
+        made.name,
+        made.branch,
+        plain(&made.base)
+    ));
+    ui.print(&made.worktree);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Deletes a sandbox.
+pub(crate) fn delete(session: &Session, ui: &Ui, args: &DeleteArgs) -> Result<ExitCode, Failure> {
+    check_reference(&args.name)?;
+    let body = DeleteBody {
+        sandbox: args.name.clone(),
+        folder: session.folder_text()?,
+        force: args.force,
+    };
+    let operation = session.operation();
+    let progress = Progress::follow(session, ui, &operation);
+    let gone: Result<DeletedView, Failure> = session.post(route::SANDBOX_DELETE, &operation, &body);
+    drop(progress);
+    show_deleted(ui, &gone?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Deletes every sandbox, after asking.
+pub(crate) fn nuke(session: &Session, ui: &Ui, args: &NukeArgs) -> Result<ExitCode, Failure> {
+    if !args.yes {
+        let all: Vec<SandboxView> = session.get(route::SANDBOXES)?;
+        let question = format!("Delete {} with all uncommitted work in them?", counted(all.len()));
+        match ui.ask(&question) {
+            Some(true) => {}
+            Some(false) => return Err(Failure::new(FailureKind::Unmet, "nothing was deleted")),
+            None => {
+                return Err(Failure::new(FailureKind::Usage, "there is nobody to ask")
+                    .hint("say `hothouse nuke --yes`"));
+            }
+        }
+    }
+    let operation = session.operation();
+    let progress = Progress::follow(session, ui, &operation);
+    let gone: Result<DeletedView, Failure> = session.post(route::NUKE, &operation, &());
+    drop(progress);
+    show_deleted(ui, &gone?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_deleted(ui: &Ui, gone: &DeletedView) {
+    if ui.json {
+        ui.print_json(gone);
+        return;
+    }
+    ui.say(&format!("Deleted {}.", counted(gone.deleted.len())));
+    if !gone.branches.is_empty() {
+        ui.say(&format!("What was committed stays on {}.", gone.branches.join(", ")));
+    }
+}
+
+/// Lists the sandboxes.
+pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
+    let all: Vec<SandboxView> = session.get(route::SANDBOXES)?;
+    if ui.json {
+        ui.print_json(&all);
+    } else if all.is_empty() {
+        ui.say("There is no sandbox yet; `hothouse fork NAME` makes one.");
+    } else {
+        let now = HostClock.now();
+        let rows = all.iter().map(|sandbox| {
+            vec![
+                Cell::new(&sandbox.project),
+                Cell::new(&sandbox.name).tone(Tone::Strong),
+                Cell::new(sandbox.state.as_str()).tone(tone(sandbox.state)),
+                Cell::new(&sandbox.branch),
+                Cell::new(age(sandbox.created, now)),
+                Cell::new(&sandbox.worktree),
+            ]
+        });
+        ui.print(&table(
+            ui,
+            &["PROJECT", "NAME", "STATE", "BRANCH", "AGE", "WORKTREE"],
+            rows.collect(),
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows one sandbox, or all.
+pub(crate) fn status(session: &Session, ui: &Ui, args: StatusArgs) -> Result<ExitCode, Failure> {
+    if args.all {
+        return list(session, ui);
+    }
+    if let Some(text) = &args.which.sandbox {
+        check_reference(text)?;
+    }
+    let query = FindQuery { sandbox: args.which.sandbox, folder: session.folder_text()? };
+    let sandbox: SandboxView = session.query(route::SANDBOX_FIND, &query)?;
+    if ui.json {
+        ui.print_json(&sandbox);
+    } else {
+        ui.print(&in_full(ui, &sandbox));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
+    let mut facts = vec![
+        ("state", ui.paint(tone(sandbox.state), sandbox.state.as_str())),
+        ("id", sandbox.id.clone()),
+        ("branch", format!("{} (from {})", plain(&sandbox.branch), plain(&sandbox.base))),
+        ("worktree", plain(&sandbox.worktree)),
+        ("tree", sandbox.tree_driver.clone()),
+        ("created", sandbox.created.to_string()),
+    ];
+    if let Some(task) = &sandbox.task {
+        facts.push(("task", plain(task)));
+    }
+    let title = ui.paint(Tone::Strong, &format!("{}/{}", sandbox.project, sandbox.name));
+    let facts = facts.into_iter().map(|(name, value)| format!("  {name:<10}{value}"));
+    let caveats = sandbox.caveats.iter().map(|caveat| {
+        format!("  {} {}: {}", ui.paint(Tone::Warning, "caveat"), caveat.area, caveat.text)
+    });
+    std::iter::once(title).chain(facts).chain(caveats).collect::<Vec<_>>().join("\n")
+}
+
+fn tone(state: SandboxState) -> Tone {
+    match state {
+        SandboxState::Ready => Tone::Good,
+        SandboxState::Failed => Tone::Bad,
+        SandboxState::Degraded | SandboxState::Deleting | SandboxState::Starting => Tone::Warning,
+        SandboxState::Created | SandboxState::Paused | SandboxState::Stopped => Tone::Faint,
+    }
+}
+
+fn check_reference(text: &str) -> Result<(), Failure> {
+    let parsed = text.parse::<SandboxRef>();
+    parsed.map(|_| ()).map_err(|error| {
+        Failure::of(FailureKind::Usage, &error).hint("`hothouse list` shows the names there are")
+    })
+}
+
+fn counted(sandboxes: usize) -> String {
+    if sandboxes == 1 { "1 sandbox".into() } else { format!("{sandboxes} sandboxes") }
+}

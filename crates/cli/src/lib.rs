@@ -1,0 +1,79 @@
+//! The command line: arguments in, words and exit codes out.
+//!
+//! Invariants of absence: no decision about sandboxes is made here, and nothing of the engine is
+//! linked. What is asked goes through [`session`] to the daemon; what is said goes through [`ui`].
+
+mod args;
+mod commands;
+mod progress;
+mod render;
+mod session;
+mod ui;
+
+use std::{ffi::OsString, fs::File, io, path::PathBuf, process::ExitCode};
+
+use hothouse_api::Build;
+use hothouse_host::folders::{Folders, NoHome};
+use hothouse_model::{Failure, FailureKind};
+
+pub use args::command;
+
+use crate::{args::Arguments, session::Session, ui::Ui};
+
+/// What the binary found around itself.
+pub struct Surroundings {
+    pub arguments: Vec<OsString>,
+    /// The `HOTHOUSE_*` variables.
+    pub variables: Vec<(String, String)>,
+    /// The value of `PATH`.
+    pub search_path: OsString,
+    pub folder: io::Result<PathBuf>,
+    pub no_color: bool,
+    pub dumb_terminal: bool,
+    pub build: Build,
+    pub folders: Result<Folders, NoHome>,
+    /// Runs the daemon in this process.
+    pub serve: Box<dyn Fn(Folders, Build, File) -> DaemonEnd>,
+}
+
+/// How a daemon in this process ended.
+pub enum DaemonEnd {
+    Ended,
+    NotStarted(Failure),
+}
+
+/// Runs one command.
+pub fn run(surroundings: Surroundings) -> ExitCode {
+    let arguments = match Arguments::parse(&surroundings.arguments) {
+        Ok(arguments) => arguments,
+        Err(early) => return early.finish(),
+    };
+    let ui = Ui::new(&arguments.global, surroundings.no_color, surroundings.dumb_terminal);
+    match dispatch(&surroundings, arguments, &ui) {
+        Ok(code) => code,
+        Err(failure) => ui.fail(&failure),
+    }
+}
+
+fn dispatch(
+    surroundings: &Surroundings,
+    arguments: Arguments,
+    ui: &Ui,
+) -> Result<ExitCode, Failure> {
+    let folders = match &surroundings.folders {
+        Ok(folders) => folders.clone(),
+        Err(error) => {
+            return Err(Failure::of(FailureKind::Host, error).hint("set HOME to your home folder"));
+        }
+    };
+    let folder = match &surroundings.folder {
+        Ok(folder) => folder.clone(),
+        Err(error) => {
+            let failure = Failure::new(FailureKind::NotFound, "the current folder is gone");
+            return Err(Failure { causes: vec![error.to_string()], ..failure }
+                .hint("change into one that exists"));
+        }
+    };
+    let session = Session::new(folders, surroundings.build, folder, ui)?;
+    commands::run(arguments.command, &session, ui, surroundings)
+}

@@ -1,0 +1,68 @@
+//! The moving line: drawn only on a terminal, and only once something takes over a second.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use hothouse_api::route;
+use hothouse_model::{Happening, OperationId};
+
+use crate::{session::Session, ui::Ui};
+
+const PATIENCE: Duration = Duration::from_secs(1);
+const FRAME: Duration = Duration::from_millis(100);
+const FRAMES: [&str; 4] = ["|", "/", "-", "\\"];
+
+/// Draws until it is dropped.
+pub(crate) struct Progress {
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+    drawn: Arc<Mutex<bool>>,
+    ui: Ui,
+}
+
+impl Progress {
+    /// Follows an operation from before it is asked for.
+    pub(crate) fn follow(session: &Session, ui: &Ui, operation: &OperationId) -> Self {
+        let drawn = Arc::new(Mutex::new(false));
+        let mut progress = Self { tasks: Vec::new(), drawn: drawn.clone(), ui: *ui };
+        if !ui.shows_progress() {
+            return progress;
+        }
+        let title = Arc::new(Mutex::new("working".to_owned()));
+        if let Some(client) = session.follower() {
+            let (path, title) = (format!("{}?operation={operation}", route::EVENTS), title.clone());
+            progress.tasks.push(session.spawn(async move {
+                let heard = client.follow(&path, |event| {
+                    if let Happening::StepBegun { title: next, .. } = event.what {
+                        *title.lock().expect("nobody panics with the title") = next;
+                    }
+                });
+                // Progress is a courtesy: without it the command works just as well.
+                heard.await.ok();
+            }));
+        }
+        progress.tasks.push(session.spawn(draw(*ui, title, drawn)));
+        progress
+    }
+}
+
+async fn draw(ui: Ui, title: Arc<Mutex<String>>, drawn: Arc<Mutex<bool>>) {
+    let begun = Instant::now();
+    tokio::time::sleep(PATIENCE).await;
+    for frame in FRAMES.iter().cycle() {
+        let text = title.lock().expect("nobody panics with the title").clone();
+        ui.redraw(&format!("{frame} {text} ({}s)", begun.elapsed().as_secs()));
+        *drawn.lock().expect("nobody panics with this flag") = true;
+        tokio::time::sleep(FRAME).await;
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+        if *self.drawn.lock().expect("nobody panics with this flag") {
+            self.ui.redraw("");
+        }
+    }
+}

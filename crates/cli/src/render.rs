@@ -1,0 +1,87 @@
+//! Plain tables and ages.
+
+use jiff::Timestamp;
+
+use crate::ui::{Tone, Ui};
+
+/// One cell: its text, and how it is meant.
+pub(crate) struct Cell {
+    text: String,
+    tone: Option<Tone>,
+}
+
+impl Cell {
+    /// Makes a cell of text that may come from anywhere; control characters are made visible.
+    pub(crate) fn new(text: impl AsRef<str>) -> Self {
+        Self { text: plain(text.as_ref()), tone: None }
+    }
+
+    /// Gives it a tone.
+    pub(crate) fn tone(mut self, tone: Tone) -> Self {
+        self.tone = Some(tone);
+        self
+    }
+}
+
+/// Makes a text fit for one line of a terminal.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
+        .collect()
+}
+
+/// Renders rows under a heading, columns padded, without trailing blanks.
+pub(crate) fn table(ui: &Ui, heading: &[&str], rows: Vec<Vec<Cell>>) -> String {
+    let heading = heading.iter().map(|text| Cell::new(text).tone(Tone::Faint)).collect();
+    let rows: Vec<Vec<Cell>> = std::iter::once(heading).chain(rows).collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.text.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<_> = (0..columns).map(width).collect();
+    let lines = rows.iter().map(|row| line(ui, row, &widths));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn line(ui: &Ui, row: &[Cell], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (index, (cell, width)) in row.iter().zip(widths).enumerate() {
+        let last = index + 1 == row.len();
+        let padding = if last { 0 } else { width - cell.text.chars().count() + 2 };
+        let text = cell.tone.map_or_else(|| cell.text.clone(), |tone| ui.paint(tone, &cell.text));
+        line.push_str(&text);
+        line.extend(std::iter::repeat_n(' ', padding));
+    }
+    line
+}
+
+/// Says how long ago something was, in its largest unit.
+pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_use_their_largest_unit() {
+        let at = |seconds| age(Timestamp::UNIX_EPOCH, Timestamp::from_second(seconds).unwrap());
+        assert_eq!(
+            [at(0), at(59), at(60), at(7199), at(86399), at(200_000)],
+            ["0s", "59s", "1m", "1h", "23h", "2d"]
+        );
+    }
+
+    #[test]
+    fn a_hostile_text_cannot_move_the_cursor() {
+        assert_eq!(plain("a\x1b[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
+    }
+}

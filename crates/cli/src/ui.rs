@@ -1,0 +1,137 @@
+//! The voice: data on standard output, talk on standard error, colour only where it is wanted.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    process::ExitCode,
+};
+
+use hothouse_model::Failure;
+use serde::Serialize;
+
+use crate::args::Global;
+
+/// What a word means; colour only repeats it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Good,
+    Warning,
+    Bad,
+    Faint,
+    Strong,
+}
+
+/// The one way to say something.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ui {
+    pub(crate) json: bool,
+    quiet: bool,
+    verbose: bool,
+    color_out: bool,
+    color_talk: bool,
+    progress: bool,
+}
+
+impl Ui {
+    /// Decides how to speak.
+    pub(crate) fn new(global: &Global, no_color: bool, dumb_terminal: bool) -> Self {
+        let color = !no_color && !dumb_terminal;
+        let talk_terminal = io::stderr().is_terminal();
+        Self {
+            json: global.json,
+            quiet: global.quiet,
+            verbose: global.verbose,
+            color_out: color && io::stdout().is_terminal(),
+            color_talk: color && talk_terminal,
+            progress: talk_terminal && !dumb_terminal && !global.quiet && !global.json,
+        }
+    }
+
+    /// Prints data. A reader that has gone away is not an error.
+    pub(crate) fn print(&self, text: &str) {
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())
+            .and_then(|()| out.write_all(b"\n"))
+            .and_then(|()| out.flush())
+            .ok();
+    }
+
+    /// Prints data as JSON.
+    pub(crate) fn print_json(&self, value: &impl Serialize) {
+        let text = serde_json::to_string_pretty(value).expect("what we print is plain data");
+        self.print(&text);
+    }
+
+    /// Says something, unless asked not to.
+    pub(crate) fn say(&self, text: &str) {
+        if !self.quiet {
+            self.talk(text);
+        }
+    }
+
+    /// Says something to those who want to know more.
+    pub(crate) fn detail(&self, text: &str) {
+        if self.verbose {
+            self.talk(text);
+        }
+    }
+
+    fn talk(&self, text: &str) {
+        writeln!(io::stderr().lock(), "{text}").ok();
+    }
+
+    /// Says whether a moving line may be drawn.
+    pub(crate) fn shows_progress(&self) -> bool {
+        self.progress
+    }
+
+    /// Redraws the moving line, or wipes it.
+    pub(crate) fn redraw(&self, line: &str) {
+        let mut err = io::stderr().lock();
+        write!(err, "\r\x1b[2K{line}").and_then(|()| err.flush()).ok();
+    }
+
+    /// Asks a question that defaults to no. Without a terminal there is nobody to ask.
+    pub(crate) fn ask(&self, question: &str) -> Option<bool> {
+        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) || self.json {
+            return None;
+        }
+        write!(io::stderr().lock(), "{question} [y/N] ").ok()?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).ok()?;
+        Some(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+
+    /// Colours a word of the data.
+    pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
+        painted(self.color_out, tone, text)
+    }
+
+    /// Reports a failure and returns its exit code.
+    pub(crate) fn fail(&self, failure: &Failure) -> ExitCode {
+        if self.json {
+            self.print_json(&serde_json::json!({ "error": failure }));
+        } else {
+            let text = failure.render();
+            let text = match text.strip_prefix("error:") {
+                Some(rest) => format!("{}{rest}", painted(self.color_talk, Tone::Bad, "error:")),
+                None => text,
+            };
+            io::stderr().lock().write_all(text.as_bytes()).ok();
+        }
+        ExitCode::from(failure.kind.exit_code())
+    }
+}
+
+fn painted(color: bool, tone: Tone, text: &str) -> String {
+    if !color {
+        return text.to_owned();
+    }
+    let code = match tone {
+        Tone::Good => "32",
+        Tone::Warning => "33",
+        Tone::Bad => "1;31",
+        Tone::Faint => "2",
+        Tone::Strong => "1",
+    };
+    format!("\x1b[{code}m{text}\x1b[0m")
+}

@@ -1,0 +1,34 @@
+//! The one place where a failure becomes a response.
+
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use hothouse_api::ErrorBody;
+use hothouse_model::{Failure, FailureKind};
+
+/// A failure on its way to the client.
+pub(crate) struct Refusal(pub(crate) Failure);
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.0.kind.http_status())
+            .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        if self.0.kind == FailureKind::Internal {
+            tracing::error!(failure = ?self.0, "internal failure");
+        }
+        (status, Json(ErrorBody { error: self.0 })).into_response()
+    }
+}
+
+/// Turns a text that is not a name, or the like, into a usage failure.
+pub(crate) fn usage(error: &dyn std::error::Error) -> Refusal {
+    Refusal(Failure::of(FailureKind::Usage, error))
+}

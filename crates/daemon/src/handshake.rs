@@ -1,0 +1,32 @@
+//! The version handshake: a newer client gets no answer from an older daemon.
+
+use axum::{
+    extract::{Request, State},
+    http::{HeaderValue, StatusCode},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use hothouse_api::{
+    Build,
+    handshake::{BUILD_HEADER, OUTDATED},
+    route,
+};
+
+use crate::Door;
+
+/// Refuses a newer client, except where it asks who we are or tells us to end.
+pub(crate) async fn check(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let header = request.headers().get(BUILD_HEADER).and_then(|value| value.to_str().ok());
+    let client = header.and_then(|text| text.parse::<Build>().ok());
+    let exempt = [route::DAEMON, route::DAEMON_STOP].contains(&request.uri().path());
+    let outdated = client.is_some_and(|client| client > door.about.build);
+    let mut response = if outdated && !exempt {
+        StatusCode::from_u16(OUTDATED).expect("426 is a status").into_response()
+    } else {
+        next.run(request).await
+    };
+    if let Ok(value) = HeaderValue::from_str(&door.about.build.to_string()) {
+        response.headers_mut().insert(BUILD_HEADER, value);
+    }
+    response
+}

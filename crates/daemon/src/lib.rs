@@ -1,0 +1,44 @@
+//! The daemon: the doors through which the engine is reached. One per user; it may die at any time.
+//!
+//! Invariants of absence: no decision is made here, nothing is remembered here that the store does
+//! not hold, and nobody but the user who started it gets past [`listener`].
+
+mod failure;
+mod handshake;
+mod listener;
+mod log;
+pub mod openapi;
+mod routes;
+mod start;
+mod view;
+
+use std::{path::PathBuf, sync::Arc};
+
+use hothouse_api::Build;
+use hothouse_engine::Engine;
+use hothouse_model::Event;
+use jiff::Timestamp;
+use tokio::sync::{broadcast, watch};
+
+pub use start::{DaemonSpec, StartError, run};
+
+/// What every route can reach.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) engine: Arc<Engine>,
+    /// engine --event--> whoever follows
+    pub(crate) event_tx: broadcast::Sender<Event>,
+    /// stop route, signals --true--> everyone who must end
+    pub(crate) stop_tx: watch::Sender<bool>,
+    pub(crate) about: Arc<About>,
+}
+
+/// What the daemon knows of itself.
+#[derive(Debug)]
+pub(crate) struct About {
+    pub(crate) build: Build,
+    pub(crate) socket: PathBuf,
+    pub(crate) state: PathBuf,
+    pub(crate) log: PathBuf,
+    pub(crate) started: Timestamp,
+}

@@ -1,0 +1,35 @@
+//! The OpenAPI document, generated from the routes.
+
+use utoipa::OpenApi;
+
+use crate::routes;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Hothouse",
+        description = "The daemon's API on its unix socket.",
+        license(name = "MIT OR Apache-2.0")
+    ),
+    paths(
+        routes::daemon::show,
+        routes::daemon::stop,
+        routes::sandbox::list,
+        routes::sandbox::find,
+        routes::sandbox::fork,
+        routes::sandbox::delete,
+        routes::sandbox::nuke,
+        routes::operation::wait,
+        routes::event::follow,
+        routes::doctor::look,
+        routes::doctor::fix,
+    )
+)]
+struct Document;
+
+/// Returns the document as JSON text.
+pub fn document() -> String {
+    let mut text = Document::openapi().to_pretty_json().expect("the document is plain data");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,83 @@
+//! The routes, by noun.
+
+pub(crate) mod daemon;
+pub(crate) mod doctor;
+pub(crate) mod event;
+pub(crate) mod operation;
+pub(crate) mod sandbox;
+
+use axum::{
+    Router,
+    extract::{FromRequestParts, rejection::JsonRejection},
+    http::request::Parts,
+    middleware,
+    routing::{get, post},
+};
+use hothouse_api::{handshake::OPERATION_HEADER, route};
+use hothouse_model::{Failure, FailureKind, OperationId};
+
+use crate::{Door, failure::Refusal, handshake};
+
+/// Returns all routes.
+pub(crate) fn all(door: Door) -> Router {
+    Router::new()
+        .route(route::DAEMON, get(daemon::show))
+        .route(route::DAEMON_STOP, post(daemon::stop))
+        .route(route::SANDBOXES, get(sandbox::list).post(sandbox::fork))
+        .route(route::SANDBOX_FIND, get(sandbox::find))
+        .route(route::SANDBOX_DELETE, post(sandbox::delete))
+        .route(route::NUKE, post(sandbox::nuke))
+        .route(route::OPERATION, get(operation::wait))
+        .route(route::EVENTS, get(event::follow))
+        .route(route::DOCTOR, get(doctor::look))
+        .route(route::DOCTOR_FIX, post(doctor::fix))
+        .fallback(unknown)
+        .layer(middleware::from_fn_with_state(door.clone(), handshake::check))
+        .with_state(door)
+}
+
+async fn unknown() -> Refusal {
+    Refusal(Failure::new(FailureKind::NotFound, "the daemon has no such route"))
+}
+
+/// Runs engine work, which blocks, off the threads that serve. It goes on if the client leaves.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Refusal> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result.map_err(Refusal),
+        Err(error) => Err(Refusal(Failure::of(FailureKind::Internal, &error))),
+    }
+}
+
+/// The id of an operation, from the header that names it.
+pub(crate) struct Operation(pub(crate) OperationId);
+
+impl<S: Sync> FromRequestParts<S> for Operation {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Refusal> {
+        let header = parts.headers.get(OPERATION_HEADER).and_then(|value| value.to_str().ok());
+        match header.map(str::parse) {
+            Some(Ok(id)) => Ok(Self(id)),
+            Some(Err(error)) => Err(crate::failure::usage(&error)),
+            None => {
+                let id = OperationId::from_random(hothouse_host::random::bytes());
+                Ok(Self(id))
+            }
+        }
+    }
+}
+
+/// A JSON body whose faults are answered in our own shape.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: serde::de::DeserializeOwned> axum::extract::FromRequest<S> for Json<T> {
+    type Rejection = Refusal;
+
+    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, Refusal> {
+        let body: Result<axum::Json<T>, JsonRejection> =
+            axum::Json::from_request(request, state).await;
+        body.map(|body| Self(body.0)).map_err(|rejection| crate::failure::usage(&rejection))
+    }
+}

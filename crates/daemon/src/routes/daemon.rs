@@ -1,0 +1,30 @@
+//! The daemon about itself.
+
+use axum::{Json, extract::State};
+use hothouse_api::DaemonView;
+
+use crate::Door;
+
+#[utoipa::path(get, path = "/v1/daemon", operation_id = "daemon_show", responses((status = 200, body = DaemonView)))]
+pub(crate) async fn show(State(door): State<Door>) -> Json<DaemonView> {
+    Json(view(&door))
+}
+
+#[utoipa::path(post, path = "/v1/daemon/stop", operation_id = "daemon_stop", responses((status = 200, body = DaemonView)))]
+pub(crate) async fn stop(State(door): State<Door>) -> Json<DaemonView> {
+    door.stop_tx.send_replace(true);
+    Json(view(&door))
+}
+
+fn view(door: &Door) -> DaemonView {
+    let about = &door.about;
+    DaemonView {
+        pid: std::process::id(),
+        version: about.build.version(),
+        socket: about.socket.display().to_string(),
+        state: about.state.display().to_string(),
+        log: about.log.display().to_string(),
+        started: about.started,
+        busy: door.engine.busy(),
+    }
+}

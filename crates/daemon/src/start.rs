@@ -1,0 +1,214 @@
+//! Starting and ending: one lock, one socket, recovery first, a graceful drain last.
+//!
+//! The daemon's standard output is a pipe to whoever started it. On it goes one line: `ready`, or
+//! the failure as JSON. Then it is closed.
+
+use std::{fs::File, io::Write, path::Path, sync::Arc, time::Duration};
+
+use hothouse_api::Build;
+use hothouse_engine::{Collaborators, Engine};
+use hothouse_host::{
+    Clock, FileError, Folders, Lock, LockError,
+    clock::HostClock,
+    socket::{self, SocketError},
+};
+use hothouse_model::{Explain, FailureKind};
+use hothouse_store::{Store, StoreError};
+use tokio::{
+    net::UnixListener,
+    signal::unix::{SignalKind, signal},
+    sync::{broadcast, watch},
+};
+
+use crate::{About, Door, listener::OwnUser, log, routes};
+
+/// How long operations in flight may take to end before the daemon goes. Plans survive that.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// How long recovery may hold up the first answer.
+const RECOVERY_FIRST: Duration = Duration::from_secs(5);
+
+/// How often the daemon looks whether its socket is still its own.
+const SOCKET_CHECK: Duration = Duration::from_secs(5);
+
+/// What a daemon is started with.
+pub struct DaemonSpec {
+    pub folders: Folders,
+    pub build: Build,
+    /// The filter of the log, in the syntax of `RUST_LOG`.
+    pub log_filter: Option<String>,
+    /// Where `ready` is said.
+    pub announce: File,
+}
+
+/// A daemon that did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the daemon is running already ({holder})")]
+    Running { holder: String },
+    #[error("take the lock of the daemon")]
+    Lock(#[source] LockError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("start the daemon's threads")]
+    Runtime(#[source] std::io::Error),
+}
+
+impl Explain for StartError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Running { .. } => FailureKind::Conflict,
+            Self::Store(error) => error.kind(),
+            _ => FailureKind::Host,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Running { .. } => {
+                vec!["a daemon serves this state folder already: use the same XDG_RUNTIME_DIR, or end it".into()]
+            }
+            Self::File(error) | Self::Socket(SocketError::File(error)) => error.hints(),
+            Self::Lock(LockError::File(error)) => error.hints(),
+            Self::Socket(SocketError::Foreign { .. }) => {
+                vec!["set XDG_RUNTIME_DIR to a folder of your own".into()]
+            }
+            Self::Socket(SocketError::Open { path }) => {
+                vec![format!("`chmod 700 {}`", path.display())]
+            }
+            Self::Store(error) => error.hints(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Runs the daemon until it is told to end.
+pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
+    spec.folders.make()?;
+    socket::check_private(&spec.folders.runtime)?;
+    let log_file = spec.folders.logs().join("daemon.log");
+    let mut lock = take_lock(&spec.folders)?;
+    lock.describe(&format!("pid {}, {}", std::process::id(), spec.folders.socket().display()))?;
+    log::begin(&log_file, spec.log_filter.as_deref())?;
+
+    let store = Arc::new(Store::open(&spec.folders.database())?);
+    let (event_tx, _) = broadcast::channel(1024);
+    let clock = Arc::new(HostClock);
+    let engine = Arc::new(Engine::new(Collaborators {
+        store: store.clone(),
+        journal: store,
+        clock: clock.clone(),
+        events: {
+            let event_tx = event_tx.clone();
+            Arc::new(move |event| {
+                tracing::info!(?event, "event");
+                // Nobody may be listening, which is fine.
+                event_tx.send(event).ok();
+            })
+        },
+        locks: spec.folders.locks(),
+        user_config: spec.folders.user_config(),
+    }));
+    let about = Arc::new(About {
+        build: spec.build,
+        socket: spec.folders.socket(),
+        state: spec.folders.state.clone(),
+        log: log_file,
+        started: clock.now(),
+    });
+    let door = Door { engine, event_tx, stop_tx: watch::Sender::new(false), about };
+
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(StartError::Runtime)?;
+    let served = runtime.block_on(serve(door, &mut spec.announce));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    tracing::info!("ended");
+    served
+}
+
+fn take_lock(folders: &Folders) -> Result<Lock, StartError> {
+    Lock::try_take(&folders.daemon_lock()).map_err(|error| match error {
+        LockError::Held { holder, .. } => StartError::Running { holder },
+        other => StartError::Lock(other),
+    })
+}
+
+async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
+    let path = door.about.socket.clone();
+    let listener = socket::bind(&path)?;
+    let identity = socket_identity(&path);
+    let listener = listener
+        .set_nonblocking(true)
+        .and_then(|()| UnixListener::from_std(listener))
+        .map_err(StartError::Runtime)?;
+
+    recover(&door).await;
+    tracing::info!(socket = %path.display(), build = %door.about.build, "ready");
+    writeln!(announce, "ready").ok();
+
+    tokio::spawn(watch_signals(door.stop_tx.clone()));
+    tokio::spawn(watch_socket(door.clone(), identity));
+    let mut stop_rx = door.stop_tx.subscribe();
+    let server = axum::serve(OwnUser(listener), routes::all(door.clone())).with_graceful_shutdown(
+        async move { stop_rx.wait_for(|stop| *stop).await.map(|_| ()).unwrap_or(()) },
+    );
+    let mut stop_rx = door.stop_tx.subscribe();
+    tokio::select! {
+        result = server.into_future() => result.map_err(StartError::Runtime)?,
+        () = async {
+            stop_rx.wait_for(|stop| *stop).await.ok();
+            tokio::time::sleep(DRAIN).await;
+        } => tracing::warn!(busy = door.engine.busy(), "not everything ended in time"),
+    }
+    if socket_identity(&path) == identity {
+        hothouse_host::files::remove_file(&path)?;
+    }
+    Ok(())
+}
+
+/// Finishes what an earlier daemon left, for a while in the foreground, then behind the scenes.
+async fn recover(door: &Door) {
+    let engine = door.engine.clone();
+    let recovery = tokio::task::spawn_blocking(move || match engine.recover() {
+        Ok(plans) => plans.iter().for_each(|plan| tracing::info!(?plan, "recovered")),
+        Err(failure) => tracing::error!(?failure, "recovery failed"),
+    });
+    tokio::time::timeout(RECOVERY_FIRST, recovery).await.ok();
+}
+
+async fn watch_signals(stop_tx: watch::Sender<bool>) {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    stop_tx.send_replace(true);
+}
+
+/// Ends the daemon when its socket is gone or replaced: nobody could reach it any more.
+async fn watch_socket(door: Door, identity: Option<(u64, u64)>) {
+    loop {
+        tokio::time::sleep(SOCKET_CHECK).await;
+        if socket_identity(&door.about.socket) != identity {
+            tracing::warn!("the socket is gone");
+            door.stop_tx.send_replace(true);
+            return;
+        }
+    }
+}
+
+fn socket_identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::symlink_metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}

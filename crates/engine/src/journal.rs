@@ -1,0 +1,41 @@
+//! The journal of plans: the seam at which a crash can be placed between any two writes.
+
+use hothouse_model::{PlanKind, id::PlanKey};
+use hothouse_store::{NewPlan, Outcome, PlanRecord, Store, StoreError, Subject};
+use jiff::Timestamp;
+
+/// Records plans. The store does it; tests wrap the store and die at a chosen write.
+pub trait Journal: Send + Sync {
+    /// Writes a plan down before its first step.
+    fn begin_plan(&self, plan: &NewPlan, subject: &Subject<'_>) -> Result<PlanRecord, StoreError>;
+    /// Ticks a step off, or takes the tick away.
+    fn tick_step(&self, plan: PlanKey, position: u32, done: bool) -> Result<(), StoreError>;
+    /// Closes a plan.
+    fn end_plan(
+        &self,
+        plan: PlanKey,
+        kind: PlanKind,
+        outcome: &Outcome,
+        at: Timestamp,
+    ) -> Result<(), StoreError>;
+}
+
+impl Journal for Store {
+    fn begin_plan(&self, plan: &NewPlan, subject: &Subject<'_>) -> Result<PlanRecord, StoreError> {
+        Store::begin_plan(self, plan, subject)
+    }
+
+    fn tick_step(&self, plan: PlanKey, position: u32, done: bool) -> Result<(), StoreError> {
+        Store::tick_step(self, plan, position, done)
+    }
+
+    fn end_plan(
+        &self,
+        plan: PlanKey,
+        kind: PlanKind,
+        outcome: &Outcome,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        Store::end_plan(self, plan, kind, outcome, at)
+    }
+}

@@ -1,0 +1,153 @@
+//! A project: a repository and what its `hothouse.toml` says of it.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{FileError, files};
+use hothouse_model::{
+    Explain, FailureKind, ProjectName, SandboxName,
+    config::{self, Config, File, Layers, MAX_BYTES, Place, Problem},
+    sandbox::RepositoryPlace,
+};
+
+/// The file that makes a repository a project.
+const CONFIG_FILE: &str = "hothouse.toml";
+
+/// A project whose settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ProjectError {
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("the configuration has {}", counted(.problems.len()))]
+    Config { problems: Vec<Problem> },
+}
+
+fn counted(problems: usize) -> String {
+    if problems == 1 { "1 problem".into() } else { format!("{problems} problems") }
+}
+
+impl Explain for ProjectError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::File(error) => error.kind(),
+            Self::Config { .. } => FailureKind::Config,
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::File(_) => Vec::new(),
+            Self::Config { problems } => problems.iter().map(Problem::render).collect(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::File(error) => error.hints(),
+            Self::Config { .. } => {
+                vec!["`hothouse config check` shows the same at any time".into()]
+            }
+        }
+    }
+}
+
+/// The settings of a project, as its user has them.
+#[derive(Clone, Debug)]
+pub(crate) struct ProjectSettings {
+    pub(crate) name: ProjectName,
+    pub(crate) config: Config,
+}
+
+impl ProjectSettings {
+    /// Reads the settings from the user's own checkout, never from a sandbox's.
+    pub(crate) fn read(
+        place: &RepositoryPlace,
+        user_config: &Path,
+        variables: &[(String, String)],
+    ) -> Result<Self, ProjectError> {
+        let project = read_file(&place.root.join(CONFIG_FILE))?;
+        let user = read_file(user_config)?;
+        let user_name = user_config.display().to_string();
+        let layers = Layers {
+            user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
+            project: project.as_deref().map(|bytes| File { name: CONFIG_FILE, bytes }),
+            environment: variables,
+        };
+        let resolved =
+            config::resolve(&layers).map_err(|problems| ProjectError::Config { problems })?;
+        let folder = place.root.file_name().unwrap_or_default().to_string_lossy();
+        let from_folder = || ProjectName::from_folder(folder.trim_end_matches(".git"));
+        let name = resolved.config.project.name.clone().unwrap_or_else(from_folder);
+        Ok(Self { name, config: resolved.config })
+    }
+
+    /// Returns where the worktree of a sandbox goes.
+    pub(crate) fn worktree(&self, place: &RepositoryPlace, name: &SandboxName) -> PathBuf {
+        let folder = match self.config.project.place {
+            Place::Inside => place.root.join(".worktrees"),
+            Place::Sibling => beside(&place.root),
+        };
+        folder.join(name.as_str())
+    }
+
+    /// Returns the pattern by which git must ignore the sandboxes, if they are inside the checkout.
+    pub(crate) fn ignored(&self) -> Option<&'static str> {
+        (self.config.project.place == Place::Inside).then_some("/.worktrees/")
+    }
+}
+
+fn read_file(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+    match files::read_capped(path, MAX_BYTES as u64 + 1) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the folder of a repository's sandboxes: `<repo>-sandboxes` beside it.
+fn beside(root: &Path) -> PathBuf {
+    let mut folder = root.as_os_str().to_owned();
+    folder.push("-sandboxes");
+    folder.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Result<(ProjectSettings, RepositoryPlace), ProjectError> {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("My Shop.git");
+        files::make_folder(&root).unwrap();
+        files::replace(&root.join(CONFIG_FILE), text.as_bytes(), 0o644).unwrap();
+        let place = RepositoryPlace { common_dir: root.join(".git"), root };
+        ProjectSettings::read(&place, &folder.path().join("none"), &[])
+            .map(|settings| (settings, place))
+    }
+
+    #[test]
+    fn a_project_without_a_name_takes_its_folders() {
+        let (settings, place) = settings("").unwrap();
+        assert_eq!(settings.name.as_str(), "my-shop");
+        let worktree = settings.worktree(&place, &"a".parse().unwrap());
+        assert!(worktree.ends_with("My Shop.git-sandboxes/a"), "{}", worktree.display());
+        assert_eq!(settings.ignored(), None);
+    }
+
+    #[test]
+    fn sandboxes_can_live_inside_the_checkout() {
+        let (settings, place) =
+            settings("[project]\nname = \"shop\"\nplace = \"inside\"\n").unwrap();
+        assert_eq!(
+            settings.worktree(&place, &"a".parse().unwrap()),
+            place.root.join(".worktrees/a")
+        );
+        assert_eq!(settings.ignored(), Some("/.worktrees/"));
+    }
+
+    #[test]
+    fn a_broken_config_names_every_problem() {
+        let failure = settings("[project]\nnmae = \"x\"\n[rom]\n").unwrap_err().failure();
+        assert_eq!(failure.kind, FailureKind::Config);
+        assert_eq!(failure.causes.len(), 2, "{failure:?}");
+    }
+}

@@ -1,0 +1,305 @@
+//! A crash at every point of every plan: the next engine finishes or rolls back, and says so.
+//!
+//! The journal is where a plan touches the disk, so a death before and after each of its writes
+//! covers every state that a real crash can leave between two writes.
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at once")]
+
+use std::{
+    collections::BTreeSet,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use hothouse_engine::{Collaborators, Engine, ForkSpec, Journal, Losses};
+use hothouse_host::clock::HostClock;
+use hothouse_model::{OperationId, PlanKind, id::PlanKey};
+use hothouse_store::{NewPlan, Outcome, PlanRecord, Store, StoreError, Subject};
+use hothouse_testkit::git;
+use jiff::Timestamp;
+
+/// Dies at the n-th point: an odd one lies before a write, an even one right after it.
+struct MortalJournal {
+    store: Arc<Store>,
+    points: AtomicUsize,
+    dies_at: usize,
+}
+
+struct Death;
+
+impl MortalJournal {
+    fn point(&self) {
+        if self.points.fetch_add(1, Ordering::SeqCst) + 1 == self.dies_at {
+            std::panic::resume_unwind(Box::new(Death));
+        }
+    }
+
+    fn around<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.point();
+        let value = write();
+        self.point();
+        value
+    }
+}
+
+impl Journal for MortalJournal {
+    fn begin_plan(&self, plan: &NewPlan, subject: &Subject<'_>) -> Result<PlanRecord, StoreError> {
+        self.around(|| self.store.begin_plan(plan, subject))
+    }
+
+    fn tick_step(&self, plan: PlanKey, position: u32, done: bool) -> Result<(), StoreError> {
+        self.around(|| self.store.tick_step(plan, position, done))
+    }
+
+    fn end_plan(
+        &self,
+        plan: PlanKey,
+        kind: PlanKind,
+        outcome: &Outcome,
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.around(|| self.store.end_plan(plan, kind, outcome, at))
+    }
+}
+
+/// A repository and a state that engines come and go on.
+struct Ground {
+    folder: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new(config: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = folder.path().join("r");
+        std::fs::create_dir(&repository).unwrap();
+        git(&repository, &["init", "-q", "-b", "main"]);
+        std::fs::write(repository.join("hothouse.toml"), config).unwrap();
+        git(&repository, &["add", "-A"]);
+        git(&repository, &["commit", "-qm", "base"]);
+        Self { folder }
+    }
+
+    fn repository(&self) -> PathBuf {
+        self.folder.path().join("r")
+    }
+
+    fn engine(&self, dies_at: usize) -> Engine {
+        let store = Arc::new(Store::open(&self.folder.path().join("state.db")).unwrap());
+        Engine::new(Collaborators {
+            store: store.clone(),
+            journal: Arc::new(MortalJournal { store, points: AtomicUsize::new(0), dies_at }),
+            clock: Arc::new(HostClock),
+            events: Arc::new(|_| {}),
+            locks: self.folder.path().to_owned(),
+            user_config: self.folder.path().join("none"),
+        })
+    }
+
+    fn fork(&self, engine: &Engine, name: &str, operation: &str) {
+        let spec = ForkSpec {
+            name: name.parse().unwrap(),
+            folder: self.repository(),
+            base: None,
+            branch: None,
+            task: None,
+            variables: Vec::new(),
+        };
+        engine.fork(&spec, operation.parse().unwrap()).unwrap();
+    }
+
+    /// Everything that git and the disk know of worktrees and branches.
+    fn world(&self) -> BTreeSet<String> {
+        let repository = self.repository();
+        let branches = git(&repository, &["for-each-ref", "--format=branch %(refname)"]);
+        let worktrees = git(&repository, &["worktree", "list", "--porcelain"]);
+        let worktrees = worktrees.lines().filter(|line| line.starts_with("worktree"));
+        let excluded = std::fs::read_to_string(repository.join(".git/info/exclude")).unwrap();
+        let excluded = excluded
+            .lines()
+            .filter(|line| line.contains("worktrees"))
+            .map(|line| format!("exclude {line}"));
+        let folders = [self.folder.path().join("r-sandboxes"), repository.join(".worktrees")];
+        let folders = folders.iter().filter(|path| path.exists()).flat_map(|path| {
+            let inside = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+            inside
+                .chain([path.clone()])
+                .map(|path| format!("folder {}", path.display()))
+                .collect::<Vec<_>>()
+        });
+        let lines = branches.lines().chain(worktrees).map(str::to_owned);
+        lines.chain(folders).chain(excluded).collect()
+    }
+
+    fn check_usable(&self, sandbox: &hothouse_model::SandboxRecord) {
+        assert_eq!(git(&sandbox.worktree, &["status", "--porcelain"]), "");
+        assert_eq!(git(&sandbox.worktree, &["branch", "--show-current"]), sandbox.branch);
+    }
+}
+
+/// Runs `work` on a fresh ground for each point at which it can die, until it survives.
+fn die_everywhere(
+    config: &str,
+    prepare: impl Fn(&Ground),
+    work: impl Fn(&Ground, &Engine),
+    check: impl Fn(&Ground, &Engine, &BTreeSet<String>),
+) -> usize {
+    for dies_at in 1.. {
+        let ground = Ground::new(config);
+        prepare(&ground);
+        let before = ground.world();
+        let engine = ground.engine(dies_at);
+        let outcome = catch_unwind(AssertUnwindSafe(|| work(&ground, &engine)));
+        drop(engine);
+        let next = ground.engine(usize::MAX);
+        next.recover().unwrap();
+        assert!(next.unfinished().unwrap().is_empty(), "died at {dies_at}");
+        check(&ground, &next, &before);
+        match outcome {
+            Ok(()) => return dies_at,
+            Err(cause) => assert!(cause.is::<Death>(), "died at {dies_at}, but not of the crash"),
+        }
+    }
+    unreachable!()
+}
+
+fn operation(text: &str) -> OperationId {
+    text.parse().unwrap()
+}
+
+fn check_fork(ground: &Ground, engine: &Engine, before: &BTreeSet<String>) {
+    let sandboxes = engine.sandboxes().unwrap();
+    match engine.operation(&operation("op_00000001")).unwrap() {
+        None => {
+            assert_eq!(&ground.world(), before, "it never began, so nothing may be there");
+            assert_eq!(sandboxes, []);
+        }
+        Some(plan) => {
+            assert_eq!(plan.outcome, Outcome::Done);
+            assert_eq!(sandboxes.len(), 1);
+            ground.check_usable(&sandboxes[0]);
+        }
+    }
+}
+
+#[test]
+fn a_fork_that_died_at_any_point_is_finished_or_never_was() {
+    let fork = |ground: &Ground, engine: &Engine| ground.fork(engine, "a", "op_00000001");
+    let points = die_everywhere("", |_| {}, fork, check_fork);
+    assert_eq!(points, 9, "begin, two steps and the end, each before and after");
+}
+
+#[test]
+fn a_fork_inside_the_checkout_survives_the_same() {
+    let fork = |ground: &Ground, engine: &Engine| ground.fork(engine, "a", "op_00000001");
+    let points = die_everywhere("[project]\nplace = \"inside\"\n", |_| {}, fork, check_fork);
+    assert_eq!(points, 11, "begin, three steps and the end, each before and after");
+}
+
+#[test]
+fn a_deletion_that_died_at_any_point_is_finished_once_acknowledged() {
+    let points = die_everywhere(
+        "",
+        |ground| ground.fork(&ground.engine(usize::MAX), "a", "op_00000001"),
+        |_, engine| {
+            let sandbox = engine.sandboxes().unwrap().remove(0);
+            engine.delete(&sandbox, Losses::Refused, operation("op_00000002")).unwrap();
+        },
+        |ground, engine, before| match engine.operation(&operation("op_00000002")).unwrap() {
+            None => {
+                assert_eq!(&ground.world(), before);
+                ground.check_usable(&engine.sandboxes().unwrap()[0]);
+            }
+            Some(plan) => {
+                assert_eq!(plan.outcome, Outcome::Done);
+                assert_eq!(engine.sandboxes().unwrap(), []);
+                let left: Vec<_> =
+                    ground.world().into_iter().filter(|line| line.contains("sandboxes")).collect();
+                assert_eq!(left, Vec::<String>::new());
+                assert_eq!(
+                    git(&ground.repository(), &["rev-parse", "--abbrev-ref", "a"]),
+                    "a",
+                    "the branch stays"
+                );
+            }
+        },
+    );
+    assert_eq!(points, 9);
+}
+
+#[test]
+fn a_nuke_that_died_at_any_point_is_finished_once_acknowledged() {
+    let points = die_everywhere(
+        "",
+        |ground| {
+            let engine = ground.engine(usize::MAX);
+            ground.fork(&engine, "a", "op_00000001");
+            ground.fork(&engine, "b", "op_00000002");
+            std::fs::write(ground.folder.path().join("r-sandboxes/b/dirt"), "").unwrap();
+        },
+        |_, engine| drop(engine.nuke(operation("op_00000003")).unwrap()),
+        |_, engine, _| {
+            let begun = engine.operation(&operation("op_00000003")).unwrap().is_some();
+            assert_eq!(engine.sandboxes().unwrap().len(), if begun { 0 } else { 2 });
+        },
+    );
+    assert_eq!(points, 13);
+}
+
+#[test]
+fn a_fork_that_fails_leaves_nothing_wherever_its_undoing_dies() {
+    // A file where git wants to make the branch's folder: `git worktree add` fails half-way.
+    let block = |ground: &Ground| {
+        let refs = ground.repository().join(".git/refs/heads");
+        std::fs::write(refs.join("taken"), "not a commit\n").unwrap();
+    };
+    let points = die_everywhere(
+        "",
+        |_| {},
+        |ground, engine| {
+            block(ground);
+            let spec = ForkSpec {
+                name: "a".parse().unwrap(),
+                folder: ground.repository(),
+                base: None,
+                branch: Some("taken/a".into()),
+                task: None,
+                variables: Vec::new(),
+            };
+            let failure = engine.fork(&spec, operation("op_00000001")).unwrap_err();
+            assert_eq!(failure.kind, hothouse_model::FailureKind::Host, "{failure:?}");
+        },
+        |ground, engine, before| {
+            std::fs::remove_file(ground.repository().join(".git/refs/heads/taken")).ok();
+            assert_eq!(engine.sandboxes().unwrap(), []);
+            assert_eq!(&ground.world(), before);
+        },
+    );
+    assert_eq!(points, 11, "begin, a tick, two unticks and the end, each before and after");
+}
+
+#[test]
+fn what_half_a_worktree_looks_like_does_not_matter() {
+    let ground = Ground::new("");
+    let engine = ground.engine(4);
+    let death = catch_unwind(AssertUnwindSafe(|| ground.fork(&engine, "a", "op_00000001")));
+    assert!(death.is_err());
+    // As if git had been killed in the middle: an admin folder without an index, a stale lock.
+    let repository = ground.repository();
+    let admin = repository.join(".git/worktrees/a");
+    std::fs::create_dir_all(&admin).unwrap();
+    let worktree = ground.folder.path().join("r-sandboxes/a");
+    std::fs::create_dir_all(&worktree).unwrap();
+    std::fs::write(admin.join("gitdir"), format!("{}/.git\n", worktree.display())).unwrap();
+    std::fs::write(worktree.join("half"), "").unwrap();
+    write(&repository.join(".git/refs/heads/a.lock"));
+    let next = ground.engine(usize::MAX);
+    assert!(next.recover().unwrap().iter().all(|recovery| recovery.failure.is_none()));
+    ground.check_usable(&next.sandboxes().unwrap()[0]);
+}
+
+fn write(path: &Path) {
+    std::fs::write(path, "").unwrap();
+}

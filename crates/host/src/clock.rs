@@ -1,0 +1,43 @@
+//! Time, as a collaborator: tests bring their own.
+
+use std::sync::Mutex;
+
+use jiff::Timestamp;
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// Returns the time now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The host's own clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HostClock;
+
+impl Clock for HostClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// A clock that stands still until it is told otherwise.
+#[derive(Debug)]
+pub struct FakeClock(Mutex<Timestamp>);
+
+impl FakeClock {
+    /// Makes a clock that shows `now`.
+    pub fn at(now: Timestamp) -> Self {
+        Self(Mutex::new(now))
+    }
+
+    /// Sets the clock.
+    pub fn set(&self, now: Timestamp) {
+        *self.0.lock().expect("the clock's lock is never poisoned") = now;
+    }
+}
+
+impl Clock for FakeClock {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().expect("the clock's lock is never poisoned")
+    }
+}

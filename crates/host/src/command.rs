@@ -1,0 +1,257 @@
+//! Host programs: run with a known environment, a bounded output and, where wanted, a deadline.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io::{self, Read},
+    path::{Path, PathBuf},
+    process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio},
+    thread,
+    time::Duration,
+};
+
+use hothouse_model::{Explain, FailureKind};
+
+/// The most that is kept of one output stream.
+const OUTPUT_LIMIT: u64 = 64 << 20;
+
+/// A program to run, with its arguments and its environment.
+#[derive(Debug)]
+pub struct Program {
+    name: OsString,
+    arguments: Vec<OsString>,
+    environment: Vec<(OsString, OsString)>,
+    removed: Vec<OsString>,
+    folder: Option<PathBuf>,
+    stdin: Stdio,
+}
+
+/// What a finished program left.
+#[derive(Clone, Debug)]
+pub struct Run {
+    pub status: ExitStatus,
+    pub stdout: Vec<u8>,
+    pub stderr: Vec<u8>,
+}
+
+/// A program that could not be run, or did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("`{program}` is not installed")]
+    Missing { program: String },
+    #[error("run `{program}`")]
+    Spawn {
+        program: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("`{command}` failed ({status}): {said}")]
+    Failed { command: String, status: ExitStatus, said: String },
+    #[error("`{command}` did not end within {limit:?}")]
+    TooSlow { command: String, limit: Duration },
+}
+
+impl Explain for RunError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Host
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Missing { program } => vec![format!("install {program}, then try again")],
+            Self::Failed { said, .. } if said.contains("No space left") => {
+                vec!["free some disk space".into()]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Program {
+    /// Names a program of the host.
+    pub fn new(name: impl AsRef<OsStr>) -> Self {
+        Self {
+            name: name.as_ref().to_owned(),
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            removed: Vec::new(),
+            folder: None,
+            stdin: Stdio::null(),
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args<I: IntoIterator<Item: AsRef<OsStr>>>(mut self, arguments: I) -> Self {
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Takes a variable away.
+    #[must_use]
+    pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.removed.push(name.as_ref().to_owned());
+        self
+    }
+
+    /// Sets the folder it runs in.
+    #[must_use]
+    pub fn folder(mut self, folder: &Path) -> Self {
+        self.folder = Some(folder.to_owned());
+        self
+    }
+
+    /// Sets its standard input; without it, there is none.
+    #[must_use]
+    pub fn stdin(mut self, stdin: Stdio) -> Self {
+        self.stdin = stdin;
+        self
+    }
+
+    /// Runs it to its end, whatever that is.
+    pub fn run(self) -> Result<Run, RunError> {
+        let command = self.shown();
+        let mut child = self.spawn()?;
+        collect(&mut child).map_err(|source| RunError::Spawn { program: command, source })
+    }
+
+    /// Runs it and returns its output if it ended well.
+    pub fn output(self) -> Result<Vec<u8>, RunError> {
+        let command = self.shown();
+        let run = self.run()?;
+        if run.status.success() {
+            return Ok(run.stdout);
+        }
+        Err(RunError::Failed { command, status: run.status, said: last_words(&run.stderr) })
+    }
+
+    /// Runs it, but kills it when it takes longer than `limit`.
+    pub fn run_within(self, limit: Duration) -> Result<Run, RunError> {
+        let command = self.shown();
+        let mut child = self.spawn()?;
+        let pid = rustix::process::Pid::from_child(&child);
+        let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty());
+        let watchdog = thread::spawn(move || {
+            let Ok(pidfd) = pidfd else { return false };
+            let mut wait = [rustix::event::PollFd::new(&pidfd, rustix::event::PollFlags::IN)];
+            let timeout = rustix::event::Timespec::try_from(limit).ok();
+            let ended =
+                rustix::event::poll(&mut wait, timeout.as_ref()).is_ok_and(|ready| ready > 0);
+            if !ended {
+                rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL).ok();
+            }
+            !ended
+        });
+        let run = collect(&mut child)
+            .map_err(|source| RunError::Spawn { program: command.clone(), source });
+        let killed = watchdog.join().unwrap_or(false);
+        if killed { Err(RunError::TooSlow { command, limit }) } else { run }
+    }
+
+    fn shown(&self) -> String {
+        let words = std::iter::once(&self.name).chain(&self.arguments);
+        let mut text = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        if text.len() > 200 {
+            let cut = text.floor_char_boundary(200);
+            text.truncate(cut);
+            text.push('…');
+        }
+        text
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
+    fn spawn(self) -> Result<Child, RunError> {
+        let mut command = std::process::Command::new(&self.name);
+        command
+            .args(&self.arguments)
+            .stdin(self.stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        for name in &self.removed {
+            command.env_remove(name);
+        }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        let program = self.name.to_string_lossy().into_owned();
+        command.spawn().map_err(|source| match source.kind() {
+            // A missing folder gives the same error as a missing program: tell them apart.
+            io::ErrorKind::NotFound
+                if self.folder.as_ref().is_none_or(|folder| folder.exists()) =>
+            {
+                RunError::Missing { program }
+            }
+            _ => RunError::Spawn { program, source },
+        })
+    }
+}
+
+fn collect(child: &mut Child) -> io::Result<Run> {
+    let mut stderr: Option<ChildStderr> = child.stderr.take();
+    let reader = thread::spawn(move || drain(stderr.as_mut()));
+    let mut stdout: Option<ChildStdout> = child.stdout.take();
+    let stdout = drain(stdout.as_mut());
+    let stderr = reader.join().unwrap_or_default();
+    Ok(Run { status: child.wait()?, stdout, stderr })
+}
+
+/// Reads a stream to its end, but keeps no more than [`OUTPUT_LIMIT`] of it.
+fn drain(stream: Option<&mut impl Read>) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let Some(stream) = stream else { return kept };
+    stream.take(OUTPUT_LIMIT).read_to_end(&mut kept).ok();
+    io::copy(stream, &mut io::sink()).ok();
+    kept
+}
+
+/// Returns the last line that says something, for a message.
+fn last_words(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    line.trim().chars().filter(|c| !c.is_control()).take(300).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_told_apart_from_a_missing_folder() {
+        let missing = Program::new("no-such-program").run().unwrap_err();
+        assert_eq!(missing.to_string(), "`no-such-program` is not installed");
+        let folder = Program::new("true").folder(Path::new("/no/such/folder")).run().unwrap_err();
+        assert!(matches!(folder, RunError::Spawn { .. }), "{folder}");
+    }
+
+    #[test]
+    fn a_failure_brings_its_last_words() {
+        let error = Program::new("sh")
+            .args(["-c", "echo first >&2; echo last >&2; exit 3"])
+            .output()
+            .unwrap_err();
+        assert!(error.to_string().ends_with("failed (exit status: 3): last"), "{error}");
+    }
+
+    #[test]
+    fn a_program_over_its_time_is_killed() {
+        let error =
+            Program::new("sleep").arg("600").run_within(Duration::from_millis(20)).unwrap_err();
+        assert!(matches!(error, RunError::TooSlow { .. }), "{error}");
+        let run = Program::new("echo").arg("quick").run_within(Duration::from_secs(60)).unwrap();
+        assert_eq!(run.stdout, b"quick\n");
+    }
+}

@@ -1,0 +1,225 @@
+//! File operations whose errors say what was attempted on which path.
+#![expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
+
+use std::{
+    fs, io,
+    io::{Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use hothouse_model::{Explain, FailureKind};
+
+/// A file operation that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{attempt} {}", .path.display())]
+pub struct FileError {
+    pub attempt: &'static str,
+    pub path: PathBuf,
+    #[source]
+    pub source: io::Error,
+}
+
+impl FileError {
+    /// Says whether the path does not exist.
+    pub fn is_not_found(&self) -> bool {
+        self.source.kind() == io::ErrorKind::NotFound
+    }
+}
+
+impl Explain for FileError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Host
+    }
+
+    fn hints(&self) -> Vec<String> {
+        use io::ErrorKind::{PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        let place = self.path.display();
+        match self.source.kind() {
+            StorageFull | QuotaExceeded => {
+                vec![format!("free some space on the file system of {place}")]
+            }
+            ReadOnlyFilesystem | PermissionDenied => {
+                vec![format!(
+                    "make {place} writable for this user, or set XDG_STATE_HOME to a folder that is"
+                )]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Names the attempt and the path of an error.
+pub(crate) fn about<'a>(
+    attempt: &'static str,
+    path: &'a Path,
+) -> impl FnOnce(io::Error) -> FileError + 'a {
+    move |source| FileError { attempt, path: path.to_owned(), source }
+}
+
+/// Reads at most `limit` bytes of a file; a larger one is an error.
+pub fn read_capped(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+    let file = fs::File::open(path).map_err(about("read", path))?;
+    let mut bytes = Vec::new();
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(about("read", path))?;
+    if bytes.len() as u64 > limit {
+        return Err(about("read", path)(io::Error::from(io::ErrorKind::FileTooLarge)));
+    }
+    Ok(bytes)
+}
+
+/// Reads a small text file of the host, such as one under `/proc`.
+pub fn read_text(path: &Path) -> Result<String, FileError> {
+    let bytes = read_capped(path, 1 << 20)?;
+    String::from_utf8(bytes)
+        .map_err(|error| about("read", path)(io::Error::new(io::ErrorKind::InvalidData, error)))
+}
+
+/// Replaces a file as a whole: readers see the old text or the new one, also after a power cut.
+pub fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), FileError> {
+    let beside = path.with_added_extension(format!("{}.new", std::process::id()));
+    let written = fs::OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(mode)
+        .open(&beside)
+        .and_then(|mut file| file.write_all(text).and_then(|()| file.sync_all()))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        fs::remove_file(&beside).ok();
+    }
+    written.map_err(about("write", path))
+}
+
+/// Makes a folder and its parents for the owner alone; one that exists is left as it is.
+pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(about("make the folder", path))
+}
+
+/// Makes a folder and its parents with the usual mode.
+pub fn make_folder(path: &Path) -> Result<(), FileError> {
+    fs::create_dir_all(path).map_err(about("make the folder", path))
+}
+
+/// Removes a folder if it is there and empty; says whether it is gone.
+pub fn remove_empty_folder(path: &Path) -> Result<bool, FileError> {
+    match fs::remove_dir(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Ok(false)
+        }
+        Err(error) => Err(about("remove the folder", path)(error)),
+    }
+}
+
+/// Removes a folder with all it holds, never following a link out of it. A missing one is fine.
+pub fn remove_tree(path: &Path) -> Result<(), FileError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(about("remove the folder", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes a file; a missing one is fine.
+pub fn remove_file(path: &Path) -> Result<(), FileError> {
+    match fs::remove_file(path) {
+        Err(error)
+            if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Err(about("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens a file for appending, making it for the owner alone.
+pub fn open_append(path: &Path) -> Result<fs::File, FileError> {
+    fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .mode(0o600)
+        .open(path)
+        .map_err(about("open", path))
+}
+
+/// Moves a file that has grown past `limit` aside, to `PATH.1`.
+pub fn rotate(path: &Path, limit: u64) -> Result<(), FileError> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.len() > limit => {
+            fs::rename(path, path.with_added_extension("1")).map_err(about("rotate", path))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the path with every link resolved.
+pub fn canonical(path: &Path) -> Result<PathBuf, FileError> {
+    fs::canonicalize(path).map_err(about("find", path))
+}
+
+/// Lists what a folder holds, sorted; a missing folder holds nothing.
+pub fn list(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(about("list", path))?,
+    };
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(about("list", path))?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Says whether something, even a dangling link, stands at the path.
+pub fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_what_was_attempted_and_where() {
+        let error = read_text(Path::new("/nowhere/at/all")).unwrap_err();
+        assert_eq!(error.to_string(), "read /nowhere/at/all");
+        assert!(error.is_not_found());
+    }
+
+    #[test]
+    fn a_file_over_the_limit_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("big");
+        fs::write(&path, [0; 11]).unwrap();
+        assert!(read_capped(&path, 10).is_err());
+        assert_eq!(read_capped(&path, 11).unwrap().len(), 11);
+    }
+
+    #[test]
+    fn removing_a_tree_does_not_follow_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let outside = folder.path().join("outside");
+        let inside = folder.path().join("inside");
+        fs::create_dir(&outside).unwrap();
+        fs::create_dir(&inside).unwrap();
+        fs::write(outside.join("kept"), "").unwrap();
+        std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
+        remove_tree(&inside).unwrap();
+        assert!(outside.join("kept").exists() && !inside.exists());
+        remove_tree(&inside).unwrap();
+    }
+}

@@ -1,0 +1,127 @@
+//! Where Hothouse keeps things, decided from the environment that the binary read.
+
+use std::path::{Path, PathBuf};
+
+use crate::files::{self, FileError};
+
+/// The variables that decide the places, as the binary found them.
+#[derive(Clone, Debug, Default)]
+pub struct FolderVariables {
+    pub home: Option<PathBuf>,
+    pub state_home: Option<PathBuf>,
+    pub config_home: Option<PathBuf>,
+    pub runtime_dir: Option<PathBuf>,
+}
+
+/// No place could be found.
+#[derive(Debug, thiserror::Error)]
+#[error("neither XDG_STATE_HOME nor HOME is an absolute path")]
+pub struct NoHome;
+
+/// The places of one user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Folders {
+    /// Database, logs, runs: survives a reboot.
+    pub state: PathBuf,
+    /// Sockets: gone after a reboot.
+    pub runtime: PathBuf,
+    /// The user's own settings.
+    pub config: PathBuf,
+}
+
+impl Folders {
+    /// Decides the places. A relative path in an XDG variable is ignored, as its standard demands.
+    pub fn decide(variables: &FolderVariables) -> Result<Self, NoHome> {
+        let absolute = |path: &Option<PathBuf>| path.clone().filter(|path| path.is_absolute());
+        let home = absolute(&variables.home);
+        let below_home = |place: &str| home.as_ref().map(|home| home.join(place));
+        let state =
+            absolute(&variables.state_home).or_else(|| below_home(".local/state")).ok_or(NoHome)?;
+        let config =
+            absolute(&variables.config_home).or_else(|| below_home(".config")).ok_or(NoHome)?;
+        let state = state.join("hothouse");
+        let runtime = match absolute(&variables.runtime_dir) {
+            Some(runtime) => runtime.join("hothouse"),
+            None => state.join("run"),
+        };
+        Ok(Self { state, runtime, config: config.join("hothouse") })
+    }
+
+    /// Makes the folders that the daemon writes to.
+    pub fn make(&self) -> Result<(), FileError> {
+        files::make_private_folder(&self.state)?;
+        files::make_private_folder(&self.logs())?;
+        files::make_private_folder(&self.locks())?;
+        files::make_private_folder(&self.runtime)
+    }
+
+    /// Returns the daemon's socket.
+    pub fn socket(&self) -> PathBuf {
+        self.runtime.join("daemon.sock")
+    }
+
+    /// Returns the lock that the one daemon of this state holds.
+    pub fn daemon_lock(&self) -> PathBuf {
+        self.state.join("daemon.lock")
+    }
+
+    /// Returns the database.
+    pub fn database(&self) -> PathBuf {
+        self.state.join("state.db")
+    }
+
+    /// Returns the folder of the daemon's logs.
+    pub fn logs(&self) -> PathBuf {
+        self.state.join("logs")
+    }
+
+    /// Returns the folder of the per-repository locks.
+    pub fn locks(&self) -> PathBuf {
+        self.state.join("locks")
+    }
+
+    /// Returns the user-level settings file.
+    pub fn user_config(&self) -> PathBuf {
+        self.config.join("hothouse.toml")
+    }
+}
+
+/// Says whether `path` is below `folder` or is it.
+pub fn is_within(path: &Path, folder: &Path) -> bool {
+    path.starts_with(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide(home: &str, state: &str, runtime: &str) -> Option<Folders> {
+        let path = |text: &str| (!text.is_empty()).then(|| PathBuf::from(text));
+        let variables = FolderVariables {
+            home: path(home),
+            state_home: path(state),
+            runtime_dir: path(runtime),
+            ..Default::default()
+        };
+        Folders::decide(&variables).ok()
+    }
+
+    #[test]
+    fn the_standard_places_are_used() {
+        let folders = decide("/home/u", "", "/run/user/7").unwrap();
+        assert_eq!(folders.state, Path::new("/home/u/.local/state/hothouse"));
+        assert_eq!(folders.socket(), Path::new("/run/user/7/hothouse/daemon.sock"));
+    }
+
+    #[test]
+    fn without_a_runtime_folder_the_socket_lives_with_the_state() {
+        let folders = decide("/home/u", "/state", "").unwrap();
+        assert_eq!(folders.socket(), Path::new("/state/hothouse/run/daemon.sock"));
+    }
+
+    #[test]
+    fn relative_places_are_ignored() {
+        assert_eq!(decide("/home/u", "state", "run"), decide("/home/u", "", ""));
+        assert_eq!(decide("home", "", ""), None);
+    }
+}

@@ -1,0 +1,21 @@
+//! The host under our feet: the only crate that makes system calls and runs host programs.
+//!
+//! Decisions are made elsewhere; here is what they touch. Every error names the path or program
+//! it is about.
+
+pub mod clock;
+pub mod command;
+pub mod descriptors;
+pub mod files;
+pub mod folders;
+pub mod lock;
+pub mod probe;
+pub mod process;
+pub mod random;
+pub mod socket;
+
+pub use clock::Clock;
+pub use command::{Program, Run, RunError};
+pub use files::FileError;
+pub use folders::Folders;
+pub use lock::{Lock, LockError};

@@ -1,0 +1,43 @@
+//! The one binary. It reads the environment, then chooses: command line or daemon.
+
+use std::{env, process::ExitCode};
+
+use hothouse_api::Build;
+use hothouse_cli::{DaemonEnd, Surroundings};
+use hothouse_daemon::DaemonSpec;
+use hothouse_host::{
+    folders::{FolderVariables, Folders},
+    probe, process,
+};
+use hothouse_model::Explain;
+
+fn main() -> ExitCode {
+    let arguments: Vec<_> = env::args_os().collect();
+    if arguments.get(1).is_some_and(|word| word == probe::CHILD_ARGUMENT) {
+        return probe::probe_child(&arguments[2..]);
+    }
+    let path = |name: &str| env::var_os(name).map(Into::into);
+    let folders = Folders::decide(&FolderVariables {
+        home: path("HOME"),
+        state_home: path("XDG_STATE_HOME"),
+        config_home: path("XDG_CONFIG_HOME"),
+        runtime_dir: path("XDG_RUNTIME_DIR"),
+    });
+    hothouse_cli::run(Surroundings {
+        arguments,
+        variables: env::vars().filter(|(name, _)| name.starts_with("HOTHOUSE_")).collect(),
+        search_path: env::var_os("PATH").unwrap_or_default(),
+        folder: env::current_dir(),
+        no_color: env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()),
+        dumb_terminal: env::var_os("TERM").is_some_and(|value| value == "dumb"),
+        build: Build::current(process::executable_stamp()),
+        folders,
+        serve: Box::new(|folders, build, announce| {
+            let log_filter = env::var("HOTHOUSE_LOG").ok();
+            match hothouse_daemon::run(DaemonSpec { folders, build, log_filter, announce }) {
+                Ok(()) => DaemonEnd::Ended,
+                Err(error) => DaemonEnd::NotStarted(error.failure()),
+            }
+        }),
+    })
+}

@@ -1,0 +1,21 @@
+//! The real binary, driven as a user drives it.
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests stop at once")]
+
+#[path = "cli/bad_input.rs"]
+mod bad_input;
+#[path = "cli/config.rs"]
+mod config;
+#[path = "cli/crash.rs"]
+mod crash;
+#[path = "cli/daemon.rs"]
+mod daemon;
+#[path = "cli/doctor.rs"]
+mod doctor;
+#[path = "cli/sandbox.rs"]
+mod sandbox;
+
+use hothouse_testkit::TestEnv;
+
+fn surroundings() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_hothouse"))
+}

@@ -1,0 +1,112 @@
+//! A real SIGKILL of the daemon in the middle of its work.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, process::Stdio};
+
+use hothouse_testkit::{TestEnv, git, kill, wait_until};
+
+use crate::surroundings;
+
+/// A `git` that stops at a gate before or after it adds a worktree.
+struct Gate {
+    folder: PathBuf,
+}
+
+impl Gate {
+    fn new(env: &mut TestEnv, before: bool) -> Self {
+        let folder = env.root().join("gate");
+        fs::create_dir(&folder).unwrap();
+        let wait = format!(
+            "case \" $* \" in *\" worktree add \"*) [ -e {0}/hold ] && {{ : >{0}/reached; \
+             while [ -e {0}/hold ]; do sleep 0.01; done; }};; esac\n",
+            folder.display()
+        );
+        let path = std::env::var("PATH").unwrap();
+        let real = std::env::split_paths(&path)
+            .map(|folder| folder.join("git"))
+            .find(|git| git.exists())
+            .unwrap();
+        let real = real.display();
+        let script = match before {
+            true => format!("#!/bin/sh\n{wait}exec {real} \"$@\"\n"),
+            false => format!("#!/bin/sh\n{real} \"$@\"; code=$?\n{wait}exit $code\n"),
+        };
+        fs::write(folder.join("git"), script).unwrap();
+        fs::set_permissions(folder.join("git"), PermissionsExt::from_mode(0o755)).unwrap();
+        fs::write(folder.join("hold"), "").unwrap();
+        env.set("PATH", format!("{}:{path}", folder.display()));
+        Self { folder }
+    }
+
+    fn wait_until_reached(&self) {
+        wait_until("git reaches the gate", || self.folder.join("reached").exists());
+    }
+
+    fn open(&self) {
+        fs::remove_file(self.folder.join("hold")).unwrap();
+    }
+}
+
+fn fork_through_a_killed_daemon(before: bool) {
+    let mut env = surroundings();
+    let repository = env.repository("acme", "");
+    let gate = Gate::new(&mut env, before);
+    env.ok(&repository, &["daemon", "start"]);
+    let first = env.daemon_pid().unwrap();
+    let fork = env
+        .command(&repository, &["fork", "a", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    gate.wait_until_reached();
+    kill(first);
+    // The git that the dead daemon started still runs. The next daemon must wait for it.
+    gate.open();
+    let output = fork.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let view: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(view["state"], "created");
+    assert_ne!(env.daemon_pid().unwrap(), first);
+    let worktree = PathBuf::from(view["worktree"].as_str().unwrap());
+    assert_eq!(git(&worktree, &["status", "--porcelain"]), "");
+    assert_eq!(git(&worktree, &["branch", "--show-current"]), "a");
+    assert_eq!(git(&repository, &["worktree", "list"]).lines().count(), 2);
+    git(&repository, &["fsck", "--strict"]);
+}
+
+#[test]
+fn a_fork_whose_daemon_is_killed_before_git_works_is_finished_by_the_next() {
+    fork_through_a_killed_daemon(true);
+}
+
+#[test]
+fn a_fork_whose_daemon_is_killed_after_git_worked_is_finished_by_the_next() {
+    fork_through_a_killed_daemon(false);
+}
+
+#[test]
+fn a_fork_whose_caller_and_daemon_are_killed_is_finished_by_the_next() {
+    let mut env = surroundings();
+    let repository = env.repository("acme", "");
+    let gate = Gate::new(&mut env, true);
+    env.ok(&repository, &["daemon", "start"]);
+    let mut fork = env.command(&repository, &["fork", "a"]).stdout(Stdio::null()).spawn().unwrap();
+    gate.wait_until_reached();
+    fork.kill().unwrap();
+    fork.wait().unwrap();
+    env.kill_daemon();
+    gate.open();
+    wait_until("the fork is finished", || {
+        env.json(&repository, &["list", "--json"]).as_array().unwrap().len() == 1
+    });
+    assert_eq!(git(&env.root().join("acme-sandboxes/a"), &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn sandboxes_are_still_there_after_a_killed_daemon() {
+    let env = surroundings();
+    let repository = env.repository("acme", "");
+    let made = env.json(&repository, &["fork", "a", "--json"]);
+    env.kill_daemon();
+    assert_eq!(env.json(&repository, &["status", "-w", "a", "--json"]), made);
+}

@@ -1,0 +1,40 @@
+//! `doctor`.
+
+use std::fs;
+
+use hothouse_testkit::git;
+
+use crate::surroundings;
+
+#[test]
+fn it_tells_of_a_worktree_that_was_deleted_by_hand_and_mends_it() {
+    let env = surroundings();
+    let repository = env.repository("acme", "");
+    env.ok(&repository, &["fork", "a"]);
+    fs::remove_dir_all(env.root().join("acme-sandboxes/a")).unwrap();
+    let report = env.run(&repository, &["doctor"]);
+    assert!(report.stdout.contains("sandbox `acme/a` has no worktree"), "{report}");
+    env.ok(&repository, &["doctor", "--fix"]);
+    assert_eq!(env.json(&repository, &["list", "--json"]), serde_json::json!([]));
+    assert_eq!(git(&repository, &["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn it_explains_this_host() {
+    let env = surroundings();
+    let report = env.json(env.root(), &["doctor", "--json"]);
+    let findings = report["host"].as_array().unwrap();
+    let ids: Vec<_> = findings.iter().map(|finding| finding["id"].as_str().unwrap()).collect();
+    for id in ["kernel", "git"] {
+        assert!(ids.contains(&id), "{ids:?}");
+    }
+    for finding in findings {
+        let works = finding["state"] == "works";
+        assert!(
+            works || finding["costs"].is_string(),
+            "what is missing costs something: {finding}"
+        );
+        assert!(works || finding["fix"].is_string(), "and has a way to be mended: {finding}");
+    }
+    assert_eq!(report["leftovers"], serde_json::json!([]));
+}

@@ -1,0 +1,58 @@
+//! Integrations, secrets, variables and rules of egress.
+
+use super::{check_known, entries, names, references};
+use crate::config::{
+    egress::Target,
+    problem::{Complaint, Problem},
+    tree::{Node, Value},
+};
+
+/// Reports integrations whose webhooks or variables lead nowhere.
+pub(super) fn check_integrations(tree: &Node, problems: &mut Vec<Problem>) {
+    let services = names(tree, &["service"]);
+    for (_, integration) in entries(tree, &["integration"]) {
+        if let Some(to) = integration.get("webhook").and_then(|webhook| webhook.get("to")) {
+            check_known(to, "service", services.iter().copied(), problems);
+        }
+        for (_, value) in entries(integration, &["env"]) {
+            check_reference(value, tree, problems);
+        }
+    }
+}
+
+/// Reports secrets that no host could ever get.
+pub(super) fn check_secrets(tree: &Node, problems: &mut Vec<Problem>) {
+    for hosts in entries(tree, &["secret"]).filter_map(|(_, secret)| secret.get("hosts")) {
+        if matches!(&hosts.value, Value::List(items) if items.is_empty()) {
+            let message = "cannot be empty: a secret goes only to hosts that it names";
+            problems.push(hosts.place.problem(Complaint::new(message)));
+        }
+    }
+}
+
+/// Reports variables whose references lead nowhere.
+pub(super) fn check_variables(tree: &Node, problems: &mut Vec<Problem>) {
+    for value in entries(tree, &["env"]).filter_map(|(_, variable)| variable.get("value")) {
+        check_reference(value, tree, problems);
+    }
+}
+
+fn check_reference(value: &Node, tree: &Node, problems: &mut Vec<Problem>) {
+    let none = Node::empty();
+    references::check(value, None, tree.get("service").unwrap_or(&none), problems);
+}
+
+/// Reports rules that name a port twice.
+pub(super) fn check_rules(tree: &Node, problems: &mut Vec<Problem>) {
+    let lists = ["allow", "deny"].into_iter().filter_map(|name| tree.get("egress")?.get(name));
+    let exceptions = entries(tree, &["integration"]).filter_map(|(_, node)| node.get("exceptions"));
+    for rule in lists.chain(exceptions).flat_map(Node::items) {
+        let target =
+            rule.get("host").and_then(Node::text).and_then(|text| text.parse::<Target>().ok());
+        let named = target.is_some_and(|target| target.port.is_some());
+        if let Some(port) = rule.get("port").filter(|_| named) {
+            let message = "is set twice: the host names a port too";
+            problems.push(port.place.problem(Complaint::new(message)));
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The rules of egress as the config writes them; `Policy` decides with them.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    host::{HostPattern, Network, serde_as_text},
+    path::UrlPath,
+    problem::{Complaint, shown},
+    text::{TextRule, choice_type},
+};
+
+choice_type! {
+    /// What a room may reach.
+    EgressMode {
+        /// Every public host, on any port.
+        Open = "open",
+        /// Every public host by DNS, HTTP, TLS and SSH, each checked to be that protocol.
+        Web = "web",
+        /// The same, but only the hosts that the rules list.
+        Allowlist = "allowlist",
+    }
+}
+
+choice_type! {
+    /// A method of HTTP.
+    Method {
+        Get = "GET", Head = "HEAD", Options = "OPTIONS", Post = "POST", Put = "PUT", Patch = "PATCH",
+        Delete = "DELETE",
+    }
+}
+
+choice_type! {
+    /// A list of hosts that has a name.
+    NamedHosts {
+        /// The package registries that the host's own tools are configured for.
+        Toolchain = "@toolchain",
+        /// The bundled list of common development hosts.
+        Common = "@common",
+    }
+}
+
+/// `[egress]`: what leaves the room.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Egress {
+    pub mode: EgressMode,
+    #[serde(default)]
+    pub allow: Vec<Rule>,
+    #[serde(default)]
+    pub deny: Vec<Rule>,
+}
+
+/// One rule: the hosts it means and, on terminated hosts, the requests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", from = "RawRule")]
+pub struct Rule {
+    pub host: Target,
+    /// The methods it is limited to; none means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub methods: Vec<Method>,
+    /// The paths, with everything below each, it is limited to; none means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<UrlPath>,
+}
+
+/// A rule as it is written, where the port may stand beside the host.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct RawRule {
+    host: Target,
+    port: Option<u16>,
+    #[serde(default)]
+    methods: Vec<Method>,
+    #[serde(default)]
+    paths: Vec<UrlPath>,
+}
+
+impl From<RawRule> for Rule {
+    fn from(RawRule { host, port, methods, paths }: RawRule) -> Self {
+        Self { host: Target { port: port.or(host.port), ..host }, methods, paths }
+    }
+}
+
+/// Hosts, and the port if the rule names one: `github.com`, `*.example.com:8443`, `10.0.0.0/8`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    pub hosts: Hosts,
+    pub port: Option<u16>,
+}
+
+/// The hosts of a rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Hosts {
+    /// Every name, written `*`.
+    Any,
+    Named(NamedHosts),
+    Pattern(HostPattern),
+    Network(Network),
+}
+
+pub(super) const TARGET: TextRule = TextRule {
+    what: "`@toolchain`, `@common`, a host, `*.host`, `host:port` or a block such as `10.0.0.0/8`",
+    pattern: None,
+    check: |text| text.parse::<Target>().map(|_| ()),
+};
+
+impl FromStr for Target {
+    type Err = Complaint;
+
+    fn from_str(text: &str) -> Result<Self, Complaint> {
+        if text.is_empty() {
+            return Err(Complaint::new("cannot be empty"));
+        }
+        if text.starts_with('@') {
+            return named(text).map(|hosts| Self { hosts: Hosts::Named(hosts), port: None });
+        }
+        if text.contains("://") {
+            return Err(Complaint::new(format!("must be a host and not a URL: `{}`", shown(text))));
+        }
+        let (hosts, port) = split_port(text)?;
+        Ok(Self { hosts: parse_hosts(hosts)?, port })
+    }
+}
+
+fn named(text: &str) -> Result<NamedHosts, Complaint> {
+    match text {
+        "@toolchain" => Ok(NamedHosts::Toolchain),
+        "@common" => Ok(NamedHosts::Common),
+        _ => {
+            let complaint =
+                Complaint::new(format!("is an unknown list of hosts: `{}`", shown(text)));
+            Err(complaint.among(text, NamedHosts::WORDS.iter().copied()))
+        }
+    }
+}
+
+/// Splits off a port; an IPv6 address has one only after brackets, as in `[::1]:443`.
+fn split_port(text: &str) -> Result<(&str, Option<u16>), Complaint> {
+    let bracketed = text.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let (hosts, port) = match bracketed {
+        Some((hosts, "")) => (hosts, None),
+        Some((hosts, rest)) => (hosts, Some(rest.strip_prefix(':').unwrap_or(rest))),
+        None if text.matches(':').count() == 1 => {
+            text.split_once(':').map_or((text, None), |(h, p)| (h, Some(p)))
+        }
+        None => (text, None),
+    };
+    let Some(port) = port else { return Ok((hosts, None)) };
+    let number = port.parse::<u16>().ok().filter(|number| *number > 0);
+    let wrong =
+        || Complaint::new(format!("must have a port from 1 to 65535, not `{}`", shown(port)));
+    Ok((hosts, Some(number.ok_or_else(wrong)?)))
+}
+
+fn parse_hosts(text: &str) -> Result<Hosts, Complaint> {
+    if text == "*" {
+        return Ok(Hosts::Any);
+    }
+    let numeric = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if text.contains(['/', ':']) || numeric {
+        return text.parse().map(Hosts::Network);
+    }
+    text.parse().map(Hosts::Pattern)
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bracketed =
+            matches!(&self.hosts, Hosts::Network(network) if network.address().is_ipv6());
+        match (&self.hosts, self.port) {
+            (Hosts::Network(network), Some(port)) if bracketed => {
+                return write!(f, "[{network}]:{port}");
+            }
+            (Hosts::Any, _) => f.write_str("*")?,
+            (Hosts::Named(named), _) => named.fmt(f)?,
+            (Hosts::Pattern(pattern), _) => pattern.fmt(f)?,
+            (Hosts::Network(network), _) => network.fmt(f)?,
+        }
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+serde_as_text!(Target);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_target_has_one_written_form() {
+        for (text, form) in [
+            ("@toolchain", "@toolchain"),
+            ("*", "*"),
+            ("*:22", "*:22"),
+            ("GitHub.com.", "github.com"),
+            ("*.example.com:8443", "*.example.com:8443"),
+            ("10.0.0.0/8", "10.0.0.0/8"),
+            ("10.0.0.1:5432", "10.0.0.1:5432"),
+            ("2001:db8::/32", "2001:db8::/32"),
+            ("[2001:db8::1]:443", "[2001:db8::1]:443"),
+            ("[::1]", "::1"),
+        ] {
+            assert_eq!(
+                text.parse::<Target>().map(|target| target.to_string()).as_deref(),
+                Ok(form)
+            );
+        }
+        for bad in [
+            "",
+            "@tools",
+            "a:0",
+            "a:70000",
+            "a:b",
+            "http://a",
+            "a..b",
+            "1.2.3",
+            "[::1]443x",
+            "[::1",
+            "*.*.com",
+        ] {
+            assert!(bad.parse::<Target>().is_err(), "{bad:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_target_that_is_read_is_written_and_read_again(text in "[a-z0-9@:./*\\[\\]-]{0,20}") {
+            if let Ok(target) = text.parse::<Target>() {
+                prop_assert_eq!(target.to_string().parse::<Target>(), Ok(target));
+            }
+        }
+    }
+}

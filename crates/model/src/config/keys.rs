@@ -1,0 +1,371 @@
+//! Every key of `hothouse.toml`. To add one: a line here, a field in its section's type, and,
+//! where it has a default, a line in `defaults.toml`; a test says when one of them is missing.
+
+use super::{
+    egress::{EgressMode, Method, TARGET},
+    host::HOST_PATTERN,
+    path::{FilePattern, HostPath, TreePath, TreePattern, UrlPath},
+    sections::{
+        Backend, Condition, Files, IntegrationClass, Place, Recipe, RestartPolicy, SECRET_SOURCE,
+        SecretForm, Signal, Tree, VALUE_SOURCE, VariableKind,
+    },
+    shape::{Key, List, Map, Shape, Table},
+    template::Template,
+    text::{
+        AppLabel, Command, Line, LogPattern, NAME_RULE, SecretName, Stack, VariableName, Version,
+    },
+    units::{BYTE_SIZE, DURATION},
+};
+
+const fn key(name: &'static str, shape: Shape, about: &'static str) -> Key {
+    Key { name, shape, about }
+}
+
+const NAME: Shape = Shape::Text(&NAME_RULE);
+const COMMAND: Shape = Shape::Text(&Command::RULE);
+const LINE: Shape = Shape::Text(&Line::RULE);
+const SIZE: Shape = Shape::Text(&BYTE_SIZE);
+const TIME: Shape = Shape::Text(&DURATION);
+const TREE_PATH: Shape = Shape::Text(&TreePath::RULE);
+const URL_PATH: Shape = Shape::Text(&UrlPath::RULE);
+const PORT: Shape = Shape::Integer(1, 65535);
+
+const fn list(item: Shape) -> List {
+    List { item, single: false, append: false }
+}
+
+static NAMES: List = list(NAME);
+static PORTS: List = list(PORT);
+static HOST_PATHS: List = list(Shape::Text(&HostPath::RULE));
+static HOSTS: List = list(Shape::Text(&HOST_PATTERN));
+static TREE_PATHS: List = list(TREE_PATH);
+static TREE_PATTERNS: List = list(Shape::Text(&TreePattern::RULE));
+static URL_PATHS: List = list(URL_PATH);
+static METHODS: List = list(Shape::Choice(Method::WORDS));
+static MOUNTS: List = list(Shape::Table(&MOUNT));
+static NEEDS: List = list(Shape::Table(&NEED));
+static RULES: List = list(Shape::Table(&RULE));
+static MASKS: List = List { append: true, ..list(Shape::Text(&FilePattern::RULE)) };
+static UNMASKS: List = list(Shape::Text(&FilePattern::RULE));
+static DENY_RULES: List = List { append: true, ..list(Shape::Table(&RULE)) };
+static LINES: List = List { single: true, ..list(LINE) };
+static NAMES_OR_ONE: List = List { single: true, ..list(NAME) };
+static ROWS: List = List { single: true, ..list(Shape::Table(&ROW)) };
+
+pub(super) static ROOT: Table = Table::of(&[
+    key("project", Shape::Table(&PROJECT), "The repository as a whole."),
+    key("room", Shape::Table(&ROOM), "The isolated machine of a sandbox."),
+    key("sandbox", Shape::Table(&SANDBOX), "How long a sandbox stays up."),
+    key("service", Shape::Map(&SERVICES), "The programs of the stack."),
+    key("profile", Shape::Map(&PROFILES), "Variants of the stack."),
+    key("egress", Shape::Table(&EGRESS), "What may leave the room."),
+    key("integration", Shape::Map(&INTEGRATIONS), "Outside services, and how each is treated."),
+    key(
+        "secret",
+        Shape::Map(&SECRETS),
+        "Credentials that the wall puts in and the room never sees.",
+    ),
+    key(
+        "env",
+        Shape::Map(&VARIABLES),
+        "Variables for every command in the room, each with its declared kind.",
+    ),
+    key("seed", Shape::Table(&SEED), "Real data for the stack."),
+    key("scenario", Shape::Map(&SCENARIOS), "What `smoke` and `prove` do and expect."),
+    key("auth", Shape::Map(&ROLES), "How the browser is signed in, per role."),
+    key("agent", Shape::Table(&AGENT), "The coding agent that runs in the room."),
+]);
+
+static PROJECT: Table = Table::of(&[
+    key("name", NAME, "The project's name in URLs; the folder's name by default."),
+    key(
+        "place",
+        Shape::Choice(Place::WORDS),
+        "Where worktrees go: `<repo>-sandboxes/NAME` or `.worktrees/NAME`.",
+    ),
+    key("setup", COMMAND, "The full install that `fork --setup` runs in the room."),
+]);
+
+static ROOM: Table = Table::of(&[
+    key("stack", Shape::Text(&Stack::RULE), "What the room's system is made of."),
+    key("memory", SIZE, "The most memory of the whole room."),
+    key("cpus", Shape::Number(0.0, 4096.0), "The most processor time, in cores."),
+    key("pids", Shape::Integer(16, 4_194_304), "The most processes and threads."),
+    key("disk", SIZE, "The most disk space beyond the copy-on-write base."),
+    key("tools", Shape::List(&HOST_PATHS), "Folders of the host that the room sees read-only."),
+    key("mounts", Shape::List(&MOUNTS), "Further folders of the host, read-only unless `write`."),
+    key(
+        "mask",
+        Shape::List(&MASKS),
+        "Untracked files that the room must not see, besides the built-in ones.",
+    ),
+    key("unmask", Shape::List(&UNMASKS), "Masked files that the room may see after all."),
+    key("deps", Shape::List(&TREE_PATHS), "Dependency folders that come along copy-on-write."),
+    key("tree", Shape::Choice(Tree::WORDS), "The driver of copy-on-write trees."),
+    key("backend", Shape::Choice(Backend::WORDS), "What runs the room."),
+]);
+
+static MOUNT: Table = Table {
+    shorthand: Some("source"),
+    required: &["source"],
+    ..Table::of(&[
+        key("source", Shape::Text(&HostPath::RULE), "The folder on the host."),
+        key(
+            "target",
+            Shape::Text(&HostPath::RULE),
+            "Where the room sees it; the same path by default.",
+        ),
+        key("write", Shape::Switch, "Whether the room may write there."),
+    ])
+};
+
+static SANDBOX: Table = Table::of(&[
+    key("ttl", TIME, "How long a sandbox may be up before it is stopped."),
+    key("idle", TIME, "How long without use until it goes to sleep."),
+]);
+
+pub(super) static SERVICES: Map = Map::of("service", &NAME_RULE, Shape::Table(&SERVICE));
+
+pub(super) static SERVICE: Table = Table {
+    one_of: &["recipe", "run"],
+    ..Table::of(&[
+        key("recipe", Shape::Choice(Recipe::WORDS), "A built-in way to run a database or cache."),
+        key("version", Shape::Text(&Version::RULE), "The major version that the recipe must use."),
+        key("run", COMMAND, "The command that is the service."),
+        key("build", COMMAND, "A command that must end well before `run`."),
+        key("task", Shape::Switch, "Whether the command runs once and ends."),
+        key("host", Shape::Switch, "Whether the service runs on the host, outside the room."),
+        key("needs", Shape::List(&NEEDS), "The services that come first."),
+        key("port", PORT, "The port it listens on in the room."),
+        key("ports", Shape::List(&PORTS), "Further ports it listens on."),
+        key("ready", Shape::Table(&READY), "How to tell that it is ready."),
+        key("url", Shape::Text(&AppLabel::RULE), "The label of its URL: it is an app."),
+        key(
+            "env",
+            Shape::Map(&SERVICE_ENV),
+            "Its variables; `{db.url}` refers to another service.",
+        ),
+        key("dir", TREE_PATH, "Its working folder."),
+        key("restart", Shape::Table(&RESTART), "When it is started again."),
+        key("stop-signal", Shape::Choice(Signal::WORDS), "The signal that asks it to stop."),
+        key("stop-grace", TIME, "How long it may take to stop."),
+        key("pty", Shape::Switch, "Whether it gets a terminal."),
+        key("watch", Shape::List(&TREE_PATTERNS), "Files whose change restarts it."),
+    ])
+};
+
+static NEED: Table = Table {
+    shorthand: Some("service"),
+    required: &["service"],
+    ..Table::of(&[
+        key("service", NAME, "The service that comes first."),
+        key(
+            "condition",
+            Shape::Choice(Condition::WORDS),
+            "How far it must be; `completed` for a task, else `ready`.",
+        ),
+    ])
+};
+
+static READY: Table = Table {
+    whole: true,
+    optional: true,
+    one_of: &["http", "tcp", "exec", "log", "notify"],
+    ..Table::of(&[
+        key("http", URL_PATH, "A path that answers with a good status."),
+        key("tcp", Shape::Yes, "A port that accepts a connection."),
+        key("exec", COMMAND, "A command that ends with 0."),
+        key("log", Shape::Text(&LogPattern::RULE), "A line of its output that matches."),
+        key("notify", Shape::Yes, "`READY=1` on its notify socket."),
+        key("port", PORT, "The port to ask; the service's own by default."),
+        key("interval", TIME, "The time between two probes."),
+        key("timeout", TIME, "How long one probe may take."),
+        key(
+            "retries",
+            Shape::Integer(1, 1000),
+            "How many failures in a row make a ready service unready.",
+        ),
+    ])
+};
+
+static RESTART: Table = Table {
+    shorthand: Some("policy"),
+    ..Table::of(&[
+        key("policy", Shape::Choice(RestartPolicy::WORDS), "When to start it again."),
+        key("max", Shape::Integer(0, 1000), "How many times in a row."),
+    ])
+};
+
+static SERVICE_ENV: Map = Map::of("variable", &VariableName::RULE, Shape::Text(&Template::RULE));
+
+static PROFILES: Map = Map { most: 32, ..Map::of("profile", &NAME_RULE, Shape::Table(&PROFILE)) };
+
+static PROFILE: Table = Table::of(&[
+    key("files", Shape::Choice(Files::WORDS), "`live` files, or a tree `frozen` at `up`."),
+    key("seed", Shape::List(&NAMES_OR_ONE), "The radius or bundles that `up` seeds."),
+    key("service", Shape::Map(&SERVICES), "Services to add, or keys of services to change."),
+]);
+
+static EGRESS: Table = Table::of(&[
+    key("mode", Shape::Choice(EgressMode::WORDS), "What a room may reach without a rule."),
+    key("allow", Shape::List(&RULES), "What it may reach besides, or in `allowlist` mode at all."),
+    key("deny", Shape::List(&DENY_RULES), "What it may never reach; this wins over `allow`."),
+]);
+
+pub(super) static RULE: Table = Table {
+    shorthand: Some("host"),
+    required: &["host"],
+    ..Table::of(&[
+        key("host", Shape::Text(&TARGET), "The hosts."),
+        key("port", PORT, "The port."),
+        key("methods", Shape::List(&METHODS), "The methods, on a terminated host."),
+        key("paths", Shape::List(&URL_PATHS), "The paths, on a terminated host."),
+    ])
+};
+
+static INTEGRATIONS: Map = Map::of("integration", &NAME_RULE, Shape::Table(&INTEGRATION));
+
+static INTEGRATION: Table = Table {
+    required: &["class"],
+    ..Table::of(&[
+        key("class", Shape::Choice(IntegrationClass::WORDS), "How it is treated."),
+        key("hosts", Shape::List(&HOSTS), "The hosts by which it is reached."),
+        key(
+            "exceptions",
+            Shape::List(&RULES),
+            "Requests that pass although the class denies them.",
+        ),
+        key("caveat", LINE, "What this treatment does not cover."),
+        key("webhook", Shape::Table(&WEBHOOK), "Where its webhooks go."),
+        key("fixtures", TREE_PATH, "The folder of its recorded answers."),
+        key("env", Shape::Map(&SERVICE_ENV), "Variables that its SDK reads."),
+    ])
+};
+
+static WEBHOOK: Table = Table {
+    whole: true,
+    optional: true,
+    required: &["to", "path"],
+    ..Table::of(&[
+        key("to", NAME, "The service that receives them."),
+        key("path", URL_PATH, "The path that receives them."),
+        key(
+            "secret",
+            Shape::Text(&SecretName::RULE),
+            "The variable that holds the signing secret.",
+        ),
+    ])
+};
+
+static SECRETS: Map = Map::of("secret", &SecretName::RULE, Shape::Table(&SECRET));
+
+static SECRET: Table = Table {
+    required: &["hosts"],
+    ..Table::of(&[
+        key("hosts", Shape::List(&HOSTS), "The only hosts that ever get the value."),
+        key("form", Shape::Choice(SecretForm::WORDS), "Where in a request the value stands."),
+        key("from", Shape::Text(&SECRET_SOURCE), "Where the value comes from."),
+        key(
+            "placeholder",
+            LINE,
+            "What the room sees instead; made up in the value's shape by default.",
+        ),
+    ])
+};
+
+static VARIABLES: Map = Map::of("variable", &VariableName::RULE, Shape::Table(&VARIABLE));
+
+static VARIABLE: Table = Table {
+    required: &["kind"],
+    one_of: &["value", "from"],
+    ..Table::of(&[
+        key("kind", Shape::Choice(VariableKind::WORDS), "What makes the value harmless."),
+        key("value", Shape::Text(&Template::RULE), "The value itself."),
+        key(
+            "from",
+            Shape::Text(&VALUE_SOURCE),
+            "The variable of the host that holds the value, as `env:NAME`.",
+        ),
+    ])
+};
+
+static SEED: Table = Table::of(&[
+    key("bundle", Shape::Map(&BUNDLES), "Named pieces of data."),
+    key("radius", Shape::Table(&RADIUS), "Sizes, each a list of bundles and smaller sizes."),
+]);
+
+static BUNDLES: Map = Map::of("bundle", &NAME_RULE, Shape::Table(&BUNDLE));
+
+static BUNDLE: Table = Table {
+    required: &["run"],
+    ..Table::of(&[
+        key("run", COMMAND, "The command that puts the data in, again and again without harm."),
+        key("needs", Shape::List(&NAMES), "The bundles that come first."),
+        key("service", NAME, "The service whose environment the command gets."),
+        key("dir", TREE_PATH, "Its working folder."),
+    ])
+};
+
+static RADIUS: Table = Table::of(&[
+    key("z", Shape::List(&NAMES), "What the app needs to boot."),
+    key("s", Shape::List(&NAMES), "Common users and roles."),
+    key("m", Shape::List(&NAMES), "What most work needs."),
+    key("l", Shape::List(&NAMES), "Checkout, content, queues and the like."),
+    key("xl", Shape::List(&NAMES), "Broad and expensive data."),
+]);
+
+static SCENARIOS: Map = Map::of("scenario", &NAME_RULE, Shape::Table(&SCENARIO));
+
+static SCENARIO: Table = Table::of(&[
+    key("about", LINE, "What the scenario shows."),
+    key("seed", Shape::List(&NAMES_OR_ONE), "The radius or bundles it needs."),
+    key("app", Shape::Text(&AppLabel::RULE), "The app it opens."),
+    key("path", URL_PATH, "The path it opens."),
+    key("auth", NAME, "The role it is signed in as."),
+    key("script", TREE_PATH, "The browser steps it takes."),
+    key("expect", Shape::Table(&EXPECT), "What must have happened afterwards."),
+]);
+
+static EXPECT: Table = Table {
+    whole: true,
+    ..Table::of(&[
+        key("page", Shape::List(&LINES), "Texts that the page shows."),
+        key("row", Shape::List(&ROWS), "Queries with their answers."),
+        key("mail", Shape::List(&LINES), "Mails that were sent."),
+        key("event", Shape::List(&LINES), "Analytics events that were captured."),
+        key("error", Shape::List(&LINES), "Errors that must be recorded."),
+        key("request", Shape::List(&LINES), "Calls to the outside."),
+        key("webhook", Shape::List(&LINES), "Webhooks that were delivered."),
+        key("object", Shape::List(&LINES), "Objects that were stored."),
+        key("job", Shape::List(&LINES), "Jobs that were done."),
+        key("log", Shape::List(&LINES), "Lines that were logged."),
+        key("errors", Shape::Integer(0, 100_000), "How many errors may be recorded."),
+        key("unmatched", Shape::Integer(0, 100_000), "How many calls may be without a fixture."),
+    ])
+};
+
+static ROW: Table = Table {
+    required: &["service", "query"],
+    ..Table::of(&[
+        key("service", NAME, "The database."),
+        key("query", COMMAND, "The query."),
+        key("equals", LINE, "Its answer; without this, at least one row."),
+    ])
+};
+
+static ROLES: Map = Map::of("role", &NAME_RULE, Shape::Table(&ROLE));
+
+static ROLE: Table = Table {
+    one_of: &["run", "state"],
+    ..Table::of(&[
+        key("run", COMMAND, "A command in the room that prints the browser's storage state."),
+        key("state", TREE_PATH, "A file with the browser's storage state."),
+        key("needs", Shape::List(&NAMES), "The bundles that make the user."),
+    ])
+};
+
+static AGENT: Table = Table::of(&[key(
+    "command",
+    COMMAND,
+    "The command that `agent start` runs in the room by default.",
+)]);

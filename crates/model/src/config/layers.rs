@@ -1,0 +1,255 @@
+//! Where defaults, the user's file, the project's file and the environment meet.
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    check::{check_services, check_tree},
+    keys::ROOT,
+    problem::{self, Complaint, Problem},
+    sections::Config,
+    settle::{apply_templates, settle_services, without_templates},
+    shape::Shape,
+    source::Source,
+    tree::{Node, Origin, Place, Value, overlay},
+    walk::{Templates, check_plain, join, walk_file},
+};
+
+const DEFAULTS: &str = include_str!("defaults.toml");
+
+/// A file's bytes, under the name that the reader knows.
+#[derive(Clone, Copy, Debug)]
+pub struct File<'a> {
+    pub name: &'a str,
+    pub bytes: &'a [u8],
+}
+
+/// Everything that a configuration is made of, besides the defaults below it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Layers<'a> {
+    /// The user's own file; it may set only [`USER_KEYS`].
+    pub user: Option<File<'a>>,
+    /// The project's `hothouse.toml`.
+    pub project: Option<File<'a>>,
+    /// Variables by name and value; those that [`ENVIRONMENT`] does not list are ignored.
+    pub environment: &'a [(String, String)],
+}
+
+/// An environment variable that sets a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EnvironmentVariable {
+    pub name: &'static str,
+    pub key: &'static str,
+}
+
+const fn variable(name: &'static str, key: &'static str) -> EnvironmentVariable {
+    EnvironmentVariable { name, key }
+}
+
+/// Every variable that sets a key; it wins over all files.
+pub const ENVIRONMENT: &[EnvironmentVariable] = &[
+    variable("HOTHOUSE_PLACE", "project.place"),
+    variable("HOTHOUSE_STACK", "room.stack"),
+    variable("HOTHOUSE_MEMORY", "room.memory"),
+    variable("HOTHOUSE_CPUS", "room.cpus"),
+    variable("HOTHOUSE_PIDS", "room.pids"),
+    variable("HOTHOUSE_DISK", "room.disk"),
+    variable("HOTHOUSE_TREE", "room.tree"),
+    variable("HOTHOUSE_BACKEND", "room.backend"),
+    variable("HOTHOUSE_EGRESS_MODE", "egress.mode"),
+    variable("HOTHOUSE_TTL", "sandbox.ttl"),
+    variable("HOTHOUSE_IDLE", "sandbox.idle"),
+];
+
+/// What a user's own file may set; the rest describes one project.
+pub const USER_KEYS: &[&str] =
+    &["project.place", "room", "sandbox", "egress", "secret", "env", "agent"];
+
+/// A configuration and where each of its values came from.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    pub config: Config,
+    tree: Node,
+}
+
+/// One value of a configuration, as `config show` prints it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Shown {
+    pub key: String,
+    pub value: serde_json::Value,
+    /// `default`, `file:line` or `environment NAME`.
+    pub origin: String,
+}
+
+/// Reads one project file over the defaults.
+pub fn parse(file: &str, text: &str) -> Result<Resolved, Vec<Problem>> {
+    parse_bytes(file, text.as_bytes())
+}
+
+/// Reads one project file, whose bytes may be anything, over the defaults.
+pub fn parse_bytes(file: &str, bytes: &[u8]) -> Result<Resolved, Vec<Problem>> {
+    resolve(&Layers { project: Some(File { name: file, bytes }), ..Layers::default() })
+}
+
+/// Lays all layers over each other and proves the result, or says everything that is wrong.
+pub fn resolve(layers: &Layers<'_>) -> Result<Resolved, Vec<Problem>> {
+    let Layers { user, project, environment } = *layers;
+    let mut problems = Vec::new();
+    let defaults = read_defaults();
+    let root = Shape::Table(&ROOT);
+    let mut tree = without_templates(defaults.clone());
+    let user = user.map(|file| read(file, check_user_file, &mut problems));
+    let project = project.map(|file| read(file, check_project_file, &mut problems));
+    for layer in [user, project].into_iter().flatten() {
+        tree = overlay(tree, layer, &root);
+    }
+    apply_environment(&mut tree, environment, &mut problems);
+    apply_templates(&mut tree, &defaults, &root);
+    let profiles = settle_services(&mut tree, &defaults);
+    problems.extend(check_tree(&tree));
+    let sets = tree.get("service").into_iter().chain(profiles.iter().map(|(_, services)| services));
+    problems.extend(sets.flat_map(check_services));
+    prove(tree, profiles, problem::settle(problems))
+}
+
+/// Turns the merged tree into types, once nothing is wrong with it.
+fn prove(
+    tree: Node,
+    profiles: Vec<(String, Node)>,
+    problems: Vec<Problem>,
+) -> Result<Resolved, Vec<Problem>> {
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut whole = tree.clone();
+    for (name, services) in profiles {
+        if let Some(profile) = whole.entry(&["profile", &name]) {
+            profile.insert("service".to_owned(), services);
+        }
+    }
+    // The table of keys and the types say the same, which a test proves for every key; should they
+    // not, the user gets a problem to report and not a crash.
+    match serde_json::from_value(whole.to_json()) {
+        Ok(config) => Ok(Resolved { config, tree }),
+        Err(error) => {
+            let message = format!("passed every check and still could not be read: {error}");
+            Err(vec![tree.place.bare_problem(Complaint::new(message))])
+        }
+    }
+}
+
+fn read_defaults() -> Node {
+    let (mut tree, problems) =
+        walk_file(&Source::new("defaults.toml", DEFAULTS), Templates::Allowed);
+    debug_assert!(problems.is_empty(), "the compiled-in defaults are sound: {problems:?}");
+    mark_default(&mut tree);
+    tree
+}
+
+fn mark_default(node: &mut Node) {
+    node.place.origin = Origin::Default;
+    match &mut node.value {
+        Value::Table(entries) => entries.values_mut().for_each(mark_default),
+        Value::List(items) => items.iter_mut().for_each(mark_default),
+        _ => {}
+    }
+}
+
+fn read(file: File<'_>, check: fn(&Node) -> Vec<Problem>, problems: &mut Vec<Problem>) -> Node {
+    match Source::open(file.name, file.bytes) {
+        Ok(source) => {
+            let (tree, found) = walk_file(&source, Templates::Refused);
+            problems.extend(found);
+            problems.extend(check(&tree));
+            tree
+        }
+        Err(problem) => {
+            problems.push(problem);
+            Node::empty()
+        }
+    }
+}
+
+/// Reports keys that only a project may set.
+fn check_user_file(tree: &Node) -> Vec<Problem> {
+    let sections = tree.entries().filter(|(name, _)| !USER_KEYS.contains(name));
+    let inner = sections.flat_map(|(section, node)| {
+        let part = USER_KEYS
+            .iter()
+            .any(|key| key.split_once('.').is_some_and(|(first, _)| first == section));
+        let keys = node
+            .entries()
+            .filter(move |(name, _)| !USER_KEYS.contains(&join(section, name).as_str()));
+        if part { keys.map(|(_, node)| node).collect() } else { vec![node] }
+    });
+    let complaint =
+        || Complaint::new("cannot be set in the user's own file: it describes one project");
+    inner.map(|node| node.place.problem(complaint().among("", USER_KEYS.iter().copied()))).collect()
+}
+
+/// Reports sources of secrets that would run a project's command on the host.
+fn check_project_file(tree: &Node) -> Vec<Problem> {
+    let secrets = tree.get("secret").into_iter().flat_map(Node::entries);
+    let sources = secrets.filter_map(|(_, secret)| secret.get("from"));
+    let commands =
+        sources.filter(|from| from.text().is_some_and(|text| text.starts_with("command:")));
+    let complaint =
+        "cannot be a command here: it would run on the host; name it in the user's own file";
+    commands.map(|from| from.place.problem(Complaint::new(complaint))).collect()
+}
+
+fn apply_environment(
+    tree: &mut Node,
+    environment: &[(String, String)],
+    problems: &mut Vec<Problem>,
+) {
+    for known in ENVIRONMENT {
+        let Some((_, text)) = environment.iter().find(|(name, _)| name == known.name) else {
+            continue;
+        };
+        let Some((section, name)) = known.key.split_once('.') else { continue };
+        let place =
+            Place { origin: Origin::Environment(known.name), column: 0, key: known.key.to_owned() };
+        match shape_at(section, name).map(|shape| check_plain(shape, text, &place)) {
+            Some(Ok(value)) => {
+                let entries = tree.entry(&[section]);
+                entries.into_iter().for_each(|entries| {
+                    entries.insert(
+                        name.to_owned(),
+                        Node { value: value.clone(), place: place.clone() },
+                    );
+                });
+            }
+            Some(Err(complaint)) => problems.push(place.problem(complaint)),
+            None => debug_assert!(false, "{} sets a key that does not exist", known.name),
+        }
+    }
+}
+
+fn shape_at(section: &str, name: &str) -> Option<&'static Shape> {
+    match &ROOT.key(section)?.shape {
+        Shape::Table(table) => table.key(name).map(|key| &key.shape),
+        _ => None,
+    }
+}
+
+impl Resolved {
+    /// Lists every value with its origin, in the order of the keys.
+    pub fn show(&self) -> Vec<Shown> {
+        let mut shown = Vec::new();
+        show_node(&self.tree, "", &mut shown);
+        shown
+    }
+}
+
+fn show_node(node: &Node, key: &str, shown: &mut Vec<Shown>) {
+    match &node.value {
+        Value::Table(entries) => {
+            entries.iter().for_each(|(name, below)| show_node(below, &join(key, name), shown))
+        }
+        _ => shown.push(Shown {
+            key: key.to_owned(),
+            value: node.to_json(),
+            origin: node.place.origin.to_string(),
+        }),
+    }
+}

@@ -1,0 +1,72 @@
+//! Paths and path patterns of the config, each kind with its own reach.
+
+use super::{
+    problem::{Complaint, shown},
+    text::{check_filled, text_type},
+};
+
+text_type! {
+    /// A path below the worktree: relative, and never climbing out of it.
+    TreePath: "a path below the repository such as `apps/api`", None, check_tree_path
+}
+text_type! {
+    /// A path of the host: absolute, or below the user's home as `~/…`.
+    HostPath: "an absolute path, or one such as `~/.cargo`", Some("^(/|~/|~$)"), check_host_path
+}
+text_type! {
+    /// A pattern of files: below the worktree, or of the host when it begins with `/` or `~/`.
+    FilePattern: "a file pattern such as `.env.*` or `~/.aws`", None, check_file_pattern
+}
+text_type! {
+    /// A pattern of files below the worktree.
+    TreePattern: "a file pattern such as `src/**`", None, check_tree_path
+}
+text_type! {
+    /// The path of a URL.
+    UrlPath: "a path such as `/health`", Some("^/"), check_url_path
+}
+
+fn check_tree_path(text: &str) -> Result<(), Complaint> {
+    check_filled(text)?;
+    if text.starts_with('/') || text.starts_with('~') {
+        return Err(Complaint::new(format!(
+            "must be relative to the repository, not `{}`",
+            shown(text)
+        )));
+    }
+    check_no_climb(text)
+}
+
+fn check_host_path(text: &str) -> Result<(), Complaint> {
+    check_filled(text)?;
+    if !(text.starts_with('/') || text == "~" || text.starts_with("~/")) {
+        return Err(Complaint::new(format!(
+            "must begin with `/` or `~/`, unlike `{}`",
+            shown(text)
+        )));
+    }
+    check_no_climb(text)
+}
+
+fn check_file_pattern(text: &str) -> Result<(), Complaint> {
+    check_filled(text)?;
+    if text.starts_with('~') { check_host_path(text) } else { check_no_climb(text) }
+}
+
+fn check_no_climb(text: &str) -> Result<(), Complaint> {
+    if text.split('/').any(|part| part == "..") {
+        return Err(Complaint::new(format!("cannot hold `..`: `{}`", shown(text))));
+    }
+    Ok(())
+}
+
+fn check_url_path(text: &str) -> Result<(), Complaint> {
+    check_filled(text)?;
+    if !text.starts_with('/') {
+        return Err(Complaint::new(format!("must begin with `/`, unlike `{}`", shown(text))));
+    }
+    if text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err(Complaint::new("cannot hold spaces or control characters"));
+    }
+    Ok(())
+}

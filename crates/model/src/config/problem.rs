@@ -1,0 +1,106 @@
+//! What is wrong with a configuration, said so that a reader can put it right.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The most problems that are reported at once; a file with more is not a config.
+pub const MAX_PROBLEMS: usize = 1000;
+
+/// One thing that is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Problem {
+    /// The file as the reader knows it, or `environment NAME`.
+    pub file: String,
+    /// The line, from 1; 0 where there is none (an environment variable).
+    pub line: usize,
+    /// The column in characters, from 1; 0 where there is none.
+    pub column: usize,
+    /// The path of the key, such as `service.api.port`; empty for a problem of the whole file.
+    pub key: String,
+    pub message: String,
+    /// The word that was probably meant.
+    pub suggestion: Option<String>,
+    /// What may stand here, where that is a list.
+    pub allowed: Vec<String>,
+}
+
+impl Problem {
+    /// Returns the problem as lines for a terminal, without a line end after the last.
+    pub fn render(&self) -> String {
+        self.to_string()
+    }
+
+    fn place(&self) -> String {
+        match self.line {
+            0 => self.file.clone(),
+            line => format!("{}:{line}:{}", self.file, self.column),
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place(), self.message)?;
+        if let Some(suggestion) = &self.suggestion {
+            write!(f, "\n  did you mean `{suggestion}`?")?;
+        }
+        if !self.allowed.is_empty() {
+            write!(f, "\n  allowed: {}", self.allowed.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// A problem before it has a place: what is said about a value, after its key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Complaint {
+    pub message: String,
+    pub suggestion: Option<String>,
+    pub allowed: Vec<String>,
+}
+
+impl Complaint {
+    /// Builds a complaint that has neither a near miss nor a list.
+    pub(super) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), suggestion: None, allowed: Vec::new() }
+    }
+
+    /// Adds what is allowed, and the near miss of `found` among it.
+    pub(super) fn among<'a>(self, found: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        let known: Vec<&str> = known.into_iter().collect();
+        let suggestion = super::near::nearest(found, known.iter().copied()).map(str::to_owned);
+        Self { suggestion, allowed: known.into_iter().map(str::to_owned).collect(), ..self }
+    }
+}
+
+/// Sorts problems by place, drops what is said twice, and ends an endless list.
+pub(super) fn settle(mut problems: Vec<Problem>) -> Vec<Problem> {
+    problems.sort();
+    problems.dedup();
+    if let Some(first) = problems.get(MAX_PROBLEMS) {
+        let rest = problems.len() - MAX_PROBLEMS;
+        let message = format!("{rest} more problems are not shown");
+        let last = Problem {
+            message,
+            key: String::new(),
+            suggestion: None,
+            allowed: Vec::new(),
+            ..first.clone()
+        };
+        problems.truncate(MAX_PROBLEMS);
+        problems.push(last);
+    }
+    problems
+}
+
+/// Makes a hostile text fit for one line of a message.
+pub(super) fn shown(text: &str) -> String {
+    const MOST: usize = 60;
+    let mut line: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(MOST).is_some() {
+        line.push('…');
+    }
+    line
+}

@@ -1,0 +1,96 @@
+//! The configuration as types: what was read and proved valid.
+//!
+//! The field names are the keys of `hothouse.toml`, so that a stored config, the pinned half and
+//! a problem all speak of the same thing.
+
+mod data;
+mod room;
+mod service;
+mod wall;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub(super) use self::wall::{SECRET_SOURCE, VALUE_SOURCE};
+pub use self::{
+    data::{Bundle, Expectation, Radius, Role, RowExpectation, Scenario, Seed},
+    room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Tree},
+    service::{
+        Condition, Files, Need, Probe, Profile, Ready, Recipe, Restart, RestartPolicy, Service,
+        Signal, Work,
+    },
+    wall::{
+        Integration, IntegrationClass, Secret, SecretForm, SecretSource, ValueSource, Variable,
+        VariableKind, Webhook,
+    },
+};
+use super::{
+    egress::Egress,
+    near::nearest,
+    text::{EntryName, SecretName, VariableName},
+};
+use crate::ServiceName;
+
+/// The profile that is meant when none is named.
+pub const DEFAULT_PROFILE: &str = "dev";
+
+/// A whole configuration, defaults applied and every reference checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Config {
+    #[serde(default)]
+    pub project: Project,
+    pub room: Room,
+    #[serde(default)]
+    pub sandbox: Lifetime,
+    #[serde(default, rename = "service")]
+    pub services: BTreeMap<ServiceName, Service>,
+    /// Every profile with *all* services as they are under it; `dev` and `e2e` always exist.
+    #[serde(rename = "profile")]
+    pub profiles: BTreeMap<EntryName, Profile>,
+    pub egress: Egress,
+    #[serde(default, rename = "integration")]
+    pub integrations: BTreeMap<EntryName, Integration>,
+    #[serde(default, rename = "secret")]
+    pub secrets: BTreeMap<SecretName, Secret>,
+    #[serde(default, rename = "env")]
+    pub variables: BTreeMap<VariableName, Variable>,
+    #[serde(default)]
+    pub seed: Seed,
+    #[serde(default, rename = "scenario")]
+    pub scenarios: BTreeMap<EntryName, Scenario>,
+    #[serde(default, rename = "auth")]
+    pub roles: BTreeMap<EntryName, Role>,
+    #[serde(default)]
+    pub agent: Agent,
+}
+
+/// A profile was asked for that the config does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no profile `{name}`")]
+pub struct UnknownProfile {
+    pub name: String,
+    pub suggestion: Option<String>,
+    pub known: Vec<String>,
+}
+
+impl Config {
+    /// Returns the configuration as it is under a profile; without a name, under `dev`.
+    pub fn for_profile(&self, name: Option<&str>) -> Result<Self, UnknownProfile> {
+        let name = name.unwrap_or(DEFAULT_PROFILE);
+        let profile = self.profiles.get(name).ok_or_else(|| self.unknown_profile(name))?;
+        Ok(Self { services: profile.services.clone(), ..self.clone() })
+    }
+
+    /// Returns a service by its name, as an argument of a command gives it.
+    pub fn service(&self, name: &str) -> Option<&Service> {
+        name.parse::<ServiceName>().ok().and_then(|name| self.services.get(&name))
+    }
+
+    fn unknown_profile(&self, name: &str) -> UnknownProfile {
+        let known: Vec<String> = self.profiles.keys().map(EntryName::to_string).collect();
+        let suggestion = nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
+        UnknownProfile { name: name.to_owned(), suggestion, known }
+    }
+}

@@ -1,0 +1,95 @@
+//! Seeds, scenarios and the roles that they use.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ServiceName,
+    config::{
+        path::{TreePath, UrlPath},
+        text::{AppLabel, Command, EntryName, Line, choice_type},
+    },
+};
+
+choice_type! {
+    /// A size of seed.
+    Radius { Z = "z", S = "s", M = "m", L = "l", Xl = "xl" }
+}
+
+/// `[seed]`: real data for the stack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Seed {
+    #[serde(default, rename = "bundle")]
+    pub bundles: BTreeMap<EntryName, Bundle>,
+    /// The bundles and smaller radii of each radius that is declared.
+    #[serde(default, rename = "radius")]
+    pub radii: BTreeMap<Radius, Vec<EntryName>>,
+}
+
+/// `[seed.bundle.NAME]`: a named piece of data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Bundle {
+    pub run: Command,
+    #[serde(default)]
+    pub needs: Vec<EntryName>,
+    pub service: Option<ServiceName>,
+    pub dir: TreePath,
+}
+
+/// `[scenario.NAME]`: what `smoke` and `prove` do and expect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Scenario {
+    pub about: Option<Line>,
+    #[serde(default)]
+    pub seed: Vec<EntryName>,
+    pub app: Option<AppLabel>,
+    pub path: UrlPath,
+    pub auth: Option<EntryName>,
+    pub script: Option<TreePath>,
+    #[serde(default)]
+    pub expect: Expectation,
+}
+
+/// What must have happened after a scenario.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct Expectation {
+    pub page: Vec<Line>,
+    pub row: Vec<RowExpectation>,
+    pub mail: Vec<Line>,
+    pub event: Vec<Line>,
+    pub error: Vec<Line>,
+    pub request: Vec<Line>,
+    pub webhook: Vec<Line>,
+    pub object: Vec<Line>,
+    pub job: Vec<Line>,
+    pub log: Vec<Line>,
+    /// How many errors may be recorded; none means that nobody counts.
+    pub errors: Option<u32>,
+    /// How many calls may be without a fixture; none means that nobody counts.
+    pub unmatched: Option<u32>,
+}
+
+/// A query and its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct RowExpectation {
+    pub service: ServiceName,
+    pub query: Command,
+    /// None means: at least one row.
+    pub equals: Option<Line>,
+}
+
+/// `[auth.ROLE]`: how the browser is signed in as a role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Role {
+    pub run: Option<Command>,
+    pub state: Option<TreePath>,
+    #[serde(default)]
+    pub needs: Vec<EntryName>,
+}

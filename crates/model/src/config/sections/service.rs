@@ -1,0 +1,230 @@
+//! Services and the profiles that change them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ServiceName,
+    config::{
+        path::{TreePath, TreePattern, UrlPath},
+        problem::Complaint,
+        template::Template,
+        text::{AppLabel, Command, EntryName, LogPattern, VariableName, Version, choice_type},
+        units::duration,
+    },
+};
+
+choice_type! {
+    /// A built-in way to run a database or cache.
+    Recipe { Postgres = "postgres", Mariadb = "mariadb", Mysql = "mysql", Redis = "redis", Valkey = "valkey" }
+}
+
+choice_type! {
+    /// How far a needed service must be.
+    Condition { Started = "started", Ready = "ready", Completed = "completed" }
+}
+
+choice_type! {
+    /// When a service that ended is started again.
+    RestartPolicy { Never = "never", OnFailure = "on-failure", Always = "always" }
+}
+
+choice_type! {
+    /// The signal that asks a service to stop.
+    Signal {
+        Term = "SIGTERM", Interrupt = "SIGINT", Quit = "SIGQUIT", HangUp = "SIGHUP", Kill = "SIGKILL",
+        User1 = "SIGUSR1", User2 = "SIGUSR2", WindowChange = "SIGWINCH",
+    }
+}
+
+choice_type! {
+    /// Which files the services of a profile see.
+    Files {
+        /// The worktree, as it is edited.
+        Live = "live",
+        /// A tree frozen at `up`.
+        Frozen = "frozen",
+    }
+}
+
+impl Recipe {
+    /// Returns the port on which the program listens unless told otherwise.
+    pub fn default_port(self) -> u16 {
+        match self {
+            Self::Postgres => 5432,
+            Self::Mariadb | Self::Mysql => 3306,
+            Self::Redis | Self::Valkey => 6379,
+        }
+    }
+}
+
+/// `[service.NAME]`: one program of the stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Service {
+    pub recipe: Option<Recipe>,
+    pub version: Option<Version>,
+    pub run: Option<Command>,
+    pub build: Option<Command>,
+    pub task: bool,
+    pub host: bool,
+    #[serde(default)]
+    pub needs: Vec<Need>,
+    pub port: Option<u16>,
+    #[serde(default)]
+    pub ports: Vec<u16>,
+    pub ready: Option<Ready>,
+    pub url: Option<AppLabel>,
+    #[serde(default)]
+    pub env: BTreeMap<VariableName, Template>,
+    pub dir: TreePath,
+    pub restart: Restart,
+    pub stop_signal: Signal,
+    #[serde(with = "duration")]
+    pub stop_grace: Duration,
+    pub pty: bool,
+    #[serde(default)]
+    pub watch: Vec<TreePattern>,
+}
+
+/// What a service is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work<'a> {
+    Recipe(Recipe),
+    Command(&'a Command),
+    /// Something that runs on the host already; Hothouse never starts it.
+    OnHost,
+}
+
+impl Service {
+    /// Returns what the service is made of.
+    pub fn work(&self) -> Work<'_> {
+        match (&self.run, self.recipe) {
+            _ if self.host => Work::OnHost,
+            (Some(command), _) => Work::Command(command),
+            (None, Some(recipe)) => Work::Recipe(recipe),
+            (None, None) => {
+                unreachable!("a service has a recipe or a command, or runs on the host")
+            }
+        }
+    }
+
+    /// Returns the port that it listens on, the recipe's own if none is named.
+    pub fn main_port(&self) -> Option<u16> {
+        self.port.or_else(|| self.recipe.map(Recipe::default_port))
+    }
+}
+
+/// A service that must come first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Need {
+    pub service: ServiceName,
+    pub condition: Condition,
+}
+
+/// When a service is started again, and how many times in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Restart {
+    pub policy: RestartPolicy,
+    pub max: u32,
+}
+
+/// How to tell that a service is ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "RawReady", into = "RawReady")]
+pub struct Ready {
+    pub probe: Probe,
+    /// The port to ask, where it is not the service's own.
+    pub port: Option<u16>,
+    pub interval: Duration,
+    pub timeout: Duration,
+    pub retries: u32,
+}
+
+/// The question that a probe asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    Http(UrlPath),
+    Tcp,
+    Exec(Command),
+    Log(LogPattern),
+    Notify,
+}
+
+/// [`Ready`] as it is written: the probe is whichever of five keys is there.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct RawReady {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<UrlPath>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    tcp: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exec: Option<Command>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<LogPattern>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    notify: bool,
+    port: Option<u16>,
+    #[serde(with = "duration")]
+    interval: Duration,
+    #[serde(with = "duration")]
+    timeout: Duration,
+    retries: u32,
+}
+
+impl TryFrom<RawReady> for Ready {
+    type Error = Complaint;
+
+    fn try_from(raw: RawReady) -> Result<Self, Complaint> {
+        let RawReady { http, tcp, exec, log, notify, port, interval, timeout, retries } = raw;
+        let probes = [
+            http.map(Probe::Http),
+            tcp.then_some(Probe::Tcp),
+            exec.map(Probe::Exec),
+            log.map(Probe::Log),
+            notify.then_some(Probe::Notify),
+        ];
+        let probe =
+            probes.into_iter().flatten().next().ok_or_else(|| Complaint::new("names no probe"))?;
+        Ok(Self { probe, port, interval, timeout, retries })
+    }
+}
+
+impl From<Ready> for RawReady {
+    fn from(Ready { probe, port, interval, timeout, retries }: Ready) -> Self {
+        let none = Self {
+            http: None,
+            tcp: false,
+            exec: None,
+            log: None,
+            notify: false,
+            port,
+            interval,
+            timeout,
+            retries,
+        };
+        match probe {
+            Probe::Http(path) => Self { http: Some(path), ..none },
+            Probe::Tcp => Self { tcp: true, ..none },
+            Probe::Exec(command) => Self { exec: Some(command), ..none },
+            Probe::Log(pattern) => Self { log: Some(pattern), ..none },
+            Probe::Notify => Self { notify: true, ..none },
+        }
+    }
+}
+
+/// `[profile.NAME]`: a variant of the stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Profile {
+    pub files: Files,
+    #[serde(default)]
+    pub seed: Vec<EntryName>,
+    /// Every service as it is under the profile, not only the changed ones.
+    #[serde(default, rename = "service")]
+    pub services: BTreeMap<ServiceName, Service>,
+}

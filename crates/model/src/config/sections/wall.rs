@@ -1,0 +1,169 @@
+//! Integrations, secrets and curated variables.
+
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    ServiceName,
+    config::{
+        egress::Rule,
+        host::{HostPattern, serde_as_text},
+        path::{TreePath, UrlPath},
+        problem::Complaint,
+        template::Template,
+        text::{Line, SecretName, TextRule, VariableName, choice_type},
+    },
+};
+
+choice_type! {
+    /// How an outside service is treated.
+    IntegrationClass {
+        /// A real one runs in the room.
+        Local = "local",
+        /// The real one, but only requests that change nothing.
+        ReadOnly = "read-only",
+        /// The real one, with test credentials.
+        TestMode = "test-mode",
+        /// Fixtures answer.
+        Mock = "mock",
+        /// A script in the browser stands in.
+        Shim = "shim",
+        /// What is sent is recorded, and accepted.
+        Sink = "sink",
+        /// It is switched off.
+        Disable = "disable",
+        /// The app has its own seam for it.
+        Seam = "seam",
+    }
+}
+
+choice_type! {
+    /// Where in a request a secret's value stands.
+    SecretForm {
+        Header = "header", Basic = "basic", Query = "query", Body = "body", SigV4 = "sigv4", Git = "git",
+    }
+}
+
+choice_type! {
+    /// What makes a variable's value harmless.
+    VariableKind { ReadOnly = "read-only", Public = "public", Fake = "fake", TestMode = "test-mode" }
+}
+
+/// `[integration.NAME]`: an outside service and how it is treated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Integration {
+    pub class: IntegrationClass,
+    #[serde(default)]
+    pub hosts: Vec<HostPattern>,
+    #[serde(default)]
+    pub exceptions: Vec<Rule>,
+    pub caveat: Option<Line>,
+    pub webhook: Option<Webhook>,
+    pub fixtures: Option<TreePath>,
+    #[serde(default)]
+    pub env: BTreeMap<VariableName, Template>,
+}
+
+/// Where the webhooks of an integration go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Webhook {
+    pub to: ServiceName,
+    pub path: UrlPath,
+    pub secret: Option<SecretName>,
+}
+
+/// `[secret.NAME]`: a credential that the room never sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Secret {
+    pub hosts: Vec<HostPattern>,
+    pub form: SecretForm,
+    pub from: SecretSource,
+    pub placeholder: Option<Line>,
+}
+
+/// Where a secret's value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretSource {
+    /// The user's keyring, filled by `secret set`.
+    Keyring,
+    /// Hothouse's own file of mode 0600, filled by `secret set`.
+    File,
+    Environment(VariableName),
+    /// A command of the user's own config; a project cannot name one, since it would run on the host.
+    Command(String),
+}
+
+/// `[env.NAME]`: a variable that every command in the room gets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Variable {
+    pub kind: VariableKind,
+    pub value: Option<Template>,
+    pub from: Option<ValueSource>,
+}
+
+/// A variable of the host's environment that holds a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueSource(pub VariableName);
+
+pub(in crate::config) const SECRET_SOURCE: TextRule = TextRule {
+    what: "`keyring`, `file`, `env:NAME` or `command:…`",
+    pattern: Some("^(keyring|file|env:[A-Za-z_][A-Za-z0-9_]*|command:.+)$"),
+    check: |text| text.parse::<SecretSource>().map(|_| ()),
+};
+
+pub(in crate::config) const VALUE_SOURCE: TextRule = TextRule {
+    what: "`env:NAME`",
+    pattern: Some("^env:[A-Za-z_][A-Za-z0-9_]*$"),
+    check: |text| text.parse::<ValueSource>().map(|_| ()),
+};
+
+impl FromStr for SecretSource {
+    type Err = Complaint;
+
+    /// Reads a source; the text is not repeated in the complaint, since it may be the secret itself.
+    fn from_str(text: &str) -> Result<Self, Complaint> {
+        let wrong = || Complaint::new(format!("must be {}", SECRET_SOURCE.what));
+        match text.split_once(':') {
+            None if text == "keyring" => Ok(Self::Keyring),
+            None if text == "file" => Ok(Self::File),
+            Some(("env", name)) => name.parse().map(Self::Environment).map_err(|_| wrong()),
+            Some(("command", command)) if !command.trim().is_empty() => {
+                Ok(Self::Command(command.to_owned()))
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for SecretSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keyring => f.write_str("keyring"),
+            Self::File => f.write_str("file"),
+            Self::Environment(name) => write!(f, "env:{name}"),
+            Self::Command(command) => write!(f, "command:{command}"),
+        }
+    }
+}
+
+impl FromStr for ValueSource {
+    type Err = Complaint;
+
+    fn from_str(text: &str) -> Result<Self, Complaint> {
+        let name = text.strip_prefix("env:").and_then(|name| name.parse().ok());
+        name.map(Self).ok_or_else(|| Complaint::new(format!("must be {}", VALUE_SOURCE.what)))
+    }
+}
+
+impl fmt::Display for ValueSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "env:{}", self.0)
+    }
+}
+
+serde_as_text!(SecretSource, ValueSource);

@@ -1,0 +1,100 @@
+//! One file's text: its syntax problems, and the line and column of a byte.
+
+use std::{ops::Range, sync::Arc};
+
+use toml::Spanned;
+use toml::de::DeTable;
+
+use super::{
+    problem::{Complaint, Problem, shown},
+    tree::{Origin, Place},
+};
+
+/// The largest file that is read.
+pub const MAX_BYTES: usize = 1 << 20;
+
+/// A file as the reader knows it, and the beginnings of its lines.
+pub(super) struct Source<'a> {
+    file: Arc<str>,
+    text: &'a str,
+    lines: Vec<usize>,
+}
+
+impl<'a> Source<'a> {
+    /// Takes the bytes of a file, if they are text of a sane size.
+    pub(super) fn open(file: &str, bytes: &'a [u8]) -> Result<Self, Problem> {
+        let refuse = |message: String, column: usize, line: usize| Problem {
+            file: file.to_owned(),
+            line,
+            column,
+            key: String::new(),
+            message,
+            suggestion: None,
+            allowed: Vec::new(),
+        };
+        if bytes.len() > MAX_BYTES {
+            let message =
+                format!("the file has {} bytes, more than the {MAX_BYTES} allowed", bytes.len());
+            return Err(refuse(message, 1, 1));
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(Self::new(file, text)),
+            Err(error) => {
+                let (valid, _) = bytes.split_at(error.valid_up_to());
+                let (line, column) = end_of(&String::from_utf8_lossy(valid));
+                Err(refuse("the file is not UTF-8 from here on".to_owned(), column, line))
+            }
+        }
+    }
+
+    /// Takes a text that is known to be sane.
+    pub(super) fn new(file: &str, text: &'a str) -> Self {
+        let ends =
+            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        Self { file: file.into(), text, lines: std::iter::once(0).chain(ends).collect() }
+    }
+
+    /// Reads the text as far as it can be read; what cannot is a problem.
+    pub(super) fn read(&self) -> (Spanned<DeTable<'a>>, Vec<Problem>) {
+        let (table, errors) = DeTable::parse_recoverable(self.text);
+        let problems =
+            errors.iter().map(|error| self.syntax_problem(error.message(), error.span()));
+        (table, problems.collect())
+    }
+
+    fn syntax_problem(&self, message: &str, span: Option<Range<usize>>) -> Problem {
+        let span = span.unwrap_or(0..0);
+        let found = self.text.get(span.clone()).unwrap_or_default();
+        let key = if message == "duplicate key" {
+            shown(found.trim_matches(['"', '\'']))
+        } else {
+            String::new()
+        };
+        let message = match key.as_str() {
+            "" => format!("not TOML: {message}"),
+            key => format!("key `{key}` is set twice"),
+        };
+        self.place(span.start, key).bare_problem(Complaint::new(message))
+    }
+
+    /// Places a key at a byte of the text.
+    pub(super) fn place(&self, at: usize, key: String) -> Place {
+        let (line, column) = self.position(at);
+        Place { origin: Origin::File { file: Arc::clone(&self.file), line }, column, key }
+    }
+
+    /// Returns line and column, both from 1, the column in characters.
+    fn position(&self, at: usize) -> (usize, usize) {
+        let line = self.lines.partition_point(|start| *start <= at);
+        let start = self.lines[line - 1];
+        let before = self.text.get(start..at.min(self.text.len())).unwrap_or_default();
+        (line, before.chars().count() + 1)
+    }
+}
+
+/// Returns line and column of the end of a text.
+fn end_of(text: &str) -> (usize, usize) {
+    let line = text.matches('\n').count() + 1;
+    let last = text.rsplit('\n').next().unwrap_or_default();
+    (line, last.chars().count() + 1)
+}

@@ -1,0 +1,209 @@
+//! Values that are texts of a certain form, and the two macros that make types of them.
+//!
+//! A rule is used by the walker (problems), by the type (proof) and by the JSON Schema, so that
+//! the three cannot disagree.
+
+use super::problem::{Complaint, shown};
+
+/// The form of a text value.
+pub(super) struct TextRule {
+    /// What the text is, with an example: `a byte size such as "4G"`.
+    pub what: &'static str,
+    /// The form as a regular expression of JSON Schema, where one can say it.
+    pub pattern: Option<&'static str>,
+    pub check: fn(&str) -> Result<(), Complaint>,
+}
+
+/// Makes a type of a text that follows a rule.
+macro_rules! text_type {
+    ($(#[$doc:meta])* $name:ident: $what:literal, $pattern:expr, $check:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            pub(in crate::config) const RULE: $crate::config::text::TextRule =
+                $crate::config::text::TextRule { what: $what, pattern: $pattern, check: $check };
+
+            /// Returns the text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = $crate::config::problem::Complaint;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                ($name::RULE.check)(&text)?;
+                Ok(Self(text))
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::config::problem::Complaint;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                text.to_owned().try_into()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.0
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+/// Makes an enum of a closed list of words.
+macro_rules! choice_type {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name {
+            $($(#[$variant_doc])* #[serde(rename = $word)] $variant,)+
+        }
+
+        impl $name {
+            /// Every word, as it is written in the config.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+
+            /// Returns the word, as it is written in the config.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+pub(super) use {choice_type, text_type};
+
+text_type! {
+    /// A command line, given to a shell in the room.
+    Command: "a command such as `npm start`", None, check_line
+}
+text_type! {
+    /// A text without line ends, for people to read or for a sink to look for.
+    Line: "a text", None, check_line
+}
+text_type! {
+    /// A name of a thing that the config declares: profile, integration, bundle, scenario, role.
+    EntryName: "a name such as `admin-user`", Some(NAME_PATTERN), check_name
+}
+text_type! {
+    /// The label of an app in its URLs.
+    AppLabel: "a label such as `web`", Some(NAME_PATTERN), check_name
+}
+text_type! {
+    /// The name of a secret, as the room's environment shows it.
+    SecretName: "a name such as `GITHUB_TOKEN`", Some("^[A-Z_][A-Z0-9_]*$"), check_secret_name
+}
+text_type! {
+    /// The name of an environment variable.
+    VariableName: "a name such as `DATABASE_URL`", Some("^[A-Za-z_][A-Za-z0-9_]*$"), check_variable_name
+}
+text_type! {
+    /// The version of a recipe's program, such as `16` or `10.11`.
+    Version: "a version such as `16`", Some("^[0-9]+(\\.[0-9]+)*$"), check_version
+}
+text_type! {
+    /// A stack: `host`, a built-in one, a script in `stacks/`, or an image.
+    Stack: "a stack such as `host`, `node` or an image", Some("^[^\\s]+$"), check_word
+}
+text_type! {
+    /// A regular expression that a log line must match.
+    LogPattern: "a regular expression", None, check_regex
+}
+
+pub(super) const NAME_PATTERN: &str = "^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$";
+
+pub(super) const NAME_RULE: TextRule = EntryName::RULE;
+
+/// Refuses the empty text; every rule begins with this.
+pub(super) fn check_filled(text: &str) -> Result<(), Complaint> {
+    if text.trim().is_empty() {
+        return Err(Complaint::new("cannot be empty"));
+    }
+    if text.contains('\0') {
+        return Err(Complaint::new("cannot hold a NUL character"));
+    }
+    Ok(())
+}
+
+fn check_line(text: &str) -> Result<(), Complaint> {
+    check_filled(text)
+}
+
+fn check_word(text: &str) -> Result<(), Complaint> {
+    check_filled(text)?;
+    let plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control());
+    if plain { Ok(()) } else { Err(Complaint::new("cannot hold spaces or control characters")) }
+}
+
+fn check_name(text: &str) -> Result<(), Complaint> {
+    if text.is_empty() {
+        return Err(Complaint::new("cannot be empty"));
+    }
+    let form =
+        "must be at most 40 of a-z, 0-9 and `-`, beginning and ending with a letter or digit";
+    let wrong = |_| Complaint::new(format!("{form}, not `{}`", shown(text)));
+    text.parse::<crate::ServiceName>().map(|_| ()).map_err(wrong)
+}
+
+fn check_secret_name(text: &str) -> Result<(), Complaint> {
+    check_identifier(text, |c| c.is_ascii_uppercase(), "A-Z, 0-9 and `_`")
+}
+
+fn check_variable_name(text: &str) -> Result<(), Complaint> {
+    check_identifier(text, |c| c.is_ascii_alphabetic(), "letters, digits and `_`")
+}
+
+fn check_identifier(text: &str, letter: fn(char) -> bool, alphabet: &str) -> Result<(), Complaint> {
+    check_filled(text)?;
+    let plain = text.chars().all(|c| letter(c) || c == '_' || c.is_ascii_digit());
+    if plain && !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Ok(());
+    }
+    Err(Complaint::new(format!(
+        "must be of {alphabet}, not beginning with a digit, unlike `{}`",
+        shown(text)
+    )))
+}
+
+fn check_version(text: &str) -> Result<(), Complaint> {
+    let numbers = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if text.split('.').all(numbers) {
+        return Ok(());
+    }
+    Err(Complaint::new(format!("must be a version such as `16` or `10.11`, not `{}`", shown(text))))
+}
+
+fn check_regex(text: &str) -> Result<(), Complaint> {
+    check_filled(text)?;
+    match regex_syntax::Parser::new().parse(text) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Complaint::new(format!("is not a regular expression: `{}`", shown(text)))),
+    }
+}

@@ -1,0 +1,33 @@
+//! What the engine says while it works. Terminal, JSON stream and log are its consumers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Failure, OperationId, PlanKind};
+
+/// Something that happened in one operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub operation: OperationId,
+    #[serde(flatten)]
+    pub what: Happening,
+}
+
+/// The kinds of things that happen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Happening {
+    PlanBegun { plan: PlanKind, subject: String, steps: usize },
+    StepBegun { index: usize, of: usize, title: String },
+    StepDone { index: usize, of: usize },
+    StepUndone { index: usize, title: String },
+    PlanDone,
+    PlanUndone { failure: Failure },
+    PlanStuck { failure: Failure },
+}
+
+impl Happening {
+    /// Says whether nothing more follows in this operation.
+    pub fn is_last(&self) -> bool {
+        matches!(self, Self::PlanDone | Self::PlanUndone { .. } | Self::PlanStuck { .. })
+    }
+}

@@ -1,0 +1,185 @@
+//! How anything ends badly: one value that the terminal, the socket and the log all understand.
+//!
+//! The kind says whose turn it is; it alone fixes exit code and HTTP status, so the two can never
+//! disagree. The cause chain is kept apart from the message, so that nothing is printed twice.
+
+use std::error::Error;
+
+use serde::{Deserialize, Serialize};
+
+/// Whose turn it is after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureKind {
+    /// The thing asked for did not hold: a failed check, a missing event, a timeout of `wait`.
+    Unmet,
+    /// The command line is wrong.
+    Usage,
+    /// `hothouse.toml` is wrong.
+    Config,
+    /// What was named does not exist.
+    NotFound,
+    /// What exists stands in the way.
+    Conflict,
+    /// This host cannot do it.
+    Host,
+    /// The engine behind a room refused.
+    Backend,
+    /// We broke a promise to ourselves.
+    Internal,
+}
+
+impl FailureKind {
+    /// Every kind, for the documented list.
+    pub const ALL: [Self; 8] = [
+        Self::Unmet,
+        Self::Usage,
+        Self::Config,
+        Self::NotFound,
+        Self::Conflict,
+        Self::Host,
+        Self::Backend,
+        Self::Internal,
+    ];
+
+    /// Returns the exit code of a command that ends so.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Unmet => 1,
+            Self::Usage => 2,
+            Self::Config => 3,
+            Self::NotFound => 4,
+            Self::Conflict => 5,
+            Self::Host => 6,
+            Self::Backend => 7,
+            Self::Internal => 70,
+        }
+    }
+
+    /// Returns the HTTP status of a response that ends so.
+    pub fn http_status(self) -> u16 {
+        match self {
+            Self::Unmet => 412,
+            Self::Usage => 400,
+            Self::Config => 422,
+            Self::NotFound => 404,
+            Self::Conflict => 409,
+            Self::Host => 501,
+            Self::Backend => 502,
+            Self::Internal => 500,
+        }
+    }
+}
+
+/// An error that knows whose turn it is and what to do next.
+pub trait Explain: Error + Sized {
+    /// Returns whose turn it is.
+    fn kind(&self) -> FailureKind;
+
+    /// Returns causes that are values rather than errors, such as each problem of a config.
+    fn causes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns what to do next.
+    fn hints(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Makes the failure that users read.
+    fn failure(&self) -> Failure {
+        let mut failure = Failure { hints: self.hints(), ..Failure::of(self.kind(), self) };
+        failure.causes.extend(self.causes());
+        failure
+    }
+}
+
+/// A failure as users read it: what happened, why, and what to do next.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// Whose turn it is; on the wire this is the stable `code`.
+    #[serde(rename = "code")]
+    pub kind: FailureKind,
+    /// What was attempted and on what, without the cause.
+    pub message: String,
+    /// The chain of causes, outermost first.
+    #[serde(default)]
+    pub causes: Vec<String>,
+    /// What to do next, each naming a command or a setting.
+    #[serde(default)]
+    pub hints: Vec<String>,
+}
+
+impl Failure {
+    /// Makes a failure that has no cause beyond its message.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), causes: Vec::new(), hints: Vec::new() }
+    }
+
+    /// Makes a failure of an error and its chain of sources.
+    pub fn of(kind: FailureKind, error: &dyn Error) -> Self {
+        let mut causes = Vec::new();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            causes.push(cause.to_string());
+            source = cause.source();
+        }
+        Self { kind, message: error.to_string(), causes, hints: Vec::new() }
+    }
+
+    /// Adds what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Renders the failure for a terminal, one line per fact.
+    pub fn render(&self) -> String {
+        let mut text = format!("error: {}\n", self.message);
+        for cause in &self.causes {
+            text.push_str(&format!("  caused by: {}\n", cause.replace('\n', "\n    ")));
+        }
+        for hint in &self.hints {
+            text.push_str(&format!("hint: {hint}\n"));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("mount overlay for `blue`")]
+    struct Mount(#[source] std::io::Error);
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("sandbox `blue` did not start")]
+    struct Start(#[source] Mount);
+
+    #[test]
+    fn the_chain_is_walked_and_nothing_is_printed_twice() {
+        let error = Start(Mount(std::io::Error::from_raw_os_error(1)));
+        let failure = Failure::of(FailureKind::Host, &error).hint("run `hothouse doctor`");
+        assert_eq!(
+            failure.render(),
+            "error: sandbox `blue` did not start\n  caused by: mount overlay for `blue`\n  \
+             caused by: Operation not permitted (os error 1)\nhint: run `hothouse doctor`\n"
+        );
+    }
+
+    #[test]
+    fn every_kind_has_its_own_exit_code_and_status() {
+        let distinct = |values: Vec<u16>| {
+            let mut sorted = values.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            sorted.len() == values.len()
+        };
+        assert!(distinct(FailureKind::ALL.iter().map(|kind| kind.exit_code().into()).collect()));
+        assert!(distinct(FailureKind::ALL.iter().map(|kind| kind.http_status()).collect()));
+    }
+}

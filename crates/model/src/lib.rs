@@ -1,0 +1,19 @@
+//! What Hothouse talks about: ids, names, specs, states, events and plans.
+//!
+//! Pure on purpose: nothing here awaits, reads a clock, opens a file or a socket. Every other
+//! crate may depend on this one; it depends on none of ours.
+
+pub mod config;
+pub mod event;
+pub mod failure;
+pub mod id;
+pub mod name;
+pub mod plan;
+pub mod sandbox;
+
+pub use event::{Event, Happening};
+pub use failure::{Explain, Failure, FailureKind};
+pub use id::{OperationId, SandboxId};
+pub use name::{NameError, ProjectName, SandboxName, ServiceName};
+pub use plan::{PlanKind, Step};
+pub use sandbox::{SandboxRecord, SandboxRef, SandboxState};

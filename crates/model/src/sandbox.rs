@@ -1,0 +1,244 @@
+//! Sandboxes: what is known of each, and how a user names one.
+
+use std::{path::PathBuf, str::FromStr};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Explain, FailureKind, NameError, ProjectName, SandboxId, SandboxName, id::SandboxKey};
+
+/// The life of a sandbox as users see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SandboxState {
+    Created,
+    Starting,
+    Ready,
+    Degraded,
+    Paused,
+    Stopped,
+    Failed,
+    Deleting,
+}
+
+impl SandboxState {
+    /// Returns the word for it in tables and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Degraded => "degraded",
+            Self::Paused => "paused",
+            Self::Stopped => "stopped",
+            Self::Failed => "failed",
+            Self::Deleting => "deleting",
+        }
+    }
+}
+
+/// A repository, known by its git common dir.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepositoryPlace {
+    /// The shared git folder, canonical: what makes two worktrees the same project.
+    pub common_dir: PathBuf,
+    /// The main checkout, or the folder of a bare repository.
+    pub root: PathBuf,
+}
+
+/// A sandbox as the store knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxRecord {
+    pub key: SandboxKey,
+    pub id: SandboxId,
+    pub name: SandboxName,
+    pub project: ProjectName,
+    pub repository: RepositoryPlace,
+    pub worktree: PathBuf,
+    pub branch: String,
+    pub base: String,
+    pub base_commit: String,
+    pub tree_driver: String,
+    pub task: Option<String>,
+    pub created: Timestamp,
+    pub state: SandboxState,
+}
+
+/// How a user names a sandbox: `NAME`, or `PROJECT/NAME` to reach across projects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxRef {
+    pub project: Option<ProjectName>,
+    pub name: SandboxName,
+}
+
+impl FromStr for SandboxRef {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        match text.split_once('/') {
+            Some((project, name)) => {
+                Ok(Self { project: Some(project.parse()?), name: name.parse()? })
+            }
+            None => Ok(Self { project: None, name: text.parse()? }),
+        }
+    }
+}
+
+/// Why no sandbox could be picked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PickError {
+    #[error("there is no sandbox `{wanted}`")]
+    Unknown { wanted: String, known: Vec<String> },
+    #[error("there is no sandbox yet")]
+    None,
+    #[error("which sandbox? there are {}", .known.join(", "))]
+    Ambiguous { known: Vec<String> },
+}
+
+impl Explain for PickError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Unknown { .. } | Self::None => FailureKind::NotFound,
+            Self::Ambiguous { .. } => FailureKind::Usage,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Unknown { known, .. } if !known.is_empty() => {
+                vec![format!("there are {}", known.join(", "))]
+            }
+            Self::Unknown { .. } | Self::None => vec!["make one with `hothouse fork NAME`".into()],
+            Self::Ambiguous { known } => vec![format!("name one, as in `-w {}`", known[0])],
+        }
+    }
+}
+
+/// Picks the sandbox a command means.
+///
+/// A name looks in the project of the current folder first, then everywhere. Without a name it is
+/// the sandbox whose worktree holds the current folder; else the only one of the project; else the
+/// only one there is.
+pub fn pick<'a>(
+    all: &'a [SandboxRecord],
+    wanted: Option<&SandboxRef>,
+    current: &CurrentPlace,
+) -> Result<&'a SandboxRecord, PickError> {
+    let here = |s: &&SandboxRecord| current.common_dir.as_ref() == Some(&s.repository.common_dir);
+    let Some(wanted) = wanted else {
+        let holding = all.iter().filter(|s| current.folder.starts_with(&s.worktree));
+        if let Some(found) = holding.max_by_key(|s| s.worktree.as_os_str().len()) {
+            return Ok(found);
+        }
+        let of_project: Vec<_> = all.iter().filter(here).collect();
+        let candidates =
+            if current.common_dir.is_some() { of_project } else { all.iter().collect() };
+        return match candidates[..] {
+            [] => Err(PickError::None),
+            [only] => Ok(only),
+            _ => Err(PickError::Ambiguous { known: names(&candidates, current) }),
+        };
+    };
+    let named: Vec<_> = all
+        .iter()
+        .filter(|s| {
+            s.name == wanted.name && wanted.project.as_ref().is_none_or(|p| *p == s.project)
+        })
+        .collect();
+    if let (None, Some(found)) = (&wanted.project, named.iter().find(|s| here(s))) {
+        return Ok(found);
+    }
+    match named[..] {
+        [] => {
+            let wanted = match &wanted.project {
+                Some(project) => format!("{project}/{}", wanted.name),
+                None => wanted.name.to_string(),
+            };
+            Err(PickError::Unknown {
+                wanted,
+                known: names(&all.iter().collect::<Vec<_>>(), current),
+            })
+        }
+        [only] => Ok(only),
+        _ => Err(PickError::Ambiguous { known: names(&named, current) }),
+    }
+}
+
+/// Where a command was given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CurrentPlace {
+    pub folder: PathBuf,
+    /// The git common dir of the repository around it, if there is one.
+    pub common_dir: Option<PathBuf>,
+}
+
+fn names(sandboxes: &[&SandboxRecord], current: &CurrentPlace) -> Vec<String> {
+    let name =
+        |s: &&SandboxRecord| match current.common_dir.as_ref() == Some(&s.repository.common_dir) {
+            true => s.name.to_string(),
+            false => format!("{}/{}", s.project, s.name),
+        };
+    sandboxes.iter().map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sandbox(project: &str, name: &str) -> SandboxRecord {
+        SandboxRecord {
+            key: SandboxKey(0),
+            id: format!("{project}-{name}-0000").into(),
+            name: name.parse().unwrap(),
+            project: project.parse().unwrap(),
+            repository: RepositoryPlace {
+                common_dir: format!("/{project}/.git").into(),
+                root: format!("/{project}").into(),
+            },
+            worktree: format!("/{project}-sandboxes/{name}").into(),
+            branch: name.into(),
+            base: "main".into(),
+            base_commit: "c0ffee".into(),
+            tree_driver: "git".into(),
+            task: None,
+            created: Timestamp::UNIX_EPOCH,
+            state: SandboxState::Created,
+        }
+    }
+
+    fn check(wanted: &str, folder: &str, expected: &str) {
+        let all = [
+            sandbox("acme", "a"),
+            sandbox("acme", "b"),
+            sandbox("other", "a"),
+            sandbox("lone", "only"),
+        ];
+        let project =
+            ["acme", "other", "lone"].into_iter().find(|p| folder.starts_with(&format!("/{p}")));
+        let current = CurrentPlace {
+            folder: folder.into(),
+            common_dir: project.map(|p| format!("/{p}/.git").into()),
+        };
+        let wanted = (!wanted.is_empty()).then(|| wanted.parse().unwrap());
+        let answer = match pick(&all, wanted.as_ref(), &current) {
+            Ok(found) => found.id.to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(answer, expected, "{wanted:?} in {folder}");
+    }
+
+    #[test]
+    fn the_sandbox_meant_is_the_one_picked() {
+        check("a", "/acme", "acme-a-0000");
+        check("a", "/other/src", "other-a-0000");
+        check("a", "/tmp", "which sandbox? there are acme/a, other/a");
+        check("other/a", "/acme", "other-a-0000");
+        check("only", "/acme", "lone-only-0000");
+        check("", "/acme-sandboxes/b/src", "acme-b-0000");
+        check("", "/acme", "which sandbox? there are a, b");
+        check("", "/lone", "lone-only-0000");
+        check("", "/tmp", "which sandbox? there are acme/a, acme/b, other/a, lone/only");
+        check("zz", "/acme", "there is no sandbox `zz`");
+        check("acme/zz", "/acme", "there is no sandbox `acme/zz`");
+    }
+}

@@ -1,0 +1,199 @@
+//! Projects, workspaces and sandboxes.
+
+use hothouse_model::{
+    ProjectName, SandboxRecord, SandboxState,
+    id::{SandboxId, SandboxKey},
+    sandbox::RepositoryPlace,
+};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+
+use crate::{Store, StoreError};
+
+/// A sandbox about to be made.
+#[derive(Clone, Debug)]
+pub struct NewSandbox {
+    pub id: SandboxId,
+    pub name: hothouse_model::SandboxName,
+    pub project: ProjectName,
+    pub repository: RepositoryPlace,
+    pub worktree: String,
+    pub branch: String,
+    pub base: String,
+    pub base_commit: String,
+    pub tree_driver: String,
+    pub task: Option<String>,
+    pub created: jiff::Timestamp,
+}
+
+const SELECT: &str = "
+    SELECT s.id, s.public_id, w.name, p.name, r.common_dir, r.root, w.worktree, w.branch, w.base, w.base_commit,
+           w.tree_driver, w.task, w.created, s.phase
+    FROM sandboxes s
+    JOIN workspaces w ON w.id = s.workspace_id
+    JOIN projects p ON p.id = w.project_id
+    JOIN repositories r ON r.id = p.repository_id";
+
+impl Store {
+    /// Returns every sandbox that is made, by project and name.
+    pub fn sandboxes(&self) -> Result<Vec<SandboxRecord>, StoreError> {
+        let sql =
+            format!("{SELECT} WHERE s.phase <> 'making' ORDER BY p.name, r.common_dir, w.name");
+        self.read("list the sandboxes", |connection| {
+            connection.prepare_cached(&sql)?.query_map([], record)?.collect()
+        })
+    }
+
+    /// Returns one sandbox, also one that is still being made.
+    pub fn sandbox(&self, key: SandboxKey) -> Result<Option<SandboxRecord>, StoreError> {
+        let sql = format!("{SELECT} WHERE s.id = ?1");
+        self.read("look up a sandbox", |connection| {
+            connection.prepare_cached(&sql)?.query_row([key.0], record).optional()
+        })
+    }
+
+    /// Says whether a name is taken in a repository, also by a sandbox that is still being made.
+    pub fn is_taken(&self, repository: &RepositoryPlace, name: &str) -> Result<bool, StoreError> {
+        let common_dir = repository.common_dir.to_string_lossy();
+        self.read("look for a name", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT 1 FROM workspaces w JOIN projects p ON p.id = w.project_id
+                     JOIN repositories r ON r.id = p.repository_id WHERE r.common_dir = ?1 AND w.name = ?2",
+                )?
+                .exists(params![common_dir, name])
+        })
+    }
+}
+
+/// Adds a sandbox in phase `making`, with its project and repository when they are new.
+pub(crate) fn insert(
+    transaction: &Transaction<'_>,
+    new: &NewSandbox,
+) -> rusqlite::Result<SandboxKey> {
+    let project = project(transaction, new)?;
+    transaction.execute(
+        "INSERT INTO workspaces (project_id, name, worktree, branch, base, base_commit, tree_driver, task, created)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        params![
+            project,
+            new.name.as_str(),
+            new.worktree,
+            new.branch,
+            new.base,
+            new.base_commit,
+            new.tree_driver,
+            new.task,
+            new.created.to_string()
+        ],
+    )?;
+    let workspace = transaction.last_insert_rowid();
+    transaction.execute(
+        "INSERT INTO sandboxes (workspace_id, public_id, phase) VALUES (?1, ?2, 'making')",
+        params![workspace, new.id.as_str()],
+    )?;
+    Ok(SandboxKey(transaction.last_insert_rowid()))
+}
+
+fn project(transaction: &Transaction<'_>, new: &NewSandbox) -> rusqlite::Result<i64> {
+    let (common_dir, root) =
+        (new.repository.common_dir.to_string_lossy(), new.repository.root.to_string_lossy());
+    transaction.execute(
+        "INSERT INTO repositories (common_dir, root) VALUES (?1, ?2)
+         ON CONFLICT (common_dir) DO UPDATE SET root = excluded.root",
+        params![common_dir, root],
+    )?;
+    let repository: i64 = transaction.query_row(
+        "SELECT id FROM repositories WHERE common_dir = ?1",
+        [&common_dir],
+        |row| row.get(0),
+    )?;
+    let known: Option<(i64, String)> = transaction
+        .query_row("SELECT id, name FROM projects WHERE repository_id = ?1", [repository], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?;
+    match known {
+        Some((id, name)) if name == new.project.as_str() => Ok(id),
+        Some((id, _)) => {
+            let label = free_label(transaction, &new.project, id)?;
+            transaction.execute(
+                "UPDATE projects SET name = ?1, label = ?2 WHERE id = ?3",
+                params![new.project.as_str(), label, id],
+            )?;
+            Ok(id)
+        }
+        None => {
+            let label = free_label(transaction, &new.project, -1)?;
+            transaction.execute(
+                "INSERT INTO projects (repository_id, name, label) VALUES (?1, ?2, ?3)",
+                params![repository, new.project.as_str(), label],
+            )?;
+            Ok(transaction.last_insert_rowid())
+        }
+    }
+}
+
+/// Returns the name itself, or the first of `name-2`, `name-3`, ... that no other project has.
+fn free_label(connection: &Connection, name: &ProjectName, own: i64) -> rusqlite::Result<String> {
+    let mut query =
+        connection.prepare_cached("SELECT 1 FROM projects WHERE label = ?1 AND id <> ?2")?;
+    let candidates = std::iter::once(name.to_string()).chain((2..).map(|n| format!("{name}-{n}")));
+    for label in candidates {
+        if !query.exists(params![label, own])? {
+            return Ok(label);
+        }
+    }
+    unreachable!("the candidates never end")
+}
+
+/// Marks a sandbox as fit for use.
+pub(crate) fn mark_made(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
+    transaction.execute(
+        "UPDATE sandboxes SET phase = 'made' WHERE id IN (SELECT sandbox_id FROM plan_subjects WHERE plan_id = ?1)",
+        [plan],
+    )
+}
+
+/// Forgets the sandboxes of a plan, and with them their workspaces.
+pub(crate) fn forget(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
+    transaction.execute(
+        "DELETE FROM workspaces WHERE id IN (SELECT workspace_id FROM sandboxes WHERE id IN
+         (SELECT sandbox_id FROM plan_subjects WHERE plan_id = ?1))",
+        [plan],
+    )
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<SandboxRecord> {
+    let text = |index: usize| row.get::<_, String>(index);
+    let phase = text(13)?;
+    Ok(SandboxRecord {
+        key: SandboxKey(row.get(0)?),
+        id: text(1)?.into(),
+        name: parsed(row, 2)?,
+        project: parsed(row, 3)?,
+        repository: RepositoryPlace { common_dir: text(4)?.into(), root: text(5)?.into() },
+        worktree: text(6)?.into(),
+        branch: text(7)?,
+        base: text(8)?,
+        base_commit: text(9)?,
+        tree_driver: text(10)?,
+        task: row.get(11)?,
+        created: parsed(row, 12)?,
+        state: if phase == "deleting" { SandboxState::Deleting } else { SandboxState::Created },
+    })
+}
+
+/// Reads a column that must hold a value of ours.
+pub(crate) fn parsed<T>(row: &Row<'_>, index: usize) -> rusqlite::Result<T>
+where
+    T: std::str::FromStr,
+    T::Err: std::error::Error + Send + Sync + 'static,
+{
+    row.get::<_, String>(index)?.parse().map_err(|error: T::Err| {
+        rusqlite::Error::FromSqlConversionFailure(
+            index,
+            rusqlite::types::Type::Text,
+            Box::new(error),
+        )
+    })
+}

@@ -1,0 +1,31 @@
+//! The schema and its history. A migration is never changed once released; a new one is added.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+use rusqlite_migration::{M, Migrations};
+
+const MIGRATIONS: [M<'static>; 1] = [M::up(include_str!("schema/001-foundation.sql"))];
+
+/// Sets what holds for every connection.
+pub(crate) fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(Duration::from_secs(10))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", "ON")
+}
+
+/// Brings the database up to date; one from a newer release is refused.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), rusqlite_migration::Error> {
+    Migrations::from_slice(&MIGRATIONS).to_latest(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_migrations_are_sound() {
+        Migrations::from_slice(&MIGRATIONS).validate().unwrap();
+    }
+}

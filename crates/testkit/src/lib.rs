@@ -1,0 +1,205 @@
+//! Test surroundings: own folders, throw-away repositories, and the real binary driven in them.
+//!
+//! A development dependency only. Everything lives below one temporary folder, and the daemon that
+//! a test started ends with it. A failing test keeps its folder and says where it is.
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests may stop at once"
+)]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+/// The longest a condition may take; generous, because machines can be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder with state, runtime and configuration of its own.
+pub struct TestEnv {
+    folder: Option<tempfile::TempDir>,
+    binary: PathBuf,
+    variables: Vec<(String, String)>,
+}
+
+impl TestEnv {
+    /// Makes surroundings for a binary; a test says `env!("CARGO_BIN_EXE_hothouse")`.
+    pub fn new(binary: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("hothouse-test-").tempdir().unwrap();
+        fs::create_dir(folder.path().join("run")).unwrap();
+        fs::set_permissions(folder.path().join("run"), PermissionsExt::from_mode(0o700)).unwrap();
+        Self { folder: Some(folder), binary: binary.into(), variables: Vec::new() }
+    }
+
+    /// Returns the folder around everything.
+    pub fn root(&self) -> &Path {
+        self.folder.as_ref().unwrap().path()
+    }
+
+    /// Returns the state folder.
+    pub fn state(&self) -> PathBuf {
+        self.root().join("state/hothouse")
+    }
+
+    /// Sets a variable for every later command.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.variables.retain(|(known, _)| known != name);
+        self.variables.push((name.into(), value.into()));
+    }
+
+    /// Makes a repository with one commit and a config of this text.
+    pub fn repository(&self, name: &str, config: &str) -> PathBuf {
+        let place = self.root().join(name);
+        fs::create_dir(&place).unwrap();
+        git(&place, &["init", "-q", "-b", "main"]);
+        fs::write(place.join("README"), "hello\n").unwrap();
+        fs::write(place.join("hothouse.toml"), config).unwrap();
+        git(&place, &["add", "-A"]);
+        git(&place, &["commit", "-qm", "base"]);
+        place
+    }
+
+    /// Prepares a command of the binary, in a folder, with nothing of the caller's environment.
+    pub fn command(&self, folder: &Path, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(words).current_dir(folder).env_clear().stdin(Stdio::null());
+        command.envs(self.environment());
+        command
+    }
+
+    /// Returns the environment of the commands.
+    pub fn environment(&self) -> Vec<(String, String)> {
+        let text = |path: &str| self.root().join(path).to_str().unwrap().to_owned();
+        let mut all = vec![
+            ("PATH".to_owned(), std::env::var("PATH").unwrap_or_default()),
+            ("HOME".to_owned(), text("home")),
+            ("XDG_STATE_HOME".to_owned(), text("state")),
+            ("XDG_CONFIG_HOME".to_owned(), text("config")),
+            ("XDG_RUNTIME_DIR".to_owned(), text("run")),
+        ];
+        for (name, value) in &self.variables {
+            all.retain(|(known, _)| known != name);
+            all.push((name.clone(), value.clone()));
+        }
+        all
+    }
+
+    /// Runs a command of the binary.
+    pub fn run(&self, folder: &Path, words: &[&str]) -> Ran {
+        Ran::of(words, self.command(folder, words).output().unwrap())
+    }
+
+    /// Runs a command that must succeed and returns its standard output.
+    pub fn ok(&self, folder: &Path, words: &[&str]) -> String {
+        let ran = self.run(folder, words);
+        assert_eq!(ran.code, 0, "{ran}");
+        ran.stdout
+    }
+
+    /// Runs a command that must succeed and returns its JSON.
+    pub fn json(&self, folder: &Path, words: &[&str]) -> serde_json::Value {
+        let ran = self.run(folder, words);
+        assert_eq!(ran.code, 0, "{ran}");
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran}"))
+    }
+
+    /// Returns the pid of the daemon, if one runs.
+    pub fn daemon_pid(&self) -> Option<u32> {
+        let ran = self.run(self.root(), &["daemon", "status", "--json"]);
+        let view: serde_json::Value = serde_json::from_str(&ran.stdout).ok()?;
+        view["pid"].as_u64().and_then(|pid| pid.try_into().ok())
+    }
+
+    /// Kills the daemon the hard way and waits until it is gone.
+    pub fn kill_daemon(&self) {
+        let pid = self.daemon_pid().expect("a daemon runs");
+        kill(pid);
+    }
+}
+
+/// Sends SIGKILL to a process and waits until it is gone.
+pub fn kill(pid: u32) {
+    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+    wait_until("the process is gone", || !is_running(pid));
+}
+
+/// Says whether a process runs; a zombie does not.
+pub fn is_running(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')')
+        .next()
+        .is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
+}
+
+impl Drop for TestEnv {
+    fn drop(&mut self) {
+        self.run(self.root(), &["nuke", "--yes"]);
+        self.run(self.root(), &["daemon", "stop"]);
+        if std::thread::panicking() {
+            let kept = self.folder.take().unwrap().keep();
+            eprintln!("the folder of the failed test is kept: {}", kept.display());
+        }
+    }
+}
+
+/// What a command left.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    pub words: String,
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ran {
+    fn of(words: &[&str], output: Output) -> Self {
+        Self {
+            words: words.join(" "),
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Ran {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "`hothouse {}` exited {}\nstdout: {}\nstderr: {}",
+            self.words, self.code, self.stdout, self.stderr
+        )
+    }
+}
+
+/// Runs git as the user of a test would, and returns what it printed.
+pub fn git(folder: &Path, words: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=test", "-c", "user.email=test@example.com"])
+        .args(words)
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+}
+
+/// Waits for a condition.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Says loudly that a test did not run, and why.
+pub fn skip(what: &str, missing: &str) {
+    eprintln!("SKIPPED: {what}: {missing} is missing here");
+}

@@ -1,0 +1,11 @@
+//! Workspaces: branches and files of a sandbox.
+//!
+//! Invariant: every call of git goes through [`git`], which switches off all that a repository
+//! could run on the host, and never trusts the `.git` file inside a sandbox's worktree.
+
+pub mod git;
+pub mod repository;
+pub mod worktree;
+
+pub use repository::{DiscoverError, Repository};
+pub use worktree::{Dirt, WorktreeError};

@@ -1,0 +1,231 @@
+//! The user's repository: found from a folder, asked about its commits and branches.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{FileError, RunError, files};
+use hothouse_model::{Explain, FailureKind, sandbox::RepositoryPlace};
+
+use crate::git;
+
+/// A folder without a usable repository.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoverError {
+    #[error("{} is not inside a git repository", .folder.display())]
+    NotARepository { folder: PathBuf },
+    #[error("git refuses {}: {said}", .folder.display())]
+    Refused { folder: PathBuf, said: String },
+    #[error("look for a git repository around {}", .folder.display())]
+    Git {
+        folder: PathBuf,
+        #[source]
+        source: RunError,
+    },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for DiscoverError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::NotARepository { .. } => FailureKind::NotFound,
+            _ => FailureKind::Host,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::NotARepository { .. } => {
+                vec!["change into a git repository, or make one with `git init`".into()]
+            }
+            Self::Refused { folder, .. } => {
+                vec![format!("see what `git -C {} status` says", folder.display())]
+            }
+            Self::Git { source, .. } => source.hints(),
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+/// A repository of the user's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repository {
+    pub place: RepositoryPlace,
+}
+
+impl Repository {
+    /// Finds the repository around a folder.
+    pub fn discover(folder: &Path) -> Result<Self, DiscoverError> {
+        let about = |source| DiscoverError::Git { folder: folder.to_owned(), source };
+        let run = git::around(folder)
+            .args(["rev-parse", "--path-format=absolute", "--git-common-dir"])
+            .run()
+            .map_err(about)?;
+        if !run.status.success() {
+            return Err(refusal(folder, &String::from_utf8_lossy(&run.stderr)));
+        }
+        let text = String::from_utf8_lossy(&run.stdout).trim_end_matches('\n').to_owned();
+        let common_dir = files::canonical(Path::new(&text))?;
+        let root = main_checkout(&common_dir).map_err(about)?;
+        Ok(Self { place: RepositoryPlace { common_dir, root } })
+    }
+
+    /// Returns the commit that a revision names, if there is one.
+    pub fn commit(&self, revision: &str) -> Result<Option<String>, RunError> {
+        let revision = format!("{revision}^{{commit}}");
+        git::maybe_line(self.git().args([
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            "--end-of-options",
+            &revision,
+        ]))
+    }
+
+    /// Returns the commit a branch points at, if it exists.
+    pub fn branch_tip(&self, branch: &str) -> Result<Option<String>, RunError> {
+        self.commit(&format!("refs/heads/{branch}"))
+    }
+
+    /// Says whether git accepts a text as the name of a branch.
+    pub fn is_branch_name(&self, branch: &str) -> Result<bool, RunError> {
+        Ok(self.git().args(["check-ref-format", "--branch", branch]).run()?.status.success())
+    }
+
+    /// Returns the branch that is checked out around a folder, or nothing when HEAD is detached.
+    pub fn branch_around(&self, folder: &Path) -> Result<Option<String>, RunError> {
+        git::maybe_line(git::around(folder).args(["symbolic-ref", "--quiet", "--short", "HEAD"]))
+    }
+
+    /// Returns the commit that is checked out around a folder, or nothing when there is none yet.
+    pub fn head_around(&self, folder: &Path) -> Result<Option<String>, RunError> {
+        git::maybe_line(git::around(folder).args([
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            "HEAD^{commit}",
+        ]))
+    }
+
+    /// Returns the worktree in which a branch is checked out, if there is one.
+    pub fn checkout_of(&self, branch: &str) -> Result<Option<PathBuf>, RunError> {
+        let output = self.git().args(["worktree", "list", "--porcelain", "-z"]).output()?;
+        Ok(checkout_in(&String::from_utf8_lossy(&output), branch))
+    }
+
+    /// Says whether the repository's own exclude file has a pattern.
+    pub fn excludes(&self, pattern: &str) -> Result<bool, FileError> {
+        Ok(self.exclude_text()?.lines().any(|line| line == pattern))
+    }
+
+    /// Adds a pattern to the repository's own exclude file, which is never committed.
+    pub fn exclude(&self, pattern: &str) -> Result<(), FileError> {
+        let mut text = self.exclude_text()?;
+        if text.lines().any(|line| line == pattern) {
+            return Ok(());
+        }
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(pattern);
+        text.push('\n');
+        self.write_exclude(&text)
+    }
+
+    /// Takes a pattern out of the exclude file again.
+    pub fn include_again(&self, pattern: &str) -> Result<(), FileError> {
+        let text = self.exclude_text()?;
+        if !text.lines().any(|line| line == pattern) {
+            return Ok(());
+        }
+        let kept = text.split_inclusive('\n').filter(|line| line.trim_end_matches('\n') != pattern);
+        self.write_exclude(&kept.collect::<String>())
+    }
+
+    fn exclude_file(&self) -> PathBuf {
+        self.place.common_dir.join("info/exclude")
+    }
+
+    fn exclude_text(&self) -> Result<String, FileError> {
+        match files::read_text(&self.exclude_file()) {
+            Err(error) if error.is_not_found() => Ok(String::new()),
+            other => other,
+        }
+    }
+
+    fn write_exclude(&self, text: &str) -> Result<(), FileError> {
+        let file = self.exclude_file();
+        files::make_folder(file.parent().unwrap_or(&self.place.common_dir))?;
+        files::replace(&file, text.as_bytes(), 0o644)
+    }
+
+    pub(crate) fn git(&self) -> hothouse_host::Program {
+        git::of(&self.place.common_dir)
+    }
+}
+
+fn refusal(folder: &Path, said: &str) -> DiscoverError {
+    let said = said.lines().find(|line| line.starts_with("fatal:")).unwrap_or("it did not say why");
+    if said.contains("not a git repository") || said.contains("cannot change to") {
+        return DiscoverError::NotARepository { folder: folder.to_owned() };
+    }
+    DiscoverError::Refused {
+        folder: folder.to_owned(),
+        said: said.trim_start_matches("fatal: ").to_owned(),
+    }
+}
+
+/// Returns the folder that stands for the repository: the main checkout, or a bare one itself.
+fn main_checkout(common_dir: &Path) -> Result<PathBuf, RunError> {
+    let bare = git::line(git::of(common_dir).args([
+        "config",
+        "--type=bool",
+        "--default=false",
+        "core.bare",
+    ]))?;
+    let ends_in_git = common_dir.file_name().is_some_and(|name| name == ".git");
+    Ok(match (bare.as_str(), common_dir.parent()) {
+        ("false", Some(parent)) if ends_in_git => parent.to_owned(),
+        _ => common_dir.to_owned(),
+    })
+}
+
+/// Finds a branch in the output of `git worktree list --porcelain -z`.
+fn checkout_in(listing: &str, branch: &str) -> Option<PathBuf> {
+    let wanted = format!("branch refs/heads/{branch}");
+    let mut worktree = None;
+    for line in listing.split('\0') {
+        if let Some(path) = line.strip_prefix("worktree ") {
+            worktree = Some(path);
+        } else if line == wanted {
+            return worktree.map(PathBuf::from);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_branch_is_found_in_the_worktree_that_has_it() {
+        let listing = "worktree /r\0HEAD 1\0branch refs/heads/main\0\0worktree /s/a b\0HEAD 1\0branch refs/heads/x/y\0\0\
+                       worktree /d\0HEAD 1\0detached\0\0";
+        assert_eq!(checkout_in(listing, "main"), Some("/r".into()));
+        assert_eq!(checkout_in(listing, "x/y"), Some("/s/a b".into()));
+        assert_eq!(checkout_in(listing, "y"), None);
+    }
+
+    #[test]
+    fn what_git_says_tells_a_missing_repository_from_a_refused_one() {
+        let of = |said| refusal(Path::new("/x"), said).to_string();
+        assert_eq!(
+            of("fatal: not a git repository (or any of the parent directories): .git"),
+            "/x is not inside a git repository"
+        );
+        assert_eq!(
+            of("fatal: detected dubious ownership in repository at '/x'\nmore"),
+            "git refuses /x: detected dubious ownership in repository at '/x'"
+        );
+    }
+}

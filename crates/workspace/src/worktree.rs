@@ -1,0 +1,169 @@
+//! Worktrees: added, looked at, removed.
+//!
+//! Whatever changes the repository's shared metadata does so under its lock, whose descriptor the
+//! git process holds too: `git worktree add` races with itself, and one that outlives a killed
+//! daemon must be waited for.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{FileError, Lock, RunError, files};
+use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
+
+use crate::{Repository, git};
+
+/// A worktree operation that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum WorktreeError {
+    #[error("add the worktree {}", .path.display())]
+    Add {
+        path: PathBuf,
+        #[source]
+        source: RunError,
+    },
+    #[error("remove the worktree {}", .path.display())]
+    Remove {
+        path: PathBuf,
+        #[source]
+        source: RunError,
+    },
+    #[error("look at the worktree {}", .path.display())]
+    Look {
+        path: PathBuf,
+        #[source]
+        source: RunError,
+    },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for WorktreeError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Host
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Add { source, .. } | Self::Remove { source, .. } | Self::Look { source, .. } => {
+                source.hints()
+            }
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+/// What a worktree holds that no commit has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dirt {
+    /// Paths that differ from the commit or are unknown to it; the first few of them.
+    pub sample: Vec<String>,
+    pub count: usize,
+}
+
+impl Dirt {
+    /// Says whether there is nothing to lose.
+    pub fn is_clean(&self) -> bool {
+        self.count == 0
+    }
+}
+
+/// What to check out where.
+#[derive(Clone, Copy, Debug)]
+pub struct NewWorktree<'a> {
+    pub path: &'a Path,
+    pub branch: &'a str,
+    pub origin: BranchOrigin,
+    pub commit: &'a str,
+}
+
+impl Repository {
+    /// Adds a worktree and locks it against `git worktree prune`.
+    pub fn add_worktree(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
+        let about = |source| WorktreeError::Add { path: new.path.to_owned(), source };
+        let mut add =
+            self.git().args(["-c", "checkout.workers=0", "worktree", "add", "--quiet", "--lock"]);
+        add = add.args(["--reason", "a sandbox of Hothouse"]);
+        if new.origin == BranchOrigin::New {
+            add =
+                add.args(["--no-track", "-b", new.branch]).arg("--").arg(new.path).arg(new.commit);
+        } else {
+            add = add.arg("--").arg(new.path).arg(new.branch);
+        }
+        add.stdin(lock.share_as_stdin()?).output().map_err(about)?;
+        Ok(())
+    }
+
+    /// Takes back what [`add_worktree`](Self::add_worktree) did, wholly or in part.
+    ///
+    /// The branch goes too, if that call made it and nobody has moved it since.
+    pub fn undo_worktree(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
+        self.remove_worktree(lock, new.path)?;
+        if new.origin == BranchOrigin::New {
+            self.remove_branch_at(lock, new)?;
+        }
+        Ok(())
+    }
+
+    fn remove_branch_at(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
+        let about = |source| WorktreeError::Remove { path: new.path.to_owned(), source };
+        // A git killed while it wrote the ref leaves the ref's own lock; ours says nobody writes now.
+        let stale = self.place.common_dir.join("refs/heads").join(format!("{}.lock", new.branch));
+        files::remove_file(&stale)?;
+        if self.branch_tip(new.branch).map_err(about)?.is_some_and(|tip| tip == new.commit) {
+            let name = format!("refs/heads/{}", new.branch);
+            let delete = self.git().args(["update-ref", "-d", &name, new.commit]);
+            delete.stdin(lock.share_as_stdin()?).output().map_err(about)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a worktree and its admin folder. One that is gone already, or half-made, is fine.
+    ///
+    /// The caller holds the repository's lock, which is why it is asked for.
+    pub fn remove_worktree(&self, _lock: &Lock, path: &Path) -> Result<(), WorktreeError> {
+        let admin = self.admin_dir(path)?;
+        files::remove_tree(path)?;
+        if let Some(admin) = admin {
+            files::remove_tree(&admin)?;
+            // As git does with the last of them; a failure means that others remain.
+            files::remove_empty_folder(&self.place.common_dir.join("worktrees"))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the admin folder (`.git/worktrees/ID`) of a worktree.
+    ///
+    /// It is found from the repository's side: the `.git` file in the worktree is not trusted.
+    pub fn admin_dir(&self, worktree: &Path) -> Result<Option<PathBuf>, FileError> {
+        let pointer = worktree.join(".git");
+        for admin in files::list(&self.place.common_dir.join("worktrees"))? {
+            let Ok(text) = files::read_text(&admin.join("gitdir")) else { continue };
+            if Path::new(text.trim_end_matches('\n')) == pointer {
+                return Ok(Some(admin));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Says what would be lost with a worktree. One that is gone has nothing to lose.
+    pub fn dirt(&self, worktree: &Path) -> Result<Dirt, WorktreeError> {
+        let Some(admin) = self.admin_dir(worktree)?.filter(|_| files::exists(worktree)) else {
+            return Ok(Dirt::default());
+        };
+        let status = git::inside(&admin, worktree).args([
+            "status",
+            "--porcelain=v1",
+            "-z",
+            "--untracked-files=normal",
+            "--ignore-submodules=all",
+            "--no-renames",
+        ]);
+        let output = status
+            .output()
+            .map_err(|source| WorktreeError::Look { path: worktree.to_owned(), source })?;
+        let paths = output.split(|byte| *byte == 0).filter(|entry| entry.len() > 3);
+        let named =
+            paths.map(|entry| String::from_utf8_lossy(&entry[3..]).escape_debug().to_string());
+        let all: Vec<_> = named.collect();
+        Ok(Dirt { count: all.len(), sample: all.into_iter().take(5).collect() })
+    }
+}
