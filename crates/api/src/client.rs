@@ -3,7 +3,7 @@
 //! It connects through a function it is given, because checking whose socket that is belongs to
 //! the host's side.
 
-use std::os::unix::net::UnixStream;
+use std::{collections::VecDeque, os::unix::net::UnixStream};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -16,6 +16,8 @@ use hothouse_model::{Event, Failure, OperationId};
 use crate::{
     Build, ErrorBody,
     handshake::{BUILD_HEADER, OPERATION_HEADER, OUTDATED},
+    operation::EventQuery,
+    route,
 };
 
 /// The largest answer that is read.
@@ -88,23 +90,12 @@ impl Client {
         answer(self.send(request).await?).await
     }
 
-    /// Follows the events of an operation until its last one or until `each` has seen enough.
-    pub async fn follow(self, path: &str, mut each: impl FnMut(Event)) -> Result<(), ClientError> {
-        let request = self.request(Method::GET, path, None, Bytes::new());
-        let mut body = self.send(request).await?.into_body();
-        let mut text = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(ClientError::Broken)?.into_data() else { continue };
-            text.extend_from_slice(&data);
-            for event in take_events(&mut text) {
-                let last = event.what.is_last();
-                each(event);
-                if last {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
+    /// Opens the event stream; when this returns, no later event is missed.
+    pub async fn events(self, query: &EventQuery) -> Result<EventStream, ClientError> {
+        let path = format!("{}?{}", route::EVENTS, query_text(query));
+        let request = self.request(Method::GET, &path, None, Bytes::new());
+        let body = self.send(request).await?.into_body();
+        Ok(EventStream { body, text: Vec::new(), ready: VecDeque::new() })
     }
 
     fn request(
@@ -135,6 +126,28 @@ impl Client {
             http1::handshake(TokioIo::new(stream)).await.map_err(ClientError::Broken)?;
         tokio::spawn(connection);
         sender.send_request(request).await.map_err(ClientError::Broken)
+    }
+}
+
+/// Events as they happen.
+#[derive(Debug)]
+pub struct EventStream {
+    body: Incoming,
+    text: Vec<u8>,
+    ready: VecDeque<Event>,
+}
+
+impl EventStream {
+    /// Waits for the next event; nothing when the stream has ended.
+    pub async fn next(&mut self) -> Option<Event> {
+        while self.ready.is_empty() {
+            let frame = self.body.frame().await?.ok()?;
+            if let Ok(data) = frame.into_data() {
+                self.text.extend_from_slice(&data);
+                self.ready.extend(take_events(&mut self.text));
+            }
+        }
+        self.ready.pop_front()
     }
 }
 

@@ -5,7 +5,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_api::route;
 use hothouse_model::{Happening, OperationId};
 
 use crate::{session::Session, ui::Ui};
@@ -30,16 +29,15 @@ impl Progress {
             return progress;
         }
         let title = Arc::new(Mutex::new("working".to_owned()));
-        if let Some(client) = session.follower() {
-            let (path, title) = (format!("{}?operation={operation}", route::EVENTS), title.clone());
+        // Progress is a courtesy: without the stream the command works just as well.
+        if let Some(mut events) = session.events(operation) {
+            let title = title.clone();
             progress.tasks.push(session.spawn(async move {
-                let heard = client.follow(&path, |event| {
+                while let Some(event) = events.next().await {
                     if let Happening::StepBegun { title: next, .. } = event.what {
                         *title.lock().expect("nobody panics with the title") = next;
                     }
-                });
-                // Progress is a courtesy: without it the command works just as well.
-                heard.await.ok();
+                }
             }));
         }
         progress.tasks.push(session.spawn(draw(*ui, title, drawn)));

@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_api::{Build, Client, ClientError, DaemonView, route};
+use hothouse_api::{
+    Build, Client, ClientError, DaemonView, client::EventStream, operation::EventQuery, route,
+};
 use hothouse_host::{
     FileError, Folders, Lock, LockError, files, process, random,
     socket::{self, SocketError},
@@ -96,9 +98,11 @@ impl Session {
         }
     }
 
-    /// Returns a connection for following events, if there is a daemon.
-    pub(crate) fn follower(&self) -> Option<Client> {
-        self.connect().ok().flatten()
+    /// Opens the event stream of an operation that is about to be asked for.
+    pub(crate) fn events(&self, operation: &OperationId) -> Option<EventStream> {
+        let client = self.connect_or_start().ok()?;
+        let query = EventQuery { operation: Some(operation.to_string()) };
+        self.runtime.block_on(client.events(&query)).ok()
     }
 
     /// Starts the daemon if none runs.

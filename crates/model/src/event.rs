@@ -24,10 +24,3 @@ pub enum Happening {
     PlanUndone { failure: Failure },
     PlanStuck { failure: Failure },
 }
-
-impl Happening {
-    /// Says whether nothing more follows in this operation.
-    pub fn is_last(&self) -> bool {
-        matches!(self, Self::PlanDone | Self::PlanUndone { .. } | Self::PlanStuck { .. })
-    }
-}

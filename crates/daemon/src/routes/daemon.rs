@@ -12,6 +12,7 @@ pub(crate) async fn show(State(door): State<Door>) -> Json<DaemonView> {
 
 #[utoipa::path(post, path = "/v1/daemon/stop", operation_id = "daemon_stop", responses((status = 200, body = DaemonView)))]
 pub(crate) async fn stop(State(door): State<Door>) -> Json<DaemonView> {
+    tracing::info!(busy = door.engine.busy(), "draining");
     door.stop_tx.send_replace(true);
     Json(view(&door))
 }

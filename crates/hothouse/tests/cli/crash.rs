@@ -110,3 +110,25 @@ fn sandboxes_are_still_there_after_a_killed_daemon() {
     env.kill_daemon();
     assert_eq!(env.json(&repository, &["status", "-w", "a", "--json"]), made);
 }
+
+#[test]
+fn a_daemon_that_is_told_to_end_finishes_what_it_has_begun() {
+    let mut env = surroundings();
+    let repository = env.repository("acme", "");
+    let gate = Gate::new(&mut env, true);
+    env.ok(&repository, &["daemon", "start"]);
+    let first = env.daemon_pid().unwrap();
+    let quiet =
+        |words: &[&str]| env.command(&repository, words).stdout(Stdio::null()).spawn().unwrap();
+    let mut fork = quiet(&["fork", "a"]);
+    gate.wait_until_reached();
+    let mut stop = quiet(&["daemon", "stop"]);
+    let log = env.state().join("logs/daemon.log");
+    wait_until("the daemon heard it", || fs::read_to_string(&log).unwrap().contains("draining"));
+    assert!(hothouse_testkit::is_running(first), "it waits for the fork");
+    gate.open();
+    assert!(fork.wait().unwrap().success());
+    assert!(stop.wait().unwrap().success());
+    assert!(!hothouse_testkit::is_running(first));
+    assert_eq!(env.json(&repository, &["list", "--json"]).as_array().unwrap().len(), 1);
+}
