@@ -7,6 +7,7 @@ pub mod client;
 pub mod daemon;
 pub mod doctor;
 pub mod error;
+pub mod exec;
 pub mod handshake;
 pub mod operation;
 pub mod sandbox;
@@ -24,6 +25,10 @@ pub mod route {
     pub const DAEMON_STOP: &str = "/v1/daemon/stop";
     pub const SANDBOXES: &str = "/v1/sandboxes";
     pub const SANDBOX_FIND: &str = "/v1/sandboxes/find";
+    pub const SANDBOX_UP: &str = "/v1/sandboxes/up";
+    pub const SANDBOX_DOWN: &str = "/v1/sandboxes/down";
+    pub const SANDBOX_PAUSE: &str = "/v1/sandboxes/pause";
+    pub const SANDBOX_RESUME: &str = "/v1/sandboxes/resume";
     pub const SANDBOX_DELETE: &str = "/v1/sandboxes/delete";
     pub const NUKE: &str = "/v1/nuke";
     pub const OPERATION: &str = "/v1/operations/{id}";

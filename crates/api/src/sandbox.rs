@@ -99,6 +99,16 @@ pub struct ForkBody {
     pub variables: BTreeMap<String, String>,
 }
 
+/// What `up` asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UpBody {
+    /// `NAME` or `PROJECT/NAME`; without it, the one meant by the folder.
+    pub sandbox: Option<String>,
+    pub folder: String,
+    /// After how many seconds it is stopped by itself.
+    pub ttl_seconds: Option<u64>,
+}
+
 /// What `delete` asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeleteBody {

@@ -76,6 +76,32 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse status -w agent-a\n  hothouse status --all --json"
     )]
     Status(StatusArgs),
+    /// Start the room of a sandbox: an isolated machine with the worktree in it
+    ///
+    /// A room that is up already is left alone; one that died is replaced, and no file is lost.
+    #[command(after_help = "Examples:\n  hothouse up -w agent-a\n  hothouse up --ttl 2h")]
+    Up(UpArgs),
+    /// End the room; worktree, layers and home stay
+    #[command(after_help = "Example:\n  hothouse down -w agent-a")]
+    Down(Which),
+    /// Stop every process of the room in its tracks
+    #[command(after_help = "Example:\n  hothouse pause -w agent-a")]
+    Pause(Which),
+    /// Let a paused room go on
+    #[command(after_help = "Example:\n  hothouse resume -w agent-a")]
+    Resume(Which),
+    /// Run a command in the room, as the user `agent`, in the worktree
+    ///
+    /// The command's own exit code is passed on: 127 when it does not exist, 126 when it cannot be
+    /// run, 128 and the number when a signal ended it. It goes on when the daemon dies.
+    #[command(
+        after_help = "Examples:\n  hothouse exec -w agent-a -- make test\n  hothouse exec --root -- apt-get install -y jq\n  \
+                            hothouse exec -w agent-a -w agent-b -- git log -1\n  hothouse exec --fresh -- ./untrusted.sh"
+    )]
+    Exec(ExecArgs),
+    /// Open a shell in the room
+    #[command(after_help = "Examples:\n  hothouse shell -w agent-a\n  hothouse shell --root")]
+    Shell(ShellArgs),
     /// Delete every sandbox of every project; branches stay
     #[command(after_help = "Examples:\n  hothouse nuke\n  hothouse nuke --yes")]
     Nuke(NukeArgs),
@@ -130,6 +156,43 @@ pub(crate) struct StatusArgs {
     /// Show the sandboxes of all projects
     #[arg(long, conflicts_with = "sandbox")]
     pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Stop the room by itself after this time, such as 30m or 2h
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) ttl: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExecArgs {
+    /// The sandbox: NAME, or PROJECT/NAME; several run side by side
+    #[arg(short = 'w', long = "sandbox", value_name = "NAME")]
+    pub(crate) sandboxes: Vec<String>,
+    /// Run as the room's root
+    #[arg(long)]
+    pub(crate) root: bool,
+    /// Run in a new room on the same worktree, which is gone afterwards
+    #[arg(long, conflicts_with = "attach")]
+    pub(crate) fresh: bool,
+    /// Join a command that runs, by the id that --verbose shows
+    #[arg(long, value_name = "ID", conflicts_with_all = ["root", "words"])]
+    pub(crate) attach: Option<String>,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "attach")]
+    pub(crate) words: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShellArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// As the room's root
+    #[arg(long)]
+    pub(crate) root: bool,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,8 @@
 mod config;
 mod daemon;
 mod doctor;
+mod exec;
+mod room;
 mod sandbox;
 
 use std::process::ExitCode;
@@ -28,6 +30,12 @@ pub(crate) fn run(
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),
+        Command::Up(args) => room::up(session, ui, args),
+        Command::Down(which) => room::act(session, ui, which, room::Action::Down),
+        Command::Pause(which) => room::act(session, ui, which, room::Action::Pause),
+        Command::Resume(which) => room::act(session, ui, which, room::Action::Resume),
+        Command::Exec(args) => exec::exec(session, ui, args, &surroundings.terminal),
+        Command::Shell(args) => exec::shell(session, ui, args, &surroundings.terminal),
         Command::Nuke(args) => sandbox::nuke(session, ui, &args),
         Command::Doctor(args) => doctor::run(session, ui, &args, surroundings),
         Command::Config(ConfigCommand::Check(args)) => {

@@ -6,6 +6,7 @@
 mod args;
 mod commands;
 mod progress;
+mod reach;
 mod render;
 mod session;
 mod ui;
@@ -30,6 +31,8 @@ pub struct Surroundings {
     pub folder: io::Result<PathBuf>,
     pub no_color: bool,
     pub dumb_terminal: bool,
+    /// The value of `TERM`.
+    pub terminal: String,
     pub build: Build,
     pub folders: Result<Folders, NoHome>,
     /// Runs the daemon in this process.

@@ -3,6 +3,8 @@
 //! Invariants of absence: no decision is made here, nothing is remembered here that the store does
 //! not hold, and nobody but the user who started it gets past [`listener`].
 
+mod environment;
+mod exec;
 mod failure;
 mod handshake;
 mod listener;
@@ -31,6 +33,8 @@ pub(crate) struct Door {
     /// stop route, signals --true--> everyone who must end
     pub(crate) stop_tx: watch::Sender<bool>,
     pub(crate) about: Arc<About>,
+    /// Connections to rooms.
+    pub(crate) clients: Arc<exec::Clients>,
 }
 
 /// What the daemon knows of itself.

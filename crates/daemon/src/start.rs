@@ -5,7 +5,8 @@
 
 use std::{fs::File, io::Write, path::Path, sync::Arc, time::Duration};
 
-use hothouse_api::Build;
+use hothouse_api::{Build, exec::EXEC_SOCKET};
+use hothouse_backend::NativeRooms;
 use hothouse_engine::{Collaborators, Engine};
 use hothouse_host::{
     Clock, FileError, Folders, Lock, LockError,
@@ -20,7 +21,7 @@ use tokio::{
     sync::{broadcast, watch},
 };
 
-use crate::{About, Door, listener::OwnUser, log, routes};
+use crate::{About, Door, exec, listener::OwnUser, log, routes};
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -30,6 +31,9 @@ const RECOVERY_FIRST: Duration = Duration::from_secs(5);
 
 /// How often the daemon looks whether its socket is still its own.
 const SOCKET_CHECK: Duration = Duration::from_secs(5);
+
+/// How often the daemon looks whether a room's time is over.
+const TIME_CHECK: Duration = Duration::from_secs(1);
 
 /// What a daemon is started with.
 pub struct DaemonSpec {
@@ -112,6 +116,10 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         },
         locks: spec.folders.locks(),
         user_config: spec.folders.user_config(),
+        rooms: Arc::new(NativeRooms { base_layer: spec.folders.cache.join("base") }),
+        runtime: spec.folders.runtime.join("rooms"),
+        runs: spec.folders.state.join("runs"),
+        home: spec.folders.home.clone(),
     }));
     let about = Arc::new(About {
         build: spec.build,
@@ -120,7 +128,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         log: log_file,
         started: clock.now(),
     });
-    let door = Door { engine, event_tx, stop_tx: watch::Sender::new(false), about };
+    let clients = Arc::default();
+    let door = Door { engine, event_tx, stop_tx: watch::Sender::new(false), about, clients };
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -142,12 +151,9 @@ fn take_lock(folders: &Folders) -> Result<Lock, StartError> {
 
 async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
     let path = door.about.socket.clone();
-    let listener = socket::bind(&path)?;
+    let listener = listen(&path)?;
     let identity = socket_identity(&path);
-    let listener = listener
-        .set_nonblocking(true)
-        .and_then(|()| UnixListener::from_std(listener))
-        .map_err(StartError::Runtime)?;
+    let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
     recover(&door).await;
     tracing::info!(socket = %path.display(), build = %door.about.build, "ready");
@@ -155,10 +161,13 @@ async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
 
     tokio::spawn(watch_signals(door.stop_tx.clone()));
     tokio::spawn(watch_socket(door.clone(), identity));
+    tokio::spawn(watch_time(door.clone()));
+    tokio::spawn(exec::serve(door.clone(), exec_listener));
     let mut stop_rx = door.stop_tx.subscribe();
-    let server = axum::serve(OwnUser(listener), routes::all(door.clone())).with_graceful_shutdown(
-        async move { stop_rx.wait_for(|stop| *stop).await.map(|_| ()).unwrap_or(()) },
-    );
+    let server =
+        axum::serve(listener, routes::all(door.clone())).with_graceful_shutdown(async move {
+            stop_rx.wait_for(|stop| *stop).await.map(|_| ()).unwrap_or(())
+        });
     let mut stop_rx = door.stop_tx.subscribe();
     tokio::select! {
         result = server.into_future() => result.map_err(StartError::Runtime)?,
@@ -171,6 +180,24 @@ async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
         hothouse_host::files::remove_file(&path)?;
     }
     Ok(())
+}
+
+fn listen(path: &Path) -> Result<OwnUser, StartError> {
+    let listener = socket::bind(path)?;
+    let listener = listener.set_nonblocking(true).and_then(|()| UnixListener::from_std(listener));
+    listener.map(OwnUser).map_err(StartError::Runtime)
+}
+
+/// Stops rooms whose time is over.
+async fn watch_time(door: Door) {
+    loop {
+        tokio::time::sleep(TIME_CHECK).await;
+        let engine = door.engine.clone();
+        let stopped = tokio::task::spawn_blocking(move || engine.stop_expired()).await;
+        if let Ok(Err(failure)) = stopped {
+            tracing::warn!(?failure, "a room whose time is over could not be stopped");
+        }
+    }
 }
 
 /// Finishes what an earlier daemon left, for a while in the foreground, then behind the scenes.

@@ -2,12 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_api::{OperationView, SandboxView, operation::OperationState, sandbox::Caveat};
-use hothouse_model::SandboxRecord;
+use hothouse_api::{
+    OperationView, SandboxView,
+    operation::OperationState,
+    sandbox::{Caveat, RunView},
+};
+use hothouse_engine::Engine;
+use hothouse_model::{SandboxRecord, SandboxState, room::RoomReport};
 use hothouse_store::{Outcome, PlanRecord};
 
 /// Shows a sandbox.
-pub(crate) fn sandbox(record: SandboxRecord) -> SandboxView {
+pub(crate) fn sandbox(engine: &Engine, record: SandboxRecord) -> SandboxView {
+    let found = engine.room_of(&record);
+    let state = record.state(found.as_ref());
+    let caveats = caveats(state, found.as_ref());
     SandboxView {
         name: record.name.to_string(),
         id: record.id.to_string(),
@@ -18,27 +26,49 @@ pub(crate) fn sandbox(record: SandboxRecord) -> SandboxView {
         created: record.created,
         task: record.task,
         stack: "host".into(),
-        egress: "open".into(),
-        ttl: None,
-        state: record.state,
-        backend: "none".into(),
+        egress: "none".into(),
+        ttl: record.room.as_ref().and_then(|room| room.ends).map(|ends| ends.to_string()),
+        state,
+        backend: "native".into(),
         tree_driver: record.tree_driver,
         profile: "dev".into(),
-        run: None,
+        run: record.room.map(|room| RunView {
+            id: room.run.id,
+            artifacts: room.run.artifacts.to_string_lossy().into_owned(),
+            started: room.run.started,
+        }),
         services: Vec::new(),
         apps: BTreeMap::new(),
-        fences: BTreeMap::new(),
-        caveats: vec![no_room()],
+        fences: found.map(|room| room.fences).unwrap_or_default(),
+        caveats,
     }
 }
 
-fn no_room() -> Caveat {
-    Caveat {
-        area: "room".into(),
-        class: "missing".into(),
-        text: "branch and files are its own, but commands run on the host: nothing is isolated"
-            .into(),
-    }
+fn caveats(state: SandboxState, found: Option<&RoomReport>) -> Vec<Caveat> {
+    let caveat = |area: &str, class: &str, text: &str| Caveat {
+        area: area.into(),
+        class: class.into(),
+        text: text.into(),
+    };
+    let Some(found) = found else {
+        let died = state == SandboxState::Failed;
+        let text =
+            "the room has ended without being told to; `hothouse up` replaces it and loses no file";
+        return died.then(|| caveat("room", "died", text)).into_iter().collect();
+    };
+    let mut all: Vec<_> =
+        found.caveats.iter().map(|(area, text)| caveat(area, "limited", text)).collect();
+    all.push(caveat(
+        "network",
+        "closed",
+        "nothing leaves the room: connections are reset, names do not resolve",
+    ));
+    all.push(caveat(
+        "git",
+        "closed",
+        "the repository of the worktree cannot be reached from inside the room",
+    ));
+    all
 }
 
 /// Shows an operation.

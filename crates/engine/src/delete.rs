@@ -1,8 +1,8 @@
 //! `delete` and `nuke`: worktrees and rows go, branches stay.
 
 use hothouse_model::{
-    Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState,
-    plan::plan_delete,
+    Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord,
+    plan::{DeleteFacts, plan_delete},
 };
 use hothouse_store::{NewPlan, Subject};
 use hothouse_workspace::{Dirt, Repository};
@@ -46,7 +46,7 @@ impl Engine {
         losses: Losses,
         operation: OperationId,
     ) -> Result<(), Failure> {
-        if sandbox.state == SandboxState::Deleting {
+        if sandbox.deleting {
             return self.finish_deleting(sandbox);
         }
         if losses == Losses::Refused {
@@ -79,8 +79,7 @@ impl Engine {
         sandboxes: &[SandboxRecord],
         operation: OperationId,
     ) -> Result<(), Failure> {
-        let steps =
-            sandboxes.iter().flat_map(|s| plan_delete(&s.repository.common_dir, &s.worktree));
+        let steps = sandboxes.iter().flat_map(|sandbox| plan_delete(&self.delete_facts(sandbox)));
         let plan =
             NewPlan { operation, kind, subject, steps: steps.collect(), begun: self.clock.now() };
         let keys: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.key).collect();
@@ -89,6 +88,17 @@ impl Engine {
             .begin_plan(&plan, &Subject::Removes(&keys))
             .map_err(|error| error.failure())?;
         self.run(&plan).map_err(|failure| failure.failure())
+    }
+
+    fn delete_facts(&self, sandbox: &SandboxRecord) -> DeleteFacts {
+        let places = self.places(sandbox);
+        DeleteFacts {
+            common_dir: sandbox.repository.common_dir.clone(),
+            worktree: sandbox.worktree.clone(),
+            runtime: places.runtime,
+            storage: places.storage,
+            had_room: sandbox.room.is_some(),
+        }
     }
 
     /// Goes on with a deletion that was acknowledged but did not reach its end.

@@ -12,7 +12,7 @@ use hothouse_workspace::{DiscoverError, Repository};
 
 use crate::{
     Engine,
-    project::{ProjectError, ProjectSettings},
+    project::{CONFIG_FILE, ProjectError, ProjectSettings, read_file},
     run::PlanFailure,
 };
 
@@ -154,7 +154,11 @@ impl Engine {
             origin,
             commit: base.commit,
         };
-        let new = new_sandbox(spec, &settings, &repository, &facts, base.label, self.clock.now());
+        let pinned = pinned_config(&repository, &facts.commit)?;
+        let new = NewSandbox {
+            pinned_config: pinned,
+            ..new_sandbox(spec, &settings, &repository, &facts, base.label, self.clock.now())
+        };
         let plan = NewPlan {
             operation,
             kind: PlanKind::Fork,
@@ -209,6 +213,15 @@ fn find_branch(
     Err(ForkError::BranchTaken { branch: branch.to_owned(), base: base.label.clone() })
 }
 
+/// Returns the config that grants: the base commit's, or where that has none, the user's own copy.
+fn pinned_config(repository: &Repository, commit: &str) -> Result<Option<String>, ForkError> {
+    if let Some(text) = repository.file_at(commit, CONFIG_FILE)? {
+        return Ok(Some(text));
+    }
+    let own = read_file(&repository.place.root.join(CONFIG_FILE))?;
+    Ok(own.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
 /// Returns the pattern that git has yet to be told to ignore.
 fn exclusion(
     repository: &Repository,
@@ -250,5 +263,6 @@ fn new_sandbox(
         tree_driver: GIT_TREE_DRIVER.to_owned(),
         task: spec.task.clone(),
         created,
+        pinned_config: None,
     }
 }

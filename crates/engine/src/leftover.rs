@@ -1,19 +1,19 @@
 //! What is not as it should be: found for `doctor`, mended by `doctor --fix`.
 
 use hothouse_host::files;
-use hothouse_model::{Explain, Failure, OperationId, SandboxRecord, SandboxState};
+use hothouse_model::{Explain, Failure, OperationId, SandboxRecord};
 use hothouse_store::{Outcome, PlanRecord};
 use hothouse_workspace::Repository;
 
 use crate::{Engine, Losses};
 
 /// Something that a crash, or a hand, left behind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Leftover {
     /// An operation that did not reach its end.
     Plan(PlanRecord),
     /// A sandbox whose worktree was deleted or moved by hand.
-    NoWorktree(SandboxRecord),
+    NoWorktree(Box<SandboxRecord>),
 }
 
 impl Leftover {
@@ -51,7 +51,8 @@ impl Engine {
     /// Looks for leftovers.
     pub fn leftovers(&self) -> Result<Vec<Leftover>, Failure> {
         let plans = self.unfinished()?.into_iter().map(Leftover::Plan);
-        let lost = self.sandboxes()?.into_iter().filter(is_lost).map(Leftover::NoWorktree);
+        let lost =
+            self.sandboxes()?.into_iter().filter(is_lost).map(Box::new).map(Leftover::NoWorktree);
         Ok(plans.chain(lost).collect())
     }
 
@@ -70,6 +71,5 @@ impl Engine {
 fn is_lost(sandbox: &SandboxRecord) -> bool {
     let repository = Repository { place: sandbox.repository.clone() };
     let known = repository.admin_dir(&sandbox.worktree).map_err(|error| error.failure());
-    sandbox.state != SandboxState::Deleting
-        && (!files::exists(&sandbox.worktree) || matches!(known, Ok(None)))
+    !sandbox.deleting && (!files::exists(&sandbox.worktree) || matches!(known, Ok(None)))
 }

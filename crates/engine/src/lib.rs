@@ -9,6 +9,7 @@ mod journal;
 mod leftover;
 mod project;
 mod recover;
+mod room;
 mod run;
 mod steps;
 
@@ -18,11 +19,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
+use hothouse_backend::Rooms;
 use hothouse_host::Clock;
 use hothouse_model::{
     Event, Explain, Failure, SandboxRecord, SandboxRef,
-    id::PlanKey,
-    sandbox::{CurrentPlace, pick},
+    id::{PlanKey, SandboxKey},
+    sandbox::{CurrentPlace, PickError, pick},
 };
 use hothouse_store::{PlanRecord, Store};
 use hothouse_workspace::Repository;
@@ -32,6 +34,7 @@ pub use fork::{ForkError, ForkSpec};
 pub use journal::Journal;
 pub use leftover::Leftover;
 pub use recover::Recovery;
+pub use room::{RoomPlaces, RoomRequestError};
 pub use run::{PlanFailure, StepError};
 
 /// Where events go.
@@ -47,6 +50,13 @@ pub struct Collaborators {
     pub locks: PathBuf,
     /// The user's own settings; the file need not exist.
     pub user_config: PathBuf,
+    pub rooms: Arc<dyn Rooms>,
+    /// Holds the runtime folders of rooms.
+    pub runtime: PathBuf,
+    /// Holds the artifact folders of runs.
+    pub runs: PathBuf,
+    /// The user's home, for paths that begin with `~`.
+    pub home: PathBuf,
 }
 
 /// Does what commands ask for.
@@ -57,19 +67,52 @@ pub struct Engine {
     events: EventSink,
     locks: PathBuf,
     user_config: PathBuf,
+    rooms: Arc<dyn Rooms>,
+    runtime: PathBuf,
+    runs: PathBuf,
+    home: PathBuf,
     in_flight: Mutex<HashSet<PlanKey>>,
 }
 
 impl Engine {
     /// Makes an engine of its collaborators.
     pub fn new(with: Collaborators) -> Self {
-        let Collaborators { store, journal, clock, events, locks, user_config } = with;
-        Self { store, journal, clock, events, locks, user_config, in_flight: Mutex::default() }
+        let Collaborators {
+            store,
+            journal,
+            clock,
+            events,
+            locks,
+            user_config,
+            rooms,
+            runtime,
+            runs,
+            home,
+        } = with;
+        let in_flight = Mutex::default();
+        Self {
+            store,
+            journal,
+            clock,
+            events,
+            locks,
+            user_config,
+            rooms,
+            runtime,
+            runs,
+            home,
+            in_flight,
+        }
     }
 
     /// Returns every sandbox.
     pub fn sandboxes(&self) -> Result<Vec<SandboxRecord>, Failure> {
         self.store.sandboxes().map_err(|error| error.failure())
+    }
+
+    /// Returns one sandbox.
+    pub fn sandbox(&self, key: SandboxKey) -> Result<Option<SandboxRecord>, Failure> {
+        self.store.sandbox(key).map_err(|error| error.failure())
     }
 
     /// Returns the sandbox that a command given in `folder` means.
@@ -79,10 +122,17 @@ impl Engine {
         folder: &Path,
     ) -> Result<SandboxRecord, Failure> {
         let all = self.sandboxes()?;
-        let common_dir =
-            Repository::discover(folder).ok().map(|repository| repository.place.common_dir);
-        let current = CurrentPlace { folder: folder.to_owned(), common_dir };
-        pick(&all, wanted, &current).cloned().map_err(|error| error.failure())
+        let mut current = CurrentPlace { folder: folder.to_owned(), common_dir: None };
+        let picked = match pick(&all, wanted, &current) {
+            // Asking git costs milliseconds, and is needed only where the project decides.
+            Err(PickError::Ambiguous { .. }) => {
+                current.common_dir =
+                    Repository::discover(folder).ok().map(|repository| repository.place.common_dir);
+                pick(&all, wanted, &current)
+            }
+            other => other,
+        };
+        picked.cloned().map_err(|error| error.failure())
     }
 
     /// Returns what became of an operation, if it ever began.

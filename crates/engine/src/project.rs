@@ -10,7 +10,7 @@ use hothouse_model::{
 };
 
 /// The file that makes a repository a project.
-const CONFIG_FILE: &str = "hothouse.toml";
+pub(crate) const CONFIG_FILE: &str = "hothouse.toml";
 
 /// A project whose settings cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +95,7 @@ impl ProjectSettings {
     }
 }
 
-fn read_file(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+pub(crate) fn read_file(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     match files::read_capped(path, MAX_BYTES as u64 + 1) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.is_not_found() => Ok(None),

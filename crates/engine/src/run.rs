@@ -3,6 +3,7 @@
 //! If the journal itself cannot be written, nothing more is done: the plan stays open and the
 //! next recovery finishes it from what was recorded.
 
+use hothouse_backend::RoomError;
 use hothouse_host::FileError;
 use hothouse_model::{Event, Explain, Failure, FailureKind, Happening, PlanKind, plan::Direction};
 use hothouse_store::{Outcome, PlanRecord, StoreError};
@@ -17,6 +18,8 @@ pub enum StepError {
     Worktree(#[from] WorktreeError),
     #[error(transparent)]
     File(#[from] FileError),
+    #[error(transparent)]
+    Room(#[from] RoomError),
 }
 
 /// A plan that did not reach its end.

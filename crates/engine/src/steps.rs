@@ -12,7 +12,8 @@ impl Engine {
     /// Applies a step. Applying it again changes nothing.
     pub(crate) fn apply(&self, step: &Step) -> Result<(), StepError> {
         match step {
-            Step::MakeFolder { path } => Ok(files::make_folder(path)?),
+            // For the owner alone: a file that a room makes setuid must not reach other users.
+            Step::MakeFolder { path } => Ok(files::make_private_folder(path)?),
             Step::Exclude { common_dir, pattern } => {
                 let _lock = self.repository_lock(common_dir)?;
                 Ok(repository(common_dir).exclude(pattern)?)
@@ -26,6 +27,12 @@ impl Engine {
                 let lock = self.repository_lock(common_dir)?;
                 Ok(repository(common_dir).remove_worktree(&lock, path)?)
             }
+            Step::StartRoom { order } => {
+                self.rooms.start(order)?;
+                Ok(())
+            }
+            Step::StopRoom { runtime } => Ok(self.rooms.stop(runtime)?),
+            Step::RemoveStorage { path } => Ok(self.rooms.remove_storage(path)?),
             Step::RemoveEmptyFolder { path } => {
                 files::remove_empty_folder(path)?;
                 Ok(())
@@ -49,8 +56,12 @@ impl Engine {
                 let new = NewWorktree { path, branch, origin: *origin, commit };
                 Ok(repository(common_dir).undo_worktree(&lock, &new)?)
             }
+            Step::StartRoom { order } => Ok(self.rooms.stop(&order.runtime)?),
             // Plans that remove never go back.
-            Step::RemoveWorktree { .. } | Step::RemoveEmptyFolder { .. } => Ok(()),
+            Step::RemoveWorktree { .. }
+            | Step::StopRoom { .. }
+            | Step::RemoveStorage { .. }
+            | Step::RemoveEmptyFolder { .. } => Ok(()),
         }
     }
 
@@ -73,6 +84,7 @@ impl Explain for StepError {
         match self {
             Self::Worktree(error) => error.kind(),
             Self::File(error) => error.kind(),
+            Self::Room(error) => error.kind(),
         }
     }
 
@@ -80,6 +92,7 @@ impl Explain for StepError {
         match self {
             Self::Worktree(error) => error.hints(),
             Self::File(error) => error.hints(),
+            Self::Room(error) => error.hints(),
         }
     }
 }

@@ -14,9 +14,10 @@ use std::{
     },
 };
 
+use hothouse_backend::fake::FakeRooms;
 use hothouse_engine::{Collaborators, Engine, ForkSpec, Journal, Losses};
 use hothouse_host::clock::HostClock;
-use hothouse_model::{OperationId, PlanKind, id::PlanKey};
+use hothouse_model::{OperationId, PlanKind, SandboxState, id::PlanKey};
 use hothouse_store::{NewPlan, Outcome, PlanRecord, Store, StoreError, Subject};
 use hothouse_testkit::git;
 use jiff::Timestamp;
@@ -68,6 +69,7 @@ impl Journal for MortalJournal {
 /// A repository and a state that engines come and go on.
 struct Ground {
     folder: tempfile::TempDir,
+    rooms: Arc<FakeRooms>,
 }
 
 impl Ground {
@@ -79,7 +81,7 @@ impl Ground {
         std::fs::write(repository.join("hothouse.toml"), config).unwrap();
         git(&repository, &["add", "-A"]);
         git(&repository, &["commit", "-qm", "base"]);
-        Self { folder }
+        Self { folder, rooms: Arc::default() }
     }
 
     fn repository(&self) -> PathBuf {
@@ -95,6 +97,10 @@ impl Ground {
             events: Arc::new(|_| {}),
             locks: self.folder.path().to_owned(),
             user_config: self.folder.path().join("none"),
+            rooms: self.rooms.clone(),
+            runtime: self.folder.path().join("run"),
+            runs: self.folder.path().join("runs"),
+            home: self.folder.path().to_owned(),
         })
     }
 
@@ -278,6 +284,149 @@ fn a_fork_that_fails_leaves_nothing_wherever_its_undoing_dies() {
         },
     );
     assert_eq!(points, 11, "begin, a tick, two unticks and the end, each before and after");
+}
+
+fn up(ground: &Ground, engine: &Engine, name: &str) {
+    let sandbox =
+        engine.sandboxes().unwrap().into_iter().find(|s| s.name.as_str() == name).unwrap();
+    engine.up(&sandbox, None, operation("op_000000up")).unwrap();
+    assert!(ground.rooms.count() > 0);
+}
+
+#[test]
+fn a_room_whose_start_died_at_any_point_is_up_or_never_was() {
+    let points = die_everywhere(
+        "",
+        |ground| ground.fork(&ground.engine(usize::MAX), "a", "op_00000001"),
+        |ground, engine| up(ground, engine, "a"),
+        |ground, engine, _| {
+            let sandbox = engine.sandboxes().unwrap().remove(0);
+            let state = sandbox.state(engine.room_of(&sandbox).as_ref());
+            let begun = engine.operation(&operation("op_000000up")).unwrap().is_some();
+            let expected =
+                if begun { (SandboxState::Ready, 1) } else { (SandboxState::Created, 0) };
+            assert_eq!((state, ground.rooms.count()), expected);
+        },
+    );
+    assert_eq!(points, 7, "begin, one step and the end, each before and after");
+}
+
+#[test]
+fn a_room_that_refuses_to_start_leaves_nothing_wherever_the_undoing_dies() {
+    die_everywhere(
+        "",
+        |ground| ground.fork(&ground.engine(usize::MAX), "a", "op_00000001"),
+        |ground, engine| {
+            ground.rooms.refuse();
+            let sandbox = engine.sandboxes().unwrap().remove(0);
+            engine.up(&sandbox, None, operation("op_000000up")).unwrap_err();
+        },
+        |ground, engine, _| {
+            let sandbox = engine.sandboxes().unwrap().remove(0);
+            let state = sandbox.state(engine.room_of(&sandbox).as_ref());
+            assert!(matches!(state, SandboxState::Created | SandboxState::Stopped), "{state:?}");
+            assert_eq!(ground.rooms.count(), 0);
+        },
+    );
+}
+
+#[test]
+fn a_room_whose_end_died_at_any_point_has_ended_once_acknowledged() {
+    let points = die_everywhere(
+        "",
+        |ground| {
+            let engine = ground.engine(usize::MAX);
+            ground.fork(&engine, "a", "op_00000001");
+            up(ground, &engine, "a");
+        },
+        |_, engine| {
+            let sandbox = engine.sandboxes().unwrap().remove(0);
+            engine.down(&sandbox, operation("op_0000down")).unwrap();
+        },
+        |ground, engine, _| {
+            let sandbox = engine.sandboxes().unwrap().remove(0);
+            let state = sandbox.state(engine.room_of(&sandbox).as_ref());
+            let begun = engine.operation(&operation("op_0000down")).unwrap().is_some();
+            let expected =
+                if begun { (SandboxState::Stopped, 0) } else { (SandboxState::Ready, 1) };
+            assert_eq!((state, ground.rooms.count()), expected);
+        },
+    );
+    assert_eq!(points, 7);
+}
+
+#[test]
+fn a_deletion_takes_the_room_and_its_layers_along() {
+    let points = die_everywhere(
+        "",
+        |ground| {
+            let engine = ground.engine(usize::MAX);
+            ground.fork(&engine, "a", "op_00000001");
+            up(ground, &engine, "a");
+        },
+        |_, engine| {
+            let sandbox = engine.sandboxes().unwrap().remove(0);
+            engine.delete(&sandbox, Losses::Refused, operation("op_00000002")).unwrap();
+        },
+        |ground, engine, _| {
+            let begun = engine.operation(&operation("op_00000002")).unwrap().is_some();
+            let left = if begun { 0 } else { 1 };
+            assert_eq!((ground.rooms.count(), ground.rooms.storage().len()), (left, left));
+            assert_eq!(engine.sandboxes().unwrap().len(), left);
+        },
+    );
+    assert_eq!(points, 17);
+}
+
+#[test]
+fn a_room_that_died_is_seen_and_replaced_within_the_same_run() {
+    let ground = Ground::new("");
+    let engine = ground.engine(usize::MAX);
+    ground.fork(&engine, "a", "op_00000001");
+    up(&ground, &engine, "a");
+    let before = engine.sandboxes().unwrap().remove(0);
+    ground.rooms.lose(&engine.places(&before).runtime);
+    assert_eq!(before.state(engine.room_of(&before).as_ref()), SandboxState::Failed);
+    engine.up(&before, None, operation("op_00000003")).unwrap();
+    let after = engine.sandboxes().unwrap().remove(0);
+    assert_eq!(after.state(engine.room_of(&after).as_ref()), SandboxState::Ready);
+    assert_eq!(after.room.unwrap().run, before.room.unwrap().run);
+}
+
+#[test]
+fn grants_come_from_the_base_commit_and_not_from_the_worktree() {
+    let ground = Ground::new("[room]\npids = 99\n");
+    let engine = ground.engine(usize::MAX);
+    ground.fork(&engine, "a", "op_00000001");
+    let sandbox = engine.sandboxes().unwrap().remove(0);
+    let own = "[room]\npids = 4000\nmounts = [\"/etc/shadow\"]\n";
+    std::fs::write(sandbox.worktree.join("hothouse.toml"), own).unwrap();
+    std::fs::write(ground.repository().join("hothouse.toml"), own).unwrap();
+    up(&ground, &engine, "a");
+    let order = ground.rooms.orders().remove(0);
+    assert_eq!((order.pids, order.mounts.len()), (Some(99), 0));
+}
+
+#[test]
+fn untracked_secrets_are_masked_and_tracked_examples_are_not() {
+    let ground = Ground::new("[room]\nunmask = [\"kept/.env\"]\n");
+    std::fs::write(ground.repository().join(".env.example"), "").unwrap();
+    git(&ground.repository(), &["add", "-A"]);
+    git(&ground.repository(), &["commit", "-qm", "example"]);
+    let engine = ground.engine(usize::MAX);
+    ground.fork(&engine, "a", "op_00000001");
+    let worktree = engine.sandboxes().unwrap().remove(0).worktree;
+    for folder in ["deep/er", "kept"] {
+        std::fs::create_dir_all(worktree.join(folder)).unwrap();
+    }
+    for file in [".env", "deep/er/.env.local", "kept/.env", "deep/.dev.vars", "deep/plain"] {
+        std::fs::write(worktree.join(file), "SECRET=1").unwrap();
+    }
+    up(&ground, &engine, "a");
+    let mut masks = ground.rooms.orders().remove(0).masks;
+    masks.sort();
+    let expected = [".env", "deep/.dev.vars", "deep/er/.env.local"].map(|file| worktree.join(file));
+    assert_eq!(masks, expected);
 }
 
 #[test]

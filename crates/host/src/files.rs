@@ -92,6 +92,25 @@ pub fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), FileError> {
     written.map_err(about("write", path))
 }
 
+/// Writes a file in place, as the files of the kernel must be written.
+pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileError> {
+    fs::write(path, bytes).map_err(about("write", path))
+}
+
+/// Replaces a file that only its owner may read and that need not outlive the machine.
+pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let beside = path.with_added_extension("new");
+    fs::OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(&beside)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&beside, path))
+        .map_err(about("write", path))
+}
+
 /// Makes a folder and its parents for the owner alone; one that exists is left as it is.
 pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
     fs::DirBuilder::new()

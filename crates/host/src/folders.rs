@@ -11,6 +11,7 @@ pub struct FolderVariables {
     pub state_home: Option<PathBuf>,
     pub config_home: Option<PathBuf>,
     pub runtime_dir: Option<PathBuf>,
+    pub cache_home: Option<PathBuf>,
 }
 
 /// No place could be found.
@@ -27,6 +28,10 @@ pub struct Folders {
     pub runtime: PathBuf,
     /// The user's own settings.
     pub config: PathBuf,
+    /// What can be made again at any time.
+    pub cache: PathBuf,
+    /// The user's home; the root folder where there is none.
+    pub home: PathBuf,
 }
 
 impl Folders {
@@ -39,12 +44,20 @@ impl Folders {
             absolute(&variables.state_home).or_else(|| below_home(".local/state")).ok_or(NoHome)?;
         let config =
             absolute(&variables.config_home).or_else(|| below_home(".config")).ok_or(NoHome)?;
+        let cache =
+            absolute(&variables.cache_home).or_else(|| below_home(".cache")).ok_or(NoHome)?;
         let state = state.join("hothouse");
         let runtime = match absolute(&variables.runtime_dir) {
             Some(runtime) => runtime.join("hothouse"),
             None => state.join("run"),
         };
-        Ok(Self { state, runtime, config: config.join("hothouse") })
+        Ok(Self {
+            state,
+            runtime,
+            config: config.join("hothouse"),
+            cache: cache.join("hothouse"),
+            home: home.unwrap_or_else(|| "/".into()),
+        })
     }
 
     /// Makes the folders that the daemon writes to.

@@ -8,11 +8,16 @@ pub mod command;
 pub mod descriptors;
 pub mod files;
 pub mod folders;
+pub mod framed;
 pub mod lock;
 pub mod probe;
 pub mod process;
 pub mod random;
+pub mod relay;
+pub mod room;
 pub mod socket;
+mod sys;
+pub mod terminal;
 
 pub use clock::Clock;
 pub use command::{Program, Run, RunError};

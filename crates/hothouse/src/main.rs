@@ -7,7 +7,7 @@ use hothouse_cli::{DaemonEnd, Surroundings};
 use hothouse_daemon::DaemonSpec;
 use hothouse_host::{
     folders::{FolderVariables, Folders},
-    probe, process,
+    probe, process, room,
 };
 use hothouse_model::Explain;
 
@@ -16,12 +16,16 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|word| word == probe::CHILD_ARGUMENT) {
         return probe::probe_child(&arguments[2..]);
     }
+    if arguments.get(1).is_some_and(|word| word == room::HELPER_ARGUMENT) {
+        return room::room_setup_main();
+    }
     let path = |name: &str| env::var_os(name).map(Into::into);
     let folders = Folders::decide(&FolderVariables {
         home: path("HOME"),
         state_home: path("XDG_STATE_HOME"),
         config_home: path("XDG_CONFIG_HOME"),
         runtime_dir: path("XDG_RUNTIME_DIR"),
+        cache_home: path("XDG_CACHE_HOME"),
     });
     hothouse_cli::run(Surroundings {
         arguments,
@@ -30,6 +34,7 @@ fn main() -> ExitCode {
         folder: env::current_dir(),
         no_color: env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()),
         dumb_terminal: env::var_os("TERM").is_some_and(|value| value == "dumb"),
+        terminal: env::var("TERM").unwrap_or_else(|_| "dumb".into()),
         build: Build::current(process::executable_stamp()),
         folders,
         serve: Box::new(|folders, build, announce| {

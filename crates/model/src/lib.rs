@@ -9,6 +9,7 @@ pub mod failure;
 pub mod id;
 pub mod name;
 pub mod plan;
+pub mod room;
 pub mod sandbox;
 
 pub use event::{Event, Happening};

@@ -6,12 +6,16 @@
 //!
 //! ```text
 //! fork:   begin -> [Exclude] -> [MakeFolder] -> AddWorktree -> done        a failure goes back, in reverse
-//! delete: begin -> RemoveWorktree -> [RemoveFolder] -> done   a failure stays, to be tried again
+//! delete: begin -> [StopRoom] -> RemoveWorktree -> ... -> done   a failure stays, to be tried again
+//! up:     begin -> StartRoom -> done                           a failure goes back
+//! down:   begin -> StopRoom -> done                            a failure stays
 //! ```
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+
+use crate::room::RoomOrder;
 
 /// Where the tree of a worktree came from, as `status` shows it.
 pub const GIT_TREE_DRIVER: &str = "git";
@@ -23,6 +27,8 @@ pub enum PlanKind {
     Fork,
     Delete,
     Nuke,
+    Up,
+    Down,
 }
 
 /// Which way an interrupted or failed plan goes.
@@ -38,14 +44,16 @@ impl PlanKind {
     /// Returns which way a plan of this kind goes when one of its steps fails.
     pub fn after_failure(self) -> Direction {
         match self {
-            Self::Fork => Direction::Back,
-            Self::Delete | Self::Nuke => Direction::Forward,
+            Self::Fork | Self::Up => Direction::Back,
+            Self::Delete | Self::Nuke | Self::Down => Direction::Forward,
         }
     }
 
     /// Reads the word that [`as_str`](Self::as_str) wrote.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Fork, Self::Delete, Self::Nuke].into_iter().find(|kind| kind.as_str() == text)
+        [Self::Fork, Self::Delete, Self::Nuke, Self::Up, Self::Down]
+            .into_iter()
+            .find(|kind| kind.as_str() == text)
     }
 
     /// Returns the word for it in messages and in the store.
@@ -54,6 +62,8 @@ impl PlanKind {
             Self::Fork => "fork",
             Self::Delete => "delete",
             Self::Nuke => "nuke",
+            Self::Up => "up",
+            Self::Down => "down",
         }
     }
 }
@@ -69,7 +79,7 @@ pub enum BranchOrigin {
 }
 
 /// One idempotent step. It carries all that `apply` and `undo` need.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
     /// Makes a folder that was not there when the plan was made. Undone by removing it when empty.
@@ -86,6 +96,12 @@ pub enum Step {
     },
     /// Removes a git worktree; the branch stays. Whether that loses work was settled before.
     RemoveWorktree { common_dir: PathBuf, path: PathBuf },
+    /// Starts a room. Undone by ending it.
+    StartRoom { order: Box<RoomOrder> },
+    /// Ends a room; one that is gone already is fine.
+    StopRoom { runtime: PathBuf },
+    /// Removes the layers and the home of a room.
+    RemoveStorage { path: PathBuf },
     /// Removes a folder if nothing is left in it.
     RemoveEmptyFolder { path: PathBuf },
 }
@@ -98,6 +114,9 @@ impl Step {
             Self::Exclude { pattern, .. } => format!("let git ignore {pattern}"),
             Self::AddWorktree { path, .. } => format!("add the worktree {}", path.display()),
             Self::RemoveWorktree { path, .. } => format!("remove the worktree {}", path.display()),
+            Self::StartRoom { order } => format!("start the room {}", order.id),
+            Self::StopRoom { .. } => "end the room".to_owned(),
+            Self::RemoveStorage { path } => format!("remove the layers in {}", path.display()),
             Self::RemoveEmptyFolder { path } => {
                 format!("remove the folder {} if it is empty", path.display())
             }
@@ -138,10 +157,33 @@ pub fn plan_fork(facts: &ForkFacts) -> Vec<Step> {
     steps
 }
 
+/// What a deletion takes away.
+#[derive(Clone, Debug)]
+pub struct DeleteFacts {
+    pub common_dir: PathBuf,
+    pub worktree: PathBuf,
+    /// Where the room's control socket would be.
+    pub runtime: PathBuf,
+    /// Where the room's layers would be.
+    pub storage: PathBuf,
+    /// Whether the sandbox was ever up.
+    pub had_room: bool,
+}
+
 /// Plans the steps of `delete` for one worktree that we made.
-pub fn plan_delete(common_dir: &Path, worktree: &Path) -> Vec<Step> {
-    let mut steps =
-        vec![Step::RemoveWorktree { common_dir: common_dir.to_owned(), path: worktree.to_owned() }];
+pub fn plan_delete(facts: &DeleteFacts) -> Vec<Step> {
+    let DeleteFacts { common_dir, worktree, runtime, storage, had_room } = facts;
+    let mut steps = Vec::new();
+    if *had_room {
+        steps.push(Step::StopRoom { runtime: runtime.clone() });
+    }
+    steps.push(Step::RemoveWorktree { common_dir: common_dir.clone(), path: worktree.clone() });
+    if *had_room {
+        steps.push(Step::RemoveStorage { path: storage.clone() });
+        // The folders around it go with the last sandbox.
+        let around = storage.ancestors().skip(1).take(2);
+        steps.extend(around.map(|path| Step::RemoveEmptyFolder { path: path.to_owned() }));
+    }
     if let Some(parent) = worktree.parent() {
         steps.push(Step::RemoveEmptyFolder { path: parent.to_owned() });
     }
@@ -179,6 +221,8 @@ mod tests {
         assert_eq!(PlanKind::Fork.after_failure(), Direction::Back);
         assert_eq!(PlanKind::Delete.after_failure(), Direction::Forward);
         assert_eq!(PlanKind::Nuke.after_failure(), Direction::Forward);
+        assert_eq!(PlanKind::Up.after_failure(), Direction::Back);
+        assert_eq!(PlanKind::Down.after_failure(), Direction::Forward);
     }
 
     #[test]

@@ -5,7 +5,11 @@ use std::{path::PathBuf, str::FromStr};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{Explain, FailureKind, NameError, ProjectName, SandboxId, SandboxName, id::SandboxKey};
+use crate::{
+    Explain, FailureKind, NameError, ProjectName, SandboxId, SandboxName,
+    id::SandboxKey,
+    room::{RoomRecord, RoomReport, RoomWish},
+};
 
 /// The life of a sandbox as users see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +65,27 @@ pub struct SandboxRecord {
     pub tree_driver: String,
     pub task: Option<String>,
     pub created: Timestamp,
-    pub state: SandboxState,
+    /// The `hothouse.toml` that the user had committed at the base, whose grants alone count.
+    pub pinned_config: Option<String>,
+    /// Whether its deletion was acknowledged.
+    pub deleting: bool,
+    /// Its room, if it was ever up.
+    pub room: Option<RoomRecord>,
+}
+
+impl SandboxRecord {
+    /// Says how it stands, given the room that was found alive.
+    pub fn state(&self, found: Option<&RoomReport>) -> SandboxState {
+        match (&self.room, found) {
+            _ if self.deleting => SandboxState::Deleting,
+            (None, _) => SandboxState::Created,
+            (Some(RoomRecord { wish: RoomWish::Starting, .. }), _) => SandboxState::Starting,
+            (Some(RoomRecord { wish: RoomWish::Stopped, .. }), _) => SandboxState::Stopped,
+            (Some(_), Some(report)) if report.frozen => SandboxState::Paused,
+            (Some(_), Some(_)) => SandboxState::Ready,
+            (Some(_), None) => SandboxState::Failed,
+        }
+    }
 }
 
 /// How a user names a sandbox: `NAME`, or `PROJECT/NAME` to reach across projects.
@@ -202,7 +226,9 @@ mod tests {
             tree_driver: "git".into(),
             task: None,
             created: Timestamp::UNIX_EPOCH,
-            state: SandboxState::Created,
+            pinned_config: None,
+            deleting: false,
+            room: None,
         }
     }
 
@@ -225,6 +251,31 @@ mod tests {
             Err(error) => error.to_string(),
         };
         assert_eq!(answer, expected, "{wanted:?} in {folder}");
+    }
+
+    #[test]
+    fn the_state_is_what_was_wished_and_what_was_found() {
+        let room = |wish| {
+            let run = crate::room::RunRecord {
+                id: "run_1".into(),
+                artifacts: "/a".into(),
+                started: Timestamp::UNIX_EPOCH,
+            };
+            SandboxRecord {
+                room: Some(RoomRecord { wish, run, ends: None }),
+                ..sandbox("acme", "a")
+            }
+        };
+        let alive = RoomReport::default();
+        let frozen = RoomReport { frozen: true, ..RoomReport::default() };
+        assert_eq!(sandbox("acme", "a").state(None), SandboxState::Created);
+        assert_eq!(room(RoomWish::Starting).state(None), SandboxState::Starting);
+        assert_eq!(room(RoomWish::Up).state(Some(&alive)), SandboxState::Ready);
+        assert_eq!(room(RoomWish::Up).state(Some(&frozen)), SandboxState::Paused);
+        assert_eq!(room(RoomWish::Up).state(None), SandboxState::Failed);
+        assert_eq!(room(RoomWish::Stopped).state(None), SandboxState::Stopped);
+        let deleting = SandboxRecord { deleting: true, ..room(RoomWish::Up) };
+        assert_eq!(deleting.state(Some(&alive)), SandboxState::Deleting);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! with itself. `synchronous=FULL`: what a function here returned `Ok` for survives a power cut.
 
 mod plans;
+mod rooms;
 mod sandboxes;
 mod schema;
 
@@ -13,6 +14,7 @@ use hothouse_model::{Explain, FailureKind};
 use rusqlite::Connection;
 
 pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
+pub use rooms::NewRoom;
 pub use sandboxes::NewSandbox;
 
 /// The first SQLite without the WAL-reset corruption (two connections that checkpoint at once).

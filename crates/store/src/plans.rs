@@ -3,11 +3,12 @@
 use hothouse_model::{
     Failure, OperationId, PlanKind, Step,
     id::{PlanKey, SandboxKey},
+    room::RoomWish,
 };
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::{NewSandbox, Store, StoreError, is_unique_violation, sandboxes};
+use crate::{NewRoom, NewSandbox, Store, StoreError, is_unique_violation, rooms, sandboxes};
 
 /// A plan about to begin.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct NewPlan {
 pub enum Subject<'a> {
     Makes(&'a NewSandbox),
     Removes(&'a [SandboxKey]),
+    Starts(&'a NewRoom),
+    Stops(SandboxKey),
 }
 
 /// How a plan stands.
@@ -40,7 +43,7 @@ pub enum Outcome {
 }
 
 /// A step as recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StepRecord {
     pub position: u32,
     pub step: Step,
@@ -48,7 +51,7 @@ pub struct StepRecord {
 }
 
 /// A plan as recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PlanRecord {
     pub key: PlanKey,
     pub operation: OperationId,
@@ -86,6 +89,11 @@ impl Store {
             let sandboxes = match subject {
                 Subject::Makes(new) => vec![sandboxes::insert(transaction, new)?],
                 Subject::Removes(keys) => keys.to_vec(),
+                Subject::Starts(room) => {
+                    rooms::begin(transaction, room)?;
+                    vec![room.sandbox]
+                }
+                Subject::Stops(key) => vec![*key],
             };
             for sandbox in &sandboxes {
                 transaction.execute("INSERT INTO plan_subjects VALUES (?1, ?2)", params![key.0, sandbox.0])?;
@@ -143,6 +151,12 @@ impl Store {
                 (Outcome::Done, PlanKind::Fork) => sandboxes::mark_made(transaction, plan.0)?,
                 (Outcome::Done, PlanKind::Delete | PlanKind::Nuke)
                 | (Outcome::Undone(_), PlanKind::Fork) => sandboxes::forget(transaction, plan.0)?,
+                (Outcome::Done, PlanKind::Up) => {
+                    rooms::wish(transaction, plan.0, RoomWish::Up, ended)?
+                }
+                (Outcome::Done, PlanKind::Down) | (Outcome::Undone(_), PlanKind::Up) => {
+                    rooms::wish(transaction, plan.0, RoomWish::Stopped, ended)?
+                }
                 _ => 0,
             };
             transaction.execute(
@@ -274,6 +288,7 @@ mod tests {
             tree_driver: "git".into(),
             task: None,
             created: Timestamp::UNIX_EPOCH,
+            pinned_config: None,
         }
     }
 
@@ -354,9 +369,37 @@ mod tests {
         let removal = store
             .begin_plan(&plan("op_00000002", PlanKind::Delete), &Subject::Removes(&[key]))
             .unwrap();
-        let state = store.sandbox(key).unwrap().unwrap().state;
-        assert_eq!(state, hothouse_model::SandboxState::Deleting);
+        assert!(store.sandbox(key).unwrap().unwrap().deleting);
         store.end_plan(removal.key, removal.kind, &Outcome::Done, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(store.sandbox(key).unwrap(), None);
+    }
+
+    #[test]
+    fn a_room_is_wanted_as_its_plans_ended() {
+        let (_folder, store) = store();
+        let made = fork(&store, "op_00000001", &sandbox("/r", "a"));
+        store.end_plan(made.key, made.kind, &Outcome::Done, Timestamp::UNIX_EPOCH).unwrap();
+        let key = made.sandboxes[0];
+        let wish = || store.sandbox(key).unwrap().unwrap().room.map(|room| room.wish);
+        assert_eq!(wish(), None);
+        let run = hothouse_model::room::RunRecord {
+            id: "run_1".into(),
+            artifacts: "/runs/run_1".into(),
+            started: Timestamp::UNIX_EPOCH,
+        };
+        let room =
+            NewRoom { sandbox: key, run, profile: "dev".into(), ends: Some(Timestamp::UNIX_EPOCH) };
+        for (operation, kind, subject, wanted) in [
+            ("op_00000002", PlanKind::Up, Subject::Starts(&room), RoomWish::Up),
+            ("op_00000003", PlanKind::Down, Subject::Stops(key), RoomWish::Stopped),
+            ("op_00000004", PlanKind::Up, Subject::Starts(&room), RoomWish::Up),
+        ] {
+            let begun = store.begin_plan(&plan(operation, kind), &subject).unwrap();
+            let meanwhile = if kind == PlanKind::Up { RoomWish::Starting } else { RoomWish::Up };
+            assert_eq!(wish(), Some(meanwhile));
+            store.end_plan(begun.key, kind, &Outcome::Done, Timestamp::UNIX_EPOCH).unwrap();
+            assert_eq!(wish(), Some(wanted));
+        }
+        assert_eq!(store.runs(key).unwrap().len(), 1, "a replaced room keeps its run");
     }
 }

@@ -1,13 +1,13 @@
 //! Projects, workspaces and sandboxes.
 
 use hothouse_model::{
-    ProjectName, SandboxRecord, SandboxState,
+    ProjectName, SandboxRecord,
     id::{SandboxId, SandboxKey},
     sandbox::RepositoryPlace,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, rooms};
 
 /// A sandbox about to be made.
 #[derive(Clone, Debug)]
@@ -23,12 +23,16 @@ pub struct NewSandbox {
     pub tree_driver: String,
     pub task: Option<String>,
     pub created: jiff::Timestamp,
+    pub pinned_config: Option<String>,
 }
 
 const SELECT: &str = "
     SELECT s.id, s.public_id, w.name, p.name, r.common_dir, r.root, w.worktree, w.branch, w.base, w.base_commit,
-           w.tree_driver, w.task, w.created, s.phase
+           w.tree_driver, w.task, w.created, s.phase, w.pinned_config,
+           m.wish, m.run_id, u.artifacts, u.started, m.ends
     FROM sandboxes s
+    LEFT JOIN rooms m ON m.sandbox_id = s.id
+    LEFT JOIN runs u ON u.id = m.run_id
     JOIN workspaces w ON w.id = s.workspace_id
     JOIN projects p ON p.id = w.project_id
     JOIN repositories r ON r.id = p.repository_id";
@@ -72,8 +76,9 @@ pub(crate) fn insert(
 ) -> rusqlite::Result<SandboxKey> {
     let project = project(transaction, new)?;
     transaction.execute(
-        "INSERT INTO workspaces (project_id, name, worktree, branch, base, base_commit, tree_driver, task, created)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "INSERT INTO workspaces (project_id, name, worktree, branch, base, base_commit, tree_driver, task, created,
+                                 pinned_config)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![
             project,
             new.name.as_str(),
@@ -83,7 +88,8 @@ pub(crate) fn insert(
             new.base_commit,
             new.tree_driver,
             new.task,
-            new.created.to_string()
+            new.created.to_string(),
+            new.pinned_config
         ],
     )?;
     let workspace = transaction.last_insert_rowid();
@@ -179,7 +185,9 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SandboxRecord> {
         tree_driver: text(10)?,
         task: row.get(11)?,
         created: parsed(row, 12)?,
-        state: if phase == "deleting" { SandboxState::Deleting } else { SandboxState::Created },
+        pinned_config: row.get(14)?,
+        deleting: phase == "deleting",
+        room: rooms::record(row, 15)?,
     })
 }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite_migration::{M, Migrations};
 
-const MIGRATIONS: [M<'static>; 1] = [M::up(include_str!("schema/001-foundation.sql"))];
+const MIGRATIONS: [M<'static>; 2] =
+    [M::up(include_str!("schema/001-foundation.sql")), M::up(include_str!("schema/002-rooms.sql"))];
 
 /// Sets what holds for every connection.
 pub(crate) fn configure(connection: &Connection) -> rusqlite::Result<()> {

@@ -20,11 +20,40 @@ use std::{
 /// The longest a condition may take; generous, because machines can be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// An ordinary user whom root lets run commands.
+#[derive(Clone, Copy, Debug)]
+pub struct User {
+    id: u32,
+}
+
+impl User {
+    /// Returns the user `nobody`, if root may become it.
+    pub fn ordinary() -> Option<Self> {
+        let user = Self { id: 65534 };
+        let possible =
+            user.command(Path::new("/bin/true")).status().is_ok_and(|status| status.success());
+        if !possible {
+            skip("the same as an ordinary user", "setpriv");
+        }
+        possible.then_some(user)
+    }
+
+    fn command(self, program: &Path) -> Command {
+        let id = self.id.to_string();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(program);
+        command
+    }
+}
+
 /// A folder with state, runtime and configuration of its own.
 pub struct TestEnv {
     folder: Option<tempfile::TempDir>,
     binary: PathBuf,
+    /// The binary as it was built; [`become_user`](Self::become_user) copies it.
+    original: PathBuf,
     variables: Vec<(String, String)>,
+    user: Option<User>,
 }
 
 impl TestEnv {
@@ -33,7 +62,24 @@ impl TestEnv {
         let folder = tempfile::Builder::new().prefix("hothouse-test-").tempdir().unwrap();
         fs::create_dir(folder.path().join("run")).unwrap();
         fs::set_permissions(folder.path().join("run"), PermissionsExt::from_mode(0o700)).unwrap();
-        Self { folder: Some(folder), binary: binary.into(), variables: Vec::new() }
+        Self {
+            folder: Some(folder),
+            binary: binary.into(),
+            original: binary.into(),
+            variables: Vec::new(),
+            user: None,
+        }
+    }
+
+    /// Runs everything from now on as another user, to whom the whole folder is given.
+    pub fn become_user(&mut self, user: User) {
+        let copy = self.root().join("hothouse");
+        fs::copy(&self.binary, &copy).unwrap();
+        self.binary = copy;
+        self.user = Some(user);
+        for path in [self.root().to_owned(), self.root().join("run"), self.binary.clone()] {
+            std::os::unix::fs::chown(path, Some(user.id), Some(user.id)).unwrap();
+        }
     }
 
     /// Returns the folder around everything.
@@ -61,12 +107,21 @@ impl TestEnv {
         fs::write(place.join("hothouse.toml"), config).unwrap();
         git(&place, &["add", "-A"]);
         git(&place, &["commit", "-qm", "base"]);
+        if let Some(user) = self.user {
+            let owner = format!("{0}:{0}", user.id);
+            assert!(
+                Command::new("chown").args(["-R", &owner]).arg(&place).status().unwrap().success()
+            );
+        }
         place
     }
 
     /// Prepares a command of the binary, in a folder, with nothing of the caller's environment.
     pub fn command(&self, folder: &Path, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.binary);
+        let mut command = match self.user {
+            Some(user) => user.command(&self.binary),
+            None => Command::new(&self.binary),
+        };
         command.args(words).current_dir(folder).env_clear().stdin(Stdio::null());
         command.envs(self.environment());
         command
@@ -81,12 +136,27 @@ impl TestEnv {
             ("XDG_STATE_HOME".to_owned(), text("state")),
             ("XDG_CONFIG_HOME".to_owned(), text("config")),
             ("XDG_RUNTIME_DIR".to_owned(), text("run")),
+            ("XDG_CACHE_HOME".to_owned(), self.cache()),
         ];
         for (name, value) in &self.variables {
             all.retain(|(known, _)| known != name);
             all.push((name.clone(), value.clone()));
         }
         all
+    }
+
+    /// Returns a cache that the tests of one build share: the base layer of rooms takes seconds.
+    fn cache(&self) -> String {
+        let built = fs::metadata(&self.original).and_then(|file| file.modified()).unwrap();
+        let built = built.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        let user = self.user.map_or("own".to_owned(), |user| user.id.to_string());
+        let folder = std::env::temp_dir().join(format!("hothouse-test-cache-{user}-{built}"));
+        if fs::create_dir(&folder).is_ok()
+            && let Some(user) = self.user
+        {
+            std::os::unix::fs::chown(&folder, Some(user.id), Some(user.id)).unwrap();
+        }
+        folder.to_str().unwrap().to_owned()
     }
 
     /// Runs a command of the binary.

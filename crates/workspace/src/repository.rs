@@ -91,6 +91,14 @@ impl Repository {
         Ok(self.git().args(["check-ref-format", "--branch", branch]).run()?.status.success())
     }
 
+    /// Returns the text of a file at a commit, if it is there and is text of a sane size.
+    pub fn file_at(&self, commit: &str, path: &str) -> Result<Option<String>, RunError> {
+        let name = format!("{commit}:{path}");
+        let run = self.git().args(["cat-file", "blob", &name]).run()?;
+        let text = String::from_utf8(run.stdout).ok().filter(|text| text.len() < 1 << 20);
+        Ok(text.filter(|_| run.status.success()))
+    }
+
     /// Returns the branch that is checked out around a folder, or nothing when HEAD is detached.
     pub fn branch_around(&self, folder: &Path) -> Result<Option<String>, RunError> {
         git::maybe_line(git::around(folder).args(["symbolic-ref", "--quiet", "--short", "HEAD"]))

@@ -4,7 +4,10 @@
 //! git process holds too: `git worktree add` races with itself, and one that outlives a killed
 //! daemon must be waited for.
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
 
 use hothouse_host::{FileError, Lock, RunError, files};
 use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
@@ -142,6 +145,40 @@ impl Repository {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the untracked files of a worktree that match a pattern and none of the exceptions.
+    ///
+    /// A pattern without a slash matches in every folder, as in `.gitignore`. Patterns of the host
+    /// (`/`, `~/`) have no place in a worktree.
+    pub fn untracked(
+        &self,
+        worktree: &Path,
+        patterns: &[String],
+        exceptions: &[String],
+    ) -> Result<Vec<PathBuf>, WorktreeError> {
+        let Some(admin) = self.admin_dir(worktree)?.filter(|_| files::exists(worktree)) else {
+            return Ok(Vec::new());
+        };
+        let own = |list: &[String], magic: &str| {
+            let list = list.iter().filter(|pattern| !pattern.starts_with(['/', '~']));
+            let anywhere = |pattern: &str| if pattern.contains('/') { "" } else { "**/" };
+            list.map(|pattern| format!(":({magic}){}{pattern}", anywhere(pattern)))
+                .collect::<Vec<_>>()
+        };
+        let wanted = own(patterns, "glob");
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let list = git::inside(&admin, worktree)
+            .args(["ls-files", "-z", "--others", "--"])
+            .args(wanted)
+            .args(own(exceptions, "exclude,glob"));
+        let output = list
+            .output()
+            .map_err(|source| WorktreeError::Look { path: worktree.to_owned(), source })?;
+        let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(|name| worktree.join(std::ffi::OsStr::from_bytes(name))).collect())
     }
 
     /// Says what would be lost with a worktree. One that is gone has nothing to lose.

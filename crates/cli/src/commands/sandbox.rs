@@ -150,7 +150,7 @@ pub(crate) fn status(session: &Session, ui: &Ui, args: StatusArgs) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
+pub(super) fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
     let mut facts = vec![
         ("state", ui.paint(tone(sandbox.state), sandbox.state.as_str())),
         ("id", sandbox.id.clone()),
@@ -161,6 +161,16 @@ fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
     ];
     if let Some(task) = &sandbox.task {
         facts.push(("task", plain(task)));
+    }
+    if let Some(run) = &sandbox.run {
+        facts.push(("run", format!("{} (since {})", run.id, run.started)));
+    }
+    if let Some(ttl) = &sandbox.ttl {
+        facts.push(("ends", ttl.clone()));
+    }
+    if !sandbox.fences.is_empty() {
+        let fences = sandbox.fences.iter().map(|(name, state)| format!("{name} {state}"));
+        facts.push(("fences", fences.collect::<Vec<_>>().join(", ")));
     }
     let title = ui.paint(Tone::Strong, &format!("{}/{}", sandbox.project, sandbox.name));
     let facts = facts.into_iter().map(|(name, value)| format!("  {name:<10}{value}"));
@@ -179,7 +189,7 @@ fn tone(state: SandboxState) -> Tone {
     }
 }
 
-fn check_reference(text: &str) -> Result<(), Failure> {
+pub(super) fn check_reference(text: &str) -> Result<(), Failure> {
     let parsed = text.parse::<SandboxRef>();
     parsed.map(|_| ()).map_err(|error| {
         Failure::of(FailureKind::Usage, &error).hint("`hothouse list` shows the names there are")

@@ -1,13 +1,13 @@
 //! Sandboxes.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use axum::extract::{Query, State};
 use hothouse_api::{
     ErrorBody, SandboxView,
-    sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody},
+    sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, UpBody},
 };
-use hothouse_engine::{ForkSpec, Losses};
+use hothouse_engine::{Engine, ForkSpec, Losses};
 use hothouse_model::{Failure, OperationId, SandboxRecord, SandboxRef};
 use hothouse_store::Outcome;
 
@@ -22,8 +22,12 @@ use crate::{
 pub(crate) async fn list(
     State(door): State<Door>,
 ) -> Result<axum::Json<Vec<SandboxView>>, Refusal> {
-    let all = blocking(move || door.engine.sandboxes()).await?;
-    Ok(axum::Json(all.into_iter().map(view::sandbox).collect()))
+    let all = blocking(move || {
+        let all = door.engine.sandboxes()?;
+        Ok(all.into_iter().map(|sandbox| view::sandbox(&door.engine, sandbox)).collect())
+    })
+    .await?;
+    Ok(axum::Json(all))
 }
 
 #[utoipa::path(
@@ -35,9 +39,11 @@ pub(crate) async fn find(
     Query(query): Query<FindQuery>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
-    let found =
-        blocking(move || door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))).await?;
-    Ok(axum::Json(view::sandbox(found)))
+    let found = blocking(move || {
+        let found = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        Ok(view::sandbox(&door.engine, found))
+    });
+    found.await.map(axum::Json)
 }
 
 #[utoipa::path(
@@ -59,11 +65,86 @@ pub(crate) async fn fork(
     };
     if already(&door, &id).await? {
         let wanted = SandboxRef { project: None, name: spec.name };
-        let found = blocking(move || door.engine.find(Some(&wanted), &spec.folder)).await?;
-        return Ok(axum::Json(view::sandbox(found)));
+        let found = blocking(move || {
+            let found = door.engine.find(Some(&wanted), &spec.folder)?;
+            Ok(view::sandbox(&door.engine, found))
+        });
+        return found.await.map(axum::Json);
     }
-    let made = blocking(move || door.engine.fork(&spec, id)).await?;
-    Ok(axum::Json(view::sandbox(made)))
+    let made = blocking(move || {
+        let made = door.engine.fork(&spec, id)?;
+        Ok(view::sandbox(&door.engine, made))
+    });
+    made.await.map(axum::Json)
+}
+
+#[utoipa::path(
+    post, path = "/v1/sandboxes/up", operation_id = "sandbox_up", request_body = UpBody,
+    description = "Starts the room; one that is up already is left alone.",
+    responses((status = 200, body = SandboxView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn up(
+    State(door): State<Door>,
+    Operation(id): Operation,
+    Json(body): Json<UpBody>,
+) -> Result<axum::Json<SandboxView>, Refusal> {
+    already(&door, &id).await?;
+    let ttl = body.ttl_seconds.map(Duration::from_secs);
+    act(door, FindQuery { sandbox: body.sandbox, folder: body.folder }, move |engine, sandbox| {
+        engine.up(sandbox, ttl, id)
+    })
+    .await
+}
+
+#[utoipa::path(
+    post, path = "/v1/sandboxes/down", operation_id = "sandbox_down", request_body = FindQuery,
+    responses((status = 200, body = SandboxView), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn down(
+    State(door): State<Door>,
+    Operation(id): Operation,
+    Json(query): Json<FindQuery>,
+) -> Result<axum::Json<SandboxView>, Refusal> {
+    already(&door, &id).await?;
+    act(door, query, |engine, sandbox| engine.down(sandbox, id)).await
+}
+
+#[utoipa::path(
+    post, path = "/v1/sandboxes/pause", operation_id = "sandbox_pause", request_body = FindQuery,
+    responses((status = 200, body = SandboxView), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn pause(
+    State(door): State<Door>,
+    Json(query): Json<FindQuery>,
+) -> Result<axum::Json<SandboxView>, Refusal> {
+    act(door, query, |engine, sandbox| engine.pause(sandbox)).await
+}
+
+#[utoipa::path(
+    post, path = "/v1/sandboxes/resume", operation_id = "sandbox_resume", request_body = FindQuery,
+    responses((status = 200, body = SandboxView), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn resume(
+    State(door): State<Door>,
+    Json(query): Json<FindQuery>,
+) -> Result<axum::Json<SandboxView>, Refusal> {
+    act(door, query, |engine, sandbox| engine.resume_room(sandbox)).await
+}
+
+/// Finds a sandbox, does something with it, and shows it as it is then.
+async fn act(
+    door: Door,
+    query: FindQuery,
+    action: impl FnOnce(&Engine, &SandboxRecord) -> Result<(), Failure> + Send + 'static,
+) -> Result<axum::Json<SandboxView>, Refusal> {
+    let wanted = query.sandbox.as_deref().map(reference).transpose()?;
+    let shown = blocking(move || {
+        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        action(&door.engine, &sandbox)?;
+        let now = door.engine.sandbox(sandbox.key)?.unwrap_or(sandbox);
+        Ok(view::sandbox(&door.engine, now))
+    });
+    shown.await.map(axum::Json)
 }
 
 #[utoipa::path(

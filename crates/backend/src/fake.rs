@@ -1,0 +1,104 @@
+//! Rooms that only remember, for tests of the engine.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard},
+};
+
+use hothouse_model::room::{RoomOrder, RoomReport};
+
+use crate::{RoomError, Rooms};
+
+/// Keeps honest state, and can be told to fail.
+#[derive(Debug, Default)]
+pub struct FakeRooms {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    alive: BTreeMap<PathBuf, RoomReport>,
+    storage: BTreeSet<PathBuf>,
+    orders: Vec<RoomOrder>,
+    refuses: bool,
+}
+
+impl FakeRooms {
+    /// Makes every later start fail.
+    pub fn refuse(&self) {
+        self.state().refuses = true;
+    }
+
+    /// Takes a room away behind everybody's back.
+    pub fn lose(&self, runtime: &Path) {
+        self.state().alive.remove(runtime);
+    }
+
+    /// Returns the storage folders that exist.
+    pub fn storage(&self) -> Vec<PathBuf> {
+        self.state().storage.iter().cloned().collect()
+    }
+
+    /// Returns every order that was given.
+    pub fn orders(&self) -> Vec<RoomOrder> {
+        self.state().orders.clone()
+    }
+
+    /// Says how many rooms live.
+    pub fn count(&self) -> usize {
+        self.state().alive.len()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of this lock panics")
+    }
+
+    fn set_frozen(&self, runtime: &Path, frozen: bool) -> Result<(), RoomError> {
+        match self.state().alive.get_mut(runtime) {
+            Some(report) => report.frozen = frozen,
+            None => return Err(RoomError::Gone { runtime: runtime.to_owned() }),
+        }
+        Ok(())
+    }
+}
+
+impl Rooms for FakeRooms {
+    fn start(&self, order: &RoomOrder) -> Result<RoomReport, RoomError> {
+        let mut state = self.state();
+        state.storage.insert(order.storage.clone());
+        state.orders.push(order.clone());
+        if state.refuses {
+            return Err(RoomError::Told("start the room".into()));
+        }
+        let report = RoomReport { mode: "fake".into(), ..RoomReport::default() };
+        state.alive.insert(order.runtime.clone(), report.clone());
+        Ok(report)
+    }
+
+    fn stop(&self, runtime: &Path) -> Result<(), RoomError> {
+        self.state().alive.remove(runtime);
+        Ok(())
+    }
+
+    fn kill(&self, runtime: &Path) -> Result<(), RoomError> {
+        self.stop(runtime)
+    }
+
+    fn look(&self, runtime: &Path) -> Option<RoomReport> {
+        self.state().alive.get(runtime).cloned()
+    }
+
+    fn freeze(&self, runtime: &Path) -> Result<(), RoomError> {
+        self.set_frozen(runtime, true)
+    }
+
+    fn thaw(&self, runtime: &Path) -> Result<(), RoomError> {
+        self.set_frozen(runtime, false)
+    }
+
+    fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {
+        self.state().storage.remove(storage);
+        Ok(())
+    }
+}

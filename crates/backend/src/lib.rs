@@ -1,0 +1,85 @@
+//! What runs a room. The engine asks for rooms through [`Rooms`] and knows nothing of namespaces.
+//!
+//! A room is found again by its runtime folder alone: what it is and whether it lives is read
+//! there and asked of the kernel, never remembered. So a room outlives the daemon, and one that
+//! died is seen to be dead.
+
+pub mod fake;
+pub mod native;
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{FileError, room};
+use hothouse_model::{
+    Explain, FailureKind,
+    room::{RoomOrder, RoomReport},
+};
+
+pub use native::NativeRooms;
+
+/// Starts, ends, freezes and finds rooms. All of it blocks.
+pub trait Rooms: Send + Sync {
+    /// Starts a room.
+    fn start(&self, order: &RoomOrder) -> Result<RoomReport, RoomError>;
+
+    /// Ends a room, politely at first. One that is gone already is fine.
+    fn stop(&self, runtime: &Path) -> Result<(), RoomError>;
+
+    /// Ends a room at once.
+    fn kill(&self, runtime: &Path) -> Result<(), RoomError>;
+
+    /// Returns the room if it lives.
+    fn look(&self, runtime: &Path) -> Option<RoomReport>;
+
+    /// Stops every process of a room in its tracks.
+    fn freeze(&self, runtime: &Path) -> Result<(), RoomError>;
+
+    /// Lets them go on.
+    fn thaw(&self, runtime: &Path) -> Result<(), RoomError>;
+
+    /// Removes the layers and the home of a room that has ended.
+    fn remove_storage(&self, storage: &Path) -> Result<(), RoomError>;
+}
+
+/// Something that a room would not do.
+#[derive(Debug, thiserror::Error)]
+pub enum RoomError {
+    #[error(transparent)]
+    Start(#[from] room::StartError),
+    #[error("end the room")]
+    Stop(#[source] room::StopError),
+    #[error("remove the room's layers")]
+    Remove(#[source] room::RemoveError),
+    #[error("pause or resume the room")]
+    Freeze(#[source] room::CgroupError),
+    #[error("talk to the room")]
+    Talk(#[source] room::ClientError),
+    #[error("there is no room at {}", .runtime.display())]
+    Gone { runtime: PathBuf },
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("start a thread for the conversation with the room")]
+    Runtime(#[source] std::io::Error),
+    /// What a fake was told to say.
+    #[error("{0}")]
+    Told(String),
+}
+
+impl Explain for RoomError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Start(_) | Self::File(_) | Self::Runtime(_) => FailureKind::Host,
+            Self::Gone { .. } => FailureKind::Conflict,
+            _ => FailureKind::Backend,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Start(_) => vec!["`hothouse doctor` says what rooms need on this host".into()],
+            Self::Gone { .. } => vec!["start it with `hothouse up`".into()],
+            Self::File(error) => error.hints(),
+            _ => Vec::new(),
+        }
+    }
+}

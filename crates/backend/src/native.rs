@@ -1,0 +1,197 @@
+//! Rooms of this host's own kernel: namespaces, no engine, no root.
+
+use std::{
+    future::Future,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use hothouse_host::{
+    files,
+    room::{self, Bind, ClientError, Limits, RoomClient, RoomSpec, Started},
+};
+use hothouse_model::room::{RoomOrder, RoomReport, STOP_GRACE};
+use serde::{Deserialize, Serialize};
+
+use crate::{RoomError, Rooms};
+
+/// What is written down of a room in its runtime folder.
+const ROOM_FILE: &str = "room.json";
+
+/// How much longer than its own grace a room may take before it is killed.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The native backend.
+#[derive(Clone, Debug)]
+pub struct NativeRooms {
+    /// The base layers that all rooms share.
+    pub base_layer: PathBuf,
+}
+
+/// A room as it is written down. Suspension by signals leaves no trace in the kernel, so it is
+/// noted here.
+#[derive(Debug, Serialize, Deserialize)]
+struct RoomFile {
+    started: Started,
+    suspended: bool,
+}
+
+impl RoomFile {
+    fn path(runtime: &Path) -> PathBuf {
+        runtime.join(ROOM_FILE)
+    }
+
+    fn read(runtime: &Path) -> Option<Self> {
+        let text = files::read_text(&Self::path(runtime)).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    fn write(&self, runtime: &Path) -> Result<(), RoomError> {
+        let text = serde_json::to_vec(self).expect("a room is plain data");
+        Ok(files::write_private(&Self::path(runtime), &text)?)
+    }
+
+    /// Reads the room, if it lives.
+    fn alive(runtime: &Path) -> Result<Self, RoomError> {
+        let file = Self::read(runtime).filter(|file| file.started.identity.is_alive());
+        file.ok_or_else(|| RoomError::Gone { runtime: runtime.to_owned() })
+    }
+
+    fn report(&self) -> RoomReport {
+        let Started { mode, groups, fences, caveats, .. } = &self.started;
+        let mode =
+            serde_json::to_value(mode).ok().and_then(|word| word.as_str().map(str::to_owned));
+        RoomReport {
+            mode: mode.unwrap_or_default(),
+            fences: fences.clone(),
+            caveats: caveats
+                .iter()
+                .map(|caveat| (caveat.code.clone(), caveat.message.clone()))
+                .collect(),
+            frozen: self.suspended || groups.is_frozen(),
+        }
+    }
+}
+
+impl Rooms for NativeRooms {
+    fn start(&self, order: &RoomOrder) -> Result<RoomReport, RoomError> {
+        files::make_private_folder(&order.runtime)?;
+        files::make_private_folder(&order.storage)?;
+        files::make_private_folder(&self.base_layer)?;
+        let file = RoomFile { started: room::start(&self.spec(order))?, suspended: false };
+        if let Err(error) = file.write(&order.runtime) {
+            // Nobody would find it again.
+            room::stop(&file.started, &order.runtime).map_err(RoomError::Stop)?;
+            return Err(error);
+        }
+        Ok(file.report())
+    }
+
+    fn stop(&self, runtime: &Path) -> Result<(), RoomError> {
+        if let Ok(file) = RoomFile::alive(runtime) {
+            thaw(&file, runtime)?;
+            end_politely(&file, runtime);
+        }
+        self.kill(runtime)
+    }
+
+    fn kill(&self, runtime: &Path) -> Result<(), RoomError> {
+        if let Some(file) = RoomFile::read(runtime) {
+            room::stop(&file.started, runtime).map_err(RoomError::Stop)?;
+        }
+        Ok(files::remove_tree(runtime)?)
+    }
+
+    fn look(&self, runtime: &Path) -> Option<RoomReport> {
+        RoomFile::alive(runtime).ok().map(|file| file.report())
+    }
+
+    fn freeze(&self, runtime: &Path) -> Result<(), RoomError> {
+        let file = RoomFile::alive(runtime)?;
+        if file.started.groups.freezer.is_some() {
+            return file.started.groups.freeze().map_err(RoomError::Freeze);
+        }
+        RoomFile { suspended: true, ..file }.write(runtime)?;
+        talk(runtime, async |client: &RoomClient| client.suspend().await)
+    }
+
+    fn thaw(&self, runtime: &Path) -> Result<(), RoomError> {
+        let file = RoomFile::alive(runtime)?;
+        thaw(&file, runtime)?;
+        if file.suspended {
+            RoomFile { suspended: false, ..file }.write(runtime)?;
+        }
+        Ok(())
+    }
+
+    fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {
+        room::remove_storage(storage, None).map_err(RoomError::Remove)
+    }
+}
+
+impl NativeRooms {
+    fn spec(&self, order: &RoomOrder) -> RoomSpec {
+        let mounts = order.mounts.iter().map(|mount| Bind {
+            source: mount.source.clone(),
+            target: mount.target.clone(),
+            writable: mount.writable,
+        });
+        RoomSpec {
+            id: order.id.clone(),
+            hostname: order.hostname.clone(),
+            worktree: order.worktree.clone(),
+            aliases: order.aliases.clone(),
+            storage: order.storage.clone(),
+            base_layer: self.base_layer.clone(),
+            runtime: order.runtime.clone(),
+            tools: order.tools.clone(),
+            mounts: mounts.collect(),
+            readonly_binds: Vec::new(),
+            masks: order.masks.clone(),
+            limits: Limits { memory: order.memory, cpus: order.cpus, pids: order.pids },
+            ephemeral: order.ephemeral,
+            mode: None,
+            shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
+        }
+    }
+}
+
+fn thaw(file: &RoomFile, runtime: &Path) -> Result<(), RoomError> {
+    if file.started.groups.freezer.is_some() {
+        return file.started.groups.thaw().map_err(RoomError::Freeze);
+    }
+    if file.suspended {
+        return talk(runtime, async |client: &RoomClient| client.resume().await);
+    }
+    Ok(())
+}
+
+/// Asks a room to end, and waits a while. Whoever does not end is killed next.
+fn end_politely(file: &RoomFile, runtime: &Path) {
+    let asked = talk(runtime, async |client: &RoomClient| client.shutdown(STOP_GRACE).await);
+    if let Err(error) = asked {
+        tracing::warn!(%error, "the room does not listen; it is killed");
+        return;
+    }
+    let deadline = Instant::now() + STOP_GRACE + PATIENCE;
+    while file.started.identity.is_alive() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Has a conversation with a room from a thread that may block.
+fn talk<T>(
+    runtime: &Path,
+    ask: impl AsyncFnOnce(&RoomClient) -> Result<T, ClientError>,
+) -> Result<T, RoomError> {
+    let conversation = async {
+        let client = RoomClient::connect(runtime).await?;
+        ask(&client).await
+    };
+    block_on(conversation)?.map_err(RoomError::Talk)
+}
+
+fn block_on<F: Future>(future: F) -> Result<F::Output, RoomError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    Ok(runtime.map_err(RoomError::Runtime)?.block_on(future))
+}

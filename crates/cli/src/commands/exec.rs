@@ -1,0 +1,396 @@
+//! `exec` and `shell`: bytes flow between this process and the room; the daemon only introduces.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io::{self, Read, Write},
+    os::{fd::OwnedFd, unix::ffi::OsStringExt},
+    process::ExitCode,
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+};
+
+use hothouse_api::exec::{Ask, Ended, Hello, RunAsk, Say, Target, TerminalAsk};
+use hothouse_host::{framed::Framed, random, relay::pump, terminal};
+use hothouse_model::{Failure, FailureKind};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::sandbox::check_reference;
+use crate::{
+    args::{ExecArgs, ShellArgs},
+    reach::Reach,
+    session::Session,
+    ui::Ui,
+};
+
+/// How often a daemon may die under one command.
+const ATTEMPTS: usize = 100;
+
+/// Signals that are passed on to the command.
+const PASSED_ON: [i32; 4] = [1, 2, 3, 15];
+
+/// Runs a command in one room or in several.
+pub(crate) fn exec(
+    session: &Session,
+    ui: &Ui,
+    args: ExecArgs,
+    kind: &str,
+) -> Result<ExitCode, Failure> {
+    for name in &args.sandboxes {
+        check_reference(name)?;
+    }
+    if args.sandboxes.len() > 1 {
+        return side_by_side(session, ui, &args);
+    }
+    let sandbox = args.sandboxes.first().cloned();
+    let terminal = (args.attach.is_none()).then(|| terminal_ask(kind)).flatten();
+    let ask = match args.attach {
+        Some(exec) => Ask::Attach(Target { sandbox, folder: session.folder_text()?, exec }),
+        None => Ask::Run(RunAsk {
+            target: target(session, ui, sandbox)?,
+            words: args.words.into_iter().map(OsString::into_vec).collect(),
+            root: args.root,
+            fresh: args.fresh,
+            terminal,
+        }),
+    };
+    run_one(session, ui, ask)
+}
+
+/// Opens a login shell.
+pub(crate) fn shell(
+    session: &Session,
+    ui: &Ui,
+    args: ShellArgs,
+    kind: &str,
+) -> Result<ExitCode, Failure> {
+    if let Some(name) = &args.which.sandbox {
+        check_reference(name)?;
+    }
+    let words = ["/bin/sh", "-c", "command -v bash >/dev/null && exec bash -l; exec sh -l"];
+    let ask = Ask::Run(RunAsk {
+        target: target(session, ui, args.which.sandbox)?,
+        words: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        root: args.root,
+        fresh: false,
+        terminal: terminal_ask(kind),
+    });
+    run_one(session, ui, ask)
+}
+
+fn target(session: &Session, ui: &Ui, sandbox: Option<String>) -> Result<Target, Failure> {
+    let exec: String = random::bytes::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
+    let exec = format!("ex-{exec}");
+    ui.detail(&format!("This command can be joined with `hothouse exec --attach {exec}`."));
+    Ok(Target { sandbox, folder: session.folder_text()?, exec })
+}
+
+/// Asks for a terminal when both ends of ours are one.
+fn terminal_ask(kind: &str) -> Option<TerminalAsk> {
+    let (rows, columns) = terminal::size()?;
+    Some(TerminalAsk { rows, columns, kind: kind.to_owned() })
+}
+
+fn run_one(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
+    let ended = session.block_on(Conversation::new(session, ask).run(&mut Plain))?;
+    if let Ended::NotStarted { message, .. } = &ended {
+        ui.say(&format!("error: {message}"));
+    }
+    Ok(ExitCode::from(ended.exit_code()))
+}
+
+/// Runs one command in several rooms, each line marked with its sandbox.
+fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode, Failure> {
+    if args.attach.is_some() {
+        return Err(Failure::new(FailureKind::Usage, "a command is joined in one sandbox")
+            .hint("say `-w` once"));
+    }
+    let width = args.sandboxes.iter().map(String::len).max().unwrap_or(0);
+    let mut conversations = Vec::new();
+    for name in &args.sandboxes {
+        let ask = Ask::Run(RunAsk {
+            target: target(session, ui, Some(name.clone()))?,
+            words: args.words.iter().cloned().map(OsString::into_vec).collect(),
+            root: args.root,
+            fresh: args.fresh,
+            terminal: None,
+        });
+        conversations.push((format!("{name:<width$} | "), Conversation::new(session, ask)));
+    }
+    let ends = session.block_on(all(conversations));
+    let mut worst = 0;
+    for (name, end) in args.sandboxes.iter().zip(ends) {
+        let code = match end {
+            Ok(ended) => {
+                if let Ended::NotStarted { message, .. } = &ended {
+                    ui.say(&format!("{name}: {message}"));
+                }
+                ended.exit_code()
+            }
+            Err(failure) => {
+                ui.say(&format!("{name}: {}", failure.render().trim_end()));
+                failure.kind.exit_code()
+            }
+        };
+        if code != 0 {
+            ui.say(&format!("{name} exited {code}"));
+        }
+        worst = worst.max(code);
+    }
+    Ok(ExitCode::from(worst))
+}
+
+async fn all(conversations: Vec<(String, Conversation)>) -> Vec<Result<Ended, Failure>> {
+    let tasks: Vec<_> = conversations
+        .into_iter()
+        .map(|(prefix, mut conversation)| {
+            tokio::task::spawn_local(async move { conversation.run(&mut Prefixed(prefix)).await })
+        })
+        .collect();
+    let mut ends = Vec::new();
+    for task in tasks {
+        let end = task.await;
+        ends.push(end.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error))));
+    }
+    ends
+}
+
+/// What becomes of the streams of a command.
+trait Plumbing {
+    /// Connects the streams, and returns what must be drained before we end.
+    fn connect(&mut self, streams: Vec<OwnedFd>, terminal: bool, joined: bool)
+    -> io::Result<Pumps>;
+}
+
+/// Threads that carry bytes.
+#[derive(Default)]
+struct Pumps {
+    outputs: Vec<JoinHandle<()>>,
+    raw: Option<terminal::RawMode>,
+}
+
+impl Pumps {
+    /// Waits until everything the command wrote has been passed on.
+    fn drain(self) {
+        for output in self.outputs {
+            output.join().ok();
+        }
+    }
+}
+
+/// Our own standard streams are the command's.
+struct Plain;
+
+impl Plumbing for Plain {
+    fn connect(
+        &mut self,
+        streams: Vec<OwnedFd>,
+        terminal: bool,
+        joined: bool,
+    ) -> io::Result<Pumps> {
+        let mut streams = streams.into_iter().map(File::from);
+        let mut next = || streams.next();
+        let mut pumps = Pumps::default();
+        if terminal {
+            pumps.raw = terminal::RawMode::enter();
+        }
+        if (terminal || !joined)
+            && let Some(input) = next()
+        {
+            // Not waited for: it ends with the process, when the command has ended.
+            thread::spawn(move || pump(terminal::stdin(), input));
+        }
+        if let Some(output) = next() {
+            pumps.outputs.push(thread::spawn(move || pump(output, terminal::stdout())));
+        }
+        if let Some(errors) = next() {
+            pumps.outputs.push(thread::spawn(move || pump(errors, terminal::stderr())));
+        }
+        Ok(pumps)
+    }
+}
+
+/// Each line of output begins with the name of its sandbox; there is no input.
+struct Prefixed(String);
+
+/// Keeps lines of two rooms from mixing.
+static LINE: Mutex<()> = Mutex::new(());
+
+impl Plumbing for Prefixed {
+    fn connect(
+        &mut self,
+        streams: Vec<OwnedFd>,
+        _terminal: bool,
+        _joined: bool,
+    ) -> io::Result<Pumps> {
+        let mut streams = streams.into_iter().map(File::from);
+        drop(streams.next());
+        let prefix: Arc<str> = self.0.as_str().into();
+        let targets = [terminal::stdout(), terminal::stderr()];
+        let outputs = streams.zip(targets).map(|(from, to)| {
+            let prefix = prefix.clone();
+            thread::spawn(move || mark_lines(&prefix, from, to))
+        });
+        Ok(Pumps { outputs: outputs.collect(), raw: None })
+    }
+}
+
+fn mark_lines(prefix: &str, mut from: File, mut to: File) {
+    let mut rest = Vec::new();
+    let mut part = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut part) {
+        rest.extend_from_slice(&part[..count]);
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            write_line(prefix, &rest[..=end], &mut to);
+            rest.drain(..=end);
+        }
+        // A line without an end must not fill the memory.
+        if rest.len() > 1 << 20 {
+            write_line(prefix, &rest, &mut to);
+            rest.clear();
+        }
+    }
+    if !rest.is_empty() {
+        rest.push(b'\n');
+        write_line(prefix, &rest, &mut to);
+    }
+}
+
+fn write_line(prefix: &str, line: &[u8], to: &mut File) {
+    let _turn = LINE.lock().expect("nobody panics while writing a line");
+    to.write_all(&[prefix.as_bytes(), line].concat()).ok();
+}
+
+/// One command, through as many daemons as it takes.
+struct Conversation {
+    reach: Reach,
+    ask: Ask,
+    pumps: Option<Pumps>,
+    running: bool,
+}
+
+/// How one connection ended.
+enum Broken {
+    /// Try the next daemon.
+    Off,
+    Outdated,
+    Refused(Failure),
+}
+
+impl Conversation {
+    fn new(session: &Session, ask: Ask) -> Self {
+        Self { reach: session.reach(), ask, pumps: None, running: false }
+    }
+
+    async fn run(&mut self, plumbing: &mut impl Plumbing) -> Result<Ended, Failure> {
+        for _ in 0..ATTEMPTS {
+            match self.once(plumbing).await {
+                Ok(ended) => {
+                    if let Some(pumps) = self.pumps.take() {
+                        pumps.drain();
+                    }
+                    return Ok(ended);
+                }
+                Err(Broken::Refused(failure)) => return Err(failure),
+                Err(Broken::Outdated) => drop(self.reach.stop().await?),
+                Err(Broken::Off) => {}
+            }
+        }
+        Err(Failure::new(FailureKind::Internal, "daemons keep dying under this command")
+            .hint("`hothouse daemon status` shows where the log is"))
+    }
+
+    /// Speaks with one daemon until the command ends or the connection does.
+    async fn once(&mut self, plumbing: &mut impl Plumbing) -> Result<Ended, Broken> {
+        let mut framed = self.connect()?;
+        let hello = Hello { build: self.reach.build.to_string() };
+        framed.send(&hello, &[]).await.map_err(|_| Broken::Off)?;
+        framed.send(&self.next_ask(), &[]).await.map_err(|_| Broken::Off)?;
+        let mut signals = Signals::new()
+            .map_err(|error| Broken::Refused(Failure::of(FailureKind::Host, &error)))?;
+        loop {
+            tokio::select! {
+                said = framed.receive::<Say>() => {
+                    let Ok(Some((said, streams))) = said else { return Err(Broken::Off) };
+                    match said {
+                        Say::Started { terminal, joined } => self.started(plumbing, streams, terminal, joined)?,
+                        Say::Exited(ended) => return Ok(ended),
+                        Say::Outdated => return Err(Broken::Outdated),
+                        Say::Refused(failure) => return Err(Broken::Refused(failure)),
+                    }
+                }
+                word = signals.next() => {
+                    // If the daemon is gone, the next turn of the loop finds out.
+                    framed.send(&word, &[]).await.ok();
+                }
+            }
+        }
+    }
+
+    fn connect(&self) -> Result<Framed, Broken> {
+        let stream = self.reach.connect_exec().map_err(Broken::Refused)?;
+        Framed::from_std(stream)
+            .map_err(|error| Broken::Refused(Failure::of(FailureKind::Host, &error)))
+    }
+
+    /// Asks for the command, or, once it runs, for its end.
+    fn next_ask(&self) -> Ask {
+        match &self.ask {
+            Ask::Run(RunAsk { target, .. }) | Ask::Attach(target) if self.running => {
+                Ask::Rejoin(target.clone())
+            }
+            ask => ask.clone(),
+        }
+    }
+
+    fn started(
+        &mut self,
+        plumbing: &mut impl Plumbing,
+        streams: Vec<OwnedFd>,
+        terminal: bool,
+        joined: bool,
+    ) -> Result<(), Broken> {
+        if self.running {
+            return Ok(());
+        }
+        self.running = true;
+        let pumps = plumbing.connect(streams, terminal, joined);
+        self.pumps =
+            Some(pumps.map_err(|error| Broken::Refused(Failure::of(FailureKind::Host, &error)))?);
+        Ok(())
+    }
+}
+
+/// What happens to this process that the command must know.
+struct Signals {
+    window: Signal,
+    passed_on: Vec<(i32, Signal)>,
+}
+
+impl Signals {
+    fn new() -> io::Result<Self> {
+        let passed_on =
+            PASSED_ON.iter().map(|number| Ok((*number, signal(SignalKind::from_raw(*number))?)));
+        Ok(Self {
+            window: signal(SignalKind::window_change())?,
+            passed_on: passed_on.collect::<io::Result<_>>()?,
+        })
+    }
+
+    async fn next(&mut self) -> Ask {
+        let passed_on = std::future::poll_fn(|context| {
+            for (number, signal) in &mut self.passed_on {
+                if signal.poll_recv(context).is_ready() {
+                    return std::task::Poll::Ready(Ask::Signal { number: *number });
+                }
+            }
+            if self.window.poll_recv(context).is_ready()
+                && let Some((rows, columns)) = terminal::size()
+            {
+                return std::task::Poll::Ready(Ask::Resize { rows, columns });
+            }
+            std::task::Poll::Pending
+        });
+        passed_on.await
+    }
+}

@@ -1,0 +1,149 @@
+//! Reaching the daemon: found, started, ended.
+
+use std::{
+    io::{BufRead, BufReader, ErrorKind},
+    os::unix::net::UnixStream,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use hothouse_api::{Build, Client, DaemonView, exec::EXEC_SOCKET, route};
+use hothouse_host::{
+    FileError, Folders, Lock, LockError, files, process, random,
+    socket::{self, SocketError},
+};
+use hothouse_model::{Explain, Failure, FailureKind, OperationId};
+
+use crate::{session::failure, ui::Ui};
+
+/// How long a daemon may take to make room for the next one.
+const HANDOVER: Duration = Duration::from_secs(30);
+
+/// How the daemon is reached.
+#[derive(Clone)]
+pub(crate) struct Reach {
+    pub(crate) folders: Folders,
+    pub(crate) build: Build,
+    pub(crate) ui: Ui,
+}
+
+impl Reach {
+    /// Connects to a running daemon; nothing if there is none.
+    pub(crate) fn connect(&self) -> Result<Option<Client>, Failure> {
+        let stream = connected(&self.folders.socket())?;
+        Ok(stream.map(|stream| Client::new(stream, self.build)))
+    }
+
+    /// Connects to the socket for commands, starting a daemon if there is none.
+    pub(crate) fn connect_exec(&self) -> Result<UnixStream, Failure> {
+        let socket = self.folders.socket().with_file_name(EXEC_SOCKET);
+        let connect = || connected(&socket);
+        self.persist(connect)
+    }
+
+    /// Ends the daemon and waits until it is gone; says which one it was.
+    pub(crate) async fn stop(&self) -> Result<Option<DaemonView>, Failure> {
+        let Some(client) = self.connect()? else { return Ok(None) };
+        let operation = OperationId::from_random(random::bytes());
+        let stopped: DaemonView =
+            client.post(route::DAEMON_STOP, &operation, &()).await.map_err(failure)?;
+        self.wait_until_gone()?;
+        Ok(Some(stopped))
+    }
+
+    /// Connects to the daemon, starting one if there is none.
+    pub(crate) fn connect_or_start(&self) -> Result<Client, Failure> {
+        self.persist(|| self.connect())
+    }
+
+    fn persist<T>(&self, connect: impl Fn() -> Result<Option<T>, Failure>) -> Result<T, Failure> {
+        let deadline = Instant::now() + HANDOVER;
+        loop {
+            if let Some(connection) = connect()? {
+                return Ok(connection);
+            }
+            match self.start_daemon() {
+                Ok(()) => {}
+                // Another daemon is just starting or just ending.
+                Err(failure)
+                    if failure.kind == FailureKind::Conflict && Instant::now() < deadline =>
+                {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+
+    /// Starts a daemon and waits for its word. Those who start at the same time wait for the first.
+    fn start_daemon(&self) -> Result<(), Failure> {
+        let explain = |error: FileError| error.failure();
+        files::make_private_folder(&self.folders.logs()).map_err(explain)?;
+        let _turn = Lock::take(&self.folders.state.join("start.lock")).map_err(explain)?;
+        if self.connect()?.is_some() {
+            return Ok(());
+        }
+        self.ui.detail("Starting the daemon.");
+        let log =
+            files::open_append(&self.folders.logs().join("daemon.stderr")).map_err(explain)?;
+        let mut child = process::spawn_self(&["daemon", "run"], log)
+            .map_err(|error| Failure::of(FailureKind::Host, &error))?;
+        let mut word = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut word).ok();
+        }
+        match word.trim_end() {
+            "ready" => Ok(()),
+            other => Err(serde_json::from_str(other).unwrap_or_else(|_| self.silent_death())),
+        }
+    }
+
+    fn silent_death(&self) -> Failure {
+        let log = self.folders.logs();
+        Failure::new(FailureKind::Internal, "the daemon ended before it was ready")
+            .hint(format!("its last words are in {}", log.display()))
+    }
+
+    fn wait_until_gone(&self) -> Result<(), Failure> {
+        let deadline = Instant::now() + HANDOVER;
+        loop {
+            match Lock::try_take(&self.folders.daemon_lock()) {
+                Ok(_) => return Ok(()),
+                Err(LockError::File(error)) => return Err(error.failure()),
+                Err(LockError::Held { holder, .. }) if Instant::now() > deadline => {
+                    return Err(Failure::new(
+                        FailureKind::Conflict,
+                        format!("the daemon does not end ({holder})"),
+                    )
+                    .hint("operations in flight may take a while; try again"));
+                }
+                Err(LockError::Held { .. }) => thread::sleep(Duration::from_millis(5)),
+            }
+        }
+    }
+}
+
+fn is_absent(error: &FileError) -> bool {
+    matches!(error.source.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
+}
+
+fn socket_failure(error: &SocketError) -> Failure {
+    let failure = Failure::of(FailureKind::Host, error);
+    match error {
+        SocketError::Foreign { .. } => {
+            failure.hint("that is not your daemon: set XDG_RUNTIME_DIR to a folder of your own")
+        }
+        SocketError::Open { path } => failure.hint(format!("`chmod 700 {}`", path.display())),
+        SocketError::File(_) => failure,
+    }
+}
+
+/// Connects to a socket of ours; nothing if nobody listens.
+fn connected(socket: &Path) -> Result<Option<UnixStream>, Failure> {
+    match socket::connect(socket) {
+        Ok(stream) => Ok(Some(stream)),
+        Err(SocketError::File(error)) if is_absent(&error) => Ok(None),
+        Err(error) => Err(socket_failure(&error)),
+    }
+}

@@ -1,0 +1,305 @@
+//! The second door: commands in rooms, with their pipe ends handed to the client.
+
+use std::{
+    collections::HashMap,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use axum::serve::Listener;
+use hothouse_api::{
+    Build,
+    exec::{ARGUMENT_LIMIT, Ask, Ended, Hello, RunAsk, Say, Target},
+};
+use hothouse_host::{
+    framed::Framed,
+    random,
+    room::{
+        Attached, ClientError, ExecStreams, RoomClient,
+        wire::{ExecId, ExecSpec, Exit, RefusalKind, RoomUser, Stdio, WindowSize},
+    },
+};
+use hothouse_model::{Failure, FailureKind, SandboxRecord};
+use tokio::sync::Mutex;
+
+use crate::{Door, environment, listener::OwnUser};
+
+/// SIGHUP, for a command whose terminal has vanished.
+const HANGUP: i32 = 1;
+
+/// Connections to rooms, kept for as long as the rooms live.
+#[derive(Default)]
+pub(crate) struct Clients(Mutex<HashMap<PathBuf, Arc<RoomClient>>>);
+
+impl Clients {
+    /// Returns a connection that answered a moment ago, or a new one.
+    async fn of(&self, runtime: &Path) -> Result<Arc<RoomClient>, ClientError> {
+        let mut known = self.0.lock().await;
+        if let Some(client) = known.get(runtime).filter(|client| !client.is_closed()) {
+            return Ok(client.clone());
+        }
+        let client = Arc::new(RoomClient::connect(runtime).await?);
+        known.insert(runtime.to_owned(), client.clone());
+        Ok(client)
+    }
+
+    async fn forget(&self, runtime: &Path) {
+        self.0.lock().await.remove(runtime);
+    }
+}
+
+/// Serves the second socket until the daemon ends.
+pub(crate) async fn serve(door: Door, mut listener: OwnUser) {
+    loop {
+        let (stream, _) = listener.accept().await;
+        let door = door.clone();
+        tokio::spawn(async move {
+            let mut framed = Framed::new(stream);
+            // A client that goes away in the middle of a sentence needs no answer.
+            if let Err(error) = converse(&door, &mut framed).await {
+                tracing::debug!(%error, "a conversation about a command broke off");
+            }
+        });
+    }
+}
+
+async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
+    let Some((Hello { build }, _)) = framed.receive().await? else { return Ok(()) };
+    if build.parse::<Build>().is_ok_and(|client| client > door.about.build) {
+        return framed.send(&Say::Outdated, &[]).await;
+    }
+    let Some((ask, _)) = framed.receive::<Ask>().await? else { return Ok(()) };
+    match begin(door, ask).await {
+        Ok(mut running) => {
+            let fresh = running.fresh.clone();
+            let followed = follow(framed, &mut running).await;
+            if let Some(runtime) = fresh {
+                door.clients.forget(&runtime).await;
+                let engine = door.engine.clone();
+                let ended = tokio::task::spawn_blocking(move || engine.end_fresh(&runtime)).await;
+                if let Ok(Err(failure)) = ended {
+                    tracing::warn!(?failure, "a fresh room did not end");
+                }
+            }
+            match followed? {
+                Some(ended) => framed.send(&Say::Exited(ended), &[]).await,
+                None => Ok(()),
+            }
+        }
+        Err(failure) => framed.send(&Say::Refused(failure), &[]).await,
+    }
+}
+
+/// A command that runs.
+struct Running {
+    client: Arc<RoomClient>,
+    exec: ExecId,
+    streams: Streams,
+    terminal: bool,
+    joined: bool,
+    /// The runtime folder of a room that ends with the command.
+    fresh: Option<PathBuf>,
+}
+
+/// The pipe ends for the client, in the order in which they travel.
+struct Streams(Vec<OwnedFd>);
+
+async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
+    match ask {
+        Ask::Run(run) => start(door, run).await,
+        Ask::Attach(target) => {
+            let (client, exec) = known(door, &target).await?;
+            let attached =
+                client.attach(exec.clone()).await.map_err(|error| refusal(&error, &exec))?;
+            let (streams, terminal) = match attached {
+                Attached::Pipes { stdout, stderr } => (vec![stdout, stderr], false),
+                Attached::Terminal { input, output } => (vec![input, output], true),
+                Attached::Nothing => (Vec::new(), false),
+            };
+            Ok(Running {
+                client,
+                exec,
+                streams: Streams(streams),
+                terminal,
+                joined: true,
+                fresh: None,
+            })
+        }
+        Ask::Rejoin(target) => {
+            let (client, exec) = known(door, &target).await?;
+            Ok(Running {
+                client,
+                exec,
+                streams: Streams(Vec::new()),
+                terminal: false,
+                joined: true,
+                fresh: None,
+            })
+        }
+        Ask::Resize { .. } | Ask::Signal { .. } => {
+            Err(Failure::new(FailureKind::Usage, "there is no command yet that could be told so"))
+        }
+    }
+}
+
+async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
+    let size: usize = run.words.iter().map(|word| word.len() + 1).sum();
+    if run.words.is_empty() || size > ARGUMENT_LIMIT {
+        return Err(Failure::new(
+            FailureKind::Usage,
+            format!("a command line of {size} bytes cannot be run"),
+        )
+        .hint(format!(
+            "it may have 1 to {ARGUMENT_LIMIT} bytes; pass more through a file or standard input"
+        )));
+    }
+    let sandbox = find(door, &run.target).await?;
+    let (runtime, fresh) = place(door, &sandbox, run.fresh).await?;
+    let exec = ExecId(run.target.exec.clone());
+    let started = match door.clients.of(&runtime).await {
+        Ok(client) => {
+            let spec = spec(&sandbox, &run, exec.clone());
+            client.exec(spec).await.map(|started| (client, started))
+        }
+        Err(error) => Err(error),
+    };
+    let (client, started) = match started {
+        Ok(started) => started,
+        Err(error) => {
+            if let Some(runtime) = fresh {
+                let engine = door.engine.clone();
+                tokio::task::spawn_blocking(move || engine.end_fresh(&runtime)).await.ok();
+            }
+            return Err(refusal(&error, &exec));
+        }
+    };
+    let (streams, terminal) = match started.streams {
+        ExecStreams::Pipes { stdin, stdout, stderr } => (vec![stdin, stdout, stderr], false),
+        ExecStreams::Terminal { input, output } => (vec![input, output], true),
+        ExecStreams::Detached => (Vec::new(), false),
+    };
+    Ok(Running { client, exec, streams: Streams(streams), terminal, joined: false, fresh })
+}
+
+fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId) -> ExecSpec {
+    let user = if run.root { RoomUser::Root } else { RoomUser::Agent };
+    let stdio = match &run.terminal {
+        Some(terminal) => Stdio::Pty(WindowSize { rows: terminal.rows, cols: terminal.columns }),
+        None => Stdio::Pipes,
+    };
+    ExecSpec {
+        id: exec,
+        argv: run.words.clone(),
+        env: environment::of(
+            sandbox,
+            user,
+            run.terminal.as_ref().map(|terminal| terminal.kind.as_str()),
+        ),
+        cwd: sandbox.worktree.as_os_str().as_encoded_bytes().to_vec(),
+        user,
+        stdio,
+        service: None,
+    }
+}
+
+/// Returns where the room is, making it when a fresh one is wanted.
+async fn place(
+    door: &Door,
+    sandbox: &SandboxRecord,
+    fresh: bool,
+) -> Result<(PathBuf, Option<PathBuf>), Failure> {
+    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
+    let place = tokio::task::spawn_blocking(move || {
+        if !fresh {
+            return engine.running(&sandbox).map(|runtime| (runtime, None));
+        }
+        let [a, b, c, d] = random::bytes::<4>();
+        let runtime = engine.start_fresh(&sandbox, &format!("{a:02x}{b:02x}{c:02x}{d:02x}"))?;
+        Ok((runtime.clone(), Some(runtime)))
+    });
+    place.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
+}
+
+async fn find(door: &Door, target: &Target) -> Result<SandboxRecord, Failure> {
+    let wanted = target.sandbox.as_deref().map(str::parse).transpose();
+    let wanted = wanted
+        .map_err(|error: hothouse_model::NameError| Failure::of(FailureKind::Usage, &error))?;
+    let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
+    let found = tokio::task::spawn_blocking(move || engine.find(wanted.as_ref(), &folder));
+    found.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
+}
+
+async fn known(door: &Door, target: &Target) -> Result<(Arc<RoomClient>, ExecId), Failure> {
+    let sandbox = find(door, target).await?;
+    let (runtime, _) = place(door, &sandbox, false).await?;
+    let exec = ExecId(target.exec.clone());
+    let client = door.clients.of(&runtime).await.map_err(|error| refusal(&error, &exec))?;
+    Ok((client, exec))
+}
+
+/// Hands the streams over, then carries words both ways until the command ends or the client goes.
+async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<Option<Ended>> {
+    let Running { client, exec, streams, terminal, joined, .. } = running;
+    // Ours are closed as soon as the client has its own: a copy kept here would keep a command
+    // from seeing the end of its input.
+    let streams = std::mem::take(&mut streams.0);
+    let descriptors: Vec<_> = streams.iter().map(AsFd::as_fd).collect();
+    framed.send(&Say::Started { terminal: *terminal, joined: *joined }, &descriptors).await?;
+    drop(streams);
+    let wait = client.wait(exec.clone());
+    tokio::pin!(wait);
+    loop {
+        tokio::select! {
+            exit = &mut wait => return Ok(Some(ended(exit))),
+            word = framed.receive::<Ask>() => match word {
+                Ok(Some((Ask::Resize { rows, columns }, _))) => {
+                    client.resize(exec.clone(), WindowSize { rows, cols: columns }).await.ok();
+                }
+                Ok(Some((Ask::Signal { number }, _))) => {
+                    client.signal(exec.clone(), number).await.ok();
+                }
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => {
+                    // A command outlives whoever asked for it, unless its terminal is gone.
+                    if *terminal {
+                        client.signal(exec.clone(), HANGUP).await.ok();
+                    }
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
+fn ended(exit: Result<Exit, ClientError>) -> Ended {
+    match exit {
+        Ok(Exit::Code(code)) => Ended::Code(code),
+        Ok(Exit::Signal(number)) => Ended::Signal(number),
+        Ok(Exit::NotStarted { code, message }) => Ended::NotStarted { code, message },
+        // The room is gone, and everything in it was killed.
+        Err(_) => Ended::Signal(9),
+    }
+}
+
+fn refusal(error: &ClientError, exec: &ExecId) -> Failure {
+    let kind = match error {
+        ClientError::Refused(refusal) => match refusal.kind {
+            RefusalKind::NoRoot => FailureKind::Host,
+            RefusalKind::UnknownExec => FailureKind::NotFound,
+            RefusalKind::BadExec => FailureKind::Usage,
+            _ => FailureKind::Backend,
+        },
+        _ => FailureKind::Backend,
+    };
+    let failure = Failure::of(kind, error);
+    match kind {
+        FailureKind::Host => failure.hint(
+            "give this user a range in /etc/subuid and /etc/subgid; `hothouse doctor` shows how",
+        ),
+        FailureKind::NotFound => {
+            failure.hint(format!("`{}` has ended long ago, or never was", exec.0))
+        }
+        _ => failure.hint("`hothouse status` shows how the room stands"),
+    }
+}

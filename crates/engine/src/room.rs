@@ -1,0 +1,331 @@
+//! `up`, `down`, `pause`, `resume`: the room of a sandbox.
+//!
+//! What a room is granted (tools, mounts, unmasked files, limits) comes from the config that the
+//! user had committed at the base of the fork, never from the worktree's own copy.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use hothouse_backend::RoomError;
+use hothouse_host::{FileError, files};
+use hothouse_model::{
+    Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState,
+    Step,
+    config::{self, Config, File, HostPath, Layers},
+    id::{SandboxKey, fnv1a},
+    room::{RoomMount, RoomOrder, RoomReport, RoomWish, RunRecord},
+};
+use hothouse_store::{NewPlan, NewRoom, StoreError, Subject};
+use hothouse_workspace::{Repository, WorktreeError};
+
+use crate::{Engine, project::ProjectError, run::PlanFailure};
+
+/// The path under which every room shows its worktree besides its own.
+const WORKSPACE: &str = "/workspace";
+
+/// A room that is not as it was asked to be.
+#[derive(Debug, thiserror::Error)]
+pub enum RoomRequestError {
+    #[error("sandbox `{name}` is being deleted")]
+    Deleting { name: SandboxName },
+    #[error("sandbox `{name}` is {}", .state.as_str())]
+    NotUp { name: SandboxName, state: SandboxState },
+    #[error("the worktree {} is gone", .path.display())]
+    NoWorktree { path: PathBuf },
+    #[error("backend `{backend}` cannot be used on this host")]
+    Backend { backend: &'static str },
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    #[error(transparent)]
+    Worktree(#[from] WorktreeError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Room(#[from] RoomError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Plan(#[from] PlanFailure),
+}
+
+impl Explain for RoomRequestError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Deleting { .. } | Self::NotUp { .. } => FailureKind::Conflict,
+            Self::NoWorktree { .. } => FailureKind::NotFound,
+            Self::Backend { .. } => FailureKind::Host,
+            Self::Project(error) => error.kind(),
+            Self::Worktree(error) => error.kind(),
+            Self::File(error) => error.kind(),
+            Self::Room(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Plan(error) => error.kind(),
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Project(error) => error.causes(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Deleting { name } => {
+                vec![format!("wait for it, or `hothouse delete {name}` again")]
+            }
+            Self::NotUp { name, state: SandboxState::Paused } => {
+                vec![format!("let it go on with `hothouse resume -w {name}`")]
+            }
+            Self::NotUp { name, .. } => vec![format!("start it with `hothouse up -w {name}`")],
+            Self::NoWorktree { .. } => vec!["`hothouse doctor --fix` forgets the sandbox".into()],
+            Self::Backend { .. } => vec!["set `backend = \"native\"` under `[room]`".into()],
+            Self::Project(error) => error.hints(),
+            Self::Worktree(error) => error.hints(),
+            Self::File(error) => error.hints(),
+            Self::Room(error) => error.hints(),
+            Self::Store(error) => error.hints(),
+            Self::Plan(error) => error.hints(),
+        }
+    }
+}
+
+/// Where the room of a sandbox keeps what it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomPlaces {
+    pub runtime: PathBuf,
+    pub storage: PathBuf,
+}
+
+impl Engine {
+    /// Starts the room of a sandbox, or leaves the one that lives alone.
+    pub fn up(
+        &self,
+        sandbox: &SandboxRecord,
+        ttl: Option<Duration>,
+        operation: OperationId,
+    ) -> Result<(), Failure> {
+        self.try_up(sandbox, ttl, operation).map_err(|error| error.failure())
+    }
+
+    fn try_up(
+        &self,
+        sandbox: &SandboxRecord,
+        ttl: Option<Duration>,
+        operation: OperationId,
+    ) -> Result<(), RoomRequestError> {
+        if sandbox.deleting {
+            return Err(RoomRequestError::Deleting { name: sandbox.name.clone() });
+        }
+        if self.room_of(sandbox).is_some() {
+            return Ok(());
+        }
+        let config = self.pinned_config(sandbox)?;
+        let order = self.order(sandbox, &config)?;
+        let now = self.clock.now();
+        let room = NewRoom {
+            sandbox: sandbox.key,
+            run: self.run_of(sandbox),
+            profile: config::DEFAULT_PROFILE.to_owned(),
+            ends: ttl.or(config.sandbox.ttl).and_then(|ttl| now.checked_add(ttl).ok()),
+        };
+        files::make_private_folder(&room.run.artifacts)?;
+        let plan = NewPlan {
+            operation,
+            kind: PlanKind::Up,
+            subject: sandbox.name.to_string(),
+            steps: vec![Step::StartRoom { order: Box::new(order) }],
+            begun: now,
+        };
+        let plan = self.journal.begin_plan(&plan, &Subject::Starts(&room))?;
+        Ok(self.run(&plan)?)
+    }
+
+    /// Ends the room of a sandbox; everything else stays.
+    pub fn down(&self, sandbox: &SandboxRecord, operation: OperationId) -> Result<(), Failure> {
+        let down = |sandbox: &SandboxRecord| -> Result<(), RoomRequestError> {
+            if sandbox.room.as_ref().is_none_or(|room| room.wish == RoomWish::Stopped) {
+                return Ok(());
+            }
+            let plan = NewPlan {
+                operation,
+                kind: PlanKind::Down,
+                subject: sandbox.name.to_string(),
+                steps: vec![Step::StopRoom { runtime: self.places(sandbox).runtime }],
+                begun: self.clock.now(),
+            };
+            let plan = self.journal.begin_plan(&plan, &Subject::Stops(sandbox.key))?;
+            Ok(self.run(&plan)?)
+        };
+        down(sandbox).map_err(|error| error.failure())
+    }
+
+    /// Stops every process of a room in its tracks.
+    pub fn pause(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let runtime = self.living(sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
+        self.rooms.freeze(&runtime).map_err(|error| error.failure())
+    }
+
+    /// Lets the processes of a room go on.
+    pub fn resume_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let runtime = self.living(sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
+        self.rooms.thaw(&runtime).map_err(|error| error.failure())
+    }
+
+    /// Returns where a room that can run commands is reached.
+    pub fn running(&self, sandbox: &SandboxRecord) -> Result<PathBuf, Failure> {
+        self.living(sandbox, &[SandboxState::Ready])
+    }
+
+    fn living(&self, sandbox: &SandboxRecord, wanted: &[SandboxState]) -> Result<PathBuf, Failure> {
+        let state = sandbox.state(self.room_of(sandbox).as_ref());
+        if wanted.contains(&state) {
+            return Ok(self.places(sandbox).runtime);
+        }
+        Err(RoomRequestError::NotUp { name: sandbox.name.clone(), state }.failure())
+    }
+
+    /// Returns the room of a sandbox, if it lives.
+    pub fn room_of(&self, sandbox: &SandboxRecord) -> Option<RoomReport> {
+        let up = sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up);
+        up.then(|| self.rooms.look(&self.places(sandbox).runtime)).flatten()
+    }
+
+    /// Starts a room of its own beside the sandbox's, which is gone when it ends.
+    pub fn start_fresh(&self, sandbox: &SandboxRecord, nonce: &str) -> Result<PathBuf, Failure> {
+        let start = || -> Result<PathBuf, RoomRequestError> {
+            let config = self.pinned_config(sandbox)?;
+            let mut order = self.order(sandbox, &config)?;
+            order.id = format!("{}-{nonce}", order.id);
+            order.runtime = self.runtime.join(format!("fresh-{nonce}"));
+            order.ephemeral = true;
+            let runtime = order.runtime.clone();
+            self.rooms.start(&order)?;
+            Ok(runtime)
+        };
+        start().map_err(|error| error.failure())
+    }
+
+    /// Ends a room that [`start_fresh`](Self::start_fresh) made.
+    pub fn end_fresh(&self, runtime: &Path) -> Result<(), Failure> {
+        self.rooms.kill(runtime).map_err(|error| error.failure())
+    }
+
+    /// Stops every room whose time is over.
+    pub fn stop_expired(&self) -> Result<(), Failure> {
+        let now = self.clock.now();
+        for sandbox in self.sandboxes()? {
+            let over = |room: &hothouse_model::room::RoomRecord| {
+                room.wish == RoomWish::Up && room.ends.is_some_and(|ends| ends <= now)
+            };
+            if sandbox.room.as_ref().is_some_and(over) {
+                let operation = OperationId::from_random(hothouse_host::random::bytes());
+                self.down(&sandbox, operation)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns where the room of a sandbox is, or would be.
+    pub fn places(&self, sandbox: &SandboxRecord) -> RoomPlaces {
+        let SandboxKey(key) = sandbox.key;
+        let around = sandbox.worktree.parent().unwrap_or(&sandbox.worktree);
+        RoomPlaces {
+            runtime: self.runtime.join(key.to_string()),
+            storage: around.join(".hothouse/rooms").join(sandbox.name.as_str()),
+        }
+    }
+
+    /// Returns the run that goes on when a broken room is replaced, or a new one.
+    fn run_of(&self, sandbox: &SandboxRecord) -> RunRecord {
+        match &sandbox.room {
+            Some(room) if room.wish != RoomWish::Stopped => room.run.clone(),
+            _ => {
+                let [a, b, c, d, e, f] = hothouse_host::random::bytes::<6>();
+                let id = format!("run_{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}{f:02x}");
+                RunRecord { artifacts: self.runs.join(&id), id, started: self.clock.now() }
+            }
+        }
+    }
+
+    fn pinned_config(&self, sandbox: &SandboxRecord) -> Result<Config, ProjectError> {
+        let user = crate::project::read_file(&self.user_config)?;
+        let user_name = self.user_config.display().to_string();
+        let pinned = sandbox.pinned_config.as_deref().unwrap_or_default();
+        let layers = Layers {
+            user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
+            project: Some(File { name: "hothouse.toml", bytes: pinned.as_bytes() }),
+            environment: &[],
+        };
+        let resolved = config::resolve(&layers);
+        Ok(resolved.map_err(|problems| ProjectError::Config { problems })?.config)
+    }
+
+    fn order(
+        &self,
+        sandbox: &SandboxRecord,
+        config: &Config,
+    ) -> Result<RoomOrder, RoomRequestError> {
+        if config.room.backend != config::Backend::Native {
+            return Err(RoomRequestError::Backend { backend: config.room.backend.as_str() });
+        }
+        if !files::exists(&sandbox.worktree) {
+            return Err(RoomRequestError::NoWorktree { path: sandbox.worktree.clone() });
+        }
+        let repository = Repository { place: sandbox.repository.clone() };
+        let patterns = |list: &[config::FilePattern]| {
+            list.iter().map(|p| p.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        let masks = repository.untracked(
+            &sandbox.worktree,
+            &patterns(&config.room.mask),
+            &patterns(&config.room.unmask),
+        )?;
+        let RoomPlaces { runtime, storage } = self.places(sandbox);
+        let mounts = config.room.mounts.iter().map(|mount| RoomMount {
+            source: self.expand(&mount.source),
+            target: self.expand(mount.target.as_ref().unwrap_or(&mount.source)),
+            writable: mount.write,
+        });
+        Ok(RoomOrder {
+            id: room_id(&sandbox.name, &runtime),
+            hostname: sandbox.name.to_string(),
+            worktree: sandbox.worktree.clone(),
+            aliases: aliases(sandbox),
+            storage,
+            runtime,
+            tools: config.room.tools.iter().map(|tool| self.expand(tool)).collect(),
+            mounts: mounts.collect(),
+            masks,
+            memory: Some(config.room.memory.bytes()),
+            cpus: Some(config.room.cpus),
+            pids: Some(config.room.pids),
+            ephemeral: false,
+        })
+    }
+
+    fn expand(&self, path: &HostPath) -> PathBuf {
+        match path.as_str().strip_prefix('~') {
+            Some(rest) => self.home.join(rest.trim_start_matches('/')),
+            None => path.as_str().into(),
+        }
+    }
+}
+
+/// Names a room on the host. Rooms of all users and states share the host's control groups, so the
+/// name of the sandbox alone would not do.
+fn room_id(name: &SandboxName, runtime: &Path) -> String {
+    format!("{name}-{:012x}", fnv1a(&[runtime.as_os_str().as_encoded_bytes()]) & 0xffff_ffff_ffff)
+}
+
+/// Returns the further paths of a worktree: virtual environments and build caches made in the
+/// user's checkout name its path.
+fn aliases(sandbox: &SandboxRecord) -> Vec<PathBuf> {
+    let root = &sandbox.repository.root;
+    let apart = !sandbox.worktree.starts_with(root) && !root.starts_with(&sandbox.worktree);
+    let own = (apart && *root != sandbox.repository.common_dir).then(|| root.clone());
+    own.into_iter().chain([PathBuf::from(WORKSPACE)]).collect()
+}

@@ -1,0 +1,50 @@
+//! The room: isolation without Docker, VM or root.
+//!
+//! ```text
+//! daemon ──spawn──> helper (one thread) ──clone──> PID 1 in the wall W ──execs──> room-init
+//!   ▲                 │ writes id maps, opens mounts   │ network, mounts, pivot      │
+//!   └── Started ──────┘ and leaves                     └──clone──> U: the room's     │
+//!                                                                  user and mounts   │
+//!   └── RoomClient ───────────────── control socket ─────────────────────────────────┘
+//! ```
+//!
+//! The wall owns network, PIDs and the whole mount tree; the room gets locked copies. Every
+//! decision (maps, mounts, filters, rules) is a plain value worked out by a pure function; the
+//! helper and PID 1 apply them.
+
+mod base_layer;
+mod cgroups;
+mod client;
+mod filter;
+mod identity;
+mod ids;
+mod inside;
+mod layout;
+mod mounts;
+mod network;
+mod removal;
+mod setup;
+mod sockets;
+mod spec;
+mod start;
+mod step;
+mod walls;
+
+pub use cgroups::{CgroupError, Groups};
+pub use client::{Attached, ClientError, Egress, ExecStreams, RoomClient, Started as ExecStarted};
+pub use hothouse_room_wire as wire;
+pub use identity::{IdentityError, RoomIdentity};
+pub use removal::{RemoveError, remove_storage};
+pub use setup::room_setup_main;
+pub use spec::{Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem};
+pub use start::{HELPER_ARGUMENT, StartError, Started, StopError, start, stop};
+pub use step::StepError;
+
+/// The control socket in a room's runtime folder.
+pub const CONTROL_SOCKET: &str = "control.sock";
+
+/// The token file in a room's runtime folder.
+pub const TOKEN_FILE: &str = "token";
+
+/// The uid and gid of `agent` in every room.
+pub const AGENT_ID: u32 = 1000;

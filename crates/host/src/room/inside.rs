@@ -1,0 +1,345 @@
+//! The room's first process, from the clone to room-init.
+//!
+//! It is PID 1 and lives in the wall. The order below is the construction: network and its
+//! sockets before any process of the room, all mounts before the room's own namespaces (so that
+//! they are locked there), ids and fences last.
+
+use super::ids::{self, INIT_ID};
+use super::layout::System;
+use super::mounts::{self, Build, Placement};
+use super::network::{self, Catch};
+use super::spec::{Mode, RoomSpec};
+use super::step::{Step, StepError};
+use super::walls::Wall;
+use crate::files;
+use crate::sys::{self, Fork, Instruction};
+use hothouse_room_wire::boot::BOOT_FD;
+use hothouse_room_wire::elevate::ELEVATE_SOCKET;
+use hothouse_room_wire::{Boot, frame};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use rustix::fs::{Mode as FileMode, OFlags};
+use rustix::io::FdFlags;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+use rustix::pipe::PipeFlags;
+use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions};
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+use serde::{Deserialize, Serialize};
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+/// Everything the first process has with it.
+pub(super) struct Inside<'a> {
+    pub(super) spec: &'a RoomSpec,
+    pub(super) mode: Mode,
+    pub(super) system: &'a System,
+    pub(super) plan: &'a mounts::Plan,
+    pub(super) wall: &'a Wall,
+    pub(super) token: &'a [u8],
+    pub(super) machine_id: &'a str,
+    pub(super) inotify_instances: u32,
+    /// To and from the helper.
+    pub(super) channel: OwnedFd,
+    pub(super) control: OwnedFd,
+    pub(super) init_program: OwnedFd,
+    pub(super) cgroups: Vec<OwnedFd>,
+    pub(super) init_cgroup: Option<OwnedFd>,
+    pub(super) filters: Vec<Vec<Instruction>>,
+    pub(super) landlock: bool,
+}
+
+/// What the helper says to the first process.
+pub(super) const MAPPED: &[u8] = b"m";
+pub(super) const MORE: &[u8] = b"f";
+pub(super) const GO: &[u8] = b"g";
+
+/// What the first process says to the helper, before room-init says that it is ready.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Word {
+    /// All stands but room-init.
+    Built {
+        has_sys: bool,
+        has_ipv6: bool,
+    },
+    Failed(StepError),
+}
+
+/// Capabilities that even the room's root is without: none of them means anything for what the
+/// room owns, and each is a door that a kernel bug could open.
+const DROPPED: &[CapabilitySet] = &[
+    CapabilitySet::LINUX_IMMUTABLE,
+    CapabilitySet::NET_ADMIN,
+    CapabilitySet::NET_RAW,
+    CapabilitySet::NET_BROADCAST,
+    CapabilitySet::SYS_MODULE,
+    CapabilitySet::SYS_RAWIO,
+    CapabilitySet::SYS_PACCT,
+    CapabilitySet::SYS_BOOT,
+    CapabilitySet::SYS_TIME,
+    CapabilitySet::AUDIT_CONTROL,
+    CapabilitySet::AUDIT_READ,
+    CapabilitySet::MAC_OVERRIDE,
+    CapabilitySet::MAC_ADMIN,
+    CapabilitySet::SYSLOG,
+    CapabilitySet::WAKE_ALARM,
+    CapabilitySet::BLOCK_SUSPEND,
+    CapabilitySet::PERFMON,
+    CapabilitySet::BPF,
+    CapabilitySet::CHECKPOINT_RESTORE,
+];
+
+/// Builds the room and becomes room-init. A failure is told to the helper.
+pub(super) fn run(inside: Inside<'_>) -> ! {
+    let channel = rustix::io::fcntl_dupfd_cloexec(&inside.channel, 3);
+    let Err(error) = build(inside);
+    if let Ok(channel) = channel {
+        let word = serde_json::to_vec(&Word::Failed(error)).unwrap_or_default();
+        // When the helper is gone too, nobody is left to tell.
+        let _ = rustix::net::send(&channel, &word, SendFlags::NOSIGNAL);
+    }
+    sys::exit_now(1)
+}
+
+enum Never {}
+
+fn build(inside: Inside<'_>) -> Result<Never, StepError> {
+    await_word(&inside.channel, MAPPED)?;
+    // As the user, who may pass every folder above; the wall's root may not.
+    let own = match inside.mode {
+        Mode::Root => Vec::new(),
+        Mode::Range | Mode::Single => open_trees(inside.plan)?,
+    };
+    become_wall_root(inside.mode)?;
+    if let Some(group) = &inside.init_cgroup {
+        rustix::io::write(group, b"0").step("join room-init's cgroup")?;
+    }
+    rustix::system::sethostname(inside.spec.hostname.as_bytes()).step("set the hostname")?;
+    tune(&inside)?;
+    let catch = network::apply()?;
+    let mut trees = match inside.mode {
+        // The helper opens them while we bring the network up.
+        Mode::Root => await_word(&inside.channel, GO)?,
+        Mode::Range | Mode::Single => own,
+    };
+    let placed = trees.split_off(inside.plan.layers.len());
+    let placements = inside.plan.binds.iter().map(|(_, placement)| placement.clone());
+    let binds: Vec<(OwnedFd, Placement)> = placed.into_iter().zip(placements).collect();
+    let (spec, mode, system) = (inside.spec, inside.mode, inside.system);
+    let has_sys = mounts::build_root(
+        &Build { spec, mode, system, machine_id: inside.machine_id.into() },
+        trees,
+    )?;
+    mounts::make_room_folder()?;
+    mounts::place(binds)?;
+    mounts::mask(&inside.plan.masks)?;
+    let elevate = elevate_socket()?;
+    let namespaces = room_namespaces(&inside)?;
+    let word = Word::Built { has_sys, has_ipv6: catch.has_ipv6 };
+    let word = serde_json::to_vec(&word).map_err(std::io::Error::other).step("report")?;
+    rustix::net::send(&inside.channel, &word, SendFlags::NOSIGNAL).step("report")?;
+    become_init(inside, catch, elevate, namespaces)
+}
+
+/// Waits for `awaited` from the helper, and takes the trees that come before it.
+fn await_word(channel: &OwnedFd, awaited: &[u8]) -> Result<Vec<OwnedFd>, StepError> {
+    let mut trees = Vec::new();
+    loop {
+        let mut word = [0_u8; 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let message = rustix::net::recvmsg(
+            channel,
+            &mut [IoSliceMut::new(&mut word)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+        .step("wait for the helper")?;
+        for ancillary in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
+                trees.extend(rights);
+            }
+        }
+        match &word[..message.bytes] {
+            word if word == awaited => return Ok(trees),
+            MORE => {}
+            // The helper failed, and says why itself.
+            _ => sys::exit_now(1),
+        }
+    }
+}
+
+fn become_wall_root(mode: Mode) -> Result<(), StepError> {
+    if mode != Mode::Single {
+        set_ids(0)?;
+    }
+    // A change of ids made us undumpable, and what we fork next could not be given its maps. No
+    // process of the room runs yet; room-init shuts this again before any does.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+        .step("open /proc to ourselves")?;
+    // Half a room must not outlive its helper.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .step("follow the helper")?;
+    rustix::process::umask(FileMode::empty());
+    Ok(())
+}
+
+fn set_ids(id: u32) -> Result<(), StepError> {
+    let (uid, gid) = (rustix::process::Uid::from_raw(id), rustix::process::Gid::from_raw(id));
+    rustix::thread::set_thread_groups(&[]).step("leave the host's groups")?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid).step("set the group")?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).step("set the user")
+}
+
+fn tune(inside: &Inside<'_>) -> Result<(), StepError> {
+    let ports = Path::new("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    files::write(ports, "0").step("open low ports to the room")?;
+    let instances = Path::new("/proc/sys/user/max_inotify_instances");
+    files::write(instances, inside.inotify_instances.to_string())
+        .step("bound the room's inotify instances")
+}
+
+fn open_trees(plan: &mounts::Plan) -> Result<Vec<OwnedFd>, StepError> {
+    let sources = plan.layers.iter().chain(plan.binds.iter().map(|(source, _)| source));
+    sources.map(|source| mounts::open(source, None)).collect()
+}
+
+fn elevate_socket() -> Result<OwnedFd, StepError> {
+    let step = "open the socket of sudo";
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .step(step)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(ELEVATE_SOCKET).step(step)?).step(step)?;
+    rustix::net::listen(&socket, 64).step(step)?;
+    rustix::fs::chmod(ELEVATE_SOCKET, FileMode::from_raw_mode(0o666)).step(step)?;
+    Ok(socket)
+}
+
+struct Namespaces {
+    user: OwnedFd,
+    mount: OwnedFd,
+}
+
+/// Makes the room's own user and mount namespace, held open by descriptors alone.
+fn room_namespaces(inside: &Inside<'_>) -> Result<Namespaces, StepError> {
+    if let Some(pids) = inside.spec.limits.pids {
+        // The kernel takes it over as the bound of the whole namespace made next.
+        let limit = Rlimit { current: Some(pids.into()), maximum: Some(pids.into()) };
+        rustix::process::setrlimit(Resource::Nproc, limit).step("bound the room's processes")?;
+    }
+    let (held, holder) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
+    match sys::fork_into(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
+        .step("make the room's namespaces")?
+    {
+        Fork::Child => {
+            drop(holder);
+            // Ends when the parent has what it wants.
+            let _ = rustix::io::read(&held, &mut [0_u8; 1]);
+            sys::exit_now(0)
+        }
+        Fork::Parent(pid) => {
+            let own = Path::new("/proc").join(pid.to_string());
+            for (file, map) in [("uid_map", &inside.wall.uids), ("gid_map", &inside.wall.gids)] {
+                files::write(&own.join(file), ids::text(&ids::nested(map)))
+                    .step("map the room's ids")?;
+            }
+            let open = |name: &str| {
+                let path = own.join("ns").join(name);
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                rustix::fs::open(&path, flags, FileMode::empty()).step_at("hold", path)
+            };
+            let namespaces = Namespaces { user: open("user")?, mount: open("mnt")? };
+            drop(holder);
+            let child = Pid::from_raw(pid);
+            rustix::process::waitpid(child, WaitOptions::empty()).step("reap")?;
+            Ok(namespaces)
+        }
+    }
+}
+
+fn become_init(
+    inside: Inside<'_>,
+    catch: Catch,
+    elevate: OwnedFd,
+    room: Namespaces,
+) -> Result<Never, StepError> {
+    let raw = |fds: &[OwnedFd]| fds.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>();
+    let boot = Boot {
+        token: inside.token.to_vec(),
+        peer_uid: ids::daemon_uid(inside.mode),
+        has_root: inside.mode != Mode::Single,
+        dropped_capabilities: DROPPED.iter().fold(0, |all, capability| all | capability.bits()),
+        control: inside.control.as_raw_fd(),
+        ready: inside.channel.as_raw_fd(),
+        user_namespace: room.user.as_raw_fd(),
+        mount_namespace: room.mount.as_raw_fd(),
+        cgroups: raw(&inside.cgroups),
+        tcp: raw(&catch.tcp),
+        dns_datagram: raw(&catch.dns_datagram),
+        dns_stream: raw(&catch.dns_stream),
+        elevate: elevate.as_raw_fd(),
+    };
+    let single = [&inside.control, &inside.channel, &room.user, &room.mount, &elevate];
+    let many = [&inside.cgroups, &catch.tcp, &catch.dns_datagram, &catch.dns_stream];
+    for fd in single.into_iter().chain(many.into_iter().flatten()) {
+        rustix::io::fcntl_setfd(fd, FdFlags::empty()).step("pass on a descriptor")?;
+    }
+    let record = boot_record(&boot)?;
+    drop_to_init(inside.mode)?;
+    raise_fences(&inside)?;
+    rustix::process::set_parent_process_death_signal(None).step("outlive the helper")?;
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, FileMode::empty())
+        .step("open /dev/null")?;
+    for stream in 0..3 {
+        sys::place(null.as_fd(), stream).step("let go of the helper's streams")?;
+    }
+    // The helper reserved the number, so nothing that room-init needs lies there.
+    sys::place(record.as_fd(), BOOT_FD).step("pass on the boot record")?;
+    Err(sys::execute(inside.init_program.as_fd(), c"room-init")).step("start room-init")
+}
+
+fn boot_record(boot: &Boot) -> Result<OwnedFd, StepError> {
+    let bytes =
+        frame::encode(boot, 0).map_err(std::io::Error::other).step("write the boot record")?;
+    let (record, writer) =
+        rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("write the boot record")?;
+    // The head of a frame is not part of its body.
+    rustix::io::write(&writer, &bytes[frame::HEAD..]).step("write the boot record")?;
+    Ok(record)
+}
+
+/// Takes an id that the room does not have, and keeps only what room-init needs.
+fn drop_to_init(mode: Mode) -> Result<(), StepError> {
+    let keep = CapabilitiesSecureBits::NO_SETUID_FIXUP | CapabilitiesSecureBits::KEEP_CAPS;
+    rustix::thread::set_capabilities_secure_bits(keep).step("keep capabilities")?;
+    if mode != Mode::Single {
+        set_ids(INIT_ID)?;
+    }
+    let needed = [
+        CapabilitySet::SYS_ADMIN,
+        CapabilitySet::SYS_CHROOT,
+        CapabilitySet::KILL,
+        CapabilitySet::CHOWN,
+    ];
+    let all = needed.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
+    let sets = CapabilitySets { effective: all, permitted: all, inheritable: all };
+    rustix::thread::set_capabilities(None, sets).step("drop capabilities")?;
+    for capability in needed {
+        rustix::thread::configure_capability_in_ambient_set(capability, true)
+            .step("keep capabilities")?;
+    }
+    Ok(())
+}
+
+fn raise_fences(inside: &Inside<'_>) -> Result<(), StepError> {
+    rustix::thread::set_no_new_privs(true).step("forbid new privileges")?;
+    if inside.landlock {
+        sys::landlock_scope().step("scope signals and sockets")?;
+    }
+    for filter in &inside.filters {
+        sys::install_filter(filter).step("install the seccomp filter")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,52 @@
+//! Where things lie: in the room's root, in its storage, in a base layer.
+
+use std::path::{Path, PathBuf};
+
+/// System folders that are layered over a copy alone.
+pub(super) const COPIED: [&str; 2] = ["etc", "var"];
+
+/// System folders that are layered over the host's own.
+const SHARED: [&str; 2] = ["usr", "opt"];
+
+/// Names at the root that are links into `/usr` on a merged system, folders on an old one.
+const MAYBE_LINKS: [&str; 7] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32", "libo32"];
+
+/// The part of a storage folder that belongs to ids of the room.
+pub(super) const LAYERS: &str = "layers";
+
+/// What the host has at its root, as far as a room shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct System {
+    /// Folders whose lower layer is the host's.
+    pub(super) shared: Vec<String>,
+    /// Links to make, with their targets.
+    pub(super) links: Vec<(String, PathBuf)>,
+}
+
+/// Looks at the host's root.
+pub(super) fn look() -> System {
+    let mut system = System::default();
+    for name in SHARED.iter().chain(&MAYBE_LINKS) {
+        let path = Path::new("/").join(name);
+        match std::fs::symlink_metadata(&path) {
+            Ok(found) if found.is_symlink() => {
+                if let Ok(target) = std::fs::read_link(&path) {
+                    system.links.push(((*name).to_owned(), target));
+                }
+            }
+            Ok(found) if found.is_dir() => system.shared.push((*name).to_owned()),
+            _ => {}
+        }
+    }
+    system
+}
+
+/// The content of `/etc/hosts`.
+pub(super) fn hosts(hostname: &str) -> String {
+    format!(
+        "127.0.0.1 localhost\n127.0.1.1 {hostname}\n::1 localhost ip6-localhost ip6-loopback\nff02::1 ip6-allnodes\nff02::2 ip6-allrouters\n"
+    )
+}
+
+/// The content of `/etc/resolv.conf`: every address leads to us, so any will do.
+pub(super) const RESOLVER: &str = "nameserver 127.0.0.1\noptions timeout:5 attempts:2\n";

@@ -1,0 +1,442 @@
+//! The mounts of a room: trees taken from the host as descriptors, and a root made of them.
+//!
+//! Everything that comes from the host is opened first, as a detached tree. From `pivot_root` on
+//! no path leads to the host any more, so a link that the room left in its own files can only
+//! point into the room.
+
+use super::AGENT_ID;
+use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts};
+use super::spec::{Bind, Mode, RoomSpec};
+use super::step::{Step, StepError};
+use crate::files;
+use crate::sys::{self, MountChange};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode as FileMode, OFlags, Uid};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_change, move_mount, open_tree, unmount,
+};
+use serde::{Deserialize, Serialize};
+use std::ffi::CString;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// How ids of a tree look in the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Ids {
+    /// As on disk.
+    Plain,
+    /// Disk 0 is the room's root (root mode).
+    Shifted,
+    /// The owner on disk is agent (root mode).
+    Worktree,
+}
+
+/// One tree of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) ids: Ids,
+}
+
+/// A tree and where it goes once the room's root stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Placement {
+    pub(super) target: PathBuf,
+    pub(super) writable: bool,
+}
+
+/// What a room's files are made of; the trees are opened in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Base layer, then layers in storage (unless in memory), then the shared system folders.
+    pub(super) layers: Vec<Source>,
+    pub(super) binds: Vec<(Source, Placement)>,
+    pub(super) masks: Vec<PathBuf>,
+}
+
+/// Plans the mounts of a room.
+pub(super) fn plan(
+    spec: &RoomSpec,
+    mode: Mode,
+    base: &Path,
+    system: &System,
+    sockets: &[PathBuf],
+) -> Plan {
+    let root = mode == Mode::Root;
+    let shifted = if root { Ids::Shifted } else { Ids::Plain };
+    let source = |path: &Path, ids| Source { path: path.to_owned(), ids };
+    let mut layers = vec![source(base, shifted)];
+    if !spec.ephemeral {
+        layers.push(source(&spec.storage.join(LAYERS), Ids::Plain));
+    }
+    layers.extend(system.shared.iter().map(|name| source(&Path::new("/").join(name), shifted)));
+    let worktree = if root { Ids::Worktree } else { Ids::Plain };
+    let views = [&spec.worktree].into_iter().chain(&spec.aliases);
+    let views = views.map(|target| {
+        (source(&spec.worktree, worktree), Placement { target: target.clone(), writable: true })
+    });
+    let tools = spec.tools.iter().map(|path| {
+        (source(path, Ids::Plain), Placement { target: path.clone(), writable: false })
+    });
+    let bind = |bind: &Bind, writable: bool| {
+        let ids = if writable { worktree } else { Ids::Plain };
+        (source(&bind.source, ids), Placement { target: bind.target.clone(), writable })
+    };
+    let mounts = spec.mounts.iter().map(|mount| bind(mount, mount.writable));
+    let last = spec.readonly_binds.iter().map(|mount| bind(mount, false));
+    Plan {
+        layers,
+        binds: tools.chain(views).chain(mounts).chain(last).collect(),
+        masks: masks(spec, sockets),
+    }
+}
+
+/// Masks as the room sees them: those of the worktree on every alias, sockets where they are.
+fn masks(spec: &RoomSpec, sockets: &[PathBuf]) -> Vec<PathBuf> {
+    let views = || [&spec.worktree].into_iter().chain(&spec.aliases);
+    let mut masks = Vec::new();
+    for hidden in spec.masks.iter().chain(sockets) {
+        match hidden.strip_prefix(&spec.worktree) {
+            Ok(rest) => masks.extend(views().map(|view| view.join(rest))),
+            Err(_) => masks.push(hidden.clone()),
+        }
+    }
+    let mounts = spec.mounts.iter().filter(|mount| mount.source != mount.target);
+    for mount in mounts {
+        let moved = sockets.iter().filter_map(|socket| socket.strip_prefix(&mount.source).ok());
+        masks.extend(moved.map(|rest| mount.target.join(rest)));
+    }
+    masks
+}
+
+/// The folders of the host in which sockets must be masked.
+pub(super) fn exposed(spec: &RoomSpec) -> Vec<PathBuf> {
+    let binds = spec.mounts.iter().chain(&spec.readonly_binds).map(|bind| &bind.source);
+    [&spec.worktree].into_iter().chain(&spec.tools).chain(binds).cloned().collect()
+}
+
+/// The user namespaces whose maps trees get, in root mode.
+pub(super) struct IdMaps {
+    pub(super) shifted: OwnedFd,
+    pub(super) worktree: OwnedFd,
+}
+
+/// Opens one tree of the host as a detached mount.
+pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, StepError> {
+    let idmap = match (source.ids, maps) {
+        (Ids::Shifted, Some(maps)) => Some(maps.shifted.as_fd()),
+        (Ids::Worktree, Some(maps)) => Some(maps.worktree.as_fd()),
+        _ => None,
+    };
+    // Mounts below it may belong to file systems without id maps. Elsewhere they must come along:
+    // the kernel refuses to show what lies under a mount of somebody else.
+    let recursive =
+        if idmap.is_none() { OpenTreeFlags::AT_RECURSIVE } else { OpenTreeFlags::empty() };
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | recursive;
+    let tree = open_tree(CWD, &source.path, flags).step_at("open for the room", &source.path)?;
+    if idmap.is_some() {
+        let change = MountChange { idmap, ..MountChange::default() };
+        sys::mount_setattr(tree.as_fd(), &change).step_at("map ids of", &source.path)?;
+    }
+    Ok(tree)
+}
+
+/// What the room's first process needs to know to build its root.
+pub(super) struct Build<'a> {
+    pub(super) spec: &'a RoomSpec,
+    pub(super) mode: Mode,
+    pub(super) system: &'a System,
+    pub(super) machine_id: String,
+}
+
+const STAGE: &str = "/tmp";
+const ROOT: &str = "root";
+
+/// Builds the root in a private corner and moves into it. Returns whether `/sys` could be had.
+pub(super) fn build_root(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<bool, StepError> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .step("make mounts private")?;
+    memory_folder(Path::new(STAGE), "mode=0755,size=1g")?;
+    rustix::process::chdir(STAGE).step("enter the stage")?;
+    let root = Path::new(ROOT);
+    folder(root, 0o755)?;
+    memory_folder(root, "mode=0755,size=256m")?;
+    stage(build, layers)?;
+    for name in build.system.shared.iter().map(String::as_str).chain(COPIED) {
+        overlay(build, name)?;
+    }
+    for (name, target) in &build.system.links {
+        rustix::fs::symlink(target, root.join(name)).step_at("link", name)?;
+    }
+    for name in ["mnt", "media", "srv", "home", "proc", "sys", "dev"] {
+        folder(&root.join(name), 0o755)?;
+    }
+    homes(build)?;
+    devices(root, build.mode)?;
+    let plain = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", root.join("proc"), "proc", plain, None).step_at("mount", "/proc")?;
+    // In some containers the host's own is partly hidden, and then no new one can be had.
+    let has_sys =
+        mount("sysfs", root.join("sys"), "sysfs", plain | MountFlags::RDONLY, None).is_ok();
+    for (name, options) in [("tmp", "mode=1777"), ("run", "mode=0755"), ("dev/shm", "mode=1777")] {
+        folder(&root.join(name), 0o755)?;
+        memory_folder(&root.join(name), &format!("{options},size={}", memory_size(build.spec)))?;
+    }
+    pivot(root)?;
+    Ok(has_sys)
+}
+
+/// Memory that `/tmp`, `/run` and `/dev/shm` may each hold.
+fn memory_size(spec: &RoomSpec) -> String {
+    spec.limits.memory.map_or("50%".into(), |bytes| (bytes / 2).to_string())
+}
+
+/// Attaches the layers where overlays can name them: `base`, `layers`, and the shared folders.
+fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), StepError> {
+    let stored = (!build.spec.ephemeral).then_some(LAYERS);
+    let shared = build.system.shared.iter().map(String::as_str);
+    let names = ["base"].into_iter().chain(stored).chain(shared);
+    for (name, tree) in names.zip(layers) {
+        folder(Path::new(name), 0o755)?;
+        attach(tree.as_fd(), CWD, Path::new(name)).step_at("attach layer", name)?;
+    }
+    if build.spec.ephemeral {
+        folder(Path::new(LAYERS), 0o755)?;
+    }
+    Ok(())
+}
+
+fn overlay(build: &Build<'_>, name: &str) -> Result<(), StepError> {
+    let layer = Path::new(LAYERS).join(name);
+    let (upper, work) = (layer.join("upper"), layer.join("work"));
+    folder(&layer, 0o755)?;
+    folder(&work, 0o755)?;
+    let is_new = folder(&upper, 0o755)?;
+    if name == "etc" {
+        identity_files(build, &upper, is_new)?;
+    }
+    let target = Path::new(ROOT).join(name);
+    folder(&target, 0o755)?;
+    let lower = match COPIED.contains(&name) {
+        true => format!("base/{name}"),
+        false => format!("base/{name}:{name}"),
+    };
+    let options = format!(
+        "lowerdir={lower},upperdir={},workdir={},userxattr",
+        upper.display(),
+        work.display()
+    );
+    let options = CString::new(options).expect("names of system folders have no zero bytes");
+    mount("overlay", &target, "overlay", MountFlags::empty(), options.as_c_str())
+        .step_at("mount overlay on", Path::new("/").join(name))
+}
+
+/// Files that differ from room to room, written beneath the overlay.
+fn identity_files(build: &Build<'_>, upper: &Path, is_new: bool) -> Result<(), StepError> {
+    let hostname = &build.spec.hostname;
+    let known = read_plain(&upper.join("hosts")).unwrap_or_default();
+    if !known.lines().any(|line| line == format!("127.0.1.1 {hostname}")) {
+        put(&upper.join("hosts"), &hosts(hostname))?;
+    }
+    put(&upper.join("hostname"), &format!("{hostname}\n"))?;
+    put(&upper.join("resolv.conf"), RESOLVER)?;
+    if is_new {
+        put(&upper.join("machine-id"), &format!("{}\n", build.machine_id))?;
+    }
+    Ok(())
+}
+
+/// Reads a file that the room may have replaced by a link (to the host) or a pipe (that blocks).
+fn read_plain(path: &Path) -> Option<String> {
+    use std::io::Read;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, FileMode::empty()).ok()?;
+    let found = rustix::fs::fstat(&file).ok()?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let mut text = String::new();
+    std::fs::File::from(file).take(1 << 20).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Replaces a file by a new one: the room may have left a link or a pipe under the old name.
+fn put(path: &Path, content: &str) -> Result<(), StepError> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let removed = files::remove_file(path).or_else(|_| files::remove_tree(path));
+    removed.step("replace a file of the room")?;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o644);
+    let written = options.open(path).and_then(|mut file| file.write_all(content.as_bytes()));
+    written.step_at("write", path)
+}
+
+fn homes(build: &Build<'_>) -> Result<(), StepError> {
+    let root = Path::new(ROOT);
+    let has_root = build.mode != Mode::Single;
+    for (name, place, owner) in [("home", "home/agent", AGENT_ID), ("root", "root", 0)] {
+        let kept = Path::new(LAYERS).join(format!("{name}-folder"));
+        if folder(&kept, 0o755)? && has_root {
+            rustix::fs::chown(&kept, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)))
+                .step_at("own", &kept)?;
+        }
+        if name == "root" {
+            let mode = FileMode::from_raw_mode(root_home_mode(build.spec));
+            rustix::fs::chmod(&kept, mode).step_at("set the mode of", "/root")?;
+        }
+        let target = root.join(place);
+        folder(&target, 0o755)?;
+        rustix::mount::mount_bind(&kept, &target).step_at("bind", Path::new("/").join(place))?;
+    }
+    Ok(())
+}
+
+fn devices(root: &Path, mode: Mode) -> Result<(), StepError> {
+    let dev = root.join("dev");
+    memory_folder(&dev, "mode=0755,size=1m")?;
+    for name in ["null", "zero", "full", "random", "urandom", "tty"] {
+        let target = dev.join(name);
+        empty_file(&target)?;
+        rustix::mount::mount_bind(Path::new("/dev").join(name), &target)
+            .step_at("bind device", &target)?;
+    }
+    for name in ["pts", "shm", "mqueue"] {
+        folder(&dev.join(name), 0o755)?;
+    }
+    let group = if mode == Mode::Single { "" } else { ",gid=5" };
+    let options =
+        CString::new(format!("newinstance,ptmxmode=0666,mode=620{group}")).expect("no zero bytes");
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("devpts", dev.join("pts"), "devpts", flags, options.as_c_str())
+        .step_at("mount", "/dev/pts")?;
+    // A kernel may be built without message queues.
+    let flags = flags | MountFlags::NODEV;
+    let _ = mount("mqueue", dev.join("mqueue"), "mqueue", flags, None);
+    let links = [
+        ("ptmx", "pts/ptmx"),
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ];
+    for (name, target) in links {
+        rustix::fs::symlink(target, dev.join(name)).step_at("link", dev.join(name))?;
+    }
+    Ok(())
+}
+
+fn pivot(root: &Path) -> Result<(), StepError> {
+    rustix::process::chdir(root).step("enter the new root")?;
+    rustix::process::pivot_root(".", ".").step("change the root")?;
+    unmount(".", UnmountFlags::DETACH).step("leave the host's files behind")?;
+    rustix::process::chdir("/").step("enter the new root")
+}
+
+/// Puts the trees into place; runs in the new root.
+pub(super) fn place(binds: Vec<(OwnedFd, Placement)>) -> Result<(), StepError> {
+    for (tree, Placement { target, writable }) in binds {
+        let found =
+            rustix::fs::statat(&tree, "", AtFlags::EMPTY_PATH).step_at("look at", &target)?;
+        let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        make_target(&target, is_folder)?;
+        let ro = if writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
+        let set = ro | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+        let change = MountChange { set, recursive: true, ..MountChange::default() };
+        sys::mount_setattr(tree.as_fd(), &change).step_at("restrict", &target)?;
+        let point = open_point(&target).step_at("find the place of", &target)?;
+        attach_at(tree.as_fd(), point.as_fd()).step_at("bind", &target)?;
+    }
+    Ok(())
+}
+
+/// Hides files and folders under empty ones; one that is not there needs no hiding.
+pub(super) fn mask(masks: &[PathBuf]) -> Result<(), StepError> {
+    let (file, folder_) =
+        (Path::new("/run/hothouse/empty-file"), Path::new("/run/hothouse/empty-folder"));
+    if masks.is_empty() {
+        return Ok(());
+    }
+    rustix::fs::open(file, OFlags::CREATE | OFlags::WRONLY, FileMode::from_raw_mode(0o444))
+        .step("make a mask")?;
+    folder(folder_, 0o555)?;
+    for hidden in masks {
+        let point = match open_point(hidden) {
+            Ok(point) => point,
+            Err(Errno::NOENT | Errno::NOTDIR) => continue,
+            Err(error) => return Err(error).step_at("mask", hidden),
+        };
+        let found = rustix::fs::fstat(&point).step_at("mask", hidden)?;
+        let cover = match FileType::from_raw_mode(found.st_mode) {
+            // It would be the link's own name that is hidden, not what it leads to.
+            FileType::Symlink => continue,
+            FileType::Directory => folder_,
+            _ => file,
+        };
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let tree = open_tree(CWD, cover, flags).step_at("mask", hidden)?;
+        let set = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+        sys::mount_setattr(tree.as_fd(), &MountChange { set, ..MountChange::default() })
+            .step_at("mask", hidden)?;
+        attach_at(tree.as_fd(), point.as_fd()).step_at("mask", hidden)?;
+    }
+    Ok(())
+}
+
+fn open_point(path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, FileMode::empty())
+}
+
+fn attach_at(tree: BorrowedFd<'_>, point: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree, "", point, "", flags)
+}
+
+fn attach(tree: BorrowedFd<'_>, folder: BorrowedFd<'_>, target: &Path) -> Result<(), Errno> {
+    move_mount(tree, "", folder, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+/// Makes the empty folders above a bind, and what it is mounted on.
+fn make_target(target: &Path, is_folder: bool) -> Result<(), StepError> {
+    let parents = if is_folder { target } else { target.parent().unwrap_or(Path::new("/")) };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parents);
+    made.step_at("make room for", parents)?;
+    match is_folder || open_point(target).is_ok() {
+        true => Ok(()),
+        false => empty_file(target),
+    }
+}
+
+fn empty_file(path: &Path) -> Result<(), StepError> {
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::open(path, flags, FileMode::from_raw_mode(0o644)).map(drop).step_at("make", path)
+}
+
+/// Makes a folder; false when it was there.
+fn folder(path: &Path, mode: u32) -> Result<bool, StepError> {
+    match rustix::fs::mkdir(path, FileMode::from_raw_mode(mode)) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(error) => Err(error).step_at("make folder", path),
+    }
+}
+
+fn memory_folder(path: &Path, options: &str) -> Result<(), StepError> {
+    let options = CString::new(options).expect("our own options have no zero bytes");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", path, "tmpfs", flags, options.as_c_str()).step_at("mount tmpfs on", path)
+}
+
+/// The folder in which room-init's socket and the masks lie.
+pub(super) fn make_room_folder() -> Result<(), StepError> {
+    folder(Path::new(hothouse_room_wire::elevate::ROOM_FOLDER), 0o755).map(drop)
+}
+
+/// The mode of `/root`: passable when something that the agent uses lies below it.
+fn root_home_mode(spec: &RoomSpec) -> u32 {
+    let below = |path: &PathBuf| path.starts_with("/root");
+    let open = [&spec.worktree].into_iter().chain(&spec.aliases).chain(&spec.tools).any(below);
+    if open { 0o755 } else { 0o700 }
+}

@@ -1,0 +1,59 @@
+//! Layers belong to ids of the room, so they are deleted from inside a user namespace.
+
+use super::base_layer::in_namespace;
+use super::setup::{Job, Report};
+use super::spec::Mode;
+use super::start::{HelperError, ask};
+use super::step::{Step, StepError};
+use super::walls::Wall;
+use crate::files;
+use std::path::Path;
+
+/// A storage folder that could not be removed.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    #[error("remove the storage of a room")]
+    Helper(#[from] HelperError),
+    #[error("remove the storage of a room")]
+    Step(#[source] StepError),
+}
+
+/// Removes a room's storage folder and all in it. Blocks; the room must be gone.
+pub fn remove_storage(storage: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
+    if !storage.exists() {
+        return Ok(());
+    }
+    match ask(&Job::RemoveStorage { storage: storage.to_owned(), mode })? {
+        Report::Failed(error) => Err(RemoveError::Step(error)),
+        Report::Removed | Report::Started(_) => Ok(()),
+    }
+}
+
+/// Runs in the helper.
+pub(super) fn remove(storage: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+    let layers = Path::new(super::layout::LAYERS);
+    match mode {
+        Mode::Root => {}
+        // The namespace's root owns what is below, the user the folder itself.
+        Mode::Range | Mode::Single => in_namespace(mode, wall, storage, || clear(layers))?,
+    }
+    files::remove_tree(storage).step("remove the storage folder")
+}
+
+/// A folder that forbids its owner to write is no obstacle: overlay's work folders are such.
+fn clear(folder: &Path) -> Result<(), StepError> {
+    open_up(folder);
+    files::remove_tree(folder).step("remove the room's layers")
+}
+
+fn open_up(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    // What cannot be opened up will say so when it is removed.
+    let _ = std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700));
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}

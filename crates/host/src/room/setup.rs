@@ -1,0 +1,431 @@
+//! The helper: one thread, started anew for each job, gone when it is done.
+//!
+//! It alone forks and makes namespaces; the daemon, with its many threads, never does.
+
+use super::ids;
+use super::inside::{self, GO, Inside, MAPPED, MORE, Word};
+use super::mounts::{self, IdMaps};
+use super::spec::{Caveat, Fences, Mode, RoomSpec};
+use super::start::Started;
+use super::step::{Step, StepError};
+use super::walls::{Wall, namespace_with, reap, user_namespace, walls, write_maps};
+use super::{
+    CONTROL_SOCKET, TOKEN_FILE, base_layer, cgroups, filter, identity, layout, removal, sockets,
+};
+use crate::files;
+use crate::sys::{self, Fork};
+use hothouse_room_wire::boot::READY;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode as FileMode, OFlags, StatVfsMountFlags};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions};
+use serde::{Deserialize, Serialize};
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What the daemon wants of a helper.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Job {
+    Start(Box<RoomSpec>),
+    RemoveStorage { storage: PathBuf, mode: Option<Mode> },
+}
+
+/// What the helper says before it leaves.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Report {
+    Started(Box<Started>),
+    Removed,
+    Failed(StepError),
+}
+
+/// Runs one job: the hidden subcommand of every program that makes rooms. Call it first thing in
+/// `main`, before any thread exists. The job comes in on stdin, the report goes out there too.
+pub fn room_setup_main() -> ExitCode {
+    match serve_on_stdin() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Runs one job; fails only when its report could not be delivered.
+pub(super) fn serve_on_stdin() -> std::io::Result<()> {
+    let report = serve().unwrap_or_else(Report::Failed);
+    let bytes = serde_json::to_vec(&report)?;
+    let channel = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    std::fs::File::from(channel).write_all(&bytes)
+}
+
+fn serve() -> Result<Report, StepError> {
+    sys::close_from(3).step("close what was inherited")?;
+    // Holds the number on which room-init will look for its boot record.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let _reserved =
+        rustix::fs::open("/dev/null", flags, FileMode::empty()).step("reserve a descriptor")?;
+    let mut bytes = Vec::new();
+    // Not through std's stdin, whose buffer a copy of another program would share.
+    let channel =
+        rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).step("read the job")?;
+    std::fs::File::from(channel).read_to_end(&mut bytes).step("read the job")?;
+    let job = serde_json::from_slice(&bytes).map_err(std::io::Error::from).step("read the job")?;
+    match job {
+        Job::Start(spec) => start(&spec).map(|started| Report::Started(Box::new(started))),
+        Job::RemoveStorage { storage, mode } => {
+            let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
+            removal::remove(&storage, mode, &wall)?;
+            Ok(Report::Removed)
+        }
+    }
+}
+
+fn start(spec: &RoomSpec) -> Result<Started, StepError> {
+    spec.check()
+        .map_err(|problem| StepError::because("read the spec", None, problem.to_string()))?;
+    let mut fences = Fences::new();
+    let mut caveats = Vec::new();
+    leave_the_session(&mut fences)?;
+    let (mode, wall) = walls(spec.mode, spec.shifted_base)?;
+    caveats.extend(mode_caveats(mode));
+    if mode == Mode::Root {
+        guard_setuid(spec)?;
+    }
+    let base = base_layer::ensure(&spec.base_layer, mode, &wall)?;
+    prepare_storage(spec, mode)?;
+    let system = layout::look();
+    let hidden = sockets::below(&mounts::exposed(spec));
+    let plan = mounts::plan(spec, mode, &base, &system, &hidden);
+    let groups = cgroups::plan(&cgroups::look(), &spec.id, &spec.limits);
+    let room = Room {
+        spec,
+        mode,
+        wall: &wall,
+        base: &base,
+        system: &system,
+        plan: &plan,
+        groups: &groups,
+    };
+    let made = room.make(&mut fences).inspect_err(|_| undo(spec, &groups))?;
+    fences.insert("cgroup".into(), groups.groups.version.clone());
+    caveats.extend(groups.caveats.clone());
+    if !made.has_sys {
+        caveats
+            .push(Caveat::new("no-sys", "the host's /sys is partly hidden, so the room has none"));
+    }
+    if !made.has_ipv6 {
+        caveats.push(Caveat::new("no-ipv6", "the kernel has no IPv6, so the room has none"));
+    }
+    let identity = identity::RoomIdentity::of(made.pid)
+        .map_err(|error| StepError::because("identify the room", None, error.to_string()))?;
+    Ok(Started { identity, mode, groups: groups.groups, fences, caveats })
+}
+
+/// Takes back what a failed start left on the host.
+fn undo(spec: &RoomSpec, groups: &cgroups::Plan) {
+    // The first error is the one to report; these are best effort, and `stop` repeats them.
+    for name in [CONTROL_SOCKET, TOKEN_FILE] {
+        let _ = files::remove_file(&spec.runtime.join(name));
+    }
+    let _ =
+        leave_cgroups(groups).and_then(|()| groups.groups.remove().map_err(std::io::Error::other));
+}
+
+/// A helper that sits in a group keeps it from being removed.
+fn leave_cgroups(groups: &cgroups::Plan) -> std::io::Result<()> {
+    for file in &groups.join {
+        let above =
+            file.ancestors().nth(3).map(|folder| folder.join(file.file_name().unwrap_or_default()));
+        if let Some(above) = above.filter(|above| above.exists()) {
+            files::write(&above, "0").map_err(|error| error.source)?;
+        }
+    }
+    Ok(())
+}
+
+fn leave_the_session(fences: &mut Fences) -> Result<(), StepError> {
+    match sys::join_new_session_keyring() {
+        Ok(()) => fences.insert("keyring".into(), "on".into()),
+        // A kernel without keyrings has none to leak.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+            fences.insert("keyring".into(), "on: the kernel has none".into())
+        }
+        Err(error) => return Err(error).step("leave the session keyring"),
+    };
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    rustix::process::setrlimit(Resource::Core, none).step("forbid core dumps")?;
+    fences.insert("core-dumps".into(), "on".into());
+    // Fails only for a process that leads a group, which has no need of it.
+    let _ = rustix::process::setsid();
+    Ok(())
+}
+
+fn mode_caveats(mode: Mode) -> Vec<Caveat> {
+    match mode {
+        Mode::Root | Mode::Range => vec![],
+        Mode::Single => vec![
+            Caveat::new(
+                "single-uid",
+                "no subordinate uids: the room has one uid, without root and sudo",
+            ),
+            Caveat::new(
+                "shared-uid",
+                "room-init has the room's only uid: the room can signal it, and is kept from its memory and limits only",
+            ),
+            Caveat::new(
+                "host-groups",
+                "the host user's supplementary groups stay with the room's processes",
+            ),
+        ],
+    }
+}
+
+/// A setuid file that the room makes in a worktree would be the host owner's own. It must not be
+/// within reach of the host's other users.
+fn guard_setuid(spec: &RoomSpec) -> Result<(), StepError> {
+    let mounts = spec.mounts.iter().filter(|mount| mount.writable).map(|mount| &mount.source);
+    for path in [&spec.worktree].into_iter().chain(mounts) {
+        let nosuid = rustix::fs::statvfs(path)
+            .step_at("look at", path)?
+            .f_flag
+            .contains(StatVfsMountFlags::NOSUID);
+        let closed = path.ancestors().skip(1).any(|folder| {
+            folder.metadata().is_ok_and(|found| found.permissions().mode() & 0o077 == 0)
+        });
+        if !nosuid && !closed {
+            let reason = "as root, a writable folder must lie in a folder of mode 0700, or on a nosuid mount";
+            return Err(StepError::because("share", Some(path), reason));
+        }
+    }
+    Ok(())
+}
+
+/// The part of the storage that belongs to the room's ids is made here; the rest of it inside.
+fn prepare_storage(spec: &RoomSpec, mode: Mode) -> Result<(), StepError> {
+    files::make_private_folder(&spec.runtime).step("make the runtime folder")?;
+    if spec.ephemeral {
+        return Ok(());
+    }
+    files::make_private_folder(&spec.storage).step("make the storage folder")?;
+    let layers = spec.storage.join(layout::LAYERS);
+    files::make_private_folder(&layers).step("make the storage folder")?;
+    if mode == Mode::Root {
+        let owner = Some(spec.shifted_base);
+        std::os::unix::fs::chown(&layers, owner, owner).step_at("own", &layers)?;
+    }
+    Ok(())
+}
+
+struct Room<'a> {
+    spec: &'a RoomSpec,
+    mode: Mode,
+    wall: &'a Wall,
+    base: &'a Path,
+    system: &'a layout::System,
+    plan: &'a mounts::Plan,
+    groups: &'a cgroups::Plan,
+}
+
+struct Made {
+    pid: i32,
+    has_sys: bool,
+    has_ipv6: bool,
+}
+
+const WALL: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+
+impl Room<'_> {
+    fn make(&self, fences: &mut Fences) -> Result<Made, StepError> {
+        let token = random::<32>()?;
+        files::write_private(&self.spec.runtime.join(TOKEN_FILE), &token)
+            .step("write the token")?;
+        let control = listen(&self.spec.runtime)?;
+        let init_program = base_layer::open_init(self.base)?;
+        let filters = filter::compile(self.mode)
+            .map_err(std::io::Error::other)
+            .step("compile the seccomp filter")?;
+        fences.insert("seccomp".into(), "on".into());
+        fences.insert("no-new-privileges".into(), "on".into());
+        fences.insert("capabilities".into(), "on".into());
+        let landlock = landlock(fences);
+        self.groups.apply().step("make the room's cgroup")?;
+        let (ours, theirs) = pair().step("open a channel")?;
+        let machine_id =
+            random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let inside = Inside {
+            spec: self.spec,
+            mode: self.mode,
+            system: self.system,
+            plan: self.plan,
+            wall: self.wall,
+            token: &token,
+            machine_id: &machine_id,
+            inotify_instances: inotify_share(),
+            channel: theirs,
+            control,
+            init_program,
+            cgroups: open_all(&self.groups.join_commands)?,
+            init_cgroup: open_all(self.groups.join_init.as_slice())?.pop(),
+            filters,
+            landlock,
+        };
+        match sys::fork_into(WALL)
+            .step("make the wall's namespaces (are user namespaces allowed here?)")?
+        {
+            Fork::Child => {
+                drop(ours);
+                inside::run(inside)
+            }
+            Fork::Parent(pid) => {
+                drop(inside);
+                self.guide(pid, &ours).inspect_err(|_| kill(pid))
+            }
+        }
+    }
+
+    /// Gives the first process its ids and trees, and waits until room-init has taken over.
+    fn guide(&self, pid: i32, channel: &OwnedFd) -> Result<Made, StepError> {
+        write_maps(pid, self.mode, self.wall)?;
+        rustix::net::send(channel, MAPPED, SendFlags::NOSIGNAL).step("start the room")?;
+        if self.mode == Mode::Root {
+            self.send_trees(pid, channel)?;
+            rustix::net::send(channel, GO, SendFlags::NOSIGNAL).step("start the room")?;
+        }
+        let mut made = Made { pid, has_sys: false, has_ipv6: false };
+        let mut bytes = vec![0_u8; 64 << 10];
+        loop {
+            let (length, _) = rustix::net::recv(channel, &mut bytes[..], RecvFlags::empty())
+                .step("wait for the room")?;
+            match &bytes[..length] {
+                READY => return Ok(made),
+                b"" => return Err(StepError::because("start the room", None, ended(pid))),
+                word => match serde_json::from_slice(word)
+                    .map_err(std::io::Error::from)
+                    .step("hear the room")?
+                {
+                    Word::Failed(error) => return Err(error),
+                    Word::Built { has_sys, has_ipv6 } => made = Made { pid, has_sys, has_ipv6 },
+                },
+            }
+        }
+    }
+
+    fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<(), StepError> {
+        let owner = self.spec.worktree.metadata().step_at("look at", &self.spec.worktree)?;
+        let base = self.spec.shifted_base;
+        let worktree =
+            Wall { uids: ids::worktree(owner.uid(), base), gids: ids::worktree(owner.gid(), base) };
+        let maps = IdMaps { shifted: user_namespace(pid)?, worktree: namespace_with(&worktree)? };
+        let sources =
+            self.plan.layers.iter().chain(self.plan.binds.iter().map(|(source, _)| source));
+        let trees = sources
+            .map(|source| mounts::open(source, Some(&maps)))
+            .collect::<Result<Vec<_>, _>>()?;
+        for part in trees.chunks(64) {
+            send_descriptors(channel, part).step("pass on the room's files")?;
+        }
+        Ok(())
+    }
+}
+
+fn send_descriptors(channel: &OwnedFd, descriptors: &[OwnedFd]) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+    control.push(SendAncillaryMessage::ScmRights(&borrowed));
+    rustix::net::sendmsg(channel, &[IoSlice::new(MORE)], &mut control, SendFlags::NOSIGNAL)
+        .map(drop)
+}
+
+/// Binds through a descriptor, because a runtime folder's path may be longer than a socket's name.
+fn listen(runtime: &Path) -> Result<OwnedFd, StepError> {
+    let path = runtime.join(CONTROL_SOCKET);
+    files::remove_file(&path).step("open the control socket")?;
+    let step = "open the control socket";
+    let folder = rustix::fs::open(runtime, OFlags::PATH | OFlags::CLOEXEC, FileMode::empty())
+        .step_at(step, runtime)?;
+    let name = short_name(&folder);
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .step_at(step, &path)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(name.as_path()).step_at(step, &path)?)
+        .step_at(step, &path)?;
+    rustix::fs::chmod(&path, FileMode::from_raw_mode(0o600)).step_at(step, &path)?;
+    rustix::net::listen(&socket, 128).step_at(step, &path)?;
+    Ok(socket)
+}
+
+/// A name of the control socket that is short whatever the folder is called.
+pub(super) fn short_name(folder: &OwnedFd) -> PathBuf {
+    use rustix::fd::AsRawFd;
+    Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(CONTROL_SOCKET)
+}
+
+fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+}
+
+fn open_all(paths: &[PathBuf]) -> Result<Vec<OwnedFd>, StepError> {
+    let open = |path: &PathBuf| {
+        rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, FileMode::empty())
+            .step_at("open cgroup", path)
+    };
+    paths.iter().map(open).collect()
+}
+
+fn landlock(fences: &mut Fences) -> bool {
+    const SCOPES: i64 = 6;
+    let (stands, text) = match sys::landlock_version() {
+        Ok(version) if version >= SCOPES => {
+            (true, format!("on: ABI {version}, signals and abstract sockets"))
+        }
+        Ok(version) => (false, format!("off: ABI {version} has no scopes")),
+        Err(error) => (false, format!("off: {error}")),
+    };
+    fences.insert("landlock".into(), text);
+    stands
+}
+
+/// A quarter of what the host gives one user, so that one room cannot take all.
+fn inotify_share() -> u32 {
+    let text =
+        files::read_text(Path::new("/proc/sys/user/max_inotify_instances")).unwrap_or_default();
+    (text.trim().parse().unwrap_or(128_u32) / 4).max(16)
+}
+
+fn random<const N: usize>() -> Result<[u8; N], StepError> {
+    let mut bytes = [0; N];
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())
+        .step("draw a token")?;
+    Ok(bytes)
+}
+
+fn kill(pid: i32) {
+    if let Some(process) = Pid::from_raw(pid) {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(process, Signal::KILL);
+    }
+    reap(pid);
+}
+
+fn ended(pid: i32) -> String {
+    let status = Pid::from_raw(pid)
+        .map(|process| rustix::process::waitpid(Some(process), WaitOptions::empty()));
+    match status {
+        Some(Ok(Some((_, status)))) => format!("its first process ended early: {status:?}"),
+        _ => "its first process ended early".into(),
+    }
+}

@@ -1,0 +1,248 @@
+//! What is asked of a room, and what it turned out to be.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+/// Everything a room is made of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoomSpec {
+    /// Names the room on the host: letters, digits and dashes.
+    pub id: String,
+    pub hostname: String,
+    /// Bound read-write, at the same absolute path inside.
+    pub worktree: PathBuf,
+    /// Further paths in the room that show the worktree.
+    pub aliases: Vec<PathBuf>,
+    /// A folder (0700) on the sandbox's file system for layers and `$HOME`.
+    pub storage: PathBuf,
+    /// A folder for base layers, shared by all rooms of the host's user.
+    pub base_layer: PathBuf,
+    /// A folder (0700) for the control socket and its token.
+    pub runtime: PathBuf,
+    /// Folders of the host that are bound read-only at their own path.
+    pub tools: Vec<PathBuf>,
+    /// Further folders or files, read-write or not.
+    pub mounts: Vec<Bind>,
+    /// Read-only binds made after all others, such as a `.git` pointer on every alias.
+    pub readonly_binds: Vec<Bind>,
+    /// Files and folders below the worktree that the room sees empty, on every alias.
+    pub masks: Vec<PathBuf>,
+    pub limits: Limits,
+    /// Keeps layers and `$HOME` in memory and drops them with the room.
+    pub ephemeral: bool,
+    /// Overrules what [`Mode::detect`](Mode) would choose.
+    pub mode: Option<Mode>,
+    /// In root mode, the first host uid of the shared range of rooms.
+    pub shifted_base: u32,
+}
+
+impl RoomSpec {
+    /// The first host uid of rooms made by root.
+    pub const DEFAULT_SHIFTED_BASE: u32 = 300_000;
+}
+
+/// One bind mount.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    pub source: PathBuf,
+    pub target: PathBuf,
+    pub writable: bool,
+}
+
+/// What a room may use up; `None` is no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Bytes.
+    pub memory: Option<u64>,
+    /// Cores; half a core is 0.5.
+    pub cpus: Option<f64>,
+    pub pids: Option<u32>,
+}
+
+/// How ids are mapped, which follows from who we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Host root: a shifted range, idmapped mounts.
+    Root,
+    /// An ordinary user with ranges in `/etc/subuid`.
+    Range,
+    /// An ordinary user without: one uid, no root in the room.
+    Single,
+}
+
+/// Which fences stand: name to `on`, a version, or `off: reason`.
+pub type Fences = BTreeMap<String, String>;
+
+/// Something that a room of this kind does not keep, said aloud.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caveat {
+    /// A stable name for programs.
+    pub code: String,
+    /// A sentence for people.
+    pub message: String,
+}
+
+impl Caveat {
+    pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into() }
+    }
+}
+
+/// A spec that no room can be made of.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecProblem {
+    #[error("room id `{0}` is not 1 to 64 letters, digits and dashes")]
+    Id(String),
+    #[error("hostname `{0}` is not 1 to 63 letters, digits, dots and dashes")]
+    Hostname(String),
+    #[error("{what} `{}` is not an absolute path without `..`", path.display())]
+    Path { what: &'static str, path: PathBuf },
+    #[error("mask `{}` is not below the worktree", .0.display())]
+    Mask(PathBuf),
+    #[error("a memory limit of {0} bytes is below 16 MiB")]
+    Memory(u64),
+    #[error("a limit of {0} cores is not between 0.01 and 4096")]
+    Cpus(String),
+    #[error("a limit of {0} processes is below 8")]
+    Pids(u32),
+    #[error("the shifted base {0} does not leave room for 65536 uids, or overlaps the host's own")]
+    ShiftedBase(u32),
+}
+
+impl RoomSpec {
+    /// Checks what can be checked without looking at the host.
+    pub fn check(&self) -> Result<(), SpecProblem> {
+        let word = |text: &str, most: usize, more: &[char]| {
+            (1..=most).contains(&text.len())
+                && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(&c))
+        };
+        if !word(&self.id, 64, &['-']) {
+            return Err(SpecProblem::Id(self.id.clone()));
+        }
+        if !word(&self.hostname, 63, &['-', '.']) {
+            return Err(SpecProblem::Hostname(self.hostname.clone()));
+        }
+        for (what, path) in self.paths() {
+            if !is_plain_absolute(path) {
+                return Err(SpecProblem::Path { what, path: path.to_owned() });
+            }
+        }
+        let outside = self
+            .masks
+            .iter()
+            .find(|mask| **mask == self.worktree || !mask.starts_with(&self.worktree));
+        if let Some(mask) = outside {
+            return Err(SpecProblem::Mask(mask.clone()));
+        }
+        if !(100_000..=u32::MAX - 131_072).contains(&self.shifted_base) {
+            return Err(SpecProblem::ShiftedBase(self.shifted_base));
+        }
+        self.limits.check()
+    }
+
+    fn paths(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let own: [(&'static str, &Path); 4] = [
+            ("worktree", &self.worktree),
+            ("storage", &self.storage),
+            ("base layer", &self.base_layer),
+            ("runtime folder", &self.runtime),
+        ];
+        let lists = [("alias", &self.aliases), ("tool", &self.tools), ("mask", &self.masks)];
+        let lists = lists
+            .into_iter()
+            .flat_map(|(what, list)| list.iter().map(move |path| (what, path.as_path())));
+        let binds = self.mounts.iter().chain(&self.readonly_binds);
+        let binds = binds
+            .flat_map(|bind| [("mount", bind.source.as_path()), ("mount", bind.target.as_path())]);
+        own.into_iter().chain(lists).chain(binds)
+    }
+}
+
+impl Limits {
+    fn check(&self) -> Result<(), SpecProblem> {
+        const LEAST_MEMORY: u64 = 16 << 20;
+        match *self {
+            Self { memory: Some(bytes), .. } if bytes < LEAST_MEMORY => {
+                Err(SpecProblem::Memory(bytes))
+            }
+            Self { cpus: Some(cores), .. } if !(0.01..=4096.0).contains(&cores) => {
+                Err(SpecProblem::Cpus(cores.to_string()))
+            }
+            Self { pids: Some(pids), .. } if pids < 8 => Err(SpecProblem::Pids(pids)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_plain_absolute(path: &Path) -> bool {
+    path.is_absolute()
+        && path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)))
+        && path.components().nth(1).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> RoomSpec {
+        RoomSpec {
+            id: "r1".into(),
+            hostname: "blue".into(),
+            worktree: "/w/a".into(),
+            aliases: vec![],
+            storage: "/s".into(),
+            base_layer: "/b".into(),
+            runtime: "/r".into(),
+            tools: vec![],
+            mounts: vec![],
+            readonly_binds: vec![],
+            masks: vec![],
+            limits: Limits::default(),
+            ephemeral: false,
+            mode: None,
+            shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
+        }
+    }
+
+    #[test]
+    fn a_plain_spec_is_fine() {
+        assert_eq!(spec().check(), Ok(()));
+    }
+
+    #[test]
+    fn paths_that_could_mean_something_else_are_refused() {
+        for path in ["relative", "/", "/a/../b"] {
+            let spec = RoomSpec { worktree: path.into(), ..spec() };
+            assert!(
+                matches!(spec.check(), Err(SpecProblem::Path { what: "worktree", .. })),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_mask_must_lie_below_the_worktree() {
+        for (mask, good) in [("/w/a/.env", true), ("/w/a", false), ("/etc/passwd", false)] {
+            let spec = RoomSpec { masks: vec![mask.into()], ..spec() };
+            assert_eq!(spec.check().is_ok(), good, "{mask}");
+        }
+    }
+
+    #[test]
+    fn limits_that_make_no_sense_are_refused() {
+        let with = |limits| RoomSpec { limits, ..spec() }.check();
+        assert!(with(Limits { memory: Some(4096), ..Limits::default() }).is_err());
+        assert!(with(Limits { cpus: Some(0.0), ..Limits::default() }).is_err());
+        assert!(with(Limits { cpus: Some(f64::NAN), ..Limits::default() }).is_err());
+        assert!(with(Limits { pids: Some(1), ..Limits::default() }).is_err());
+        assert!(with(Limits { memory: Some(1 << 30), cpus: Some(0.5), pids: Some(64) }).is_ok());
+    }
+
+    #[test]
+    fn the_hosts_own_uids_are_never_a_base() {
+        let spec = RoomSpec { shifted_base: 0, ..spec() };
+        assert_eq!(spec.check(), Err(SpecProblem::ShiftedBase(0)));
+    }
+}

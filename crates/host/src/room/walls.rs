@@ -1,0 +1,146 @@
+//! The id maps of a wall: which they are, and how a process gets them.
+
+use super::ids::{self, Extent};
+use super::spec::Mode;
+use super::step::{Step, StepError};
+use crate::command::bare;
+use crate::files;
+use crate::sys::{self, Fork};
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode as FileMode, OFlags};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, WaitOptions};
+use std::path::Path;
+
+/// The id maps of a wall.
+pub(super) struct Wall {
+    pub(super) uids: Vec<Extent>,
+    pub(super) gids: Vec<Extent>,
+}
+
+/// Decides how ids are mapped.
+pub(super) fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), StepError> {
+    let uid = rustix::process::geteuid().as_raw();
+    let gid = rustix::process::getegid().as_raw();
+    let ranged = || {
+        Some(Wall {
+            uids: ranged("/etc/subuid", uid, uid)?,
+            gids: ranged("/etc/subgid", uid, gid)?,
+        })
+    };
+    let single = || Wall { uids: ids::single(uid), gids: ids::single(gid) };
+    let shifted = || Wall { uids: ids::shifted(base), gids: ids::shifted(base) };
+    match forced {
+        Some(Mode::Root) if uid != 0 => {
+            Err(StepError::because("map ids", None, "root mode needs root"))
+        }
+        Some(Mode::Range | Mode::Single) if uid == 0 => Err(StepError::because(
+            "map ids",
+            None,
+            "root makes rooms in root mode: its own uid is never mapped",
+        )),
+        Some(Mode::Range) => match ranged() {
+            Some(wall) => Ok((Mode::Range, wall)),
+            None => Err(StepError::because(
+                "map ids",
+                None,
+                "no 65535 subordinate ids, or no newuidmap",
+            )),
+        },
+        Some(Mode::Single) => Ok((Mode::Single, single())),
+        Some(Mode::Root) | None if uid == 0 => Ok((Mode::Root, shifted())),
+        _ => Ok(ranged().map_or_else(|| (Mode::Single, single()), |wall| (Mode::Range, wall))),
+    }
+}
+
+fn ranged(table: &str, uid: u32, own: u32) -> Option<Vec<Extent>> {
+    let found = |name: &str| {
+        ["/usr/bin", "/bin", "/usr/local/bin"]
+            .iter()
+            .any(|folder| Path::new(folder).join(name).exists())
+    };
+    if !found("newuidmap") || !found("newgidmap") {
+        return None;
+    }
+    let table = files::read_text(Path::new(table)).ok()?;
+    let name = user_name(uid).unwrap_or_default();
+    ids::ranged(own, &ids::subordinate(&table, &name, uid))
+}
+
+fn user_name(uid: u32) -> Option<String> {
+    let users = files::read_text(Path::new("/etc/passwd")).ok()?;
+    let uid = uid.to_string();
+    let line = users.lines().find(|line| line.split(':').nth(2) == Some(&uid))?;
+    line.split(':').next().map(str::to_owned)
+}
+
+/// Writes the id maps of a process in a new user namespace.
+pub(super) fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+    let own = Path::new("/proc").join(pid.to_string());
+    let (uids, gids) = (ids::text(&wall.uids), ids::text(&wall.gids));
+    match mode {
+        Mode::Range => map_by_program(pid, wall),
+        Mode::Root | Mode::Single => {
+            if mode == Mode::Single {
+                // Without it the kernel lets nobody but root map a group.
+                files::write(&own.join("setgroups"), "deny").step("map groups")?;
+            }
+            files::write(&own.join("uid_map"), uids).step("map users")?;
+            files::write(&own.join("gid_map"), gids).step("map groups")
+        }
+    }
+}
+
+/// Both setuid programs run at the same time: each costs about a millisecond.
+fn map_by_program(pid: i32, wall: &Wall) -> Result<(), StepError> {
+    let start = |program: &str, map: &[Extent]| {
+        let numbers = map.iter().flat_map(|extent| [extent.inside, extent.outside, extent.count]);
+        let arguments = numbers.map(|number| number.to_string());
+        bare(program).arg(pid.to_string()).args(arguments).spawn().step_at("run", program)
+    };
+    let running = [("newuidmap", &wall.uids), ("newgidmap", &wall.gids)];
+    let running = running.map(|(program, map)| (program, start(program, map)));
+    for (program, child) in running {
+        let status = child?.wait().step_at("wait for", program)?;
+        if !status.success() {
+            return Err(StepError::because(
+                "map ids with",
+                Some(Path::new(program)),
+                status.to_string(),
+            ));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn user_namespace(pid: i32) -> Result<OwnedFd, StepError> {
+    let path = Path::new("/proc").join(pid.to_string()).join("ns/user");
+    rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, FileMode::empty())
+        .step_at("open", path)
+}
+
+/// Makes a user namespace for the sake of its map alone.
+pub(super) fn namespace_with(wall: &Wall) -> Result<OwnedFd, StepError> {
+    let (held, holder) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
+    match sys::fork_into(libc::CLONE_NEWUSER).step("make a user namespace")? {
+        Fork::Child => {
+            drop(holder);
+            // Ends when the parent has what it wants.
+            let _ = rustix::io::read(&held, &mut [0_u8; 1]);
+            sys::exit_now(0)
+        }
+        Fork::Parent(pid) => {
+            let namespace = write_maps(pid, Mode::Root, wall).and_then(|()| user_namespace(pid));
+            drop(holder);
+            reap(pid);
+            namespace
+        }
+    }
+}
+
+/// Waits for a child that is about to end.
+pub(super) fn reap(pid: i32) {
+    if let Some(process) = Pid::from_raw(pid) {
+        let _ = rustix::process::waitpid(Some(process), WaitOptions::empty());
+    }
+}

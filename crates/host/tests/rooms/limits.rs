@@ -1,0 +1,114 @@
+//! One room that takes all it can leaves the others working.
+
+use super::host::{Room, host, hosts};
+
+/// A neighbour works, and so does the room itself afterwards.
+fn others_work(neighbour: &Room) {
+    assert_eq!(neighbour.sh("seq 3 | wc -l").out, "3\n");
+}
+
+#[test]
+fn a_fork_bomb_ends_at_its_limit() {
+    for host in hosts() {
+        let (room, neighbour) = (host.room_with(&["--pids", "64"]), host.room());
+        let script = "
+import os,time
+n=0
+try:
+    while n<400:
+        if os.fork()==0: time.sleep(30); os._exit(0)
+        n+=1
+except OSError as e: print('stopped', e.errno)
+print(n, flush=True)
+";
+        let seen = room.python(script);
+        assert!(seen.out.starts_with("stopped 11\n"), "{}: {seen:?}", host.mode);
+        let forks: u32 = seen.out.lines().nth(1).unwrap().parse().unwrap();
+        assert!((40..=64).contains(&forks), "{}: {forks}", host.mode);
+        others_work(&neighbour);
+    }
+}
+
+#[test]
+fn a_memory_hog_is_killed_alone_where_memory_can_be_limited() {
+    for host in hosts() {
+        let started = host.prepare();
+        let text = started.start(&["--memory", "100000000"]);
+        if host.mode != "root" {
+            assert!(
+                text.contains("no-memory-cgroup"),
+                "a limit that is not kept is a caveat: {text}"
+            );
+            eprintln!("SKIPPED: memory hog in {} mode: no cgroup that we may write", host.mode);
+            continue;
+        }
+        let neighbour = host.room();
+        assert_eq!(started.python("x = bytearray(400 << 20); print(len(x))").code, Some(137));
+        let shm = started.sh("head -c 300000000 /dev/zero > /dev/shm/x; ls -l /dev/shm");
+        assert!(!shm.out.contains("300000000"), "{shm:?}");
+        others_work(&neighbour);
+        assert_eq!(started.sh("rm -f /dev/shm/x; echo alive").out, "alive\n");
+    }
+}
+
+#[test]
+fn half_a_core_is_half_a_core() {
+    let Some(host) = host("root") else { return };
+    let room = host.room_with(&["--cpus", "0.5"]);
+    let script = "import time\nw=time.time(); c=time.process_time()\nwhile time.time()-w<2: pass\nprint((time.process_time()-c)/(time.time()-w))";
+    let share: f64 = room.python(script).out.trim().parse().unwrap();
+    assert!(share < 0.6, "{share}");
+}
+
+#[test]
+fn floods_of_descriptors_inodes_and_output_stay_in_the_room() {
+    for host in hosts() {
+        let (room, neighbour) = (host.room(), host.room());
+        let script = "
+import os,socket
+fds=[]
+try:
+    while len(fds)<200000: fds.append(os.open('/dev/null',os.O_RDONLY))
+except OSError as e: print('descriptors', e.errno, flush=True)
+for fd in fds: os.close(fd)
+";
+        assert_eq!(room.python(script).out, "descriptors 24\n");
+        let inodes = "
+import os
+os.mkdir('/run/user') if os.access('/run',os.W_OK) else None
+n=0
+try:
+    while n<40000: open(f'/tmp/{n}','w').close(); n+=1
+except OSError: pass
+print('made', n>1000)
+";
+        assert_eq!(room.python(inodes).out, "made True\n");
+        let flood = room.sh("yes | head -c 200000000 | tail -c 10");
+        assert_eq!(flood.out, "y\ny\ny\ny\ny\n");
+        others_work(&neighbour);
+        others_work(&room);
+    }
+}
+
+#[test]
+fn one_room_cannot_take_all_inotify_instances() {
+    for host in hosts() {
+        let (room, neighbour) = (host.room(), host.room());
+        let take = "
+import ctypes,sys,time
+libc=ctypes.CDLL(None); n=0
+while libc.inotify_init()>=0: n+=1
+print(n,flush=True)
+if len(sys.argv)>1: time.sleep(60)
+";
+        let hog = room
+            .roomctl("exec")
+            .args(["--detach", "--id", "hog", "--", "/usr/bin/python3", "-c", take, "stay"])
+            .status()
+            .unwrap();
+        assert!(hog.success());
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        let left: u32 = neighbour.python(take).out.trim().parse().unwrap();
+        assert!(left >= 16, "{}: {left} left", host.mode);
+    }
+}

@@ -1,0 +1,19 @@
+//! Real rooms on the real kernel, in every mode that this host can do.
+//!
+//! Run as root, the suite makes two ordinary users (one with subordinate uids, one without) and
+//! runs all modes; run as an ordinary user it runs that user's own mode. What cannot run is
+//! named on stderr.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests, outside the functions that clippy knows as such"
+)]
+
+mod attacks;
+mod basics;
+mod host;
+mod lifecycle;
+mod limits;
+mod network;
+mod programs;

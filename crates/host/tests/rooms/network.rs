@@ -1,0 +1,85 @@
+//! The network of a room: nothing leaves, and nothing hangs.
+
+use super::host::{hosts, ran};
+use std::io::{BufRead, BufReader, Read};
+use std::process::Stdio;
+
+#[test]
+fn without_a_daemon_tcp_is_reset_names_fail_and_datagrams_are_refused_at_once() {
+    for host in hosts() {
+        let room = host.room();
+        let script = "
+import socket,time
+def go(name,f):
+    t=time.time()
+    try: f(); print(name,'OPEN')
+    except Exception as e: print(name,type(e).__name__, 'slow' if time.time()-t>1 else 'fast')
+def tcp(family,address):
+    s=socket.socket(family); s.settimeout(5); s.connect((address,443)); s.recv(1) or (_ for _ in ()).throw(ConnectionResetError())
+go('v4',lambda: tcp(socket.AF_INET,'93.184.216.34'))
+go('v6',lambda: tcp(socket.AF_INET6,'2606:2800::1'))
+go('name',lambda: socket.getaddrinfo('example.com',80))
+go('quic',lambda: socket.socket(socket.AF_INET,socket.SOCK_DGRAM).sendto(b'x',('1.2.3.4',443)))
+l=socket.socket(); l.bind(('127.0.0.1',80)); l.listen(); socket.create_connection(('localhost',80)); print('loopback works')
+";
+        let seen = room.python(script);
+        let expected = "v4 ConnectionResetError fast\nv6 ConnectionResetError fast\nname gaierror fast\nquic PermissionError fast\nloopback works\n";
+        assert_eq!(seen.out, expected, "{}: {}", host.mode, seen.err);
+    }
+}
+
+#[test]
+fn a_daemon_that_takes_the_traffic_sees_where_it_wanted_to_go() {
+    for host in hosts() {
+        let room = host.room();
+        let mut daemon =
+            room.roomctl("egress").stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(daemon.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, "2 2 2\n");
+        let got = room.python("import socket; print(socket.create_connection(('93.184.216.34',443),timeout=5).recv(99).decode())");
+        assert_eq!(got.out.trim(), "hello from the daemon", "{}", got.err);
+        let mut rest = String::new();
+        out.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "93.184.216.34:443\n");
+        daemon.wait().unwrap();
+        let after = room.python("import socket; print(socket.create_connection(('93.184.216.34',443),timeout=5).recv(99))");
+        assert!(after.err.contains("ConnectionReset"), "{after:?}");
+    }
+}
+
+#[test]
+fn the_daemon_reaches_services_inside_and_opens_sockets_there() {
+    for host in hosts() {
+        let room = host.room();
+        let serve = "import socket\nfor f,a in ((socket.AF_INET6,'::1'),):\n s=socket.socket(f); s.bind((a,3000)); s.listen(); open('up','w'); c,_=s.accept(); c.sendall(b'from inside'); c.close()";
+        ran(room
+            .roomctl("exec")
+            .args(["--detach", "--id", "srv", "--cwd"])
+            .arg(&room.worktree)
+            .args(["--", "/usr/bin/python3", "-c", serve]));
+        while room.host_shell("test -e up").code != Some(0) {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert_eq!(ran(room.roomctl("connect").arg("3000")).out, "from inside");
+        assert_eq!(ran(room.roomctl("connect").arg("3001")).code, Some(125));
+        let mut daemon = room
+            .roomctl("listen")
+            .arg("8025")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(daemon.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        room.python(
+            "import socket; socket.create_connection(('127.0.0.1',8025)).sendall(b'to the daemon')",
+        );
+        let mut rest = String::new();
+        out.read_to_string(&mut rest).unwrap();
+        assert_eq!((line.as_str(), rest.as_str()), ("8025\n", "to the daemon"));
+        daemon.wait().unwrap();
+    }
+}

@@ -1,0 +1,399 @@
+//! Rooms, driven through the real binary by root and by an ordinary user.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use hothouse_testkit::{Ran, TestEnv, User, is_running, kill, skip, wait_until};
+
+use crate::surroundings;
+
+/// A sandbox `a` that is up, for each user that can be had here.
+fn rooms(test: impl Fn(&TestEnv, &Path)) {
+    let mut users = vec![None];
+    if is_root() {
+        users.extend(User::ordinary().map(Some));
+    }
+    for user in users {
+        let mut env = surroundings();
+        if let Some(user) = user {
+            env.become_user(user);
+        }
+        let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+        env.ok(&repository, &["fork", "a"]);
+        let up = env.run(&repository, &["up", "-w", "a"]);
+        if up.code == 6 {
+            skip("rooms", up.stderr.lines().last().unwrap_or("what a room needs"));
+            continue;
+        }
+        assert_eq!(up.code, 0, "{up}");
+        test(&env, &repository);
+    }
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
+}
+
+fn exec(env: &TestEnv, folder: &Path, words: &[&str]) -> Ran {
+    env.run(folder, &[&["exec", "-w", "a", "--"], words].concat())
+}
+
+#[test]
+fn a_command_runs_as_agent_in_the_worktree() {
+    rooms(|env, repository| {
+        assert_eq!(exec(env, repository, &["cat", "README"]).stdout, "hello\n");
+        assert_eq!(exec(env, repository, &["id", "-u"]).stdout, "1000\n");
+        let worktree = env.root().join("acme-sandboxes/a");
+        assert_eq!(exec(env, repository, &["pwd"]).stdout, format!("{}\n", worktree.display()));
+        assert_eq!(exec(env, repository, &["sh", "-c", "echo made >made"]).code, 0);
+        assert_eq!(fs::read_to_string(worktree.join("made")).unwrap(), "made\n");
+        assert_eq!(exec(env, repository, &["hostname"]).stdout, "a\n");
+    });
+}
+
+#[test]
+fn exit_codes_and_signals_are_passed_on() {
+    rooms(|env, repository| {
+        let worktree = env.root().join("acme-sandboxes/a");
+        fs::write(worktree.join("plain"), "not a program").unwrap();
+        for (words, code) in [
+            (&["sh", "-c", "exit 7"][..], 7),
+            (&["true"], 0),
+            (&["no-such-command"], 127),
+            (&["./plain"], 126),
+            (&["sh", "-c", "kill -9 $$"], 137),
+            (&["sh", "-c", "kill -15 $$"], 143),
+        ] {
+            let ran = exec(env, repository, words);
+            assert_eq!(ran.code, code, "{ran}");
+        }
+        assert!(exec(env, repository, &["no-such-command"]).stderr.contains("no-such-command"));
+    });
+}
+
+#[test]
+fn bytes_pass_both_ways_unchanged() {
+    rooms(|env, repository| {
+        let bytes: Vec<u8> =
+            (0..3_000_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[2]).collect();
+        let mut child = env
+            .command(repository, &["exec", "-w", "a", "--", "sh", "-c", "echo talk >&2; cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let sent = bytes.clone();
+        let writer = std::thread::spawn(move || stdin.write_all(&sent));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap().unwrap();
+        assert!(output.stdout == bytes, "{} bytes came back", output.stdout.len());
+        assert_eq!(output.stderr, b"talk\n");
+    });
+}
+
+#[test]
+fn the_host_is_out_of_reach() {
+    rooms(|env, repository| {
+        let secret = env.root().join("secret");
+        fs::write(&secret, "topsecret").unwrap();
+        let ran = exec(env, repository, &["cat", secret.to_str().unwrap()]);
+        assert!(ran.code != 0 && !ran.stdout.contains("topsecret"), "{ran}");
+        let ran = exec(env, repository, &["sh", "-c", "ls /proc | grep -c '^[0-9]'"]);
+        assert!(ran.stdout.trim().parse::<u32>().unwrap() < 12, "{ran}");
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let ran = exec(
+            env,
+            repository,
+            &["bash", "-c", &format!("exec 3<>/dev/tcp/127.0.0.1/{port} && cat <&3")],
+        );
+        assert_ne!(ran.code, 0, "{ran}");
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "nobody came");
+        let environment = exec(env, repository, &["env"]).stdout;
+        assert!(!environment.contains("XDG_STATE_HOME"), "{environment}");
+    });
+}
+
+#[test]
+fn what_the_rooms_root_does_stays_in_the_room_and_survives_down_and_up() {
+    rooms(|env, repository| {
+        let root = |words: &[&str]| {
+            env.run(repository, &[&["exec", "-w", "a", "--root", "--"], words].concat())
+        };
+        let touched = root(&["touch", "/usr/made-in-the-room"]);
+        if touched.code == 6 {
+            assert!(touched.stderr.contains("hint:"), "{touched}");
+            return skip("root in the room", "a uid range for this user");
+        }
+        assert_eq!(touched.code, 0, "{touched}");
+        assert_eq!(root(&["id", "-u"]).stdout, "0\n");
+        assert_eq!(exec(env, repository, &["sudo", "id", "-u"]).stdout, "0\n");
+        assert!(!Path::new("/usr/made-in-the-room").exists());
+        env.ok(repository, &["down", "-w", "a"]);
+        assert_eq!(env.json(repository, &["status", "-w", "a", "--json"])["state"], "stopped");
+        assert_eq!(exec(env, repository, &["true"]).code, 5, "a stopped room runs nothing");
+        env.ok(repository, &["up", "-w", "a"]);
+        assert_eq!(exec(env, repository, &["test", "-e", "/usr/made-in-the-room"]).code, 0);
+    });
+}
+
+#[test]
+fn a_running_command_survives_the_daemon_and_its_exit_code_comes() {
+    rooms(|env, repository| {
+        let worktree = env.root().join("acme-sandboxes/a");
+        let script = "echo begun; while [ ! -e go ]; do sleep 0.02; done; echo over; exit 42";
+        let child = env
+            .command(repository, &["exec", "-w", "a", "--", "sh", "-c", script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        wait_until("the command runs", || {
+            exec(env, repository, &["sh", "-c", "ps ax 2>/dev/null | grep -c '[w]hile' || grep -l begun /proc/[0-9]*/cmdline | wc -l"])
+                .stdout
+                .trim()
+                .parse::<u32>()
+                .is_ok_and(|count| count > 0)
+        });
+        env.kill_daemon();
+        assert_eq!(exec(env, repository, &["echo", "adopted"]).stdout, "adopted\n");
+        fs::write(worktree.join("go"), "").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(42), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.stdout, b"begun\nover\n");
+    });
+}
+
+#[test]
+fn a_command_can_be_joined() {
+    rooms(|env, repository| {
+        let mut child = env
+            .command(
+                repository,
+                &[
+                    "exec",
+                    "--verbose",
+                    "-w",
+                    "a",
+                    "--",
+                    "sh",
+                    "-c",
+                    "echo early; read line; echo $line; exit 3",
+                ],
+            )
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        let mut stderr = child.stderr.take().unwrap();
+        let mut byte = [0];
+        while !said.contains(".\n") {
+            stderr.read_exact(&mut byte).unwrap();
+            said.push(byte[0].into());
+        }
+        let id = said.split("--attach ").nth(1).unwrap().split('`').next().unwrap().to_owned();
+        let mut early = [0; 6];
+        child.stdout.as_mut().unwrap().read_exact(&mut early).unwrap();
+        let joined = env
+            .command(repository, &["exec", "-w", "a", "--attach", &id])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut joined = joined;
+        let mut kept = [0; 6];
+        joined.stdout.as_mut().unwrap().read_exact(&mut kept).unwrap();
+        assert_eq!(&kept, b"early\n", "what was written before comes first");
+        child.stdin.as_mut().unwrap().write_all(b"late\n").unwrap();
+        let output = joined.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), &output.stdout[..]), (Some(3), &b"late\n"[..]));
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+        assert_eq!(env.run(repository, &["exec", "-w", "a", "--attach", "ex-nobody"]).code, 4);
+    });
+}
+
+#[test]
+fn a_fresh_room_sees_the_worktree_and_leaves_nothing() {
+    rooms(|env, repository| {
+        let fresh = |words: &[&str]| {
+            env.run(repository, &[&["exec", "-w", "a", "--fresh", "--"], words].concat())
+        };
+        assert_eq!(fresh(&["cat", "README"]).stdout, "hello\n");
+        assert_eq!(fresh(&["sh", "-c", "echo x >~/trace; exit 5"]).code, 5);
+        assert_ne!(exec(env, repository, &["sh", "-c", "test -e ~/trace"]).code, 0);
+        let left = fs::read_dir(env.root().join("run/hothouse/rooms")).unwrap().count();
+        assert_eq!(left, 1, "only the sandbox's own room is left");
+    });
+}
+
+#[test]
+fn several_rooms_run_side_by_side() {
+    rooms(|env, repository| {
+        env.ok(repository, &["fork", "bb"]);
+        env.ok(repository, &["up", "-w", "bb"]);
+        let ran = env.run(
+            repository,
+            &["exec", "-w", "a", "-w", "bb", "--", "sh", "-c", "hostname; [ $(hostname) = a ]"],
+        );
+        let mut lines: Vec<_> = ran.stdout.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["a  | a", "bb | bb"], "{ran}");
+        assert_eq!(ran.code, 1, "the worst exit code counts: {ran}");
+    });
+}
+
+#[test]
+fn a_paused_room_stands_still_and_goes_on() {
+    rooms(|env, repository| {
+        let worktree = env.root().join("acme-sandboxes/a");
+        let mut ticking = env
+            .command(
+                repository,
+                &[
+                    "exec",
+                    "-w",
+                    "a",
+                    "--",
+                    "sh",
+                    "-c",
+                    "while :; do echo x >>ticks; sleep 0.01; done",
+                ],
+            )
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let ticks = || fs::metadata(worktree.join("ticks")).map_or(0, |file| file.len());
+        wait_until("it ticks", || ticks() > 4);
+        env.ok(repository, &["pause", "-w", "a"]);
+        assert_eq!(env.json(repository, &["status", "-w", "a", "--json"])["state"], "paused");
+        let still = ticks();
+        let refused = exec(env, repository, &["true"]);
+        assert!(refused.code == 5 && refused.stderr.contains("hothouse resume"), "{refused}");
+        assert_eq!(ticks(), still);
+        env.ok(repository, &["resume", "-w", "a"]);
+        wait_until("it ticks again", || ticks() > still + 4);
+        env.ok(repository, &["down", "-w", "a"]);
+        assert_eq!(ticking.wait().unwrap().code(), Some(143), "it was told to end with its room");
+    });
+}
+
+#[test]
+fn a_room_that_was_killed_is_replaced_without_touching_the_workspace() {
+    rooms(|env, repository| {
+        exec(env, repository, &["sh", "-c", "echo kept >kept; echo kept >~/kept"]);
+        let before = env.json(repository, &["status", "-w", "a", "--json"]);
+        kill(room_pid(env));
+        let dead = env.json(repository, &["status", "-w", "a", "--json"]);
+        assert_eq!(dead["state"], "failed", "{dead}");
+        env.ok(repository, &["up", "-w", "a"]);
+        assert_eq!(exec(env, repository, &["sh", "-c", "cat kept ~/kept"]).stdout, "kept\nkept\n");
+        let after = env.json(repository, &["status", "-w", "a", "--json"]);
+        assert_eq!(after["run"], before["run"], "a replaced room keeps the run");
+    });
+}
+
+/// Returns the pid of the room's first process.
+fn room_pid(env: &TestEnv) -> u32 {
+    let rooms = env.root().join("run/hothouse/rooms");
+    let folder: PathBuf = fs::read_dir(rooms).unwrap().next().unwrap().unwrap().path();
+    let text = fs::read_to_string(folder.join("room.json")).unwrap();
+    let room: serde_json::Value = serde_json::from_str(&text).unwrap();
+    room["started"]["identity"]["pid"].as_u64().unwrap().try_into().unwrap()
+}
+
+#[test]
+fn a_room_ends_when_its_time_is_over() {
+    rooms(|env, repository| {
+        let pid = room_pid(env);
+        env.ok(repository, &["down", "-w", "a"]);
+        assert!(!is_running(pid));
+        let up = env.json(repository, &["up", "-w", "a", "--ttl", "1s", "--json"]);
+        assert!(up["ttl"].is_string(), "{up}");
+        wait_until("its time is over", || {
+            env.json(repository, &["status", "-w", "a", "--json"])["state"] == "stopped"
+        });
+    });
+}
+
+#[test]
+fn deleting_a_sandbox_ends_its_room_and_removes_its_layers() {
+    rooms(|env, repository| {
+        exec(env, repository, &["sh", "-c", "echo x >~/file"]);
+        let pid = room_pid(env);
+        env.ok(repository, &["delete", "a"]);
+        assert!(!is_running(pid));
+        assert!(!env.root().join("acme-sandboxes").exists(), "layers and folders are gone");
+        let status = env.run(repository, &["status", "-w", "a"]);
+        assert_eq!(status.code, 4, "{status}");
+    });
+}
+
+#[test]
+fn status_tells_the_fences_and_what_is_missing() {
+    rooms(|env, repository| {
+        let status = env.json(repository, &["status", "-w", "a", "--json"]);
+        assert_eq!(status["state"], "ready");
+        for fence in ["seccomp", "no-new-privileges", "keyring", "landlock"] {
+            assert!(status["fences"][fence].is_string(), "{fence}: {status}");
+        }
+        for (name, state) in status["fences"].as_object().unwrap() {
+            let state = state.as_str().unwrap();
+            let explained = !state.starts_with("off") || state.len() > "off: ".len();
+            assert!(explained, "{name} is off without a reason");
+        }
+        assert!(status["run"]["id"].as_str().unwrap().starts_with("run_"));
+        assert!(Path::new(status["run"]["artifacts"].as_str().unwrap()).is_dir());
+    });
+}
+
+#[test]
+fn a_command_line_that_no_kernel_takes_is_refused_cleanly() {
+    rooms(|env, repository| {
+        // The caller's own kernel refuses a longer one, so the words come from many arguments.
+        let word = "x".repeat(100_000);
+        let words: Vec<&str> =
+            std::iter::once("true").chain(std::iter::repeat_n(word.as_str(), 15)).collect();
+        assert_eq!(exec(env, repository, &words).code, 0);
+        let status = env.json(repository, &["status", "-w", "a", "--json"]);
+        assert_eq!(status["state"], "ready");
+    });
+}
+
+#[test]
+fn a_terminal_reaches_the_command_and_its_size_too() {
+    if Command::new("script").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return skip("a terminal", "the program `script`");
+    }
+    rooms(|env, repository| {
+        let command = env.command(
+            repository,
+            &["exec", "-w", "a", "--", "sh", "-c", "test -t 0 && test -t 1 && stty size; exit 9"],
+        );
+        let words: Vec<_> =
+            std::iter::once(command.get_program()).chain(command.get_args()).collect();
+        let line = words
+            .iter()
+            .map(|word| format!("'{}'", word.to_str().unwrap()))
+            .collect::<Vec<_>>()
+            .join(" ");
+        let output = Command::new("script")
+            .args(["-qec", &format!("stty rows 33 cols 77; {line}"), "/dev/null"])
+            .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))))
+            .env("TERM", "xterm")
+            .current_dir(repository)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("33 77"), "{said}");
+        assert_eq!(output.status.code(), Some(9), "{said}");
+    });
+}

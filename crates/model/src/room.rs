@@ -1,0 +1,97 @@
+//! The room of a sandbox: what it is to be made of, and how it stands.
+
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What a room is to be made of: plain paths and limits, with every decision made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoomOrder {
+    /// Names the room on the host.
+    pub id: String,
+    pub hostname: String,
+    /// Shown at the same absolute path inside.
+    pub worktree: PathBuf,
+    /// Further paths that show the worktree.
+    pub aliases: Vec<PathBuf>,
+    /// Where layers and home are kept.
+    pub storage: PathBuf,
+    /// Where its control socket is.
+    pub runtime: PathBuf,
+    /// Folders of the host that are shown read-only.
+    pub tools: Vec<PathBuf>,
+    pub mounts: Vec<RoomMount>,
+    /// Files below the worktree that the room sees empty.
+    pub masks: Vec<PathBuf>,
+    pub memory: Option<u64>,
+    pub cpus: Option<f64>,
+    pub pids: Option<u32>,
+    /// Whether layers and home go with the room.
+    pub ephemeral: bool,
+}
+
+/// A folder or file of the host that the room may see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomMount {
+    pub source: PathBuf,
+    pub target: PathBuf,
+    pub writable: bool,
+}
+
+/// A room as it was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomReport {
+    /// How ids are mapped: `root`, `range` or `single`.
+    pub mode: String,
+    /// Name to `on`, a version, or `off: reason`.
+    pub fences: BTreeMap<String, String>,
+    /// What this room does not keep, by area.
+    pub caveats: Vec<(String, String)>,
+    pub frozen: bool,
+}
+
+/// What the user wants of a room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoomWish {
+    /// It is being started.
+    Starting,
+    Up,
+    Stopped,
+}
+
+impl RoomWish {
+    /// Returns the word for it in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Up => "up",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// Reads the word that [`as_str`](Self::as_str) wrote.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Starting, Self::Up, Self::Stopped].into_iter().find(|wish| wish.as_str() == text)
+    }
+}
+
+/// A run: one period of a sandbox being up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRecord {
+    pub id: String,
+    pub artifacts: PathBuf,
+    pub started: Timestamp,
+}
+
+/// What the store knows of a room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomRecord {
+    pub wish: RoomWish,
+    pub run: RunRecord,
+    /// When it is to be stopped.
+    pub ends: Option<Timestamp>,
+}
+
+/// How long a room may take to end by itself.
+pub const STOP_GRACE: Duration = Duration::from_secs(5);

@@ -1,0 +1,51 @@
+//! What the helper left on descriptors, adopted once and checked.
+
+use crate::sys;
+use hothouse_room_wire::boot::BOOT_FD;
+use hothouse_room_wire::{Boot, decode};
+use rustix::fd::{OwnedFd, RawFd};
+use rustix::process::DumpableBehavior;
+use std::io::{self, Read};
+
+/// The room's facts and sockets, owned.
+pub(crate) struct Adopted {
+    pub(crate) token: Vec<u8>,
+    pub(crate) peer_uid: u32,
+    pub(crate) has_root: bool,
+    pub(crate) dropped_capabilities: u64,
+    pub(crate) control: OwnedFd,
+    pub(crate) ready: Option<OwnedFd>,
+    pub(crate) user_namespace: OwnedFd,
+    pub(crate) mount_namespace: OwnedFd,
+    pub(crate) cgroups: Vec<OwnedFd>,
+    pub(crate) tcp: Vec<OwnedFd>,
+    pub(crate) dns_datagram: Vec<OwnedFd>,
+    pub(crate) dns_stream: Vec<OwnedFd>,
+    pub(crate) elevate: OwnedFd,
+}
+
+/// Reads the boot record and takes every descriptor it names.
+pub(crate) fn adopt() -> io::Result<Adopted> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    rustix::thread::set_name(c"room-init")?;
+    sys::keep_the_heap_small();
+    let mut bytes = Vec::new();
+    std::fs::File::from(sys::adopt(BOOT_FD)?).read_to_end(&mut bytes)?;
+    let boot = decode::<Boot>(&bytes).map_err(io::Error::other)?;
+    let all = |fds: Vec<RawFd>| fds.into_iter().map(sys::adopt).collect::<io::Result<Vec<_>>>();
+    Ok(Adopted {
+        token: boot.token,
+        peer_uid: boot.peer_uid,
+        has_root: boot.has_root,
+        dropped_capabilities: boot.dropped_capabilities,
+        control: sys::adopt(boot.control)?,
+        ready: Some(sys::adopt(boot.ready)?),
+        user_namespace: sys::adopt(boot.user_namespace)?,
+        mount_namespace: sys::adopt(boot.mount_namespace)?,
+        cgroups: all(boot.cgroups)?,
+        tcp: all(boot.tcp)?,
+        dns_datagram: all(boot.dns_datagram)?,
+        dns_stream: all(boot.dns_stream)?,
+        elevate: sys::adopt(boot.elevate)?,
+    })
+}

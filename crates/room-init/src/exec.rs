@@ -1,0 +1,87 @@
+//! One command: its process, its streams, its end.
+
+use crate::output::{Kind, Output};
+use crate::spawn;
+use crate::terminal::Terminal;
+use hothouse_room_wire::{ExecId, ExecRecord, Exit};
+use rustix::fd::OwnedFd;
+
+/// A command that runs, or ended and is remembered.
+pub(crate) struct Exec {
+    pub(crate) id: ExecId,
+    pub(crate) pid: i32,
+    pub(crate) service: Option<String>,
+    pub(crate) terminal: Option<Terminal>,
+    pub(crate) outputs: Vec<Output>,
+    pub(crate) exit: Option<Exit>,
+    /// Who is told of the end: connection and request.
+    pub(crate) waiters: Vec<(u32, u32)>,
+    /// The `sudo` that asked for it, by connection.
+    pub(crate) elevated_for: Option<u32>,
+    /// Whether somebody has been told how it ended.
+    pub(crate) delivered: bool,
+    failure: Option<OwnedFd>,
+}
+
+impl Exec {
+    pub(crate) fn new(id: ExecId, service: Option<String>, child: spawn::Child) -> Self {
+        Self {
+            id,
+            pid: child.pid,
+            service,
+            terminal: None,
+            outputs: Vec::new(),
+            exit: None,
+            waiters: Vec::new(),
+            elevated_for: None,
+            delivered: false,
+            failure: Some(child.failure),
+        }
+    }
+
+    pub(crate) fn add_output(&mut self, source: OwnedFd, kind: Kind) {
+        self.outputs.push(Output::new(source, kind));
+    }
+
+    /// Notes that the process is gone.
+    pub(crate) fn ended(&mut self, status: i32) {
+        let failure = self.failure.take().and_then(spawn::failure_of);
+        self.exit = Some(failure.unwrap_or_else(|| exit_of(status)));
+    }
+
+    /// Returns how it ended, once all it had written is handed on.
+    pub(crate) fn settled_exit(&mut self, scratch: &mut [u8]) -> Option<Exit> {
+        self.exit.as_ref()?;
+        let mut settled = true;
+        for output in &mut self.outputs {
+            settled &= output.settle(scratch);
+        }
+        if settled { self.exit.clone() } else { None }
+    }
+
+    /// Whether nothing of it is left but the memory.
+    pub(crate) fn is_over(&self) -> bool {
+        self.exit.is_some() && self.outputs.iter().all(Output::is_over)
+    }
+
+    pub(crate) fn weight(&self) -> usize {
+        self.outputs.iter().map(Output::weight).sum()
+    }
+
+    pub(crate) fn record(&self) -> ExecRecord {
+        ExecRecord {
+            id: self.id.clone(),
+            pid: self.pid,
+            service: self.service.clone(),
+            terminal: self.terminal.is_some(),
+            exit: self.exit.clone(),
+        }
+    }
+}
+
+fn exit_of(status: i32) -> Exit {
+    match libc::WIFSIGNALED(status) {
+        true => Exit::Signal(libc::WTERMSIG(status)),
+        false => Exit::Code(libc::WEXITSTATUS(status)),
+    }
+}

@@ -1,0 +1,38 @@
+//! PID 1 of a room.
+//!
+//! One small static program with two names: started by the setup helper it is room-init; under
+//! the name `sudo` it asks room-init to run a command as the room's root.
+//!
+//! - [`boot`]: what the helper left, adopted and checked
+//! - [`room`]: the loop that owns all state
+//! - [`connection`]: framed streams with descriptors
+//! - [`exec`] and [`output`], [`history`], [`terminal`]: commands and what they say
+//! - [`spawn`]: the way of a child from fork to exec
+//! - [`closed`]: what happens to the room's traffic while no daemon runs
+//! - [`sudo`]: the other name
+//! - [`sys`]: the only unsafe code
+
+mod boot;
+mod closed;
+mod connection;
+mod exec;
+mod history;
+mod output;
+mod room;
+mod spawn;
+mod sudo;
+mod sys;
+mod terminal;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let name = std::env::args_os().next().unwrap_or_default();
+    if name.as_encoded_bytes().rsplit(|byte| *byte == b'/').next() == Some(b"sudo") {
+        return sudo::main();
+    }
+    match boot::adopt().and_then(room::Room::open) {
+        Ok(room) => room.run(),
+        Err(error) => ExitCode::from(u8::try_from(error.raw_os_error().unwrap_or(1)).unwrap_or(1)),
+    }
+}

@@ -1,0 +1,266 @@
+//! One output stream of a command, on its way to whoever follows it.
+//!
+//! Nothing more is taken from the command while a follower has not swallowed what came before,
+//! so a slow reader slows the command down as a plain pipe would. Without followers the output
+//! is only kept.
+
+use crate::history::History;
+use crate::sys;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::pipe::SpliceFlags;
+
+/// From here on it pays to move pages instead of bytes.
+const FLOOD: usize = 32 << 10;
+
+/// Pipes of a flood are made this large, so that fewer wake-ups carry more.
+const FLOOD_PIPE: usize = 1 << 20;
+
+/// How much one turn moves, so that one room-mate cannot hold the loop.
+const TURN: usize = 4 << 20;
+
+/// A stream from one command to its followers.
+pub(crate) struct Output {
+    source: Option<OwnedFd>,
+    kind: Kind,
+    history: History,
+    followers: Vec<Follower>,
+    widened: bool,
+    /// Set when the command has ended and all it had written is handed on.
+    settled: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Pipe,
+    Terminal,
+}
+
+struct Follower {
+    pipe: OwnedFd,
+    pending: Vec<u8>,
+    sent: usize,
+    full: bool,
+}
+
+/// Which descriptor a poll entry of an output stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Source,
+    Follower(usize),
+}
+
+impl Output {
+    pub(crate) fn new(source: OwnedFd, kind: Kind) -> Self {
+        Self {
+            source: Some(source),
+            kind,
+            history: History::default(),
+            followers: Vec::new(),
+            widened: false,
+            settled: false,
+        }
+    }
+
+    /// Adds a follower, who first gets what was kept.
+    pub(crate) fn follow(&mut self, pipe: OwnedFd) {
+        let pending = self.history.snapshot();
+        let mut follower = Follower { pipe, pending, sent: 0, full: false };
+        let alive = follower.flush();
+        if alive && !(self.source.is_none() && follower.is_idle()) {
+            self.followers.push(follower);
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.source.is_none() && self.followers.is_empty()
+    }
+
+    pub(crate) fn weight(&self) -> usize {
+        self.history.weight()
+    }
+
+    /// Lists what to wait for.
+    pub(crate) fn interest<'a>(&'a self, mut add: impl FnMut(BorrowedFd<'a>, PollFlags, Part)) {
+        let mut blocked = false;
+        for (at, follower) in self.followers.iter().enumerate() {
+            let waits = follower.full || !follower.is_idle();
+            blocked |= waits;
+            // With no events asked for, the kernel still reports a reader that went away.
+            let flags = if waits { PollFlags::OUT } else { PollFlags::empty() };
+            add(follower.pipe.as_fd(), flags, Part::Follower(at));
+        }
+        if let (false, Some(source)) = (blocked, &self.source) {
+            add(source.as_fd(), PollFlags::IN, Part::Source);
+        }
+    }
+
+    /// Moves on after a wait.
+    pub(crate) fn advance(&mut self, part: Part, events: PollFlags, scratch: &mut [u8]) {
+        match part {
+            Part::Follower(_) if events.contains(PollFlags::ERR) => {
+                // Positions may have moved since the wait, so each is asked again.
+                self.followers.retain(|follower| !follower.is_abandoned());
+            }
+            Part::Follower(at) => {
+                if let Some(follower) = self.followers.get_mut(at) {
+                    follower.full = false;
+                    if !follower.flush() {
+                        self.followers.remove(at);
+                    }
+                }
+            }
+            Part::Source => {}
+        }
+        self.pump(scratch);
+    }
+
+    /// After the command's end: hands on what it had written; true when that is done.
+    pub(crate) fn settle(&mut self, scratch: &mut [u8]) -> bool {
+        if !self.settled {
+            self.settled = self.pump(scratch);
+        }
+        self.settled
+    }
+
+    /// Moves output until there is none or a follower is full; true when there is none.
+    fn pump(&mut self, scratch: &mut [u8]) -> bool {
+        let mut moved = 0;
+        while moved < TURN {
+            if self.followers.iter().any(|follower| follower.full || !follower.is_idle()) {
+                return false;
+            }
+            match self.step(scratch) {
+                Ok(0) => {
+                    self.source = None;
+                    self.followers.clear();
+                    return true;
+                }
+                Ok(length) => moved += length,
+                Err(Errno::AGAIN) => return self.followers.iter().all(|follower| !follower.full),
+                Err(Errno::INTR) => {}
+                // A terminal whose last user is gone reports EIO.
+                Err(_) => {
+                    self.source = None;
+                    self.followers.clear();
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn step(&mut self, scratch: &mut [u8]) -> Result<usize, Errno> {
+        let Some(source) = &self.source else { return Ok(0) };
+        if self.kind == Kind::Pipe
+            && self.followers.len() < 2
+            && sys::readable_bytes(source) >= self.flood()
+        {
+            return self.move_pages();
+        }
+        self.copy(scratch)
+    }
+
+    /// Once a flood has begun, its smaller waves are worth moving too.
+    fn flood(&self) -> usize {
+        if self.widened { 4096 } else { FLOOD }
+    }
+
+    fn copy(&mut self, scratch: &mut [u8]) -> Result<usize, Errno> {
+        let Some(source) = &self.source else { return Ok(0) };
+        let length = rustix::io::read(source, &mut *scratch)?;
+        let bytes = &scratch[..length];
+        if length > 0 {
+            self.history.push(bytes);
+            self.followers.retain_mut(|follower| follower.offer(bytes));
+        }
+        Ok(length)
+    }
+
+    fn move_pages(&mut self) -> Result<usize, Errno> {
+        let Some(source) = &self.source else { return Ok(0) };
+        if !self.widened {
+            self.widened = true;
+            // Best effort: without room in the user's pipe budget the flood is slower, not wrong.
+            let _ = rustix::pipe::fcntl_setpipe_size(source, FLOOD_PIPE);
+            if let Some(follower) = self.followers.first() {
+                let _ = rustix::pipe::fcntl_setpipe_size(&follower.pipe, FLOOD_PIPE);
+            }
+        }
+        let length = match self.followers.first_mut() {
+            None => sys::readable_bytes(source),
+            Some(follower) => {
+                match rustix::pipe::tee(source, &follower.pipe, FLOOD_PIPE, SpliceFlags::NONBLOCK) {
+                    Ok(length) => length,
+                    Err(Errno::AGAIN) => {
+                        follower.full = true;
+                        return Err(Errno::AGAIN);
+                    }
+                    Err(Errno::PIPE) => {
+                        self.followers.clear();
+                        return Err(Errno::INTR);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        let mut left = length;
+        if !self.history.absorb(source, &mut left) {
+            discard(source, &mut self.history, left)?;
+        }
+        Ok(length)
+    }
+}
+
+/// Takes bytes that were already handed on, by reading them.
+fn discard(source: &OwnedFd, history: &mut History, mut length: usize) -> Result<(), Errno> {
+    let mut chunk = vec![0_u8; length.min(64 << 10)];
+    while length > 0 {
+        let wanted = length.min(chunk.len());
+        let taken = rustix::io::read(source, &mut chunk[..wanted])?;
+        if taken == 0 {
+            return Ok(());
+        }
+        history.push(&chunk[..taken]);
+        length -= taken;
+    }
+    Ok(())
+}
+
+impl Follower {
+    fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    fn is_abandoned(&self) -> bool {
+        let mut entry = [PollFd::new(&self.pipe, PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        rustix::event::poll(&mut entry, Some(&now)).is_ok()
+            && entry[0].revents().contains(PollFlags::ERR)
+    }
+
+    /// Writes `bytes`, keeping what does not fit; false when the reader is gone.
+    fn offer(&mut self, bytes: &[u8]) -> bool {
+        match rustix::io::write(&self.pipe, bytes) {
+            Ok(sent) => self.pending.extend_from_slice(&bytes[sent..]),
+            Err(Errno::AGAIN | Errno::INTR) => self.pending.extend_from_slice(bytes),
+            Err(_) => return false,
+        }
+        true
+    }
+
+    fn flush(&mut self) -> bool {
+        while self.sent < self.pending.len() {
+            match rustix::io::write(&self.pipe, &self.pending[self.sent..]) {
+                Ok(sent) => self.sent += sent,
+                Err(Errno::AGAIN) => return true,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+        self.pending = Vec::new();
+        self.sent = 0;
+        true
+    }
+}

@@ -1,0 +1,235 @@
+//! `sudo` in the room: asks room-init, so that nothing in the room needs a setuid bit.
+
+use crate::connection::Connection;
+use crate::sys;
+use hothouse_room_wire::elevate::ELEVATE_SOCKET;
+use hothouse_room_wire::{Elevate, Elevated, Exit, decode};
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::OwnedFd;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::process::ExitCode;
+
+const USAGE: &str =
+    "usage: sudo [-EHSn] [-u root] [VAR=value ...] [-i | -s | command [argument ...]]";
+
+const FORWARDED: [i32; 6] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+
+/// A command line, understood.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wish {
+    keep_environment: bool,
+    shell: bool,
+    login: bool,
+    only_check: bool,
+    variables: Vec<Vec<u8>>,
+    command: Vec<Vec<u8>>,
+}
+
+pub(crate) fn main() -> ExitCode {
+    let arguments: Vec<Vec<u8>> = std::env::args_os().skip(1).map(OsString::into_vec).collect();
+    let outcome = parse(&arguments).and_then(|wish| match wish.only_check {
+        true => Ok(0),
+        false => run(wish).map_err(|error| error.to_string()),
+    });
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(message) => {
+            // Nobody is left to tell when stderr is closed.
+            let _ = writeln!(io::stderr(), "sudo: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Understands the options that scripts use; a password is never asked for.
+fn parse(arguments: &[Vec<u8>]) -> Result<Wish, String> {
+    let mut wish = Wish::default();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.as_slice() {
+            b"--" => {
+                wish.command.extend(rest.by_ref().cloned());
+            }
+            b"-n" | b"-S" | b"-H" | b"-k" | b"-A" | b"-b" | b"--non-interactive" => {}
+            b"-E" | b"--preserve-env" => wish.keep_environment = true,
+            b"-s" | b"--shell" => wish.shell = true,
+            b"-i" | b"--login" => (wish.shell, wish.login) = (true, true),
+            b"-v" | b"-K" | b"--validate" => wish.only_check = true,
+            b"-u" | b"--user" => match rest.next().map(Vec::as_slice) {
+                Some(b"root" | b"0" | b"#0") => {}
+                _ => return Err(format!("only `-u root` can be had here\n{USAGE}")),
+            },
+            option if option.starts_with(b"-") => {
+                return Err(format!(
+                    "unknown option `{}`\n{USAGE}",
+                    String::from_utf8_lossy(option)
+                ));
+            }
+            variable if is_variable(variable) => wish.variables.push(variable.to_vec()),
+            _ => {
+                wish.command.push(argument.clone());
+                wish.command.extend(rest.by_ref().cloned());
+            }
+        }
+    }
+    if wish.command.is_empty() && !wish.shell && !wish.only_check {
+        return Err(USAGE.into());
+    }
+    Ok(wish)
+}
+
+fn is_variable(text: &[u8]) -> bool {
+    let name = text.split(|byte| *byte == b'=').next().unwrap_or_default();
+    name.len() < text.len()
+        && !name.is_empty()
+        && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+}
+
+/// Makes the argument list: the command itself, or root's shell around it.
+fn argv(wish: &Wish) -> Vec<Vec<u8>> {
+    if !wish.shell {
+        return wish.command.clone();
+    }
+    let mut argv = vec![b"/bin/bash".to_vec()];
+    if wish.login {
+        argv.push(b"-l".to_vec());
+    }
+    if !wish.command.is_empty() {
+        argv.extend([b"-c".to_vec(), wish.command.join(&b' ')]);
+    }
+    argv
+}
+
+/// Makes root's environment from the caller's.
+fn environment(wish: &Wish, caller: impl Iterator<Item = (OsString, OsString)>) -> Vec<Vec<u8>> {
+    let fixed: [(&[u8], &[u8]); 5] = [
+        (b"HOME", b"/root"),
+        (b"USER", b"root"),
+        (b"LOGNAME", b"root"),
+        (b"SUDO_USER", b"agent"),
+        (b"SUDO_UID", b"1000"),
+    ];
+    let passes = |name: &[u8]| {
+        let always = [&b"PATH"[..], b"TERM", b"LANG", b"COLORTERM", b"TZ", b"DEBIAN_FRONTEND"]
+            .contains(&name);
+        always || name.starts_with(b"LC_") || wish.keep_environment
+    };
+    let own = fixed.map(|(name, value)| [name, b"=", value].concat());
+    let kept = caller.filter(|(name, _)| {
+        passes(name.as_bytes()) && !fixed.iter().any(|(own, _)| *own == name.as_bytes())
+    });
+    let kept = kept.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    own.into_iter().chain(kept).chain(wish.variables.iter().cloned()).collect()
+}
+
+fn run(wish: Wish) -> io::Result<u8> {
+    let signals = sys::signal_descriptor(&FORWARDED)?;
+    let folder = if wish.login { "/root".into() } else { std::env::current_dir()? };
+    let request = Elevate::Run {
+        argv: argv(&wish),
+        env: environment(&wish, std::env::vars_os()),
+        cwd: folder.into_os_string().into_vec(),
+    };
+    let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    let stdio = stdio.map(|fd| rustix::io::fcntl_dupfd_cloexec(fd, 3));
+    let stdio = stdio.into_iter().collect::<Result<Vec<OwnedFd>, _>>()?;
+    let mut connection = Connection::new(dial()?);
+    let gone = |_| io::Error::other("room-init does not answer");
+    connection.send(&request, stdio).map_err(gone)?;
+    let mut scratch = vec![0; 16 << 10];
+    loop {
+        wait(&connection, &signals)?;
+        while let Some(arrived) = sys::read_signal(&signals) {
+            connection.send(&Elevate::Signal(arrived.signal), vec![]).map_err(gone)?;
+        }
+        connection.flush().map_err(gone)?;
+        connection.receive(&mut scratch).map_err(gone)?;
+        if let Some(arrival) = connection.next_arrival().map_err(gone)? {
+            return conclude(decode(&arrival.body).map_err(io::Error::other)?);
+        }
+    }
+}
+
+fn dial() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(ELEVATE_SOCKET)?)?;
+    Ok(socket)
+}
+
+fn wait(connection: &Connection, signals: &OwnedFd) -> io::Result<()> {
+    let socket = connection.fd();
+    let mut entries = [
+        PollFd::from_borrowed_fd(socket, connection.interest()),
+        PollFd::new(signals, PollFlags::IN),
+    ];
+    match rustix::event::poll(&mut entries, None) {
+        Err(rustix::io::Errno::INTR) | Ok(_) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn conclude(answer: Elevated) -> io::Result<u8> {
+    match answer {
+        Elevated::Refused(reason) => Err(io::Error::other(reason)),
+        Elevated::Exited(Exit::Code(code)) => Ok(u8::try_from(code).unwrap_or(u8::MAX)),
+        Elevated::Exited(Exit::Signal(signal)) => Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX)),
+        Elevated::Exited(Exit::NotStarted { code, message }) => {
+            writeln!(io::stderr(), "sudo: {message}")?;
+            Ok(u8::try_from(code).unwrap_or(u8::MAX))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wish(line: &str) -> Result<Wish, String> {
+        parse(&line.split_whitespace().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>())
+    }
+
+    fn words(list: &[Vec<u8>]) -> String {
+        String::from_utf8(list.join(&b' ')).unwrap()
+    }
+
+    #[test]
+    fn options_end_where_the_command_begins() {
+        let wish = wish("-n -E A=1 apt-get -y install jq").unwrap();
+        assert!(wish.keep_environment);
+        assert_eq!(words(&wish.variables), "A=1");
+        assert_eq!(words(&wish.command), "apt-get -y install jq");
+    }
+
+    #[test]
+    fn a_login_shell_runs_the_command_line() {
+        assert_eq!(words(&argv(&wish("-i id -u").unwrap())), "/bin/bash -l -c id -u");
+        assert_eq!(words(&argv(&wish("-s").unwrap())), "/bin/bash");
+    }
+
+    #[test]
+    fn another_user_and_an_unknown_option_are_refused() {
+        assert!(wish("-u postgres psql").is_err());
+        assert!(wish("--frobnicate ls").is_err());
+        assert!(wish("").is_err());
+        assert!(wish("-u root id").is_ok());
+    }
+
+    #[test]
+    fn root_gets_its_own_home_and_none_of_the_callers_secrets() {
+        let caller = [("HOME", "/home/agent"), ("TOKEN", "x"), ("PATH", "/bin"), ("LC_ALL", "C")];
+        let caller = || caller.iter().map(|(name, value)| (name.into(), value.into()));
+        let plain = words(&environment(&wish("id").unwrap(), caller()));
+        assert!(
+            plain.contains("HOME=/root")
+                && plain.contains("PATH=/bin")
+                && plain.contains("LC_ALL=C")
+        );
+        assert!(!plain.contains("TOKEN"));
+        assert!(words(&environment(&wish("-E id").unwrap(), caller())).contains("TOKEN=x"));
+    }
+}

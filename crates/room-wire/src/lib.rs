@@ -1,0 +1,35 @@
+//! The control protocol between the daemon and room-init.
+//!
+//! Pure on purpose: this crate turns values into bytes and back, and never touches a socket, so
+//! both ends share one decoder and one fuzz target. Descriptors travel beside the bytes
+//! (`SCM_RIGHTS`); a frame only says how many of them belong to it.
+//!
+//! - [`frame`]: length-delimited frames and the buffer that finds them in a stream
+//! - [`call`]: what the daemon asks
+//! - [`answer`]: what room-init replies
+//! - [`boot`]: what the setup helper hands to room-init when it starts
+//! - [`elevate`]: what the `sudo` of the room asks of room-init
+
+pub mod answer;
+pub mod boot;
+pub mod call;
+pub mod elevate;
+pub mod frame;
+
+pub use answer::{Answer, ExecRecord, Exit, Refusal, RefusalKind, Reply};
+pub use boot::Boot;
+pub use call::{Call, ExecId, ExecSpec, ListenSpec, Proto, Request, RoomUser, Stdio, WindowSize};
+pub use elevate::{Elevate, Elevated};
+pub use frame::{Frame, FrameBuffer, WireError, decode, encode};
+
+/// The version that this build speaks.
+pub const PROTOCOL: u16 = 1;
+
+/// The oldest version that this build still understands: a daemon adopts rooms of the two
+/// versions before its own.
+pub const OLDEST_PROTOCOL: u16 = PROTOCOL.saturating_sub(2);
+
+/// Returns whether a peer that speaks `protocol` can be talked to.
+pub fn speaks(protocol: u16) -> bool {
+    (OLDEST_PROTOCOL..=PROTOCOL).contains(&protocol)
+}

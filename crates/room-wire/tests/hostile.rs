@@ -1,0 +1,97 @@
+//! Bytes from a stranger: the decoder answers with a value or an error, never a panic.
+
+use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};
+use hothouse_room_wire::{
+    Answer, Boot, Call, Elevate, ExecId, ExecSpec, FrameBuffer, Reply, Request, RoomUser, Stdio,
+    WindowSize, WireError, decode, encode,
+};
+use proptest::prelude::*;
+
+fn exec(argv: Vec<Vec<u8>>, rows: u16) -> Request {
+    let spec = ExecSpec {
+        id: ExecId("e1".into()),
+        argv,
+        env: vec![b"A=b".to_vec()],
+        cwd: b"/".to_vec(),
+        user: RoomUser::Agent,
+        stdio: Stdio::Pty(WindowSize { rows, cols: 80 }),
+        service: Some("db".into()),
+    };
+    Request { seq: 7, call: Call::Exec(Box::new(spec)) }
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_bytes_are_never_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..4096)) {
+        let _ = decode::<Request>(&bytes);
+        let _ = decode::<Reply>(&bytes);
+        let _ = decode::<Boot>(&bytes);
+        let _ = decode::<Elevate>(&bytes);
+        let mut buffer = FrameBuffer::default();
+        buffer.extend(&bytes);
+        while let Ok(Some(frame)) = buffer.next_frame() {
+            prop_assert!(frame.body.len() <= bytes.len());
+        }
+    }
+
+    #[test]
+    fn a_frame_survives_being_cut_anywhere(
+        argv in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..8),
+        rows in any::<u16>(),
+        step in 1_usize..64,
+    ) {
+        let request = exec(argv, rows);
+        let bytes = encode(&request, 3).unwrap();
+        let mut buffer = FrameBuffer::default();
+        let mut seen = Vec::new();
+        for part in bytes.chunks(step) {
+            buffer.extend(part);
+            while let Some(frame) = buffer.next_frame().unwrap() {
+                prop_assert_eq!(frame.descriptors, 3);
+                seen.push(decode::<Request>(&frame.body).unwrap());
+            }
+        }
+        prop_assert_eq!(seen, vec![request]);
+        prop_assert_eq!(buffer.pending(), 0);
+    }
+
+    #[test]
+    fn a_cut_or_lengthened_body_is_malformed(cut in 1_usize..20, more in any::<u8>()) {
+        let bytes = encode(&exec(vec![b"true".to_vec()], 24), 0).unwrap();
+        let body = &bytes[5..];
+        prop_assert_eq!(decode::<Request>(&body[..body.len() - cut]), Err(WireError::Malformed));
+        let longer = [body, &[more]].concat();
+        prop_assert_eq!(decode::<Request>(&longer), Err(WireError::Malformed));
+    }
+}
+
+#[test]
+fn an_announced_length_above_the_limit_is_refused_before_it_is_stored() {
+    let mut buffer = FrameBuffer::default();
+    let length = BODY_LIMIT + 1;
+    buffer.extend(&[&u32::try_from(length).unwrap().to_le_bytes()[..], &[0]].concat());
+    assert_eq!(buffer.next_frame(), Err(WireError::TooLong { length }));
+}
+
+#[test]
+fn a_message_above_the_limit_is_not_encoded() {
+    let request = exec(vec![vec![b'x'; BODY_LIMIT]], 24);
+    assert!(matches!(encode(&request, 0), Err(WireError::TooLong { .. })));
+}
+
+#[test]
+fn too_many_descriptors_are_refused_at_both_ends() {
+    let count = DESCRIPTOR_LIMIT + 1;
+    let reply = Reply { seq: 0, answer: Answer::Done };
+    assert_eq!(encode(&reply, count), Err(WireError::TooManyDescriptors { count }));
+    let mut buffer = FrameBuffer::default();
+    buffer.extend(&[0, 0, 0, 0, count]);
+    assert_eq!(buffer.next_frame(), Err(WireError::TooManyDescriptors { count }));
+}
+
+#[test]
+fn a_body_that_claims_a_huge_list_allocates_no_more_than_it_holds() {
+    // `Exec` with an argv that claims 2^60 entries.
+    let body = [7, 1, 2, b'e', b'1', 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f];
+    assert_eq!(decode::<Request>(&body), Err(WireError::Malformed));
+}

@@ -1,0 +1,92 @@
+//! Rooms and runs.
+
+use hothouse_model::{
+    id::SandboxKey,
+    room::{RoomRecord, RoomWish, RunRecord},
+};
+use jiff::Timestamp;
+use rusqlite::{Row, Transaction, params};
+
+use crate::{Store, StoreError, sandboxes::parsed};
+
+/// A room about to be started.
+#[derive(Clone, Debug)]
+pub struct NewRoom {
+    pub sandbox: SandboxKey,
+    /// A new run, or the one that goes on when a broken room is replaced.
+    pub run: RunRecord,
+    pub profile: String,
+    pub ends: Option<Timestamp>,
+}
+
+/// Notes that a room is being started, with its run.
+pub(crate) fn begin(transaction: &Transaction<'_>, new: &NewRoom) -> rusqlite::Result<()> {
+    let NewRoom { sandbox, run, profile, ends } = new;
+    transaction.execute(
+        "INSERT INTO runs (id, sandbox_id, profile, artifacts, started) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (id) DO UPDATE SET ended = NULL",
+        params![
+            run.id,
+            sandbox.0,
+            profile,
+            run.artifacts.to_string_lossy(),
+            run.started.to_string()
+        ],
+    )?;
+    transaction.execute(
+        "INSERT INTO rooms (sandbox_id, wish, run_id, ends) VALUES (?1, 'starting', ?2, ?3)
+         ON CONFLICT (sandbox_id) DO UPDATE SET wish = 'starting', run_id = ?2, ends = ?3",
+        params![sandbox.0, run.id, ends.map(|ends| ends.to_string())],
+    )?;
+    Ok(())
+}
+
+/// Notes how the rooms of a plan are wanted from now on.
+pub(crate) fn wish(
+    transaction: &Transaction<'_>,
+    plan: i64,
+    wish: RoomWish,
+    now: Timestamp,
+) -> rusqlite::Result<usize> {
+    const SUBJECTS: &str = "(SELECT sandbox_id FROM plan_subjects WHERE plan_id = ?1)";
+    if wish == RoomWish::Stopped {
+        let sql = format!(
+            "UPDATE runs SET ended = ?2 WHERE ended IS NULL AND id IN
+             (SELECT run_id FROM rooms WHERE sandbox_id IN {SUBJECTS})"
+        );
+        transaction.execute(&sql, params![plan, now.to_string()])?;
+    }
+    let sql = format!("UPDATE rooms SET wish = ?2 WHERE sandbox_id IN {SUBJECTS}");
+    transaction.execute(&sql, params![plan, wish.as_str()])
+}
+
+/// Reads the room of a row, whose columns begin at `first`; nothing where it was never up.
+pub(crate) fn record(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<RoomRecord>> {
+    let Some(word) = row.get::<_, Option<String>>(first)? else { return Ok(None) };
+    let wish = RoomWish::parse(&word).ok_or_else(|| {
+        rusqlite::Error::InvalidColumnType(first, word, rusqlite::types::Type::Text)
+    })?;
+    let run = RunRecord {
+        id: row.get(first + 1)?,
+        artifacts: row.get::<_, String>(first + 2)?.into(),
+        started: parsed(row, first + 3)?,
+    };
+    let ends = row.get::<_, Option<String>>(first + 4)?;
+    let ends = ends.map(|_| parsed(row, first + 4)).transpose()?;
+    Ok(Some(RoomRecord { wish, run, ends }))
+}
+
+impl Store {
+    /// Returns the runs that there were, newest first.
+    pub fn runs(&self, sandbox: SandboxKey) -> Result<Vec<RunRecord>, StoreError> {
+        self.read("list the runs", |connection| {
+            connection
+                .prepare_cached("SELECT id, artifacts, started FROM runs WHERE sandbox_id = ?1 ORDER BY started DESC")?
+                .query_map([sandbox.0], |row| {
+                    let artifacts = row.get::<_, String>(1)?.into();
+                    Ok(RunRecord { id: row.get(0)?, artifacts, started: parsed(row, 2)? })
+                })?
+                .collect()
+        })
+    }
+}
