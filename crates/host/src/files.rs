@@ -133,6 +133,33 @@ pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     }
 }
 
+/// Gives a file or folder another name on the same file system.
+pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    fs::rename(from, to).map_err(about("rename", from))
+}
+
+/// Marks a file or folder as used now.
+pub fn touch(path: &Path) -> Result<(), FileError> {
+    let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+    let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
+    rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty())
+        .map_err(|errno| about("touch", path)(errno.into()))
+}
+
+/// Returns when a file or folder was last modified.
+pub fn modified(path: &Path) -> Result<jiff::Timestamp, FileError> {
+    let stat = fs::symlink_metadata(path).map_err(about("look at", path))?;
+    let modified = stat.modified().map_err(about("look at", path))?;
+    jiff::Timestamp::try_from(modified)
+        .map_err(|error| about("look at", path)(io::Error::new(io::ErrorKind::InvalidData, error)))
+}
+
+/// Waits until all that was written on the file system of a folder is on the disk.
+pub fn sync_file_system(folder: &Path) -> Result<(), FileError> {
+    let file = fs::File::open(folder).map_err(about("open", folder))?;
+    rustix::fs::syncfs(&file).map_err(|errno| about("sync", folder)(errno.into()))
+}
+
 /// Removes a file; a missing one is fine.
 pub fn remove_file(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {

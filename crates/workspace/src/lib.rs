@@ -5,6 +5,7 @@
 
 pub mod git;
 pub mod repository;
+pub mod tree;
 pub mod worktree;
 
 pub use repository::{DiscoverError, Repository};
