@@ -92,6 +92,47 @@ pub fn replace(path: &Path, text: &[u8], mode: u32) -> Result<(), FileError> {
     written.map_err(about("write", path))
 }
 
+/// Writes a file as a whole, which a power cut may undo: nothing waits for the disk.
+pub fn write_quick(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
+    let beside = path.with_added_extension(format!("{}.new", std::process::id()));
+    let written = fs::OpenOptions::new()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(mode)
+        .open(&beside)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        fs::remove_file(&beside).ok();
+    }
+    written.map_err(about("write", path))
+}
+
+/// Returns a standard input for a child that holds some bytes, in memory alone.
+pub fn memory(bytes: &[u8]) -> Result<std::process::Stdio, FileError> {
+    let make = || -> io::Result<fs::File> {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let mut file = fs::File::from(rustix::fs::memfd_create("hothouse", flags)?);
+        file.write_all(bytes)?;
+        io::Seek::rewind(&mut file)?;
+        Ok(file)
+    };
+    Ok(make().map_err(about("make", Path::new("a file in memory")))?.into())
+}
+
+/// Says whether a folder, not a link to one, stands at the path.
+pub fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|stat| stat.is_dir())
+}
+
+/// Returns how many bytes the user may still write on the file system of a folder.
+pub fn free_bytes(folder: &Path) -> Result<u64, FileError> {
+    let system = rustix::fs::statvfs(folder)
+        .map_err(|errno| about("look at the file system of", folder)(errno.into()))?;
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
 /// Makes a folder and its parents for the owner alone; one that exists is left as it is.
 pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
     fs::DirBuilder::new()
