@@ -17,6 +17,7 @@ pub mod mount;
 pub mod probe;
 pub mod process;
 pub mod random;
+pub mod relay;
 pub mod remove;
 pub mod socket;
 pub mod usage;

@@ -24,6 +24,7 @@ use std::{
 use hothouse_host::{FileError, Lock, RunError, btrfs, files};
 use hothouse_model::{Explain, FailureKind, id::fnv1a};
 
+pub(crate) use self::checkout::{gitlinks, skip_gitlinks};
 pub use self::{
     dependencies::{Dependencies, LeftOut, find_dependencies, join},
     evict::{Budget, evict},

@@ -6,8 +6,10 @@
 pub mod fork;
 pub mod git;
 pub mod golden;
+pub mod import;
 pub mod index;
 pub mod repository;
+pub mod room_git;
 pub mod tree;
 pub mod worktree;
 

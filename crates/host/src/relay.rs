@@ -1,0 +1,156 @@
+//! Bytes between a program of ours and one that we do not trust, counted and interruptible.
+
+use std::{
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    thread,
+};
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+/// How much is moved at once. A pipe that is ready takes this much without waiting (`PIPE_BUF`).
+const CHUNK: usize = 4096;
+
+/// The two ends of a conversation with an untrusted program.
+#[derive(Debug)]
+pub struct Pipes {
+    /// What we say.
+    pub to: OwnedFd,
+    /// What it says.
+    pub from: OwnedFd,
+}
+
+/// How a conversation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelayEnd {
+    Closed,
+    /// The other side said more than it may; the rest was not passed on.
+    OverLimit,
+}
+
+/// Passes bytes on between `socket`, behind which is a program of ours, and the untrusted one, until
+/// either side closes. No more than `limit` bytes come in.
+///
+/// It ends as soon as ours does, whether or not the other closes its pipes or reads what it is sent.
+pub fn relay(socket: &UnixStream, pipes: Pipes, limit: u64) -> io::Result<RelayEnd> {
+    let Pipes { to, from } = pipes;
+    thread::scope(|scope| {
+        let outward = scope.spawn(move || pass_on(socket.as_fd(), to, socket.as_fd(), u64::MAX));
+        let end = pass_on(from.as_fd(), socket.try_clone()?, socket.as_fd(), limit);
+        // Ours learns that nothing more comes; the other thread that nothing more goes.
+        socket.shutdown(std::net::Shutdown::Both).ok();
+        outward.join().map_err(|_| io::Error::other("the relay panicked"))??;
+        end
+    })
+}
+
+/// Passes bytes on from one descriptor to the other, until one of them or `ours` is closed.
+fn pass_on(
+    from: BorrowedFd<'_>,
+    to: impl AsFd,
+    ours: BorrowedFd<'_>,
+    limit: u64,
+) -> io::Result<RelayEnd> {
+    let mut buffer = [0; CHUNK];
+    let mut left = limit;
+    loop {
+        if !is_ready(from, PollFlags::IN, ours)? {
+            return Ok(RelayEnd::Closed);
+        }
+        let length = match rustix::io::read(from, &mut buffer) {
+            Ok(0) | Err(rustix::io::Errno::CONNRESET) => return Ok(RelayEnd::Closed),
+            Ok(length) => length,
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
+            Err(errno) => return Err(errno.into()),
+        };
+        if length as u64 > left {
+            return Ok(RelayEnd::OverLimit);
+        }
+        left -= length as u64;
+        let mut rest = &buffer[..length];
+        while !rest.is_empty() {
+            if !is_ready(to.as_fd(), PollFlags::OUT, ours)? {
+                return Ok(RelayEnd::Closed);
+            }
+            match rustix::io::write(&to, rest) {
+                Ok(length) => rest = &rest[length..],
+                Err(rustix::io::Errno::PIPE) => return Ok(RelayEnd::Closed),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+}
+
+/// Waits until a descriptor is ready; says no when ours is closed and nothing is left to read.
+fn is_ready(fd: BorrowedFd<'_>, wanted: PollFlags, ours: BorrowedFd<'_>) -> io::Result<bool> {
+    loop {
+        let mut fds = [PollFd::new(&fd, wanted), PollFd::new(&ours, PollFlags::empty())];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let (ready, ended) = (fds[0].revents(), fds[1].revents());
+        if ready.intersects(wanted) {
+            return Ok(true);
+        }
+        if ready.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+            || ended.intersects(PollFlags::HUP | PollFlags::ERR)
+        {
+            return Ok(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+    use crate::Program;
+
+    fn conversation(script: &str, limit: u64, work: impl FnOnce(UnixStream) + Send) -> RelayEnd {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (child, pipes) = Program::new("sh").args(["-c", script]).converse().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || work(ours));
+            let end = relay(&theirs, pipes, limit).unwrap();
+            child.end();
+            end
+        })
+    }
+
+    #[test]
+    fn what_is_said_is_passed_on_both_ways() {
+        let end = conversation("cat", 100, |mut ours| {
+            ours.write_all(b"hello").unwrap();
+            let mut heard = [0; 5];
+            ours.read_exact(&mut heard).unwrap();
+            assert_eq!(&heard, b"hello");
+        });
+        assert_eq!(end, RelayEnd::Closed);
+    }
+
+    #[test]
+    fn who_says_too_much_is_cut_off() {
+        let end = conversation("yes", 100_000, |mut ours| {
+            let mut heard = Vec::new();
+            ours.read_to_end(&mut heard).unwrap();
+            assert!(heard.len() <= 100_000, "{}", heard.len());
+        });
+        assert_eq!(end, RelayEnd::OverLimit);
+    }
+
+    #[test]
+    fn who_never_answers_and_never_reads_does_not_hold_us() {
+        let end = conversation("exec sleep 600", 100, |mut ours| {
+            ours.set_nonblocking(true).unwrap();
+            // Until the pipe and the socket are full.
+            while ours.write(&[0; 65536]).is_ok() {}
+        });
+        assert_eq!(end, RelayEnd::Closed);
+    }
+}
