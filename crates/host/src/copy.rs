@@ -91,6 +91,7 @@ struct Copier {
     content: Content,
     tree: Tree,
     owners: Owners,
+    defaults: Defaults,
     found: Mutex<Found>,
 }
 
@@ -99,6 +100,45 @@ struct Copier {
 enum Owners {
     Kept,
     Ours,
+}
+
+/// What a new file gets without being asked, so that it need not be asked for what it has.
+#[derive(Clone, Copy)]
+struct Defaults {
+    user: u32,
+    group: u32,
+    /// The bits of a mode that do not come through, if that can be known.
+    mask: Option<u32>,
+}
+
+impl Defaults {
+    /// Finds them out for files in a folder of ours.
+    fn of(target: BorrowedFd<'_>) -> Self {
+        // An access list that new files inherit takes the place of the mask.
+        let list = rustix::fs::flistxattr_query(target);
+        let status = crate::files::read_text(Path::new("/proc/self/status")).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+        let mask = mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok());
+        // A folder may hand its group down (setgid), and that bit to the folders in it.
+        let group = match rustix::fs::fstat(target) {
+            Ok(stat) if Mode::from_raw_mode(stat.st_mode).contains(Mode::SGID) => stat.st_gid,
+            _ => rustix::process::getegid().as_raw(),
+        };
+        Self {
+            user: rustix::process::geteuid().as_raw(),
+            group,
+            mask: mask.filter(|_| matches!(list, Ok(0) | Err(Errno::NOTSUP))),
+        }
+    }
+
+    fn owns(self, stat: &Stat) -> bool {
+        (stat.st_uid, stat.st_gid) == (self.user, self.group)
+    }
+
+    /// Says whether a file that is made with a mode has exactly that.
+    fn lets_through(self, mode: Mode) -> bool {
+        self.mask.is_some_and(|mask| mode.as_raw_mode() & mask == 0)
+    }
 }
 
 /// Copies what is in the folder `source` into the folder `target`, which exists.
@@ -117,9 +157,11 @@ pub fn copy_tree(
             .map_err(|errno| about("open the folder", path)(errno.into()))
     };
     let is_root = rustix::process::geteuid().is_root();
+    let target_fd = open(target)?;
     let copier = Copier {
         source: open(source)?,
-        target: open(target)?,
+        defaults: Defaults::of(target_fd.as_fd()),
+        target: target_fd,
         source_path: source.to_owned(),
         target_path: target.to_owned(),
         content,
@@ -231,15 +273,19 @@ impl Copier {
         if stat.st_nlink > 1 && self.is_second_name(&stat, relative, name) {
             return Ok(());
         }
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mut to = File::from(rustix::fs::openat(target, name, flags, Mode::RUSR | Mode::WUSR)?);
-        let size = u64::try_from(stat.st_size).unwrap_or_default();
-        self.copy_content(&mut from, &mut to, &stat, size, buffer)?;
-        self.copy_attributes(from.as_fd(), to.as_fd())?;
-        self.set_owner(to.as_fd(), &stat)?;
         let mode =
             Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO | Mode::SVTX);
-        rustix::fs::fchmod(&to, mode)?;
+        let is_plain = self.defaults.lets_through(mode) && mode.contains(Mode::WUSR);
+        let first = if is_plain { mode } else { Mode::RUSR | Mode::WUSR };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut to = File::from(rustix::fs::openat(target, name, flags, first)?);
+        let size = u64::try_from(stat.st_size).unwrap_or_default();
+        self.copy_content(&mut from, &mut to, &stat, size, buffer)?;
+        let had_attributes = self.copy_attributes(from.as_fd(), to.as_fd())?;
+        self.set_owner(to.as_fd(), &stat)?;
+        if !is_plain || had_attributes {
+            rustix::fs::fchmod(&to, mode)?;
+        }
         rustix::fs::futimens(&to, &times(&stat))?;
         let copied = &mut self.found().copied;
         copied.files += 1;
@@ -257,7 +303,7 @@ impl Copier {
     ) -> io::Result<()> {
         let stored = u64::try_from(stat.st_blocks).unwrap_or_default() * 512;
         if size < SHARE_FROM && stored >= size {
-            return copy_small(from, to, buffer);
+            return copy_small(from, to, size, buffer);
         }
         if self.content == Content::Reflink && rustix::fs::ioctl_ficlone(&*to, &*from).is_ok() {
             return Ok(());
@@ -301,7 +347,7 @@ impl Copier {
 
     /// Gives owner and times to what is not opened for it.
     fn finish_unopened(&self, target: BorrowedFd<'_>, name: &OsStr, stat: &Stat) -> io::Result<()> {
-        if self.owners == Owners::Kept {
+        if self.owners == Owners::Kept && !self.defaults.owns(stat) {
             let (user, group) = owner(stat);
             rustix::fs::chownat(target, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
         }
@@ -326,16 +372,17 @@ impl Copier {
     }
 
     fn set_owner(&self, to: BorrowedFd<'_>, stat: &Stat) -> io::Result<()> {
-        if self.owners == Owners::Kept {
+        if self.owners == Owners::Kept && !self.defaults.owns(stat) {
             let (user, group) = owner(stat);
             rustix::fs::fchown(to, Some(user), Some(group))?;
         }
         Ok(())
     }
 
-    fn copy_attributes(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<()> {
+    /// Copies the attributes that come along; says whether there were any.
+    fn copy_attributes(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<bool> {
         match rustix::fs::flistxattr_query(from) {
-            Ok(0) | Err(Errno::NOTSUP) => return Ok(()),
+            Ok(0) | Err(Errno::NOTSUP) => return Ok(false),
             Ok(_) => {}
             Err(errno) => return Err(errno.into()),
         }
@@ -353,7 +400,7 @@ impl Copier {
                 Err(errno) => return Err(errno.into()),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Says whether an attribute comes along: the user's own and access lists, but nothing that
@@ -395,13 +442,19 @@ impl Copier {
     }
 }
 
-fn copy_small(from: &mut File, to: &mut File, buffer: &mut [u8]) -> io::Result<()> {
-    loop {
-        match from.read(buffer)? {
-            0 => return Ok(()),
-            length => to.write_all(&buffer[..length])?,
+/// Copies a file that fits the buffer; what is added to it meanwhile is not part of it.
+fn copy_small(from: &mut File, to: &mut File, size: u64, buffer: &mut [u8]) -> io::Result<()> {
+    let mut left = usize::try_from(size).unwrap_or(buffer.len());
+    while left > 0 {
+        let room = left.min(buffer.len());
+        let length = from.read(&mut buffer[..room])?;
+        if length == 0 {
+            break;
         }
+        to.write_all(&buffer[..length])?;
+        left -= length;
     }
+    Ok(())
 }
 
 /// Copies only what is stored, and leaves the holes between.

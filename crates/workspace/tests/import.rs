@@ -382,6 +382,10 @@ fn programs_of_the_users_own_config_do_not_run_on_an_agents_files() {
         git(case.root(), &["config", key, program.to_str().unwrap()]);
     }
     git(case.root(), &["config", "filter.evil.required", "true"]);
+    git(case.root(), &["config", "core.fsmonitor", program.to_str().unwrap()]);
+    for hook in ["post-checkout", "post-index-change", "reference-transaction"] {
+        fs::copy(&program, case.root().join(".git/hooks").join(hook)).unwrap();
+    }
     case.agent_commits(".gitattributes", "* filter=evil diff=evil\n");
     case.agent_commits("a", "changed");
     fs::write(case.place.path.join("b"), "edited").unwrap();
