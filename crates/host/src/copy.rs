@@ -173,6 +173,28 @@ pub fn copy_tree(
     copier.finish()
 }
 
+/// Copies one file of ours as a whole, sharing its blocks where that can be; nothing waits for the
+/// disk.
+pub fn copy_file(from: &Path, to: &Path, mode: u32) -> Result<(), FileError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let beside = to.with_added_extension(format!("{}.new", std::process::id()));
+    let attempt = || -> io::Result<()> {
+        let mut source = File::open(from)?;
+        let mut options = File::options();
+        let mut target =
+            options.create(true).truncate(true).write(true).mode(mode).open(&beside)?;
+        if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
+            io::copy(&mut source, &mut target)?;
+        }
+        std::fs::rename(&beside, to)
+    };
+    let copied = attempt();
+    if copied.is_err() {
+        crate::files::remove_file(&beside).ok();
+    }
+    copied.map_err(about("copy", from))
+}
+
 /// Tries whether files in a folder can share blocks; the two files it makes stay there.
 pub fn try_reflink(folder: &Path) -> Result<(), FileError> {
     let attempt = || -> io::Result<()> {

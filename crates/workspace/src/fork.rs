@@ -16,7 +16,7 @@ use hothouse_host::{Lock, beneath::Folder, files, remove};
 use crate::{
     Golden, Repository, TreePlace, WorktreeError,
     index::{self, ObjectFormat},
-    tree::{Afterwards, Inodes, TreeDriver},
+    tree::{Inodes, TreeDriver},
     worktree::NewWorktree,
 };
 
@@ -32,6 +32,14 @@ pub enum ForkSource<'a> {
     Golden { commit: &'a Golden, dependencies: &'a [Golden] },
     /// Another worktree as it is now, with its uncommitted work. Nobody should be writing in it.
     Tree { place: &'a TreePlace },
+}
+
+/// The index that a fork gets.
+enum Index<'a> {
+    /// The golden one, which is right for the tree as it is.
+    OfGolden(&'a Golden),
+    /// One that lacks the new inode data.
+    ToRefresh(Vec<u8>),
 }
 
 impl Repository {
@@ -65,24 +73,32 @@ impl Repository {
         // git wrote it a moment ago, and nobody else knows the folder yet.
         let pointer = files::read_capped(&path.join(".git"), POINTER_LIMIT)?;
         files::remove_file(&path.join(".git"))?;
-        let (mut index, inodes) = match source {
+        let index = match source {
             ForkSource::Golden { commit, dependencies } => {
                 make_tree(commit, dependencies, driver, place)?;
-                (commit.index()?, driver.inodes())
+                match driver.inodes() {
+                    Inodes::AsInSource => Index::OfGolden(commit),
+                    Inodes::New => Index::ToRefresh(commit.index()?),
+                }
             }
             ForkSource::Tree { place: other } => {
                 let unknown = || WorktreeError::Unknown { path: other.path.clone() };
                 let other_admin = self.admin_dir(&other.path)?.ok_or_else(unknown)?;
                 let index = files::read_capped(&other_admin.join("index"), INDEX_LIMIT)?;
                 driver.snapshot(other, place)?;
-                (index, Inodes::New)
+                Index::ToRefresh(index)
             }
         };
         write_pointer(path, &pointer)?;
-        if inodes == Inodes::New {
-            index::refresh(&mut index, ObjectFormat::of_commit(commit), path)?;
+        let index_file = admin.join("index");
+        match index {
+            Index::OfGolden(golden) => golden.copy_index(&index_file)?,
+            Index::ToRefresh(mut index) => {
+                index::refresh(&mut index, ObjectFormat::of_commit(commit), path)?;
+                files::write_quick(&index_file, &index, 0o644)?;
+            }
         }
-        Ok(files::write_quick(&admin.join("index"), &index, 0o644)?)
+        Ok(())
     }
 
     /// Takes back what [`add_worktree_from`](Self::add_worktree_from) did, wholly or in part.
@@ -117,14 +133,7 @@ fn make_tree(
     driver: &dyn TreeDriver,
     place: &TreePlace,
 ) -> Result<(), WorktreeError> {
-    let all: Vec<_> = std::iter::once(commit).chain(dependencies).collect();
-    if driver.afterwards() == Afterwards::NeedsSource {
-        files::make_private_folder(&place.private)?;
-        for golden in &all {
-            golden.keep_for(&place.private)?;
-        }
-    }
-    let trees: Vec<_> = all.iter().map(|golden| golden.tree()).collect();
+    let trees: Vec<_> = std::iter::once(commit).chain(dependencies).map(Golden::tree).collect();
     let sources: Vec<_> = trees.iter().map(|tree| tree.as_path()).collect();
     Ok(driver.make(&sources, place)?)
 }

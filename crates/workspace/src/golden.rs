@@ -21,7 +21,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{FileError, Lock, RunError, btrfs, files};
+use hothouse_host::{FileError, Lock, RunError, btrfs, copy::copy_file, files};
 use hothouse_model::{Explain, FailureKind, id::fnv1a};
 
 pub(crate) use self::checkout::{gitlinks, skip_gitlinks};
@@ -96,13 +96,20 @@ impl Golden {
         files::read_capped(&self.folder.join("index"), INDEX_LIMIT)
     }
 
-    /// Keeps it from being evicted for as long as the path `holder` exists.
-    pub fn keep_for(&self, holder: &Path) -> Result<(), FileError> {
-        let bytes = holder.as_os_str().as_bytes();
-        let holders = self.folder.join("holders");
-        files::make_private_folder(&holders)?;
-        files::replace(&holders.join(format!("{:016x}", fnv1a(&[bytes]))), bytes, 0o600)
+    /// Copies git's index of its files.
+    pub(crate) fn copy_index(&self, to: &Path) -> Result<(), FileError> {
+        copy_file(&self.folder.join("index"), to, 0o644)
     }
+}
+
+/// Keeps a golden tree, named by the folder of its files, from being evicted for as long as the path
+/// `holder` exists. A folder that is no golden tree needs no keeping.
+pub(crate) fn keep_for(tree: &Path, holder: &Path) -> Result<(), FileError> {
+    let (true, Some(folder)) = (tree.ends_with("tree"), tree.parent()) else { return Ok(()) };
+    let bytes = holder.as_os_str().as_bytes();
+    let holders = folder.join("holders");
+    files::make_private_folder(&holders)?;
+    files::replace(&holders.join(format!("{:016x}", fnv1a(&[bytes]))), bytes, 0o600)
 }
 
 /// Returns the golden tree of a key; if there is none, `build` fills a new folder with `tree` in it.

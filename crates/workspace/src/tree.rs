@@ -111,14 +111,6 @@ pub enum Sources {
     One,
 }
 
-/// Whether a tree still needs what it was made from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Afterwards {
-    /// The source must stay for as long as the tree.
-    NeedsSource,
-    Independent,
-}
-
 /// What a restart of the host left of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restored {
@@ -203,13 +195,11 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     /// Returns how many sources one tree may have.
     fn sources(&self) -> Sources;
 
-    /// Returns whether a tree needs its sources after it was made.
-    fn afterwards(&self) -> Afterwards;
-
     /// Returns whether files in a tree look to git as they did in the source.
     fn inodes(&self) -> Inodes;
 
-    /// Makes a tree from golden ones, which nobody changes. Its path does not exist, or is an empty
+    /// Makes a tree from golden ones, which nobody changes; if it needs them for as long as it lives,
+    /// it keeps them from being evicted. Its path does not exist, or is an empty
     /// folder. After a failure the tree is half-made, and `delete` removes it.
     fn make(&self, sources: &[&Path], tree: &TreePlace) -> Result<(), TreeError>;
 

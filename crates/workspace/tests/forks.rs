@@ -295,8 +295,11 @@ fn golden_trees_in_use_stay(case: &Case) {
     drop(golden);
     let needs = case.driver.name() == DriverName::Overlay;
     assert_eq!(evict().contains(&key), !needs, "the tree of `user` may need it");
-    assert_eq!(fs::read(place.path.join("src/deep/7")).unwrap(), b"7");
+    let child = case.fork_from("heir", ForkSource::Tree { place: &place }).unwrap();
     case.remove(&place);
+    assert!(!evict().contains(&key), "the tree of `heir` needs it too, or it is gone already");
+    assert_eq!(fs::read(child.path.join("src/deep/7")).unwrap(), b"7");
+    case.remove(&child);
     assert_eq!(evict().contains(&key), needs);
     case.store.empty_trash().unwrap();
     let left: Vec<_> = fs::read_dir(case.store.folder().join("golden")).unwrap().collect();

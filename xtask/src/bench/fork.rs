@@ -46,7 +46,8 @@ pub(super) fn run() -> Result<(), String> {
         };
         let mut forks = Vec::new();
         for files in [FEW, MANY] {
-            let figures = measure(driver, &folder.join(files.to_string()), files)?;
+            let root = host.path().join(format!("{driver}-{files}"));
+            let figures = measure(driver, &root, &folder.join(files.to_string()), files)?;
             print(&format!(
                 "  {:<9} {files:>5}   {:>13.1} ms {:>6.1} ms   {:>6.1}   {:>13.1} ms {:>5.1} ms",
                 driver.as_str(),
@@ -68,16 +69,22 @@ pub(super) fn run() -> Result<(), String> {
     Ok(())
 }
 
-fn measure(driver: DriverName, folder: &Path, files: usize) -> Result<Figures, String> {
-    let root = folder.join("repo");
-    make_repository(&root, files)?;
-    let sandboxes = folder.join("repo-sandboxes");
+/// Measures one driver with a repository on the host's file system and sandboxes where the driver
+/// works; `git worktree add` puts its files there too.
+fn measure(
+    driver: DriverName,
+    root: &Path,
+    sandboxes: &Path,
+    files: usize,
+) -> Result<Figures, String> {
+    make_repository(root, files)?;
+    let sandboxes = sandboxes.to_owned();
     let store = TreeStore::open(&sandboxes).map_err(text)?;
     let driver = choose(&store, TreeWish::Only(driver)).map_err(text)?.driver;
-    let repository = Repository::discover(&root).map_err(text)?;
+    let repository = Repository::discover(root).map_err(text)?;
     let plain = sandboxes.join("plain");
     let peer = timed(|| {
-        git(&root, &["worktree", "add", "--quiet", "-b", "plain", &plain.to_string_lossy()])
+        git(root, &["worktree", "add", "--quiet", "-b", "plain", &plain.to_string_lossy()])
     })?;
     let bench = Bench { repository, store, sandboxes, driver: &*driver };
     bench.fork("warm")?;

@@ -118,12 +118,8 @@ pub fn join(
         for dependency in dependencies {
             copy_tree(&dependency.tree(), &place.path, Content::Reflink, Tree::Plain)?;
         }
-        copy_index(golden, building)
+        Ok(golden.copy_index(&building.join("index"))?)
     })
-}
-
-fn copy_index(golden: &Golden, building: &Path) -> Result<(), GoldenError> {
-    Ok(files::write_quick(&building.join("index"), &golden.index()?, 0o600)?)
 }
 
 impl Dependencies {

@@ -8,8 +8,8 @@ use hothouse_host::{
 };
 
 use super::{
-    Afterwards, DriverName, Inodes, Restored, Sources, TreeDriver, TreeError, TreePlace, TreeSizes,
-    clear_path, remove_tree, set_aside,
+    DriverName, Inodes, Restored, Sources, TreeDriver, TreeError, TreePlace, TreeSizes, clear_path,
+    remove_tree, set_aside,
 };
 
 /// Snapshots: a few milliseconds whatever the size, and nothing to mount.
@@ -23,10 +23,6 @@ impl TreeDriver for Btrfs {
 
     fn sources(&self) -> Sources {
         Sources::One
-    }
-
-    fn afterwards(&self) -> Afterwards {
-        Afterwards::Independent
     }
 
     fn inodes(&self) -> Inodes {

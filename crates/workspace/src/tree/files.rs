@@ -10,7 +10,7 @@ use hothouse_host::{
 };
 
 use super::{
-    Afterwards, DriverName, Inodes, Restored, Sources, TreeDriver, TreeError, TreePlace, TreeSizes,
+    DriverName, Inodes, Restored, Sources, TreeDriver, TreeError, TreePlace, TreeSizes,
     btrfs::sizes_by_extents, clear_path, remove_tree, set_aside,
 };
 
@@ -40,10 +40,6 @@ impl TreeDriver for FileCopies {
 
     fn sources(&self) -> Sources {
         Sources::Several
-    }
-
-    fn afterwards(&self) -> Afterwards {
-        Afterwards::Independent
     }
 
     fn inodes(&self) -> Inodes {

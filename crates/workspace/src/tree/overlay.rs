@@ -18,9 +18,10 @@ use hothouse_host::{
 };
 
 use super::{
-    Afterwards, DriverName, Inodes, Restored, Sources, TreeDriver, TreeError, TreePlace, TreeSizes,
-    clear_path, remove_tree, set_aside,
+    DriverName, Inodes, Restored, Sources, TreeDriver, TreeError, TreePlace, TreeSizes, clear_path,
+    remove_tree, set_aside,
 };
+use crate::golden::keep_for;
 
 /// The most that the list of sources may take.
 const LIST_LIMIT: u64 = 1 << 20;
@@ -36,10 +37,6 @@ impl TreeDriver for Overlay {
 
     fn sources(&self) -> Sources {
         Sources::Several
-    }
-
-    fn afterwards(&self) -> Afterwards {
-        Afterwards::NeedsSource
     }
 
     fn inodes(&self) -> Inodes {
@@ -99,11 +96,14 @@ impl TreeDriver for Overlay {
     }
 }
 
-/// Makes the private folder and notes the sources in it.
+/// Makes the private folder, notes the sources in it, and keeps them from being evicted.
 fn prepare(tree: &TreePlace, sources: &[&Path]) -> Result<(), FileError> {
     clear_path(&tree.path)?;
     files::make_folder(&tree.path)?;
     files::make_private_folder(&tree.private)?;
+    for source in sources {
+        keep_for(source, &tree.private)?;
+    }
     let list: Vec<u8> = sources
         .iter()
         .flat_map(|source| source.as_os_str().as_bytes().iter().copied().chain([0]))
