@@ -1,5 +1,7 @@
 //! Benchmarks: ratios against named peers, measured side by side in one run.
 
+mod fork;
+
 use std::{
     io::Write,
     path::Path,
@@ -13,11 +15,14 @@ const ROUNDS: usize = 200;
 /// Runs the benchmarks that are named, or all.
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     let all = names.is_empty();
-    if let Some(unknown) = names.iter().find(|name| **name != "cli") {
-        return Err(format!("there is no benchmark `{unknown}`; there is cli"));
+    if let Some(unknown) = names.iter().find(|name| !["cli", "fork"].contains(name)) {
+        return Err(format!("there is no benchmark `{unknown}`; there are cli and fork"));
     }
     if all || names.contains(&"cli") {
         cli(binary)?;
+    }
+    if all || names.contains(&"fork") {
+        fork::run()?;
     }
     Ok(())
 }

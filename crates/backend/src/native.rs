@@ -48,7 +48,7 @@ impl RoomFile {
 
     fn write(&self, runtime: &Path) -> Result<(), RoomError> {
         let text = serde_json::to_vec(self).expect("a room is plain data");
-        Ok(files::write_private(&Self::path(runtime), &text)?)
+        Ok(files::write_quick(&Self::path(runtime), &text, 0o600)?)
     }
 
     /// Reads the room, if it lives.

@@ -1,8 +1,10 @@
 //! Host programs: run with a known environment, a bounded output and, where wanted, a deadline.
+#![expect(unsafe_code, reason = "a descriptor is handed to a child between fork and exec")]
 
 use std::{
     ffi::{OsStr, OsString},
     io::{self, Read},
+    os::fd::{AsRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
     process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio},
     thread,
@@ -10,6 +12,8 @@ use std::{
 };
 
 use hothouse_model::{Explain, FailureKind};
+
+use crate::relay::Pipes;
 
 /// The most that is kept of one output stream.
 const OUTPUT_LIMIT: u64 = 64 << 20;
@@ -23,6 +27,29 @@ pub struct Program {
     removed: Vec<OsString>,
     folder: Option<PathBuf>,
     stdin: Stdio,
+    group: Group,
+    passed: Vec<OwnedFd>,
+}
+
+/// Whether a program is the first of a process group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Group {
+    Ours,
+    /// So that all it started can be killed together with it.
+    Own,
+}
+
+/// A program that is being talked to. It ends with the conversation.
+#[derive(Debug)]
+pub struct Talker(Child);
+
+impl Talker {
+    /// Ends it, whatever it is doing.
+    pub fn end(mut self) {
+        // It may have ended by itself.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 /// What a finished program left.
@@ -76,6 +103,8 @@ impl Program {
             removed: Vec::new(),
             folder: None,
             stdin: Stdio::null(),
+            group: Group::Ours,
+            passed: Vec::new(),
         }
     }
 
@@ -121,6 +150,29 @@ impl Program {
         self
     }
 
+    /// Hands it a descriptor, which it has under the same number as we do. Nobody else inherits it.
+    #[must_use]
+    pub fn pass(mut self, descriptor: OwnedFd) -> Self {
+        self.passed.push(descriptor);
+        self
+    }
+
+    /// Starts it, to be talked to through its standard input and output. What it says on its
+    /// standard error is lost.
+    pub fn converse(self) -> Result<(Talker, Pipes), RunError> {
+        let command = self.shown();
+        let mut child = self.stdin(Stdio::piped()).spawn_with(Stdio::null())?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(to), Some(from)) => {
+                Ok((Talker(child), Pipes { to: to.into(), from: from.into() }))
+            }
+            _ => {
+                let source = io::Error::other("it has no standard input or output");
+                Err(RunError::Spawn { program: command, source })
+            }
+        }
+    }
+
     /// Runs it to its end, whatever that is.
     pub fn run(self) -> Result<Run, RunError> {
         let command = self.shown();
@@ -138,9 +190,20 @@ impl Program {
         Err(RunError::Failed { command, status: run.status, said: last_words(&run.stderr) })
     }
 
-    /// Runs it, but kills it when it takes longer than `limit`.
-    pub fn run_within(self, limit: Duration) -> Result<Run, RunError> {
+    /// Runs it and returns its output if it ended well and in time.
+    pub fn output_within(self, limit: Duration) -> Result<Vec<u8>, RunError> {
         let command = self.shown();
+        let run = self.run_within(limit)?;
+        if run.status.success() {
+            return Ok(run.stdout);
+        }
+        Err(RunError::Failed { command, status: run.status, said: last_words(&run.stderr) })
+    }
+
+    /// Runs it, but kills it and all it started when it takes longer than `limit`.
+    pub fn run_within(mut self, limit: Duration) -> Result<Run, RunError> {
+        let command = self.shown();
+        self.group = Group::Own;
         let mut child = self.spawn()?;
         let pid = rustix::process::Pid::from_child(&child);
         let pidfd = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty());
@@ -151,7 +214,8 @@ impl Program {
             let ended =
                 rustix::event::poll(&mut wait, timeout.as_ref()).is_ok_and(|ready| ready > 0);
             if !ended {
-                rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL).ok();
+                // Numbers are given out in turn: one that became free this moment is not another's yet.
+                rustix::process::kill_process_group(pid, rustix::process::Signal::KILL).ok();
             }
             !ended
         });
@@ -172,20 +236,26 @@ impl Program {
         text
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
     fn spawn(self) -> Result<Child, RunError> {
+        self.spawn_with(Stdio::piped())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
+    fn spawn_with(self, stderr: Stdio) -> Result<Child, RunError> {
         let mut command = std::process::Command::new(&self.name);
-        command
-            .args(&self.arguments)
-            .stdin(self.stdin)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(&self.arguments).stdin(self.stdin).stdout(Stdio::piped()).stderr(stderr);
         for name in &self.removed {
             command.env_remove(name);
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
+        }
+        for descriptor in &self.passed {
+            keep_open(&mut command, descriptor.as_raw_fd());
+        }
+        if self.group == Group::Own {
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
         }
         let program = self.name.to_string_lossy().into_owned();
         command.spawn().map_err(|source| match source.kind() {
@@ -210,6 +280,18 @@ pub(crate) fn bare(program: impl AsRef<OsStr>) -> std::process::Command {
     command.env_clear().env("PATH", SYSTEM_PATH).env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
+}
+
+/// Lets a child keep a descriptor that closes on exec everywhere else.
+fn keep_open(command: &mut std::process::Command, descriptor: RawFd) {
+    let clear = move || {
+        // SAFETY: between fork and exec the child has its own table of descriptors, in which this one
+        // is open because `Program` holds it until the spawn is over; fcntl is async-signal-safe.
+        let answer = unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) };
+        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: the closure makes one async-signal-safe call, and allocates nothing.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(command, clear) };
 }
 
 fn collect(child: &mut Child) -> io::Result<Run> {
@@ -259,9 +341,23 @@ mod tests {
     }
 
     #[test]
+    fn a_passed_descriptor_is_open_in_the_child_alone() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let number = theirs.as_raw_fd();
+        let without = Program::new("test").args(["-e", &format!("/proc/self/fd/{number}")]);
+        assert!(!without.run().unwrap().status.success());
+        let with = Program::new("test").args(["-e", &format!("/proc/self/fd/{number}")]);
+        assert!(with.pass(theirs.into()).run().unwrap().status.success());
+        drop(ours);
+    }
+
+    #[test]
     fn a_program_over_its_time_is_killed() {
         let error =
             Program::new("sleep").arg("600").run_within(Duration::from_millis(20)).unwrap_err();
+        assert!(matches!(error, RunError::TooSlow { .. }), "{error}");
+        let brood = Program::new("sh").args(["-c", "sleep 600 & wait"]);
+        let error = brood.run_within(Duration::from_millis(20)).unwrap_err();
         assert!(matches!(error, RunError::TooSlow { .. }), "{error}");
         let run = Program::new("echo").arg("quick").run_within(Duration::from_secs(60)).unwrap();
         assert_eq!(run.stdout, b"quick\n");

@@ -97,18 +97,45 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), FileError> {
     fs::write(path, bytes).map_err(about("write", path))
 }
 
-/// Replaces a file that only its owner may read and that need not outlive the machine.
-pub fn write_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let beside = path.with_added_extension("new");
-    fs::OpenOptions::new()
+/// Writes a file as a whole, which a power cut may undo: nothing waits for the disk.
+pub fn write_quick(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
+    let beside = path.with_added_extension(format!("{}.new", std::process::id()));
+    let written = fs::OpenOptions::new()
         .create(true)
         .truncate(true)
         .write(true)
-        .mode(0o600)
+        .mode(mode)
         .open(&beside)
         .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| fs::rename(&beside, path))
-        .map_err(about("write", path))
+        .and_then(|()| fs::rename(&beside, path));
+    if written.is_err() {
+        fs::remove_file(&beside).ok();
+    }
+    written.map_err(about("write", path))
+}
+
+/// Returns a standard input for a child that holds some bytes, in memory alone.
+pub fn memory(bytes: &[u8]) -> Result<std::process::Stdio, FileError> {
+    let make = || -> io::Result<fs::File> {
+        let flags = rustix::fs::MemfdFlags::CLOEXEC;
+        let mut file = fs::File::from(rustix::fs::memfd_create("hothouse", flags)?);
+        file.write_all(bytes)?;
+        io::Seek::rewind(&mut file)?;
+        Ok(file)
+    };
+    Ok(make().map_err(about("make", Path::new("a file in memory")))?.into())
+}
+
+/// Says whether a folder, not a link to one, stands at the path.
+pub fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|stat| stat.is_dir())
+}
+
+/// Returns how many bytes the user may still write on the file system of a folder.
+pub fn free_bytes(folder: &Path) -> Result<u64, FileError> {
+    let system = rustix::fs::statvfs(folder)
+        .map_err(|errno| about("look at the file system of", folder)(errno.into()))?;
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
 /// Makes a folder and its parents for the owner alone; one that exists is left as it is.
@@ -150,6 +177,33 @@ pub fn remove_tree(path: &Path) -> Result<(), FileError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Gives a file or folder another name on the same file system.
+pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
+    fs::rename(from, to).map_err(about("rename", from))
+}
+
+/// Marks a file or folder as used now.
+pub fn touch(path: &Path) -> Result<(), FileError> {
+    let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+    let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
+    rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty())
+        .map_err(|errno| about("touch", path)(errno.into()))
+}
+
+/// Returns when a file or folder was last modified.
+pub fn modified(path: &Path) -> Result<jiff::Timestamp, FileError> {
+    let stat = fs::symlink_metadata(path).map_err(about("look at", path))?;
+    let modified = stat.modified().map_err(about("look at", path))?;
+    jiff::Timestamp::try_from(modified)
+        .map_err(|error| about("look at", path)(io::Error::new(io::ErrorKind::InvalidData, error)))
+}
+
+/// Waits until all that was written on the file system of a folder is on the disk.
+pub fn sync_file_system(folder: &Path) -> Result<(), FileError> {
+    let file = fs::File::open(folder).map_err(about("open", folder))?;
+    rustix::fs::syncfs(&file).map_err(|errno| about("sync", folder)(errno.into()))
 }
 
 /// Removes a file; a missing one is fine.

@@ -3,21 +3,29 @@
 //! Decisions are made elsewhere; here is what they touch. Every error names the path or program
 //! it is about.
 
+pub mod beneath;
+pub mod btrfs;
 pub mod clock;
 pub mod command;
+pub mod copy;
+mod crew;
 pub mod descriptors;
 pub mod files;
 pub mod folders;
 pub mod framed;
 pub mod lock;
+pub mod mount;
 pub mod probe;
 pub mod process;
+pub mod pump;
 pub mod random;
 pub mod relay;
+pub mod remove;
 pub mod room;
 pub mod socket;
 mod sys;
 pub mod terminal;
+pub mod usage;
 
 pub use clock::Clock;
 pub use command::{Program, Run, RunError};

@@ -35,28 +35,29 @@ pub struct Lock {
 impl Lock {
     /// Takes the lock, or says who has it.
     pub fn try_take(path: &Path) -> Result<Self, LockError> {
-        let mut file = open(path)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { file, path: path.to_owned() }),
-            Err(rustix::io::Errno::WOULDBLOCK) => {
+        match take_current(path, FlockOperation::NonBlockingLockExclusive) {
+            Err(error) if error.source.kind() == io::ErrorKind::WouldBlock => {
                 let mut holder = String::new();
-                (&mut file).take(4096).read_to_string(&mut holder).ok();
+                open(path)?.take(4096).read_to_string(&mut holder).ok();
                 Err(LockError::Held { path: path.to_owned(), holder })
             }
-            Err(errno) => Err(about("lock", path)(errno.into()).into()),
+            other => Ok(other?),
         }
     }
 
     /// Takes the lock, waiting for whoever has it.
     pub fn take(path: &Path) -> Result<Self, FileError> {
-        let file = open(path)?;
-        loop {
-            match flock(&file, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(Self { file, path: path.to_owned() }),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(errno) => return Err(about("lock", path)(errno.into())),
-            }
-        }
+        take_current(path, FlockOperation::LockExclusive)
+    }
+
+    /// Takes the lock together with others who do the same, waiting for whoever has it alone.
+    pub fn take_shared(path: &Path) -> Result<Self, FileError> {
+        take_current(path, FlockOperation::LockShared)
+    }
+
+    /// Removes the lock's file. Who waits for it then makes and takes a new one.
+    pub fn remove(self) -> Result<(), FileError> {
+        crate::files::remove_file(&self.path)
     }
 
     /// Writes who holds the lock, for those who find it taken.
@@ -75,6 +76,23 @@ impl Lock {
     pub fn share_as_stdin(&self) -> Result<Stdio, FileError> {
         Ok(Stdio::from(self.file.try_clone().map_err(about("share the lock", &self.path))?))
     }
+}
+
+/// Takes the lock on the file that has the path at that moment: the one that was opened may have
+/// been removed by its holder meanwhile.
+fn take_current(path: &Path, operation: FlockOperation) -> Result<Lock, FileError> {
+    loop {
+        let file = open(path)?;
+        match flock(&file, operation) {
+            Ok(()) if is_current(&file) => return Ok(Lock { file, path: path.to_owned() }),
+            Ok(()) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(about("lock", path)(errno.into())),
+        }
+    }
+}
+
+fn is_current(file: &File) -> bool {
+    rustix::fs::fstat(file).is_ok_and(|stat| stat.st_nlink > 0)
 }
 
 fn open(path: &Path) -> Result<File, FileError> {
@@ -104,6 +122,32 @@ mod tests {
         }
         drop(lock);
         Lock::try_take(&path).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_shared_or_held_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let (one, two) = (Lock::take_shared(&path).unwrap(), Lock::take_shared(&path).unwrap());
+        assert!(matches!(Lock::try_take(&path), Err(LockError::Held { .. })));
+        drop((one, two));
+        Lock::try_take(&path).unwrap();
+    }
+
+    #[test]
+    fn who_waited_for_a_removed_lock_takes_the_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let lock = Lock::take(&path).unwrap();
+        let waiter = std::thread::spawn({
+            let path = path.clone();
+            move || Lock::take(&path).unwrap()
+        });
+        lock.remove().unwrap();
+        let taken = waiter.join().unwrap();
+        assert!(path.exists());
+        assert!(matches!(Lock::try_take(&path), Err(LockError::Held { .. })));
+        drop(taken);
     }
 
     #[test]

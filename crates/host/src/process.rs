@@ -59,3 +59,8 @@ pub fn executable_stamp() -> u64 {
     rustix::fs::stat(Path::new("/proc/self/exe"))
         .map_or(0, |stat| u64::try_from(stat.st_mtime).unwrap_or(0))
 }
+
+/// Says whether this process is root.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -1,99 +1,156 @@
-//! Carrying bytes between descriptors, without copying where the kernel can.
+//! Bytes between a program of ours and one that we do not trust, counted and interruptible.
 
 use std::{
     io,
-    os::fd::{AsFd, BorrowedFd},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    thread,
 };
 
-use rustix::{fs::FileType, pipe::SpliceFlags};
+use rustix::event::{PollFd, PollFlags, poll};
 
-/// The most that is moved at once, and the size of a pipe that carries a flood.
-const CHUNK: usize = 1 << 20;
+/// How much is moved at once. A pipe that is ready takes this much without waiting (`PIPE_BUF`).
+const CHUNK: usize = 4096;
 
-/// From here on larger pipes pay.
-const FLOOD: usize = 48 << 10;
+/// The two ends of a conversation with an untrusted program.
+#[derive(Debug)]
+pub struct Pipes {
+    /// What we say.
+    pub to: OwnedFd,
+    /// What it says.
+    pub from: OwnedFd,
+}
 
-/// Carries everything until the end, or until nobody reads any more.
-pub fn pump(from: impl AsFd, to: impl AsFd) {
-    let (from, to) = (from.as_fd(), to.as_fd());
-    let mut flooded = false;
-    while let Ok(length @ 1..) = carry(from, to) {
-        if length >= FLOOD && !flooded {
-            flooded = true;
-            // Best effort: a user's pipes have a budget, and not every end is a pipe.
-            rustix::pipe::fcntl_setpipe_size(from, CHUNK).ok();
-            rustix::pipe::fcntl_setpipe_size(to, CHUNK).ok();
+/// How a conversation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelayEnd {
+    Closed,
+    /// The other side said more than it may; the rest was not passed on.
+    OverLimit,
+}
+
+/// Passes bytes on between `socket`, behind which is a program of ours, and the untrusted one, until
+/// either side closes. No more than `limit` bytes come in.
+///
+/// It ends as soon as ours does, whether or not the other closes its pipes or reads what it is sent.
+pub fn relay(socket: &UnixStream, pipes: Pipes, limit: u64) -> io::Result<RelayEnd> {
+    let Pipes { to, from } = pipes;
+    thread::scope(|scope| {
+        let outward = scope.spawn(move || pass_on(socket.as_fd(), to, socket.as_fd(), u64::MAX));
+        let end = pass_on(from.as_fd(), socket.try_clone()?, socket.as_fd(), limit);
+        // Ours learns that nothing more comes; the other thread that nothing more goes.
+        socket.shutdown(std::net::Shutdown::Both).ok();
+        outward.join().map_err(|_| io::Error::other("the relay panicked"))??;
+        end
+    })
+}
+
+/// Passes bytes on from one descriptor to the other, until one of them or `ours` is closed.
+fn pass_on(
+    from: BorrowedFd<'_>,
+    to: impl AsFd,
+    ours: BorrowedFd<'_>,
+    limit: u64,
+) -> io::Result<RelayEnd> {
+    let mut buffer = [0; CHUNK];
+    let mut left = limit;
+    loop {
+        if !is_ready(from, PollFlags::IN, ours)? {
+            return Ok(RelayEnd::Closed);
+        }
+        let length = match rustix::io::read(from, &mut buffer) {
+            Ok(0) | Err(rustix::io::Errno::CONNRESET) => return Ok(RelayEnd::Closed),
+            Ok(length) => length,
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => continue,
+            Err(errno) => return Err(errno.into()),
+        };
+        if length as u64 > left {
+            return Ok(RelayEnd::OverLimit);
+        }
+        left -= length as u64;
+        let mut rest = &buffer[..length];
+        while !rest.is_empty() {
+            if !is_ready(to.as_fd(), PollFlags::OUT, ours)? {
+                return Ok(RelayEnd::Closed);
+            }
+            match rustix::io::write(&to, rest) {
+                Ok(length) => rest = &rest[length..],
+                Err(rustix::io::Errno::PIPE) => return Ok(RelayEnd::Closed),
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(errno) => return Err(errno.into()),
+            }
         }
     }
 }
 
-/// Carries what is there, waiting for at least one byte; zero is the end.
-///
-/// Only between two pipes are pages moved. A splice with a terminal or a file on one side holds
-/// the lock of the pipe for as long as that side makes it wait, and with it whoever is at the
-/// pipe's other end: a paused terminal would stop the whole room.
-pub fn carry(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<usize> {
-    if !(is_pipe(from) && is_pipe(to)) {
-        return copy(from, to);
+/// Waits until a descriptor is ready; says no when ours is closed and nothing is left to read.
+fn is_ready(fd: BorrowedFd<'_>, wanted: PollFlags, ours: BorrowedFd<'_>) -> io::Result<bool> {
+    loop {
+        let mut fds = [PollFd::new(&fd, wanted), PollFd::new(&ours, PollFlags::empty())];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let (ready, ended) = (fds[0].revents(), fds[1].revents());
+        if ready.intersects(wanted) {
+            return Ok(true);
+        }
+        if ready.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+            || ended.intersects(PollFlags::HUP | PollFlags::ERR)
+        {
+            return Ok(false);
+        }
     }
-    let move_pages = || rustix::pipe::splice(from, None, to, None, CHUNK, SpliceFlags::empty());
-    Ok(rustix::io::retry_on_intr(move_pages)?)
-}
-
-fn is_pipe(end: BorrowedFd<'_>) -> bool {
-    rustix::fs::fstat(end).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
-}
-
-fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<usize> {
-    let mut bytes = vec![0; 128 << 10];
-    let length = rustix::io::retry_on_intr(|| rustix::io::read(from, &mut bytes[..]))?;
-    let mut rest = &bytes[..length];
-    while !rest.is_empty() {
-        let written = rustix::io::retry_on_intr(|| rustix::io::write(to, rest))?;
-        rest = &rest[written..];
-    }
-    Ok(length)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        fs::File,
-        io::{Read, Seek, Write},
-        thread,
-    };
+    use std::io::{Read, Write};
 
     use super::*;
+    use crate::Program;
 
-    fn pipe() -> (File, File) {
-        let (read, write) = rustix::pipe::pipe().unwrap();
-        (read.into(), write.into())
+    fn conversation(script: &str, limit: u64, work: impl FnOnce(UnixStream) + Send) -> RelayEnd {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (child, pipes) = Program::new("sh").args(["-c", script]).converse().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || work(ours));
+            let end = relay(&theirs, pipes, limit).unwrap();
+            child.end();
+            end
+        })
     }
 
     #[test]
-    fn a_flood_passes_from_pipe_to_pipe() {
-        let ((from, mut source), (mut sink, to)) = (pipe(), pipe());
-        let bytes: Vec<u8> = (0..5_000_000_u32).map(|n| n.to_le_bytes()[1]).collect();
-        let sent = bytes.clone();
-        let writer = thread::spawn(move || source.write_all(&sent));
-        let carrier = thread::spawn(move || pump(from, to));
-        let mut came = Vec::new();
-        sink.read_to_end(&mut came).unwrap();
-        writer.join().unwrap().unwrap();
-        carrier.join().unwrap();
-        assert!(came == bytes);
+    fn what_is_said_is_passed_on_both_ways() {
+        let end = conversation("cat", 100, |mut ours| {
+            ours.write_all(b"hello").unwrap();
+            let mut heard = [0; 5];
+            ours.read_exact(&mut heard).unwrap();
+            assert_eq!(&heard, b"hello");
+        });
+        assert_eq!(end, RelayEnd::Closed);
     }
 
     #[test]
-    fn what_is_not_a_pipe_is_copied() {
-        let mut source = tempfile::tempfile().unwrap();
-        source.write_all(b"some bytes").unwrap();
-        source.rewind().unwrap();
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("appended");
-        pump(source, File::options().create(true).append(true).open(&path).unwrap());
-        let mut came = String::new();
-        File::open(&path).unwrap().read_to_string(&mut came).unwrap();
-        assert_eq!(came, "some bytes");
+    fn who_says_too_much_is_cut_off() {
+        let end = conversation("yes", 100_000, |mut ours| {
+            let mut heard = Vec::new();
+            ours.read_to_end(&mut heard).unwrap();
+            assert!(heard.len() <= 100_000, "{}", heard.len());
+        });
+        assert_eq!(end, RelayEnd::OverLimit);
+    }
+
+    #[test]
+    fn who_never_answers_and_never_reads_does_not_hold_us() {
+        let end = conversation("exec sleep 600", 100, |mut ours| {
+            ours.set_nonblocking(true).unwrap();
+            // Until the pipe and the socket are full.
+            while ours.write(&[0; 65536]).is_ok() {}
+        });
+        assert_eq!(end, RelayEnd::Closed);
     }
 }

@@ -3,6 +3,10 @@
 //! Hooks, file-system monitor, pagers, editors, credential helpers and askpass are off; variables
 //! that redirect git elsewhere are removed; background maintenance is off, so no process outlives
 //! the call that made it.
+//!
+//! Filters, textconv, external diffs and merge drivers have names that only the user's config knows,
+//! while any `.gitattributes` can ask for them. [`Config::quiet`] lists those names once and
+//! switches each of them off.
 
 use std::path::Path;
 
@@ -35,13 +39,18 @@ const REMOVED: [&str; 22] = [
 ];
 
 /// Settings that win over every config file, also over the repository's own.
-const SETTINGS: [(&str, &str); 9] = [
+const SETTINGS: [(&str, &str); 14] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
     ("core.editor", "false"),
     ("credential.helper", ""),
-    ("diff.external", ""),
+    ("core.sshCommand", "false"),
+    ("core.askPass", "false"),
+    ("core.alternateRefsCommand", "true"),
+    ("core.gitProxy", ""),
+    ("log.showSignature", "false"),
+    ("interactive.diffFilter", ""),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("protocol.ext.allow", "never"),
@@ -68,18 +77,96 @@ fn hardened() -> Program {
     for name in REMOVED {
         program = program.env_remove(name);
     }
-    // By the environment rather than by `-c`, so that the command in an error message is readable.
-    for (index, (key, value)) in SETTINGS.iter().enumerate() {
-        program = program
-            .env(format!("GIT_CONFIG_KEY_{index}"), key)
-            .env(format!("GIT_CONFIG_VALUE_{index}"), value);
-    }
-    program
-        .env("GIT_CONFIG_COUNT", SETTINGS.len().to_string())
+    with_settings(program, SETTINGS.iter().copied())
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_NO_LAZY_FETCH", "1")
         .env("LC_ALL", "C")
+}
+
+/// Puts settings into the environment of a git command, which are the only ones it then has there.
+///
+/// By the environment rather than by `-c`, so that the command in an error message is readable.
+fn with_settings<'a>(
+    mut program: Program,
+    settings: impl Iterator<Item = (&'a str, &'a str)>,
+) -> Program {
+    let mut count = 0;
+    for (index, (key, value)) in settings.enumerate() {
+        program = program
+            .env(format!("GIT_CONFIG_KEY_{index}"), key)
+            .env(format!("GIT_CONFIG_VALUE_{index}"), value);
+        count = index + 1;
+    }
+    program.env("GIT_CONFIG_COUNT", count.to_string())
+}
+
+/// The config that git would read for a repository: its own, the user's and the system's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config(Vec<(String, String)>);
+
+impl Config {
+    /// Reads it, once for many questions.
+    pub fn of(git_dir: &Path) -> Result<Self, RunError> {
+        let output = of(git_dir).args(["config", "--list", "-z"]).output()?;
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let entries = text.split('\0').filter(|entry| !entry.is_empty());
+        // A key without a value, such as `[core] bare`, is on a line of its own.
+        let pairs = entries.map(|entry| entry.split_once('\n').unwrap_or((entry, "true")));
+        Ok(Self(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()))
+    }
+
+    /// Returns the value that wins, or an empty text.
+    pub fn value(&self, key: &str) -> &str {
+        let found = self.0.iter().rev().find(|(name, _)| name == key);
+        found.map_or("", |(_, value)| value.as_str())
+    }
+
+    /// Returns what switches off each program that it names.
+    pub fn quiet(&self) -> Quiet {
+        let mut settings: Vec<_> = self.0.iter().flat_map(|(key, _)| silencers(key)).collect();
+        settings.sort_unstable();
+        settings.dedup();
+        Quiet(settings)
+    }
+}
+
+/// What switches off every program that the user's config would run on files: filters, textconv,
+/// external diffs, merge drivers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quiet(Vec<(String, &'static str)>);
+
+impl Quiet {
+    /// Adds the settings to a git command.
+    pub fn apply(&self, program: Program) -> Program {
+        let own = self.0.iter().map(|(key, value)| (key.as_str(), *value));
+        with_settings(program, SETTINGS.iter().copied().chain(own))
+    }
+}
+
+/// Returns the settings that make a key of the config run nothing.
+fn silencers(key: &str) -> Vec<(String, &'static str)> {
+    let Some((section, rest)) = key.split_once('.') else { return Vec::new() };
+    if key == "diff.external" {
+        return vec![(key.to_owned(), "false")];
+    }
+    let Some((name, variable)) = rest.rsplit_once('.') else { return Vec::new() };
+    let set = |variable: &str, value| (format!("{section}.{name}.{variable}"), value);
+    match (section, variable) {
+        // git takes an empty filter for none; one that is required must not be.
+        ("filter", _) => {
+            vec![set("clean", ""), set("smudge", ""), set("process", ""), set("required", "false")]
+        }
+        // There is no word for none; this one changes nothing.
+        ("diff", "textconv") => vec![set("textconv", "cat")],
+        // Those who ask for a diff say `--no-ext-diff`; whoever forgets fails rather than runs it.
+        ("diff", "command") => vec![set("command", "false")],
+        // A driver that fails leaves a conflict, which is for the user to see.
+        ("merge", "driver") => vec![set("driver", "false")],
+        ("trailer", "command" | "cmd") => vec![set(variable, "false")],
+        ("submodule", "update") => vec![set("update", "none")],
+        _ => Vec::new(),
+    }
 }
 
 /// Returns the only line of an output.
@@ -94,5 +181,36 @@ pub fn maybe_line(program: Program) -> Result<Option<String>, RunError> {
     match run.status.code() {
         Some(0) => Ok(Some(String::from_utf8_lossy(&run.stdout).trim_end_matches('\n').to_owned())),
         _ => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_program_in_a_config_is_switched_off() {
+        let keys = |key: &str| {
+            silencers(key)
+                .into_iter()
+                .map(|(key, value)| format!("{key}={value}"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            keys("filter.a.b.clean"),
+            [
+                "filter.a.b.clean=",
+                "filter.a.b.smudge=",
+                "filter.a.b.process=",
+                "filter.a.b.required=false"
+            ]
+        );
+        assert_eq!(keys("diff.pdf.textconv"), ["diff.pdf.textconv=cat"]);
+        assert_eq!(keys("diff.pdf.command"), ["diff.pdf.command=false"]);
+        assert_eq!(keys("diff.external"), ["diff.external=false"]);
+        assert_eq!(keys("merge.ours.driver"), ["merge.ours.driver=false"]);
+        for harmless in ["core.pager", "diff.renames", "merge.tool", "nonsense", ""] {
+            assert_eq!(keys(harmless), Vec::<String>::new(), "{harmless}");
+        }
     }
 }

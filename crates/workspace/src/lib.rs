@@ -3,9 +3,17 @@
 //! Invariant: every call of git goes through [`git`], which switches off all that a repository
 //! could run on the host, and never trusts the `.git` file inside a sandbox's worktree.
 
+pub mod fork;
 pub mod git;
+pub mod golden;
+pub mod import;
+pub mod index;
 pub mod repository;
+pub mod room_git;
+pub mod tree;
 pub mod worktree;
 
+pub use golden::{Golden, GoldenError};
 pub use repository::{DiscoverError, Repository};
+pub use tree::{TreePlace, TreeStore};
 pub use worktree::{Dirt, WorktreeError};

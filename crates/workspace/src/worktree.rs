@@ -9,10 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{FileError, Lock, RunError, files};
+use hothouse_host::{FileError, Lock, Program, RunError, files};
 use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
 
-use crate::{Repository, git};
+use crate::{GoldenError, Repository, git, tree::TreeError};
 
 /// A worktree operation that failed.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +35,12 @@ pub enum WorktreeError {
         #[source]
         source: RunError,
     },
+    #[error("git has no record of the worktree {}", .path.display())]
+    Unknown { path: PathBuf },
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    #[error(transparent)]
+    Golden(#[from] GoldenError),
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -49,6 +55,9 @@ impl Explain for WorktreeError {
             Self::Add { source, .. } | Self::Remove { source, .. } | Self::Look { source, .. } => {
                 source.hints()
             }
+            Self::Unknown { .. } => vec!["`hothouse doctor --fix` repairs or forgets it".into()],
+            Self::Tree(error) => error.hints(),
+            Self::Golden(error) => error.hints(),
             Self::File(error) => error.hints(),
         }
     }
@@ -81,10 +90,27 @@ pub struct NewWorktree<'a> {
 impl Repository {
     /// Adds a worktree and locks it against `git worktree prune`.
     pub fn add_worktree(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
+        let add = self.git().args(["-c", "checkout.workers=0", "worktree", "add"]);
+        self.run_add(add, lock, new)
+    }
+
+    /// Adds a worktree without files: its folder holds the `.git` file alone.
+    pub(crate) fn add_empty_worktree(
+        &self,
+        lock: &Lock,
+        new: &NewWorktree<'_>,
+    ) -> Result<(), WorktreeError> {
+        self.run_add(self.git().args(["worktree", "add", "--no-checkout"]), lock, new)
+    }
+
+    fn run_add(
+        &self,
+        add: Program,
+        lock: &Lock,
+        new: &NewWorktree<'_>,
+    ) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Add { path: new.path.to_owned(), source };
-        let mut add =
-            self.git().args(["-c", "checkout.workers=0", "worktree", "add", "--quiet", "--lock"]);
-        add = add.args(["--reason", "a sandbox of Hothouse"]);
+        let mut add = add.args(["--quiet", "--lock", "--reason", "a sandbox of Hothouse"]);
         if new.origin == BranchOrigin::New {
             add =
                 add.args(["--no-track", "-b", new.branch]).arg("--").arg(new.path).arg(new.commit);
@@ -186,7 +212,9 @@ impl Repository {
         let Some(admin) = self.admin_dir(worktree)?.filter(|_| files::exists(worktree)) else {
             return Ok(Dirt::default());
         };
-        let status = git::inside(&admin, worktree).args([
+        let about = |source| WorktreeError::Look { path: worktree.to_owned(), source };
+        let quiet = git::Config::of(&admin).map_err(about)?.quiet();
+        let status = quiet.apply(git::inside(&admin, worktree)).args([
             "status",
             "--porcelain=v1",
             "-z",
@@ -194,9 +222,7 @@ impl Repository {
             "--ignore-submodules=all",
             "--no-renames",
         ]);
-        let output = status
-            .output()
-            .map_err(|source| WorktreeError::Look { path: worktree.to_owned(), source })?;
+        let output = status.output().map_err(about)?;
         let paths = output.split(|byte| *byte == 0).filter(|entry| entry.len() > 3);
         let named =
             paths.map(|entry| String::from_utf8_lossy(&entry[3..]).escape_debug().to_string());

@@ -11,7 +11,7 @@ use std::{
 };
 
 use hothouse_api::exec::{Ask, Ended, Hello, RunAsk, Say, Target, TerminalAsk};
-use hothouse_host::{framed::Framed, random, relay::pump, terminal};
+use hothouse_host::{framed::Framed, pump::pump, random, terminal};
 use hothouse_model::{Failure, FailureKind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

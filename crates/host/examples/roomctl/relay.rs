@@ -1,6 +1,6 @@
 //! Carries bytes between a command's pipes and ours, without copying where the kernel can.
 
-use hothouse_host::relay::{carry, pump};
+use hothouse_host::pump::{carry, pump};
 use hothouse_host::room::Egress;
 use hothouse_host::room::wire::WindowSize;
 use rustix::event::{PollFd, PollFlags};

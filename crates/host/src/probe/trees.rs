@@ -10,9 +10,6 @@ use std::{
 use super::Finding;
 use crate::{files, random};
 
-/// `f_type` of btrfs (statfs(2)).
-const BTRFS_MAGIC: rustix::fs::FsWord = 0x9123_683E;
-
 /// A folder for tries, on the file system where sandboxes would be; it goes when this is dropped.
 pub(super) struct Ground {
     parent: PathBuf,
@@ -52,8 +49,7 @@ impl Drop for Ground {
 
 pub(super) fn btrfs(ground: &Ground) -> Finding {
     let (id, title) = ("btrfs", "btrfs under the sandboxes");
-    let kind = rustix::fs::statfs(&ground.parent).map(|system| system.f_type);
-    if kind.is_ok_and(|kind| kind == BTRFS_MAGIC) {
+    if crate::btrfs::is_btrfs(&ground.parent) {
         return Finding::works(id, title, ground.shown());
     }
     let detail = format!("{} is on another file system", ground.shown());

@@ -246,7 +246,7 @@ const WALL: libc::c_int = libc::CLONE_NEWUSER
 impl Room<'_> {
     fn make(&self, fences: &mut Fences) -> Result<Made, StepError> {
         let token = random::<32>()?;
-        files::write_private(&self.spec.runtime.join(TOKEN_FILE), &token)
+        files::write_quick(&self.spec.runtime.join(TOKEN_FILE), &token, 0o600)
             .step("write the token")?;
         let control = listen(&self.spec.runtime)?;
         let init_program = base_layer::open_init(self.base)?;

@@ -1,0 +1,324 @@
+//! Files of a tree that somebody else writes in: reached from a held folder, never through a link.
+//!
+//! Every path is resolved by `openat2` with `RESOLVE_BENEATH|NO_MAGICLINKS|NO_SYMLINKS`, so a link
+//! planted where a folder or a file is expected is an error, also when it is planted while we work.
+//! A file is read only if it is a plain one: opening a pipe would hang, a device could do anything.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io::{self, Read, Write},
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
+
+use crate::files::{FileError, about};
+
+/// How a path below a held folder is resolved.
+const BENEATH: ResolveFlags =
+    ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS).union(ResolveFlags::NO_SYMLINKS);
+
+/// A folder that is held open; what is reached from it stays below it.
+#[derive(Debug)]
+pub struct Folder {
+    fd: OwnedFd,
+    path: PathBuf,
+}
+
+/// One name in a folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    pub name: OsString,
+    pub kind: EntryKind,
+}
+
+/// What a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryKind {
+    Folder,
+    File,
+    Link,
+    Other,
+}
+
+/// What the kernel knows about a file without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStat {
+    pub kind: EntryKind,
+    pub device: u64,
+    pub inode: u64,
+    pub mode: u32,
+    pub user: u32,
+    pub group: u32,
+    pub size: u64,
+    /// Seconds and nanoseconds.
+    pub modified: (i64, u32),
+    /// Seconds and nanoseconds.
+    pub changed: (i64, u32),
+}
+
+impl Folder {
+    /// Opens a folder by a path of our own, which is trusted up to and including its last name.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|errno| about("open the folder", path)(errno.into()))?;
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
+    /// Opens a folder below this one.
+    pub fn folder(&self, relative: &Path) -> Result<Self, FileError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let fd = self.open_beneath(relative, flags, Mode::empty(), "open the folder")?;
+        Ok(Self { fd, path: self.path.join(relative) })
+    }
+
+    /// Reads at most `limit` bytes of a plain file; a larger one is an error.
+    pub fn read_capped(&self, relative: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
+        let path = self.path.join(relative);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = File::from(self.open_beneath(relative, flags, Mode::empty(), "read")?);
+        if !file.metadata().map_err(about("read", &path))?.is_file() {
+            let why = io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file");
+            return Err(about("read", &path)(why));
+        }
+        let mut bytes = Vec::new();
+        file.take(limit + 1).read_to_end(&mut bytes).map_err(about("read", &path))?;
+        if bytes.len() as u64 > limit {
+            return Err(about("read", &path)(io::ErrorKind::FileTooLarge.into()));
+        }
+        Ok(bytes)
+    }
+
+    /// Writes a file as a whole, in place of whatever has its name unless that is a folder.
+    ///
+    /// A link by that name is replaced, not followed.
+    pub fn write(&self, relative: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError> {
+        let path = self.path.join(relative);
+        let (folder, name) = self.parent_of(relative)?;
+        let number = u64::from_ne_bytes(crate::random::bytes());
+        let beside = format!(".hothouse-{number:016x}");
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let made = rustix::fs::openat(
+            &folder.fd,
+            &beside,
+            flags | OFlags::CLOEXEC,
+            Mode::from_raw_mode(mode),
+        );
+        let mut file = File::from(made.map_err(|errno| about("write", &path)(errno.into()))?);
+        let written = file.write_all(bytes).and_then(|()| {
+            Ok(rustix::fs::renameat(&folder.fd, beside.as_str(), &folder.fd, name)?)
+        });
+        if written.is_err() {
+            rustix::fs::unlinkat(&folder.fd, beside.as_str(), AtFlags::empty()).ok();
+        }
+        written.map_err(about("write", &path))
+    }
+
+    /// Lists a folder, sorted by name.
+    pub fn list(&self, relative: &Path) -> Result<Vec<Entry>, FileError> {
+        let path = self.path.join(relative);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let fd = self.open_beneath(relative, flags, Mode::empty(), "list")?;
+        let mut entries = entries(&fd).map_err(about("list", &path))?;
+        entries.sort_unstable();
+        Ok(entries)
+    }
+
+    /// Returns what a name stands for, itself rather than what it links to, if it exists.
+    pub fn stat(&self, relative: &Path) -> Result<Option<FileStat>, FileError> {
+        let path = self.path.join(relative);
+        let found = self.parent_of(relative).and_then(|(folder, name)| {
+            rustix::fs::statat(&folder.fd, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(|errno| about("look at", &path)(errno.into()))
+        });
+        match found {
+            Ok(stat) => Ok(Some(FileStat::of(&stat))),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) if error.source.kind() == io::ErrorKind::NotADirectory => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a name that is not a folder; a missing one is fine.
+    pub fn remove_file(&self, relative: &Path) -> Result<(), FileError> {
+        let path = self.path.join(relative);
+        let (folder, name) = self.parent_of(relative)?;
+        match rustix::fs::unlinkat(&folder.fd, name, AtFlags::empty()) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+            Err(errno) => Err(about("remove", &path)(errno.into())),
+        }
+    }
+
+    /// Returns the path it was opened by, for messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the folder that a path lies in, and returns the last name.
+    fn parent_of<'a>(&self, relative: &'a Path) -> Result<(Self, &'a OsStr), FileError> {
+        let nameless = || {
+            let why = io::Error::new(io::ErrorKind::InvalidInput, "the path ends without a name");
+            about("resolve", &self.path.join(relative))(why)
+        };
+        let name = relative.file_name().ok_or_else(nameless)?;
+        let parent = relative.parent().unwrap_or(Path::new(""));
+        Ok((self.folder(parent)?, name))
+    }
+
+    fn open_beneath(
+        &self,
+        relative: &Path,
+        flags: OFlags,
+        mode: Mode,
+        attempt: &'static str,
+    ) -> Result<OwnedFd, FileError> {
+        open_beneath(&self.fd, relative, flags, mode)
+            .map_err(about(attempt, &self.path.join(relative)))
+    }
+}
+
+impl AsFd for Folder {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl FileStat {
+    #[expect(clippy::unnecessary_cast, reason = "the fields have other widths on other processors")]
+    pub(crate) fn of(stat: &Stat) -> Self {
+        let nanoseconds = |value: u64| u32::try_from(value).unwrap_or_default();
+        Self {
+            kind: EntryKind::of(FileType::from_raw_mode(stat.st_mode)),
+            device: stat.st_dev as u64,
+            inode: stat.st_ino as u64,
+            mode: stat.st_mode,
+            user: stat.st_uid,
+            group: stat.st_gid,
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+            modified: (stat.st_mtime as i64, nanoseconds(stat.st_mtime_nsec as u64)),
+            changed: (stat.st_ctime as i64, nanoseconds(stat.st_ctime_nsec as u64)),
+        }
+    }
+}
+
+impl EntryKind {
+    pub(crate) fn of(kind: FileType) -> Self {
+        match kind {
+            FileType::Directory => Self::Folder,
+            FileType::RegularFile => Self::File,
+            FileType::Symlink => Self::Link,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Opens a path below a folder; the empty path is the folder itself.
+pub(crate) fn open_beneath(
+    folder: impl AsFd,
+    relative: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> io::Result<OwnedFd> {
+    let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+    loop {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat2(&folder, relative, flags, mode, BENEATH) {
+            // A rename elsewhere raced with the walk (openat2(2)).
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Reads the names in an open folder, in the kernel's order.
+pub(crate) fn entries(folder: impl AsFd) -> io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(&folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => {
+                let stat = rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(stat.st_mode)
+            }
+            known => known,
+        };
+        let name = OsStr::from_bytes(name.to_bytes()).to_owned();
+        entries.push(Entry { name, kind: EntryKind::of(kind) });
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests plant files by plain means")]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    fn ground() -> (tempfile::TempDir, Folder) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("tree")).unwrap();
+        fs::write(folder.path().join("secret"), "secret").unwrap();
+        let tree = Folder::open(&folder.path().join("tree")).unwrap();
+        (folder, tree)
+    }
+
+    #[test]
+    fn nothing_above_the_folder_is_read() {
+        let (folder, tree) = ground();
+        let inside = folder.path().join("tree");
+        symlink("../secret", inside.join("link")).unwrap();
+        symlink("..", inside.join("up")).unwrap();
+        symlink(folder.path(), inside.join("absolute")).unwrap();
+        symlink("/proc/self/root", inside.join("magic")).unwrap();
+        for path in
+            ["link", "up/secret", "absolute/secret", "../secret", "/etc/passwd", "magic/etc"]
+        {
+            assert!(tree.read_capped(Path::new(path), 100).is_err(), "{path}");
+            assert!(tree.list(Path::new(path)).is_err(), "{path}");
+        }
+        assert!(tree.write(Path::new("up/secret"), b"x", 0o600).is_err());
+        assert!(tree.remove_file(Path::new("up/secret")).is_err());
+        assert_eq!(fs::read(folder.path().join("secret")).unwrap(), b"secret");
+    }
+
+    #[test]
+    fn a_planted_link_is_replaced_by_a_write() {
+        let (folder, tree) = ground();
+        let planted = folder.path().join("tree/.git");
+        symlink("../secret", &planted).unwrap();
+        tree.write(Path::new(".git"), b"ours", 0o644).unwrap();
+        assert_eq!(fs::read(folder.path().join("secret")).unwrap(), b"secret");
+        assert_eq!(tree.read_capped(Path::new(".git"), 4).unwrap(), b"ours");
+        assert_eq!(tree.list(Path::new("")).unwrap().len(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_pipe_is_refused_rather_than_waited_for() {
+        let (_folder, tree) = ground();
+        rustix::fs::mknodat(&tree, "pipe", FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let error = tree.read_capped(Path::new("pipe"), 10).unwrap_err();
+        assert_eq!(error.source.to_string(), "it is not a plain file");
+    }
+
+    #[test]
+    fn a_name_is_looked_at_without_following_it() {
+        let (folder, tree) = ground();
+        symlink("../secret", folder.path().join("tree/link")).unwrap();
+        let stat = tree.stat(Path::new("link")).unwrap().unwrap();
+        assert_eq!((stat.kind, stat.size), (EntryKind::Link, 9));
+        assert_eq!(tree.stat(Path::new("none")).unwrap(), None);
+        assert_eq!(tree.stat(Path::new("none/deeper")).unwrap(), None);
+        assert!(tree.read_capped(Path::new("none"), 1).unwrap_err().is_not_found());
+    }
+}

@@ -1,0 +1,569 @@
+//! Copies of whole trees: in parallel, sparse where the source is, with links, times and attributes.
+//!
+//! The source may belong to somebody who changes it meanwhile: every name is opened from its folder
+//! and never followed. What could carry power over to the copy (setuid, setgid on files, capability
+//! attributes, devices) is left behind.
+
+use std::{
+    collections::HashMap,
+    ffi::{CStr, CString, OsStr},
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use rustix::{
+    fs::{
+        AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT,
+        Uid, XattrFlags,
+    },
+    io::Errno,
+};
+
+use crate::{
+    beneath::{Entry, EntryKind, entries, open_beneath},
+    crew::work_through,
+    files::{FileError, about},
+};
+
+/// Below this many bytes a plain copy is cheaper than asking for shared blocks.
+const SHARE_FROM: u64 = 64 << 10;
+/// How many files of one folder are one job.
+const BATCH: usize = 512;
+/// The longest attribute the kernel knows (`XATTR_SIZE_MAX`), and as much for all names together.
+const ATTRIBUTE_LIMIT: usize = 64 << 10;
+
+/// How the content of a file comes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Large files share their blocks with the source until one of them is changed.
+    Reflink,
+    Copy,
+}
+
+/// What a copied tree is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tree {
+    /// Files to be seen as they are.
+    Plain,
+    /// The upper folder of an overlay, whose marks for deleted and renamed names come along.
+    OverlayUpper,
+}
+
+/// What a copy came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    pub files: u64,
+    pub bytes: u64,
+    /// Sockets and devices, which cannot come along.
+    pub left_out: Vec<PathBuf>,
+}
+
+/// One piece of the work: a folder, or some of its files.
+enum Job {
+    Folder(PathBuf),
+    Files(PathBuf, Vec<Entry>),
+}
+
+/// A second name of a file that has been copied under another.
+struct Link {
+    first: PathBuf,
+    second: PathBuf,
+}
+
+/// What the threads find out together.
+#[derive(Default)]
+struct Found {
+    copied: Copied,
+    /// The first name of each file that has several.
+    names: HashMap<(u64, u64), PathBuf>,
+    links: Vec<Link>,
+    folders: Vec<(PathBuf, Stat)>,
+}
+
+struct Copier {
+    source: OwnedFd,
+    target: OwnedFd,
+    source_path: PathBuf,
+    target_path: PathBuf,
+    content: Content,
+    tree: Tree,
+    owners: Owners,
+    defaults: Defaults,
+    found: Mutex<Found>,
+}
+
+/// Whether files keep their owner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owners {
+    Kept,
+    Ours,
+}
+
+/// What a new file gets without being asked, so that it need not be asked for what it has.
+#[derive(Clone, Copy)]
+struct Defaults {
+    user: u32,
+    group: u32,
+    /// The bits of a mode that do not come through, if that can be known.
+    mask: Option<u32>,
+}
+
+impl Defaults {
+    /// Finds them out for files in a folder of ours.
+    fn of(target: BorrowedFd<'_>) -> Self {
+        // An access list that new files inherit takes the place of the mask.
+        let list = rustix::fs::flistxattr_query(target);
+        let status = crate::files::read_text(Path::new("/proc/self/status")).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+        let mask = mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok());
+        // A folder may hand its group down (setgid), and that bit to the folders in it.
+        let group = match rustix::fs::fstat(target) {
+            Ok(stat) if Mode::from_raw_mode(stat.st_mode).contains(Mode::SGID) => stat.st_gid,
+            _ => rustix::process::getegid().as_raw(),
+        };
+        Self {
+            user: rustix::process::geteuid().as_raw(),
+            group,
+            mask: mask.filter(|_| matches!(list, Ok(0) | Err(Errno::NOTSUP))),
+        }
+    }
+
+    fn owns(self, stat: &Stat) -> bool {
+        (stat.st_uid, stat.st_gid) == (self.user, self.group)
+    }
+
+    /// Says whether a file that is made with a mode has exactly that.
+    fn lets_through(self, mode: Mode) -> bool {
+        self.mask.is_some_and(|mask| mode.as_raw_mode() & mask == 0)
+    }
+}
+
+/// Copies what is in the folder `source` into the folder `target`, which exists.
+///
+/// Modes, modification times, links (also hard ones within the tree), holes and attributes are kept;
+/// owners too where we may. A name that exists in the target already is an error.
+pub fn copy_tree(
+    source: &Path,
+    target: &Path,
+    content: Content,
+    tree: Tree,
+) -> Result<Copied, FileError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let open = |path: &Path| {
+        rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|errno| about("open the folder", path)(errno.into()))
+    };
+    let is_root = rustix::process::geteuid().is_root();
+    let target_fd = open(target)?;
+    let copier = Copier {
+        source: open(source)?,
+        defaults: Defaults::of(target_fd.as_fd()),
+        target: target_fd,
+        source_path: source.to_owned(),
+        target_path: target.to_owned(),
+        content,
+        tree,
+        owners: if is_root { Owners::Kept } else { Owners::Ours },
+        found: Mutex::default(),
+    };
+    work_through(vec![Job::Folder(PathBuf::new())], |job, more| copier.serve(job, more))?;
+    copier.finish()
+}
+
+/// Copies one file of ours as a whole, sharing its blocks where that can be; nothing waits for the
+/// disk.
+pub fn copy_file(from: &Path, to: &Path, mode: u32) -> Result<(), FileError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let beside = to.with_added_extension(format!("{}.new", std::process::id()));
+    let attempt = || -> io::Result<()> {
+        let mut source = File::open(from)?;
+        let mut options = File::options();
+        let mut target =
+            options.create(true).truncate(true).write(true).mode(mode).open(&beside)?;
+        if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
+            io::copy(&mut source, &mut target)?;
+        }
+        std::fs::rename(&beside, to)
+    };
+    let copied = attempt();
+    if copied.is_err() {
+        crate::files::remove_file(&beside).ok();
+    }
+    copied.map_err(about("copy", from))
+}
+
+/// Tries whether files in a folder can share blocks; the two files it makes stay there.
+pub fn try_reflink(folder: &Path) -> Result<(), FileError> {
+    let attempt = || -> io::Result<()> {
+        let mut from = File::create_new(folder.join("from"))?;
+        from.write_all(b"one block")?;
+        let (from, to) = (File::open(folder.join("from"))?, File::create_new(folder.join("to"))?);
+        Ok(rustix::fs::ioctl_ficlone(&to, &from)?)
+    };
+    attempt().map_err(about("share blocks in", folder))
+}
+
+impl Copier {
+    fn serve(&self, job: Job, more: &mut Vec<Job>) -> Result<(), FileError> {
+        match job {
+            Job::Folder(relative) => self.copy_folder(&relative, more),
+            Job::Files(relative, batch) => self.copy_files(&relative, &batch),
+        }
+    }
+
+    fn copy_folder(&self, relative: &Path, more: &mut Vec<Job>) -> Result<(), FileError> {
+        let path = self.source_path.join(relative);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let source = open_beneath(&self.source, relative, flags, Mode::empty())
+            .map_err(about("open the folder", &path))?;
+        let target = open_beneath(&self.target, relative, flags, Mode::empty())
+            .map_err(about("open the folder", &self.target_path.join(relative)))?;
+        let stat = rustix::fs::fstat(&source).map_err(io::Error::from);
+        let stat = stat.map_err(about("look at", &path))?;
+        let all = entries(&source).map_err(about("list", &path))?;
+        let (folders, files): (Vec<_>, Vec<_>) =
+            all.into_iter().partition(|entry| entry.kind == EntryKind::Folder);
+        for folder in folders {
+            let below = relative.join(&folder.name);
+            match rustix::fs::mkdirat(&target, &folder.name, Mode::RWXU) {
+                // A layer that was copied before has it too.
+                Ok(()) | Err(Errno::EXIST) => more.push(Job::Folder(below)),
+                Err(errno) => {
+                    return Err(about("make the folder", &self.target_path.join(below))(
+                        errno.into(),
+                    ));
+                }
+            }
+        }
+        self.found().folders.push((relative.to_owned(), stat));
+        let mut batches = files.chunks(BATCH);
+        let own = batches.next().unwrap_or_default();
+        more.extend(batches.map(|batch| Job::Files(relative.to_owned(), batch.to_vec())));
+        self.copy_batch(source.as_fd(), target.as_fd(), relative, own)
+    }
+
+    fn copy_files(&self, relative: &Path, batch: &[Entry]) -> Result<(), FileError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let source = open_beneath(&self.source, relative, flags, Mode::empty())
+            .map_err(about("open the folder", &self.source_path.join(relative)))?;
+        let target = open_beneath(&self.target, relative, flags, Mode::empty())
+            .map_err(about("open the folder", &self.target_path.join(relative)))?;
+        self.copy_batch(source.as_fd(), target.as_fd(), relative, batch)
+    }
+
+    fn copy_batch(
+        &self,
+        source: BorrowedFd<'_>,
+        target: BorrowedFd<'_>,
+        relative: &Path,
+        batch: &[Entry],
+    ) -> Result<(), FileError> {
+        let mut buffer = vec![0; usize::try_from(SHARE_FROM).unwrap_or(BATCH)];
+        for Entry { name, kind } in batch {
+            let copied = match kind {
+                EntryKind::File => self.copy_file(source, target, relative, name, &mut buffer),
+                EntryKind::Link => self.copy_link(source, target, name),
+                EntryKind::Other => self.copy_other(source, target, relative, name),
+                EntryKind::Folder => Ok(()),
+            };
+            copied.map_err(|error| {
+                about("copy", &self.source_path.join(relative).join(name))(error)
+            })?;
+        }
+        Ok(())
+    }
+
+    fn copy_file(
+        &self,
+        source: BorrowedFd<'_>,
+        target: BorrowedFd<'_>,
+        relative: &Path,
+        name: &OsStr,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut from = File::from(rustix::fs::openat(source, name, flags, Mode::empty())?);
+        let stat = rustix::fs::fstat(&from)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            // It was another kind of thing a moment ago; the listing is what counts.
+            self.found().copied.left_out.push(relative.join(name));
+            return Ok(());
+        }
+        if stat.st_nlink > 1 && self.is_second_name(&stat, relative, name) {
+            return Ok(());
+        }
+        let mode =
+            Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO | Mode::SVTX);
+        let is_plain = self.defaults.lets_through(mode) && mode.contains(Mode::WUSR);
+        let first = if is_plain { mode } else { Mode::RUSR | Mode::WUSR };
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut to = File::from(rustix::fs::openat(target, name, flags, first)?);
+        let size = u64::try_from(stat.st_size).unwrap_or_default();
+        self.copy_content(&mut from, &mut to, &stat, size, buffer)?;
+        let had_attributes = self.copy_attributes(from.as_fd(), to.as_fd())?;
+        self.set_owner(to.as_fd(), &stat)?;
+        if !is_plain || had_attributes {
+            rustix::fs::fchmod(&to, mode)?;
+        }
+        rustix::fs::futimens(&to, &times(&stat))?;
+        let copied = &mut self.found().copied;
+        copied.files += 1;
+        copied.bytes += size;
+        Ok(())
+    }
+
+    fn copy_content(
+        &self,
+        from: &mut File,
+        to: &mut File,
+        stat: &Stat,
+        size: u64,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
+        let stored = u64::try_from(stat.st_blocks).unwrap_or_default() * 512;
+        if size < SHARE_FROM && stored >= size {
+            return copy_small(from, to, size, buffer);
+        }
+        if self.content == Content::Reflink && rustix::fs::ioctl_ficlone(&*to, &*from).is_ok() {
+            return Ok(());
+        }
+        if stored < size { copy_sparse(from, to, size) } else { io::copy(from, to).map(|_| ()) }
+    }
+
+    fn copy_link(
+        &self,
+        source: BorrowedFd<'_>,
+        target: BorrowedFd<'_>,
+        name: &OsStr,
+    ) -> io::Result<()> {
+        let leads_to: CString = rustix::fs::readlinkat(source, name, Vec::new())?;
+        let stat = rustix::fs::statat(source, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        rustix::fs::symlinkat(leads_to.as_c_str(), target, name)?;
+        self.finish_unopened(target, name, &stat)?;
+        self.found().copied.files += 1;
+        Ok(())
+    }
+
+    fn copy_other(
+        &self,
+        source: BorrowedFd<'_>,
+        target: BorrowedFd<'_>,
+        relative: &Path,
+        name: &OsStr,
+    ) -> io::Result<()> {
+        let stat = rustix::fs::statat(source, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        // overlayfs marks a deleted name by a character device 0/0, which leads nowhere.
+        let is_mark = kind == FileType::CharacterDevice && stat.st_rdev == 0;
+        if kind != FileType::Fifo && !(is_mark && self.tree == Tree::OverlayUpper) {
+            self.found().copied.left_out.push(relative.join(name));
+            return Ok(());
+        }
+        let mode = Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
+        rustix::fs::mknodat(target, name, kind, mode, 0)?;
+        self.finish_unopened(target, name, &stat)
+    }
+
+    /// Gives owner and times to what is not opened for it.
+    fn finish_unopened(&self, target: BorrowedFd<'_>, name: &OsStr, stat: &Stat) -> io::Result<()> {
+        if self.owners == Owners::Kept && !self.defaults.owns(stat) {
+            let (user, group) = owner(stat);
+            rustix::fs::chownat(target, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+        }
+        Ok(rustix::fs::utimensat(target, name, &times(stat), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Notes a file with several names; all but the first are linked when everything is copied.
+    fn is_second_name(&self, stat: &Stat, relative: &Path, name: &OsStr) -> bool {
+        let path = relative.join(name);
+        let mut found = self.found();
+        let key = (stat.st_dev, stat.st_ino);
+        match found.names.get(&key).cloned() {
+            Some(first) => {
+                found.links.push(Link { first, second: path });
+                true
+            }
+            None => {
+                found.names.insert(key, path);
+                false
+            }
+        }
+    }
+
+    fn set_owner(&self, to: BorrowedFd<'_>, stat: &Stat) -> io::Result<()> {
+        if self.owners == Owners::Kept && !self.defaults.owns(stat) {
+            let (user, group) = owner(stat);
+            rustix::fs::fchown(to, Some(user), Some(group))?;
+        }
+        Ok(())
+    }
+
+    /// Copies the attributes that come along; says whether there were any.
+    fn copy_attributes(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<bool> {
+        match rustix::fs::flistxattr_query(from) {
+            Ok(0) | Err(Errno::NOTSUP) => return Ok(false),
+            Ok(_) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let mut names = Vec::with_capacity(ATTRIBUTE_LIMIT);
+        rustix::fs::flistxattr(from, rustix::buffer::spare_capacity(&mut names))?;
+        for name in names.split_inclusive(|byte| *byte == 0) {
+            let Ok(name) = CStr::from_bytes_with_nul(name) else { continue };
+            if !self.takes_attribute(name.to_bytes()) {
+                continue;
+            }
+            let mut value = Vec::with_capacity(ATTRIBUTE_LIMIT);
+            rustix::fs::fgetxattr(from, name, rustix::buffer::spare_capacity(&mut value))?;
+            match rustix::fs::fsetxattr(to, name, &value, XattrFlags::empty()) {
+                Ok(()) | Err(Errno::NOTSUP) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Says whether an attribute comes along: the user's own and access lists, but nothing that
+    /// gives power, and no mark that an overlay would obey unless the tree is one's upper folder.
+    fn takes_attribute(&self, name: &[u8]) -> bool {
+        let user = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");
+        let list = name.starts_with(b"system.posix_acl_");
+        let mark = name.starts_with(b"trusted.overlay.") && self.tree == Tree::OverlayUpper;
+        user || list || mark
+    }
+
+    /// Links the second names, then gives the folders what their content would have disturbed.
+    fn finish(self) -> Result<Copied, FileError> {
+        let found = std::mem::take(&mut *self.found());
+        for Link { first, second } in &found.links {
+            rustix::fs::linkat(&self.target, first, &self.target, second, AtFlags::empty())
+                .map_err(|errno| about("link", &self.target_path.join(second))(errno.into()))?;
+        }
+        for (relative, stat) in found.folders.iter().rev() {
+            self.finish_folder(relative, stat)
+                .map_err(about("finish the folder", &self.target_path.join(relative)))?;
+        }
+        Ok(found.copied)
+    }
+
+    fn finish_folder(&self, relative: &Path, stat: &Stat) -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let from = open_beneath(&self.source, relative, flags, Mode::empty())?;
+        let to = open_beneath(&self.target, relative, flags, Mode::empty())?;
+        self.copy_attributes(from.as_fd(), to.as_fd())?;
+        self.set_owner(to.as_fd(), stat)?;
+        let all = Mode::RWXU | Mode::RWXG | Mode::RWXO | Mode::SVTX | Mode::SGID;
+        rustix::fs::fchmod(&to, Mode::from_raw_mode(stat.st_mode) & all)?;
+        Ok(rustix::fs::futimens(&to, &times(stat))?)
+    }
+
+    fn found(&self) -> std::sync::MutexGuard<'_, Found> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Copies a file that fits the buffer; what is added to it meanwhile is not part of it.
+fn copy_small(from: &mut File, to: &mut File, size: u64, buffer: &mut [u8]) -> io::Result<()> {
+    let mut left = usize::try_from(size).unwrap_or(buffer.len());
+    while left > 0 {
+        let room = left.min(buffer.len());
+        let length = from.read(&mut buffer[..room])?;
+        if length == 0 {
+            break;
+        }
+        to.write_all(&buffer[..length])?;
+        left -= length;
+    }
+    Ok(())
+}
+
+/// Copies only what is stored, and leaves the holes between.
+fn copy_sparse(from: &mut File, to: &mut File, size: u64) -> io::Result<()> {
+    let mut at = 0;
+    while at < size {
+        let start = match rustix::fs::seek(&*from, SeekFrom::Data(at)) {
+            Ok(start) => start,
+            // Nothing but a hole is left.
+            Err(Errno::NXIO) => break,
+            Err(errno) => return Err(errno.into()),
+        };
+        let end = rustix::fs::seek(&*from, SeekFrom::Hole(start))?;
+        rustix::fs::seek(&*from, SeekFrom::Start(start))?;
+        rustix::fs::seek(&*to, SeekFrom::Start(start))?;
+        // The standard library asks for copy_file_range first.
+        io::copy(&mut from.take(end - start), to)?;
+        at = end;
+    }
+    Ok(rustix::fs::ftruncate(&*to, size)?)
+}
+
+/// Returns the times a copy is given: the modification's; when it was read says nothing.
+fn times(stat: &Stat) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec {
+            tv_sec: stat.st_mtime,
+            tv_nsec: i64::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+        },
+    }
+}
+
+fn owner(stat: &Stat) -> (Uid, Gid) {
+    (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests plant files by plain means")]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, PermissionsExt},
+    };
+
+    use super::*;
+
+    #[test]
+    fn power_does_not_come_along() {
+        let ground = tempfile::tempdir().unwrap();
+        let (from, to) = (ground.path().join("from"), ground.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::create_dir(&to).unwrap();
+        fs::write(from.join("tool"), "x").unwrap();
+        fs::set_permissions(from.join("tool"), fs::Permissions::from_mode(0o6755)).unwrap();
+        let socket = std::os::unix::net::UnixListener::bind(from.join("socket")).unwrap();
+        let copied = copy_tree(&from, &to, Content::Copy, Tree::Plain).unwrap();
+        drop(socket);
+        assert_eq!(fs::metadata(to.join("tool")).unwrap().mode() & 0o7777, 0o755);
+        assert_eq!(copied.left_out, [Path::new("socket")]);
+        assert!(!to.join("socket").exists());
+    }
+
+    #[test]
+    fn a_folder_of_many_files_comes_whole() {
+        let ground = tempfile::tempdir().unwrap();
+        let (from, to) = (ground.path().join("from"), ground.path().join("to"));
+        fs::create_dir_all(from.join("deep/er")).unwrap();
+        fs::create_dir(&to).unwrap();
+        for number in 0..BATCH * 2 + 1 {
+            fs::write(from.join("deep/er").join(number.to_string()), number.to_string()).unwrap();
+        }
+        let copied = copy_tree(&from, &to, Content::Copy, Tree::Plain).unwrap();
+        assert_eq!(copied.files, BATCH as u64 * 2 + 1);
+        assert_eq!(fs::read(to.join("deep/er/1024")).unwrap(), b"1024");
+    }
+
+    #[test]
+    fn a_name_in_the_way_is_an_error_that_names_it() {
+        let ground = tempfile::tempdir().unwrap();
+        let (from, to) = (ground.path().join("from"), ground.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::create_dir(&to).unwrap();
+        fs::write(from.join("a"), "new").unwrap();
+        fs::write(to.join("a"), "old").unwrap();
+        let error = copy_tree(&from, &to, Content::Copy, Tree::Plain).unwrap_err();
+        assert!(error.to_string().ends_with("from/a"), "{error}");
+        assert_eq!(fs::read(to.join("a")).unwrap(), b"old");
+    }
+}

@@ -1,0 +1,117 @@
+//! Mounts that the host sees.
+
+use std::{
+    ffi::OsString,
+    io,
+    os::{
+        fd::AsFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::Path,
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, StatxAttributes, StatxFlags},
+    mount::{
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
+        fsconfig_set_string, fsmount, fsopen, move_mount, unmount,
+    },
+};
+
+use crate::files::{FileError, about};
+
+/// The folders of an overlay, all on one file system.
+#[derive(Clone, Copy, Debug)]
+pub struct Overlay<'a> {
+    /// What shows through, the uppermost first. Nothing is ever written there.
+    pub lowers: &'a [&'a Path],
+    /// Where changes go.
+    pub upper: &'a Path,
+    /// An empty folder for the kernel.
+    pub work: &'a Path,
+}
+
+/// Says whether something is mounted on a folder.
+pub fn is_mount_point(path: &Path) -> bool {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    let found = rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS);
+    found.is_ok_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// Mounts an overlay on a folder, without setuid and devices.
+///
+/// Directories can be renamed (`redirect_dir`), and inode numbers stay what they were below.
+pub fn mount_overlay(overlay: &Overlay<'_>, target: &Path) -> Result<(), FileError> {
+    let attempt = || -> io::Result<()> {
+        let system = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        fsconfig_set_string(&system, "source", "hothouse")?;
+        set_lowers(&system, overlay.lowers)?;
+        fsconfig_set_string(&system, "upperdir", escaped(overlay.upper, b"\\"))?;
+        fsconfig_set_string(&system, "workdir", escaped(overlay.work, b"\\"))?;
+        fsconfig_set_string(&system, "redirect_dir", "on")?;
+        fsconfig_create(&system)?;
+        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+        let mount = fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        Ok(move_mount(&mount, "", CWD, target, flags)?)
+    };
+    attempt().map_err(about("mount an overlay on", target))
+}
+
+/// Takes a mount away, also while it is in use. A folder that is no mount is left as it is.
+pub fn unmount_tree(path: &Path) -> Result<(), FileError> {
+    while is_mount_point(path) {
+        match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
+            // Somebody else was faster.
+            Ok(()) | Err(rustix::io::Errno::INVAL) if !is_mount_point(path) => return Ok(()),
+            Ok(()) => {}
+            Err(errno) => return Err(about("unmount", path)(errno.into())),
+        }
+    }
+    Ok(())
+}
+
+/// Names the lower layers one by one (since Linux 6.5), or all in one text.
+fn set_lowers(system: impl AsFd, lowers: &[&Path]) -> io::Result<()> {
+    let Some((first, rest)) = lowers.split_first() else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    if fsconfig_set_string(&system, "lowerdir+", *first).is_ok() {
+        for lower in rest {
+            fsconfig_set_string(&system, "lowerdir+", *lower)?;
+        }
+        return Ok(());
+    }
+    let texts: Vec<_> = lowers.iter().map(|lower| escaped(lower, b"\\:,")).collect();
+    Ok(fsconfig_set_string(&system, "lowerdir", texts.join(std::ffi::OsStr::new(":")))?)
+}
+
+/// Puts a backslash before the characters that overlayfs reads as its own.
+fn escaped(path: &Path, special: &[u8]) -> OsString {
+    let mut text = Vec::new();
+    for byte in path.as_os_str().as_bytes() {
+        if special.contains(byte) {
+            text.push(b'\\');
+        }
+        text.push(*byte);
+    }
+    OsString::from_vec(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_overlayfs_would_split_is_escaped() {
+        assert_eq!(escaped(Path::new("/a:b,c\\d"), b"\\:,"), "/a\\:b\\,c\\\\d");
+        assert_eq!(escaped(Path::new("/a:b,c"), b"\\"), "/a:b,c");
+    }
+
+    #[test]
+    fn a_plain_folder_is_no_mount_and_unmounting_it_is_fine() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!is_mount_point(folder.path()) && is_mount_point(Path::new("/proc")));
+        unmount_tree(folder.path()).unwrap();
+    }
+}

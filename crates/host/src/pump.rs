@@ -1,0 +1,99 @@
+//! Carrying bytes between descriptors, without copying where the kernel can.
+
+use std::{
+    io,
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use rustix::{fs::FileType, pipe::SpliceFlags};
+
+/// The most that is moved at once, and the size of a pipe that carries a flood.
+const CHUNK: usize = 1 << 20;
+
+/// From here on larger pipes pay.
+const FLOOD: usize = 48 << 10;
+
+/// Carries everything until the end, or until nobody reads any more.
+pub fn pump(from: impl AsFd, to: impl AsFd) {
+    let (from, to) = (from.as_fd(), to.as_fd());
+    let mut flooded = false;
+    while let Ok(length @ 1..) = carry(from, to) {
+        if length >= FLOOD && !flooded {
+            flooded = true;
+            // Best effort: a user's pipes have a budget, and not every end is a pipe.
+            rustix::pipe::fcntl_setpipe_size(from, CHUNK).ok();
+            rustix::pipe::fcntl_setpipe_size(to, CHUNK).ok();
+        }
+    }
+}
+
+/// Carries what is there, waiting for at least one byte; zero is the end.
+///
+/// Only between two pipes are pages moved. A splice with a terminal or a file on one side holds
+/// the lock of the pipe for as long as that side makes it wait, and with it whoever is at the
+/// pipe's other end: a paused terminal would stop the whole room.
+pub fn carry(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<usize> {
+    if !(is_pipe(from) && is_pipe(to)) {
+        return copy(from, to);
+    }
+    let move_pages = || rustix::pipe::splice(from, None, to, None, CHUNK, SpliceFlags::empty());
+    Ok(rustix::io::retry_on_intr(move_pages)?)
+}
+
+fn is_pipe(end: BorrowedFd<'_>) -> bool {
+    rustix::fs::fstat(end).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+}
+
+fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut bytes = vec![0; 128 << 10];
+    let length = rustix::io::retry_on_intr(|| rustix::io::read(from, &mut bytes[..]))?;
+    let mut rest = &bytes[..length];
+    while !rest.is_empty() {
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(to, rest))?;
+        rest = &rest[written..];
+    }
+    Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::File,
+        io::{Read, Seek, Write},
+        thread,
+    };
+
+    use super::*;
+
+    fn pipe() -> (File, File) {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        (read.into(), write.into())
+    }
+
+    #[test]
+    fn a_flood_passes_from_pipe_to_pipe() {
+        let ((from, mut source), (mut sink, to)) = (pipe(), pipe());
+        let bytes: Vec<u8> = (0..5_000_000_u32).map(|n| n.to_le_bytes()[1]).collect();
+        let sent = bytes.clone();
+        let writer = thread::spawn(move || source.write_all(&sent));
+        let carrier = thread::spawn(move || pump(from, to));
+        let mut came = Vec::new();
+        sink.read_to_end(&mut came).unwrap();
+        writer.join().unwrap().unwrap();
+        carrier.join().unwrap();
+        assert!(came == bytes);
+    }
+
+    #[test]
+    fn what_is_not_a_pipe_is_copied() {
+        let mut source = tempfile::tempfile().unwrap();
+        source.write_all(b"some bytes").unwrap();
+        source.rewind().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("appended");
+        pump(source, File::options().create(true).append(true).open(&path).unwrap());
+        let mut came = String::new();
+        File::open(&path).unwrap().read_to_string(&mut came).unwrap();
+        assert_eq!(came, "some bytes");
+    }
+}

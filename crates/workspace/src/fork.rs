@@ -1,0 +1,150 @@
+//! Forks: a worktree whose files come from a tree driver, and which git finds clean at once.
+//!
+//! ```text
+//! git worktree add --no-checkout        under the repository's lock: a branch, an admin folder
+//! tree from golden ones, or a snapshot  outside it: any number at a time
+//! .git, then the index                  so that there is no moment with an index and no files
+//! ```
+//!
+//! Each part can be taken back from any half-made state: the tree by its driver, the rest as for any
+//! worktree.
+
+use std::path::Path;
+
+use hothouse_host::{Lock, beneath::Folder, files, remove};
+
+use crate::{
+    Golden, Repository, TreePlace, WorktreeError,
+    index::{self, ObjectFormat},
+    tree::{Inodes, TreeDriver},
+    worktree::NewWorktree,
+};
+
+/// The most that an index of a worktree may take.
+const INDEX_LIMIT: u64 = 1 << 30;
+/// The most that a `.git` file may take.
+const POINTER_LIMIT: u64 = 1 << 16;
+
+/// Where the files of a fork come from.
+#[derive(Clone, Copy, Debug)]
+pub enum ForkSource<'a> {
+    /// A commit, and dependency folders that add to it.
+    Golden { commit: &'a Golden, dependencies: &'a [Golden] },
+    /// Another worktree as it is now, with its uncommitted work. Nobody should be writing in it.
+    Tree { place: &'a TreePlace },
+}
+
+/// The index that a fork gets.
+enum Index<'a> {
+    /// The golden one, which is right for the tree as it is.
+    OfGolden(&'a Golden),
+    /// One that lacks the new inode data.
+    ToRefresh(Vec<u8>),
+}
+
+impl Repository {
+    /// Adds a worktree, locked against `git worktree prune`, and fills it from `source`.
+    ///
+    /// `take_lock` takes the repository's lock; it is held only while git changes its metadata.
+    pub fn add_worktree_from<E: From<WorktreeError>>(
+        &self,
+        take_lock: impl FnOnce() -> Result<Lock, E>,
+        new: &NewWorktree<'_>,
+        source: ForkSource<'_>,
+        driver: &dyn TreeDriver,
+        place: &TreePlace,
+    ) -> Result<(), E> {
+        let lock = take_lock()?;
+        self.add_empty_worktree(&lock, new)?;
+        drop(lock);
+        Ok(self.fill_worktree(source, driver, place, new.commit)?)
+    }
+
+    fn fill_worktree(
+        &self,
+        source: ForkSource<'_>,
+        driver: &dyn TreeDriver,
+        place: &TreePlace,
+        commit: &str,
+    ) -> Result<(), WorktreeError> {
+        let path = place.path.as_path();
+        let unknown = || WorktreeError::Unknown { path: path.to_owned() };
+        let admin = self.admin_dir(path)?.ok_or_else(unknown)?;
+        // git wrote it a moment ago, and nobody else knows the folder yet.
+        let pointer = files::read_capped(&path.join(".git"), POINTER_LIMIT)?;
+        files::remove_file(&path.join(".git"))?;
+        let index = match source {
+            ForkSource::Golden { commit, dependencies } => {
+                make_tree(commit, dependencies, driver, place)?;
+                match driver.inodes() {
+                    Inodes::AsInSource => Index::OfGolden(commit),
+                    Inodes::New => Index::ToRefresh(commit.index()?),
+                }
+            }
+            ForkSource::Tree { place: other } => {
+                let unknown = || WorktreeError::Unknown { path: other.path.clone() };
+                let other_admin = self.admin_dir(&other.path)?.ok_or_else(unknown)?;
+                let index = files::read_capped(&other_admin.join("index"), INDEX_LIMIT)?;
+                driver.snapshot(other, place)?;
+                Index::ToRefresh(index)
+            }
+        };
+        write_pointer(path, &pointer)?;
+        let index_file = admin.join("index");
+        match index {
+            Index::OfGolden(golden) => golden.copy_index(&index_file)?,
+            Index::ToRefresh(mut index) => {
+                index::refresh(&mut index, ObjectFormat::of_commit(commit), path)?;
+                files::write_quick(&index_file, &index, 0o644)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what [`add_worktree_from`](Self::add_worktree_from) did, wholly or in part.
+    pub fn undo_worktree_from(
+        &self,
+        lock: &Lock,
+        new: &NewWorktree<'_>,
+        driver: &dyn TreeDriver,
+        place: &TreePlace,
+    ) -> Result<(), WorktreeError> {
+        driver.delete(place)?;
+        self.undo_worktree(lock, new)
+    }
+
+    /// Removes a worktree that a driver made; the branch stays. Doing it twice is fine.
+    ///
+    /// The files are out of sight at once, and gone after the next emptying of the trash.
+    pub fn remove_worktree_from(
+        &self,
+        lock: &Lock,
+        driver: &dyn TreeDriver,
+        place: &TreePlace,
+    ) -> Result<(), WorktreeError> {
+        driver.delete(place)?;
+        self.remove_worktree(lock, &place.path)
+    }
+}
+
+fn make_tree(
+    commit: &Golden,
+    dependencies: &[Golden],
+    driver: &dyn TreeDriver,
+    place: &TreePlace,
+) -> Result<(), WorktreeError> {
+    let trees: Vec<_> = std::iter::once(commit).chain(dependencies).map(Golden::tree).collect();
+    let sources: Vec<_> = trees.iter().map(|tree| tree.as_path()).collect();
+    Ok(driver.make(&sources, place)?)
+}
+
+/// Writes the `.git` file, also where a snapshot brought a planted one along.
+fn write_pointer(worktree: &Path, pointer: &[u8]) -> Result<(), WorktreeError> {
+    let folder = Folder::open(worktree)?;
+    let name = Path::new(".git");
+    let planted = folder.stat(name)?;
+    if planted.is_some_and(|stat| stat.kind == hothouse_host::beneath::EntryKind::Folder) {
+        remove::remove_tree(&worktree.join(name))?;
+    }
+    Ok(folder.write(name, pointer, 0o644)?)
+}

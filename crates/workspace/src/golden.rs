@@ -1,0 +1,196 @@
+//! Golden trees: what trees are made from. Built once, never changed, never seen by a room.
+//!
+//! ```text
+//! <store>/golden/KEY.lock        held alone while building or evicting, shared while in use
+//! <store>/golden/KEY.building    a build that goes on, or was interrupted and is cleared away
+//! <store>/golden/KEY/tree        the files; on btrfs a read-only subvolume
+//! <store>/golden/KEY/index       git's index of them
+//! <store>/golden/KEY/holders/    a file for each tree that needs it for as long as it lives
+//! ```
+//!
+//! A build becomes `KEY` by a rename, after everything is on the disk. The git that fills it holds
+//! the lock too, so the successor of a killed daemon waits for it before it clears the rest away.
+
+mod checkout;
+mod dependencies;
+mod evict;
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use hothouse_host::{FileError, Lock, RunError, btrfs, copy::copy_file, files};
+use hothouse_model::{Explain, FailureKind, id::fnv1a};
+
+pub(crate) use self::checkout::{gitlinks, skip_gitlinks};
+pub use self::{
+    dependencies::{Dependencies, LeftOut, find_dependencies, join},
+    evict::{Budget, evict},
+};
+use crate::{
+    TreeStore,
+    tree::{TreeError, create_source, remove_tree},
+};
+
+/// The most that a golden index may take.
+const INDEX_LIMIT: u64 = 1 << 30;
+
+/// A golden tree could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum GoldenError {
+    #[error("check out {commit}")]
+    Checkout {
+        commit: String,
+        #[source]
+        source: RunError,
+    },
+    #[error("look for the dependency folder `{folder}`")]
+    Dependencies {
+        folder: String,
+        #[source]
+        source: RunError,
+    },
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for GoldenError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Host
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Checkout { source, .. } | Self::Dependencies { source, .. } => source.hints(),
+            Self::Tree(error) => error.hints(),
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+/// A golden tree that is whole, and stays for as long as this is held.
+#[derive(Debug)]
+pub struct Golden {
+    key: String,
+    folder: PathBuf,
+    _use: Lock,
+}
+
+impl Golden {
+    /// Returns what it is known by.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Returns the folder of its files.
+    pub fn tree(&self) -> PathBuf {
+        self.folder.join("tree")
+    }
+
+    /// Reads git's index of its files. A tree of dependencies has none.
+    pub fn index(&self) -> Result<Vec<u8>, FileError> {
+        files::read_capped(&self.folder.join("index"), INDEX_LIMIT)
+    }
+
+    /// Copies git's index of its files.
+    pub(crate) fn copy_index(&self, to: &Path) -> Result<(), FileError> {
+        copy_file(&self.folder.join("index"), to, 0o644)
+    }
+}
+
+/// Keeps a golden tree, named by the folder of its files, from being evicted for as long as the path
+/// `holder` exists. A folder that is no golden tree needs no keeping.
+pub(crate) fn keep_for(tree: &Path, holder: &Path) -> Result<(), FileError> {
+    let (true, Some(folder)) = (tree.ends_with("tree"), tree.parent()) else { return Ok(()) };
+    let bytes = holder.as_os_str().as_bytes();
+    let holders = folder.join("holders");
+    files::make_private_folder(&holders)?;
+    files::replace(&holders.join(format!("{:016x}", fnv1a(&[bytes]))), bytes, 0o600)
+}
+
+/// Returns the golden tree of a key; if there is none, `build` fills a new folder with `tree` in it.
+///
+/// Whoever asks for the same key meanwhile waits, and finds it built.
+fn find_or_build(
+    store: &TreeStore,
+    key: String,
+    build: impl FnOnce(&Path, &Lock) -> Result<(), GoldenError>,
+) -> Result<Golden, GoldenError> {
+    let folder = store.golden().join(&key);
+    let lock_file = store.golden().join(format!("{key}.lock"));
+    let mut build = Some(build);
+    loop {
+        let shared = Lock::take_shared(&lock_file)?;
+        if files::exists(&folder) {
+            files::touch(&folder)?;
+            return Ok(Golden { key, folder, _use: shared });
+        }
+        drop(shared);
+        let alone = Lock::take(&lock_file)?;
+        if files::exists(&folder) {
+            continue;
+        }
+        let Some(build) = build.take() else {
+            // Evicted between the build and its use: only a full disk is that quick.
+            let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+            return Err(FileError { attempt: "keep", path: folder, source }.into());
+        };
+        build_in(&store.golden(), &key, &alone, build)?;
+    }
+}
+
+fn build_in(
+    golden: &Path,
+    key: &str,
+    lock: &Lock,
+    build: impl FnOnce(&Path, &Lock) -> Result<(), GoldenError>,
+) -> Result<(), GoldenError> {
+    let building = golden.join(format!("{key}.building"));
+    remove_golden(&building)?;
+    files::make_private_folder(&building)?;
+    let built = build(&building, lock).and_then(|()| {
+        files::sync_file_system(&building)?;
+        Ok(files::rename(&building, &golden.join(key))?)
+    });
+    if built.is_err() {
+        // What cannot be removed now is removed by the next build.
+        remove_golden(&building).ok();
+    }
+    built?;
+    let tree = golden.join(key).join("tree");
+    if btrfs::is_subvolume(&tree) {
+        btrfs::set_access(&tree, btrfs::Access::ReadOnly)?;
+    }
+    Ok(())
+}
+
+/// Removes the folder of a golden tree, whole or half-made.
+fn remove_golden(folder: &Path) -> Result<(), FileError> {
+    remove_tree(&folder.join("tree"))?;
+    remove_tree(folder)
+}
+
+/// Says whether a tree that still exists needs a golden one, and forgets those that are gone.
+fn is_held(folder: &Path) -> Result<bool, FileError> {
+    let mut held = false;
+    for record in files::list(&folder.join("holders"))? {
+        let holder = files::read_capped(&record, 1 << 16)?;
+        if files::exists(Path::new(OsStr::from_bytes(&holder))) {
+            held = true;
+        } else {
+            files::remove_file(&record)?;
+        }
+    }
+    Ok(held)
+}
+
+/// Makes the folder for the files of a build.
+fn make_tree(building: &Path) -> Result<PathBuf, FileError> {
+    let tree = building.join("tree");
+    create_source(&tree)?;
+    Ok(tree)
+}

@@ -1,0 +1,119 @@
+//! Eviction: by age, by number, and when the disk fills up; never what is in use.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{FileError, Lock, LockError, btrfs, files};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{is_held, remove_golden};
+use crate::{TreeStore, tree::set_aside};
+
+/// How much golden trees may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Those that were not used for longer go.
+    pub age: SignedDuration,
+    /// More than this many do not stay, the least used going first.
+    pub count: usize,
+    /// With less room than this on the disk, all go that are not in use.
+    pub free: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { age: SignedDuration::from_hours(14 * 24), count: 32, free: 2 << 30 }
+    }
+}
+
+/// Moves golden trees that are over the budget to the trash, and returns their keys. Those in use
+/// stay, and count.
+pub fn evict(store: &TreeStore, budget: &Budget, now: Timestamp) -> Result<Vec<String>, FileError> {
+    let free = files::free_bytes(&store.golden())?;
+    let mut seen = Vec::new();
+    for path in files::list(&store.golden())? {
+        if files::is_folder(&path) {
+            seen.push((files::modified(&path)?, path));
+        }
+    }
+    let (builds, whole): (Vec<_>, Vec<_>) = seen
+        .into_iter()
+        .partition(|(_, path)| path.extension().is_some_and(|end| end == "building"));
+    for (_, build) in builds {
+        remove_interrupted(&build)?;
+    }
+    let mut evicted = Vec::new();
+    for path in over_budget(whole, budget, now, free) {
+        if let Some(key) = try_evict(store, &path)? {
+            evicted.push(key);
+        }
+    }
+    Ok(evicted)
+}
+
+/// Picks those that go.
+fn over_budget(
+    mut seen: Vec<(Timestamp, PathBuf)>,
+    budget: &Budget,
+    now: Timestamp,
+    free: u64,
+) -> Vec<PathBuf> {
+    seen.sort_by(|one, two| two.cmp(one));
+    let is_over = |place: usize, used: Timestamp| {
+        free < budget.free || place >= budget.count || now.duration_since(used) > budget.age
+    };
+    let places = seen.into_iter().enumerate();
+    places.filter(|(place, (used, _))| is_over(*place, *used)).map(|(_, (_, path))| path).collect()
+}
+
+fn try_evict(store: &TreeStore, folder: &Path) -> Result<Option<String>, FileError> {
+    let Some(lock) = lock_alone(folder)? else { return Ok(None) };
+    if is_held(folder)? {
+        return Ok(None);
+    }
+    if btrfs::is_subvolume(&folder.join("tree")) {
+        remove_golden(folder)?;
+    } else {
+        set_aside(folder, &store.trash())?;
+    }
+    lock.remove()?;
+    Ok(folder.file_name().map(|key| key.to_string_lossy().into_owned()))
+}
+
+/// Removes what an interrupted build left, unless somebody is building there now.
+fn remove_interrupted(build: &Path) -> Result<(), FileError> {
+    match lock_alone(&build.with_extension(""))? {
+        Some(_lock) => remove_golden(build),
+        None => Ok(()),
+    }
+}
+
+/// Takes the lock of a golden tree if nobody uses it.
+fn lock_alone(folder: &Path) -> Result<Option<Lock>, FileError> {
+    match Lock::try_take(&folder.with_added_extension("lock")) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(LockError::Held { .. }) => Ok(None),
+        Err(LockError::File(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_old_the_many_and_all_on_a_full_disk_go() {
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1000);
+        let used = |hours| now - SignedDuration::from_hours(hours);
+        let seen: Vec<_> = [("a", 1), ("b", 50), ("c", 2), ("d", 3)]
+            .map(|(name, hours)| (used(hours), name.into()))
+            .into();
+        let budget = Budget { age: SignedDuration::from_hours(24), count: 2, free: 100 };
+        let check = |budget: Budget, free, gone: &[&str]| {
+            let picked = over_budget(seen.clone(), &budget, now, free);
+            assert_eq!(picked, gone.iter().map(PathBuf::from).collect::<Vec<_>>());
+        };
+        check(budget, 100, &["d", "b"]);
+        check(Budget { count: 9, ..budget }, 100, &["b"]);
+        check(Budget { count: 9, ..budget }, 99, &["a", "c", "d", "b"]);
+    }
+}

@@ -1,0 +1,241 @@
+//! Import: an agent's commits, taken into the user's repository without trusting a byte of them.
+//!
+//! ```text
+//! room: upload-pack --pipes, counted--> host: git fetch, every object checked
+//!   refs/heads/*  ->  refs/hothouse/in/NAME/*      staging, gone again at the end
+//!   BRANCH        ->  refs/heads/BRANCH            unless the user moved it
+//!   BRANCH        ->  refs/heads/hothouse/NAME/head            if the user did
+//!   other         ->  refs/heads/hothouse/NAME/other
+//! then the host's index of the worktree follows, and looks away from submodules
+//! ```
+//!
+//! upload-pack runs inside the room: run by the host in the agent's git folder, it followed planted
+//! alternates and links to other repositories. Every step may be done again after a crash; whoever
+//! calls stores the tip that comes back, and gives it as `known` the next time.
+
+mod follow;
+mod refs;
+
+use std::{
+    io,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use hothouse_host::{
+    FileError, Lock, Program, RunError,
+    relay::{Pipes, RelayEnd, relay},
+};
+use hothouse_model::{Explain, FailureKind, SandboxName};
+
+pub use self::follow::IndexOutcome;
+use crate::{Repository, git};
+
+/// How long a fetch may take.
+const FETCH_LIMIT: Duration = Duration::from_secs(600);
+/// How many branches of an agent are taken in at once.
+const BRANCH_LIMIT: usize = 256;
+
+/// What to import, and how to reach it.
+#[derive(Clone, Copy, Debug)]
+pub struct Import<'a> {
+    pub sandbox: &'a SandboxName,
+    /// The sandbox's branch, in the room and in the user's repository.
+    pub branch: &'a str,
+    pub worktree: &'a Path,
+    /// The tip that the last import returned, or the commit of the fork.
+    pub known: &'a str,
+    /// The most bytes that may come out of the room.
+    pub limit: u64,
+}
+
+/// What an import came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// The tip of the sandbox's branch in the room, to be `known` the next time.
+    pub tip: String,
+    pub branch: BranchOutcome,
+    pub index: IndexOutcome,
+    /// The agent's other branches, as they are called in the user's repository.
+    pub others: Vec<String>,
+    /// Branches of the agent that cannot be called so.
+    pub left_out: Vec<String>,
+}
+
+/// What became of the sandbox's branch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BranchOutcome {
+    Unchanged,
+    Updated {
+        from: String,
+    },
+    /// The user moved it meanwhile: theirs stays, the agent's tip is on another branch.
+    UserMoved {
+        user: String,
+        agent_branch: String,
+    },
+    /// The user removed it: the agent's tip is on another branch.
+    UserRemoved {
+        agent_branch: String,
+    },
+    /// The agent removed or renamed it; the user's stays.
+    AgentRemoved,
+}
+
+/// An import that failed. Nothing of it is visible, or all that is will be done again.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("fetch the commits of `{sandbox}`")]
+    Fetch {
+        sandbox: SandboxName,
+        #[source]
+        source: RunError,
+    },
+    #[error("the commits of `{sandbox}` are more than {limit} bytes")]
+    TooLarge { sandbox: SandboxName, limit: u64 },
+    #[error("talk to the git in the room of `{sandbox}`")]
+    Relay {
+        sandbox: SandboxName,
+        #[source]
+        source: io::Error,
+    },
+    #[error("`{sandbox}` has more than {BRANCH_LIMIT} branches")]
+    TooManyBranches { sandbox: SandboxName },
+    #[error("take over the branches of `{sandbox}`")]
+    Refs {
+        sandbox: SandboxName,
+        #[source]
+        source: RunError,
+    },
+    #[error("bring the index of {} up to date", .worktree.display())]
+    Index {
+        worktree: PathBuf,
+        #[source]
+        source: RunError,
+    },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for ImportError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::TooManyBranches { .. } | Self::TooLarge { .. } => FailureKind::Conflict,
+            _ => FailureKind::Host,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Fetch { source, .. } | Self::Refs { source, .. } | Self::Index { source, .. } => {
+                source.hints()
+            }
+            Self::TooManyBranches { sandbox } => {
+                vec![format!("delete some: `hothouse exec -w {sandbox} -- git branch -D …`")]
+            }
+            Self::TooLarge { .. } => {
+                vec!["take what is large out of the commits, or raise the limit".into()]
+            }
+            Self::Relay { .. } => Vec::new(),
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+impl Repository {
+    /// Imports an agent's commits. `room` leads to a `git upload-pack` that runs inside the room, on
+    /// the room's git folder; `lock` is one that two imports of the same sandbox both take.
+    pub fn import_commits(
+        &self,
+        lock: &Lock,
+        import: &Import<'_>,
+        room: Pipes,
+    ) -> Result<Imported, ImportError> {
+        let refs = |source| ImportError::Refs { sandbox: import.sandbox.clone(), source };
+        let quiet = git::Config::of(&self.place.common_dir).map_err(refs)?.quiet();
+        let work = Work { repository: self, import, quiet, lock };
+        work.clear_staging()?;
+        let outcome = work.fetch(room).and_then(|()| work.take_over());
+        // Also after a failure: what was staged keeps objects that nobody wants.
+        work.clear_staging()?;
+        outcome
+    }
+
+    /// Returns a git command for a diff of a worktree that runs nothing and looks into no submodule.
+    /// The caller adds what is compared and how it is shown.
+    pub fn diff(&self, worktree: &Path) -> Result<Option<Program>, ImportError> {
+        let about = |source| ImportError::Index { worktree: worktree.to_owned(), source };
+        let Some(admin) = self.admin_dir(worktree)? else { return Ok(None) };
+        let quiet = git::Config::of(&admin).map_err(about)?.quiet();
+        let diff = quiet.apply(git::inside(&admin, worktree)).args(["diff", "--no-ext-diff"]);
+        Ok(Some(diff.args(["--no-textconv", "--no-color", "--ignore-submodules=all"])))
+    }
+}
+
+/// An import that goes on.
+struct Work<'a> {
+    repository: &'a Repository,
+    import: &'a Import<'a>,
+    quiet: git::Quiet,
+    lock: &'a Lock,
+}
+
+impl Work<'_> {
+    /// Fetches through a socket of ours, behind which the room's bytes are counted.
+    fn fetch(&self, room: Pipes) -> Result<(), ImportError> {
+        let about = |source| ImportError::Fetch { sandbox: self.import.sandbox.clone(), source };
+        let relayed = |source| ImportError::Relay { sandbox: self.import.sandbox.clone(), source };
+        let (ours, for_git) = UnixStream::pair().map_err(relayed)?;
+        let git = self.fetch_command(for_git)?;
+        let (fetched, end) = thread::scope(|scope| {
+            let fetch = scope.spawn(|| git.output_within(FETCH_LIMIT));
+            let end = relay(&ours, room, self.import.limit);
+            // git, if it still waits for more, gets an end instead.
+            drop(ours);
+            (fetch.join().expect("a fetch does not panic"), end)
+        });
+        match (fetched, end) {
+            (Ok(_), _) => Ok(()),
+            (Err(_), Ok(RelayEnd::OverLimit)) => Err(ImportError::TooLarge {
+                sandbox: self.import.sandbox.clone(),
+                limit: self.import.limit,
+            }),
+            (Err(source), Ok(RelayEnd::Closed)) => Err(about(source)),
+            (Err(_), Err(source)) => Err(relayed(source)),
+        }
+    }
+
+    fn fetch_command(&self, socket: UnixStream) -> Result<Program, ImportError> {
+        let settings = [
+            "fetch.fsckObjects=true",
+            "transfer.fsckObjects=true",
+            "transfer.bundleURI=false",
+            "fetch.writeCommitGraph=false",
+            "fetch.recurseSubmodules=false",
+            "protocol.allow=never",
+            "protocol.fd.allow=always",
+        ];
+        let git = self.git().args(settings.iter().flat_map(|setting| ["-c", setting]));
+        let git = git.args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="]);
+        let git = git.args(["--no-auto-maintenance", "--no-recurse-submodules", "--no-prune"]);
+        let socket = OwnedFd::from(socket);
+        // git-remote-fd(1): a server behind a descriptor that git inherits.
+        let git = git.arg(format!("fd::{}", socket.as_raw_fd())).pass(socket);
+        let git = git.arg(format!("+refs/heads/*:{}*", self.staging()));
+        Ok(git.stdin(self.lock.share_as_stdin()?))
+    }
+
+    /// Returns the namespace where fetched branches wait.
+    fn staging(&self) -> String {
+        format!("refs/hothouse/in/{}/", self.import.sandbox)
+    }
+
+    fn git(&self) -> Program {
+        self.quiet.apply(self.repository.git())
+    }
+}

@@ -1,0 +1,134 @@
+//! From the staging namespace to the user's branches.
+
+use hothouse_host::RunError;
+
+use super::{BRANCH_LIMIT, BranchOutcome, ImportError, Imported, IndexOutcome, Work};
+use crate::git;
+
+/// The name, below `hothouse/NAME/`, that an agent's tip gets when the user moved the branch.
+const HEAD: &str = "head";
+
+/// A branch of the agent, fetched and waiting.
+struct Staged {
+    name: String,
+    tip: String,
+}
+
+impl Work<'_> {
+    /// Removes what this or an interrupted import staged.
+    pub(super) fn clear_staging(&self) -> Result<(), ImportError> {
+        for staged in self.staged()? {
+            let name = format!("{}{}", self.staging(), staged.name);
+            self.run(&["update-ref", "--no-deref", "-d", &name])?;
+        }
+        Ok(())
+    }
+
+    /// Moves the user's branches to the agent's tips, where they may be moved.
+    pub(super) fn take_over(&self) -> Result<Imported, ImportError> {
+        let staged = self.staged()?;
+        if staged.len() > BRANCH_LIMIT {
+            return Err(ImportError::TooManyBranches { sandbox: self.import.sandbox.clone() });
+        }
+        let (own, others): (Vec<_>, Vec<_>) =
+            staged.into_iter().partition(|staged| staged.name == self.import.branch);
+        let tip = own.into_iter().next().map(|staged| staged.tip);
+        let branch = match &tip {
+            Some(tip) => self.take_over_branch(tip)?,
+            None => BranchOutcome::AgentRemoved,
+        };
+        let mut imported = Imported {
+            tip: tip.unwrap_or_else(|| self.import.known.to_owned()),
+            branch,
+            index: IndexOutcome::Untouched,
+            others: Vec::new(),
+            left_out: Vec::new(),
+        };
+        for other in others {
+            self.take_over_other(other, &mut imported)?;
+        }
+        imported.index = self.follow(&imported)?;
+        Ok(imported)
+    }
+
+    fn take_over_branch(&self, tip: &str) -> Result<BranchOutcome, ImportError> {
+        let name = format!("refs/heads/{}", self.import.branch);
+        let Some(user) = self.commit(&name)? else {
+            let agent_branch = self.set_head(tip)?;
+            return Ok(BranchOutcome::UserRemoved { agent_branch });
+        };
+        if user == tip || self.is_ancestor(tip, &user)? && user != self.import.known {
+            // Nothing new, or the user has taken it in already.
+            return Ok(BranchOutcome::Unchanged);
+        }
+        if user == self.import.known || self.is_ancestor(&user, tip)? {
+            self.set(&name, tip, Some(&user))?;
+            return Ok(BranchOutcome::Updated { from: user });
+        }
+        let agent_branch = self.set_head(tip)?;
+        Ok(BranchOutcome::UserMoved { user, agent_branch })
+    }
+
+    fn take_over_other(&self, other: Staged, imported: &mut Imported) -> Result<(), ImportError> {
+        let Staged { name, tip } = other;
+        let ours = format!("hothouse/{}/{name}", self.import.sandbox);
+        let is_taken = name == HEAD || name.starts_with("head/");
+        // The branches that the room began with are the user's own.
+        let known = self.commit(&format!("refs/heads/{name}"))?;
+        if known.as_deref() == Some(tip.as_str()) {
+            return Ok(());
+        }
+        if is_taken || self.set(&format!("refs/heads/{ours}"), &tip, None).is_err() {
+            imported.left_out.push(name);
+        } else {
+            imported.others.push(ours);
+        }
+        Ok(())
+    }
+
+    fn set_head(&self, tip: &str) -> Result<String, ImportError> {
+        let branch = format!("hothouse/{}/{HEAD}", self.import.sandbox);
+        self.set(&format!("refs/heads/{branch}"), tip, None)?;
+        Ok(branch)
+    }
+
+    /// Sets a ref, keeping the old tip in its reflog; with `old`, only if that is what it was.
+    fn set(&self, name: &str, tip: &str, old: Option<&str>) -> Result<(), ImportError> {
+        let message = format!("hothouse: import of {}", self.import.sandbox);
+        let mut words = vec!["update-ref", "--no-deref", "--create-reflog", "-m", &message];
+        words.extend([name, tip]);
+        words.extend(old);
+        self.run(&words)
+    }
+
+    fn staged(&self) -> Result<Vec<Staged>, ImportError> {
+        let staging = self.staging();
+        let list = self.git().args(["for-each-ref", "--format=%(objectname) %(refname)"]);
+        let output =
+            list.arg(staging.trim_end_matches('/')).output().map_err(|source| self.refs(source))?;
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        let staged = lines.filter_map(|(tip, name)| {
+            Some(Staged { name: name.strip_prefix(&staging)?.to_owned(), tip: tip.to_owned() })
+        });
+        Ok(staged.collect())
+    }
+
+    fn commit(&self, name: &str) -> Result<Option<String>, ImportError> {
+        self.repository.commit(name).map_err(|source| self.refs(source))
+    }
+
+    fn is_ancestor(&self, old: &str, new: &str) -> Result<bool, ImportError> {
+        let ask = self.git().args(["merge-base", "--is-ancestor", old, new]);
+        Ok(git::maybe_line(ask).map_err(|source| self.refs(source))?.is_some())
+    }
+
+    fn run(&self, words: &[&str]) -> Result<(), ImportError> {
+        let git = self.git().args(words).stdin(self.lock.share_as_stdin()?);
+        git.output().map(|_| ()).map_err(|source| self.refs(source))
+    }
+
+    fn refs(&self, source: RunError) -> ImportError {
+        ImportError::Refs { sandbox: self.import.sandbox.clone(), source }
+    }
+}

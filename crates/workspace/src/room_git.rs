@@ -1,0 +1,201 @@
+//! The git folder of a room: full, private, and of no use to anybody outside.
+//!
+//! It shares no file with the user's repository. Objects are found through alternates, at the place
+//! where the room has the shared `objects` mounted, read-only; nothing else of the user's `.git`
+//! enters the room, since it may hold tokens. Remotes, hooks and other people's branches are absent.
+//! The worktree's `.git` file in the room says [`pointer`], bound read-only on every alias.
+//!
+//! The host makes the folder before the room exists. Once the room has it, the agent owns every byte
+//! in it, and the host runs no git there: see [`import`](crate::import).
+
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+use hothouse_host::{FileError, RunError, files};
+use hothouse_model::{Explain, FailureKind};
+
+use crate::{Repository, git, index::ObjectFormat};
+
+/// The most that the list of shallow commits may take.
+const SHALLOW_LIMIT: u64 = 64 << 20;
+
+/// A private git folder could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum RoomGitError {
+    #[error("make the room's git folder {}", .folder.display())]
+    Git {
+        folder: PathBuf,
+        #[source]
+        source: RunError,
+    },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for RoomGitError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Host
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Git { source, .. } => source.hints(),
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+/// What a room's git folder begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct RoomGit<'a> {
+    /// Where the host makes it.
+    pub folder: &'a Path,
+    /// Where the room has the shared `objects`, and those that they borrow from.
+    pub objects: &'a [PathBuf],
+    pub branch: &'a str,
+    pub commit: &'a str,
+    /// Branches that the agent may compare with, such as the base, and their commits.
+    pub others: &'a [(String, String)],
+    /// The index to begin with, fresh for the worktree's files.
+    pub index: &'a [u8],
+}
+
+/// Returns the text of the worktree's `.git` file inside the room.
+pub fn pointer(git_dir_in_room: &Path) -> Vec<u8> {
+    [b"gitdir: ", git_dir_in_room.as_os_str().as_bytes(), b"\n"].concat()
+}
+
+impl Repository {
+    /// Returns the folders of objects that a room must have mounted, read-only: the shared one, and
+    /// all that it borrows from.
+    pub fn object_folders(&self) -> Result<Vec<PathBuf>, FileError> {
+        let mut folders = vec![files::canonical(&self.place.common_dir.join("objects"))?];
+        let mut at = 0;
+        while at < folders.len() && folders.len() < 64 {
+            let list = match files::read_text(&folders[at].join("info/alternates")) {
+                Err(error) if error.is_not_found() => String::new(),
+                other => other?,
+            };
+            for line in list.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+                let Ok(folder) = files::canonical(&folders[at].join(line)) else { continue };
+                if !folders.contains(&folder) {
+                    folders.push(folder);
+                }
+            }
+            at += 1;
+        }
+        Ok(folders)
+    }
+
+    /// Makes the git folder of a room. One that is there already is made anew.
+    pub fn make_room_git(&self, room: &RoomGit<'_>) -> Result<(), RoomGitError> {
+        let about = |source| RoomGitError::Git { folder: room.folder.to_owned(), source };
+        let config = git::Config::of(&self.place.common_dir).map_err(about)?;
+        hothouse_host::remove::remove_tree(room.folder)?;
+        for part in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"] {
+            files::make_private_folder(&room.folder.join(part))?;
+        }
+        let write =
+            |name: &str, bytes: &[u8]| files::write_quick(&room.folder.join(name), bytes, 0o600);
+        write("config", config_text(&config, ObjectFormat::of_commit(room.commit)).as_bytes())?;
+        write("objects/info/alternates", &alternates(room.objects))?;
+        write("packed-refs", packed_refs(room).as_bytes())?;
+        write("HEAD", format!("ref: refs/heads/{}\n", room.branch).as_bytes())?;
+        if let Ok(shallow) =
+            files::read_capped(&self.place.common_dir.join("shallow"), SHALLOW_LIMIT)
+        {
+            write("shallow", &shallow)?;
+        }
+        if let Ok(exclude) = files::read_text(&self.place.common_dir.join("info/exclude")) {
+            write("info/exclude", exclude.as_bytes())?;
+        }
+        Ok(write("index", room.index)?)
+    }
+}
+
+fn alternates(objects: &[PathBuf]) -> Vec<u8> {
+    objects.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\n"].concat()).collect()
+}
+
+/// Lists the refs, sorted as the file's head promises.
+fn packed_refs(room: &RoomGit<'_>) -> String {
+    let own = (room.branch.to_owned(), room.commit.to_owned());
+    let mut refs: Vec<_> = std::iter::once(&own).chain(room.others).collect();
+    refs.sort();
+    refs.dedup_by(|one, two| one.0 == two.0);
+    let mut text = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
+    for (branch, commit) in refs {
+        let commit = if *branch == own.0 { &own.1 } else { commit };
+        text.push_str(&format!("{commit} refs/heads/{branch}\n"));
+    }
+    text
+}
+
+/// Writes the config: who commits, and how files are stored, as the user's own says.
+///
+/// Inode data differs between host and room, so only size and modification time are compared.
+fn config_text(config: &git::Config, format: ObjectFormat) -> String {
+    let mut text = String::from("[core]\n\tbare = false\n\tlogAllRefUpdates = true\n");
+    text.push_str("\ttrustctime = false\n\tcheckStat = minimal\n");
+    match format {
+        ObjectFormat::Sha1 => text.push_str("\trepositoryFormatVersion = 0\n"),
+        ObjectFormat::Sha256 => {
+            text.push_str("\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n");
+        }
+    }
+    let kept = ["core.autocrlf", "core.eol", "core.symlinks", "core.filemode", "core.ignorecase"];
+    for key in kept.into_iter().chain(["user.name", "user.email", "init.defaultbranch"]) {
+        let value = config.value(key);
+        if let (false, Some((section, name))) = (value.is_empty(), key.split_once('.')) {
+            text.push_str(&format!("[{section}]\n\t{name} = {}\n", quoted(value)));
+        }
+    }
+    text.push_str("[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n");
+    text
+}
+
+/// Writes a value so that git reads it back as it is.
+fn quoted(value: &str) -> String {
+    let mut text = String::from("\"");
+    for c in value.chars() {
+        match c {
+            '"' | '\\' => text.extend(['\\', c]),
+            '\n' => text.push_str("\\n"),
+            c if c.is_control() => {}
+            c => text.push(c),
+        }
+    }
+    text.push('"');
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_cannot_break_out_of_its_line() {
+        assert_eq!(quoted("A \"B\" \\ C\n[core]\r"), "\"A \\\"B\\\" \\\\ C\\n[core]\"");
+    }
+
+    #[test]
+    fn the_pointer_names_the_folder() {
+        assert_eq!(pointer(Path::new("/run/x y")), b"gitdir: /run/x y\n");
+    }
+
+    #[test]
+    fn refs_are_listed_once_and_sorted() {
+        let others = [("main".to_owned(), "22".to_owned()), ("a".to_owned(), "33".to_owned())];
+        let room = RoomGit {
+            folder: Path::new("/x"),
+            objects: &[],
+            branch: "a",
+            commit: "11",
+            others: &others,
+            index: &[],
+        };
+        assert!(packed_refs(&room).ends_with("sorted \n11 refs/heads/a\n22 refs/heads/main\n"));
+    }
+}

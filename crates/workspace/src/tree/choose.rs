@@ -1,0 +1,143 @@
+//! Which driver a folder gets: each is tried, the best first, and what it lacks is told.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{FileError, Lock, btrfs, copy, files, process};
+use hothouse_model::{Explain, FailureKind};
+
+use super::{DriverName, TreeDriver, TreeStore};
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeWish {
+    /// The best one that works.
+    Best,
+    /// This one or none.
+    Only(DriverName),
+}
+
+impl TreeWish {
+    /// Reads the word of the config: `auto` or the name of a driver.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self::Best),
+            name => DriverName::parse(name).map(Self::Only),
+        }
+    }
+}
+
+/// A driver that works, and why it was taken.
+#[derive(Debug)]
+pub struct Chosen {
+    pub driver: Box<dyn TreeDriver>,
+    pub reason: String,
+    /// The better ones that do not work here.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// A driver that does not work in a folder, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOver {
+    pub driver: DriverName,
+    pub reason: String,
+}
+
+/// The driver that was asked for does not work there.
+#[derive(Debug, thiserror::Error)]
+#[error("the tree driver `{driver}` does not work in {}: {reason}", .folder.display())]
+pub struct ChooseError {
+    pub driver: DriverName,
+    pub folder: PathBuf,
+    pub reason: String,
+}
+
+impl Explain for ChooseError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Host
+    }
+
+    fn hints(&self) -> Vec<String> {
+        vec![
+            "leave the choice to Hothouse: `--tree auto`".into(),
+            "`hothouse doctor` says what this host can do".into(),
+        ]
+    }
+}
+
+/// Chooses a driver for the trees beside a store.
+pub fn choose(store: &TreeStore, wish: TreeWish) -> Result<Chosen, ChooseError> {
+    if let TreeWish::Only(driver) = wish {
+        return match attempt(driver, store) {
+            Ok(()) => Ok(chosen(driver, "it was asked for".into(), Vec::new())),
+            Err(reason) => Err(ChooseError { driver, folder: store.folder().to_owned(), reason }),
+        };
+    }
+    let mut passed_over = Vec::new();
+    for driver in DriverName::ALL {
+        match attempt(driver, store) {
+            Ok(()) => return Ok(chosen(driver, best_reason(driver, store), passed_over)),
+            Err(reason) => passed_over.push(PassedOver { driver, reason }),
+        }
+    }
+    Err(no_driver(store, passed_over))
+}
+
+fn chosen(driver: DriverName, reason: String, passed_over: Vec<PassedOver>) -> Chosen {
+    Chosen { driver: driver.driver(), reason, passed_over }
+}
+
+/// Even copies failed, so the folder cannot be written at all.
+fn no_driver(store: &TreeStore, passed_over: Vec<PassedOver>) -> ChooseError {
+    let reason = passed_over.into_iter().next_back().map_or_else(String::new, |last| last.reason);
+    ChooseError { driver: DriverName::Copy, folder: store.folder().to_owned(), reason }
+}
+
+fn best_reason(driver: DriverName, store: &TreeStore) -> String {
+    let place = store.folder().display();
+    match driver {
+        DriverName::Btrfs => format!("{place} is on btrfs"),
+        DriverName::Overlay => "we are root, and overlays can be mounted here".into(),
+        DriverName::Reflink => format!("files in {place} can share their blocks"),
+        DriverName::Copy => format!("nothing can be shared in {place}"),
+    }
+}
+
+/// Tries a driver on folders of its own, and says why it does not work.
+fn attempt(driver: DriverName, store: &TreeStore) -> Result<(), String> {
+    if driver == DriverName::Btrfs && !btrfs::is_btrfs(store.folder()) {
+        return Err("it is on another file system".into());
+    }
+    if driver == DriverName::Overlay && !process::is_root() {
+        return Err("only root can mount overlays that the whole host sees".into());
+    }
+    let told = |error: FileError| format!("{error}: {}", error.source);
+    // One attempt at a time, so that what a killed one left is cleared away by the next.
+    let _lock = Lock::take(&store.folder().join("try.lock")).map_err(told)?;
+    let ground = store.folder().join("try");
+    clear(&ground).map_err(told)?;
+    let tried = try_in(driver, store, &ground);
+    clear(&ground).map_err(told)?;
+    tried
+}
+
+fn clear(ground: &Path) -> Result<(), FileError> {
+    super::remove_tree(&ground.join("tree"))?;
+    super::remove_tree(&ground.join("source"))?;
+    super::remove_tree(ground)
+}
+
+fn try_in(driver: DriverName, store: &TreeStore, ground: &Path) -> Result<(), String> {
+    let told = |error: FileError| format!("{error}: {}", error.source);
+    files::make_private_folder(ground).map_err(told)?;
+    let source = ground.join("source");
+    super::create_source(&source).map_err(told)?;
+    if driver == DriverName::Reflink {
+        return copy::try_reflink(&source).map_err(told);
+    }
+    let mut tree = store.place("", &ground.join("tree"));
+    tree.private = ground.join("private");
+    let made = driver.driver().make(&[&source], &tree);
+    made.map_err(|error| {
+        error.file().map_or_else(|| error.to_string(), |file| format!("{file}: {}", file.source))
+    })
+}

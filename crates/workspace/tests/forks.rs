@@ -1,0 +1,411 @@
+//! Forks with every driver: clean at once, apart from each other, and gone without a trace.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "the tests plant and read files by plain means, and say what they skip"
+)]
+
+mod ground;
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, symlink},
+    path::{Path, PathBuf},
+    thread,
+};
+
+use ground::{Ground, System, skipped};
+use hothouse_host::{FileError, Lock, Program, btrfs};
+use hothouse_model::plan::BranchOrigin;
+use hothouse_workspace::{
+    Golden, Repository, TreePlace, TreeStore, WorktreeError,
+    fork::ForkSource,
+    golden::{self, Budget},
+    tree::{DriverName, Sources, TreeDriver, TreeWish, choose},
+    worktree::NewWorktree,
+};
+use jiff::{SignedDuration, Timestamp};
+
+struct Case {
+    repository: Repository,
+    store: TreeStore,
+    driver: Box<dyn TreeDriver>,
+    folder: PathBuf,
+    commit: String,
+    _ground: Ground,
+}
+
+/// Runs git as a user would, but with nobody's config.
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let program = Program::new("git")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .env("GIT_AUTHOR_NAME", "t")
+        .env("GIT_AUTHOR_EMAIL", "t@example.com")
+        .env("GIT_COMMITTER_NAME", "t")
+        .env("GIT_COMMITTER_EMAIL", "t@example.com");
+    let output = program.args(arguments).folder(folder).output().unwrap();
+    String::from_utf8(output).unwrap().trim_end().to_owned()
+}
+
+impl Case {
+    fn new(driver: DriverName, system: System) -> Option<Self> {
+        let ground = Ground::make(system)?;
+        let root = ground.folder.join("repo");
+        fs::create_dir_all(root.join("src/deep")).unwrap();
+        git(&root, &["init", "--quiet", "--initial-branch=main"]);
+        for number in 0..300 {
+            fs::write(root.join(format!("src/deep/{number}")), number.to_string()).unwrap();
+        }
+        fs::write(root.join("tool"), "#!/bin/sh\n").unwrap();
+        Program::new("chmod").arg("+x").arg(root.join("tool")).output().unwrap();
+        symlink("src/deep/1", root.join("link")).unwrap();
+        fs::write(root.join(".gitignore"), "node_modules\n").unwrap();
+        fs::write(root.join("package-lock.json"), "{}").unwrap();
+        git(&root, &["add", "-A"]);
+        git(&root, &["commit", "--quiet", "-m", "first"]);
+        fs::create_dir_all(root.join("node_modules/left-pad")).unwrap();
+        fs::write(root.join("node_modules/left-pad/index.js"), "pad").unwrap();
+        let folder = ground.folder.join("repo-sandboxes");
+        fs::create_dir(&folder).unwrap();
+        let store = TreeStore::open(&folder).unwrap();
+        let driver = match choose(&store, TreeWish::Only(driver)) {
+            Ok(chosen) => chosen.driver,
+            Err(error) => return skipped(&error.to_string()),
+        };
+        let repository = Repository::discover(&root).unwrap();
+        let commit = git(&root, &["rev-parse", "HEAD"]);
+        Some(Self { repository, store, driver, folder, commit, _ground: ground })
+    }
+
+    fn root(&self) -> &Path {
+        &self.repository.place.root
+    }
+
+    fn lock(&self) -> Result<Lock, FileError> {
+        Lock::take(&self.folder.join("repository.lock"))
+    }
+
+    fn place(&self, name: &str) -> TreePlace {
+        self.store.place(name, &self.folder.join(name))
+    }
+
+    fn golden(&self) -> Golden {
+        self.repository.golden(&self.store, &self.commit).unwrap()
+    }
+
+    fn new_worktree<'a>(&'a self, place: &'a TreePlace, branch: &'a str) -> NewWorktree<'a> {
+        NewWorktree { path: &place.path, branch, origin: BranchOrigin::New, commit: &self.commit }
+    }
+
+    fn fork_from(&self, name: &str, source: ForkSource<'_>) -> Result<TreePlace, WorktreeError> {
+        let place = self.place(name);
+        let new = self.new_worktree(&place, name);
+        let take = || self.lock().map_err(WorktreeError::from);
+        self.repository.add_worktree_from(take, &new, source, &*self.driver, &place)?;
+        Ok(place)
+    }
+
+    fn fork(&self, name: &str) -> TreePlace {
+        let golden = self.golden();
+        self.fork_from(name, ForkSource::Golden { commit: &golden, dependencies: &[] }).unwrap()
+    }
+
+    fn remove(&self, place: &TreePlace) {
+        let lock = self.lock().unwrap();
+        self.repository.remove_worktree_from(&lock, &*self.driver, place).unwrap();
+        self.store.empty_trash().unwrap();
+        assert!(!place.path.exists() && !place.private.exists());
+    }
+}
+
+fn status(worktree: &Path) -> String {
+    git(worktree, &["status", "--porcelain"])
+}
+
+/// Says which entries of the index git would have to read, without letting it put them right.
+fn stale(worktree: &Path) -> String {
+    let output = Program::new("git").args(["diff-files", "--name-only"]).folder(worktree);
+    String::from_utf8(output.env("GIT_OPTIONAL_LOCKS", "0").output().unwrap()).unwrap()
+}
+
+fn a_fork_is_clean_at_once(case: &Case) {
+    let place = case.fork("clean");
+    assert_eq!(stale(&place.path), "", "git need not read a file");
+    assert_eq!(status(&place.path), "");
+    assert_eq!(git(&place.path, &["rev-parse", "--abbrev-ref", "HEAD"]), "clean");
+    assert_eq!(fs::read(place.path.join("src/deep/7")).unwrap(), b"7");
+    assert_ne!(fs::metadata(place.path.join("tool")).unwrap().mode() & 0o111, 0);
+    fs::write(place.path.join("src/deep/7"), "seven").unwrap();
+    fs::remove_file(place.path.join("link")).unwrap();
+    assert_eq!(status(&place.path), " D link\n M src/deep/7");
+    git(&place.path, &["fsck", "--no-dangling"]);
+    git(&place.path, &["commit", "--quiet", "-am", "in the fork"]);
+    assert_eq!(status(&place.path), "");
+    assert_eq!(status(case.root()), "", "the user's checkout is untouched");
+    git(case.root(), &["worktree", "prune"]);
+    assert!(git(case.root(), &["worktree", "list"]).contains("locked"));
+    case.remove(&place);
+    assert!(!git(case.root(), &["worktree", "list"]).contains("clean"));
+    assert!(git(case.root(), &["log", "--format=%s", "clean"]).contains("in the fork"));
+}
+
+fn half_made_forks_go(case: &Case) {
+    let golden = case.golden();
+    let place = case.place("half");
+    let new = case.new_worktree(&place, "half");
+    let undo = || {
+        let lock = case.lock().unwrap();
+        case.repository.undo_worktree_from(&lock, &new, &*case.driver, &place).unwrap();
+        drop(lock);
+        case.store.empty_trash().unwrap();
+        assert!(!place.path.exists() && !place.private.exists());
+        assert_eq!(git(case.root(), &["branch", "--list", "half"]), "");
+        assert!(!git(case.root(), &["worktree", "list"]).contains("half"));
+    };
+    undo();
+    // As far as the metadata.
+    git(
+        case.root(),
+        &[
+            "worktree",
+            "add",
+            "--quiet",
+            "--no-checkout",
+            "-b",
+            "half",
+            place.path.to_str().unwrap(),
+        ],
+    );
+    undo();
+    // As far as the tree.
+    git(
+        case.root(),
+        &[
+            "worktree",
+            "add",
+            "--quiet",
+            "--no-checkout",
+            "-b",
+            "half",
+            place.path.to_str().unwrap(),
+        ],
+    );
+    fs::remove_file(place.path.join(".git")).unwrap();
+    case.driver.make(&[&golden.tree()], &place).unwrap();
+    undo();
+    case.fork("half");
+    undo();
+    undo();
+}
+
+fn a_fork_of_a_fork_has_its_uncommitted_work(case: &Case) {
+    let parent = case.fork("parent");
+    fs::write(parent.path.join("src/deep/1"), "edited").unwrap();
+    fs::write(parent.path.join("new"), "new").unwrap();
+    git(&parent.path, &["add", "new"]);
+    let child = case.fork_from("child", ForkSource::Tree { place: &parent }).unwrap();
+    assert_eq!(status(&child.path), status(&parent.path));
+    assert_eq!(status(&child.path), "A  new\n M src/deep/1");
+    assert_eq!(git(&child.path, &["rev-parse", "--abbrev-ref", "HEAD"]), "child");
+    case.remove(&parent);
+    assert_eq!(fs::read(child.path.join("src/deep/1")).unwrap(), b"edited");
+    case.remove(&child);
+}
+
+fn dependencies_come_along_and_stay_apart(case: &Case) {
+    let golden = case.golden();
+    let folders = ["node_modules", ".venv", "../out", "src"].map(String::from);
+    let found =
+        golden::find_dependencies(&case.repository, &case.store, &case.commit, &golden, &folders)
+            .unwrap();
+    let left: Vec<_> =
+        found.left_out.iter().map(|left| (left.folder.as_str(), left.reason)).collect();
+    assert_eq!(
+        left,
+        [
+            (".venv", "the checkout has none"),
+            ("../out", "it is not a path inside the repository"),
+            ("src", "it is part of the commit"),
+        ]
+    );
+    let joined = match case.driver.sources() {
+        Sources::One => {
+            Some(golden::join(&case.store, &*case.driver, &golden, &found.found).unwrap())
+        }
+        Sources::Several => None,
+    };
+    let source = match &joined {
+        Some(joined) => ForkSource::Golden { commit: joined, dependencies: &[] },
+        None => ForkSource::Golden { commit: &golden, dependencies: &found.found },
+    };
+    let (one, two) =
+        (case.fork_from("one", source).unwrap(), case.fork_from("two", source).unwrap());
+    let pad =
+        |place: &TreePlace| fs::read(place.path.join("node_modules/left-pad/index.js")).unwrap();
+    fs::write(one.path.join("node_modules/left-pad/index.js"), "poison").unwrap();
+    assert_eq!((pad(&one), pad(&two)), (b"poison".to_vec(), b"pad".to_vec()));
+    assert_eq!(status(&two.path), "");
+    assert_eq!(stale(&two.path), "");
+    // Another lock file in the checkout: what is there no longer belongs to the commit.
+    fs::write(case.root().join("package-lock.json"), "{ }").unwrap();
+    let again = |commit: &str, golden: &Golden| {
+        golden::find_dependencies(&case.repository, &case.store, commit, golden, &folders[..1])
+            .unwrap()
+    };
+    assert_eq!(
+        again(&case.commit, &golden).found.len(),
+        1,
+        "what was copied before is still right"
+    );
+    git(case.root(), &["commit", "--quiet", "-am", "lock"]);
+    let commit = git(case.root(), &["rev-parse", "HEAD"]);
+    fs::write(case.root().join("package-lock.json"), "{}").unwrap();
+    let next = case.repository.golden(&case.store, &commit).unwrap();
+    assert_eq!(
+        again(&commit, &next).left_out[0].reason,
+        "the checkout has it for other lock files"
+    );
+    git(case.root(), &["reset", "--quiet", "--hard", &case.commit]);
+    case.remove(&one);
+    case.remove(&two);
+}
+
+fn many_forks_at_once(case: &Case) {
+    let names: Vec<_> = (0..12).map(|number| format!("many-{number}")).collect();
+    let places: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = names.iter().map(|name| scope.spawn(|| case.fork(name))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for place in &places {
+        assert_eq!(status(&place.path), "", "{}", place.path.display());
+        case.remove(place);
+    }
+}
+
+fn golden_trees_in_use_stay(case: &Case) {
+    let place = case.fork("user");
+    let none = Budget { age: SignedDuration::ZERO, count: 0, free: 0 };
+    let later = Timestamp::now() + SignedDuration::from_hours(1);
+    let evict = || golden::evict(&case.store, &none, later).unwrap();
+    let golden = case.golden();
+    let key = golden.key().to_owned();
+    assert!(!evict().contains(&key), "it is held");
+    drop(golden);
+    let needs = case.driver.name() == DriverName::Overlay;
+    assert_eq!(evict().contains(&key), !needs, "the tree of `user` may need it");
+    let child = case.fork_from("heir", ForkSource::Tree { place: &place }).unwrap();
+    case.remove(&place);
+    assert!(!evict().contains(&key), "the tree of `heir` needs it too, or it is gone already");
+    assert_eq!(fs::read(child.path.join("src/deep/7")).unwrap(), b"7");
+    case.remove(&child);
+    assert_eq!(evict().contains(&key), needs);
+    case.store.empty_trash().unwrap();
+    let left: Vec<_> = fs::read_dir(case.store.folder().join("golden")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+fn conform(driver: DriverName, system: System) {
+    let Some(case) = Case::new(driver, system) else { return };
+    a_fork_is_clean_at_once(&case);
+    half_made_forks_go(&case);
+    a_fork_of_a_fork_has_its_uncommitted_work(&case);
+    dependencies_come_along_and_stay_apart(&case);
+    many_forks_at_once(&case);
+    golden_trees_in_use_stay(&case);
+}
+
+#[test]
+fn forks_on_btrfs() {
+    conform(DriverName::Btrfs, System::Btrfs);
+}
+
+#[test]
+fn forks_by_overlay() {
+    conform(DriverName::Overlay, System::Host);
+}
+
+#[test]
+fn forks_by_reflink() {
+    conform(DriverName::Reflink, System::Xfs);
+}
+
+#[test]
+fn forks_by_copy() {
+    conform(DriverName::Copy, System::Host);
+}
+
+#[test]
+fn an_interrupted_build_is_never_used() {
+    let case = Case::new(DriverName::Copy, System::Host).unwrap();
+    let key = case.golden().key().to_owned();
+    let store = case.store.folder().join("golden");
+    fs::rename(store.join(&key), store.join(format!("{key}.building"))).unwrap();
+    fs::write(store.join(format!("{key}.building/tree/src/deep/7")), "half").unwrap();
+    let golden = case.golden();
+    assert_eq!(fs::read(golden.tree().join("src/deep/7")).unwrap(), b"7");
+    assert!(!store.join(format!("{key}.building")).exists());
+}
+
+#[test]
+fn a_build_that_fails_leaves_nothing() {
+    let case = Case::new(DriverName::Copy, System::Host).unwrap();
+    let missing = "0123456789012345678901234567890123456789";
+    let error = case.repository.golden(&case.store, missing).unwrap_err();
+    assert_eq!(error.to_string(), format!("check out {missing}"));
+    let left = fs::read_dir(case.store.folder().join("golden")).unwrap();
+    assert!(left.map(|entry| entry.unwrap().path()).all(|path| path.is_file()));
+}
+
+#[test]
+fn two_who_need_the_same_golden_tree_build_it_once() {
+    let case = Case::new(DriverName::Copy, System::Host).unwrap();
+    let inodes: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| fs::metadata(case.golden().tree()).unwrap().ino()))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(inodes.windows(2).all(|pair| pair[0] == pair[1]), "{inodes:?}");
+}
+
+#[test]
+fn a_golden_tree_on_btrfs_cannot_be_changed() {
+    let Some(case) = Case::new(DriverName::Btrfs, System::Btrfs) else { return };
+    let golden = case.golden();
+    assert!(btrfs::is_subvolume(&golden.tree()));
+    let error = fs::write(golden.tree().join("new"), "").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+}
+
+#[test]
+fn filters_and_submodules_run_nothing_and_stay_what_they_are() {
+    let case = Case::new(DriverName::Copy, System::Host).unwrap();
+    let root = case.root();
+    let pwned = case.folder.join("pwned");
+    let command = format!("touch {}; cat", pwned.display());
+    fs::write(root.join(".gitattributes"), "*.bin filter=lfs\n").unwrap();
+    fs::write(root.join("large.bin"), "version https://git-lfs.github.com/spec/v1\n").unwrap();
+    git(root, &["add", "-A"]);
+    git(root, &["update-index", "--add", "--cacheinfo", &format!("160000,{},sub", case.commit)]);
+    git(root, &["commit", "--quiet", "-m", "lfs and a submodule"]);
+    for key in ["clean", "smudge"] {
+        git(root, &["config", &format!("filter.lfs.{key}"), &command]);
+    }
+    git(root, &["config", "filter.lfs.required", "true"]);
+    let commit = git(root, &["rev-parse", "HEAD"]);
+    let golden = case.repository.golden(&case.store, &commit).unwrap();
+    let place = case.place("lfs");
+    let new = NewWorktree { commit: &commit, ..case.new_worktree(&place, "lfs") };
+    let source = ForkSource::Golden { commit: &golden, dependencies: &[] };
+    let take = || case.lock().map_err(WorktreeError::from);
+    case.repository.add_worktree_from(take, &new, source, &*case.driver, &place).unwrap();
+    let pointer = fs::read_to_string(place.path.join("large.bin")).unwrap();
+    assert!(pointer.starts_with("version https://git-lfs"));
+    assert!(!pwned.exists(), "a filter ran while the fork was made");
+    assert_eq!(case.repository.dirt(&place.path).unwrap().count, 0);
+    assert!(!pwned.exists(), "a filter ran");
+    assert_eq!(git(&place.path, &["ls-files", "-t", "sub"]), "S sub");
+    case.remove(&place);
+}
