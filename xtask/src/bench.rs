@@ -1,6 +1,7 @@
 //! Benchmarks: ratios against named peers, measured side by side in one run.
 
 mod fork;
+mod room;
 
 use std::{
     io::Write,
@@ -15,14 +16,17 @@ const ROUNDS: usize = 200;
 /// Runs the benchmarks that are named, or all.
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     let all = names.is_empty();
-    if let Some(unknown) = names.iter().find(|name| !["cli", "fork"].contains(name)) {
-        return Err(format!("there is no benchmark `{unknown}`; there are cli and fork"));
+    if let Some(unknown) = names.iter().find(|name| !["cli", "fork", "room"].contains(name)) {
+        return Err(format!("there is no benchmark `{unknown}`; there are cli, fork and room"));
     }
     if all || names.contains(&"cli") {
         cli(binary)?;
     }
     if all || names.contains(&"fork") {
         fork::run()?;
+    }
+    if all || names.contains(&"room") {
+        room::run(binary)?;
     }
     Ok(())
 }

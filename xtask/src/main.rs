@@ -12,7 +12,9 @@ fn main() -> ExitCode {
         ["generate"] => generate::write(),
         ["generate", "--check"] => generate::check(),
         ["bench", "--binary", binary, ref names @ ..] => bench::run(binary.as_ref(), names),
-        _ => Err("usage: xtask generate [--check] | bench --binary PATH [cli] [fork]".into()),
+        _ => {
+            Err("usage: xtask generate [--check] | bench --binary PATH [cli] [fork] [room]".into())
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

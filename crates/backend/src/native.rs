@@ -1,6 +1,7 @@
 //! Rooms of this host's own kernel: namespaces, no engine, no root.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     path::{Path, PathBuf},
     time::{Duration, Instant},
@@ -8,7 +9,7 @@ use std::{
 
 use hothouse_host::{
     files,
-    room::{self, Bind, ClientError, Limits, RoomClient, RoomSpec, Started},
+    room::{self, Bind, ClientError, Fences, Limits, RoomClient, RoomSpec, Started},
 };
 use hothouse_model::room::{RoomOrder, RoomReport, STOP_GRACE};
 use serde::{Deserialize, Serialize};
@@ -63,7 +64,7 @@ impl RoomFile {
             serde_json::to_value(mode).ok().and_then(|word| word.as_str().map(str::to_owned));
         RoomReport {
             mode: mode.unwrap_or_default(),
-            fences: fences.clone(),
+            fences: shown_fences(fences),
             caveats: caveats
                 .iter()
                 .map(|caveat| (caveat.code.clone(), caveat.message.clone()))
@@ -71,6 +72,27 @@ impl RoomFile {
             frozen: self.suspended || groups.is_frozen(),
         }
     }
+}
+
+/// Names the fences as the API does: snake case, a plain `on` without details, one entry per limit.
+fn shown_fences(fences: &Fences) -> BTreeMap<String, String> {
+    let plain = |state: &str| match state.split_once(':') {
+        Some(("on", _)) => "on".to_owned(),
+        _ => state.to_owned(),
+    };
+    // Without these two a room does not start at all.
+    let mut shown: BTreeMap<_, _> =
+        ["user_ns", "net"].map(|name| (name.to_owned(), "on".to_owned())).into();
+    for (name, state) in fences {
+        if name == "cgroup" {
+            shown.extend(["memory", "cpu", "pids"].map(|limit| (limit.to_owned(), plain(state))));
+        } else {
+            shown.insert(name.replace('-', "_"), plain(state));
+        }
+    }
+    shown
+        .insert("disk".into(), "off: this file system has no quota that hothouse could set".into());
+    shown
 }
 
 impl Rooms for NativeRooms {
@@ -194,4 +216,34 @@ fn talk<T>(
 fn block_on<F: Future>(future: F) -> Result<F::Output, RoomError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     Ok(runtime.map_err(RoomError::Runtime)?.block_on(future))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fences_are_named_as_the_api_names_them() {
+        let of = |pairs: &[(&str, &str)]| {
+            let fences =
+                pairs.iter().map(|(name, state)| ((*name).to_owned(), (*state).to_owned()));
+            shown_fences(&fences.collect())
+        };
+        let shown = of(&[
+            ("landlock", "on: ABI 7, signals"),
+            ("no-new-privileges", "on"),
+            ("cgroup", "v1"),
+        ]);
+        for (name, state) in [
+            ("landlock", "on"),
+            ("no_new_privileges", "on"),
+            ("memory", "v1"),
+            ("user_ns", "on"),
+            ("net", "on"),
+        ] {
+            assert_eq!(shown.get(name).map(String::as_str), Some(state), "{name}");
+        }
+        assert!(of(&[("cgroup", "off: not delegated")])["memory"].starts_with("off: "));
+        assert!(shown["disk"].starts_with("off: "));
+    }
 }

@@ -341,7 +341,16 @@ fn status_tells_the_fences_and_what_is_missing() {
     rooms(|env, repository| {
         let status = env.json(repository, &["status", "-w", "a", "--json"]);
         assert_eq!(status["state"], "ready");
-        for fence in ["seccomp", "no-new-privileges", "keyring", "landlock"] {
+        for fence in [
+            "user_ns",
+            "net",
+            "seccomp",
+            "no_new_privileges",
+            "keyring",
+            "landlock",
+            "memory",
+            "disk",
+        ] {
             assert!(status["fences"][fence].is_string(), "{fence}: {status}");
         }
         for (name, state) in status["fences"].as_object().unwrap() {

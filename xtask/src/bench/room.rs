@@ -1,0 +1,194 @@
+//! Rooms against bubblewrap, a plain pipe and, where an engine runs, Docker.
+
+use std::{
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use hothouse_host::{Program, files};
+
+use super::{median, milliseconds, print, timed};
+
+const ROUNDS: usize = 50;
+const CROWD: usize = 100;
+
+/// A repository with a state of its own.
+struct Ground<'a> {
+    binary: &'a Path,
+    folder: tempfile::TempDir,
+}
+
+impl<'a> Ground<'a> {
+    fn new(binary: &'a Path) -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let ground = Self { binary, folder };
+        files::make_private_folder(&ground.folder.path().join("run")).map_err(|e| e.to_string())?;
+        ground.shell("git init -q -b main r && cd r && git config user.name b && git config user.email b@example.com && git commit -q --allow-empty -m base")?;
+        Ok(ground)
+    }
+
+    fn repository(&self) -> PathBuf {
+        self.folder.path().join("r")
+    }
+
+    fn prepare(&self, program: Program) -> Program {
+        let at = |name: &str| self.folder.path().join(name);
+        program
+            .env("XDG_STATE_HOME", at("state"))
+            .env("XDG_RUNTIME_DIR", at("run"))
+            .env("XDG_CACHE_HOME", at("cache"))
+    }
+
+    fn hothouse(&self, words: &[&str]) -> Result<String, String> {
+        let program =
+            self.prepare(Program::new(self.binary).args(words).folder(&self.repository()));
+        let output = program.output().map_err(|error| error.to_string())?;
+        Ok(String::from_utf8_lossy(&output).into_owned())
+    }
+
+    fn shell(&self, line: &str) -> Result<(), String> {
+        let program =
+            self.prepare(Program::new("sh").args(["-c", line]).folder(self.folder.path()));
+        program.output().map(|_| ()).map_err(|error| error.to_string())
+    }
+}
+
+/// Runs all of it.
+pub(super) fn run(binary: &Path) -> Result<(), String> {
+    let bwrap = || {
+        let program =
+            Program::new("bwrap").args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
+        program
+            .args(["--unshare-all", "true"])
+            .output()
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    if bwrap().is_err() {
+        return Err("bubblewrap is needed as the peer: apt-get install bubblewrap".into());
+    }
+    let ground = Ground::new(binary)?;
+    ground.hothouse(&["fork", "a"])?;
+    ground.hothouse(&["up", "-w", "a"])?;
+    let (mut peer, mut exec, mut fresh) = (Vec::new(), Vec::new(), Vec::new());
+    ground.hothouse(&["exec", "-w", "a", "--fresh", "--", "true"])?;
+    for _ in 0..ROUNDS {
+        peer.push(timed(bwrap)?);
+        exec.push(timed(|| ground.hothouse(&["exec", "-w", "a", "--", "true"]).map(|_| ()))?);
+        fresh.push(timed(|| {
+            ground.hothouse(&["exec", "-w", "a", "--fresh", "--", "true"]).map(|_| ())
+        })?);
+    }
+    let (peer, exec, fresh) = (median(peer), median(exec), median(fresh));
+    print("room: start to end, median of 50, alternating");
+    print(&format!("  bwrap --unshare-all true      {:>8.2} ms", milliseconds(peer)));
+    row("hothouse exec -- true", exec, peer, "1.0");
+    row("hothouse exec --fresh -- true", fresh, peer, "2.0");
+    docker(fresh);
+    pipes(&ground)?;
+    crowd(&ground, peer)?;
+    ground.hothouse(&["nuke", "--yes"])?;
+    ground.hothouse(&["daemon", "stop"])?;
+    Ok(())
+}
+
+fn row(what: &str, ours: Duration, peer: Duration, bar: &str) {
+    let ratio = ours.as_secs_f64() / peer.as_secs_f64();
+    print(&format!(
+        "  {what:<30}{:>8.2} ms   {ratio:.2} of bwrap (bar: at most {bar})",
+        milliseconds(ours)
+    ));
+}
+
+/// Compares with an engine, where one runs and has an image.
+fn docker(fresh: Duration) {
+    let images = Program::new("docker").args(["images", "-q"]).run_within(Duration::from_secs(2));
+    let image = images
+        .ok()
+        .and_then(|run| String::from_utf8(run.stdout).ok()?.lines().next().map(str::to_owned));
+    let Some(image) = image else {
+        return print("  docker run --rm               SKIPPED: no engine with an image");
+    };
+    let once = timed(|| {
+        let run = Program::new("docker").args(["run", "--rm", &image, "true"]).output();
+        run.map(|_| ()).map_err(|error| error.to_string())
+    });
+    if let Ok(once) = once {
+        let ratio = fresh.as_secs_f64() / once.as_secs_f64();
+        print(&format!(
+            "  docker run --rm               {:>8.2} ms   ours is {ratio:.2} of it (bar: 0.1)",
+            milliseconds(once)
+        ));
+    }
+}
+
+/// A gigabyte through a room and back, against the same through a plain `cat`.
+fn pipes(ground: &Ground<'_>) -> Result<(), String> {
+    let through = |what: &str| {
+        timed(|| ground.shell(&format!("head -c 1G /dev/zero | {what} | cat >/dev/null")))
+    };
+    let ours = format!("(cd r && {} exec -w a -- cat)", ground.binary.display());
+    let (mut plain, mut room) = (Vec::new(), Vec::new());
+    for _ in 0..5 {
+        plain.push(through("cat")?);
+        room.push(through(&ours)?);
+    }
+    let (plain, room) = (median(plain), median(room));
+    let share = 100.0 * plain.as_secs_f64() / room.as_secs_f64();
+    print(&format!("  1 GB through cat              {:>8.0} ms", milliseconds(plain)));
+    print(&format!(
+        "  1 GB through exec cat         {:>8.0} ms   {share:.0} % of the plain speed (bar: 60 %)",
+        milliseconds(room)
+    ));
+    Ok(())
+}
+
+/// A hundred rooms at once, and what they cost when they idle.
+fn crowd(ground: &Ground<'_>, peer: Duration) -> Result<(), String> {
+    let names: Vec<_> = (0..CROWD).map(|n| format!("c{n}")).collect();
+    for name in &names {
+        ground.hothouse(&["fork", name])?;
+    }
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        let starts: Vec<_> =
+            names.iter().map(|name| scope.spawn(|| ground.hothouse(&["up", "-w", name]))).collect();
+        starts.into_iter().try_for_each(|start| {
+            start.join().map_err(|_| "a start panicked".to_owned())?.map(|_| ())
+        })
+    })?;
+    let wall = begun.elapsed();
+    let ratio = wall.as_secs_f64() / peer.as_secs_f64();
+    print(&format!(
+        "  {CROWD} rooms at once            {:>8.0} ms   {ratio:.0} of bwrap (bar: at most 100)",
+        milliseconds(wall)
+    ));
+    let daemon = ground.hothouse(&["daemon", "status", "--json"])?;
+    let daemon: serde_json::Value =
+        serde_json::from_str(&daemon).map_err(|error| error.to_string())?;
+    let daemon = memory(&daemon["pid"].to_string());
+    let rooms = files::list(&ground.folder.path().join("run/hothouse/rooms"))
+        .map_err(|error| error.to_string())?;
+    let pids = rooms.iter().filter_map(|room| {
+        let text = files::read_text(&room.join("room.json")).ok()?;
+        let room: serde_json::Value = serde_json::from_str(&text).ok()?;
+        Some(room["started"]["identity"]["pid"].to_string())
+    });
+    let shares: Vec<f64> = pids.map(|pid| memory(&pid)).collect();
+    #[expect(clippy::cast_precision_loss, reason = "a hundred rooms")]
+    let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+    print(&format!(
+        "  memory of an idle room        {mean:>8.2} MB   (bar: 3), of the daemon {daemon:.1} MB (bar: 40)"
+    ));
+    Ok(())
+}
+
+/// Returns the proportional share of memory of a process, in megabytes.
+fn memory(pid: &str) -> f64 {
+    let text =
+        files::read_text(&Path::new("/proc").join(pid).join("smaps_rollup")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:")).unwrap_or("0");
+    let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse().unwrap_or(0.0);
+    kilobytes / 1024.0
+}
