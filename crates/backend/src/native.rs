@@ -9,15 +9,15 @@ use std::{
 
 use hothouse_host::{
     files,
-    room::{self, Bind, ClientError, Fences, Limits, RoomClient, RoomSpec, Started},
+    room::{self, Bind, ClientError, Fences, Limits, ROOM_FILE, RoomClient, RoomSpec, Started},
 };
 use hothouse_model::room::{RoomOrder, RoomReport, STOP_GRACE};
-use serde::{Deserialize, Serialize};
 
 use crate::{RoomError, Rooms};
 
-/// What is written down of a room in its runtime folder.
-const ROOM_FILE: &str = "room.json";
+/// Its presence in a runtime folder says that the room is suspended by signals, of which the kernel
+/// keeps no trace.
+const SUSPENDED: &str = "suspended";
 
 /// How much longer than its own grace a room may take before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -29,27 +29,18 @@ pub struct NativeRooms {
     pub base_layer: PathBuf,
 }
 
-/// A room as it is written down. Suspension by signals leaves no trace in the kernel, so it is
-/// noted here.
-#[derive(Debug, Serialize, Deserialize)]
+/// A room as it is written down.
+#[derive(Debug)]
 struct RoomFile {
     started: Started,
     suspended: bool,
 }
 
 impl RoomFile {
-    fn path(runtime: &Path) -> PathBuf {
-        runtime.join(ROOM_FILE)
-    }
-
     fn read(runtime: &Path) -> Option<Self> {
-        let text = files::read_text(&Self::path(runtime)).ok()?;
-        serde_json::from_str(&text).ok()
-    }
-
-    fn write(&self, runtime: &Path) -> Result<(), RoomError> {
-        let text = serde_json::to_vec(self).expect("a room is plain data");
-        Ok(files::write_quick(&Self::path(runtime), &text, 0o600)?)
+        let text = files::read_text(&runtime.join(ROOM_FILE)).ok()?;
+        let suspended = files::exists(&runtime.join(SUSPENDED));
+        Some(Self { started: serde_json::from_str(&text).ok()?, suspended })
     }
 
     /// Reads the room, if it lives.
@@ -100,13 +91,8 @@ impl Rooms for NativeRooms {
         files::make_private_folder(&order.runtime)?;
         files::make_private_folder(&order.storage)?;
         files::make_private_folder(&self.base_layer)?;
-        let file = RoomFile { started: room::start(&self.spec(order))?, suspended: false };
-        if let Err(error) = file.write(&order.runtime) {
-            // Nobody would find it again.
-            room::stop(&file.started, &order.runtime).map_err(RoomError::Stop)?;
-            return Err(error);
-        }
-        Ok(file.report())
+        files::remove_file(&order.runtime.join(SUSPENDED))?;
+        Ok(RoomFile { started: room::start(&self.spec(order))?, suspended: false }.report())
     }
 
     fn stop(&self, runtime: &Path) -> Result<(), RoomError> {
@@ -133,17 +119,14 @@ impl Rooms for NativeRooms {
         if file.started.groups.freezer.is_some() {
             return file.started.groups.freeze().map_err(RoomError::Freeze);
         }
-        RoomFile { suspended: true, ..file }.write(runtime)?;
+        files::write_quick(&runtime.join(SUSPENDED), b"", 0o600)?;
         talk(runtime, async |client: &RoomClient| client.suspend().await)
     }
 
     fn thaw(&self, runtime: &Path) -> Result<(), RoomError> {
         let file = RoomFile::alive(runtime)?;
         thaw(&file, runtime)?;
-        if file.suspended {
-            RoomFile { suspended: false, ..file }.write(runtime)?;
-        }
-        Ok(())
+        Ok(files::remove_file(&runtime.join(SUSPENDED))?)
     }
 
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {

@@ -13,7 +13,7 @@ use hothouse_host::{FileError, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState,
     Step,
-    config::{self, Config, File, HostPath, Layers},
+    config::{self, Config, File, Layers},
     id::{SandboxKey, fnv1a},
     room::{RoomMount, RoomOrder, RoomReport, RoomWish, RunRecord},
 };
@@ -277,19 +277,22 @@ impl Engine {
         }
         let repository = Repository { place: sandbox.repository.clone() };
         let patterns = |list: &[config::FilePattern]| {
-            list.iter().map(|p| p.as_str().to_owned()).collect::<Vec<_>>()
+            list.iter().map(|pattern| pattern.as_str().to_owned()).collect::<Vec<_>>()
         };
-        let masks = repository.untracked(
-            &sandbox.worktree,
-            &patterns(&config.room.mask),
-            &patterns(&config.room.unmask),
-        )?;
+        let (mask, unmask) = (patterns(&config.room.mask), patterns(&config.room.unmask));
+        let mut masks = repository.untracked(&sandbox.worktree, &mask, &unmask)?;
         let RoomPlaces { runtime, storage } = self.places(sandbox);
         let mounts = config.room.mounts.iter().map(|mount| RoomMount {
-            source: self.expand(&mount.source),
-            target: self.expand(mount.target.as_ref().unwrap_or(&mount.source)),
+            source: self.expand(mount.source.as_str()),
+            target: self.expand(mount.target.as_ref().unwrap_or(&mount.source).as_str()),
             writable: mount.write,
         });
+        let mounts: Vec<_> = mounts.collect();
+        let tools: Vec<_> =
+            config.room.tools.iter().map(|tool| self.expand(tool.as_str())).collect();
+        let granted: Vec<_> =
+            tools.iter().chain(mounts.iter().map(|mount| &mount.source)).collect();
+        masks.extend(self.masks_of_the_host(&mask, &unmask, &granted)?);
         Ok(RoomOrder {
             id: room_id(&sandbox.name, &runtime),
             hostname: sandbox.name.to_string(),
@@ -297,8 +300,8 @@ impl Engine {
             aliases: aliases(sandbox),
             storage,
             runtime,
-            tools: config.room.tools.iter().map(|tool| self.expand(tool)).collect(),
-            mounts: mounts.collect(),
+            tools,
+            mounts,
             masks,
             memory: Some(config.room.memory.bytes()),
             cpus: Some(config.room.cpus),
@@ -307,12 +310,49 @@ impl Engine {
         })
     }
 
-    fn expand(&self, path: &HostPath) -> PathBuf {
-        match path.as_str().strip_prefix('~') {
+    /// Returns the secrets of the host that lie in what is granted: a tool folder may hold one.
+    fn masks_of_the_host(
+        &self,
+        mask: &[String],
+        unmask: &[String],
+        granted: &[&PathBuf],
+    ) -> Result<Vec<PathBuf>, FileError> {
+        let of_the_host =
+            |pattern: &&String| pattern.starts_with(['/', '~']) && !unmask.contains(pattern);
+        let mut masks = Vec::new();
+        for pattern in mask.iter().filter(of_the_host) {
+            let found = matches_of(&self.expand(pattern))?;
+            masks.extend(
+                found
+                    .into_iter()
+                    .filter(|path| granted.iter().any(|folder| path.starts_with(folder))),
+            );
+        }
+        Ok(masks)
+    }
+
+    fn expand(&self, path: &str) -> PathBuf {
+        match path.strip_prefix('~') {
             Some(rest) => self.home.join(rest.trim_start_matches('/')),
-            None => path.as_str().into(),
+            None => path.into(),
         }
     }
+}
+
+/// Returns what exists of a path whose last part may hold `*`.
+fn matches_of(pattern: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let name = pattern.file_name().unwrap_or_default().to_string_lossy();
+    let Some((before, after)) = name.split_once('*') else {
+        return Ok(files::exists(pattern).then(|| pattern.to_owned()).into_iter().collect());
+    };
+    let beside = files::list(pattern.parent().unwrap_or(pattern))?;
+    let fits = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // What a pattern with several stars leaves open is masked rather than shown.
+        let last = after.rsplit('*').next().unwrap_or_default();
+        name.len() >= before.len() + last.len() && name.starts_with(before) && name.ends_with(last)
+    };
+    Ok(beside.into_iter().filter(fits).collect())
 }
 
 /// Names a room on the host. Rooms of all users and states share the host's control groups, so the

@@ -430,6 +430,24 @@ fn untracked_secrets_are_masked_and_tracked_examples_are_not() {
 }
 
 #[test]
+fn secrets_in_a_granted_tool_folder_are_masked_unless_uncovered() {
+    for (unmask, expected) in [("", 1), ("unmask = [\"~/.cargo/credentials.toml\"]", 0)] {
+        let ground = Ground::new(&format!("[room]\ntools = [\"~/.cargo\"]\n{unmask}\n"));
+        // The home of these engines is their own folder.
+        let tool = ground.folder.path().join(".cargo");
+        std::fs::create_dir_all(tool.join("bin")).unwrap();
+        std::fs::write(tool.join("credentials.toml"), "token").unwrap();
+        std::fs::create_dir_all(ground.folder.path().join(".ssh")).unwrap();
+        let engine = ground.engine(usize::MAX);
+        ground.fork(&engine, "a", "op_00000001");
+        up(&ground, &engine, "a");
+        let order = ground.rooms.orders().remove(0);
+        assert_eq!(order.tools, std::slice::from_ref(&tool));
+        assert_eq!(order.masks, vec![tool.join("credentials.toml"); expected]);
+    }
+}
+
+#[test]
 fn what_half_a_worktree_looks_like_does_not_matter() {
     let ground = Ground::new("");
     let engine = ground.engine(4);

@@ -43,6 +43,9 @@ pub use step::StepError;
 /// The control socket in a room's runtime folder.
 pub const CONTROL_SOCKET: &str = "control.sock";
 
+/// What is written down of a room in its runtime folder: a [`Started`], by which it is found again.
+pub const ROOM_FILE: &str = "room.json";
+
 /// The token file in a room's runtime folder.
 pub const TOKEN_FILE: &str = "token";
 

@@ -173,7 +173,7 @@ fn crowd(ground: &Ground<'_>, peer: Duration) -> Result<(), String> {
     let pids = rooms.iter().filter_map(|room| {
         let text = files::read_text(&room.join("room.json")).ok()?;
         let room: serde_json::Value = serde_json::from_str(&text).ok()?;
-        Some(room["started"]["identity"]["pid"].to_string())
+        Some(room["identity"]["pid"].to_string())
     });
     let shares: Vec<f64> = pids.map(|pid| memory(&pid)).collect();
     #[expect(clippy::cast_precision_loss, reason = "a hundred rooms")]

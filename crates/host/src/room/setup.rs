@@ -10,11 +10,13 @@ use super::start::Started;
 use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, user_namespace, walls, write_maps};
 use super::{
-    CONTROL_SOCKET, TOKEN_FILE, base_layer, cgroups, filter, identity, layout, removal, sockets,
+    CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, filter, identity, layout, removal,
+    sockets,
 };
 use crate::files;
 use crate::sys::{self, Fork};
 use hothouse_room_wire::boot::READY;
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode as FileMode, OFlags, StatVfsMountFlags};
 use rustix::net::{
@@ -56,9 +58,24 @@ pub fn room_setup_main() -> ExitCode {
 /// Runs one job; fails only when its report could not be delivered.
 pub(super) fn serve_on_stdin() -> std::io::Result<()> {
     let report = serve().unwrap_or_else(Report::Failed);
+    if let Report::Started(started) = &report
+        && is_abandoned()
+    {
+        // Whoever asked is gone and will never hear of this room; the next one starts its own.
+        kill(started.identity.pid);
+        return Err(std::io::ErrorKind::BrokenPipe.into());
+    }
     let bytes = serde_json::to_vec(&report)?;
     let channel = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     std::fs::File::from(channel).write_all(&bytes)
+}
+
+/// Says whether the other end of the channel is closed for good.
+fn is_abandoned() -> bool {
+    let mut channel = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut channel, Some(&now)).is_ok()
+        && channel[0].revents().contains(PollFlags::HUP)
 }
 
 fn serve() -> Result<Report, StepError> {
@@ -74,7 +91,18 @@ fn serve() -> Result<Report, StepError> {
     std::fs::File::from(channel).read_to_end(&mut bytes).step("read the job")?;
     let job = serde_json::from_slice(&bytes).map_err(std::io::Error::from).step("read the job")?;
     match job {
-        Job::Start(spec) => start(&spec).map(|started| Report::Started(Box::new(started))),
+        Job::Start(spec) => {
+            let started = start(&spec)?;
+            // Before anybody is told: a daemon that dies now finds the room by this file.
+            let text = serde_json::to_vec(&started)
+                .map_err(std::io::Error::from)
+                .step("write the room down")?;
+            if let Err(error) = files::write_quick(&spec.runtime.join(ROOM_FILE), &text, 0o600) {
+                kill(started.identity.pid);
+                return Err(error).step("write the room down");
+            }
+            Ok(Report::Started(Box::new(started)))
+        }
         Job::RemoveStorage { storage, mode } => {
             let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
             removal::remove(&storage, mode, &wall)?;

@@ -26,7 +26,8 @@ pub struct RoomSpec {
     pub mounts: Vec<Bind>,
     /// Read-only binds made after all others, such as a `.git` pointer on every alias.
     pub readonly_binds: Vec<Bind>,
-    /// Files and folders below the worktree that the room sees empty, on every alias.
+    /// Files and folders below the worktree (on every alias) or in a tool or mount that the room sees
+    /// empty.
     pub masks: Vec<PathBuf>,
     pub limits: Limits,
     /// Keeps layers and `$HOME` in memory and drops them with the room.
@@ -99,7 +100,7 @@ pub enum SpecProblem {
     Hostname(String),
     #[error("{what} `{}` is not an absolute path without `..`", path.display())]
     Path { what: &'static str, path: PathBuf },
-    #[error("mask `{}` is not below the worktree", .0.display())]
+    #[error("mask `{}` is not below the worktree or what is granted", .0.display())]
     Mask(PathBuf),
     #[error("a memory limit of {0} bytes is below 16 MiB")]
     Memory(u64),
@@ -129,17 +130,21 @@ impl RoomSpec {
                 return Err(SpecProblem::Path { what, path: path.to_owned() });
             }
         }
-        let outside = self
-            .masks
-            .iter()
-            .find(|mask| **mask == self.worktree || !mask.starts_with(&self.worktree));
-        if let Some(mask) = outside {
+        if let Some(mask) = self.masks.iter().find(|mask| !self.shows(mask)) {
             return Err(SpecProblem::Mask(mask.clone()));
         }
         if !(100_000..=u32::MAX - 131_072).contains(&self.shifted_base) {
             return Err(SpecProblem::ShiftedBase(self.shifted_base));
         }
         self.limits.check()
+    }
+
+    /// Says whether a path of the host can be seen in the room at all: below the worktree, or in
+    /// what is granted.
+    fn shows(&self, path: &Path) -> bool {
+        let granted = self.tools.iter().chain(self.mounts.iter().map(|mount| &mount.source));
+        let below_worktree = path != self.worktree && path.starts_with(&self.worktree);
+        below_worktree || granted.into_iter().any(|folder| path.starts_with(folder))
     }
 
     fn paths(&self) -> impl Iterator<Item = (&'static str, &Path)> {
@@ -223,9 +228,15 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_must_lie_below_the_worktree() {
-        for (mask, good) in [("/w/a/.env", true), ("/w/a", false), ("/etc/passwd", false)] {
-            let spec = RoomSpec { masks: vec![mask.into()], ..spec() };
+    fn a_mask_must_lie_where_the_room_can_see_it() {
+        for (mask, good) in [
+            ("/w/a/.env", true),
+            ("/w/a", false),
+            ("/etc/passwd", false),
+            ("/home/u/.cargo/credentials.toml", true),
+        ] {
+            let tools = vec!["/home/u/.cargo".into()];
+            let spec = RoomSpec { masks: vec![mask.into()], tools, ..spec() };
             assert_eq!(spec.check().is_ok(), good, "{mask}");
         }
     }

@@ -306,7 +306,7 @@ fn room_pid(env: &TestEnv) -> u32 {
     let folder: PathBuf = fs::read_dir(rooms).unwrap().next().unwrap().unwrap().path();
     let text = fs::read_to_string(folder.join("room.json")).unwrap();
     let room: serde_json::Value = serde_json::from_str(&text).unwrap();
-    room["started"]["identity"]["pid"].as_u64().unwrap().try_into().unwrap()
+    room["identity"]["pid"].as_u64().unwrap().try_into().unwrap()
 }
 
 #[test]
@@ -405,4 +405,47 @@ fn a_terminal_reaches_the_command_and_its_size_too() {
         assert!(said.contains("33 77"), "{said}");
         assert_eq!(output.status.code(), Some(9), "{said}");
     });
+}
+
+#[test]
+fn a_daemon_killed_while_it_starts_a_room_leaves_one_room_or_none() {
+    rooms(|env, repository| {
+        env.ok(repository, &["down", "-w", "a"]);
+        // The kill comes at another moment each time; whatever it hits, one room must be the end.
+        for round in 0..6_u64 {
+            let daemon = env.daemon_pid().unwrap();
+            let mut up = env
+                .command(repository, &["up", "-w", "a"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(2 + 5 * round));
+            kill(daemon);
+            assert!(up.wait().unwrap().success(), "the next daemon finishes it");
+            assert_eq!(
+                exec(env, repository, &["echo", "alive"]).stdout,
+                "alive\n",
+                "round {round}"
+            );
+            let own = room_pid(env);
+            wait_until("no other room is left", || rooms_of(env).iter().all(|pid| *pid == own));
+            env.ok(repository, &["down", "-w", "a"]);
+            wait_until("no room is left", || rooms_of(env).is_empty());
+        }
+    });
+}
+
+/// Returns the first processes of rooms that show a worktree of this test.
+fn rooms_of(env: &TestEnv) -> Vec<u32> {
+    let ours = env.root().to_str().unwrap().to_owned();
+    let processes = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let is_room = |pid: &u32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        let mounts = fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        name == "room-init\n" && is_running(*pid) && mounts.contains(&ours)
+    };
+    processes.filter(is_room).collect()
 }
