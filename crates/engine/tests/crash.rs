@@ -194,14 +194,14 @@ fn check_fork(ground: &Ground, engine: &Engine, before: &BTreeSet<String>) {
 fn a_fork_that_died_at_any_point_is_finished_or_never_was() {
     let fork = |ground: &Ground, engine: &Engine| ground.fork(engine, "a", "op_00000001");
     let points = die_everywhere("", |_| {}, fork, check_fork);
-    assert_eq!(points, 9, "begin, two steps and the end, each before and after");
+    assert_eq!(points, 7, "begin, one tick and the end, each before and after");
 }
 
 #[test]
 fn a_fork_inside_the_checkout_survives_the_same() {
     let fork = |ground: &Ground, engine: &Engine| ground.fork(engine, "a", "op_00000001");
     let points = die_everywhere("[project]\nplace = \"inside\"\n", |_| {}, fork, check_fork);
-    assert_eq!(points, 11, "begin, three steps and the end, each before and after");
+    assert_eq!(points, 9, "begin, two ticks and the end, each before and after");
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn a_deletion_that_died_at_any_point_is_finished_once_acknowledged() {
             }
         },
     );
-    assert_eq!(points, 9);
+    assert_eq!(points, 7);
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn a_nuke_that_died_at_any_point_is_finished_once_acknowledged() {
             assert_eq!(engine.sandboxes().unwrap().len(), if begun { 0 } else { 2 });
         },
     );
-    assert_eq!(points, 13);
+    assert_eq!(points, 11);
 }
 
 #[test]
@@ -308,7 +308,7 @@ fn a_room_whose_start_died_at_any_point_is_up_or_never_was() {
             assert_eq!((state, ground.rooms.count()), expected);
         },
     );
-    assert_eq!(points, 7, "begin, one step and the end, each before and after");
+    assert_eq!(points, 5, "begin and the end, each before and after");
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn a_room_whose_end_died_at_any_point_has_ended_once_acknowledged() {
             assert_eq!((state, ground.rooms.count()), expected);
         },
     );
-    assert_eq!(points, 7);
+    assert_eq!(points, 5);
 }
 
 #[test]
@@ -375,7 +375,7 @@ fn a_deletion_takes_the_room_and_its_layers_along() {
             assert_eq!(engine.sandboxes().unwrap().len(), left);
         },
     );
-    assert_eq!(points, 17);
+    assert_eq!(points, 15);
 }
 
 #[test]

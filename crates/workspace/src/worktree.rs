@@ -192,6 +192,10 @@ impl Repository {
             list.map(|pattern| format!(":({magic}){}{pattern}", anywhere(pattern)))
                 .collect::<Vec<_>>()
         };
+        let names = names_of(patterns);
+        if names.as_ref().is_some_and(|names| !holds_any(worktree, names)) {
+            return Ok(Vec::new());
+        }
         let wanted = own(patterns, "glob");
         if wanted.is_empty() {
             return Ok(Vec::new());
@@ -228,5 +232,56 @@ impl Repository {
             paths.map(|entry| String::from_utf8_lossy(&entry[3..]).escape_debug().to_string());
         let all: Vec<_> = named.collect();
         Ok(Dirt { count: all.len(), sample: all.into_iter().take(5).collect() })
+    }
+}
+
+/// Returns the patterns that a worktree's files are matched against, or nothing when one of them is
+/// more than a name with stars.
+fn names_of(patterns: &[String]) -> Option<Vec<&str>> {
+    let own = patterns.iter().filter(|pattern| !pattern.starts_with(['/', '~']));
+    let simple = |pattern: &str| !pattern.contains(['/', '[', '?', '\\']);
+    own.map(|pattern| simple(pattern).then_some(pattern.as_str())).collect()
+}
+
+/// Says whether any file below a folder, tracked or not, fits a name. Links are not followed.
+///
+/// Most worktrees hold no such file, and looking is quicker than starting git. A folder that cannot
+/// be read may hold one.
+fn holds_any(folder: &Path, names: &[&str]) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return true };
+    entries.into_iter().any(|entry| {
+        let Ok(entry) = entry else { return true };
+        let name = entry.file_name();
+        let text = name.to_string_lossy();
+        names.iter().any(|pattern| fits(pattern, &text))
+            || (text != ".git"
+                && entry.file_type().map_or(true, |kind| kind.is_dir())
+                && holds_any(&entry.path(), names))
+    })
+}
+
+/// Matches a name against a pattern whose `*` stands for anything.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((before, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(tail) = name.strip_prefix(before) else { return false };
+    (0..=tail.len()).filter(|at| tail.is_char_boundary(*at)).any(|at| fits(rest, &tail[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stars_stand_for_anything() {
+        for (pattern, name, expected) in [
+            (".env", ".env", true),
+            (".env", ".envrc", false),
+            (".env.*", ".env.local", true),
+            (".env.*", ".env.", true),
+            ("*.p*m", "key.pem", true),
+            ("*.p*m", "key.pet", false),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
     }
 }
