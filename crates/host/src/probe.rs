@@ -192,7 +192,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         probe_host(&spec(
             &folder.path().join("not/there/yet"),
-            "mkdir -p $0/work/work; chmod 0 $0/work/work",
+            "cd $0; mkdir -p work/work; chmod 0 work/work",
         ));
         assert_eq!(files::list(folder.path()).unwrap(), Vec::<PathBuf>::new());
     }
