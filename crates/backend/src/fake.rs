@@ -89,6 +89,15 @@ impl Rooms for FakeRooms {
         self.state().alive.get(runtime).cloned()
     }
 
+    fn tools(&self, runtime: &Path) -> Vec<PathBuf> {
+        let orders = self.orders();
+        orders
+            .iter()
+            .rfind(|order| order.runtime == runtime)
+            .map(|order| order.tools.clone())
+            .unwrap_or_default()
+    }
+
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError> {
         self.set_frozen(runtime, true)
     }

@@ -31,6 +31,9 @@ pub trait Rooms: Send + Sync {
     /// Returns the room if it lives.
     fn look(&self, runtime: &Path) -> Option<RoomReport>;
 
+    /// Returns the tool folders that a room was granted.
+    fn tools(&self, runtime: &Path) -> Vec<PathBuf>;
+
     /// Stops every process of a room in its tracks.
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError>;
 

@@ -19,6 +19,9 @@ use crate::{RoomError, Rooms};
 /// keeps no trace.
 const SUSPENDED: &str = "suspended";
 
+/// Lists the tool folders of a room in its runtime folder, each closed by a NUL.
+const TOOLS: &str = "tools";
+
 /// How much longer than its own grace a room may take before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -92,6 +95,9 @@ impl Rooms for NativeRooms {
         files::make_private_folder(&order.storage)?;
         files::make_private_folder(&self.base_layer)?;
         files::remove_file(&order.runtime.join(SUSPENDED))?;
+        let tools: String =
+            order.tools.iter().map(|tool| format!("{}\0", tool.display())).collect();
+        files::write_quick(&order.runtime.join(TOOLS), tools.as_bytes(), 0o600)?;
         Ok(RoomFile { started: room::start(&self.spec(order))?, suspended: false }.report())
     }
 
@@ -112,6 +118,11 @@ impl Rooms for NativeRooms {
 
     fn look(&self, runtime: &Path) -> Option<RoomReport> {
         RoomFile::alive(runtime).ok().map(|file| file.report())
+    }
+
+    fn tools(&self, runtime: &Path) -> Vec<PathBuf> {
+        let text = files::read_text(&runtime.join(TOOLS)).unwrap_or_default();
+        text.split_terminator('\0').map(PathBuf::from).collect()
     }
 
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError> {

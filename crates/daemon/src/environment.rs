@@ -1,18 +1,34 @@
 //! The environment of commands in a room: nothing of the caller's comes along.
 
-use hothouse_host::room::wire::RoomUser;
+use std::path::PathBuf;
+
+use hothouse_host::{files, room::wire::RoomUser};
 use hothouse_model::SandboxRecord;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// Tools that look for themselves below the home of whoever runs them, and the variable that tells
+/// them otherwise.
+const HOMES: [(&str, &str); 4] = [
+    (".rustup", "RUSTUP_HOME"),
+    (".nvm", "NVM_DIR"),
+    (".pyenv", "PYENV_ROOT"),
+    (".sdkman", "SDKMAN_DIR"),
+];
+
 /// Returns the whole environment, as `NAME=value`.
-pub(crate) fn of(sandbox: &SandboxRecord, user: RoomUser, terminal: Option<&str>) -> Vec<Vec<u8>> {
+pub(crate) fn of(
+    sandbox: &SandboxRecord,
+    user: RoomUser,
+    terminal: Option<&str>,
+    tools: &[PathBuf],
+) -> Vec<Vec<u8>> {
     let (name, home) = match user {
         RoomUser::Agent => ("agent", "/home/agent"),
         RoomUser::Root => ("root", "/root"),
     };
     let mut all = vec![
-        ("PATH", format!("{home}/.local/bin:{PATH}")),
+        ("PATH", search_path(home, tools)),
         ("HOME", home.to_owned()),
         ("USER", name.to_owned()),
         ("LOGNAME", name.to_owned()),
@@ -21,6 +37,11 @@ pub(crate) fn of(sandbox: &SandboxRecord, user: RoomUser, terminal: Option<&str>
         ("HOTHOUSE_SANDBOX", sandbox.name.to_string()),
         ("HOTHOUSE_ID", sandbox.id.to_string()),
     ];
+    for (folder, variable) in HOMES {
+        if let Some(tool) = tools.iter().find(|tool| tool.ends_with(folder)) {
+            all.push((variable, tool.display().to_string()));
+        }
+    }
     if let Some(room) = &sandbox.room {
         all.push(("HOTHOUSE_RUN", room.run.id.clone()));
     }
@@ -28,4 +49,14 @@ pub(crate) fn of(sandbox: &SandboxRecord, user: RoomUser, terminal: Option<&str>
         all.push(("TERM", kind.to_owned()));
     }
     all.into_iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect()
+}
+
+/// The user's own programs come first, then those of granted tool folders, then the system's.
+fn search_path(home: &str, tools: &[PathBuf]) -> String {
+    let of_tools = tools.iter().flat_map(|tool| ["bin", "shims"].map(|name| tool.join(name)));
+    let of_tools = of_tools
+        .filter(|folder| files::is_folder(folder))
+        .map(|folder| folder.display().to_string());
+    let own = format!("{home}/.local/bin");
+    std::iter::once(own).chain(of_tools).chain([PATH.to_owned()]).collect::<Vec<_>>().join(":")
 }

@@ -159,7 +159,8 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
     let exec = ExecId(run.target.exec.clone());
     let started = match door.clients.of(&runtime).await {
         Ok(client) => {
-            let spec = spec(&sandbox, &run, exec.clone());
+            let tools = door.engine.tools_of(&runtime);
+            let spec = spec(&sandbox, &run, exec.clone(), &tools);
             client.exec(spec).await.map(|started| (client, started))
         }
         Err(error) => Err(error),
@@ -182,7 +183,7 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
     Ok(Running { client, exec, streams: Streams(streams), terminal, joined: false, fresh })
 }
 
-fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId) -> ExecSpec {
+fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId, tools: &[PathBuf]) -> ExecSpec {
     let user = if run.root { RoomUser::Root } else { RoomUser::Agent };
     let stdio = match &run.terminal {
         Some(terminal) => Stdio::Pty(WindowSize { rows: terminal.rows, cols: terminal.columns }),
@@ -191,11 +192,7 @@ fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId) -> ExecSpec {
     ExecSpec {
         id: exec,
         argv: run.words.clone(),
-        env: environment::of(
-            sandbox,
-            user,
-            run.terminal.as_ref().map(|terminal| terminal.kind.as_str()),
-        ),
+        env: environment::of(sandbox, user, run.terminal.as_ref().map(|t| t.kind.as_str()), tools),
         cwd: sandbox.worktree.as_os_str().as_encoded_bytes().to_vec(),
         user,
         stdio,

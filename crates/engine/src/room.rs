@@ -194,6 +194,11 @@ impl Engine {
         up.then(|| self.rooms.look(&self.places(sandbox).runtime)).flatten()
     }
 
+    /// Returns the tool folders that the room at a runtime folder was granted.
+    pub fn tools_of(&self, runtime: &Path) -> Vec<PathBuf> {
+        self.rooms.tools(runtime)
+    }
+
     /// Starts a room of its own beside the sandbox's, which is gone when it ends.
     pub fn start_fresh(&self, sandbox: &SandboxRecord, nonce: &str) -> Result<PathBuf, Failure> {
         let start = || -> Result<PathBuf, RoomRequestError> {

@@ -449,3 +449,34 @@ fn rooms_of(env: &TestEnv) -> Vec<u32> {
     };
     processes.filter(is_room).collect()
 }
+
+#[test]
+fn the_programs_of_a_granted_tool_folder_are_found_and_its_secrets_are_not() {
+    let env = surroundings();
+    let tool = env.root().join("tool");
+    fs::create_dir_all(tool.join("bin")).unwrap();
+    fs::write(tool.join("bin/greet"), "#!/bin/sh\necho greetings\n").unwrap();
+    fs::set_permissions(
+        tool.join("bin/greet"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o755),
+    )
+    .unwrap();
+    fs::write(tool.join("token"), "topsecret").unwrap();
+    for path in [env.root().to_owned(), tool.clone()] {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let config = format!("[room]\ntools = [\"{0}\"]\nmask = [\"{0}/token\"]\n", tool.display());
+    let repository = env.repository("acme", &config);
+    env.ok(&repository, &["fork", "a"]);
+    let up = env.run(&repository, &["up", "-w", "a"]);
+    if up.code == 6 {
+        return skip("rooms", up.stderr.lines().last().unwrap_or("what a room needs"));
+    }
+    assert_eq!(up.code, 0, "{up}");
+    assert_eq!(exec(&env, &repository, &["greet"]).stdout, "greetings\n");
+    let token = tool.join("token");
+    let read = exec(&env, &repository, &["cat", token.to_str().unwrap()]);
+    assert!(!read.stdout.contains("topsecret"), "{read}");
+    let write = exec(&env, &repository, &["touch", tool.join("planted").to_str().unwrap()]);
+    assert!(write.code != 0 && !tool.join("planted").exists(), "{write}");
+}
