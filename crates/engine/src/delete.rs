@@ -80,10 +80,16 @@ impl Engine {
         operation: OperationId,
     ) -> Result<(), Failure> {
         let steps = sandboxes.iter().flat_map(|sandbox| plan_delete(&self.delete_facts(sandbox)));
-        let plan =
-            NewPlan { operation, kind, subject, steps: steps.collect(), begun: self.clock.now() };
+        let plan = NewPlan {
+            operation,
+            kind,
+            subject,
+            steps: steps.collect(),
+            begun: self.with.clock.now(),
+        };
         let keys: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.key).collect();
         let plan = self
+            .with
             .journal
             .begin_plan(&plan, &Subject::Removes(&keys))
             .map_err(|error| error.failure())?;

@@ -135,8 +135,13 @@ impl Engine {
     ) -> Result<SandboxRecord, ForkError> {
         let repository = Repository::discover(&spec.folder)?;
         let settings =
-            ProjectSettings::read(&repository.place, &self.user_config, &spec.variables)?;
-        if self.store.is_taken(&repository.place, spec.name.as_str()).map_err(ForkError::Store)? {
+            ProjectSettings::read(&repository.place, &self.with.user_config, &spec.variables)?;
+        if self
+            .with
+            .store
+            .is_taken(&repository.place, spec.name.as_str())
+            .map_err(ForkError::Store)?
+        {
             return Err(ForkError::Taken { name: spec.name.clone() });
         }
         let base = find_base(&repository, spec)?;
@@ -157,7 +162,7 @@ impl Engine {
         let pinned = pinned_config(&repository, &facts.commit)?;
         let new = NewSandbox {
             pinned_config: pinned,
-            ..new_sandbox(spec, &settings, &repository, &facts, base.label, self.clock.now())
+            ..new_sandbox(spec, &settings, &repository, &facts, base.label, self.with.clock.now())
         };
         let plan = NewPlan {
             operation,
@@ -167,13 +172,15 @@ impl Engine {
             begun: new.created,
         };
         let plan =
-            self.journal.begin_plan(&plan, &Subject::Makes(&new)).map_err(|error| match error {
-                StoreError::Taken => ForkError::Taken { name: spec.name.clone() },
-                other => ForkError::Store(other),
-            })?;
+            self.with.journal.begin_plan(&plan, &Subject::Makes(&new)).map_err(
+                |error| match error {
+                    StoreError::Taken => ForkError::Taken { name: spec.name.clone() },
+                    other => ForkError::Store(other),
+                },
+            )?;
         self.run(&plan)?;
         let made = plan.sandboxes.first().copied().expect("a fork makes one sandbox");
-        let record = self.store.sandbox(made).map_err(ForkError::Store)?;
+        let record = self.with.store.sandbox(made).map_err(ForkError::Store)?;
         record.ok_or_else(|| ForkError::Taken { name: spec.name.clone() })
     }
 }

@@ -61,58 +61,24 @@ pub struct Collaborators {
 
 /// Does what commands ask for.
 pub struct Engine {
-    store: Arc<Store>,
-    journal: Arc<dyn Journal>,
-    clock: Arc<dyn Clock>,
-    events: EventSink,
-    locks: PathBuf,
-    user_config: PathBuf,
-    rooms: Arc<dyn Rooms>,
-    runtime: PathBuf,
-    runs: PathBuf,
-    home: PathBuf,
+    with: Collaborators,
     in_flight: Mutex<HashSet<PlanKey>>,
 }
 
 impl Engine {
     /// Makes an engine of its collaborators.
     pub fn new(with: Collaborators) -> Self {
-        let Collaborators {
-            store,
-            journal,
-            clock,
-            events,
-            locks,
-            user_config,
-            rooms,
-            runtime,
-            runs,
-            home,
-        } = with;
-        let in_flight = Mutex::default();
-        Self {
-            store,
-            journal,
-            clock,
-            events,
-            locks,
-            user_config,
-            rooms,
-            runtime,
-            runs,
-            home,
-            in_flight,
-        }
+        Self { with, in_flight: Mutex::default() }
     }
 
     /// Returns every sandbox.
     pub fn sandboxes(&self) -> Result<Vec<SandboxRecord>, Failure> {
-        self.store.sandboxes().map_err(|error| error.failure())
+        self.with.store.sandboxes().map_err(|error| error.failure())
     }
 
     /// Returns one sandbox.
     pub fn sandbox(&self, key: SandboxKey) -> Result<Option<SandboxRecord>, Failure> {
-        self.store.sandbox(key).map_err(|error| error.failure())
+        self.with.store.sandbox(key).map_err(|error| error.failure())
     }
 
     /// Returns the sandbox that a command given in `folder` means.
@@ -140,7 +106,7 @@ impl Engine {
         &self,
         id: &hothouse_model::OperationId,
     ) -> Result<Option<PlanRecord>, Failure> {
-        self.store.plan_of(id).map_err(|error| error.failure())
+        self.with.store.plan_of(id).map_err(|error| error.failure())
     }
 
     /// Says how many plans are being worked on right now.

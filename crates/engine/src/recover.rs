@@ -19,7 +19,7 @@ pub struct Recovery {
 impl Engine {
     /// Returns the plans that nobody is working on and that did not reach their end.
     pub fn unfinished(&self) -> Result<Vec<PlanRecord>, Failure> {
-        let plans = self.store.unfinished_plans().map_err(|error| error.failure())?;
+        let plans = self.with.store.unfinished_plans().map_err(|error| error.failure())?;
         let in_flight = self.in_flight();
         Ok(plans.into_iter().filter(|plan| !in_flight.contains(&plan.key)).collect())
     }
@@ -33,7 +33,7 @@ impl Engine {
             Recovery { plan, failure }
         });
         let recovered = recovered.collect();
-        self.store.forget_old_plans(KEPT_PLANS).map_err(|error| error.failure())?;
+        self.with.store.forget_old_plans(KEPT_PLANS).map_err(|error| error.failure())?;
         Ok(recovered)
     }
 }

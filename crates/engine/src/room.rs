@@ -125,7 +125,7 @@ impl Engine {
         }
         let config = self.pinned_config(sandbox)?;
         let order = self.order(sandbox, &config)?;
-        let now = self.clock.now();
+        let now = self.with.clock.now();
         let room = NewRoom {
             sandbox: sandbox.key,
             run: self.run_of(sandbox),
@@ -140,7 +140,7 @@ impl Engine {
             steps: vec![Step::StartRoom { order: Box::new(order) }],
             begun: now,
         };
-        let plan = self.journal.begin_plan(&plan, &Subject::Starts(&room))?;
+        let plan = self.with.journal.begin_plan(&plan, &Subject::Starts(&room))?;
         Ok(self.run(&plan)?)
     }
 
@@ -155,9 +155,9 @@ impl Engine {
                 kind: PlanKind::Down,
                 subject: sandbox.name.to_string(),
                 steps: vec![Step::StopRoom { runtime: self.places(sandbox).runtime }],
-                begun: self.clock.now(),
+                begun: self.with.clock.now(),
             };
-            let plan = self.journal.begin_plan(&plan, &Subject::Stops(sandbox.key))?;
+            let plan = self.with.journal.begin_plan(&plan, &Subject::Stops(sandbox.key))?;
             Ok(self.run(&plan)?)
         };
         down(sandbox).map_err(|error| error.failure())
@@ -166,13 +166,13 @@ impl Engine {
     /// Stops every process of a room in its tracks.
     pub fn pause(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let runtime = self.living(sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
-        self.rooms.freeze(&runtime).map_err(|error| error.failure())
+        self.with.rooms.freeze(&runtime).map_err(|error| error.failure())
     }
 
     /// Lets the processes of a room go on.
     pub fn resume_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let runtime = self.living(sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
-        self.rooms.thaw(&runtime).map_err(|error| error.failure())
+        self.with.rooms.thaw(&runtime).map_err(|error| error.failure())
     }
 
     /// Returns where a room that can run commands is reached.
@@ -191,12 +191,12 @@ impl Engine {
     /// Returns the room of a sandbox, if it lives.
     pub fn room_of(&self, sandbox: &SandboxRecord) -> Option<RoomReport> {
         let up = sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up);
-        up.then(|| self.rooms.look(&self.places(sandbox).runtime)).flatten()
+        up.then(|| self.with.rooms.look(&self.places(sandbox).runtime)).flatten()
     }
 
     /// Returns the tool folders that the room at a runtime folder was granted.
     pub fn tools_of(&self, runtime: &Path) -> Vec<PathBuf> {
-        self.rooms.tools(runtime)
+        self.with.rooms.tools(runtime)
     }
 
     /// Starts a room of its own beside the sandbox's, which is gone when it ends.
@@ -205,10 +205,10 @@ impl Engine {
             let config = self.pinned_config(sandbox)?;
             let mut order = self.order(sandbox, &config)?;
             order.id = format!("{}-{nonce}", order.id);
-            order.runtime = self.runtime.join(format!("fresh-{nonce}"));
+            order.runtime = self.with.runtime.join(format!("fresh-{nonce}"));
             order.ephemeral = true;
             let runtime = order.runtime.clone();
-            self.rooms.start(&order)?;
+            self.with.rooms.start(&order)?;
             Ok(runtime)
         };
         start().map_err(|error| error.failure())
@@ -216,12 +216,12 @@ impl Engine {
 
     /// Ends a room that [`start_fresh`](Self::start_fresh) made.
     pub fn end_fresh(&self, runtime: &Path) -> Result<(), Failure> {
-        self.rooms.kill(runtime).map_err(|error| error.failure())
+        self.with.rooms.kill(runtime).map_err(|error| error.failure())
     }
 
     /// Stops every room whose time is over.
     pub fn stop_expired(&self) -> Result<(), Failure> {
-        let now = self.clock.now();
+        let now = self.with.clock.now();
         for sandbox in self.sandboxes()? {
             let over = |room: &hothouse_model::room::RoomRecord| {
                 room.wish == RoomWish::Up && room.ends.is_some_and(|ends| ends <= now)
@@ -239,7 +239,7 @@ impl Engine {
         let SandboxKey(key) = sandbox.key;
         let around = sandbox.worktree.parent().unwrap_or(&sandbox.worktree);
         RoomPlaces {
-            runtime: self.runtime.join(key.to_string()),
+            runtime: self.with.runtime.join(key.to_string()),
             storage: around.join(".hothouse/rooms").join(sandbox.name.as_str()),
         }
     }
@@ -251,14 +251,18 @@ impl Engine {
             _ => {
                 let [a, b, c, d, e, f] = hothouse_host::random::bytes::<6>();
                 let id = format!("run_{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}{f:02x}");
-                RunRecord { artifacts: self.runs.join(&id), id, started: self.clock.now() }
+                RunRecord {
+                    artifacts: self.with.runs.join(&id),
+                    id,
+                    started: self.with.clock.now(),
+                }
             }
         }
     }
 
     fn pinned_config(&self, sandbox: &SandboxRecord) -> Result<Config, ProjectError> {
-        let user = crate::project::read_file(&self.user_config)?;
-        let user_name = self.user_config.display().to_string();
+        let user = crate::project::read_file(&self.with.user_config)?;
+        let user_name = self.with.user_config.display().to_string();
         let pinned = sandbox.pinned_config.as_deref().unwrap_or_default();
         let layers = Layers {
             user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
@@ -338,7 +342,7 @@ impl Engine {
 
     fn expand(&self, path: &str) -> PathBuf {
         match path.strip_prefix('~') {
-            Some(rest) => self.home.join(rest.trim_start_matches('/')),
+            Some(rest) => self.with.home.join(rest.trim_start_matches('/')),
             None => path.into(),
         }
     }

@@ -128,20 +128,22 @@ impl Engine {
     }
 
     fn tick(&self, plan: &PlanRecord, position: u32, done: bool) -> Result<(), PlanFailure> {
-        self.journal
+        self.with
+            .journal
             .tick_step(plan.key, position, done)
             .map_err(|source| journal_failure(plan, source))
     }
 
     fn end(&self, plan: &PlanRecord, outcome: &Outcome) -> Result<(), PlanFailure> {
-        let now = self.clock.now();
-        self.journal
+        let now = self.with.clock.now();
+        self.with
+            .journal
             .end_plan(plan.key, plan.kind, outcome, now)
             .map_err(|source| journal_failure(plan, source))
     }
 
     fn say(&self, plan: &PlanRecord, what: Happening) {
-        (self.events)(Event { operation: plan.operation.clone(), what });
+        (self.with.events)(Event { operation: plan.operation.clone(), what });
     }
 }
 

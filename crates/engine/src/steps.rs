@@ -28,11 +28,11 @@ impl Engine {
                 Ok(repository(common_dir).remove_worktree(&lock, path)?)
             }
             Step::StartRoom { order } => {
-                self.rooms.start(order)?;
+                self.with.rooms.start(order)?;
                 Ok(())
             }
-            Step::StopRoom { runtime } => Ok(self.rooms.stop(runtime)?),
-            Step::RemoveStorage { path } => Ok(self.rooms.remove_storage(path)?),
+            Step::StopRoom { runtime } => Ok(self.with.rooms.stop(runtime)?),
+            Step::RemoveStorage { path } => Ok(self.with.rooms.remove_storage(path)?),
             Step::RemoveEmptyFolder { path } => {
                 files::remove_empty_folder(path)?;
                 Ok(())
@@ -56,7 +56,7 @@ impl Engine {
                 let new = NewWorktree { path, branch, origin: *origin, commit };
                 Ok(repository(common_dir).undo_worktree(&lock, &new)?)
             }
-            Step::StartRoom { order } => Ok(self.rooms.stop(&order.runtime)?),
+            Step::StartRoom { order } => Ok(self.with.rooms.stop(&order.runtime)?),
             // Plans that remove never go back.
             Step::RemoveWorktree { .. }
             | Step::StopRoom { .. }
@@ -68,7 +68,7 @@ impl Engine {
     /// Takes the lock of a repository's metadata, also against git calls of a daemon that died.
     pub(crate) fn repository_lock(&self, common_dir: &Path) -> Result<Lock, FileError> {
         let name = format!("{:016x}.lock", fnv1a(&[common_dir.as_os_str().as_encoded_bytes()]));
-        Lock::take(&self.locks.join(name))
+        Lock::take(&self.with.locks.join(name))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where Hothouse keeps things, decided from the environment that the binary read.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::files::{self, FileError};
 
@@ -99,13 +99,10 @@ impl Folders {
     }
 }
 
-/// Says whether `path` is below `folder` or is it.
-pub fn is_within(path: &Path, folder: &Path) -> bool {
-    path.starts_with(folder)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn decide(home: &str, state: &str, runtime: &str) -> Option<Folders> {
