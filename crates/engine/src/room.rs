@@ -20,7 +20,7 @@ use hothouse_model::{
 use hothouse_store::{NewPlan, NewRoom, StoreError, Subject};
 use hothouse_workspace::{Repository, WorktreeError};
 
-use crate::{Engine, project::ProjectError, run::PlanFailure};
+use crate::{CommitError, Engine, project::ProjectError, run::PlanFailure, trees};
 
 /// The path under which every room shows its worktree besides its own.
 const WORKSPACE: &str = "/workspace";
@@ -45,6 +45,8 @@ pub enum RoomRequestError {
     #[error(transparent)]
     Room(#[from] RoomError),
     #[error(transparent)]
+    Commit(#[from] CommitError),
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     Plan(#[from] PlanFailure),
@@ -60,6 +62,7 @@ impl Explain for RoomRequestError {
             Self::Worktree(error) => error.kind(),
             Self::File(error) => error.kind(),
             Self::Room(error) => error.kind(),
+            Self::Commit(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Plan(error) => error.kind(),
         }
@@ -87,6 +90,7 @@ impl Explain for RoomRequestError {
             Self::Worktree(error) => error.hints(),
             Self::File(error) => error.hints(),
             Self::Room(error) => error.hints(),
+            Self::Commit(error) => error.hints(),
             Self::Store(error) => error.hints(),
             Self::Plan(error) => error.hints(),
         }
@@ -149,6 +153,10 @@ impl Engine {
         let down = |sandbox: &SandboxRecord| -> Result<(), RoomRequestError> {
             if sandbox.room.as_ref().is_none_or(|room| room.wish == RoomWish::Stopped) {
                 return Ok(());
+            }
+            if let Err(error) = self.try_import(sandbox) {
+                // They stay in the room's git folder, and are imported at the next `up`.
+                tracing::warn!(error = ?error.failure(), "commits were not imported");
             }
             let plan = NewPlan {
                 operation,
@@ -237,10 +245,9 @@ impl Engine {
     /// Returns where the room of a sandbox is, or would be.
     pub fn places(&self, sandbox: &SandboxRecord) -> RoomPlaces {
         let SandboxKey(key) = sandbox.key;
-        let around = sandbox.worktree.parent().unwrap_or(&sandbox.worktree);
         RoomPlaces {
             runtime: self.with.runtime.join(key.to_string()),
-            storage: around.join(".hothouse/rooms").join(sandbox.name.as_str()),
+            storage: trees::places(sandbox).room(),
         }
     }
 
@@ -312,6 +319,7 @@ impl Engine {
             tools,
             mounts,
             masks,
+            git: Some(self.room_git(sandbox)?),
             memory: Some(config.room.memory.bytes()),
             cpus: Some(config.room.cpus),
             pids: Some(config.room.pids),

@@ -26,7 +26,7 @@ use hothouse_model::{Explain, FailureKind, id::fnv1a};
 
 pub(crate) use self::checkout::{gitlinks, skip_gitlinks};
 pub use self::{
-    dependencies::{Dependencies, LeftOut, find_dependencies, join},
+    dependencies::{ABSENT, Dependencies, LeftOut, find_dependencies, join},
     evict::{Budget, evict},
 };
 use crate::{
