@@ -48,6 +48,8 @@ pub enum Content {
 pub enum Tree {
     /// Files to be seen as they are.
     Plain,
+    /// Files of whomever, which become ours.
+    Foreign,
     /// The upper folder of an overlay, whose marks for deleted and renamed names come along.
     OverlayUpper,
 }
@@ -156,7 +158,7 @@ pub fn copy_tree(
         rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| about("open the folder", path)(errno.into()))
     };
-    let is_root = rustix::process::geteuid().is_root();
+    let keeps = rustix::process::geteuid().is_root() && tree != Tree::Foreign;
     let target_fd = open(target)?;
     let copier = Copier {
         source: open(source)?,
@@ -166,7 +168,7 @@ pub fn copy_tree(
         target_path: target.to_owned(),
         content,
         tree,
-        owners: if is_root { Owners::Kept } else { Owners::Ours },
+        owners: if keeps { Owners::Kept } else { Owners::Ours },
         found: Mutex::default(),
     };
     work_through(vec![Job::Folder(PathBuf::new())], |job, more| copier.serve(job, more))?;

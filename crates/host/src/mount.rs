@@ -4,7 +4,7 @@ use std::{
     ffi::OsString,
     io,
     os::{
-        fd::AsFd,
+        fd::{AsFd, OwnedFd},
         unix::ffi::{OsStrExt, OsStringExt},
     },
     path::Path,
@@ -13,18 +13,25 @@ use std::{
 use rustix::{
     fs::{AtFlags, CWD, StatxAttributes, StatxFlags},
     mount::{
-        FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
-        fsconfig_set_string, fsmount, fsopen, move_mount, unmount,
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+        fsconfig_create, fsconfig_set_fd, fsconfig_set_string, fsmount, fsopen, move_mount,
+        open_tree, unmount,
     },
 };
 
-use crate::files::{FileError, about};
+use crate::{
+    files::{FileError, about},
+    owners::{Owner, id_map},
+    sys::{self, MountChange},
+};
 
 /// The folders of an overlay, all on one file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Overlay<'a> {
     /// What shows through, the uppermost first. Nothing is ever written there.
     pub lowers: &'a [&'a Path],
+    /// Who is seen to own what shows through, instead of the owner of each lower folder.
+    pub owner: Option<Owner>,
     /// Where changes go.
     pub upper: &'a Path,
     /// An empty folder for the kernel.
@@ -45,7 +52,16 @@ pub fn mount_overlay(overlay: &Overlay<'_>, target: &Path) -> Result<(), FileErr
     let attempt = || -> io::Result<()> {
         let system = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(&system, "source", "hothouse")?;
-        set_lowers(&system, overlay.lowers)?;
+        let mapped = match overlay.owner {
+            None => Vec::new(),
+            Some(owner) => mapped(overlay.lowers, owner)?,
+        };
+        match overlay.owner {
+            None => set_lowers(&system, overlay.lowers)?,
+            Some(_) => {
+                mapped.iter().try_for_each(|lower| fsconfig_set_fd(&system, "lowerdir+", lower))?;
+            }
+        }
         fsconfig_set_string(&system, "upperdir", escaped(overlay.upper, b"\\"))?;
         fsconfig_set_string(&system, "workdir", escaped(overlay.work, b"\\"))?;
         fsconfig_set_string(&system, "redirect_dir", "on")?;
@@ -84,6 +100,27 @@ fn set_lowers(system: impl AsFd, lowers: &[&Path]) -> io::Result<()> {
     }
     let texts: Vec<_> = lowers.iter().map(|lower| escaped(lower, b"\\:,")).collect();
     Ok(fsconfig_set_string(&system, "lowerdir", texts.join(std::ffi::OsStr::new(":")))?)
+}
+
+/// Opens folders as mounts that show another owner. They are gone when they are closed, unless an
+/// overlay was made over them before.
+fn mapped(folders: &[&Path], owner: Owner) -> io::Result<Vec<OwnedFd>> {
+    let mut last: Option<(Owner, OwnedFd)> = None;
+    let mut mounts = Vec::new();
+    for folder in folders {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let mount = open_tree(CWD, *folder, flags)?;
+        let on_disk = Owner::of(&rustix::fs::fstat(&mount)?);
+        let map = match last.take().filter(|(known, _)| *known == on_disk) {
+            Some((_, map)) => map,
+            None => id_map(on_disk, owner)?,
+        };
+        let change = MountChange { idmap: Some(map.as_fd()), ..MountChange::default() };
+        sys::mount_setattr(mount.as_fd(), &change)?;
+        mounts.push(mount);
+        last = Some((on_disk, map));
+    }
+    Ok(mounts)
 }
 
 /// Puts a backslash before the characters that overlayfs reads as its own.

@@ -92,7 +92,12 @@ impl Repository {
         write_pointer(path, &pointer)?;
         let index_file = admin.join("index");
         match index {
-            Index::OfGolden(golden) => golden.copy_index(&index_file)?,
+            Index::OfGolden(golden) => match driver.owner() {
+                None => golden.copy_index(&index_file)?,
+                Some(owner) => {
+                    golden.copy_index_for(owner, ObjectFormat::of_commit(commit), &index_file)?;
+                }
+            },
             Index::ToRefresh(mut index) => {
                 index::refresh(&mut index, ObjectFormat::of_commit(commit), path)?;
                 files::write_quick(&index_file, &index, 0o644)?;
