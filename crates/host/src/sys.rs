@@ -56,6 +56,13 @@ pub(crate) fn hold_user_namespace(wait: BorrowedFd<'_>, go: BorrowedFd<'_>) -> i
     }
 }
 
+/// Gives the calling thread a mount namespace of its own, which ends with it.
+pub(crate) fn leave_mount_namespace() -> io::Result<()> {
+    // SAFETY: takes a number only. The current folder, which threads share, is left behind too, and
+    // changes for this thread alone from now on.
+    check(unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS) }.into()).map(drop)
+}
+
 /// Ends a child without running the parent's exit handlers.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` touches no memory of ours.
