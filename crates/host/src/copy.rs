@@ -33,6 +33,7 @@ use crate::{
 const SHARE_FROM: u64 = 64 << 10;
 /// How many files of one folder are one job.
 const BATCH: usize = 512;
+
 /// How the content of a file comes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {

@@ -70,6 +70,8 @@ impl Repository {
         let path = place.path.as_path();
         let unknown = || WorktreeError::Unknown { path: path.to_owned() };
         let admin = self.admin_dir(path)?.ok_or_else(unknown)?;
+        // git copied the user's sparse patterns; a fork has the whole tree, and keeps it.
+        files::remove_file(&admin.join("info/sparse-checkout"))?;
         // git wrote it a moment ago, and nobody else knows the folder yet.
         let pointer = files::read_capped(&path.join(".git"), POINTER_LIMIT)?;
         files::remove_file(&path.join(".git"))?;

@@ -23,7 +23,7 @@ use std::{
 };
 
 use hothouse_host::{FileError, Lock, RunError, btrfs, copy::copy_file, files, random};
-use hothouse_model::{Explain, FailureKind, id::fnv1a};
+use hothouse_model::{Explain, FailureKind, config::ByteSize, id::fnv1a};
 
 pub(crate) use self::checkout::{gitlinks, skip_gitlinks};
 pub use self::{
@@ -48,6 +48,18 @@ pub enum GoldenError {
         #[source]
         source: RunError,
     },
+    #[error(
+        "no space left in {} to check out {commit}: it takes {needed}, {free} are free",
+        .folder.display()
+    )]
+    NoSpace { commit: String, folder: PathBuf, needed: ByteSize, free: ByteSize },
+    #[error("{} is a partial clone, which lacks files of {commit}", .repository.display())]
+    Partial { commit: String, repository: PathBuf },
+    #[error(
+        "`{first}` and `{second}` differ in case alone, and {} cannot hold both",
+        .folder.display()
+    )]
+    SameButCase { first: String, second: String, folder: PathBuf },
     #[error("look for the dependency folder `{folder}`")]
     Dependencies {
         folder: String,
@@ -67,6 +79,16 @@ impl Explain for GoldenError {
 
     fn hints(&self) -> Vec<String> {
         match self {
+            Self::NoSpace { folder, .. } => {
+                vec![format!("free some space on the file system of {}", folder.display())]
+            }
+            Self::Partial { repository, .. } => {
+                let place = repository.display();
+                vec![format!("get them with `git -C {place} fetch --refetch --no-filter`")]
+            }
+            Self::SameButCase { .. } => {
+                vec!["keep sandboxes on a file system that tells cases apart".into()]
+            }
             Self::Checkout { source, .. } | Self::Dependencies { source, .. } => source.hints(),
             Self::Tree(error) => error.hints(),
             Self::File(error) => error.hints(),
