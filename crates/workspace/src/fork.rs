@@ -71,6 +71,8 @@ impl Repository {
         let path = place.path.as_path();
         let unknown = || WorktreeError::Unknown { path: path.to_owned() };
         let admin = self.admin_dir(path)?.ok_or_else(unknown)?;
+        // git copied the user's sparse patterns; a fork has the whole tree, and keeps it.
+        files::remove_file(&admin.join("info/sparse-checkout"))?;
         // git wrote it a moment ago, and nobody else knows the folder yet.
         let pointer = files::read_capped(&path.join(".git"), POINTER_LIMIT)?;
         files::remove_file(&path.join(".git"))?;
@@ -90,7 +92,12 @@ impl Repository {
         write_pointer(path, &pointer)?;
         let index_file = admin.join("index");
         match index {
-            Index::OfGolden(golden) => golden.copy_index(&index_file)?,
+            Index::OfGolden(golden) => match driver.owner() {
+                None => golden.copy_index(&index_file)?,
+                Some(owner) => {
+                    golden.copy_index_for(owner, ObjectFormat::of_commit(commit), &index_file)?;
+                }
+            },
             Index::ToRefresh(mut index) => {
                 index::refresh(&mut index, ObjectFormat::of_commit(commit), path)?;
                 files::write_quick(&index_file, &index, 0o644)?;

@@ -65,7 +65,7 @@ impl Repository {
         }
         let text = String::from_utf8_lossy(&run.stdout).trim_end_matches('\n').to_owned();
         let common_dir = files::canonical(Path::new(&text))?;
-        let root = main_checkout(&common_dir).map_err(about)?;
+        let root = main_checkout(folder, &common_dir).map_err(about)?;
         Ok(Self { place: RepositoryPlace { common_dir, root } })
     }
 
@@ -202,18 +202,28 @@ fn refusal(folder: &Path, said: &str) -> DiscoverError {
 }
 
 /// Returns the folder that stands for the repository: the main checkout, or a bare one itself.
-fn main_checkout(common_dir: &Path) -> Result<PathBuf, RunError> {
-    let bare = git::line(git::of(common_dir).args([
-        "config",
-        "--type=bool",
-        "--default=false",
-        "core.bare",
-    ]))?;
-    let ends_in_git = common_dir.file_name().is_some_and(|name| name == ".git");
-    Ok(match (bare.as_str(), common_dir.parent()) {
-        ("false", Some(parent)) if ends_in_git => parent.to_owned(),
-        _ => common_dir.to_owned(),
-    })
+fn main_checkout(folder: &Path, common_dir: &Path) -> Result<PathBuf, RunError> {
+    let config = git::Config::of(common_dir)?;
+    if ["true", "yes", "on", "1"].contains(&config.value("core.bare")) {
+        return Ok(common_dir.to_owned());
+    }
+    if let (true, Some(parent)) = (common_dir.ends_with(".git"), common_dir.parent()) {
+        return Ok(parent.to_owned());
+    }
+    // A submodule's git folder lies in the outer repository's, and says where the files are.
+    let named = config.value("core.worktree");
+    if let (false, Ok(checkout)) = (named.is_empty(), files::canonical(&common_dir.join(named))) {
+        return Ok(checkout);
+    }
+    // A git folder that was put elsewhere: only its checkout knows of it.
+    let ask = |what| {
+        git::maybe_line(git::around(folder).args(["rev-parse", "--path-format=absolute", what]))
+    };
+    let is_main = ask("--git-dir")?
+        .and_then(|dir| files::canonical(Path::new(&dir)).ok())
+        .is_some_and(|dir| dir == common_dir);
+    let checkout = if is_main { ask("--show-toplevel")? } else { None };
+    Ok(checkout.map_or_else(|| common_dir.to_owned(), PathBuf::from))
 }
 
 /// Finds a branch in the output of `git worktree list --porcelain -z`.

@@ -10,8 +10,8 @@ use super::start::Started;
 use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, user_namespace, walls, write_maps};
 use super::{
-    CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, filter, identity, layout, removal,
-    sockets,
+    AGENT_ID, CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, filter, identity, layout,
+    removal, sockets,
 };
 use crate::files;
 use crate::sys::{self, Fork};
@@ -353,7 +353,11 @@ impl Room<'_> {
         let base = self.spec.shifted_base;
         let worktree =
             Wall { uids: ids::worktree(owner.uid(), base), gids: ids::worktree(owner.gid(), base) };
-        let maps = IdMaps { shifted: user_namespace(pid)?, worktree: namespace_with(&worktree)? };
+        let maps = IdMaps {
+            shifted: user_namespace(pid)?,
+            worktree: namespace_with(&worktree)?,
+            agent: base + AGENT_ID,
+        };
         let sources =
             self.plan.layers.iter().chain(self.plan.binds.iter().map(|(source, _)| source));
         let trees = sources

@@ -95,7 +95,7 @@ pub fn find_dependencies(
         dependencies.found.push(find_or_build(store, key, |building, _| {
             let target = make_tree(building)?.join(folder);
             files::make_folder(&target)?;
-            copy_tree(&checkout.join(folder), &target, Content::Reflink, Tree::Plain)?;
+            copy_tree(&checkout.join(folder), &target, Content::Reflink, Tree::Foreign)?;
             Ok(())
         })?);
     }
