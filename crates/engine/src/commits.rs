@@ -229,8 +229,10 @@ impl Engine {
         Ok(!branches.values().all(known))
     }
 
-    /// Brings the user's commits on the sandbox's branch into its room.
+    /// Brings what the user did meanwhile into a room that is about to run a command: files that
+    /// only root could write, and commits on the sandbox's branch.
     pub fn bring(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        self.settle_owners(sandbox).map_err(|error| error.failure())?;
         let common_dir = &sandbox.repository.common_dir;
         let print = refs::branch_print(common_dir, &sandbox.branch);
         if is_seen(&self.seen.user, sandbox.key, print) {

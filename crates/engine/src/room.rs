@@ -20,7 +20,12 @@ use hothouse_model::{
 use hothouse_store::{NewPlan, NewRoom, StoreError, Subject};
 use hothouse_workspace::{Repository, WorktreeError};
 
-use crate::{CommitError, Engine, project::ProjectError, run::PlanFailure, trees};
+use crate::{
+    CommitError, Engine,
+    project::ProjectError,
+    run::{PlanFailure, StepError},
+    trees,
+};
 
 /// The path under which every room shows its worktree besides its own.
 const WORKSPACE: &str = "/workspace";
@@ -45,6 +50,8 @@ pub enum RoomRequestError {
     #[error(transparent)]
     Room(#[from] RoomError),
     #[error(transparent)]
+    Step(#[from] StepError),
+    #[error(transparent)]
     Commit(#[from] CommitError),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -62,6 +69,7 @@ impl Explain for RoomRequestError {
             Self::Worktree(error) => error.kind(),
             Self::File(error) => error.kind(),
             Self::Room(error) => error.kind(),
+            Self::Step(error) => error.kind(),
             Self::Commit(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Plan(error) => error.kind(),
@@ -90,6 +98,7 @@ impl Explain for RoomRequestError {
             Self::Worktree(error) => error.hints(),
             Self::File(error) => error.hints(),
             Self::Room(error) => error.hints(),
+            Self::Step(error) => error.hints(),
             Self::Commit(error) => error.hints(),
             Self::Store(error) => error.hints(),
             Self::Plan(error) => error.hints(),
@@ -267,7 +276,7 @@ impl Engine {
         }
     }
 
-    fn pinned_config(&self, sandbox: &SandboxRecord) -> Result<Config, ProjectError> {
+    pub(crate) fn pinned_config(&self, sandbox: &SandboxRecord) -> Result<Config, ProjectError> {
         let user = crate::project::read_file(&self.with.user_config)?;
         let user_name = self.with.user_config.display().to_string();
         let pinned = sandbox.pinned_config.as_deref().unwrap_or_default();
@@ -291,6 +300,7 @@ impl Engine {
         if !files::exists(&sandbox.worktree) {
             return Err(RoomRequestError::NoWorktree { path: sandbox.worktree.clone() });
         }
+        self.settle_owners(sandbox)?;
         let repository = Repository { place: sandbox.repository.clone() };
         let patterns = |list: &[config::FilePattern]| {
             list.iter().map(|pattern| pattern.as_str().to_owned()).collect::<Vec<_>>()

@@ -6,7 +6,10 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use hothouse_host::{FileError, btrfs, files};
+use hothouse_host::{
+    FileError, btrfs, files, process,
+    room::{AGENT_ID, RoomSpec},
+};
 use hothouse_model::{
     Explain, Failure, Happening, OperationId, SandboxRecord,
     sandbox::RepositoryPlace,
@@ -16,7 +19,7 @@ use hothouse_workspace::{
     Repository, SandboxPlaces, TreePlace, TreeStore, WorktreeError,
     fork::ForkSource,
     golden::{self, Budget},
-    tree::{self, ChooseError, DriverName, Restored, Sources, TreeDriver, TreeWish},
+    tree::{self, ChooseError, DriverName, Owner, Restored, Sources, TreeDriver, TreeWish},
     worktree::NewWorktree,
 };
 
@@ -43,7 +46,7 @@ impl Drivers {
         wish: TreeWish,
     ) -> Result<DriverName, ChooseError> {
         if let TreeWish::Only(_) = wish {
-            return Ok(tree::choose(store, wish)?.driver.name());
+            return Ok(tree::choose_for(store, wish, agent())?.driver.name());
         }
         // A pool that is mounted later is another device.
         let key = (store.folder().to_owned(), files::device(store.folder()).unwrap_or_default());
@@ -51,7 +54,7 @@ impl Drivers {
         if let Some(known) = known {
             return Ok(known);
         }
-        let chosen = tree::choose(store, wish)?;
+        let chosen = tree::choose_for(store, wish, agent())?;
         for passed in &chosen.passed_over {
             tracing::info!(driver = %passed.driver, reason = passed.reason, "tree driver passed over");
         }
@@ -211,6 +214,24 @@ impl Engine {
         Ok(repository.remove_worktree_from(&lock, &*driver(tree)?, &place)?)
     }
 
+    /// Gives what root made in a worktree to the agent, before a room works in it.
+    pub(crate) fn settle_owners(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
+        if sandbox.is_adopted() {
+            return Ok(());
+        }
+        let tree = worktree(sandbox);
+        let driver = driver(&tree)?;
+        if driver.owner().is_none() {
+            return Ok(());
+        }
+        let config = self.pinned_config(sandbox).map(|config| config.room.deps);
+        let skip: Vec<_> =
+            config.unwrap_or_default().iter().map(|folder| folder.as_str().into()).collect();
+        let (_, place) = place(&tree)?;
+        driver.settle_owners(&place, &skip)?;
+        Ok(())
+    }
+
     /// Brings every tree back to its path after the host was started anew.
     pub fn restore_trees(&self) -> Result<(), Failure> {
         for sandbox in self.sandboxes()?.iter().filter(|sandbox| !sandbox.is_adopted()) {
@@ -297,11 +318,19 @@ pub(crate) fn remove(trees: &[TreeOrder]) -> Result<(), StepError> {
     Ok(())
 }
 
+/// Returns who the agent of a room is on the host, where rooms have numbers of their own.
+fn agent() -> Option<Owner> {
+    process::is_root().then(|| {
+        let number = RoomSpec::DEFAULT_SHIFTED_BASE + AGENT_ID;
+        Owner { user: number, group: number }
+    })
+}
+
 /// Returns the driver of a tree.
 pub(crate) fn driver(tree: &TreeOrder) -> Result<Box<dyn TreeDriver>, StepError> {
     let name = DriverName::parse(&tree.driver);
     let name = name.ok_or_else(|| StepError::UnknownDriver { driver: tree.driver.clone() })?;
-    Ok(name.driver())
+    Ok(name.driver_for(agent()))
 }
 
 /// Returns the store and the places of a tree.
