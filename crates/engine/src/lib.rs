@@ -3,15 +3,20 @@
 //! Invariants of absence: the engine never prints, never awaits, never reads the environment or
 //! the current folder, and never changes anything outside a recorded plan.
 
+mod adopt;
+mod clean;
 mod commits;
 mod delete;
 mod fork;
 mod journal;
 mod leftover;
 mod project;
+mod promote;
 mod recover;
+mod review;
 mod room;
 mod run;
+mod size;
 mod snapshot;
 mod steps;
 mod task;
@@ -33,14 +38,20 @@ use hothouse_model::{
 use hothouse_store::{PlanRecord, Store};
 use hothouse_workspace::Repository;
 
+pub use adopt::AdoptError;
+pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::CommitError;
 pub use delete::{DeleteError, Losses};
 pub use fork::{ForkError, ForkSpec, FromRef};
+pub use hothouse_workspace::promote::Merged;
 pub use journal::Journal;
 pub use leftover::Leftover;
+pub use promote::{Promoted, Promotion, PromotionError};
 pub use recover::Recovery;
+pub use review::LookError;
 pub use room::{RoomPlaces, RoomRequestError};
 pub use run::{PlanFailure, StepError};
+pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 
 /// Where events go.

@@ -15,6 +15,8 @@ mod doctor;
 mod room;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
+#[path = "cli/workspace.rs"]
+mod workspace;
 
 use hothouse_testkit::TestEnv;
 
