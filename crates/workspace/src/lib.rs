@@ -8,6 +8,7 @@ pub mod git;
 pub mod golden;
 pub mod import;
 pub mod index;
+pub mod pool;
 pub mod repository;
 pub mod room_git;
 pub mod tree;
