@@ -30,8 +30,9 @@ const POINTER_LIMIT: u64 = 1 << 16;
 pub enum ForkSource<'a> {
     /// A commit, and dependency folders that add to it.
     Golden { commit: &'a Golden, dependencies: &'a [Golden] },
-    /// Another worktree as it is now, with its uncommitted work. Nobody should be writing in it.
-    Tree { place: &'a TreePlace },
+    /// Another tree as it is now, with its uncommitted work, and git's index of it. Nobody should be
+    /// writing in it.
+    Tree { place: &'a TreePlace, index: &'a [u8] },
 }
 
 /// The index that a fork gets.
@@ -83,12 +84,9 @@ impl Repository {
                     Inodes::New => Index::ToRefresh(commit.index()?),
                 }
             }
-            ForkSource::Tree { place: other } => {
-                let unknown = || WorktreeError::Unknown { path: other.path.clone() };
-                let other_admin = self.admin_dir(&other.path)?.ok_or_else(unknown)?;
-                let index = files::read_capped(&other_admin.join("index"), INDEX_LIMIT)?;
+            ForkSource::Tree { place: other, index } => {
                 driver.snapshot(other, place)?;
-                Index::ToRefresh(index)
+                Index::ToRefresh(index.to_owned())
             }
         };
         write_pointer(path, &pointer)?;
@@ -106,6 +104,28 @@ impl Repository {
             }
         }
         Ok(())
+    }
+
+    /// Reads git's index of a worktree.
+    pub fn worktree_index(&self, worktree: &Path) -> Result<Vec<u8>, WorktreeError> {
+        let unknown = || WorktreeError::Unknown { path: worktree.to_owned() };
+        let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
+        Ok(files::read_capped(&admin.join("index"), INDEX_LIMIT)?)
+    }
+
+    /// Gives a worktree another index, whose inode data is that of its files now.
+    pub fn set_worktree_index(
+        &self,
+        worktree: &Path,
+        commit: &str,
+        mut index: Vec<u8>,
+    ) -> Result<(), WorktreeError> {
+        let unknown = || WorktreeError::Unknown { path: worktree.to_owned() };
+        let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
+        index::refresh(&mut index, ObjectFormat::of_commit(commit), worktree)?;
+        // A lock that a killed git left would keep the user's own git out.
+        files::remove_file(&admin.join("index.lock"))?;
+        Ok(files::replace(&admin.join("index"), &index, 0o644)?)
     }
 
     /// Takes back what [`add_worktree_from`](Self::add_worktree_from) did, wholly or in part.

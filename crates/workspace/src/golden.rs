@@ -27,7 +27,7 @@ use hothouse_model::{Explain, FailureKind, config::ByteSize, id::fnv1a};
 
 pub(crate) use self::checkout::{gitlinks, skip_gitlinks};
 pub use self::{
-    dependencies::{Dependencies, LeftOut, find_dependencies, join},
+    dependencies::{ABSENT, Dependencies, LeftOut, find_dependencies, join},
     evict::{Budget, evict},
 };
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hothouse_host::{FileError, RunError, files};
+use hothouse_host::{FileError, Lock, RunError, files};
 use hothouse_model::{Explain, FailureKind, sandbox::RepositoryPlace};
 
 use crate::git;
@@ -84,6 +84,25 @@ impl Repository {
     /// Returns the commit a branch points at, if it exists.
     pub fn branch_tip(&self, branch: &str) -> Result<Option<String>, RunError> {
         self.commit(&format!("refs/heads/{branch}"))
+    }
+
+    /// Returns the commits that branches point at.
+    pub fn branch_tips(&self) -> Result<Vec<String>, RunError> {
+        let list = self.git().args(["for-each-ref", "--format=%(objectname)", "refs/heads"]);
+        let output = list.output()?;
+        Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
+    }
+
+    /// Moves a branch, whatever it was at; its reflog keeps where it was.
+    pub fn rewind_branch(&self, lock: &Lock, branch: &str, commit: &str) -> Result<(), RunError> {
+        let name = format!("refs/heads/{branch}");
+        let words = ["update-ref", "--create-reflog", "-m", "hothouse: restore", &name, commit];
+        let git = self.git().args(words);
+        let stdin = lock.share_as_stdin().map_err(|error| RunError::Spawn {
+            program: "git".into(),
+            source: std::io::Error::other(error.to_string()),
+        })?;
+        git.stdin(stdin).output().map(drop)
     }
 
     /// Says whether git accepts a text as the name of a branch.

@@ -212,7 +212,9 @@ fn a_fork_of_a_fork_has_its_uncommitted_work(case: &Case) {
     fs::write(parent.path.join("src/deep/1"), "edited").unwrap();
     fs::write(parent.path.join("new"), "new").unwrap();
     git(&parent.path, &["add", "new"]);
-    let child = case.fork_from("child", ForkSource::Tree { place: &parent }).unwrap();
+    let index = case.repository.worktree_index(&parent.path).unwrap();
+    let source = ForkSource::Tree { place: &parent, index: &index };
+    let child = case.fork_from("child", source).unwrap();
     assert_eq!(status(&child.path), status(&parent.path));
     assert_eq!(status(&child.path), "A  new\n M src/deep/1");
     assert_eq!(git(&child.path, &["rev-parse", "--abbrev-ref", "HEAD"]), "child");
@@ -302,7 +304,9 @@ fn golden_trees_in_use_stay(case: &Case) {
     drop(golden);
     let needs = case.driver.name() == DriverName::Overlay;
     assert_eq!(evict().contains(&key), !needs, "the tree of `user` may need it");
-    let child = case.fork_from("heir", ForkSource::Tree { place: &place }).unwrap();
+    let index = case.repository.worktree_index(&place.path).unwrap();
+    let source = ForkSource::Tree { place: &place, index: &index };
+    let child = case.fork_from("heir", source).unwrap();
     case.remove(&place);
     assert!(!evict().contains(&key), "the tree of `heir` needs it too, or it is gone already");
     assert_eq!(fs::read(child.path.join("src/deep/7")).unwrap(), b"7");

@@ -6,7 +6,7 @@
 
 use super::AGENT_ID;
 use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts};
-use super::spec::{Bind, Mode, RoomSpec};
+use super::spec::{Access, Bind, Mode, RoomSpec};
 use super::step::{Step, StepError};
 use crate::files;
 use crate::sys::{self, MountChange};
@@ -80,12 +80,13 @@ pub(super) fn plan(
     let tools = spec.tools.iter().map(|path| {
         (source(path, Ids::Plain), Placement { target: path.clone(), writable: false })
     });
-    let bind = |bind: &Bind, writable: bool| {
-        let ids = if writable { worktree } else { Ids::Plain };
+    let bind = |bind: &Bind| {
+        let ids = if bind.access == Access::Read { Ids::Plain } else { worktree };
+        let writable = bind.access == Access::Write;
         (source(&bind.source, ids), Placement { target: bind.target.clone(), writable })
     };
-    let mounts = spec.mounts.iter().map(|mount| bind(mount, mount.writable));
-    let last = spec.readonly_binds.iter().map(|mount| bind(mount, false));
+    let mounts = spec.mounts.iter().map(bind);
+    let last = spec.readonly_binds.iter().map(bind);
     Plan {
         layers,
         binds: tools.chain(views).chain(mounts).chain(last).collect(),

@@ -5,7 +5,7 @@
 use super::ids;
 use super::inside::{self, GO, Inside, MAPPED, MORE, Word};
 use super::mounts::{self, IdMaps};
-use super::spec::{Caveat, Fences, Mode, RoomSpec};
+use super::spec::{Access, Caveat, Fences, Mode, RoomSpec};
 use super::start::Started;
 use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, user_namespace, walls, write_maps};
@@ -214,7 +214,8 @@ fn mode_caveats(mode: Mode) -> Vec<Caveat> {
 /// A setuid file that the room makes in a worktree would be the host owner's own. It must not be
 /// within reach of the host's other users.
 fn guard_setuid(spec: &RoomSpec) -> Result<(), StepError> {
-    let mounts = spec.mounts.iter().filter(|mount| mount.writable).map(|mount| &mount.source);
+    let mounts =
+        spec.mounts.iter().filter(|mount| mount.access == Access::Write).map(|mount| &mount.source);
     for path in [&spec.worktree].into_iter().chain(mounts) {
         let nosuid = rustix::fs::statvfs(path)
             .step_at("look at", path)?
