@@ -4,6 +4,7 @@ mod config;
 mod daemon;
 mod doctor;
 mod exec;
+mod pool;
 mod room;
 mod sandbox;
 
@@ -13,7 +14,7 @@ use hothouse_model::Failure;
 
 use crate::{
     Surroundings,
-    args::{Command, ConfigCommand},
+    args::{Command, ConfigCommand, PoolCommand},
     session::Session,
     ui::Ui,
 };
@@ -44,6 +45,10 @@ pub(crate) fn run(
         Command::Config(ConfigCommand::Show(args)) => {
             config::show(session, ui, &args, &surroundings.variables)
         }
+        Command::Pool(PoolCommand::Create(args)) => {
+            pool::create(session, ui, &args, &surroundings.variables)
+        }
+        Command::Pool(PoolCommand::Status) => pool::status(session, ui),
         Command::Daemon(command) => daemon::run(session, ui, &command, surroundings),
         Command::Version => Ok(version(session, ui)),
         Command::Completions(args) => Ok(completions(ui, args.shell)),

@@ -4,6 +4,7 @@ pub(crate) mod daemon;
 pub(crate) mod doctor;
 pub(crate) mod event;
 pub(crate) mod operation;
+pub(crate) mod pool;
 pub(crate) mod sandbox;
 
 use axum::{
@@ -31,6 +32,7 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::SANDBOX_RESUME, post(sandbox::resume))
         .route(route::SANDBOX_DELETE, post(sandbox::delete))
         .route(route::NUKE, post(sandbox::nuke))
+        .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))
         .route(route::EVENTS, get(event::follow))
         .route(route::DOCTOR, get(doctor::look))

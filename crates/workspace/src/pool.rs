@@ -9,7 +9,10 @@
 //! can be seen is a pool that is not mounted, as after a restart of the host, and [`restore`] mounts
 //! it. So nothing has to be remembered elsewhere. Every step can be done again after a crash.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
 
 use hothouse_host::{FileError, Program, RunError, btrfs, files, mount, process};
 use hothouse_model::{Explain, FailureKind, config::ByteSize};
@@ -24,6 +27,9 @@ const CACHES: [&str; 4] = ["golden", "trash", "try", "try.lock"];
 
 /// The least that a pool may have; btrfs alone takes a part of it.
 const LEAST: u64 = 256 << 20;
+
+/// Held while a pool is mounted. The folder itself can hold no lock: it is another one afterwards.
+static MOUNTING: Mutex<()> = Mutex::new(());
 
 /// A pool that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +61,8 @@ pub enum PoolError {
     TooSmall { size: ByteSize },
     #[error("a pool of {size} does not fit: {} has {free} free", .folder.display())]
     TooLarge { size: ByteSize, folder: PathBuf, free: ByteSize },
+    #[error("the pool of {} is gone again", .folder.display())]
+    Gone { folder: PathBuf },
     #[error("make the file system of the pool {}", .image.display())]
     Format {
         image: PathBuf,
@@ -109,7 +117,7 @@ impl Explain for PoolError {
                 vec!["`hothouse doctor` says whether the kernel knows btrfs".into()]
             }
             Self::File(error) => error.hints(),
-            Self::NotNeeded { .. } | Self::TooSmall { .. } => Vec::new(),
+            Self::NotNeeded { .. } | Self::TooSmall { .. } | Self::Gone { .. } => Vec::new(),
         }
     }
 }
@@ -166,14 +174,20 @@ pub fn create(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
     }
     files::sync_file_system(folder)?;
     files::rename(&fresh, &image)?;
-    mount_image(folder, &image)
+    restore(folder)?;
+    Ok(())
+}
+
+/// Says whether a folder has a pool that is not mounted.
+pub fn is_left_unmounted(folder: &Path) -> bool {
+    files::exists(&folder.join(IMAGE))
 }
 
 /// Mounts the pool of a folder again, if there is one and the host was started anew since.
 pub fn restore(folder: &Path) -> Result<Option<Restored>, PoolError> {
-    let image = folder.join(IMAGE);
-    if files::exists(&image) {
-        mount_image(folder, &image)?;
+    let _alone = MOUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_left_unmounted(folder) {
+        mount_image(folder, &folder.join(IMAGE))?;
         return Ok(Some(Restored::Mounted));
     }
     Ok(look(folder)?.map(|_| Restored::WasThere))

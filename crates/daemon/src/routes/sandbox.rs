@@ -198,7 +198,7 @@ pub(crate) async fn nuke(
 }
 
 /// Says whether this very operation was done before; one that failed fails again in the same way.
-async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
+pub(super) async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
     match operation::ended(door, id).await?.map(|plan| plan.outcome) {
         None => Ok(false),
         Some(Outcome::Undone(failure) | Outcome::Stuck(failure)) => Err(Refusal(failure)),
