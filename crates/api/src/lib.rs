@@ -10,6 +10,7 @@ pub mod error;
 pub mod exec;
 pub mod handshake;
 pub mod operation;
+pub mod pool;
 pub mod sandbox;
 pub mod workspace;
 
@@ -18,6 +19,7 @@ pub use daemon::DaemonView;
 pub use error::ErrorBody;
 pub use handshake::Build;
 pub use operation::OperationView;
+pub use pool::PoolView;
 pub use sandbox::SandboxView;
 
 /// The routes, one constant each, so that daemon and client cannot disagree.
@@ -42,6 +44,7 @@ pub mod route {
     pub const SNAPSHOT_RESTORE: &str = "/v1/snapshots/restore";
     pub const SNAPSHOT_FORGET: &str = "/v1/snapshots/forget";
     pub const NUKE: &str = "/v1/nuke";
+    pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";
     pub const EVENTS: &str = "/v1/events";
     pub const DOCTOR: &str = "/v1/doctor";

@@ -5,6 +5,7 @@ mod daemon;
 mod doctor;
 mod exec;
 mod house;
+mod pool;
 mod review;
 mod room;
 mod sandbox;
@@ -16,7 +17,7 @@ use hothouse_model::Failure;
 
 use crate::{
     Surroundings,
-    args::{Command, ConfigCommand},
+    args::{Command, ConfigCommand, PoolCommand},
     session::Session,
     ui::Ui,
 };
@@ -57,6 +58,10 @@ pub(crate) fn run(
         Command::Config(ConfigCommand::Show(args)) => {
             config::show(session, ui, &args, &surroundings.variables)
         }
+        Command::Pool(PoolCommand::Create(args)) => {
+            pool::create(session, ui, &args, &surroundings.variables)
+        }
+        Command::Pool(PoolCommand::Status) => pool::status(session, ui),
         Command::Daemon(command) => daemon::run(session, ui, &command, surroundings),
         Command::Version => Ok(version(session, ui)),
         Command::Completions(args) => Ok(completions(ui, args.shell)),

@@ -34,6 +34,8 @@ use crate::routes;
         routes::snapshot::take,
         routes::snapshot::restore,
         routes::snapshot::forget,
+        routes::pool::list,
+        routes::pool::create,
         routes::operation::wait,
         routes::event::follow,
         routes::doctor::look,

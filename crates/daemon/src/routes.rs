@@ -4,6 +4,7 @@ pub(crate) mod daemon;
 pub(crate) mod doctor;
 pub(crate) mod event;
 pub(crate) mod operation;
+pub(crate) mod pool;
 pub(crate) mod sandbox;
 pub(crate) mod snapshot;
 pub(crate) mod workspace;
@@ -43,6 +44,7 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::SNAPSHOT_RESTORE, post(snapshot::restore))
         .route(route::SNAPSHOT_FORGET, post(snapshot::forget))
         .route(route::NUKE, post(sandbox::nuke))
+        .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))
         .route(route::EVENTS, get(event::follow))
         .route(route::DOCTOR, get(doctor::look))

@@ -142,6 +142,7 @@ impl Engine {
             let folders: BTreeSet<_> = sandboxes.iter().map(|sandbox| &sandbox.sandboxes).collect();
             let stores = folders.into_iter();
             steps.extend(stores.map(|folder| Step::RemoveStore { sandboxes: folder.clone() }));
+            steps.extend(self.pool_removals().map_err(|error| error.failure())?);
         }
         let plan = NewPlan { operation, kind, subject, steps, begun: self.with.clock.now() };
         let keys: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.key).collect();

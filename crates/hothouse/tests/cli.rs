@@ -11,6 +11,8 @@ mod crash;
 mod daemon;
 #[path = "cli/doctor.rs"]
 mod doctor;
+#[path = "cli/pool.rs"]
+mod pool;
 #[path = "cli/room.rs"]
 mod room;
 #[path = "cli/sandbox.rs"]

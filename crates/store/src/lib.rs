@@ -4,6 +4,7 @@
 //! with itself. `synchronous=FULL`: what a function here returned `Ok` for survives a power cut.
 
 mod plans;
+mod pools;
 mod rooms;
 mod sandboxes;
 mod schema;

@@ -9,6 +9,7 @@ pub mod golden;
 pub mod import;
 pub mod index;
 pub mod places;
+pub mod pool;
 pub mod promote;
 pub mod refs;
 pub mod repository;
