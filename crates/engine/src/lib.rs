@@ -43,7 +43,7 @@ pub use adopt::AdoptError;
 pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::CommitError;
 pub use delete::{DeleteError, Losses};
-pub use fork::{ForkError, ForkSpec, FromRef};
+pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
 pub use hothouse_workspace::{pool::Pool, promote::Merged};
 pub use journal::Journal;
 pub use leftover::Leftover;
@@ -74,6 +74,8 @@ pub struct Collaborators {
     pub runtime: PathBuf,
     /// Holds the artifact folders of runs.
     pub runs: PathBuf,
+    /// Holds the clones of repositories that are known by their address.
+    pub repositories: PathBuf,
     /// The user's home, for paths that begin with `~`.
     pub home: PathBuf,
 }

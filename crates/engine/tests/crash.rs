@@ -102,6 +102,7 @@ impl Ground {
             rooms: self.rooms.clone(),
             runtime: self.folder.path().join("run"),
             runs: self.folder.path().join("runs"),
+            repositories: self.folder.path().join("repositories"),
             home: self.folder.path().to_owned(),
         })
     }
@@ -115,6 +116,7 @@ impl Ground {
             task: None,
             context: None,
             from: None,
+            repository: None,
             tree: Some("copy".into()),
             setup: false,
             variables: Vec::new(),
