@@ -108,6 +108,9 @@ pub struct Position {
     pub line: u64,
 }
 
+/// Where the first log begins.
+pub const START: Position = Position { segment: 1, offset: 0, line: 0 };
+
 /// What to do with some output, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
@@ -128,20 +131,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a new segment after what was there before.
-    pub fn after(last: Option<Position>) -> Self {
-        let at = match last {
-            Some(Position { segment, line, .. }) => {
-                Position { segment: segment + 1, offset: 0, line }
-            }
-            None => Position { segment: 1, offset: 0, line: 0 },
-        };
-        Self { at, begun: false, last_mark: None }
-    }
-
-    /// Goes on at the end of a segment whose last line is whole.
-    pub fn resume(at: Position) -> Self {
-        Self { at, begun: true, last_mark: None }
+    /// Goes on at a place between two lines; at offset 0 the segment is begun anew.
+    pub fn at(at: Position) -> Self {
+        Self { at, begun: at.offset > 0, last_mark: None }
     }
 
     pub fn position(&self) -> Position {
@@ -223,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_segment_ends_with_the_line_that_crosses_its_length() {
-        let mut writer = Writer::after(None);
+        let mut writer = Writer::at(START);
         let line = vec![b'x'; 1 << 20];
         for _ in 0..16 {
             writer.append(&line, 0);
@@ -237,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_line_without_end_is_cut() {
-        let mut writer = Writer::after(None);
+        let mut writer = Writer::at(START);
         let flood = vec![b'x'; 40 << 20];
         let writes = writer.append(&flood, 0);
         assert_eq!(writes.iter().filter(|write| matches!(write, Write::Begin(_))).count(), 2);
@@ -247,7 +239,7 @@ mod tests {
     proptest! {
         #[test]
         fn all_bytes_are_written_once_and_in_order(parts in proptest::collection::vec("[a\n]{0,40}", 0..20)) {
-            let mut writer = Writer::resume(Position { segment: 1, offset: SEGMENT_BYTES - 30, line: 0 });
+            let mut writer = Writer::at(Position { segment: 1, offset: SEGMENT_BYTES - 30, line: 0 });
             let mut lines = 0;
             for part in parts {
                 let mut next = 0;

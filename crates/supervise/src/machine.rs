@@ -88,9 +88,14 @@ pub enum State {
     /// A task that ended well.
     Completed,
     /// It ended, and is started again at the given time.
-    Backoff { until: Millis },
+    Backoff {
+        until: Millis,
+    },
     /// It was asked to stop.
-    Stopping { kill_at: Millis, then: Then },
+    Stopping {
+        kill_at: Millis,
+        then: Then,
+    },
     Failed,
 }
 
@@ -106,11 +111,7 @@ impl State {
     pub fn is_running(self) -> bool {
         matches!(
             self,
-            Self::Building
-                | Self::Starting
-                | Self::Ready
-                | Self::Unhealthy
-                | Self::Stopping { .. }
+            Self::Building | Self::Starting | Self::Ready | Self::Unhealthy | Self::Stopping { .. }
         )
     }
 
@@ -188,8 +189,7 @@ impl Service {
     }
 
     fn meets(&self, condition: Condition) -> bool {
-        let started =
-            matches!(self.state, State::Starting | State::Ready | State::Unhealthy);
+        let started = matches!(self.state, State::Starting | State::Ready | State::Unhealthy);
         match condition {
             Condition::Started => started || self.state == State::Completed,
             // A task that is done is as ready as it will ever be.
@@ -550,8 +550,7 @@ impl Machine {
                 known.state = State::Stopping { kill_at: now + KILL_AGAIN, then };
             }
             State::Starting
-                if known.settles()
-                    && known.started.is_some_and(|at| at + SETTLED_AFTER <= now) =>
+                if known.settles() && known.started.is_some_and(|at| at + SETTLED_AFTER <= now) =>
             {
                 known.state = State::Ready;
                 known.ready = Some(now);

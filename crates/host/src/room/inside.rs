@@ -322,6 +322,9 @@ fn drop_to_init(mode: Mode) -> Result<(), StepError> {
         CapabilitySet::SYS_CHROOT,
         CapabilitySet::KILL,
         CapabilitySet::CHOWN,
+        // To see which of the room's processes holds a listening socket; the seccomp filter
+        // leaves no other use of it.
+        CapabilitySet::SYS_PTRACE,
     ];
     let all = needed.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
     let sets = CapabilitySets { effective: all, permitted: all, inheritable: all };

@@ -5,7 +5,7 @@
 //! point into the room.
 
 use super::AGENT_ID;
-use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts};
+use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts, with_names};
 use super::spec::{Bind, Mode, RoomSpec};
 use super::step::{Step, StepError};
 use crate::files;
@@ -237,8 +237,11 @@ fn overlay(build: &Build<'_>, name: &str) -> Result<(), StepError> {
 fn identity_files(build: &Build<'_>, upper: &Path, is_new: bool) -> Result<(), StepError> {
     let hostname = &build.spec.hostname;
     let known = read_plain(&upper.join("hosts")).unwrap_or_default();
-    if !known.lines().any(|line| line == format!("127.0.1.1 {hostname}")) {
-        put(&upper.join("hosts"), &hosts(hostname))?;
+    let current = known.lines().any(|line| line == format!("127.0.1.1 {hostname}"));
+    let text = if current { known.clone() } else { hosts(hostname) };
+    let text = with_names(&text, &build.spec.names);
+    if text != known {
+        put(&upper.join("hosts"), &text)?;
     }
     put(&upper.join("hostname"), &format!("{hostname}\n"))?;
     put(&upper.join("resolv.conf"), RESOLVER)?;
@@ -431,7 +434,9 @@ fn memory_folder(path: &Path, options: &str) -> Result<(), StepError> {
 
 /// The folder in which room-init's socket and the masks lie.
 pub(super) fn make_room_folder() -> Result<(), StepError> {
-    folder(Path::new(hothouse_room_wire::elevate::ROOM_FOLDER), 0o755).map(drop)
+    folder(Path::new(hothouse_room_wire::elevate::ROOM_FOLDER), 0o755)?;
+    // For sockets of services, which anybody in the room may make there.
+    folder(Path::new(hothouse_room_wire::service::SERVICES_FOLDER), 0o1777).map(drop)
 }
 
 /// The mode of `/root`: passable when something that the agent uses lies below it.
