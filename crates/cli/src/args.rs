@@ -135,9 +135,22 @@ pub(crate) struct ForkArgs {
     /// The branch, when it is to be named otherwise than the sandbox
     #[arg(long, value_name = "BRANCH")]
     pub(crate) branch: Option<String>,
-    /// What the sandbox is for; shown in `status`
+    /// Start from another sandbox as it is now, or from a snapshot of it, with its uncommitted work
+    /// and its data
+    #[arg(long, value_name = "SANDBOX[@SNAPSHOT]", conflicts_with_all = ["base", "tree", "setup"])]
+    pub(crate) from: Option<String>,
+    /// How the files are made: auto, btrfs, overlay, reflink or copy [default: the config's]
+    #[arg(long, value_name = "DRIVER")]
+    pub(crate) tree: Option<String>,
+    /// Install dependencies anew with the configured command, rather than bring them along
+    #[arg(long)]
+    pub(crate) setup: bool,
+    /// What the sandbox is for; shown in `status` and written to feature-request.md
     #[arg(long, value_name = "TEXT")]
     pub(crate) idea: Option<String>,
+    /// A file that says at length what the sandbox is for; copied to feature-request.md
+    #[arg(long, value_name = "FILE")]
+    pub(crate) context: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

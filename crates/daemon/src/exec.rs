@@ -74,6 +74,7 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
         Ok(mut running) => {
             let fresh = running.fresh.clone();
             let followed = follow(framed, &mut running).await;
+            import(door, &running.sandbox).await;
             if let Some(runtime) = fresh {
                 door.clients.forget(&runtime).await;
                 let engine = door.engine.clone();
@@ -91,8 +92,18 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
     }
 }
 
+/// Imports what a command has committed, before its end is told.
+async fn import(door: &Door, sandbox: &SandboxRecord) {
+    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
+    let imported = tokio::task::spawn_blocking(move || engine.import(&sandbox)).await;
+    if let Ok(Err(failure)) = imported {
+        tracing::warn!(?failure, "commits were not imported");
+    }
+}
+
 /// A command that runs.
 struct Running {
+    sandbox: SandboxRecord,
     client: Arc<RoomClient>,
     exec: ExecId,
     streams: Streams,
@@ -109,7 +120,7 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
     match ask {
         Ask::Run(run) => start(door, run).await,
         Ask::Attach(target) => {
-            let (client, exec) = known(door, &target).await?;
+            let (sandbox, client, exec) = known(door, &target).await?;
             let attached =
                 client.attach(exec.clone()).await.map_err(|error| refusal(&error, &exec))?;
             let (streams, terminal) = match attached {
@@ -118,6 +129,7 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
                 Attached::Nothing => (Vec::new(), false),
             };
             Ok(Running {
+                sandbox,
                 client,
                 exec,
                 streams: Streams(streams),
@@ -127,8 +139,9 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
             })
         }
         Ask::Rejoin(target) => {
-            let (client, exec) = known(door, &target).await?;
+            let (sandbox, client, exec) = known(door, &target).await?;
             Ok(Running {
+                sandbox,
                 client,
                 exec,
                 streams: Streams(Vec::new()),
@@ -180,7 +193,7 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
         ExecStreams::Terminal { input, output } => (vec![input, output], true),
         ExecStreams::Detached => (Vec::new(), false),
     };
-    Ok(Running { client, exec, streams: Streams(streams), terminal, joined: false, fresh })
+    Ok(Running { sandbox, client, exec, streams: Streams(streams), terminal, joined: false, fresh })
 }
 
 fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId, tools: &[PathBuf]) -> ExecSpec {
@@ -209,7 +222,11 @@ async fn place(
     let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
     let place = tokio::task::spawn_blocking(move || {
         if !fresh {
-            return engine.running(&sandbox).map(|runtime| (runtime, None));
+            let runtime = engine.running(&sandbox)?;
+            if let Err(failure) = engine.bring(&sandbox) {
+                tracing::warn!(?failure, "the user's commits did not reach the room");
+            }
+            return Ok((runtime, None));
         }
         let [a, b, c, d] = random::bytes::<4>();
         let runtime = engine.start_fresh(&sandbox, &format!("{a:02x}{b:02x}{c:02x}{d:02x}"))?;
@@ -227,12 +244,15 @@ async fn find(door: &Door, target: &Target) -> Result<SandboxRecord, Failure> {
     found.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
 }
 
-async fn known(door: &Door, target: &Target) -> Result<(Arc<RoomClient>, ExecId), Failure> {
+async fn known(
+    door: &Door,
+    target: &Target,
+) -> Result<(SandboxRecord, Arc<RoomClient>, ExecId), Failure> {
     let sandbox = find(door, target).await?;
     let (runtime, _) = place(door, &sandbox, false).await?;
     let exec = ExecId(target.exec.clone());
     let client = door.clients.of(&runtime).await.map_err(|error| refusal(&error, &exec))?;
-    Ok((client, exec))
+    Ok((sandbox, client, exec))
 }
 
 /// Hands the streams over, then carries words both ways until the command ends or the client goes.

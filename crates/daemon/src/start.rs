@@ -35,6 +35,12 @@ const SOCKET_CHECK: Duration = Duration::from_secs(5);
 /// How often the daemon looks whether a room's time is over.
 const TIME_CHECK: Duration = Duration::from_secs(1);
 
+/// How soon a commit in a room is seen while its command goes on.
+const COMMIT_CHECK: Duration = Duration::from_millis(500);
+
+/// How often golden trees are looked after.
+const HOUSE_CHECK: Duration = Duration::from_secs(15 * 60);
+
 /// What a daemon is started with.
 pub struct DaemonSpec {
     pub folders: Folders,
@@ -162,6 +168,8 @@ async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
     tokio::spawn(watch_signals(door.stop_tx.clone()));
     tokio::spawn(watch_socket(door.clone(), identity));
     tokio::spawn(watch_time(door.clone()));
+    tokio::spawn(watch_commits(door.clone()));
+    tokio::spawn(keep_house(door.clone()));
     tokio::spawn(exec::serve(door.clone(), exec_listener));
     let mut stop_rx = door.stop_tx.subscribe();
     let server =
@@ -200,12 +208,42 @@ async fn watch_time(door: Door) {
     }
 }
 
+/// Imports commits soon after they are made, also those of commands that go on.
+async fn watch_commits(door: Door) {
+    loop {
+        tokio::time::sleep(COMMIT_CHECK).await;
+        let engine = door.engine.clone();
+        let imported = tokio::task::spawn_blocking(move || engine.import_all()).await;
+        if let Ok(Err(failure)) = imported {
+            tracing::warn!(?failure, "the commits of rooms were not imported");
+        }
+    }
+}
+
+/// Removes what is deleted already, and golden trees that nobody needs any more.
+async fn keep_house(door: Door) {
+    loop {
+        let engine = door.engine.clone();
+        let kept = tokio::task::spawn_blocking(move || engine.keep_house()).await;
+        if let Ok(Err(failure)) = kept {
+            tracing::warn!(?failure, "the golden trees were not looked after");
+        }
+        tokio::time::sleep(HOUSE_CHECK).await;
+    }
+}
+
 /// Finishes what an earlier daemon left, for a while in the foreground, then behind the scenes.
 async fn recover(door: &Door) {
     let engine = door.engine.clone();
-    let recovery = tokio::task::spawn_blocking(move || match engine.recover() {
-        Ok(plans) => plans.iter().for_each(|plan| tracing::info!(?plan, "recovered")),
-        Err(failure) => tracing::error!(?failure, "recovery failed"),
+    let recovery = tokio::task::spawn_blocking(move || {
+        // Worktrees that are mounts come back first: what is to be finished may lie in them.
+        if let Err(failure) = engine.restore_trees() {
+            tracing::error!(?failure, "trees could not be brought back");
+        }
+        match engine.recover() {
+            Ok(plans) => plans.iter().for_each(|plan| tracing::info!(?plan, "recovered")),
+            Err(failure) => tracing::error!(?failure, "recovery failed"),
+        }
     });
     tokio::time::timeout(RECOVERY_FIRST, recovery).await.ok();
 }

@@ -3,6 +3,7 @@
 //! Invariants of absence: the engine never prints, never awaits, never reads the environment or
 //! the current folder, and never changes anything outside a recorded plan.
 
+mod commits;
 mod delete;
 mod fork;
 mod journal;
@@ -11,7 +12,10 @@ mod project;
 mod recover;
 mod room;
 mod run;
+mod snapshot;
 mod steps;
+mod task;
+mod trees;
 
 use std::{
     collections::HashSet,
@@ -29,13 +33,15 @@ use hothouse_model::{
 use hothouse_store::{PlanRecord, Store};
 use hothouse_workspace::Repository;
 
+pub use commits::CommitError;
 pub use delete::{DeleteError, Losses};
-pub use fork::{ForkError, ForkSpec};
+pub use fork::{ForkError, ForkSpec, FromRef};
 pub use journal::Journal;
 pub use leftover::Leftover;
 pub use recover::Recovery;
 pub use room::{RoomPlaces, RoomRequestError};
 pub use run::{PlanFailure, StepError};
+pub use snapshot::SnapshotError;
 
 /// Where events go.
 pub type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
@@ -63,12 +69,19 @@ pub struct Collaborators {
 pub struct Engine {
     with: Collaborators,
     in_flight: Mutex<HashSet<PlanKey>>,
+    drivers: trees::Drivers,
+    seen: commits::Seen,
 }
 
 impl Engine {
     /// Makes an engine of its collaborators.
     pub fn new(with: Collaborators) -> Self {
-        Self { with, in_flight: Mutex::default() }
+        Self {
+            with,
+            in_flight: Mutex::default(),
+            drivers: trees::Drivers::default(),
+            seen: commits::Seen::default(),
+        }
     }
 
     /// Returns every sandbox.

@@ -312,10 +312,14 @@ fn drain(stream: Option<&mut impl Read>) -> Vec<u8> {
     kept
 }
 
-/// Returns the last line that says something, for a message.
+/// Returns the line that says most, for a message: the last that git marks as the reason, or the
+/// last at all.
 fn last_words(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let line = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing");
+    let last = |wanted: fn(&str) -> bool| text.lines().rev().find(|line| wanted(line));
+    let line = last(|line| line.starts_with("fatal: "))
+        .or_else(|| last(|line| !line.trim().is_empty()))
+        .unwrap_or("it said nothing");
     line.trim().chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
@@ -329,6 +333,13 @@ mod tests {
         assert_eq!(missing.to_string(), "`no-such-program` is not installed");
         let folder = Program::new("true").folder(Path::new("/no/such/folder")).run().unwrap_err();
         assert!(matches!(folder, RunError::Spawn { .. }), "{folder}");
+    }
+
+    #[test]
+    fn advice_after_the_reason_is_left_out() {
+        assert_eq!(last_words(b"fatal: locked\n\nremove the file\n"), "fatal: locked");
+        assert_eq!(last_words(b"one\ntwo\n\n"), "two");
+        assert_eq!(last_words(b""), "it said nothing");
     }
 
     #[test]

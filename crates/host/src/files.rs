@@ -21,6 +21,12 @@ pub struct FileError {
 }
 
 impl FileError {
+    /// Returns the number of the device that a file lies on.
+    pub fn device(path: &Path) -> Result<u64, FileError> {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(path).map(|found| found.dev()).map_err(about("look at", path))
+    }
+
     /// Says whether the path does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
@@ -124,6 +130,12 @@ pub fn memory(bytes: &[u8]) -> Result<std::process::Stdio, FileError> {
         Ok(file)
     };
     Ok(make().map_err(about("make", Path::new("a file in memory")))?.into())
+}
+
+/// Returns the number of the device that a file lies on.
+pub fn device(path: &Path) -> Result<u64, FileError> {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(path).map(|found| found.dev()).map_err(about("look at", path))
 }
 
 /// Says whether a folder, not a link to one, stands at the path.

@@ -16,6 +16,7 @@ pub mod framed;
 pub mod lock;
 pub mod logs;
 pub mod mount;
+pub mod owners;
 pub mod probe;
 pub mod process;
 pub mod pump;

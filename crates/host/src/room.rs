@@ -36,7 +36,7 @@ pub use hothouse_room_wire as wire;
 pub use identity::{IdentityError, RoomIdentity};
 pub use removal::{RemoveError, remove_storage};
 pub use setup::room_setup_main;
-pub use spec::{Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem};
+pub use spec::{Access, Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem};
 pub use start::{HELPER_ARGUMENT, StartError, Started, StopError, start, stop};
 pub use step::StepError;
 

@@ -7,6 +7,7 @@ mod plans;
 mod rooms;
 mod sandboxes;
 mod schema;
+mod snapshots;
 
 use std::{path::Path, sync::Mutex};
 
@@ -16,6 +17,7 @@ use rusqlite::Connection;
 pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
 pub use rooms::NewRoom;
 pub use sandboxes::NewSandbox;
+pub use snapshots::SnapshotRecord;
 
 /// The first SQLite without the WAL-reset corruption (two connections that checkpoint at once).
 const OLDEST_SQLITE: i32 = 3_051_003;

@@ -8,7 +8,10 @@ use hothouse_model::{
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::{NewRoom, NewSandbox, Store, StoreError, is_unique_violation, rooms, sandboxes};
+use crate::{
+    NewRoom, NewSandbox, SnapshotRecord, Store, StoreError, is_unique_violation, rooms, sandboxes,
+    snapshots,
+};
 
 /// A plan about to begin.
 #[derive(Clone, Debug)]
@@ -28,6 +31,9 @@ pub enum Subject<'a> {
     Removes(&'a [SandboxKey]),
     Starts(&'a NewRoom),
     Stops(SandboxKey),
+    Keeps(&'a SnapshotRecord),
+    Forgets { sandbox: SandboxKey, label: &'a str },
+    Changes(SandboxKey),
 }
 
 /// How a plan stands.
@@ -93,7 +99,15 @@ impl Store {
                     rooms::begin(transaction, room)?;
                     vec![room.sandbox]
                 }
-                Subject::Stops(key) => vec![*key],
+                Subject::Stops(key) | Subject::Changes(key) => vec![*key],
+                Subject::Keeps(snapshot) => {
+                    snapshots::begin(transaction, key.0, snapshot)?;
+                    vec![snapshot.sandbox]
+                }
+                Subject::Forgets { sandbox, label } => {
+                    snapshots::begin_forgetting(transaction, key.0, *sandbox, label)?;
+                    vec![*sandbox]
+                }
             };
             for sandbox in &sandboxes {
                 transaction.execute("INSERT INTO plan_subjects VALUES (?1, ?2)", params![key.0, sandbox.0])?;
@@ -148,9 +162,17 @@ impl Store {
             failure.map(|failure| serde_json::to_string(failure).expect("a failure is plain text"));
         self.change("close the plan", |transaction| {
             match (outcome, kind) {
-                (Outcome::Done, PlanKind::Fork) => sandboxes::mark_made(transaction, plan.0)?,
+                (Outcome::Done, PlanKind::Fork | PlanKind::Adopt) => {
+                    sandboxes::mark_made(transaction, plan.0)?
+                }
                 (Outcome::Done, PlanKind::Delete | PlanKind::Nuke)
-                | (Outcome::Undone(_), PlanKind::Fork) => sandboxes::forget(transaction, plan.0)?,
+                | (Outcome::Undone(_), PlanKind::Fork | PlanKind::Adopt) => {
+                    sandboxes::forget(transaction, plan.0)?
+                }
+                (Outcome::Done, PlanKind::Snapshot) => snapshots::mark_made(transaction, plan.0)?,
+                (Outcome::Done, PlanKind::Forget) | (Outcome::Undone(_), PlanKind::Snapshot) => {
+                    snapshots::forget(transaction, plan.0)?
+                }
                 (Outcome::Done, PlanKind::Up) => {
                     rooms::wish(transaction, plan.0, RoomWish::Up, ended)?
                 }
@@ -282,6 +304,7 @@ mod tests {
                 root: repository.into(),
             },
             worktree: format!("{repository}-sandboxes/{name}"),
+            sandboxes: format!("{repository}-sandboxes"),
             branch: name.into(),
             base: "main".into(),
             base_commit: "c0ffee".into(),
@@ -298,8 +321,8 @@ mod tests {
             kind,
             subject: "a".into(),
             steps: vec![
-                Step::MakeFolder { path: "/x".into() },
-                Step::RemoveEmptyFolder { path: "/x".into() },
+                Step::StopRoom { runtime: "/x".into() },
+                Step::Remove { path: "/x".into() },
             ],
             begun: Timestamp::UNIX_EPOCH,
         }

@@ -122,6 +122,11 @@ impl Config {
         found.map_or("", |(_, value)| value.as_str())
     }
 
+    /// Says whether it has a key that begins and ends so.
+    pub fn names(&self, begin: &str, end: &str) -> bool {
+        self.0.iter().any(|(key, _)| key.starts_with(begin) && key.ends_with(end))
+    }
+
     /// Returns what switches off each program that it names.
     pub fn quiet(&self) -> Quiet {
         let mut settings: Vec<_> = self.0.iter().flat_map(|(key, _)| silencers(key)).collect();

@@ -1,12 +1,12 @@
 //! `fork`, `delete`, `list`, `status`, `nuke`.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use hothouse_api::{
     SandboxView, route,
     sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody},
 };
-use hothouse_host::{Clock, clock::HostClock};
+use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{Failure, FailureKind, SandboxName, SandboxRef, SandboxState};
 
 use crate::{
@@ -34,6 +34,10 @@ pub(crate) fn fork(
         base: args.base,
         branch: args.branch,
         task: args.idea,
+        context: args.context.as_deref().map(read_context).transpose()?,
+        from: args.from,
+        tree: args.tree,
+        setup: args.setup,
         variables: variables.iter().cloned().collect(),
     };
     let operation = session.operation();
@@ -53,6 +57,17 @@ pub(crate) fn fork(
     ));
     ui.print(&made.worktree);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The most that a description of a task may take.
+const CONTEXT_LIMIT: u64 = 1 << 20;
+
+fn read_context(path: &Path) -> Result<String, Failure> {
+    let about = |error: &hothouse_host::FileError| Failure::of(FailureKind::Usage, error);
+    let bytes = files::read_capped(path, CONTEXT_LIMIT).map_err(|error| about(&error))?;
+    String::from_utf8(bytes).map_err(|error| {
+        Failure::of(FailureKind::Usage, &error).hint("the description of a task is plain text")
+    })
 }
 
 /// Deletes a sandbox.

@@ -61,6 +61,10 @@ pub(crate) async fn fork(
         base: body.base,
         branch: body.branch,
         task: body.task,
+        context: body.context,
+        from: body.from.as_deref().map(str::parse).transpose().map_err(|error| usage(&error))?,
+        tree: body.tree,
+        setup: body.setup,
         variables: body.variables.into_iter().collect(),
     };
     if already(&door, &id).await? {
@@ -164,10 +168,21 @@ pub(crate) async fn delete(
         let sandbox = door.engine.find(Some(&wanted), &PathBuf::from(body.folder))?;
         let losses = if body.force { Losses::Accepted } else { Losses::Refused };
         door.engine.delete(&sandbox, losses, id)?;
+        empty_trash(&door, &sandbox);
         Ok(sandbox)
     })
     .await?;
     Ok(axum::Json(gone(&[deleted])))
+}
+
+/// Removes the files of a deleted sandbox behind the scenes.
+fn empty_trash(door: &Door, sandbox: &SandboxRecord) {
+    let (engine, folder) = (door.engine.clone(), sandbox.sandboxes.clone());
+    std::thread::spawn(move || {
+        if let Err(failure) = engine.empty_trash(&folder) {
+            tracing::warn!(?failure, "the trash could not be emptied");
+        }
+    });
 }
 
 #[utoipa::path(post, path = "/v1/nuke", operation_id = "nuke", responses((status = 200, body = DeletedView)))]

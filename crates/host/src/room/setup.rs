@@ -5,13 +5,13 @@
 use super::ids;
 use super::inside::{self, GO, Inside, MAPPED, MORE, Word};
 use super::mounts::{self, IdMaps};
-use super::spec::{Caveat, Fences, Mode, RoomSpec};
+use super::spec::{Access, Caveat, Fences, Mode, RoomSpec};
 use super::start::Started;
 use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, user_namespace, walls, write_maps};
 use super::{
-    CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, filter, identity, layout, removal,
-    sockets,
+    AGENT_ID, CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, filter, identity, layout,
+    removal, sockets,
 };
 use crate::files;
 use crate::sys::{self, Fork};
@@ -214,7 +214,8 @@ fn mode_caveats(mode: Mode) -> Vec<Caveat> {
 /// A setuid file that the room makes in a worktree would be the host owner's own. It must not be
 /// within reach of the host's other users.
 fn guard_setuid(spec: &RoomSpec) -> Result<(), StepError> {
-    let mounts = spec.mounts.iter().filter(|mount| mount.writable).map(|mount| &mount.source);
+    let mounts =
+        spec.mounts.iter().filter(|mount| mount.access == Access::Write).map(|mount| &mount.source);
     for path in [&spec.worktree].into_iter().chain(mounts) {
         let nosuid = rustix::fs::statvfs(path)
             .step_at("look at", path)?
@@ -352,7 +353,11 @@ impl Room<'_> {
         let base = self.spec.shifted_base;
         let worktree =
             Wall { uids: ids::worktree(owner.uid(), base), gids: ids::worktree(owner.gid(), base) };
-        let maps = IdMaps { shifted: user_namespace(pid)?, worktree: namespace_with(&worktree)? };
+        let maps = IdMaps {
+            shifted: user_namespace(pid)?,
+            worktree: namespace_with(&worktree)?,
+            agent: base + AGENT_ID,
+        };
         let sources =
             self.plan.layers.iter().chain(self.plan.binds.iter().map(|(source, _)| source));
         let trees = sources

@@ -7,7 +7,7 @@ use crate::room::AGENT_ID;
 use crate::room::spec::Mode;
 use crate::room::step::{Step, StepError};
 use rustix::fs::{CWD, FileType, Gid, Mode as FileMode, Uid};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Where the room's `sudo` lies: before the host's own in every search path.
@@ -19,6 +19,10 @@ const HOOK: &str = "usr/lib/hothouse/dpkg-copy-up";
 /// Files of the host that a package replaces have an owner whom an ordinary user's room does not
 /// know, and dpkg's backup link to such a file is refused. A copy of one's own is not.
 const HOOK_SCRIPT: &str = include_str!("dpkg-copy-up.sh");
+
+/// Where a git reads the settings of the whole system, which depends on where it was built to be.
+const GIT_SETTINGS: [(&str, &str); 2] =
+    [("/usr/bin/git", "etc/gitconfig"), ("/usr/local/bin/git", "usr/local/etc/gitconfig")];
 
 /// One layer to write.
 pub(super) struct Job<'a> {
@@ -41,6 +45,7 @@ impl Job<'_> {
         }
         self.write_accounts()?;
         self.write_package_files()?;
+        self.write_git_settings()?;
         self.file(SUDO, self.init, 0o755)?;
         // Modes of folders last: one may forbid writing to it.
         for entry in self.entries.iter().rev().filter(|entry| entry.kind == Kind::Folder) {
@@ -138,6 +143,22 @@ impl Job<'_> {
         }
         if self.mode == Mode::Single {
             self.file("etc/apt/apt.conf.d/99hothouse", b"APT::Sandbox::User \"root\";\n", 0o644)?;
+        }
+        Ok(())
+    }
+
+    /// The top folder of a worktree may belong to the host's root, whom the room does not know, and
+    /// git would refuse to work there. In a room nobody else's repository can lie in wait.
+    fn write_git_settings(&self) -> Result<(), StepError> {
+        for (program, name) in GIT_SETTINGS {
+            if !Path::new(program).exists() {
+                continue;
+            }
+            let path = Path::new("/").join(name);
+            let open = std::fs::metadata(&path).is_ok_and(|found| found.mode() & 0o004 != 0);
+            let hosts = open.then(|| files::read_text(&path).ok()).flatten().unwrap_or_default();
+            files::remove_file(&self.fresh.join(name)).step("write the base layer")?;
+            self.file(name, format!("{hosts}\n[safe]\n\tdirectory = *\n").as_bytes(), 0o644)?;
         }
         Ok(())
     }
