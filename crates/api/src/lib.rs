@@ -9,8 +9,10 @@ pub mod doctor;
 pub mod error;
 pub mod exec;
 pub mod handshake;
+pub mod log;
 pub mod operation;
 pub mod sandbox;
+pub mod service;
 
 pub use client::{Client, ClientError};
 pub use daemon::DaemonView;
@@ -30,6 +32,8 @@ pub mod route {
     pub const SANDBOX_PAUSE: &str = "/v1/sandboxes/pause";
     pub const SANDBOX_RESUME: &str = "/v1/sandboxes/resume";
     pub const SANDBOX_DELETE: &str = "/v1/sandboxes/delete";
+    pub const SERVICE_ACT: &str = "/v1/services/act";
+    pub const LOGS: &str = "/v1/logs";
     pub const NUKE: &str = "/v1/nuke";
     pub const OPERATION: &str = "/v1/operations/{id}";
     pub const EVENTS: &str = "/v1/events";

@@ -23,6 +23,8 @@ use crate::routes;
         routes::sandbox::resume,
         routes::sandbox::delete,
         routes::sandbox::nuke,
+        routes::service::act,
+        routes::service::logs,
         routes::operation::wait,
         routes::event::follow,
         routes::doctor::look,

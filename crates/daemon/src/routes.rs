@@ -5,6 +5,7 @@ pub(crate) mod doctor;
 pub(crate) mod event;
 pub(crate) mod operation;
 pub(crate) mod sandbox;
+pub(crate) mod service;
 
 use axum::{
     Router,
@@ -30,6 +31,8 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::SANDBOX_PAUSE, post(sandbox::pause))
         .route(route::SANDBOX_RESUME, post(sandbox::resume))
         .route(route::SANDBOX_DELETE, post(sandbox::delete))
+        .route(route::SERVICE_ACT, post(service::act))
+        .route(route::LOGS, get(service::logs))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::OPERATION, get(operation::wait))
         .route(route::EVENTS, get(event::follow))

@@ -4,15 +4,20 @@
 //! the current folder, and never changes anything outside a recorded plan.
 
 mod commits;
+mod data;
 mod delete;
+pub mod environment;
 mod fork;
 mod journal;
 mod leftover;
 mod project;
+mod recipe;
 mod recover;
 mod room;
 mod run;
+mod services;
 mod snapshot;
+mod stack;
 mod steps;
 mod task;
 mod trees;
@@ -34,14 +39,18 @@ use hothouse_store::{PlanRecord, Store};
 use hothouse_workspace::Repository;
 
 pub use commits::CommitError;
+pub use data::DataError;
 pub use delete::{DeleteError, Losses};
 pub use fork::{ForkError, ForkSpec, FromRef};
 pub use journal::Journal;
 pub use leftover::Leftover;
+pub use recipe::RecipeError;
 pub use recover::Recovery;
-pub use room::{RoomPlaces, RoomRequestError};
+pub use room::{RoomPlaces, RoomRequestError, UpSpec};
 pub use run::{PlanFailure, StepError};
+pub use services::ServicesError;
 pub use snapshot::SnapshotError;
+pub use stack::StackError;
 
 /// Where events go.
 pub type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
@@ -61,6 +70,8 @@ pub struct Collaborators {
     pub runtime: PathBuf,
     /// Holds the artifact folders of runs.
     pub runs: PathBuf,
+    /// Holds the logs of services, one folder per sandbox.
+    pub logs: PathBuf,
     /// The user's home, for paths that begin with `~`.
     pub home: PathBuf,
 }

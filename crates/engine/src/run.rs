@@ -9,7 +9,7 @@ use hothouse_model::{Event, Explain, Failure, FailureKind, Happening, PlanKind, 
 use hothouse_store::{Outcome, PlanRecord, StoreError};
 use hothouse_workspace::{WorktreeError, room_git::RoomGitError, tree::ChooseError};
 
-use crate::Engine;
+use crate::{Engine, data::DataError};
 
 /// A step that failed.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,8 @@ pub enum StepError {
     Worktree(#[from] WorktreeError),
     #[error(transparent)]
     File(#[from] FileError),
+    #[error(transparent)]
+    Data(#[from] DataError),
     #[error(transparent)]
     Room(#[from] RoomError),
     #[error(transparent)]
@@ -58,6 +60,13 @@ impl Explain for PlanFailure {
         match self {
             Self::Step { source, .. } => source.kind(),
             Self::Journal { source, .. } => source.kind(),
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Step { source, .. } => source.causes(),
+            Self::Journal { .. } => Vec::new(),
         }
     }
 

@@ -20,7 +20,7 @@ use hothouse_supervise::log::{Head, Mark, RECORD, SEGMENT_BYTES, SEGMENTS, slot_
 use crate::files::{self, FileError};
 
 pub use ansi::strip as strip_ansi;
-pub use page::{Cursor, CursorError, LINE_SHOWN, Line, Page, Since, Stream, Wanted, read};
+pub use page::{Cursor, CursorError, LINE_SHOWN, Line, Page, Since, Stream, Wanted, read, stamp};
 
 /// The files of one log, opened to be written.
 #[derive(Debug)]

@@ -101,6 +101,14 @@ struct Found {
     more: bool,
 }
 
+/// Returns a number that changes when one of the logs does.
+pub fn stamp(streams: &[Stream]) -> u64 {
+    let sum = |sum: u64, stream: &Stream| {
+        sum.wrapping_mul(31).wrapping_add(segment::stamp(&stream.folder))
+    };
+    streams.iter().fold(0, sum)
+}
+
 /// Reads a page. Logs are read side by side.
 pub fn read(streams: &[Stream], wanted: &Wanted) -> Page {
     let found = crew::map(streams, |stream| find(stream, wanted));
@@ -213,14 +221,18 @@ impl Search<'_> {
 
     /// Returns the wanted lines of a segment and the number of the line after its last whole one.
     fn scan(&self, segment: &Segment) -> Option<Scanned> {
-        let bytes = segment.read()?;
+        let wanted = match (self.wanted.tail, &self.wanted.pattern) {
+            (Some(tail), None) => segment.before_last(tail).max(self.from),
+            _ => self.from.saturating_sub(self.wanted.before as u64),
+        };
+        let (first, bytes) = segment.read_from(wanted)?;
         let whole = memchr::memrchr(b'\n', &bytes).map_or(0, |at| at + 1);
         let plain = match self.wanted.raw {
             true => Cow::Borrowed(&bytes[..whole]),
             false => ansi::strip(&bytes[..whole]),
         };
-        let next = segment.head.first_line + count(&plain);
-        let mut walk = Walk { segment, bytes: &plain, at: 0, number: segment.head.first_line };
+        let next = first + count(&plain);
+        let mut walk = Walk { segment, bytes: &plain, at: 0, number: first, first };
         let mut lines = Vec::new();
         walk.skip_to_line(self.from);
         match &self.wanted.pattern {
@@ -289,7 +301,7 @@ impl Search<'_> {
         if self.wanted.before == 0 && after == 0 {
             return;
         }
-        let mut reader = Walk { at: 0, number: walk.segment.head.first_line, ..*walk };
+        let mut reader = Walk { at: 0, number: walk.first, ..*walk };
         reader.skip_to_line(shown);
         while let Some((number, line)) = reader.next().filter(|(number, _)| *number < until) {
             if number < shown + after as u64 && after > 0 || number >= before {
@@ -302,7 +314,7 @@ impl Search<'_> {
         if after == 0 {
             return;
         }
-        let mut reader = Walk { at: 0, number: walk.segment.head.first_line, ..*walk };
+        let mut reader = Walk { at: 0, number: walk.first, ..*walk };
         reader.skip_to_line(shown);
         for _ in 0..after {
             let Some((number, line)) = reader.next() else { return };
@@ -356,6 +368,8 @@ struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
     number: u64,
+    /// The line that the bytes begin with.
+    first: u64,
 }
 
 impl<'a> Walk<'a> {

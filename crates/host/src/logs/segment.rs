@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::Read,
+    io::{Read, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
 
@@ -17,6 +17,16 @@ pub(super) struct Segment {
     pub(super) marks: Vec<Mark>,
     data: PathBuf,
     index: PathBuf,
+}
+
+/// Returns a number that changes when a log does.
+pub(super) fn stamp(folder: &Path) -> u64 {
+    let sizes = (0..SEGMENTS).filter_map(|slot| data_file(folder, slot).metadata().ok());
+    sizes.fold(0, |sum, found| {
+        use std::os::unix::fs::MetadataExt;
+        let time = found.mtime().wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec());
+        sum.wrapping_mul(31).wrapping_add(found.len()).wrapping_add(time.cast_unsigned())
+    })
 }
 
 /// Lists the segments in a folder, oldest first.
@@ -50,12 +60,28 @@ fn read_file(path: &Path, limit: u64) -> Option<Vec<u8>> {
 }
 
 impl Segment {
-    /// Reads the data; nothing when the segment was used anew meanwhile.
-    pub(super) fn read(&self) -> Option<Vec<u8>> {
-        let bytes = read_file(&self.data, 2 * SEGMENT_LIMIT)?;
+    /// Reads the data from a line on, or from somewhat before it; with it comes the number of the
+    /// line that the data begins with. Nothing comes when the segment was used anew meanwhile.
+    pub(super) fn read_from(&self, line: u64) -> Option<(u64, Vec<u8>)> {
+        let after = self.marks.partition_point(|mark| mark.line < line);
+        // A mark may lie in the middle of its line: the one before it is safely outside.
+        let mark = after.checked_sub(2).and_then(|at| self.marks.get(at));
+        let (offset, first) =
+            mark.map_or((0, self.head.first_line), |mark| (mark.offset, mark.line));
+        let mut file = File::open(&self.data).ok()?;
+        file.seek(SeekFrom::Start(offset)).ok()?;
+        let length = file.metadata().ok()?.len().saturating_sub(offset).min(2 * SEGMENT_LIMIT);
+        let mut bytes = Vec::with_capacity(usize::try_from(length).ok()? + 1);
+        file.take(2 * SEGMENT_LIMIT).read_to_end(&mut bytes).ok()?;
         let mut head = [0; RECORD];
         File::open(&self.index).ok()?.read_exact(&mut head).ok()?;
-        (Head::decode(&head)? == self.head).then_some(bytes)
+        (Head::decode(&head)? == self.head).then_some((first, bytes))
+    }
+
+    /// Returns a line that is certainly not among the last `count`.
+    pub(super) fn before_last(&self, count: usize) -> u64 {
+        let last = self.marks.last().map_or(self.head.first_line, |mark| mark.line);
+        last.saturating_sub(count as u64).max(self.head.first_line)
     }
 
     /// Returns when a line came.

@@ -121,9 +121,27 @@ pub(super) fn exposed(spec: &RoomSpec) -> Vec<PathBuf> {
 /// The user namespaces whose maps trees get, in root mode.
 pub(super) struct IdMaps {
     pub(super) shifted: OwnedFd,
-    pub(super) worktree: OwnedFd,
+    /// By the owner on disk, who is agent in the room.
+    pub(super) owned: Vec<(Owner, OwnedFd)>,
     /// The number of agent on the host.
     pub(super) agent: u32,
+}
+
+/// The user and group to whom a tree belongs on disk.
+pub(super) type Owner = (u32, u32);
+
+/// Lists the owners of the trees that the room's agent owns.
+pub(super) fn owners(plan: &Plan) -> Result<Vec<Owner>, StepError> {
+    let mut all = Vec::new();
+    let own = plan.binds.iter().map(|(source, _)| source).filter(|it| it.ids == Ids::Worktree);
+    for source in own {
+        let found = rustix::fs::stat(&source.path).step_at("look at", &source.path)?;
+        let owner = (found.st_uid, found.st_gid);
+        if !all.contains(&owner) {
+            all.push(owner);
+        }
+    }
+    Ok(all)
 }
 
 /// `f_type` of overlayfs (statfs(2)).
@@ -137,7 +155,12 @@ pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, St
     let idmap = match (source.ids, maps) {
         (Ids::Shifted, Some(maps)) => Some(maps.shifted.as_fd()),
         (Ids::Worktree, Some(maps)) if !is_agents_overlay(&held, &source.path, maps.agent)? => {
-            Some(maps.worktree.as_fd())
+            let found = rustix::fs::fstat(&held).step_at("look at", &source.path)?;
+            let owner = (found.st_uid, found.st_gid);
+            let map = maps.owned.iter().find(|(known, _)| *known == owner);
+            let reason = "its owner has changed meanwhile";
+            let map = map.ok_or_else(|| StepError::because("share", Some(&source.path), reason))?;
+            Some(map.1.as_fd())
         }
         _ => None,
     };
