@@ -378,6 +378,7 @@ mod tests {
         WEB = "{web.url}/x"
         [service.web]
         run = "npm run web"
+        url = "web"
         port = 80
         [profile.e2e.service.api]
         build = "npm run build"
