@@ -126,6 +126,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         runtime: spec.folders.runtime.join("rooms"),
         runs: spec.folders.state.join("runs"),
         repositories: spec.folders.state.join("repositories"),
+        logs: spec.folders.logs(),
         home: spec.folders.home.clone(),
     }));
     let about = Arc::new(About {
