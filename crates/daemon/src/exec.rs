@@ -35,7 +35,7 @@ pub(crate) struct Clients(Mutex<HashMap<PathBuf, Arc<RoomClient>>>);
 
 impl Clients {
     /// Returns a connection that answered a moment ago, or a new one.
-    async fn of(&self, runtime: &Path) -> Result<Arc<RoomClient>, ClientError> {
+    pub(crate) async fn of(&self, runtime: &Path) -> Result<Arc<RoomClient>, ClientError> {
         let mut known = self.0.lock().await;
         if let Some(client) = known.get(runtime).filter(|client| !client.is_closed()) {
             return Ok(client.clone());

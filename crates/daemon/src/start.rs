@@ -21,7 +21,7 @@ use tokio::{
     sync::{broadcast, watch},
 };
 
-use crate::{About, Door, exec, listener::OwnUser, log, routes};
+use crate::{About, Door, exec, ingress::Ingress, listener::OwnUser, log, routes};
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -37,6 +37,9 @@ const TIME_CHECK: Duration = Duration::from_secs(1);
 
 /// How soon a commit in a room is seen while its command goes on.
 const COMMIT_CHECK: Duration = Duration::from_millis(500);
+
+/// How soon a room that died is seen by the router.
+const URL_CHECK: Duration = Duration::from_secs(2);
 
 /// How often golden trees are looked after.
 const HOUSE_CHECK: Duration = Duration::from_secs(15 * 60);
@@ -137,7 +140,14 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         started: clock.now(),
     });
     let clients = Arc::default();
-    let door = Door { engine, event_tx, stop_tx: watch::Sender::new(false), about, clients };
+    let door = Door {
+        engine,
+        event_tx,
+        stop_tx: watch::Sender::new(false),
+        about,
+        clients,
+        ingress: Arc::default(),
+    };
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -164,6 +174,7 @@ async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
     recover(&door).await;
+    open_urls(&door).await;
     tracing::info!(socket = %path.display(), build = %door.about.build, "ready");
     writeln!(announce, "ready").ok();
 
@@ -171,6 +182,7 @@ async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
     tokio::spawn(watch_socket(door.clone(), identity));
     tokio::spawn(watch_time(door.clone()));
     tokio::spawn(watch_commits(door.clone()));
+    tokio::spawn(watch_urls(door.clone()));
     tokio::spawn(keep_house(door.clone()));
     tokio::spawn(exec::serve(door.clone(), exec_listener));
     let mut stop_rx = door.stop_tx.subscribe();
@@ -207,6 +219,22 @@ async fn watch_time(door: Door) {
         if let Ok(Err(failure)) = stopped {
             tracing::warn!(?failure, "a room whose time is over could not be stopped");
         }
+    }
+}
+
+/// Opens the ports of URLs, with the routes of what is up already.
+async fn open_urls(door: &Door) {
+    let (engine, clients) = (door.engine.clone(), door.clients.clone());
+    let ingress = Ingress::start(engine, clients, door.about.state.clone()).await;
+    door.ingress.set(ingress).ok();
+    door.refresh_urls().await;
+}
+
+/// Brings URLs in step with rooms that came or went without being told to.
+async fn watch_urls(door: Door) {
+    loop {
+        tokio::time::sleep(URL_CHECK).await;
+        door.refresh_urls().await;
     }
 }
 

@@ -245,7 +245,8 @@ impl Engine {
             .hint(format!("the rest is up: look around with `hothouse status -w {name}`, try again with `hothouse up -w {name}`"))
     }
 
-    fn last_lines(&self, sandbox: &SandboxRecord, service: &str) -> Vec<String> {
+    /// Returns the last lines of a service's log, fit to be shown.
+    pub fn last_lines(&self, sandbox: &SandboxRecord, service: &str) -> Vec<String> {
         let folder = self.logs_of(sandbox).join(service);
         let stream = logs::Stream { service: service.to_owned(), folder };
         let wanted =

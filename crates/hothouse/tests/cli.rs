@@ -17,6 +17,8 @@ mod pool;
 mod room;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
+#[path = "cli/url.rs"]
+mod url;
 #[path = "cli/workspace.rs"]
 mod workspace;
 

@@ -5,6 +5,7 @@
 
 mod plans;
 mod pools;
+mod ports;
 mod rooms;
 mod sandboxes;
 mod schema;
@@ -16,6 +17,7 @@ use hothouse_model::{Explain, FailureKind};
 use rusqlite::Connection;
 
 pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
+pub use ports::PortReservation;
 pub use rooms::{NewRoom, RunLine};
 pub use sandboxes::NewSandbox;
 pub use snapshots::SnapshotRecord;
