@@ -9,7 +9,9 @@ use std::{
 
 use hothouse_host::{
     files,
-    room::{self, Bind, ClientError, Fences, Limits, ROOM_FILE, RoomClient, RoomSpec, Started},
+    room::{
+        self, Bind, ClientError, Fences, Launcher, Limits, ROOM_FILE, RoomClient, RoomSpec, Started,
+    },
 };
 use hothouse_model::room::{RoomOrder, RoomReport, STOP_GRACE};
 
@@ -19,17 +21,15 @@ use crate::{RoomError, Rooms};
 /// keeps no trace.
 const SUSPENDED: &str = "suspended";
 
-/// Lists the tool folders of a room in its runtime folder, each closed by a NUL.
-const TOOLS: &str = "tools";
-
 /// How much longer than its own grace a room may take before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The native backend.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct NativeRooms {
     /// The base layers that all rooms share.
-    pub base_layer: PathBuf,
+    base_layer: PathBuf,
+    launcher: Launcher,
 }
 
 /// A room as it is written down.
@@ -95,10 +95,7 @@ impl Rooms for NativeRooms {
         files::make_private_folder(&order.storage)?;
         files::make_private_folder(&self.base_layer)?;
         files::remove_file(&order.runtime.join(SUSPENDED))?;
-        let tools: String =
-            order.tools.iter().map(|tool| format!("{}\0", tool.display())).collect();
-        files::write_quick(&order.runtime.join(TOOLS), tools.as_bytes(), 0o600)?;
-        Ok(RoomFile { started: room::start(&self.spec(order))?, suspended: false }.report())
+        Ok(RoomFile { started: self.launcher.start(&self.spec(order))?, suspended: false }.report())
     }
 
     fn stop(&self, runtime: &Path) -> Result<(), RoomError> {
@@ -121,8 +118,7 @@ impl Rooms for NativeRooms {
     }
 
     fn tools(&self, runtime: &Path) -> Vec<PathBuf> {
-        let text = files::read_text(&runtime.join(TOOLS)).unwrap_or_default();
-        text.split_terminator('\0').map(PathBuf::from).collect()
+        RoomFile::read(runtime).map(|file| file.started.tools).unwrap_or_default()
     }
 
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError> {
@@ -141,11 +137,16 @@ impl Rooms for NativeRooms {
     }
 
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {
-        room::remove_storage(storage, None).map_err(RoomError::Remove)
+        self.launcher.remove_storage(storage, None).map_err(RoomError::Remove)
     }
 }
 
 impl NativeRooms {
+    /// Makes rooms over the base layers in a folder.
+    pub fn new(base_layer: PathBuf) -> Self {
+        Self { base_layer, launcher: Launcher::default() }
+    }
+
     fn spec(&self, order: &RoomOrder) -> RoomSpec {
         let mounts = order.mounts.iter().map(|mount| Bind {
             source: mount.source.clone(),

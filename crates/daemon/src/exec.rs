@@ -154,8 +154,7 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
             "it may have 1 to {ARGUMENT_LIMIT} bytes; pass more through a file or standard input"
         )));
     }
-    let sandbox = find(door, &run.target).await?;
-    let (runtime, fresh) = place(door, &sandbox, run.fresh).await?;
+    let Place { sandbox, runtime, fresh } = place(door, &run.target, run.fresh).await?;
     let exec = ExecId(run.target.exec.clone());
     let started = match door.clients.of(&runtime).await {
         Ok(client) => {
@@ -200,36 +199,35 @@ fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId, tools: &[PathBuf]) 
     }
 }
 
-/// Returns where the room is, making it when a fresh one is wanted.
-async fn place(
-    door: &Door,
-    sandbox: &SandboxRecord,
-    fresh: bool,
-) -> Result<(PathBuf, Option<PathBuf>), Failure> {
-    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
-    let place = tokio::task::spawn_blocking(move || {
-        if !fresh {
-            return engine.running(&sandbox).map(|runtime| (runtime, None));
-        }
-        let [a, b, c, d] = random::bytes::<4>();
-        let runtime = engine.start_fresh(&sandbox, &format!("{a:02x}{b:02x}{c:02x}{d:02x}"))?;
-        Ok((runtime.clone(), Some(runtime)))
-    });
-    place.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
+/// Where a command is to run.
+struct Place {
+    sandbox: SandboxRecord,
+    runtime: PathBuf,
+    /// The runtime folder of a room that was made for this command.
+    fresh: Option<PathBuf>,
 }
 
-async fn find(door: &Door, target: &Target) -> Result<SandboxRecord, Failure> {
+/// Finds the room of a sandbox, making one when a fresh one is wanted.
+async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failure> {
     let wanted = target.sandbox.as_deref().map(str::parse).transpose();
     let wanted = wanted
         .map_err(|error: hothouse_model::NameError| Failure::of(FailureKind::Usage, &error))?;
     let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
-    let found = tokio::task::spawn_blocking(move || engine.find(wanted.as_ref(), &folder));
-    found.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
+    let place = tokio::task::spawn_blocking(move || {
+        let sandbox = engine.find(wanted.as_ref(), &folder)?;
+        if !fresh {
+            let runtime = engine.running(&sandbox)?;
+            return Ok(Place { sandbox, runtime, fresh: None });
+        }
+        let [a, b, c, d] = random::bytes::<4>();
+        let runtime = engine.start_fresh(&sandbox, &format!("{a:02x}{b:02x}{c:02x}{d:02x}"))?;
+        Ok(Place { sandbox, runtime: runtime.clone(), fresh: Some(runtime) })
+    });
+    place.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
 }
 
 async fn known(door: &Door, target: &Target) -> Result<(Arc<RoomClient>, ExecId), Failure> {
-    let sandbox = find(door, target).await?;
-    let (runtime, _) = place(door, &sandbox, false).await?;
+    let Place { runtime, .. } = place(door, target, false).await?;
     let exec = ExecId(target.exec.clone());
     let client = door.clients.of(&runtime).await.map_err(|error| refusal(&error, &exec))?;
     Ok((client, exec))

@@ -116,7 +116,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         },
         locks: spec.folders.locks(),
         user_config: spec.folders.user_config(),
-        rooms: Arc::new(NativeRooms { base_layer: spec.folders.cache.join("base") }),
+        rooms: Arc::new(NativeRooms::new(spec.folders.cache.join("base"))),
         runtime: spec.folders.runtime.join("rooms"),
         runs: spec.folders.state.join("runs"),
         home: spec.folders.home.clone(),

@@ -57,10 +57,14 @@ pub(crate) fn about<'a>(
     move |source| FileError { attempt, path: path.to_owned(), source }
 }
 
+/// Where a reader begins that does not know how much there is.
+const FIRST_READ: usize = 4096;
+
 /// Reads at most `limit` bytes of a file; a larger one is an error.
 pub fn read_capped(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let file = fs::File::open(path).map_err(about("read", path))?;
-    let mut bytes = Vec::new();
+    // Files under /proc do not say how long they are; a small one is read at once.
+    let mut bytes = Vec::with_capacity(FIRST_READ);
     file.take(limit + 1).read_to_end(&mut bytes).map_err(about("read", path))?;
     if bytes.len() as u64 > limit {
         return Err(about("read", path)(io::Error::from(io::ErrorKind::FileTooLarge)));

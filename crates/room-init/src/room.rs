@@ -20,6 +20,7 @@ use rustix::net::SocketFlags;
 use std::collections::BTreeMap;
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 use watch::Source;
 
 /// How much output of ended commands is kept in all.
@@ -158,6 +159,7 @@ impl Room {
     /// Tells those who wait how commands ended.
     fn report_ends(&mut self) {
         let mut lost = Vec::new();
+        let mut told = false;
         for exec in self.execs.values_mut() {
             if exec.waiters.is_empty() && exec.elevated_for.is_none() {
                 continue;
@@ -167,7 +169,10 @@ impl Room {
                 let reply = Reply { seq, answer: Answer::Exited(exit.clone()) };
                 let Some(peer) = self.daemons.get_mut(&daemon) else { continue };
                 match peer.connection.send(&reply, vec![]) {
-                    Ok(()) => exec.delivered = true,
+                    Ok(()) => {
+                        exec.delivered = true;
+                        told |= peer.connection.is_flushed();
+                    }
                     Err(Gone) => lost.push(daemon),
                 }
             }
@@ -181,6 +186,10 @@ impl Room {
         }
         for daemon in lost {
             self.lose_daemon(daemon);
+        }
+        if told && self.boot.ephemeral {
+            // The daemon would ask for it next; so it need not wait for that.
+            self.begin_ending(Duration::ZERO);
         }
     }
 

@@ -16,6 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncWriteExt, Interest};
@@ -58,7 +59,9 @@ pub struct RoomClient {
     writer: tokio::sync::Mutex<OwnedWriteHalf>,
     waiting: Arc<Mutex<Waiting>>,
     reader: JoinHandle<()>,
-    protocol: u16,
+    /// The answer to our greeting, until somebody has looked at it.
+    greeting: tokio::sync::Mutex<Option<oneshot::Receiver<Answered>>>,
+    protocol: AtomicU16,
 }
 
 /// A command that was started.
@@ -101,7 +104,8 @@ pub struct Egress {
 }
 
 impl RoomClient {
-    /// Connects to the room whose control socket lies in `runtime`, and greets it.
+    /// Connects to the room whose control socket lies in `runtime`, and greets it. The first call
+    /// does not wait for the room to greet back, but fails as the greeting does.
     pub async fn connect(runtime: &Path) -> Result<Self, ClientError> {
         let token =
             files::read_capped(&runtime.join(TOKEN_FILE), 1 << 20).map_err(ClientError::Token)?;
@@ -112,21 +116,35 @@ impl RoomClient {
         let (reader, writer) = socket.into_split();
         let waiting = Arc::new(Mutex::new(Waiting::default()));
         let reader = tokio::spawn(read(reader, Arc::clone(&waiting)));
-        let mut client =
-            Self { writer: tokio::sync::Mutex::new(writer), waiting, reader, protocol: 0 };
-        match client.call(Call::Hello { protocol: PROTOCOL, token }).await? {
+        let mut client = Self {
+            writer: tokio::sync::Mutex::new(writer),
+            waiting,
+            reader,
+            greeting: tokio::sync::Mutex::default(),
+            protocol: AtomicU16::new(0),
+        };
+        let greeting = client.ask(Call::Hello { protocol: PROTOCOL, token }).await?;
+        client.greeting = tokio::sync::Mutex::new(Some(greeting));
+        Ok(client)
+    }
+
+    /// Returns the protocol that the room speaks, once it has answered anything.
+    pub fn protocol(&self) -> u16 {
+        self.protocol.load(Ordering::Relaxed)
+    }
+
+    /// Makes sure that the room has greeted back.
+    async fn greeted(&self) -> Result<(), ClientError> {
+        let mut greeting = self.greeting.lock().await;
+        let Some(answer_rx) = greeting.take() else { return Ok(()) };
+        match hear(answer_rx).await? {
             (Answer::Hello { protocol }, _) if speaks(protocol) => {
-                client.protocol = protocol;
-                Ok(client)
+                self.protocol.store(protocol, Ordering::Relaxed);
+                Ok(())
             }
             (Answer::Hello { protocol }, _) => Err(ClientError::Protocol(protocol)),
             _ => Err(ClientError::Unexpected),
         }
-    }
-
-    /// Returns the protocol that the room speaks.
-    pub fn protocol(&self) -> u16 {
-        self.protocol
     }
 
     /// Says whether the room has closed the connection.
@@ -270,6 +288,13 @@ impl RoomClient {
     }
 
     async fn call(&self, call: Call) -> Result<Answered, ClientError> {
+        let answer_rx = self.ask(call).await?;
+        self.greeted().await?;
+        hear(answer_rx).await
+    }
+
+    /// Sends a question; its answer comes later.
+    async fn ask(&self, call: Call) -> Result<oneshot::Receiver<Answered>, ClientError> {
         let (answer_tx, answer_rx) = oneshot::channel();
         let seq = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -293,11 +318,15 @@ impl RoomClient {
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).answer_txs.remove(&seq);
             return Err(error);
         }
-        match answer_rx.await {
-            Ok((Answer::Refused(refusal), _)) => Err(ClientError::Refused(refusal)),
-            Ok(answered) => Ok(answered),
-            Err(_) => Err(ClientError::Gone),
-        }
+        Ok(answer_rx)
+    }
+}
+
+async fn hear(answer_rx: oneshot::Receiver<Answered>) -> Result<Answered, ClientError> {
+    match answer_rx.await {
+        Ok((Answer::Refused(refusal), _)) => Err(ClientError::Refused(refusal)),
+        Ok(answered) => Ok(answered),
+        Err(_) => Err(ClientError::Gone),
     }
 }
 

@@ -64,6 +64,8 @@ pub(super) enum Word {
         has_sys: bool,
         has_ipv6: bool,
     },
+    /// room-init has taken over. It says so in a word of its own.
+    Ready,
     Failed(StepError),
 }
 
@@ -271,6 +273,7 @@ fn become_init(
         peer_uid: ids::daemon_uid(inside.mode),
         has_root: inside.mode != Mode::Single,
         dropped_capabilities: DROPPED.iter().fold(0, |all, capability| all | capability.bits()),
+        ephemeral: inside.spec.ephemeral,
         control: inside.control.as_raw_fd(),
         ready: inside.channel.as_raw_fd(),
         user_namespace: room.user.as_raw_fd(),

@@ -1,9 +1,9 @@
 //! Layers belong to ids of the room, so they are deleted from inside a user namespace.
 
 use super::base_layer::in_namespace;
+use super::launcher::{HelperError, Launcher};
 use super::setup::{Job, Report};
 use super::spec::Mode;
-use super::start::{HelperError, ask};
 use super::step::{Step, StepError};
 use super::walls::Wall;
 use crate::files;
@@ -18,14 +18,16 @@ pub enum RemoveError {
     Step(#[source] StepError),
 }
 
-/// Removes a room's storage folder and all in it. Blocks; the room must be gone.
-pub fn remove_storage(storage: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
-    if !storage.exists() {
-        return Ok(());
-    }
-    match ask(&Job::RemoveStorage { storage: storage.to_owned(), mode })? {
-        Report::Failed(error) => Err(RemoveError::Step(error)),
-        Report::Removed | Report::Started(_) => Ok(()),
+impl Launcher {
+    /// Removes a room's storage folder and all in it. Blocks; the room must be gone.
+    pub fn remove_storage(&self, storage: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
+        if !storage.exists() {
+            return Ok(());
+        }
+        match self.ask(&Job::RemoveStorage { storage: storage.to_owned(), mode })? {
+            Report::Failed(error) => Err(RemoveError::Step(error)),
+            Report::Removed | Report::Started(_) => Ok(()),
+        }
     }
 }
 

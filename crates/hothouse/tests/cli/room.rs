@@ -408,6 +408,37 @@ fn a_terminal_reaches_the_command_and_its_size_too() {
 }
 
 #[test]
+fn a_launcher_that_was_killed_is_replaced_and_none_outlives_its_daemon() {
+    rooms(|env, repository| {
+        let launcher = launcher_of(env.daemon_pid().unwrap()).expect("it has made a room");
+        kill(launcher);
+        wait_until("it is gone", || !is_running(launcher));
+        // The first is made by the helper that waited already, the second needs a new launcher.
+        for _ in 0..2 {
+            let fresh = env.run(repository, &["exec", "-w", "a", "--fresh", "--", "echo", "made"]);
+            assert_eq!(fresh.stdout, "made\n", "{fresh}");
+        }
+        let next = launcher_of(env.daemon_pid().unwrap()).expect("another one");
+        env.kill_daemon();
+        wait_until("it leaves with its daemon", || !is_running(next));
+    });
+}
+
+/// Returns the launcher among the children of a daemon.
+fn launcher_of(daemon: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).ok();
+    let tasks = fs::read_dir(format!("/proc/{daemon}/task")).ok()?;
+    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
+    let all = children.into_iter().chain(tasks.flatten().filter_map(of_task)).collect::<String>();
+    let mut pids = all.split_whitespace().filter_map(|pid| pid.parse().ok());
+    pids.find(|pid: &u32| {
+        is_running(*pid)
+            && fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| name == "room-launcher\n")
+    })
+}
+
+#[test]
 fn a_daemon_killed_while_it_starts_a_room_leaves_one_room_or_none() {
     rooms(|env, repository| {
         env.ok(repository, &["down", "-w", "a"]);
