@@ -185,7 +185,11 @@ fn thaw(file: &RoomFile, runtime: &Path) -> Result<(), RoomError> {
 
 /// Asks a room to end, and waits a while. Whoever does not end is killed next.
 fn end_politely(file: &RoomFile, runtime: &Path) {
-    let asked = talk(runtime, async |client: &RoomClient| client.shutdown(STOP_GRACE).await);
+    let asked = talk(runtime, async |client: &RoomClient| {
+        // A room whose first process is stuck would never answer.
+        let answer = tokio::time::timeout(PATIENCE, client.shutdown(STOP_GRACE)).await;
+        answer.unwrap_or(Err(ClientError::Gone))
+    });
     if let Err(error) = asked {
         tracing::warn!(%error, "the room does not listen; it is killed");
         return;

@@ -15,6 +15,7 @@
 mod base_layer;
 mod cgroups;
 mod client;
+mod descendants;
 mod filter;
 mod identity;
 mod ids;

@@ -8,6 +8,7 @@
 //! - [`connection`]: framed streams with descriptors
 //! - [`exec`] and [`output`], [`history`], [`terminal`]: commands and what they say
 //! - [`spawn`]: the way of a child from fork to exec
+//! - [`guard`]: frees the loop from a pipe that somebody holds
 //! - [`closed`]: what happens to the room's traffic while no daemon runs
 //! - [`sudo`]: the other name
 //! - [`sys`]: the only unsafe code
@@ -16,6 +17,7 @@ mod boot;
 mod closed;
 mod connection;
 mod exec;
+mod guard;
 mod history;
 mod output;
 mod room;

@@ -10,6 +10,7 @@ mod watch;
 use crate::boot::Adopted;
 use crate::connection::{Arrival, Connection, Gone};
 use crate::exec::Exec;
+use crate::guard::Guard;
 use crate::sys::{self, Reaped};
 use crate::{closed, spawn};
 use hothouse_room_wire::boot::READY;
@@ -41,6 +42,7 @@ pub(crate) struct Room {
     egress_holder: Option<u32>,
     ending: Option<ending::Ending>,
     scratch: Vec<u8>,
+    guard: Guard,
 }
 
 struct Daemon {
@@ -71,6 +73,7 @@ impl Room {
             egress_holder: None,
             ending: None,
             scratch: vec![0; 64 << 10],
+            guard: Guard::start()?,
         })
     }
 
@@ -80,7 +83,9 @@ impl Room {
             if self.ending.as_ref().is_some_and(|ending| ending.is_due()) {
                 return self.finish();
             }
-            for (source, events) in self.wait() {
+            let happened = self.wait();
+            self.guard.begin(!self.execs.is_empty());
+            for (source, events) in happened {
                 self.react(source, events);
             }
             if self.reap() && self.ending.is_some() {
@@ -88,6 +93,7 @@ impl Room {
             }
             self.report_ends();
             self.forget_old();
+            self.guard.end();
         }
     }
 

@@ -6,15 +6,19 @@ use super::launcher::{HelperError, Launcher};
 use super::setup::{Job, Report};
 use super::spec::{Caveat, Fences, Mode, RoomSpec};
 use super::step::StepError;
-use super::{CONTROL_SOCKET, TOKEN_FILE};
+use super::{CONTROL_SOCKET, TOKEN_FILE, descendants};
 use crate::files::{self, FileError};
 use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a killed room may take to go.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A room that stands; all that is needed to find, freeze and end it, also after a restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,12 +103,25 @@ fn end(identity: &RoomIdentity) -> Result<(), StopError> {
         Ok(()) | Err(Errno::SRCH) => {}
         Err(error) => return Err(StopError::Kill(error.into())),
     }
-    let mut entry = [PollFd::new(&process, PollFlags::IN)];
-    let patience = Duration::from_secs(10);
-    let timeout = Timespec { tv_sec: patience.as_secs().cast_signed(), tv_nsec: 0 };
-    match rustix::event::poll(&mut entry, Some(&timeout)) {
-        Ok(0) => Err(StopError::Lingers),
-        Ok(_) => Ok(()),
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if has_ended(&process)? {
+            return Ok(());
+        }
+        // A process of the room may hold the lock of a pipe for which room-init waits, beyond the
+        // reach of its own SIGKILL. So they go first.
+        descendants::kill(identity.pid);
+    }
+    Err(StopError::Lingers)
+}
+
+/// Waits a moment for the end of a process.
+fn has_ended(process: &OwnedFd) -> Result<bool, StopError> {
+    const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    let mut entry = [PollFd::new(process, PollFlags::IN)];
+    match rustix::event::poll(&mut entry, Some(&MOMENT)) {
+        Ok(count) => Ok(count > 0),
+        Err(Errno::INTR) => Ok(false),
         Err(error) => Err(StopError::Kill(error.into())),
     }
 }
