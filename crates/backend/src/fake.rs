@@ -6,7 +6,7 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-use hothouse_model::room::{RoomOrder, RoomReport};
+use hothouse_model::room::{DiskUse, RoomOrder, RoomReport};
 
 use crate::{RoomError, Rooms};
 
@@ -22,6 +22,7 @@ struct State {
     storage: BTreeSet<PathBuf>,
     orders: Vec<RoomOrder>,
     refuses: bool,
+    disk: BTreeMap<PathBuf, DiskUse>,
 }
 
 impl FakeRooms {
@@ -33,6 +34,11 @@ impl FakeRooms {
     /// Takes a room away behind everybody's back.
     pub fn lose(&self, runtime: &Path) {
         self.state().alive.remove(runtime);
+    }
+
+    /// Makes a room take so much of the disk.
+    pub fn fill(&self, runtime: &Path, use_: DiskUse) {
+        self.state().disk.insert(runtime.to_owned(), use_);
     }
 
     /// Returns the storage folders that exist.
@@ -104,6 +110,15 @@ impl Rooms for FakeRooms {
 
     fn thaw(&self, runtime: &Path) -> Result<(), RoomError> {
         self.set_frozen(runtime, false)
+    }
+
+    fn pause_if_full(&self, runtime: &Path) -> Result<Option<DiskUse>, RoomError> {
+        let used = self.state().disk.get(runtime).copied();
+        let full = used.filter(|used| used.is_too_much(None));
+        if full.is_some() {
+            self.freeze(runtime)?;
+        }
+        Ok(full)
     }
 
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {

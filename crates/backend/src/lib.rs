@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use hothouse_host::{FileError, room};
 use hothouse_model::{
     Explain, FailureKind,
-    room::{RoomOrder, RoomReport},
+    room::{DiskUse, RoomOrder, RoomReport},
 };
 
 pub use native::NativeRooms;
@@ -40,6 +40,9 @@ pub trait Rooms: Send + Sync {
     /// Lets them go on.
     fn thaw(&self, runtime: &Path) -> Result<(), RoomError>;
 
+    /// Pauses a room whose own files take more of the disk than it may; says so if it did.
+    fn pause_if_full(&self, runtime: &Path) -> Result<Option<DiskUse>, RoomError>;
+
     /// Removes the layers and the home of a room that has ended.
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError>;
 }
@@ -55,6 +58,8 @@ pub enum RoomError {
     Remove(#[source] room::RemoveError),
     #[error("pause or resume the room")]
     Freeze(#[source] room::CgroupError),
+    #[error("measure what the room takes of the disk")]
+    Measure(#[source] room::MeasureError),
     #[error("talk to the room")]
     Talk(#[source] room::ClientError),
     #[error("there is no room at {}", .runtime.display())]

@@ -13,7 +13,7 @@ use hothouse_host::{
     clock::HostClock,
     socket::{self, SocketError},
 };
-use hothouse_model::{Explain, FailureKind};
+use hothouse_model::{Explain, FailureKind, room::DISK_CHECK};
 use hothouse_store::{Store, StoreError};
 use tokio::{
     net::UnixListener,
@@ -162,6 +162,7 @@ async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
     tokio::spawn(watch_signals(door.stop_tx.clone()));
     tokio::spawn(watch_socket(door.clone(), identity));
     tokio::spawn(watch_time(door.clone()));
+    tokio::spawn(watch_disk(door.clone()));
     tokio::spawn(exec::serve(door.clone(), exec_listener));
     let mut stop_rx = door.stop_tx.subscribe();
     let server =
@@ -196,6 +197,21 @@ async fn watch_time(door: Door) {
         let stopped = tokio::task::spawn_blocking(move || engine.stop_expired()).await;
         if let Ok(Err(failure)) = stopped {
             tracing::warn!(?failure, "a room whose time is over could not be stopped");
+        }
+    }
+}
+
+/// Pauses rooms that take too much of the disk.
+async fn watch_disk(door: Door) {
+    loop {
+        tokio::time::sleep(DISK_CHECK).await;
+        let engine = door.engine.clone();
+        match tokio::task::spawn_blocking(move || engine.pause_full_rooms()).await {
+            Ok(Ok(paused)) => {
+                paused.iter().for_each(|name| tracing::warn!(%name, "a room is full: paused"));
+            }
+            Ok(Err(failure)) => tracing::warn!(?failure, "the disk use of rooms is unknown"),
+            Err(error) => tracing::error!(%error, "the disk watcher broke"),
         }
     }
 }

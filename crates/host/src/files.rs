@@ -72,6 +72,17 @@ pub fn read_capped(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
+/// What an inode counts for where space is counted.
+pub const BLOCK: u64 = 4096;
+
+/// Returns the bytes that are taken of the file system of a path, by blocks or by inodes.
+pub fn taken(path: &Path) -> Result<u64, FileError> {
+    let found = rustix::fs::statvfs(path).map_err(|errno| about("look at", path)(errno.into()))?;
+    let blocks = found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
+    let inodes = found.f_files.saturating_sub(found.f_ffree).saturating_mul(BLOCK);
+    Ok(blocks.saturating_add(inodes))
+}
+
 /// Reads a small text file of the host, such as one under `/proc`.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
     let bytes = read_capped(path, 1 << 20)?;

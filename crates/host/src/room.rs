@@ -22,6 +22,7 @@ mod ids;
 mod inside;
 mod launcher;
 mod layout;
+mod measure;
 mod mounts;
 mod network;
 mod removal;
@@ -37,6 +38,7 @@ pub use client::{Attached, ClientError, Egress, ExecStreams, RoomClient, Started
 pub use hothouse_room_wire as wire;
 pub use identity::{IdentityError, RoomIdentity};
 pub use launcher::{HelperError, LAUNCHER_ARGUMENT, Launcher, room_launcher_main};
+pub use measure::MeasureError;
 pub use removal::RemoveError;
 pub use spec::{Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem};
 pub use start::{StartError, Started, StopError, stop};

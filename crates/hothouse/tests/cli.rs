@@ -11,6 +11,8 @@ mod crash;
 mod daemon;
 #[path = "cli/doctor.rs"]
 mod doctor;
+#[path = "cli/flood.rs"]
+mod flood;
 #[path = "cli/room.rs"]
 mod room;
 #[path = "cli/sandbox.rs"]

@@ -23,6 +23,8 @@ pub(crate) struct Adopted {
     pub(crate) dns_datagram: Vec<OwnedFd>,
     pub(crate) dns_stream: Vec<OwnedFd>,
     pub(crate) elevate: OwnedFd,
+    /// Held, never used.
+    _base_layer: OwnedFd,
 }
 
 /// Reads the boot record and takes every descriptor it names.
@@ -49,5 +51,6 @@ pub(crate) fn adopt() -> io::Result<Adopted> {
         dns_datagram: all(boot.dns_datagram)?,
         dns_stream: all(boot.dns_stream)?,
         elevate: sys::adopt(boot.elevate)?,
+        _base_layer: sys::adopt(boot.base_layer)?,
     })
 }

@@ -27,6 +27,9 @@ use watch::Source;
 /// How much output of ended commands is kept in all.
 const MEMORY_LIMIT: usize = 2 << 20;
 
+/// How many `sudo` may be at work at a time.
+const ELEVATION_LIMIT: usize = 128;
+
 /// How many ended commands are remembered.
 const RECORD_LIMIT: usize = 256;
 
@@ -267,6 +270,10 @@ impl Room {
 
     fn accept_elevation(&mut self) {
         let Some(socket) = accept(&self.boot.elevate) else { return };
+        // The room could otherwise use up our descriptors, and with them everything we do for it.
+        if self.elevations.len() >= ELEVATION_LIMIT {
+            return;
+        }
         if sys::peer(&socket).is_ok_and(|peer| matches!(peer.uid, 0 | spawn::AGENT)) {
             let key = self.key();
             self.elevations.insert(key, Connection::new(socket));

@@ -39,4 +39,6 @@ pub struct Boot {
     pub dns_stream: Vec<i32>,
     /// Listens inside the room, for `sudo`.
     pub elevate: i32,
+    /// Keeps the base layer from being removed while it is open.
+    pub base_layer: i32,
 }

@@ -143,6 +143,7 @@ fn spec(state: &State, words: &mut Words) -> Result<RoomSpec, Box<dyn Error>> {
             "--memory" => spec.limits.memory = Some(value()?.parse()?),
             "--cpus" => spec.limits.cpus = Some(value()?.parse()?),
             "--pids" => spec.limits.pids = Some(value()?.parse()?),
+            "--disk" => spec.limits.disk = Some(value()?.parse()?),
             other => return Err(format!("unknown option {other}").into()),
         }
     }

@@ -331,7 +331,8 @@ fn remove(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    const ALL: Limits = Limits { memory: Some(1 << 30), cpus: Some(0.5), pids: Some(64) };
+    const ALL: Limits =
+        Limits { memory: Some(1 << 30), cpus: Some(0.5), pids: Some(64), disk: None };
 
     fn legacy() -> Vec<(String, PathBuf)> {
         ["memory", "cpu", "pids", "freezer"]

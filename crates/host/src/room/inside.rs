@@ -45,6 +45,7 @@ pub(super) struct Inside<'a> {
     pub(super) channel: OwnedFd,
     pub(super) control: OwnedFd,
     pub(super) init_program: OwnedFd,
+    pub(super) base_layer: OwnedFd,
     pub(super) cgroups: Vec<OwnedFd>,
     pub(super) init_cgroup: Option<OwnedFd>,
     pub(super) filters: Vec<Vec<Instruction>>,
@@ -283,8 +284,10 @@ fn become_init(
         dns_datagram: raw(&catch.dns_datagram),
         dns_stream: raw(&catch.dns_stream),
         elevate: elevate.as_raw_fd(),
+        base_layer: inside.base_layer.as_raw_fd(),
     };
-    let single = [&inside.control, &inside.channel, &room.user, &room.mount, &elevate];
+    let single =
+        [&inside.control, &inside.channel, &room.user, &room.mount, &elevate, &inside.base_layer];
     let many = [&inside.cgroups, &catch.tcp, &catch.dns_datagram, &catch.dns_stream];
     for fd in single.into_iter().chain(many.into_iter().flatten()) {
         rustix::io::fcntl_setfd(fd, FdFlags::empty()).step("pass on a descriptor")?;

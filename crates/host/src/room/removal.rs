@@ -26,7 +26,7 @@ impl Launcher {
         }
         match self.ask(&Job::RemoveStorage { storage: storage.to_owned(), mode })? {
             Report::Failed(error) => Err(RemoveError::Step(error)),
-            Report::Removed | Report::Started(_) => Ok(()),
+            Report::Removed | Report::Started(_) | Report::Measured(_) => Ok(()),
         }
     }
 }

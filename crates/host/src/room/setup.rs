@@ -10,8 +10,8 @@ use super::start::Started;
 use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, user_namespace, walls, write_maps};
 use super::{
-    CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, filter, identity, layout, removal,
-    sockets,
+    CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, filter, identity, layout, measure,
+    removal, sockets,
 };
 use crate::files;
 use crate::sys::{self, Fork};
@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 pub(super) enum Job {
     Start(Box<RoomSpec>),
     RemoveStorage { storage: PathBuf, mode: Option<Mode> },
+    MeasureStorage { storage: PathBuf, mode: Option<Mode> },
 }
 
 /// What the helper says before it leaves.
@@ -42,6 +43,7 @@ pub(super) enum Job {
 pub(super) enum Report {
     Started(Box<Started>),
     Removed,
+    Measured(u64),
     Failed(StepError),
 }
 
@@ -88,6 +90,10 @@ fn serve(session: Fences) -> Result<Report, StepError> {
             removal::remove(&storage, mode, &wall)?;
             Ok(Report::Removed)
         }
+        Job::MeasureStorage { storage, mode } => {
+            let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
+            Ok(Report::Measured(measure::measure(&storage, mode, &wall)?))
+        }
     }
 }
 
@@ -104,13 +110,14 @@ fn start(spec: &RoomSpec, mut fences: Fences) -> Result<Started, StepError> {
     prepare_storage(spec, mode)?;
     let system = layout::look();
     let hidden = sockets::below(&mounts::exposed(spec));
-    let plan = mounts::plan(spec, mode, &base, &system, &hidden);
+    let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden);
     let groups = cgroups::plan(&cgroups::look(), &spec.id, &spec.limits);
     let room = Room {
         spec,
         mode,
         wall: &wall,
-        base: &base,
+        base: &base.folder,
+        base_used: &base.used,
         system: &system,
         plan: &plan,
         groups: &groups,
@@ -222,6 +229,7 @@ struct Room<'a> {
     mode: Mode,
     wall: &'a Wall,
     base: &'a Path,
+    base_used: &'a OwnedFd,
     system: &'a layout::System,
     plan: &'a mounts::Plan,
     groups: &'a cgroups::Plan,
@@ -246,6 +254,12 @@ impl Room<'_> {
             .map_err(std::io::Error::other)
             .step("compile the seccomp filter")?;
         fences.insert("seccomp".into(), "on".into());
+        fences.insert("inotify".into(), format!("on: {} instances", inotify_share()));
+        let nproc = match self.spec.limits.pids {
+            Some(most) => format!("on: RLIMIT_NPROC {most} for all users of the room together"),
+            None => "off: no limit was asked for".into(),
+        };
+        fences.insert("nproc".into(), nproc);
         fences.insert("no-new-privileges".into(), "on".into());
         fences.insert("capabilities".into(), "on".into());
         let landlock = landlock(&mut fences);
@@ -265,6 +279,8 @@ impl Room<'_> {
             channel: theirs,
             control,
             init_program,
+            base_layer: rustix::io::fcntl_dupfd_cloexec(self.base_used, 3)
+                .step("hold the base layer")?,
             cgroups: open_all(&self.groups.join_commands)?,
             init_cgroup: open_all(self.groups.join_init.as_slice())?.pop(),
             filters,
@@ -327,7 +343,9 @@ impl Room<'_> {
         let identity = identity::RoomIdentity::of(pid)
             .map_err(|error| StepError::because("identify the room", None, error.to_string()))?;
         let (groups, tools) = (self.groups.groups.clone(), self.spec.tools.clone());
-        Ok(Started { identity, mode: self.mode, groups, fences, caveats, tools })
+        let storage = (!self.spec.ephemeral).then(|| self.spec.storage.clone());
+        let disk = self.spec.limits.disk;
+        Ok(Started { identity, mode: self.mode, groups, fences, caveats, tools, storage, disk })
     }
 
     /// Returns the process that held the worktree's ids, which waits to be reaped.

@@ -30,6 +30,10 @@ pub struct Started {
     pub caveats: Vec<Caveat>,
     /// The tool folders that it was granted.
     pub tools: Vec<PathBuf>,
+    /// Where its own files lie on the disk, unless they are in memory.
+    pub storage: Option<PathBuf>,
+    /// Bytes that they may take there.
+    pub disk: Option<u64>,
 }
 
 /// A room that did not start.
@@ -64,7 +68,7 @@ impl Launcher {
         match report {
             Report::Started(started) => Ok(*started),
             Report::Failed(source) => Err(StartError::Step { id: id(), source }),
-            Report::Removed => {
+            Report::Removed | Report::Measured(_) => {
                 let reason = "the helper did another job";
                 let source = StepError::because("start the room", None, reason);
                 Err(StartError::Step { id: id(), source })

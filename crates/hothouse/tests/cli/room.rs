@@ -12,7 +12,12 @@ use hothouse_testkit::{Ran, TestEnv, User, is_running, kill, skip, wait_until};
 use crate::surroundings;
 
 /// A sandbox `a` that is up, for each user that can be had here.
-fn rooms(test: impl Fn(&TestEnv, &Path)) {
+pub(crate) fn rooms(test: impl Fn(&TestEnv, &Path)) {
+    rooms_with("", test);
+}
+
+/// The same, with more in the project's config.
+pub(crate) fn rooms_with(config: &str, test: impl Fn(&TestEnv, &Path)) {
     let mut users = vec![None];
     if is_root() {
         users.extend(User::ordinary().map(Some));
@@ -22,7 +27,7 @@ fn rooms(test: impl Fn(&TestEnv, &Path)) {
         if let Some(user) = user {
             env.become_user(user);
         }
-        let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+        let repository = env.repository("acme", &format!("[project]\nname = \"acme\"\n{config}"));
         env.ok(&repository, &["fork", "a"]);
         let up = env.run(&repository, &["up", "-w", "a"]);
         if up.code == 6 {
@@ -301,7 +306,7 @@ fn a_room_that_was_killed_is_replaced_without_touching_the_workspace() {
 }
 
 /// Returns the pid of the room's first process.
-fn room_pid(env: &TestEnv) -> u32 {
+pub(crate) fn room_pid(env: &TestEnv) -> u32 {
     let rooms = env.root().join("run/hothouse/rooms");
     let folder: PathBuf = fs::read_dir(rooms).unwrap().next().unwrap().unwrap().path();
     let text = fs::read_to_string(folder.join("room.json")).unwrap();
