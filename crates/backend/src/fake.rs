@@ -121,6 +121,10 @@ impl Rooms for FakeRooms {
         Ok(full)
     }
 
+    fn tidy(&self) -> Result<(), RoomError> {
+        Ok(())
+    }
+
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {
         self.state().storage.remove(storage);
         Ok(())

@@ -43,6 +43,9 @@ pub trait Rooms: Send + Sync {
     /// Pauses a room whose own files take more of the disk than it may; says so if it did.
     fn pause_if_full(&self, runtime: &Path) -> Result<Option<DiskUse>, RoomError>;
 
+    /// Removes what earlier rooms shared and no room needs any more.
+    fn tidy(&self) -> Result<(), RoomError>;
+
     /// Removes the layers and the home of a room that has ended.
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError>;
 }

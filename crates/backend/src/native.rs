@@ -193,6 +193,13 @@ impl Rooms for NativeRooms {
         Ok(Some(found))
     }
 
+    fn tidy(&self) -> Result<(), RoomError> {
+        if !files::exists(&self.base_layer) {
+            return Ok(());
+        }
+        self.launcher.prune_layers(&self.base_layer, None).map_err(RoomError::Remove)
+    }
+
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {
         self.launcher.remove_storage(storage, None).map_err(RoomError::Remove)
     }

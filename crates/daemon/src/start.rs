@@ -35,6 +35,9 @@ const SOCKET_CHECK: Duration = Duration::from_secs(5);
 /// How often the daemon looks whether a room's time is over.
 const TIME_CHECK: Duration = Duration::from_secs(1);
 
+/// How often old base layers are looked for.
+const TIDY: Duration = Duration::from_secs(3600);
+
 /// What a daemon is started with.
 pub struct DaemonSpec {
     pub folders: Folders,
@@ -163,6 +166,7 @@ async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
     tokio::spawn(watch_socket(door.clone(), identity));
     tokio::spawn(watch_time(door.clone()));
     tokio::spawn(watch_disk(door.clone()));
+    tokio::spawn(tidy(door.clone()));
     tokio::spawn(exec::serve(door.clone(), exec_listener));
     let mut stop_rx = door.stop_tx.subscribe();
     let server =
@@ -198,6 +202,19 @@ async fn watch_time(door: Door) {
         if let Ok(Err(failure)) = stopped {
             tracing::warn!(?failure, "a room whose time is over could not be stopped");
         }
+    }
+}
+
+/// Removes what earlier rooms left to be shared, now and from time to time.
+async fn tidy(door: Door) {
+    loop {
+        let engine = door.engine.clone();
+        match tokio::task::spawn_blocking(move || engine.tidy_rooms()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => tracing::warn!(?failure, "old base layers could not be removed"),
+            Err(error) => tracing::error!(%error, "tidying up broke"),
+        }
+        tokio::time::sleep(TIDY).await;
     }
 }
 

@@ -234,6 +234,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Removes what earlier rooms shared and no room needs any more.
+    pub fn tidy_rooms(&self) -> Result<(), Failure> {
+        self.with.rooms.tidy().map_err(|error| error.failure())
+    }
+
     /// Pauses every room that takes more of the disk than it may; returns their names.
     pub fn pause_full_rooms(&self) -> Result<Vec<SandboxName>, Failure> {
         let mut paused = Vec::new();

@@ -1,7 +1,8 @@
 //! PID 1 of a room.
 //!
-//! One small static program with two names: started by the setup helper it is room-init; under
-//! the name `sudo` it asks room-init to run a command as the room's root.
+//! One small static program with three names: started by the setup helper it is room-init; under
+//! the name `sudo` it asks room-init to run a command as the room's root; as `dpkg-deb` it unpacks
+//! packages without setuid bits.
 //!
 //! - [`boot`]: what the helper left, adopted and checked
 //! - [`room`]: the loop that owns all state
@@ -11,6 +12,7 @@
 //! - [`guard`]: frees the loop from a pipe that somebody holds
 //! - [`closed`]: what happens to the room's traffic while no daemon runs
 //! - [`sudo`]: the other name
+//! - [`unpack`]: the third
 //! - [`sys`]: the only unsafe code
 
 mod boot;
@@ -25,13 +27,16 @@ mod spawn;
 mod sudo;
 mod sys;
 mod terminal;
+mod unpack;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let name = std::env::args_os().next().unwrap_or_default();
-    if name.as_encoded_bytes().rsplit(|byte| *byte == b'/').next() == Some(b"sudo") {
-        return sudo::main();
+    match name.as_encoded_bytes().rsplit(|byte| *byte == b'/').next() {
+        Some(b"sudo") => return sudo::main(),
+        Some(b"dpkg-deb") => return unpack::main(),
+        _ => {}
     }
     match boot::adopt().and_then(room::Room::open) {
         Ok(room) => room.run(),

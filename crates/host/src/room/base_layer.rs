@@ -25,7 +25,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Raised when the layer's content changes in a way that its inputs do not show.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// The program that becomes PID 1, embedded.
 const INIT: &[u8] = include_bytes!(env!("HOTHOUSE_ROOM_INIT_PATH"));
@@ -65,8 +65,12 @@ fn make(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), Step
     let fresh = format!(".{}", name(mode));
     build(folder, Path::new(&fresh), mode, wall)?;
     std::fs::rename(folder.join(&fresh), layer).step_at("finish the base layer", layer)?;
-    prune::prune(folder, layer, mode, wall);
     Ok(())
+}
+
+/// Removes the layers of `mode` that are neither current nor in use.
+pub(super) fn prune(folder: &Path, mode: Mode, wall: &Wall) {
+    prune::prune(folder, &folder.join(name(mode)), mode, wall);
 }
 
 /// Opens the program that becomes PID 1. A file, not memory: all rooms share its pages.

@@ -9,7 +9,7 @@ use super::walls::Wall;
 use crate::files;
 use std::path::Path;
 
-/// A storage folder that could not be removed.
+/// A storage folder, or a base layer, that could not be removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     #[error("remove the storage of a room")]
@@ -25,6 +25,16 @@ impl Launcher {
             return Ok(());
         }
         match self.ask(&Job::RemoveStorage { storage: storage.to_owned(), mode })? {
+            Report::Failed(error) => Err(RemoveError::Step(error)),
+            Report::Removed | Report::Started(_) | Report::Measured(_) => Ok(()),
+        }
+    }
+}
+
+impl Launcher {
+    /// Removes base layers that no room stands on and none will be made from. Blocks.
+    pub fn prune_layers(&self, folder: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
+        match self.ask(&Job::PruneLayers { folder: folder.to_owned(), mode })? {
             Report::Failed(error) => Err(RemoveError::Step(error)),
             Report::Removed | Report::Started(_) | Report::Measured(_) => Ok(()),
         }

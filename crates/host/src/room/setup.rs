@@ -36,6 +36,7 @@ pub(super) enum Job {
     Start(Box<RoomSpec>),
     RemoveStorage { storage: PathBuf, mode: Option<Mode> },
     MeasureStorage { storage: PathBuf, mode: Option<Mode> },
+    PruneLayers { folder: PathBuf, mode: Option<Mode> },
 }
 
 /// What the helper says before it leaves.
@@ -88,6 +89,11 @@ fn serve(session: Fences) -> Result<Report, StepError> {
         Job::RemoveStorage { storage, mode } => {
             let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
             removal::remove(&storage, mode, &wall)?;
+            Ok(Report::Removed)
+        }
+        Job::PruneLayers { folder, mode } => {
+            let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
+            base_layer::prune(&folder, mode, &wall);
             Ok(Report::Removed)
         }
         Job::MeasureStorage { storage, mode } => {

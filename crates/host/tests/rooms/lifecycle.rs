@@ -4,7 +4,7 @@ use super::host::{hosts, ran};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !done() {
         assert!(Instant::now() < deadline, "{what} did not happen");

@@ -1,4 +1,4 @@
-//! Old base layers, removed when a new one was made and no room stands on them any more.
+//! Old base layers, removed when no room stands on them any more.
 //!
 //! room-init holds a shared lock on a file beside its layer for as long as the room lives. So the
 //! kernel knows whether a layer is in use, whatever became of the daemon that started the room.
