@@ -94,6 +94,18 @@ pub struct ForkBody {
     pub base: Option<String>,
     pub branch: Option<String>,
     pub task: Option<String>,
+    /// What the task is, at length.
+    #[serde(default)]
+    pub context: Option<String>,
+    /// The sandbox, or the snapshot of one, to start from: `NAME[@LABEL]`.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// The tree driver: `auto`, `btrfs`, `overlay`, `reflink` or `copy`.
+    #[serde(default)]
+    pub tree: Option<String>,
+    /// Whether dependency folders are left out, because they are installed anew.
+    #[serde(default)]
+    pub setup: bool,
     /// The caller's `HOTHOUSE_*` variables, which win over the config files.
     #[serde(default)]
     pub variables: BTreeMap<String, String>,

@@ -6,9 +6,10 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
+use hothouse_host::{Program, command::Talker, relay::Pipes};
 use hothouse_model::room::{DiskUse, RoomOrder, RoomReport};
 
-use crate::{RoomError, Rooms};
+use crate::{RoomCommand, RoomError, RoomRun, Rooms};
 
 /// Keeps honest state, and can be told to fail.
 #[derive(Debug, Default)]
@@ -23,6 +24,11 @@ struct State {
     orders: Vec<RoomOrder>,
     refuses: bool,
     disk: BTreeMap<PathBuf, DiskUse>,
+    talkers: Vec<Talker>,
+}
+
+fn told(error: impl std::fmt::Display) -> RoomError {
+    RoomError::Told(error.to_string())
 }
 
 impl FakeRooms {
@@ -58,6 +64,19 @@ impl FakeRooms {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of this lock panics")
+    }
+
+    /// A fake room has no files of its own: its commands are the host's.
+    fn program(&self, runtime: &Path, command: &RoomCommand) -> Result<Program, RoomError> {
+        let alive = self.state().alive.get(runtime).is_some_and(|report| !report.frozen);
+        let (Some((name, arguments)), true) = (command.words.split_first(), alive) else {
+            return Err(RoomError::Gone { runtime: runtime.to_owned() });
+        };
+        let git = self.orders().into_iter().rfind(|order| order.runtime == runtime);
+        let objects = git.and_then(|order| order.git).map(|git| git.objects).unwrap_or_default();
+        let objects: Vec<_> = objects.iter().map(|path| path.display().to_string()).collect();
+        let program = Program::new(name).args(arguments).folder(&command.folder);
+        Ok(program.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects.join(":")))
     }
 
     fn set_frozen(&self, runtime: &Path, frozen: bool) -> Result<(), RoomError> {
@@ -128,5 +147,16 @@ impl Rooms for FakeRooms {
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {
         self.state().storage.remove(storage);
         Ok(())
+    }
+
+    fn converse(&self, runtime: &Path, command: &RoomCommand) -> Result<Pipes, RoomError> {
+        let (talker, pipes) = self.program(runtime, command)?.converse().map_err(told)?;
+        self.state().talkers.push(talker);
+        Ok(pipes)
+    }
+
+    fn run(&self, runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError> {
+        let run = self.program(runtime, command)?.run().map_err(told)?;
+        Ok(RoomRun { code: run.status.code(), stdout: run.stdout })
     }
 }

@@ -7,9 +7,12 @@
 pub mod fake;
 pub mod native;
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 
-use hothouse_host::{FileError, room};
+use hothouse_host::{FileError, relay::Pipes, room};
 use hothouse_model::{
     Explain, FailureKind,
     room::{DiskUse, RoomOrder, RoomReport},
@@ -48,6 +51,27 @@ pub trait Rooms: Send + Sync {
 
     /// Removes the layers and the home of a room that has ended.
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError>;
+
+    /// Starts a command as the agent, to be talked to. It ends when its pipes are closed.
+    fn converse(&self, runtime: &Path, command: &RoomCommand) -> Result<Pipes, RoomError>;
+
+    /// Runs a command as the agent to its end.
+    fn run(&self, runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError>;
+}
+
+/// A command that Hothouse itself runs in a room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomCommand {
+    pub words: Vec<OsString>,
+    pub folder: PathBuf,
+}
+
+/// What a command in a room came to. Its bytes are not to be trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomRun {
+    /// Its exit code, if it ended by itself.
+    pub code: Option<i32>,
+    pub stdout: Vec<u8>,
 }
 
 /// Something that a room would not do.

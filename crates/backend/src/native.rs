@@ -1,5 +1,7 @@
 //! Rooms of this host's own kernel: namespaces, no engine, no root.
 
+mod command;
+
 use std::{
     collections::BTreeMap,
     future::Future,
@@ -10,13 +12,15 @@ use std::{
 
 use hothouse_host::{
     files,
+    relay::Pipes,
     room::{
-        self, Bind, ClientError, Fences, Launcher, Limits, ROOM_FILE, RoomClient, RoomSpec, Started,
+        self, Access, Bind, ClientError, Fences, Launcher, Limits, ROOM_FILE, RoomClient, RoomSpec,
+        Started,
     },
 };
-use hothouse_model::room::{DISK_CHECK, DiskUse, RoomOrder, RoomReport, STOP_GRACE};
+use hothouse_model::room::{DISK_CHECK, DiskUse, RoomGitPlaces, RoomOrder, RoomReport, STOP_GRACE};
 
-use crate::{RoomError, Rooms};
+use crate::{RoomCommand, RoomError, RoomRun, Rooms};
 
 /// Its presence in a runtime folder says that the room is suspended by signals, of which the kernel
 /// keeps no trace.
@@ -203,6 +207,14 @@ impl Rooms for NativeRooms {
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {
         self.launcher.remove_storage(storage, None).map_err(RoomError::Remove)
     }
+
+    fn converse(&self, runtime: &Path, command: &RoomCommand) -> Result<Pipes, RoomError> {
+        command::converse(runtime, command)
+    }
+
+    fn run(&self, runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError> {
+        command::run(runtime, command)
+    }
 }
 
 impl NativeRooms {
@@ -231,8 +243,10 @@ impl NativeRooms {
         let mounts = order.mounts.iter().map(|mount| Bind {
             source: mount.source.clone(),
             target: mount.target.clone(),
-            writable: mount.writable,
+            access: if mount.writable { Access::Write } else { Access::Read },
         });
+        let (git_mounts, pointers) =
+            order.git.as_ref().map(|git| git_binds(git, order)).unwrap_or_default();
         RoomSpec {
             id: order.id.clone(),
             hostname: order.hostname.clone(),
@@ -242,8 +256,8 @@ impl NativeRooms {
             base_layer: self.base_layer.clone(),
             runtime: order.runtime.clone(),
             tools: order.tools.clone(),
-            mounts: mounts.collect(),
-            readonly_binds: Vec::new(),
+            mounts: mounts.chain(git_mounts).collect(),
+            readonly_binds: pointers,
             masks: order.masks.clone(),
             limits: Limits {
                 memory: order.memory,
@@ -256,6 +270,25 @@ impl NativeRooms {
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
         }
     }
+}
+
+/// Returns what shows a room its git: the folder at its own path, the shared objects, and the pointer on every alias of the worktree, where no later mount can be put over it.
+fn git_binds(git: &RoomGitPlaces, order: &RoomOrder) -> (Vec<Bind>, Vec<Bind>) {
+    let folder = &git.folder;
+    let own = Bind { source: folder.clone(), target: folder.clone(), access: Access::Write };
+    let objects = git.objects.iter().enumerate().map(|(number, folder)| Bind {
+        source: folder.clone(),
+        target: RoomGitPlaces::objects_inside(number),
+        access: Access::ReadAsOwner,
+    });
+    let mounts = std::iter::once(own).chain(objects).collect();
+    let views = std::iter::once(&order.worktree).chain(&order.aliases);
+    let pointers = views.map(|view| Bind {
+        source: git.pointer.clone(),
+        target: view.join(".git"),
+        access: Access::ReadAsOwner,
+    });
+    (mounts, pointers.collect())
 }
 
 fn thaw(file: &RoomFile, runtime: &Path) -> Result<(), RoomError> {

@@ -74,6 +74,7 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
         Ok(mut running) => {
             let fresh = running.fresh.clone();
             let followed = follow(framed, &mut running).await;
+            import(door, &running.sandbox).await;
             if let Some(runtime) = fresh {
                 door.clients.forget(&runtime).await;
                 let engine = door.engine.clone();
@@ -91,8 +92,15 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
     }
 }
 
+/// Imports what a command has committed, before its end is told.
+async fn import(door: &Door, sandbox: &SandboxRecord) {
+    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
+    tokio::task::spawn_blocking(move || engine.import_if_possible(&sandbox)).await.ok();
+}
+
 /// A command that runs.
 struct Running {
+    sandbox: SandboxRecord,
     client: Arc<RoomClient>,
     exec: ExecId,
     streams: Streams,
@@ -109,7 +117,7 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
     match ask {
         Ask::Run(run) => start(door, run).await,
         Ask::Attach(target) => {
-            let (client, exec) = known(door, &target).await?;
+            let (sandbox, client, exec) = known(door, &target).await?;
             let attached =
                 client.attach(exec.clone()).await.map_err(|error| refusal(&error, &exec))?;
             let (streams, terminal) = match attached {
@@ -118,6 +126,7 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
                 Attached::Nothing => (Vec::new(), false),
             };
             Ok(Running {
+                sandbox,
                 client,
                 exec,
                 streams: Streams(streams),
@@ -127,8 +136,9 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
             })
         }
         Ask::Rejoin(target) => {
-            let (client, exec) = known(door, &target).await?;
+            let (sandbox, client, exec) = known(door, &target).await?;
             Ok(Running {
+                sandbox,
                 client,
                 exec,
                 streams: Streams(Vec::new()),
@@ -179,7 +189,7 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
         ExecStreams::Terminal { input, output } => (vec![input, output], true),
         ExecStreams::Detached => (Vec::new(), false),
     };
-    Ok(Running { client, exec, streams: Streams(streams), terminal, joined: false, fresh })
+    Ok(Running { sandbox, client, exec, streams: Streams(streams), terminal, joined: false, fresh })
 }
 
 fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId, tools: &[PathBuf]) -> ExecSpec {
@@ -217,6 +227,9 @@ async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failu
         let sandbox = engine.find(wanted.as_ref(), &folder)?;
         if !fresh {
             let runtime = engine.running(&sandbox)?;
+            if let Err(failure) = engine.bring(&sandbox) {
+                tracing::warn!(?failure, "the user's commits did not reach the room");
+            }
             return Ok(Place { sandbox, runtime, fresh: None });
         }
         let [a, b, c, d] = random::bytes::<4>();
@@ -226,11 +239,14 @@ async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failu
     place.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
 }
 
-async fn known(door: &Door, target: &Target) -> Result<(Arc<RoomClient>, ExecId), Failure> {
-    let Place { runtime, .. } = place(door, target, false).await?;
+async fn known(
+    door: &Door,
+    target: &Target,
+) -> Result<(SandboxRecord, Arc<RoomClient>, ExecId), Failure> {
+    let Place { sandbox, runtime, .. } = place(door, target, false).await?;
     let exec = ExecId(target.exec.clone());
     let client = door.clients.of(&runtime).await.map_err(|error| refusal(&error, &exec))?;
-    Ok((client, exec))
+    Ok((sandbox, client, exec))
 }
 
 /// Hands the streams over, then carries words both ways until the command ends or the client goes.

@@ -37,6 +37,11 @@ const TIME_CHECK: Duration = Duration::from_secs(1);
 
 /// How often old base layers are looked for.
 const TIDY: Duration = Duration::from_secs(3600);
+/// How soon a commit in a room is seen while its command goes on.
+const COMMIT_CHECK: Duration = Duration::from_millis(500);
+
+/// How often golden trees are looked after.
+const HOUSE_CHECK: Duration = Duration::from_secs(15 * 60);
 
 /// What a daemon is started with.
 pub struct DaemonSpec {
@@ -167,6 +172,8 @@ async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
     tokio::spawn(watch_time(door.clone()));
     tokio::spawn(watch_disk(door.clone()));
     tokio::spawn(tidy(door.clone()));
+    tokio::spawn(watch_commits(door.clone()));
+    tokio::spawn(keep_house(door.clone()));
     tokio::spawn(exec::serve(door.clone(), exec_listener));
     let mut stop_rx = door.stop_tx.subscribe();
     let server =
@@ -233,12 +240,42 @@ async fn watch_disk(door: Door) {
     }
 }
 
+/// Imports commits soon after they are made, also those of commands that go on.
+async fn watch_commits(door: Door) {
+    loop {
+        tokio::time::sleep(COMMIT_CHECK).await;
+        let engine = door.engine.clone();
+        let imported = tokio::task::spawn_blocking(move || engine.import_all()).await;
+        if let Ok(Err(failure)) = imported {
+            tracing::warn!(?failure, "the commits of rooms were not imported");
+        }
+    }
+}
+
+/// Removes what is deleted already, and golden trees that nobody needs any more.
+async fn keep_house(door: Door) {
+    loop {
+        let engine = door.engine.clone();
+        let kept = tokio::task::spawn_blocking(move || engine.keep_house()).await;
+        if let Ok(Err(failure)) = kept {
+            tracing::warn!(?failure, "the golden trees were not looked after");
+        }
+        tokio::time::sleep(HOUSE_CHECK).await;
+    }
+}
+
 /// Finishes what an earlier daemon left, for a while in the foreground, then behind the scenes.
 async fn recover(door: &Door) {
     let engine = door.engine.clone();
-    let recovery = tokio::task::spawn_blocking(move || match engine.recover() {
-        Ok(plans) => plans.iter().for_each(|plan| tracing::info!(?plan, "recovered")),
-        Err(failure) => tracing::error!(?failure, "recovery failed"),
+    let recovery = tokio::task::spawn_blocking(move || {
+        // Worktrees that are mounts come back first: what is to be finished may lie in them.
+        if let Err(failure) = engine.restore_trees() {
+            tracing::error!(?failure, "trees could not be brought back");
+        }
+        match engine.recover() {
+            Ok(plans) => plans.iter().for_each(|plan| tracing::info!(?plan, "recovered")),
+            Err(failure) => tracing::error!(?failure, "recovery failed"),
+        }
     });
     tokio::time::timeout(RECOVERY_FIRST, recovery).await.ok();
 }

@@ -15,7 +15,13 @@ use hothouse_store::{Outcome, PlanRecord};
 pub(crate) fn sandbox(engine: &Engine, record: SandboxRecord) -> SandboxView {
     let found = engine.room_of(&record);
     let state = record.state(found.as_ref());
-    let caveats = caveats(state, found.as_ref());
+    let mut caveats = caveats(state, found.as_ref());
+    caveats.extend(tree_caveats(&record));
+    caveats.extend(engine.refused_import(&record).map(|reason| Caveat {
+        area: "git".into(),
+        class: "not-imported".into(),
+        text: format!("the agent's last commits are not in your repository: {reason}"),
+    }));
     SandboxView {
         name: record.name.to_string(),
         id: record.id.to_string(),
@@ -63,11 +69,29 @@ fn caveats(state: SandboxState, found: Option<&RoomReport>) -> Vec<Caveat> {
         "closed",
         "nothing leaves the room: connections are reset, names do not resolve",
     ));
-    all.push(caveat(
-        "git",
-        "closed",
-        "the repository of the worktree cannot be reached from inside the room",
-    ));
+    all
+}
+
+/// What a reader should know of the sandbox's files and branch.
+fn tree_caveats(record: &SandboxRecord) -> Vec<Caveat> {
+    let mut all = Vec::new();
+    if record.tree_driver == "copy" {
+        all.push(Caveat {
+            area: "tree".into(),
+            class: "limited".into(),
+            text: "this file system shares no blocks: every fork is a full copy".into(),
+        });
+    }
+    if let Some(agent_branch) = &record.agent_branch {
+        all.push(Caveat {
+            area: "git".into(),
+            class: "diverged".into(),
+            text: format!(
+                "you moved branch {}: yours stays, the agent's commits are on {agent_branch}",
+                record.branch
+            ),
+        });
+    }
     all
 }
 

@@ -1,19 +1,27 @@
 //! `delete` and `nuke`: worktrees and rows go, branches stay.
 
+use std::{collections::BTreeSet, path::Path};
+
+use hothouse_host::{FileError, files};
 use hothouse_model::{
-    Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord,
+    Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord, Step,
     plan::{DeleteFacts, plan_delete},
 };
 use hothouse_store::{NewPlan, Subject};
-use hothouse_workspace::{Dirt, Repository};
+use hothouse_workspace::{Dirt, Repository, TreeStore};
 
-use crate::Engine;
+use crate::{
+    Engine, snapshot,
+    trees::{self, Others},
+};
 
 /// A sandbox that is not deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
     #[error("sandbox `{name}` has {} that no commit holds: {}", counted(.dirt.count), .dirt.sample.join(", "))]
     Dirty { name: SandboxName, dirt: Dirt },
+    #[error("sandbox `{name}` has commits that are not in your repository yet")]
+    NotImported { name: SandboxName },
 }
 
 impl Explain for DeleteError {
@@ -22,8 +30,15 @@ impl Explain for DeleteError {
     }
 
     fn hints(&self) -> Vec<String> {
-        let Self::Dirty { name, .. } = self;
-        vec![format!("commit the work, or throw it away with `hothouse delete {name} --force`")]
+        match self {
+            Self::Dirty { name, .. } => vec![format!(
+                "commit the work, or throw it away with `hothouse delete {name} --force`"
+            )],
+            Self::NotImported { name } => vec![
+                format!("`hothouse up -w {name}` imports them"),
+                format!("or throw them away with `hothouse delete {name} --force`"),
+            ],
+        }
     }
 }
 
@@ -50,11 +65,10 @@ impl Engine {
             return self.finish_deleting(sandbox);
         }
         if losses == Losses::Refused {
-            let repository = Repository { place: sandbox.repository.clone() };
-            let dirt = repository.dirt(&sandbox.worktree).map_err(|error| error.failure())?;
-            if !dirt.is_clean() {
-                return Err(DeleteError::Dirty { name: sandbox.name.clone(), dirt }.failure());
-            }
+            self.check_losses(sandbox)?;
+        } else {
+            // It was accepted that work is lost, but what can be kept is kept.
+            self.import_if_possible(sandbox);
         }
         self.remove(
             PlanKind::Delete,
@@ -64,10 +78,50 @@ impl Engine {
         )
     }
 
-    /// Deletes every sandbox of every project, whatever they hold. Branches stay.
+    /// Refuses to lose what no commit holds, or a commit that the user's repository does not have.
+    pub(crate) fn check_losses(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        self.import(sandbox)?;
+        let name = || sandbox.name.clone();
+        let missing = |sandbox: &SandboxRecord| -> Result<bool, Failure> {
+            let now = self.sandbox(sandbox.key)?;
+            let now = now.as_ref().unwrap_or(sandbox);
+            self.has_unimported(now).map_err(|error| error.failure())
+        };
+        if missing(sandbox)? {
+            self.import_by_fresh_room(sandbox)?;
+            if missing(sandbox)? {
+                return Err(DeleteError::NotImported { name: name() }.failure());
+            }
+        }
+        if sandbox.is_adopted() {
+            return Ok(());
+        }
+        let repository = Repository { place: sandbox.repository.clone() };
+        let dirt = repository.dirt(&sandbox.worktree).map_err(|error| error.failure())?;
+        if dirt.is_clean() {
+            Ok(())
+        } else {
+            Err(DeleteError::Dirty { name: name(), dirt }.failure())
+        }
+    }
+
+    /// Imports from a sandbox whose own room is down or paused.
+    fn import_by_fresh_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let [a, b, c, d] = hothouse_host::random::bytes::<4>();
+        let runtime = self.start_fresh(sandbox, &format!("{a:02x}{b:02x}{c:02x}{d:02x}"))?;
+        let imported = self.import_through(sandbox, runtime.clone());
+        self.end_fresh(&runtime)?;
+        imported.map(drop).map_err(|error| error.failure())
+    }
+
+    /// Deletes every sandbox of every project, whatever they hold, and what is kept beside them.
+    /// Branches stay.
     pub fn nuke(&self, operation: OperationId) -> Result<Vec<SandboxRecord>, Failure> {
         self.recover()?;
         let all = self.sandboxes()?;
+        for sandbox in &all {
+            self.import_if_possible(sandbox);
+        }
         self.remove(PlanKind::Nuke, counted_sandboxes(all.len()), &all, operation)?;
         Ok(all)
     }
@@ -79,14 +133,18 @@ impl Engine {
         sandboxes: &[SandboxRecord],
         operation: OperationId,
     ) -> Result<(), Failure> {
-        let steps = sandboxes.iter().flat_map(|sandbox| plan_delete(&self.delete_facts(sandbox)));
-        let plan = NewPlan {
-            operation,
-            kind,
-            subject,
-            steps: steps.collect(),
-            begun: self.with.clock.now(),
-        };
+        let mut steps = Vec::new();
+        for sandbox in sandboxes {
+            let facts = self.delete_facts(sandbox).map_err(|error| error.failure())?;
+            steps.extend(plan_delete(&facts));
+        }
+        if kind == PlanKind::Nuke {
+            let folders: BTreeSet<_> = sandboxes.iter().map(|sandbox| &sandbox.sandboxes).collect();
+            let stores = folders.into_iter();
+            steps.extend(stores.map(|folder| Step::RemoveStore { sandboxes: folder.clone() }));
+            steps.extend(self.pool_removals().map_err(|error| error.failure())?);
+        }
+        let plan = NewPlan { operation, kind, subject, steps, begun: self.with.clock.now() };
         let keys: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.key).collect();
         let plan = self
             .with
@@ -96,15 +154,34 @@ impl Engine {
         self.run(&plan).map_err(|failure| failure.failure())
     }
 
-    fn delete_facts(&self, sandbox: &SandboxRecord) -> DeleteFacts {
+    fn delete_facts(&self, sandbox: &SandboxRecord) -> Result<DeleteFacts, FileError> {
         let places = self.places(sandbox);
-        DeleteFacts {
+        let own = trees::places(sandbox);
+        let mut all =
+            trees::others(&sandbox.sandboxes, sandbox.name.as_str(), &Others::living(&own))?;
+        for path in files::list(&own.snapshots())? {
+            let label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            all.extend(snapshot::all_trees(sandbox, &label)?);
+        }
+        let rest = [own.pointer(), own.data(), own.snapshots()];
+        Ok(DeleteFacts {
             common_dir: sandbox.repository.common_dir.clone(),
-            worktree: sandbox.worktree.clone(),
+            worktree: (!sandbox.is_adopted()).then(|| trees::worktree(sandbox)),
+            trees: all,
+            rest: rest.into_iter().filter(|path| files::exists(path)).collect(),
             runtime: places.runtime,
             storage: places.storage,
             had_room: sandbox.room.is_some(),
+        })
+    }
+
+    /// Removes for good what deleted sandboxes left in the trash.
+    pub fn empty_trash(&self, sandboxes: &Path) -> Result<(), Failure> {
+        let empty = || TreeStore::open(sandboxes)?.empty_trash();
+        if !files::exists(sandboxes) {
+            return Ok(());
         }
+        empty().map_err(|error: FileError| error.failure())
     }
 
     /// Goes on with a deletion that was acknowledged but did not reach its end.

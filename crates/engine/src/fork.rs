@@ -5,15 +5,22 @@ use std::path::{Path, PathBuf};
 use hothouse_host::{FileError, RunError, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, PlanKind, SandboxId, SandboxName, SandboxRecord,
-    plan::{BranchOrigin, ForkFacts, GIT_TREE_DRIVER, plan_fork},
+    SandboxRef,
+    plan::{BranchOrigin, ForkFacts, plan_fork},
+    tree::{TreeOrder, WorktreeOrder, WorktreeSource},
 };
 use hothouse_store::{NewPlan, NewSandbox, StoreError, Subject};
-use hothouse_workspace::{DiscoverError, Repository};
+use hothouse_workspace::{
+    DiscoverError, Repository, SandboxPlaces, TreeStore, WorktreeError,
+    tree::{ChooseError, DriverName, TreeWish},
+};
 
 use crate::{
     Engine,
     project::{CONFIG_FILE, ProjectError, ProjectSettings, read_file},
     run::PlanFailure,
+    task,
+    trees::{self, Others},
 };
 
 /// What a fork is asked to be.
@@ -24,9 +31,37 @@ pub struct ForkSpec {
     pub folder: PathBuf,
     pub base: Option<String>,
     pub branch: Option<String>,
+    /// What it is for, in a line.
     pub task: Option<String>,
+    /// What it is for, at length.
+    pub context: Option<String>,
+    /// The sandbox, or the snapshot of one, to start from.
+    pub from: Option<FromRef>,
+    /// The tree driver to use, or none for what the config says.
+    pub tree: Option<String>,
+    /// Whether dependencies are installed anew rather than brought along.
+    pub setup: bool,
     /// The caller's `HOTHOUSE_*` variables, which win over the files.
     pub variables: Vec<(String, String)>,
+}
+
+/// A sandbox, or a snapshot of one: `NAME[@LABEL]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FromRef {
+    pub sandbox: SandboxRef,
+    pub snapshot: Option<String>,
+}
+
+impl std::str::FromStr for FromRef {
+    type Err = hothouse_model::NameError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (sandbox, snapshot) = match text.split_once('@') {
+            Some((sandbox, label)) => (sandbox, Some(label.to_owned())),
+            None => (text, None),
+        };
+        Ok(Self { sandbox: sandbox.parse()?, snapshot })
+    }
 }
 
 /// A fork that was not made.
@@ -48,6 +83,18 @@ pub enum ForkError {
     BranchInUse { branch: String, worktree: PathBuf },
     #[error("the path {} is not valid UTF-8", .path.display())]
     NotText { path: PathBuf },
+    #[error("there is no tree driver `{driver}`")]
+    UnknownDriver { driver: String },
+    #[error("sandbox `{name}` was adopted, and its files are not Hothouse's to copy")]
+    Foreign { name: SandboxName },
+    #[error("sandbox `{name}` has no snapshot `{label}`")]
+    NoSnapshot { name: SandboxName, label: String },
+    #[error("{}", .0.message)]
+    Parent(Failure),
+    #[error(transparent)]
+    Choose(#[from] ChooseError),
+    #[error(transparent)]
+    Worktree(#[from] WorktreeError),
     #[error(transparent)]
     Discover(#[from] DiscoverError),
     #[error(transparent)]
@@ -68,7 +115,12 @@ impl Explain for ForkError {
             Self::Taken { .. } | Self::InTheWay { .. } => FailureKind::Conflict,
             Self::BranchTaken { .. } | Self::BranchInUse { .. } => FailureKind::Conflict,
             Self::Unborn { .. } | Self::NoBase { .. } => FailureKind::NotFound,
-            Self::BranchName { .. } => FailureKind::Usage,
+            Self::BranchName { .. } | Self::UnknownDriver { .. } => FailureKind::Usage,
+            Self::Foreign { .. } => FailureKind::Conflict,
+            Self::NoSnapshot { .. } => FailureKind::NotFound,
+            Self::Parent(failure) => failure.kind,
+            Self::Choose(error) => error.kind(),
+            Self::Worktree(error) => error.kind(),
             Self::NotText { .. } => FailureKind::Host,
             Self::Discover(error) => error.kind(),
             Self::Project(error) => error.kind(),
@@ -82,6 +134,7 @@ impl Explain for ForkError {
     fn causes(&self) -> Vec<String> {
         match self {
             Self::Project(error) => error.causes(),
+            Self::Parent(failure) => failure.causes.clone(),
             _ => Vec::new(),
         }
     }
@@ -105,6 +158,18 @@ impl Explain for ForkError {
                 "or give the new one another name: `--branch OTHER`".into(),
             ],
             Self::BranchInUse { .. } => vec!["name another branch: `--branch OTHER`".into()],
+            Self::UnknownDriver { .. } => {
+                vec!["it is one of auto, btrfs, overlay, reflink and copy".into()]
+            }
+            Self::Foreign { .. } => {
+                vec!["commit the work there, then fork its branch: `--base BRANCH`".into()]
+            }
+            Self::NoSnapshot { name, .. } => {
+                vec![format!("`hothouse snapshots -w {name}` lists them")]
+            }
+            Self::Parent(failure) => failure.hints.clone(),
+            Self::Choose(error) => error.hints(),
+            Self::Worktree(error) => error.hints(),
             Self::NotText { .. } => vec!["move the repository to a path of plain text".into()],
             Self::Discover(error) => error.hints(),
             Self::Project(error) => error.hints(),
@@ -133,36 +198,47 @@ impl Engine {
         spec: &ForkSpec,
         operation: OperationId,
     ) -> Result<SandboxRecord, ForkError> {
-        let repository = Repository::discover(&spec.folder)?;
+        let parent = spec.from.as_ref().map(|from| self.parent(from, &spec.folder)).transpose()?;
+        let repository = match &parent {
+            Some(parent) => Repository { place: parent.sandbox.repository.clone() },
+            None => Repository::discover(&spec.folder)?,
+        };
         let settings =
             ProjectSettings::read(&repository.place, &self.with.user_config, &spec.variables)?;
-        if self
-            .with
-            .store
-            .is_taken(&repository.place, spec.name.as_str())
-            .map_err(ForkError::Store)?
-        {
+        let taken = self.with.store.is_taken(&repository.place, spec.name.as_str());
+        if taken.map_err(ForkError::Store)? {
             return Err(ForkError::Taken { name: spec.name.clone() });
         }
-        let base = find_base(&repository, spec)?;
+        let base = match &parent {
+            Some(parent) => parent.base(),
+            None => find_base(&repository, spec)?,
+        };
         let branch = spec.branch.clone().unwrap_or_else(|| spec.name.to_string());
         let origin = find_branch(&repository, spec, &branch, &base)?;
-        let worktree = settings.worktree(&repository.place, &spec.name);
-        check_place(&worktree)?;
-
-        let facts = ForkFacts {
-            common_dir: repository.place.common_dir.clone(),
-            parent_exists: worktree.parent().is_some_and(files::exists),
-            exclude: exclusion(&repository, &settings)?,
-            worktree,
-            branch,
-            origin,
-            commit: base.commit,
+        let sandboxes = match &parent {
+            // Trees are shared within one folder.
+            Some(parent) => parent.sandbox.sandboxes.clone(),
+            None => settings.sandboxes(&repository.place),
         };
-        let pinned = pinned_config(&repository, &facts.commit)?;
+        let path = sandboxes.join(spec.name.as_str());
+        check_place(&path)?;
+        let tree = TreeOrder {
+            driver: match &parent {
+                Some(parent) => parent.tree.driver.clone(),
+                None => self.choose_driver(&sandboxes, spec, &settings)?.to_string(),
+            },
+            name: spec.name.to_string(),
+            path,
+            sandboxes,
+        };
+        let facts =
+            self.facts(spec, &repository, &settings, parent.as_ref(), tree, branch, origin, &base)?;
         let new = NewSandbox {
-            pinned_config: pinned,
-            ..new_sandbox(spec, &settings, &repository, &facts, base.label, self.with.clock.now())
+            pinned_config: match &parent {
+                Some(parent) => parent.sandbox.pinned_config.clone(),
+                None => pinned_config::<ForkError>(&repository, &base.commit)?,
+            },
+            ..new_sandbox(spec, &settings, &repository, &facts, base, self.with.clock.now())
         };
         let plan = NewPlan {
             operation,
@@ -182,6 +258,157 @@ impl Engine {
         let made = plan.sandboxes.first().copied().expect("a fork makes one sandbox");
         let record = self.with.store.sandbox(made).map_err(ForkError::Store)?;
         record.ok_or_else(|| ForkError::Taken { name: spec.name.clone() })
+    }
+
+    fn choose_driver(
+        &self,
+        sandboxes: &Path,
+        spec: &ForkSpec,
+        settings: &ProjectSettings,
+    ) -> Result<DriverName, ForkError> {
+        let word = spec.tree.as_deref().unwrap_or(settings.config.room.tree.as_str());
+        let wish = TreeWish::parse(word)
+            .ok_or_else(|| ForkError::UnknownDriver { driver: word.to_owned() })?;
+        let store = TreeStore::open(sandboxes)?;
+        Ok(self.drivers.choose(&store, wish)?)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each was found out by a question of its own")]
+    fn facts(
+        &self,
+        spec: &ForkSpec,
+        repository: &Repository,
+        settings: &ProjectSettings,
+        parent: Option<&Parent>,
+        tree: TreeOrder,
+        branch: String,
+        origin: BranchOrigin,
+        base: &Base,
+    ) -> Result<ForkFacts, ForkError> {
+        let task = task::request(spec.task.as_deref(), spec.context.as_deref());
+        let ignored = settings.ignored().into_iter();
+        let ignored = ignored.chain(task.iter().flat_map(|_| task::IGNORED));
+        let mut excludes = Vec::new();
+        for pattern in ignored {
+            if !repository.excludes(pattern)? {
+                excludes.push(pattern.to_owned());
+            }
+        }
+        let (source, copies, freeze) = match parent {
+            None => {
+                let deps = if spec.setup { &[][..] } else { &settings.config.room.deps[..] };
+                let dependencies = deps.iter().map(|folder| folder.as_str().to_owned()).collect();
+                (WorktreeSource::Commit { dependencies }, Vec::new(), None)
+            }
+            Some(parent) => {
+                let places = SandboxPlaces { sandboxes: &tree.sandboxes, name: &tree.name };
+                // Commits are in the user's repository by now: the new room gets a git of its own.
+                let data: Vec<_> = parent
+                    .others
+                    .iter()
+                    .filter(|tree| tree.path != parent.at.git)
+                    .cloned()
+                    .collect();
+                let copies = Others::copies(
+                    &data,
+                    &parent.at,
+                    &Others::living(&places),
+                    &tree.sandboxes,
+                    &tree.name,
+                );
+                let source =
+                    WorktreeSource::Tree { tree: parent.tree.clone(), index: parent.index.clone() };
+                (source, copies, parent.freeze.clone())
+            }
+        };
+        Ok(ForkFacts {
+            excludes,
+            worktree: WorktreeOrder {
+                common_dir: repository.place.common_dir.clone(),
+                root: repository.place.root.clone(),
+                tree,
+                branch,
+                origin,
+                commit: base.commit.clone(),
+                source,
+            },
+            copies,
+            freeze,
+            task,
+        })
+    }
+
+    /// Finds the sandbox, or the snapshot of one, that a fork starts from.
+    fn parent(&self, from: &FromRef, folder: &Path) -> Result<Parent, ForkError> {
+        let sandbox = self.find(Some(&from.sandbox), folder).map_err(ForkError::Parent)?;
+        if sandbox.is_adopted() {
+            return Err(ForkError::Foreign { name: sandbox.name });
+        }
+        // What cannot be imported comes along as uncommitted work.
+        self.import_if_possible(&sandbox);
+        let sandbox = self.sandbox(sandbox.key).map_err(ForkError::Parent)?.unwrap_or(sandbox);
+        let repository = Repository { place: sandbox.repository.clone() };
+        let places = trees::places(&sandbox);
+        if let Some(label) = &from.snapshot {
+            let known = self.with.store.snapshots(sandbox.key).map_err(ForkError::Store)?;
+            let found = known.into_iter().find(|snapshot| snapshot.label == *label);
+            let snapshot = found.ok_or_else(|| ForkError::NoSnapshot {
+                name: sandbox.name.clone(),
+                label: label.clone(),
+            })?;
+            let folder = places.snapshot(label);
+            let (tree, at) = (crate::snapshot::tree(&sandbox, label), Others::kept(&folder));
+            let others = trees::others(&sandbox.sandboxes, &tree.name, &at)?;
+            let index = folder.join(trees::INDEX_FILE);
+            return Ok(Parent {
+                tree,
+                index,
+                others,
+                at,
+                freeze: None,
+                commit: snapshot.tip,
+                sandbox,
+            });
+        }
+        let at = Others::living(&places);
+        let admin = repository.admin_dir(&sandbox.worktree)?;
+        let admin =
+            admin.ok_or_else(|| WorktreeError::Unknown { path: sandbox.worktree.clone() })?;
+        let tip = repository.branch_tip(&sandbox.branch)?;
+        Ok(Parent {
+            tree: trees::worktree(&sandbox),
+            index: admin.join("index"),
+            others: trees::others(&sandbox.sandboxes, sandbox.name.as_str(), &at)?,
+            at,
+            freeze: self.holds_still(&sandbox),
+            commit: tip.unwrap_or_else(|| sandbox.base_commit.clone()),
+            sandbox,
+        })
+    }
+
+    /// Returns the runtime folder of a room that runs and must hold still while trees are copied.
+    pub(crate) fn holds_still(&self, sandbox: &SandboxRecord) -> Option<PathBuf> {
+        let room = self.room_of(sandbox).filter(|room| !room.frozen);
+        room.map(|_| self.places(sandbox).runtime)
+    }
+}
+
+/// What a fork of another sandbox starts from.
+struct Parent {
+    sandbox: SandboxRecord,
+    tree: TreeOrder,
+    /// Git's index of that tree.
+    index: PathBuf,
+    others: Vec<TreeOrder>,
+    at: Others,
+    freeze: Option<PathBuf>,
+    commit: String,
+}
+
+impl Parent {
+    /// The new branch begins where the other one is, and is compared with the same base.
+    fn base(&self) -> Base {
+        Base { commit: self.commit.clone(), label: self.sandbox.base.clone() }
     }
 }
 
@@ -221,22 +448,15 @@ fn find_branch(
 }
 
 /// Returns the config that grants: the base commit's, or where that has none, the user's own copy.
-fn pinned_config(repository: &Repository, commit: &str) -> Result<Option<String>, ForkError> {
+pub(crate) fn pinned_config<E: From<RunError> + From<FileError>>(
+    repository: &Repository,
+    commit: &str,
+) -> Result<Option<String>, E> {
     if let Some(text) = repository.file_at(commit, CONFIG_FILE)? {
         return Ok(Some(text));
     }
     let own = read_file(&repository.place.root.join(CONFIG_FILE))?;
     Ok(own.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
-}
-
-/// Returns the pattern that git has yet to be told to ignore.
-fn exclusion(
-    repository: &Repository,
-    settings: &ProjectSettings,
-) -> Result<Option<String>, ForkError> {
-    let Some(pattern) = settings.ignored() else { return Ok(None) };
-    let known = repository.excludes(pattern)?;
-    Ok((!known).then(|| pattern.to_owned()))
 }
 
 fn check_place(worktree: &Path) -> Result<(), ForkError> {
@@ -254,20 +474,21 @@ fn new_sandbox(
     settings: &ProjectSettings,
     repository: &Repository,
     facts: &ForkFacts,
-    base: String,
+    base: Base,
     created: jiff::Timestamp,
 ) -> NewSandbox {
-    let ForkFacts { common_dir, worktree, branch, commit, .. } = facts;
+    let WorktreeOrder { common_dir, tree, branch, commit, .. } = &facts.worktree;
     NewSandbox {
-        id: SandboxId::derive(&settings.name, &spec.name, common_dir, worktree, branch),
+        id: SandboxId::derive(&settings.name, &spec.name, common_dir, &tree.path, branch),
         name: spec.name.clone(),
         project: settings.name.clone(),
         repository: repository.place.clone(),
-        worktree: worktree.to_string_lossy().into_owned(),
+        worktree: tree.path.to_string_lossy().into_owned(),
+        sandboxes: tree.sandboxes.to_string_lossy().into_owned(),
         branch: branch.clone(),
-        base,
+        base: base.label,
         base_commit: commit.clone(),
-        tree_driver: GIT_TREE_DRIVER.to_owned(),
+        tree_driver: tree.driver.clone(),
         task: spec.task.clone(),
         created,
         pinned_config: None,

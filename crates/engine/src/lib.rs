@@ -3,15 +3,25 @@
 //! Invariants of absence: the engine never prints, never awaits, never reads the environment or
 //! the current folder, and never changes anything outside a recorded plan.
 
+mod adopt;
+mod clean;
+mod commits;
 mod delete;
 mod fork;
 mod journal;
 mod leftover;
+mod pool;
 mod project;
+mod promote;
 mod recover;
+mod review;
 mod room;
 mod run;
+mod size;
+mod snapshot;
 mod steps;
+mod task;
+mod trees;
 
 use std::{
     collections::HashSet,
@@ -29,13 +39,22 @@ use hothouse_model::{
 use hothouse_store::{PlanRecord, Store};
 use hothouse_workspace::Repository;
 
+pub use adopt::AdoptError;
+pub use clean::{CleanWish, Cleaned, Doing};
+pub use commits::CommitError;
 pub use delete::{DeleteError, Losses};
-pub use fork::{ForkError, ForkSpec};
+pub use fork::{ForkError, ForkSpec, FromRef};
+pub use hothouse_workspace::{pool::Pool, promote::Merged};
 pub use journal::Journal;
 pub use leftover::Leftover;
+pub use pool::{PoolRequestError, PoolSpec};
+pub use promote::{Promoted, Promotion, PromotionError};
 pub use recover::Recovery;
+pub use review::LookError;
 pub use room::{RoomPlaces, RoomRequestError};
 pub use run::{PlanFailure, StepError};
+pub use size::SandboxSizes;
+pub use snapshot::SnapshotError;
 
 /// Where events go.
 pub type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
@@ -63,12 +82,19 @@ pub struct Collaborators {
 pub struct Engine {
     with: Collaborators,
     in_flight: Mutex<HashSet<PlanKey>>,
+    drivers: trees::Drivers,
+    seen: commits::Seen,
 }
 
 impl Engine {
     /// Makes an engine of its collaborators.
     pub fn new(with: Collaborators) -> Self {
-        Self { with, in_flight: Mutex::default() }
+        Self {
+            with,
+            in_flight: Mutex::default(),
+            drivers: trees::Drivers::default(),
+            seen: commits::Seen::default(),
+        }
     }
 
     /// Returns every sandbox.

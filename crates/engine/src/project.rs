@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use hothouse_host::{FileError, files};
 use hothouse_model::{
-    Explain, FailureKind, ProjectName, SandboxName,
+    Explain, FailureKind, ProjectName,
     config::{self, Config, File, Layers, MAX_BYTES, Place, Problem},
     sandbox::RepositoryPlace,
 };
@@ -80,13 +80,12 @@ impl ProjectSettings {
         Ok(Self { name, config: resolved.config })
     }
 
-    /// Returns where the worktree of a sandbox goes.
-    pub(crate) fn worktree(&self, place: &RepositoryPlace, name: &SandboxName) -> PathBuf {
-        let folder = match self.config.project.place {
+    /// Returns the folder in which sandboxes go.
+    pub(crate) fn sandboxes(&self, place: &RepositoryPlace) -> PathBuf {
+        match self.config.project.place {
             Place::Inside => place.root.join(".worktrees"),
             Place::Sibling => beside(&place.root),
-        };
-        folder.join(name.as_str())
+        }
     }
 
     /// Returns the pattern by which git must ignore the sandboxes, if they are inside the checkout.
@@ -128,8 +127,8 @@ mod tests {
     fn a_project_without_a_name_takes_its_folders() {
         let (settings, place) = settings("").unwrap();
         assert_eq!(settings.name.as_str(), "my-shop");
-        let worktree = settings.worktree(&place, &"a".parse().unwrap());
-        assert!(worktree.ends_with("My Shop.git-sandboxes/a"), "{}", worktree.display());
+        let folder = settings.sandboxes(&place);
+        assert!(folder.ends_with("My Shop.git-sandboxes"), "{}", folder.display());
         assert_eq!(settings.ignored(), None);
     }
 
@@ -137,10 +136,7 @@ mod tests {
     fn sandboxes_can_live_inside_the_checkout() {
         let (settings, place) =
             settings("[project]\nname = \"shop\"\nplace = \"inside\"\n").unwrap();
-        assert_eq!(
-            settings.worktree(&place, &"a".parse().unwrap()),
-            place.root.join(".worktrees/a")
-        );
+        assert_eq!(settings.sandboxes(&place), place.root.join(".worktrees"));
         assert_eq!(settings.ignored(), Some("/.worktrees/"));
     }
 

@@ -20,7 +20,12 @@ use hothouse_model::{
 use hothouse_store::{NewPlan, NewRoom, StoreError, Subject};
 use hothouse_workspace::{Repository, WorktreeError};
 
-use crate::{Engine, project::ProjectError, run::PlanFailure};
+use crate::{
+    CommitError, Engine,
+    project::ProjectError,
+    run::{PlanFailure, StepError},
+    trees,
+};
 
 /// The path under which every room shows its worktree besides its own.
 const WORKSPACE: &str = "/workspace";
@@ -45,6 +50,10 @@ pub enum RoomRequestError {
     #[error(transparent)]
     Room(#[from] RoomError),
     #[error(transparent)]
+    Step(#[from] StepError),
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     Plan(#[from] PlanFailure),
@@ -60,6 +69,8 @@ impl Explain for RoomRequestError {
             Self::Worktree(error) => error.kind(),
             Self::File(error) => error.kind(),
             Self::Room(error) => error.kind(),
+            Self::Step(error) => error.kind(),
+            Self::Commit(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Plan(error) => error.kind(),
         }
@@ -87,6 +98,8 @@ impl Explain for RoomRequestError {
             Self::Worktree(error) => error.hints(),
             Self::File(error) => error.hints(),
             Self::Room(error) => error.hints(),
+            Self::Step(error) => error.hints(),
+            Self::Commit(error) => error.hints(),
             Self::Store(error) => error.hints(),
             Self::Plan(error) => error.hints(),
         }
@@ -150,6 +163,8 @@ impl Engine {
             if sandbox.room.as_ref().is_none_or(|room| room.wish == RoomWish::Stopped) {
                 return Ok(());
             }
+            // What fails stays in the room's git folder, and is imported at the next `up`.
+            self.import_if_possible(sandbox);
             let plan = NewPlan {
                 operation,
                 kind: PlanKind::Down,
@@ -261,10 +276,9 @@ impl Engine {
     /// Returns where the room of a sandbox is, or would be.
     pub fn places(&self, sandbox: &SandboxRecord) -> RoomPlaces {
         let SandboxKey(key) = sandbox.key;
-        let around = sandbox.worktree.parent().unwrap_or(&sandbox.worktree);
         RoomPlaces {
             runtime: self.with.runtime.join(key.to_string()),
-            storage: around.join(".hothouse/rooms").join(sandbox.name.as_str()),
+            storage: trees::places(sandbox).room(),
         }
     }
 
@@ -284,7 +298,7 @@ impl Engine {
         }
     }
 
-    fn pinned_config(&self, sandbox: &SandboxRecord) -> Result<Config, ProjectError> {
+    pub(crate) fn pinned_config(&self, sandbox: &SandboxRecord) -> Result<Config, ProjectError> {
         let user = crate::project::read_file(&self.with.user_config)?;
         let user_name = self.with.user_config.display().to_string();
         let pinned = sandbox.pinned_config.as_deref().unwrap_or_default();
@@ -308,6 +322,7 @@ impl Engine {
         if !files::exists(&sandbox.worktree) {
             return Err(RoomRequestError::NoWorktree { path: sandbox.worktree.clone() });
         }
+        self.settle_owners(sandbox)?;
         let repository = Repository { place: sandbox.repository.clone() };
         let patterns = |list: &[config::FilePattern]| {
             list.iter().map(|pattern| pattern.as_str().to_owned()).collect::<Vec<_>>()
@@ -336,6 +351,7 @@ impl Engine {
             tools,
             mounts,
             masks,
+            git: Some(self.room_git(sandbox)?),
             memory: Some(config.room.memory.bytes()),
             cpus: Some(config.room.cpus),
             pids: Some(config.room.pids),

@@ -4,10 +4,12 @@
 //! next recovery finishes it from what was recorded.
 
 use hothouse_backend::RoomError;
-use hothouse_host::FileError;
+use hothouse_host::{FileError, RunError};
 use hothouse_model::{Event, Explain, Failure, FailureKind, Happening, PlanKind, plan::Direction};
 use hothouse_store::{Outcome, PlanRecord, StoreError};
-use hothouse_workspace::WorktreeError;
+use hothouse_workspace::{
+    WorktreeError, pool::PoolError, room_git::RoomGitError, tree::ChooseError,
+};
 
 use crate::Engine;
 
@@ -20,6 +22,22 @@ pub enum StepError {
     File(#[from] FileError),
     #[error(transparent)]
     Room(#[from] RoomError),
+    #[error(transparent)]
+    RoomGit(#[from] RoomGitError),
+    #[error(transparent)]
+    Choose(ChooseError),
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("there is no tree driver `{driver}`")]
+    UnknownDriver { driver: String },
+    #[error("move branch `{branch}` back")]
+    Rewind {
+        branch: String,
+        #[source]
+        source: RunError,
+    },
 }
 
 /// A plan that did not reach its end.
@@ -95,7 +113,8 @@ impl Engine {
         self.say(plan, Happening::PlanBegun { plan: kind, subject, steps: of });
         for (index, record) in plan.steps.iter().enumerate().filter(|(_, record)| !record.done) {
             self.say(plan, Happening::StepBegun { index, of, title: record.step.title() });
-            self.apply(&record.step).map_err(|source| step_failure(plan, source))?;
+            self.apply(&record.step, &plan.operation)
+                .map_err(|source| step_failure(plan, source))?;
             // The end of the plan, which follows at once, stands for the tick of its last step: each
             // write waits for the disk.
             if index + 1 < of {

@@ -3,65 +3,90 @@
 use std::path::Path;
 
 use hothouse_host::{FileError, Lock, files};
-use hothouse_model::{Explain, Step, id::fnv1a, sandbox::RepositoryPlace};
-use hothouse_workspace::{Repository, worktree::NewWorktree};
+use hothouse_model::{Explain, FailureKind, OperationId, Step, config::ByteSize, id::fnv1a};
 
-use crate::{Engine, StepError};
+use crate::{Engine, StepError, task, trees};
 
 impl Engine {
     /// Applies a step. Applying it again changes nothing.
-    pub(crate) fn apply(&self, step: &Step) -> Result<(), StepError> {
+    pub(crate) fn apply(&self, step: &Step, operation: &OperationId) -> Result<(), StepError> {
         match step {
-            // For the owner alone: a file that a room makes setuid must not reach other users.
-            Step::MakeFolder { path } => Ok(files::make_private_folder(path)?),
             Step::Exclude { common_dir, pattern } => {
                 let _lock = self.repository_lock(common_dir)?;
-                Ok(repository(common_dir).exclude(pattern)?)
+                Ok(trees::repository(common_dir).exclude(pattern)?)
             }
-            Step::AddWorktree { common_dir, path, branch, origin, commit } => {
+            Step::AddWorktree { order } => self.add_worktree(order, Some(operation)),
+            Step::WriteTask { worktree, text } => Ok(task::write(worktree, text)?),
+            Step::RemoveWorktree { common_dir, tree } => self.remove_worktree(common_dir, tree),
+            Step::CopyTrees { copies } => trees::copy(copies),
+            Step::ReplaceTrees { copies } => trees::replace(copies),
+            Step::RemoveTrees { trees: all } => trees::remove(all),
+            Step::Rewind { common_dir, worktree, branch, commit, index } => {
                 let lock = self.repository_lock(common_dir)?;
-                let new = NewWorktree { path, branch, origin: *origin, commit };
-                Ok(repository(common_dir).add_worktree(&lock, &new)?)
+                let repository = trees::repository(common_dir);
+                repository
+                    .rewind_branch(&lock, branch, commit)
+                    .map_err(|source| StepError::Rewind { branch: branch.clone(), source })?;
+                let index = files::read_capped(index, trees::INDEX_LIMIT)?;
+                Ok(repository.set_worktree_index(worktree, commit, index)?)
             }
-            Step::RemoveWorktree { common_dir, path } => {
-                let lock = self.repository_lock(common_dir)?;
-                Ok(repository(common_dir).remove_worktree(&lock, path)?)
+            Step::KeepIndex { common_dir, worktree, to } => {
+                let index = trees::repository(common_dir).worktree_index(worktree)?;
+                files::make_private_folder(to.parent().unwrap_or(to))?;
+                Ok(files::replace(to, &index, 0o600)?)
             }
+            Step::Freeze { runtime } => Ok(self.with.rooms.freeze(runtime)?),
+            Step::Thaw { runtime } => Ok(self.with.rooms.thaw(runtime)?),
             Step::StartRoom { order } => {
                 self.with.rooms.start(order)?;
                 Ok(())
             }
             Step::StopRoom { runtime } => Ok(self.with.rooms.stop(runtime)?),
             Step::RemoveStorage { path } => Ok(self.with.rooms.remove_storage(path)?),
-            Step::RemoveEmptyFolder { path } => {
-                files::remove_empty_folder(path)?;
-                Ok(())
+            Step::Remove { path } if files::is_folder(path) => Ok(files::remove_tree(path)?),
+            Step::Remove { path } => Ok(files::remove_file(path)?),
+            Step::RemoveStore { sandboxes } => {
+                Ok(trees::remove_store(sandboxes, self.with.clock.now())?)
             }
+            Step::MakePool { folder, bytes } => {
+                self.make_pool(folder, ByteSize::from_bytes(*bytes))
+            }
+            Step::RemovePool { folder } => self.remove_pool(folder),
         }
     }
 
     /// Takes a step back that was applied wholly, in part or not at all.
     pub(crate) fn undo(&self, step: &Step) -> Result<(), StepError> {
         match step {
-            Step::MakeFolder { path } => {
-                files::remove_empty_folder(path)?;
-                Ok(())
-            }
             Step::Exclude { common_dir, pattern } => {
                 let _lock = self.repository_lock(common_dir)?;
-                Ok(repository(common_dir).include_again(pattern)?)
+                Ok(trees::repository(common_dir).include_again(pattern)?)
             }
-            Step::AddWorktree { common_dir, path, branch, origin, commit } => {
-                let lock = self.repository_lock(common_dir)?;
-                let new = NewWorktree { path, branch, origin: *origin, commit };
-                Ok(repository(common_dir).undo_worktree(&lock, &new)?)
+            Step::AddWorktree { order } => self.undo_worktree(order),
+            Step::CopyTrees { copies } => {
+                let made: Vec<_> = copies.iter().map(|copy| copy.to.clone()).collect();
+                trees::remove(&made)
+            }
+            Step::KeepIndex { to, .. } => Ok(files::remove_file(to)?),
+            // A room that has died meanwhile needs no thawing.
+            Step::Freeze { runtime } => {
+                self.with.rooms.thaw(runtime).ok();
+                Ok(())
             }
             Step::StartRoom { order } => Ok(self.with.rooms.stop(&order.runtime)?),
-            // Plans that remove never go back.
-            Step::RemoveWorktree { .. }
+            Step::MakePool { folder, .. } => self.remove_pool(folder),
+            // The worktree goes with the step before; plans that remove or replace never go back.
+            Step::WriteTask { .. }
+            | Step::RemoveWorktree { .. }
+            | Step::ReplaceTrees { .. }
+            | Step::RemoveTrees { .. }
+            | Step::Rewind { .. }
+            | Step::Thaw { .. }
             | Step::StopRoom { .. }
             | Step::RemoveStorage { .. }
-            | Step::RemoveEmptyFolder { .. } => Ok(()),
+            | Step::Remove { .. }
+            | Step::RemoveStore { .. }
+            | Step::RemovePool { .. } => Ok(()),
         }
     }
 
@@ -72,19 +97,18 @@ impl Engine {
     }
 }
 
-fn repository(common_dir: &Path) -> Repository {
-    // Steps act on the shared git folder alone, so the checkout beside it does not matter here.
-    Repository {
-        place: RepositoryPlace { common_dir: common_dir.to_owned(), root: common_dir.to_owned() },
-    }
-}
-
 impl Explain for StepError {
-    fn kind(&self) -> hothouse_model::FailureKind {
+    fn kind(&self) -> FailureKind {
         match self {
             Self::Worktree(error) => error.kind(),
             Self::File(error) => error.kind(),
             Self::Room(error) => error.kind(),
+            Self::RoomGit(error) => error.kind(),
+            Self::Choose(error) => error.kind(),
+            Self::UnknownDriver { .. } => FailureKind::Internal,
+            Self::Rewind { source, .. } => source.kind(),
+            Self::Pool(error) => error.kind(),
+            Self::Store(error) => error.kind(),
         }
     }
 
@@ -93,6 +117,12 @@ impl Explain for StepError {
             Self::Worktree(error) => error.hints(),
             Self::File(error) => error.hints(),
             Self::Room(error) => error.hints(),
+            Self::RoomGit(error) => error.hints(),
+            Self::Choose(error) => error.hints(),
+            Self::UnknownDriver { .. } => Vec::new(),
+            Self::Rewind { source, .. } => source.hints(),
+            Self::Pool(error) => error.hints(),
+            Self::Store(error) => error.hints(),
         }
     }
 }

@@ -161,6 +161,22 @@ impl Folder {
     }
 
     /// Opens the folder that a path lies in, and returns the last name.
+    /// Makes a folder and those above it, where there are none. A link in the way is an error.
+    pub fn make_folders(&self, relative: &Path) -> Result<(), FileError> {
+        let mut so_far = PathBuf::new();
+        for part in relative.iter() {
+            so_far.push(part);
+            let (folder, name) = self.parent_of(&so_far)?;
+            match rustix::fs::mkdirat(&folder.fd, name, Mode::from_raw_mode(0o755)) {
+                Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+                Err(errno) => {
+                    return Err(about("make the folder", &self.path.join(&so_far))(errno.into()));
+                }
+            }
+        }
+        self.folder(relative).map(drop)
+    }
+
     fn parent_of<'a>(&self, relative: &'a Path) -> Result<(Self, &'a OsStr), FileError> {
         let nameless = || {
             let why = io::Error::new(io::ErrorKind::InvalidInput, "the path ends without a name");

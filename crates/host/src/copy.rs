@@ -4,24 +4,25 @@
 //! and never followed. What could carry power over to the copy (setuid, setgid on files, capability
 //! attributes, devices) is left behind.
 
+mod defaults;
+mod entry;
+
 use std::{
     collections::HashMap,
-    ffi::{CStr, CString, OsStr},
+    ffi::OsStr,
     fs::File,
-    io::{self, Read, Write},
+    io::{self, Write},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 
 use rustix::{
-    fs::{
-        AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_OMIT,
-        Uid, XattrFlags,
-    },
+    fs::{AtFlags, Mode, OFlags, Stat},
     io::Errno,
 };
 
+use self::{defaults::Defaults, entry::times};
 use crate::{
     beneath::{Entry, EntryKind, entries, open_beneath},
     crew::work_through,
@@ -32,8 +33,6 @@ use crate::{
 const SHARE_FROM: u64 = 64 << 10;
 /// How many files of one folder are one job.
 const BATCH: usize = 512;
-/// The longest attribute the kernel knows (`XATTR_SIZE_MAX`), and as much for all names together.
-const ATTRIBUTE_LIMIT: usize = 64 << 10;
 
 /// How the content of a file comes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +47,8 @@ pub enum Content {
 pub enum Tree {
     /// Files to be seen as they are.
     Plain,
+    /// Files of whomever, which become ours.
+    Foreign,
     /// The upper folder of an overlay, whose marks for deleted and renamed names come along.
     OverlayUpper,
 }
@@ -102,45 +103,6 @@ enum Owners {
     Ours,
 }
 
-/// What a new file gets without being asked, so that it need not be asked for what it has.
-#[derive(Clone, Copy)]
-struct Defaults {
-    user: u32,
-    group: u32,
-    /// The bits of a mode that do not come through, if that can be known.
-    mask: Option<u32>,
-}
-
-impl Defaults {
-    /// Finds them out for files in a folder of ours.
-    fn of(target: BorrowedFd<'_>) -> Self {
-        // An access list that new files inherit takes the place of the mask.
-        let list = rustix::fs::flistxattr_query(target);
-        let status = crate::files::read_text(Path::new("/proc/self/status")).unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-        let mask = mask.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok());
-        // A folder may hand its group down (setgid), and that bit to the folders in it.
-        let group = match rustix::fs::fstat(target) {
-            Ok(stat) if Mode::from_raw_mode(stat.st_mode).contains(Mode::SGID) => stat.st_gid,
-            _ => rustix::process::getegid().as_raw(),
-        };
-        Self {
-            user: rustix::process::geteuid().as_raw(),
-            group,
-            mask: mask.filter(|_| matches!(list, Ok(0) | Err(Errno::NOTSUP))),
-        }
-    }
-
-    fn owns(self, stat: &Stat) -> bool {
-        (stat.st_uid, stat.st_gid) == (self.user, self.group)
-    }
-
-    /// Says whether a file that is made with a mode has exactly that.
-    fn lets_through(self, mode: Mode) -> bool {
-        self.mask.is_some_and(|mask| mode.as_raw_mode() & mask == 0)
-    }
-}
-
 /// Copies what is in the folder `source` into the folder `target`, which exists.
 ///
 /// Modes, modification times, links (also hard ones within the tree), holes and attributes are kept;
@@ -156,7 +118,7 @@ pub fn copy_tree(
         rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| about("open the folder", path)(errno.into()))
     };
-    let is_root = rustix::process::geteuid().is_root();
+    let keeps = rustix::process::geteuid().is_root() && tree != Tree::Foreign;
     let target_fd = open(target)?;
     let copier = Copier {
         source: open(source)?,
@@ -166,7 +128,7 @@ pub fn copy_tree(
         target_path: target.to_owned(),
         content,
         tree,
-        owners: if is_root { Owners::Kept } else { Owners::Ours },
+        owners: if keeps { Owners::Kept } else { Owners::Ours },
         found: Mutex::default(),
     };
     work_through(vec![Job::Folder(PathBuf::new())], |job, more| copier.serve(job, more))?;
@@ -276,106 +238,6 @@ impl Copier {
         Ok(())
     }
 
-    fn copy_file(
-        &self,
-        source: BorrowedFd<'_>,
-        target: BorrowedFd<'_>,
-        relative: &Path,
-        name: &OsStr,
-        buffer: &mut [u8],
-    ) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut from = File::from(rustix::fs::openat(source, name, flags, Mode::empty())?);
-        let stat = rustix::fs::fstat(&from)?;
-        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            // It was another kind of thing a moment ago; the listing is what counts.
-            self.found().copied.left_out.push(relative.join(name));
-            return Ok(());
-        }
-        if stat.st_nlink > 1 && self.is_second_name(&stat, relative, name) {
-            return Ok(());
-        }
-        let mode =
-            Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO | Mode::SVTX);
-        let is_plain = self.defaults.lets_through(mode) && mode.contains(Mode::WUSR);
-        let first = if is_plain { mode } else { Mode::RUSR | Mode::WUSR };
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let mut to = File::from(rustix::fs::openat(target, name, flags, first)?);
-        let size = u64::try_from(stat.st_size).unwrap_or_default();
-        self.copy_content(&mut from, &mut to, &stat, size, buffer)?;
-        let had_attributes = self.copy_attributes(from.as_fd(), to.as_fd())?;
-        self.set_owner(to.as_fd(), &stat)?;
-        if !is_plain || had_attributes {
-            rustix::fs::fchmod(&to, mode)?;
-        }
-        rustix::fs::futimens(&to, &times(&stat))?;
-        let copied = &mut self.found().copied;
-        copied.files += 1;
-        copied.bytes += size;
-        Ok(())
-    }
-
-    fn copy_content(
-        &self,
-        from: &mut File,
-        to: &mut File,
-        stat: &Stat,
-        size: u64,
-        buffer: &mut [u8],
-    ) -> io::Result<()> {
-        let stored = u64::try_from(stat.st_blocks).unwrap_or_default() * 512;
-        if size < SHARE_FROM && stored >= size {
-            return copy_small(from, to, size, buffer);
-        }
-        if self.content == Content::Reflink && rustix::fs::ioctl_ficlone(&*to, &*from).is_ok() {
-            return Ok(());
-        }
-        if stored < size { copy_sparse(from, to, size) } else { io::copy(from, to).map(|_| ()) }
-    }
-
-    fn copy_link(
-        &self,
-        source: BorrowedFd<'_>,
-        target: BorrowedFd<'_>,
-        name: &OsStr,
-    ) -> io::Result<()> {
-        let leads_to: CString = rustix::fs::readlinkat(source, name, Vec::new())?;
-        let stat = rustix::fs::statat(source, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        rustix::fs::symlinkat(leads_to.as_c_str(), target, name)?;
-        self.finish_unopened(target, name, &stat)?;
-        self.found().copied.files += 1;
-        Ok(())
-    }
-
-    fn copy_other(
-        &self,
-        source: BorrowedFd<'_>,
-        target: BorrowedFd<'_>,
-        relative: &Path,
-        name: &OsStr,
-    ) -> io::Result<()> {
-        let stat = rustix::fs::statat(source, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        // overlayfs marks a deleted name by a character device 0/0, which leads nowhere.
-        let is_mark = kind == FileType::CharacterDevice && stat.st_rdev == 0;
-        if kind != FileType::Fifo && !(is_mark && self.tree == Tree::OverlayUpper) {
-            self.found().copied.left_out.push(relative.join(name));
-            return Ok(());
-        }
-        let mode = Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
-        rustix::fs::mknodat(target, name, kind, mode, 0)?;
-        self.finish_unopened(target, name, &stat)
-    }
-
-    /// Gives owner and times to what is not opened for it.
-    fn finish_unopened(&self, target: BorrowedFd<'_>, name: &OsStr, stat: &Stat) -> io::Result<()> {
-        if self.owners == Owners::Kept && !self.defaults.owns(stat) {
-            let (user, group) = owner(stat);
-            rustix::fs::chownat(target, name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
-        }
-        Ok(rustix::fs::utimensat(target, name, &times(stat), AtFlags::SYMLINK_NOFOLLOW)?)
-    }
-
     /// Notes a file with several names; all but the first are linked when everything is copied.
     fn is_second_name(&self, stat: &Stat, relative: &Path, name: &OsStr) -> bool {
         let path = relative.join(name);
@@ -391,47 +253,6 @@ impl Copier {
                 false
             }
         }
-    }
-
-    fn set_owner(&self, to: BorrowedFd<'_>, stat: &Stat) -> io::Result<()> {
-        if self.owners == Owners::Kept && !self.defaults.owns(stat) {
-            let (user, group) = owner(stat);
-            rustix::fs::fchown(to, Some(user), Some(group))?;
-        }
-        Ok(())
-    }
-
-    /// Copies the attributes that come along; says whether there were any.
-    fn copy_attributes(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<bool> {
-        match rustix::fs::flistxattr_query(from) {
-            Ok(0) | Err(Errno::NOTSUP) => return Ok(false),
-            Ok(_) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-        let mut names = Vec::with_capacity(ATTRIBUTE_LIMIT);
-        rustix::fs::flistxattr(from, rustix::buffer::spare_capacity(&mut names))?;
-        for name in names.split_inclusive(|byte| *byte == 0) {
-            let Ok(name) = CStr::from_bytes_with_nul(name) else { continue };
-            if !self.takes_attribute(name.to_bytes()) {
-                continue;
-            }
-            let mut value = Vec::with_capacity(ATTRIBUTE_LIMIT);
-            rustix::fs::fgetxattr(from, name, rustix::buffer::spare_capacity(&mut value))?;
-            match rustix::fs::fsetxattr(to, name, &value, XattrFlags::empty()) {
-                Ok(()) | Err(Errno::NOTSUP) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        Ok(true)
-    }
-
-    /// Says whether an attribute comes along: the user's own and access lists, but nothing that
-    /// gives power, and no mark that an overlay would obey unless the tree is one's upper folder.
-    fn takes_attribute(&self, name: &[u8]) -> bool {
-        let user = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");
-        let list = name.starts_with(b"system.posix_acl_");
-        let mark = name.starts_with(b"trusted.overlay.") && self.tree == Tree::OverlayUpper;
-        user || list || mark
     }
 
     /// Links the second names, then gives the folders what their content would have disturbed.
@@ -462,56 +283,6 @@ impl Copier {
     fn found(&self) -> std::sync::MutexGuard<'_, Found> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Copies a file that fits the buffer; what is added to it meanwhile is not part of it.
-fn copy_small(from: &mut File, to: &mut File, size: u64, buffer: &mut [u8]) -> io::Result<()> {
-    let mut left = usize::try_from(size).unwrap_or(buffer.len());
-    while left > 0 {
-        let room = left.min(buffer.len());
-        let length = from.read(&mut buffer[..room])?;
-        if length == 0 {
-            break;
-        }
-        to.write_all(&buffer[..length])?;
-        left -= length;
-    }
-    Ok(())
-}
-
-/// Copies only what is stored, and leaves the holes between.
-fn copy_sparse(from: &mut File, to: &mut File, size: u64) -> io::Result<()> {
-    let mut at = 0;
-    while at < size {
-        let start = match rustix::fs::seek(&*from, SeekFrom::Data(at)) {
-            Ok(start) => start,
-            // Nothing but a hole is left.
-            Err(Errno::NXIO) => break,
-            Err(errno) => return Err(errno.into()),
-        };
-        let end = rustix::fs::seek(&*from, SeekFrom::Hole(start))?;
-        rustix::fs::seek(&*from, SeekFrom::Start(start))?;
-        rustix::fs::seek(&*to, SeekFrom::Start(start))?;
-        // The standard library asks for copy_file_range first.
-        io::copy(&mut from.take(end - start), to)?;
-        at = end;
-    }
-    Ok(rustix::fs::ftruncate(&*to, size)?)
-}
-
-/// Returns the times a copy is given: the modification's; when it was read says nothing.
-fn times(stat: &Stat) -> Timestamps {
-    Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec {
-            tv_sec: stat.st_mtime,
-            tv_nsec: i64::try_from(stat.st_mtime_nsec).unwrap_or_default(),
-        },
-    }
-}
-
-fn owner(stat: &Stat) -> (Uid, Gid) {
-    (Uid::from_raw(stat.st_uid), Gid::from_raw(stat.st_gid))
 }
 
 #[cfg(test)]

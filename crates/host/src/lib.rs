@@ -15,6 +15,7 @@ pub mod folders;
 pub mod framed;
 pub mod lock;
 pub mod mount;
+pub mod owners;
 pub mod probe;
 pub mod process;
 pub mod pump;

@@ -4,27 +4,34 @@ use std::{
     ffi::OsString,
     io,
     os::{
-        fd::AsFd,
+        fd::{AsFd, OwnedFd},
         unix::ffi::{OsStrExt, OsStringExt},
     },
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, StatxAttributes, StatxFlags},
+    fs::{AtFlags, CWD, Mode, StatxAttributes, StatxFlags},
     mount::{
-        FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
-        fsconfig_set_string, fsmount, fsopen, move_mount, unmount,
+        FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags,
+        MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_fd,
+        fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree, unmount,
     },
 };
 
-use crate::files::{FileError, about};
+use crate::{
+    files::{FileError, about},
+    owners::{Owner, id_map},
+    sys::{self, MountChange},
+};
 
 /// The folders of an overlay, all on one file system.
 #[derive(Clone, Copy, Debug)]
 pub struct Overlay<'a> {
     /// What shows through, the uppermost first. Nothing is ever written there.
     pub lowers: &'a [&'a Path],
+    /// Who is seen to own what shows through, instead of the owner of each lower folder.
+    pub owner: Option<Owner>,
     /// Where changes go.
     pub upper: &'a Path,
     /// An empty folder for the kernel.
@@ -38,24 +45,133 @@ pub fn is_mount_point(path: &Path) -> bool {
     found.is_ok_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
+/// A file that is mounted as if it were a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopDevice {
+    /// The file, by the path it was attached with.
+    pub image: PathBuf,
+    /// How long it is.
+    pub size: u64,
+}
+
+/// Returns the file whose content is mounted on a folder, if it is one.
+pub fn loop_on(folder: &Path) -> Result<Option<LoopDevice>, FileError> {
+    if !is_mount_point(folder) {
+        return Ok(None);
+    }
+    let table = crate::files::read_capped(Path::new("/proc/self/mountinfo"), 64 << 20)?;
+    let Some(device) = loop_device(&String::from_utf8_lossy(&table), folder) else {
+        return Ok(None);
+    };
+    let about_device = Path::new("/sys/block").join(&device);
+    let read = |name: &str| crate::files::read_text(&about_device.join(name));
+    let image = PathBuf::from(read("loop/backing_file")?.trim_end_matches('\n'));
+    // The kernel counts sectors of 512 bytes here, whatever those of the disk are.
+    let sectors: u64 = read("size")?.trim().parse().unwrap_or_default();
+    Ok(Some(LoopDevice { image, size: sectors * 512 }))
+}
+
+/// Finds the loop device that is mounted on a folder, the last one winning, in the kernel's table.
+fn loop_device(table: &str, folder: &Path) -> Option<String> {
+    let found = table.lines().rev().find_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let point = unescaped(mount.split(' ').nth(4)?);
+        (point == folder.as_os_str()).then(|| system.split(' ').nth(1).unwrap_or_default())
+    })?;
+    let name = found.strip_prefix("/dev/")?;
+    name.starts_with("loop").then(|| name.to_owned())
+}
+
+/// Reads a path as the kernel's tables write it: with some characters in octal.
+fn unescaped(written: &str) -> OsString {
+    let mut bytes = Vec::new();
+    let mut rest = written.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let octal = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if *first == b'\\' => {
+                bytes.push(byte);
+                rest = &tail[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
 /// Mounts an overlay on a folder, without setuid and devices.
 ///
 /// Directories can be renamed (`redirect_dir`), and inode numbers stay what they were below.
 pub fn mount_overlay(overlay: &Overlay<'_>, target: &Path) -> Result<(), FileError> {
     let attempt = || -> io::Result<()> {
-        let system = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
-        fsconfig_set_string(&system, "source", "hothouse")?;
-        set_lowers(&system, overlay.lowers)?;
-        fsconfig_set_string(&system, "upperdir", escaped(overlay.upper, b"\\"))?;
-        fsconfig_set_string(&system, "workdir", escaped(overlay.work, b"\\"))?;
-        fsconfig_set_string(&system, "redirect_dir", "on")?;
-        fsconfig_create(&system)?;
-        let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
-        let mount = fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+        let mount = match overlay.owner {
+            None => build(overlay, &Lowers::Paths(overlay.lowers))?,
+            Some(owner) => {
+                let lowers = mapped(overlay.lowers, owner)?;
+                // By descriptor since Linux 6.15.
+                build(overlay, &Lowers::Mounts(&lowers))
+                    .or_else(|_| build_elsewhere(overlay, &lowers, target))?
+            }
+        };
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         Ok(move_mount(&mount, "", CWD, target, flags)?)
     };
     attempt().map_err(about("mount an overlay on", target))
+}
+
+/// How lower layers are named to the kernel.
+enum Lowers<'a> {
+    Paths(&'a [&'a Path]),
+    Mounts(&'a [OwnedFd]),
+}
+
+/// Makes an overlay that is mounted nowhere yet.
+fn build(overlay: &Overlay<'_>, lowers: &Lowers<'_>) -> io::Result<OwnedFd> {
+    let system = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&system, "source", "hothouse")?;
+    match lowers {
+        Lowers::Paths(paths) => set_lowers(&system, paths)?,
+        Lowers::Mounts(mounts) => {
+            mounts.iter().try_for_each(|mount| fsconfig_set_fd(&system, "lowerdir+", mount))?;
+        }
+    }
+    fsconfig_set_string(&system, "upperdir", escaped(overlay.upper, b"\\"))?;
+    fsconfig_set_string(&system, "workdir", escaped(overlay.work, b"\\"))?;
+    fsconfig_set_string(&system, "redirect_dir", "on")?;
+    fsconfig_create(&system)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    Ok(fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+/// Makes an overlay over mounts that must be somewhere to be named, on older kernels: in a thread
+/// with a view of its own, in which they lie on the `target`. It is gone with the thread, also when
+/// we are killed.
+fn build_elsewhere(
+    overlay: &Overlay<'_>,
+    lowers: &[OwnedFd],
+    target: &Path,
+) -> io::Result<OwnedFd> {
+    let work = || -> io::Result<OwnedFd> {
+        sys::leave_mount_namespace()?;
+        mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+        rustix::mount::mount("hothouse", target, "tmpfs", MountFlags::empty(), None)?;
+        let mut paths = Vec::new();
+        for (number, lower) in lowers.iter().enumerate() {
+            let path = target.join(number.to_string());
+            rustix::fs::mkdir(&path, Mode::RWXU)?;
+            move_mount(lower, "", CWD, &path, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+            paths.push(path);
+        }
+        let paths: Vec<_> = paths.iter().map(PathBuf::as_path).collect();
+        build(overlay, &Lowers::Paths(&paths))
+    };
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(work);
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the mounting thread panicked")))
+    })
 }
 
 /// Takes a mount away, also while it is in use. A folder that is no mount is left as it is.
@@ -86,6 +202,27 @@ fn set_lowers(system: impl AsFd, lowers: &[&Path]) -> io::Result<()> {
     Ok(fsconfig_set_string(&system, "lowerdir", texts.join(std::ffi::OsStr::new(":")))?)
 }
 
+/// Opens folders as mounts that show another owner. They are gone when they are closed, unless an
+/// overlay was made over them before.
+fn mapped(folders: &[&Path], owner: Owner) -> io::Result<Vec<OwnedFd>> {
+    let mut last: Option<(Owner, OwnedFd)> = None;
+    let mut mounts = Vec::new();
+    for folder in folders {
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let mount = open_tree(CWD, *folder, flags)?;
+        let on_disk = Owner::of(&rustix::fs::fstat(&mount)?);
+        let map = match last.take().filter(|(known, _)| *known == on_disk) {
+            Some((_, map)) => map,
+            None => id_map(on_disk, owner)?,
+        };
+        let change = MountChange { idmap: Some(map.as_fd()), ..MountChange::default() };
+        sys::mount_setattr(mount.as_fd(), &change)?;
+        mounts.push(mount);
+        last = Some((on_disk, map));
+    }
+    Ok(mounts)
+}
+
 /// Puts a backslash before the characters that overlayfs reads as its own.
 fn escaped(path: &Path, special: &[u8]) -> OsString {
     let mut text = Vec::new();
@@ -106,6 +243,47 @@ mod tests {
     fn what_overlayfs_would_split_is_escaped() {
         assert_eq!(escaped(Path::new("/a:b,c\\d"), b"\\:,"), "/a\\:b\\,c\\\\d");
         assert_eq!(escaped(Path::new("/a:b,c"), b"\\"), "/a:b,c");
+    }
+
+    #[test]
+    fn the_loop_device_of_a_folder_is_found_in_the_kernels_table() {
+        let table = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                     2 1 7:3 / /a\\040b rw,nosuid shared:1 - btrfs /dev/loop3 rw\n\
+                     3 1 0:9 / /run rw - tmpfs tmpfs rw\n";
+        let find = |folder: &str| loop_device(table, Path::new(folder));
+        assert_eq!(find("/a b"), Some("loop3".into()));
+        assert_eq!((find("/"), find("/run"), find("/none")), (None, None, None));
+    }
+
+    #[test]
+    fn an_older_kernel_gets_its_mapped_layers_by_path() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: only root mounts");
+            return;
+        }
+        let ground = tempfile::tempdir().unwrap();
+        let at = |name: &str| ground.path().join(name);
+        for name in ["lower", "second", "upper", "work", "target"] {
+            crate::files::make_folder(&at(name)).unwrap();
+        }
+        crate::files::write(&at("lower/file"), "one").unwrap();
+        crate::files::write(&at("second/other"), "two").unwrap();
+        let owner = Owner { user: 301_000, group: 301_001 };
+        let folders = [at("lower"), at("second")];
+        let overlay = Overlay {
+            lowers: &folders.each_ref().map(PathBuf::as_path),
+            owner: Some(owner),
+            upper: &at("upper"),
+            work: &at("work"),
+        };
+        let lowers = mapped(overlay.lowers, owner).unwrap();
+        let mount = build_elsewhere(&overlay, &lowers, &at("target")).unwrap();
+        assert!(!is_mount_point(&at("target")), "the host saw nothing of it");
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        move_mount(&mount, "", CWD, at("target"), flags).unwrap();
+        let seen = ["file", "other"].map(|name| rustix::fs::stat(at("target").join(name)).unwrap());
+        unmount_tree(&at("target")).unwrap();
+        assert!(seen.iter().all(|stat| Owner::of(stat) == owner));
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub use identity::{IdentityError, RoomIdentity};
 pub use launcher::{HelperError, LAUNCHER_ARGUMENT, Launcher, room_launcher_main};
 pub use measure::MeasureError;
 pub use removal::RemoveError;
-pub use spec::{Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem};
+pub use spec::{Access, Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem};
 pub use start::{StartError, Started, StopError, stop};
 pub use step::StepError;
 

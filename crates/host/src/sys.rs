@@ -37,6 +37,32 @@ pub(crate) fn fork_into(namespaces: libc::c_int) -> io::Result<Fork> {
     }
 }
 
+/// Starts a process in a new user namespace that ends, without having done anything, as soon as
+/// nobody else holds the end `go` of the pipe to `wait`.
+pub(crate) fn hold_user_namespace(wait: BorrowedFd<'_>, go: BorrowedFd<'_>) -> io::Result<i32> {
+    let flags = libc::c_long::from(libc::CLONE_NEWUSER) | libc::c_long::from(libc::SIGCHLD);
+    let (wait, go) = (wait.as_raw_fd(), go.as_raw_fd());
+    // SAFETY: without CLONE_VM this is fork. Other threads may hold locks, so the child makes only
+    // calls that are safe in a signal handler, on numbers and memory of its own, and never returns.
+    unsafe {
+        let pid = libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0);
+        if pid == 0 {
+            libc::close(go);
+            let mut word = [0_u8; 1];
+            while libc::read(wait, word.as_mut_ptr().cast(), 1) < 0 {}
+            libc::_exit(0);
+        }
+        i32::try_from(check(pid)?).map_err(io::Error::other)
+    }
+}
+
+/// Gives the calling thread a mount namespace of its own, which ends with it.
+pub(crate) fn leave_mount_namespace() -> io::Result<()> {
+    // SAFETY: takes a number only. The current folder, which threads share, is left behind too, and
+    // changes for this thread alone from now on.
+    check(unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS) }.into()).map(drop)
+}
+
 /// Ends a child without running the parent's exit handlers.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` touches no memory of ours.

@@ -13,10 +13,16 @@ mod daemon;
 mod doctor;
 #[path = "cli/flood.rs"]
 mod flood;
+#[path = "cli/pool.rs"]
+mod pool;
 #[path = "cli/room.rs"]
 mod room;
+#[path = "cli/room_bad_input.rs"]
+mod room_bad_input;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
+#[path = "cli/workspace.rs"]
+mod workspace;
 
 use hothouse_testkit::TestEnv;
 

@@ -16,11 +16,33 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Happening {
-    PlanBegun { plan: PlanKind, subject: String, steps: usize },
-    StepBegun { index: usize, of: usize, title: String },
-    StepDone { index: usize, of: usize },
-    StepUndone { index: usize, title: String },
+    PlanBegun {
+        plan: PlanKind,
+        subject: String,
+        steps: usize,
+    },
+    StepBegun {
+        index: usize,
+        of: usize,
+        title: String,
+    },
+    StepDone {
+        index: usize,
+        of: usize,
+    },
+    /// Something that the user should know, but that stopped nothing.
+    Note {
+        text: String,
+    },
+    StepUndone {
+        index: usize,
+        title: String,
+    },
     PlanDone,
-    PlanUndone { failure: Failure },
-    PlanStuck { failure: Failure },
+    PlanUndone {
+        failure: Failure,
+    },
+    PlanStuck {
+        failure: Failure,
+    },
 }

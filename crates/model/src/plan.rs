@@ -5,30 +5,39 @@
 //! part, or not at all. So each step can be undone from any of these, and applied again.
 //!
 //! ```text
-//! fork:   begin -> [Exclude] -> [MakeFolder] -> AddWorktree -> done        a failure goes back, in reverse
-//! delete: begin -> [StopRoom] -> RemoveWorktree -> ... -> done   a failure stays, to be tried again
-//! up:     begin -> StartRoom -> done                           a failure goes back
-//! down:   begin -> StopRoom -> done                            a failure stays
+//! fork:     begin -> [Exclude] -> [Freeze] -> AddWorktree -> [CopyTrees -> Thaw] -> done   a failure goes back, in reverse
+//! adopt:    begin -> done
+//! delete:   begin -> [StopRoom] -> RemoveWorktree -> RemoveTrees -> ... -> done   a failure stays, to be tried again
+//! up:       begin -> StartRoom -> done                           a failure goes back
+//! down:     begin -> StopRoom -> done                            a failure stays
+//! snapshot: begin -> [Freeze] -> CopyTrees -> [Thaw] -> done     a failure goes back
+//! restore:  begin -> ReplaceTrees -> done                        a failure stays
+//! pool:     begin -> [Exclude] -> MakePool -> done               a failure goes back
 //! ```
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::room::RoomOrder;
-
-/// Where the tree of a worktree came from, as `status` shows it.
-pub const GIT_TREE_DRIVER: &str = "git";
+use crate::{
+    room::RoomOrder,
+    tree::{TreeCopy, TreeOrder, WorktreeOrder},
+};
 
 /// What a plan is for, and which way it goes after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlanKind {
     Fork,
+    Adopt,
     Delete,
     Nuke,
     Up,
     Down,
+    Snapshot,
+    Restore,
+    Forget,
+    Pool,
 }
 
 /// Which way an interrupted or failed plan goes.
@@ -41,19 +50,32 @@ pub enum Direction {
 }
 
 impl PlanKind {
+    const ALL: [Self; 10] = [
+        Self::Fork,
+        Self::Adopt,
+        Self::Delete,
+        Self::Nuke,
+        Self::Up,
+        Self::Down,
+        Self::Snapshot,
+        Self::Restore,
+        Self::Forget,
+        Self::Pool,
+    ];
+
     /// Returns which way a plan of this kind goes when one of its steps fails.
     pub fn after_failure(self) -> Direction {
         match self {
-            Self::Fork | Self::Up => Direction::Back,
-            Self::Delete | Self::Nuke | Self::Down => Direction::Forward,
+            Self::Fork | Self::Adopt | Self::Up | Self::Snapshot | Self::Pool => Direction::Back,
+            Self::Delete | Self::Nuke | Self::Down | Self::Restore | Self::Forget => {
+                Direction::Forward
+            }
         }
     }
 
     /// Reads the word that [`as_str`](Self::as_str) wrote.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Fork, Self::Delete, Self::Nuke, Self::Up, Self::Down]
-            .into_iter()
-            .find(|kind| kind.as_str() == text)
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
     /// Returns the word for it in messages and in the store.
@@ -64,6 +86,11 @@ impl PlanKind {
             Self::Nuke => "nuke",
             Self::Up => "up",
             Self::Down => "down",
+            Self::Adopt => "adopt",
+            Self::Snapshot => "snapshot",
+            Self::Restore => "restore",
+            Self::Forget => "forget",
+            Self::Pool => "pool",
         }
     }
 }
@@ -82,44 +109,80 @@ pub enum BranchOrigin {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
-    /// Makes a folder that was not there when the plan was made. Undone by removing it when empty.
-    MakeFolder { path: PathBuf },
-    /// Tells git to ignore a folder of the checkout. Undone by taking the line away again.
+    /// Tells git to ignore a path of the checkout. Undone by taking the line away again.
     Exclude { common_dir: PathBuf, pattern: String },
-    /// Adds a git worktree. Undone by removing it, and its branch if the plan made that.
-    AddWorktree {
+    /// Adds a worktree and fills it. Undone by removing it, and its branch if the plan made that.
+    AddWorktree { order: Box<WorktreeOrder> },
+    /// Writes the file that tells the agent its task.
+    WriteTask { worktree: PathBuf, text: String },
+    /// Removes a worktree; the branch stays. Whether that loses work was settled before.
+    RemoveWorktree { common_dir: PathBuf, tree: TreeOrder },
+    /// Copies trees as they are at this moment. Undone by deleting the copies.
+    CopyTrees { copies: Vec<TreeCopy> },
+    /// Puts copies in the place of what is there.
+    ReplaceTrees { copies: Vec<TreeCopy> },
+    /// Removes trees that belong to no repository.
+    RemoveTrees { trees: Vec<TreeOrder> },
+    /// Moves a worktree's branch and the host's index back to where they were.
+    Rewind {
         common_dir: PathBuf,
-        path: PathBuf,
+        worktree: PathBuf,
         branch: String,
-        origin: BranchOrigin,
         commit: String,
+        index: PathBuf,
     },
-    /// Removes a git worktree; the branch stays. Whether that loses work was settled before.
-    RemoveWorktree { common_dir: PathBuf, path: PathBuf },
+    /// Copies the host's index of a worktree into a snapshot. Undone by removing it.
+    KeepIndex { common_dir: PathBuf, worktree: PathBuf, to: PathBuf },
+    /// Stops every process of a room in its tracks. Undone by letting them go on.
+    Freeze { runtime: PathBuf },
+    /// Lets the processes of a room go on.
+    Thaw { runtime: PathBuf },
     /// Starts a room. Undone by ending it.
     StartRoom { order: Box<RoomOrder> },
     /// Ends a room; one that is gone already is fine.
     StopRoom { runtime: PathBuf },
     /// Removes the layers and the home of a room.
     RemoveStorage { path: PathBuf },
-    /// Removes a folder if nothing is left in it.
-    RemoveEmptyFolder { path: PathBuf },
+    /// Removes a file or a folder of ours with all that is in it.
+    Remove { path: PathBuf },
+    /// Removes the golden trees and the trash beside sandboxes, and the folder if it is empty then.
+    RemoveStore { sandboxes: PathBuf },
+    /// Makes a file system of our own for a folder of sandboxes. Undone by removing it.
+    MakePool { folder: PathBuf, bytes: u64 },
+    /// Removes such a file system, in which no sandbox is left.
+    RemovePool { folder: PathBuf },
 }
 
 impl Step {
     /// Says what the step does, for progress and for messages.
     pub fn title(&self) -> String {
+        let trees =
+            |trees: usize| if trees == 1 { "1 tree".into() } else { format!("{trees} trees") };
         match self {
-            Self::MakeFolder { path } => format!("make the folder {}", path.display()),
             Self::Exclude { pattern, .. } => format!("let git ignore {pattern}"),
-            Self::AddWorktree { path, .. } => format!("add the worktree {}", path.display()),
-            Self::RemoveWorktree { path, .. } => format!("remove the worktree {}", path.display()),
+            Self::AddWorktree { order } => {
+                format!("add the worktree {}", order.tree.path.display())
+            }
+            Self::WriteTask { .. } => "write down the task".to_owned(),
+            Self::RemoveWorktree { tree, .. } => {
+                format!("remove the worktree {}", tree.path.display())
+            }
+            Self::CopyTrees { copies } => format!("copy {}", trees(copies.len())),
+            Self::ReplaceTrees { copies } => format!("replace {}", trees(copies.len())),
+            Self::RemoveTrees { trees: all } => format!("remove {}", trees(all.len())),
+            Self::Rewind { branch, .. } => format!("move branch {branch} back"),
+            Self::KeepIndex { .. } => "keep the index".to_owned(),
+            Self::Freeze { .. } => "freeze the room".to_owned(),
+            Self::Thaw { .. } => "let the room go on".to_owned(),
             Self::StartRoom { order } => format!("start the room {}", order.id),
             Self::StopRoom { .. } => "end the room".to_owned(),
             Self::RemoveStorage { path } => format!("remove the layers in {}", path.display()),
-            Self::RemoveEmptyFolder { path } => {
-                format!("remove the folder {} if it is empty", path.display())
+            Self::Remove { path } => format!("remove {}", path.display()),
+            Self::RemoveStore { sandboxes } => {
+                format!("remove the golden trees in {}", sandboxes.display())
             }
+            Self::MakePool { folder, .. } => format!("make the pool of {}", folder.display()),
+            Self::RemovePool { folder } => format!("remove the pool of {}", folder.display()),
         }
     }
 }
@@ -127,33 +190,33 @@ impl Step {
 /// What a fork is made of, found out before the plan.
 #[derive(Clone, Debug)]
 pub struct ForkFacts {
-    pub common_dir: PathBuf,
-    pub worktree: PathBuf,
-    pub parent_exists: bool,
-    /// A pattern that git must be told to ignore first.
-    pub exclude: Option<String>,
-    pub branch: String,
-    pub origin: BranchOrigin,
-    pub commit: String,
+    /// Patterns that git must be told to ignore first.
+    pub excludes: Vec<String>,
+    pub worktree: WorktreeOrder,
+    /// Trees that come along with those of another sandbox.
+    pub copies: Vec<TreeCopy>,
+    /// The runtime folder of a room that must hold still meanwhile.
+    pub freeze: Option<PathBuf>,
+    /// What the agent is to do.
+    pub task: Option<String>,
 }
 
 /// Plans the steps of `fork`.
 pub fn plan_fork(facts: &ForkFacts) -> Vec<Step> {
+    let ForkFacts { excludes, worktree, copies, freeze, task } = facts;
     let mut steps = Vec::new();
-    if let Some(pattern) = &facts.exclude {
-        steps
-            .push(Step::Exclude { common_dir: facts.common_dir.clone(), pattern: pattern.clone() });
+    for pattern in excludes {
+        let common_dir = worktree.common_dir.clone();
+        steps.push(Step::Exclude { common_dir, pattern: pattern.clone() });
     }
-    if let (false, Some(parent)) = (facts.parent_exists, facts.worktree.parent()) {
-        steps.push(Step::MakeFolder { path: parent.to_owned() });
+    steps.extend(freeze.clone().map(|runtime| Step::Freeze { runtime }));
+    steps.push(Step::AddWorktree { order: Box::new(worktree.clone()) });
+    if !copies.is_empty() {
+        steps.push(Step::CopyTrees { copies: copies.clone() });
     }
-    steps.push(Step::AddWorktree {
-        common_dir: facts.common_dir.clone(),
-        path: facts.worktree.clone(),
-        branch: facts.branch.clone(),
-        origin: facts.origin,
-        commit: facts.commit.clone(),
-    });
+    steps.extend(freeze.clone().map(|runtime| Step::Thaw { runtime }));
+    let worktree = &worktree.tree.path;
+    steps.extend(task.clone().map(|text| Step::WriteTask { worktree: worktree.clone(), text }));
     steps
 }
 
@@ -161,7 +224,12 @@ pub fn plan_fork(facts: &ForkFacts) -> Vec<Step> {
 #[derive(Clone, Debug)]
 pub struct DeleteFacts {
     pub common_dir: PathBuf,
-    pub worktree: PathBuf,
+    /// The worktree, unless it is not ours to remove.
+    pub worktree: Option<TreeOrder>,
+    /// The room's git folder, data and snapshots.
+    pub trees: Vec<TreeOrder>,
+    /// Files and folders in which nothing else is kept.
+    pub rest: Vec<PathBuf>,
     /// Where the room's control socket would be.
     pub runtime: PathBuf,
     /// Where the room's layers would be.
@@ -170,50 +238,73 @@ pub struct DeleteFacts {
     pub had_room: bool,
 }
 
-/// Plans the steps of `delete` for one worktree that we made.
+/// Plans the steps of `delete` for one sandbox.
 pub fn plan_delete(facts: &DeleteFacts) -> Vec<Step> {
-    let DeleteFacts { common_dir, worktree, runtime, storage, had_room } = facts;
+    let DeleteFacts { common_dir, worktree, trees, rest, runtime, storage, had_room } = facts;
     let mut steps = Vec::new();
     if *had_room {
         steps.push(Step::StopRoom { runtime: runtime.clone() });
     }
-    steps.push(Step::RemoveWorktree { common_dir: common_dir.clone(), path: worktree.clone() });
+    if let Some(tree) = worktree {
+        steps.push(Step::RemoveWorktree { common_dir: common_dir.clone(), tree: tree.clone() });
+    }
+    if !trees.is_empty() {
+        steps.push(Step::RemoveTrees { trees: trees.clone() });
+    }
     if *had_room {
         steps.push(Step::RemoveStorage { path: storage.clone() });
-        // The folders around it go with the last sandbox.
-        let around = storage.ancestors().skip(1).take(2);
-        steps.extend(around.map(|path| Step::RemoveEmptyFolder { path: path.to_owned() }));
     }
-    if let Some(parent) = worktree.parent() {
-        steps.push(Step::RemoveEmptyFolder { path: parent.to_owned() });
-    }
+    steps.extend(rest.iter().map(|path| Step::Remove { path: path.clone() }));
     steps
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::WorktreeSource;
 
-    fn facts(parent_exists: bool) -> ForkFacts {
+    fn tree(name: &str) -> TreeOrder {
+        TreeOrder {
+            sandboxes: "/r-sandboxes".into(),
+            name: name.into(),
+            path: format!("/r-sandboxes/{name}").into(),
+            driver: "copy".into(),
+        }
+    }
+
+    fn facts(freeze: Option<PathBuf>) -> ForkFacts {
         ForkFacts {
-            common_dir: "/r/.git".into(),
-            worktree: "/r-sandboxes/a".into(),
-            parent_exists,
-            exclude: None,
-            branch: "a".into(),
-            origin: BranchOrigin::New,
-            commit: "c0ffee".into(),
+            excludes: vec!["/.worktrees/".into()],
+            worktree: WorktreeOrder {
+                common_dir: "/r/.git".into(),
+                root: "/r".into(),
+                tree: tree("a"),
+                branch: "a".into(),
+                origin: BranchOrigin::New,
+                commit: "c0ffee".into(),
+                source: WorktreeSource::Commit { dependencies: Vec::new() },
+            },
+            copies: vec![TreeCopy { from: tree("b"), to: tree("a.data") }],
+            freeze,
+            task: Some("make it blue".into()),
         }
     }
 
     #[test]
-    fn a_fork_makes_the_parent_folder_only_when_it_is_missing() {
-        let titles = |exists| plan_fork(&facts(exists)).iter().map(Step::title).collect::<Vec<_>>();
-        assert_eq!(titles(true), ["add the worktree /r-sandboxes/a"]);
-        assert_eq!(
-            titles(false),
-            ["make the folder /r-sandboxes", "add the worktree /r-sandboxes/a"]
-        );
+    fn a_live_source_holds_still_while_its_trees_are_copied() {
+        let titles = |freeze: Option<&str>| {
+            let steps = plan_fork(&facts(freeze.map(PathBuf::from)));
+            steps.iter().map(Step::title).collect::<Vec<_>>()
+        };
+        let still = [
+            "let git ignore /.worktrees/",
+            "add the worktree /r-sandboxes/a",
+            "copy 1 tree",
+            "write down the task",
+        ];
+        assert_eq!(titles(None), still);
+        let live = titles(Some("/run/b"));
+        assert_eq!((live[1].as_str(), live[4].as_str()), ("freeze the room", "let the room go on"));
     }
 
     #[test]
@@ -227,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_step_survives_being_written_down() {
-        for step in plan_fork(&facts(false)) {
+        for step in plan_fork(&facts(Some("/run/b".into()))) {
             let text = serde_json::to_string(&step).unwrap();
             assert_eq!(serde_json::from_str::<Step>(&text).unwrap(), step);
         }

@@ -24,6 +24,8 @@ pub struct RoomOrder {
     pub mounts: Vec<RoomMount>,
     /// Files below the worktree that the room sees empty.
     pub masks: Vec<PathBuf>,
+    /// The git that the room has of its own.
+    pub git: Option<RoomGitPlaces>,
     pub memory: Option<u64>,
     pub cpus: Option<f64>,
     pub pids: Option<u32>,
@@ -32,6 +34,26 @@ pub struct RoomOrder {
     pub disk: Option<u64>,
     /// Whether layers and home go with the room.
     pub ephemeral: bool,
+}
+
+/// Where the private git of a room is, on the host and inside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomGitPlaces {
+    /// The git folder, which the room may write.
+    pub folder: PathBuf,
+    /// The file that stands for the worktree's `.git`, read-only on every alias.
+    pub pointer: PathBuf,
+    /// The folders of objects of the user's repository, which the room sees read-only at
+    /// [`objects_inside`](Self::objects_inside).
+    pub objects: Vec<PathBuf>,
+}
+
+impl RoomGitPlaces {
+    /// Returns where the room sees the folder of objects with this number. Their own path may lie
+    /// below an alias of the worktree.
+    pub fn objects_inside(number: usize) -> PathBuf {
+        format!("/run/hothouse/objects/{number}").into()
+    }
 }
 
 /// A folder or file of the host that the room may see.

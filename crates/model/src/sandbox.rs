@@ -9,6 +9,7 @@ use crate::{
     Explain, FailureKind, NameError, ProjectName, SandboxId, SandboxName,
     id::SandboxKey,
     room::{RoomRecord, RoomReport, RoomWish},
+    tree::FOREIGN_TREE,
 };
 
 /// The life of a sandbox as users see it.
@@ -59,6 +60,8 @@ pub struct SandboxRecord {
     pub project: ProjectName,
     pub repository: RepositoryPlace,
     pub worktree: PathBuf,
+    /// The folder of sandboxes, beside which trees, layers and data are kept.
+    pub sandboxes: PathBuf,
     pub branch: String,
     pub base: String,
     pub base_commit: String,
@@ -67,6 +70,10 @@ pub struct SandboxRecord {
     pub created: Timestamp,
     /// The `hothouse.toml` that the user had committed at the base, whose grants alone count.
     pub pinned_config: Option<String>,
+    /// The agent's tip that was imported last.
+    pub imported: Option<String>,
+    /// The branch that holds the agent's tip since the user moved the sandbox's own.
+    pub agent_branch: Option<String>,
     /// Whether its deletion was acknowledged.
     pub deleting: bool,
     /// Its room, if it was ever up.
@@ -74,6 +81,16 @@ pub struct SandboxRecord {
 }
 
 impl SandboxRecord {
+    /// Says whether the worktree was made by somebody else, and is not ours to remove.
+    pub fn is_adopted(&self) -> bool {
+        self.tree_driver == FOREIGN_TREE
+    }
+
+    /// Returns the agent's tip as the user's repository has it.
+    pub fn known_tip(&self) -> &str {
+        self.imported.as_deref().unwrap_or(&self.base_commit)
+    }
+
     /// Says how it stands, given the room that was found alive.
     pub fn state(&self, found: Option<&RoomReport>) -> SandboxState {
         match (&self.room, found) {
@@ -226,6 +243,9 @@ mod tests {
             tree_driver: "git".into(),
             task: None,
             created: Timestamp::UNIX_EPOCH,
+            sandboxes: "/s".into(),
+            imported: None,
+            agent_branch: None,
             pinned_config: None,
             deleting: false,
             room: None,

@@ -6,9 +6,11 @@
 //! disk would only save a record of what is no more (see [`Lasts`]).
 
 mod plans;
+mod pools;
 mod rooms;
 mod sandboxes;
 mod schema;
+mod snapshots;
 
 use std::{path::Path, sync::Mutex};
 
@@ -16,8 +18,9 @@ use hothouse_model::{Explain, FailureKind};
 use rusqlite::Connection;
 
 pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
-pub use rooms::NewRoom;
+pub use rooms::{NewRoom, RunLine};
 pub use sandboxes::NewSandbox;
+pub use snapshots::SnapshotRecord;
 
 /// The first SQLite without the WAL-reset corruption (two connections that checkpoint at once).
 const OLDEST_SQLITE: i32 = 3_051_003;

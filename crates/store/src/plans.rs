@@ -8,7 +8,10 @@ use hothouse_model::{
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::{Lasts, NewRoom, NewSandbox, Store, StoreError, is_unique_violation, rooms, sandboxes};
+use crate::{
+    Lasts, NewRoom, NewSandbox, SnapshotRecord, Store, StoreError, is_unique_violation, rooms,
+    sandboxes, snapshots,
+};
 
 /// A plan about to begin.
 #[derive(Clone, Debug)]
@@ -28,6 +31,9 @@ pub enum Subject<'a> {
     Removes(&'a [SandboxKey]),
     Starts(&'a NewRoom),
     Stops(SandboxKey),
+    Keeps(&'a SnapshotRecord),
+    Forgets { sandbox: SandboxKey, label: &'a str },
+    Changes(SandboxKey),
 }
 
 /// How a plan stands.
@@ -76,7 +82,7 @@ impl Store {
             .collect();
         let lasts = match subject {
             Subject::Starts(_) | Subject::Stops(_) => Lasts::Crash,
-            Subject::Makes(_) | Subject::Removes(_) => Lasts::PowerCut,
+            _ => Lasts::PowerCut,
         };
         let begun = self.change_lasting(lasts, "write down the plan", |transaction| {
             transaction.execute(
@@ -97,7 +103,15 @@ impl Store {
                     rooms::begin(transaction, room)?;
                     vec![room.sandbox]
                 }
-                Subject::Stops(key) => vec![*key],
+                Subject::Stops(key) | Subject::Changes(key) => vec![*key],
+                Subject::Keeps(snapshot) => {
+                    snapshots::begin(transaction, key.0, snapshot)?;
+                    vec![snapshot.sandbox]
+                }
+                Subject::Forgets { sandbox, label } => {
+                    snapshots::begin_forgetting(transaction, key.0, *sandbox, label)?;
+                    vec![*sandbox]
+                }
             };
             for sandbox in &sandboxes {
                 transaction.execute("INSERT INTO plan_subjects VALUES (?1, ?2)", params![key.0, sandbox.0])?;
@@ -156,9 +170,18 @@ impl Store {
         };
         self.change_lasting(lasts, "close the plan", |transaction| {
             match (outcome, kind) {
-                (Outcome::Done, PlanKind::Fork) => sandboxes::mark_made(transaction, plan.0)?,
+                (Outcome::Done, PlanKind::Fork | PlanKind::Adopt) => {
+                    sandboxes::mark_made(transaction, plan.0)?
+                }
                 (Outcome::Done, PlanKind::Delete | PlanKind::Nuke)
-                | (Outcome::Undone(_), PlanKind::Fork) => sandboxes::forget(transaction, plan.0)?,
+                | (Outcome::Undone(_), PlanKind::Fork | PlanKind::Adopt) => {
+                    rooms::end_runs(transaction, plan.0, ended)?;
+                    sandboxes::forget(transaction, plan.0)?
+                }
+                (Outcome::Done, PlanKind::Snapshot) => snapshots::mark_made(transaction, plan.0)?,
+                (Outcome::Done, PlanKind::Forget) | (Outcome::Undone(_), PlanKind::Snapshot) => {
+                    snapshots::forget(transaction, plan.0)?
+                }
                 (Outcome::Done, PlanKind::Up) => {
                     rooms::wish(transaction, plan.0, RoomWish::Up, ended)?
                 }
@@ -290,6 +313,7 @@ mod tests {
                 root: repository.into(),
             },
             worktree: format!("{repository}-sandboxes/{name}"),
+            sandboxes: format!("{repository}-sandboxes"),
             branch: name.into(),
             base: "main".into(),
             base_commit: "c0ffee".into(),
@@ -306,8 +330,8 @@ mod tests {
             kind,
             subject: "a".into(),
             steps: vec![
-                Step::MakeFolder { path: "/x".into() },
-                Step::RemoveEmptyFolder { path: "/x".into() },
+                Step::StopRoom { runtime: "/x".into() },
+                Step::Remove { path: "/x".into() },
             ],
             begun: Timestamp::UNIX_EPOCH,
         }

@@ -1,5 +1,7 @@
 //! Projects, workspaces and sandboxes.
 
+use std::path::{Path, PathBuf};
+
 use hothouse_model::{
     ProjectName, SandboxRecord,
     id::{SandboxId, SandboxKey},
@@ -17,6 +19,7 @@ pub struct NewSandbox {
     pub project: ProjectName,
     pub repository: RepositoryPlace,
     pub worktree: String,
+    pub sandboxes: String,
     pub branch: String,
     pub base: String,
     pub base_commit: String,
@@ -29,6 +32,7 @@ pub struct NewSandbox {
 const SELECT: &str = "
     SELECT s.id, s.public_id, w.name, p.name, r.common_dir, r.root, w.worktree, w.branch, w.base, w.base_commit,
            w.tree_driver, w.task, w.created, s.phase, w.pinned_config,
+           w.sandboxes, w.imported, w.agent_branch,
            m.wish, m.run_id, u.artifacts, u.started, m.ends
     FROM sandboxes s
     LEFT JOIN rooms m ON m.sandbox_id = s.id
@@ -55,6 +59,47 @@ impl Store {
         })
     }
 
+    /// Notes what was imported from a sandbox, and where its tip is if the user moved the branch.
+    pub fn note_import(
+        &self,
+        key: SandboxKey,
+        tip: &str,
+        agent_branch: Option<&str>,
+    ) -> Result<(), StoreError> {
+        self.change("note an import", |transaction| {
+            transaction.execute(
+                "UPDATE workspaces SET imported = ?2, agent_branch = ?3
+                 WHERE id = (SELECT workspace_id FROM sandboxes WHERE id = ?1)",
+                params![key.0, tip, agent_branch],
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Notes where a worktree was moved.
+    pub fn move_worktree(&self, key: SandboxKey, to: &Path) -> Result<(), StoreError> {
+        self.change("note a moved worktree", |transaction| {
+            transaction.execute(
+                "UPDATE workspaces SET worktree = ?2
+                 WHERE id = (SELECT workspace_id FROM sandboxes WHERE id = ?1)",
+                params![key.0, to.to_string_lossy()],
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Replaces the configuration whose grants count, after a human approved it.
+    pub fn pin_config(&self, key: SandboxKey, text: &str) -> Result<(), StoreError> {
+        self.change("pin a configuration", |transaction| {
+            transaction.execute(
+                "UPDATE workspaces SET pinned_config = ?2
+                 WHERE id = (SELECT workspace_id FROM sandboxes WHERE id = ?1)",
+                params![key.0, text],
+            )
+        })?;
+        Ok(())
+    }
+
     /// Says whether a name is taken in a repository, also by a sandbox that is still being made.
     pub fn is_taken(&self, repository: &RepositoryPlace, name: &str) -> Result<bool, StoreError> {
         let common_dir = repository.common_dir.to_string_lossy();
@@ -77,8 +122,8 @@ pub(crate) fn insert(
     let project = project(transaction, new)?;
     transaction.execute(
         "INSERT INTO workspaces (project_id, name, worktree, branch, base, base_commit, tree_driver, task, created,
-                                 pinned_config)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                                 pinned_config, sandboxes)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             project,
             new.name.as_str(),
@@ -89,7 +134,8 @@ pub(crate) fn insert(
             new.tree_driver,
             new.task,
             new.created.to_string(),
-            new.pinned_config
+            new.pinned_config,
+            new.sandboxes
         ],
     )?;
     let workspace = transaction.last_insert_rowid();
@@ -172,13 +218,17 @@ pub(crate) fn forget(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Resu
 fn record(row: &Row<'_>) -> rusqlite::Result<SandboxRecord> {
     let text = |index: usize| row.get::<_, String>(index);
     let phase = text(13)?;
+    let worktree = PathBuf::from(text(6)?);
+    let sandboxes = row.get::<_, Option<String>>(15)?.map(PathBuf::from);
+    let beside = || worktree.parent().unwrap_or(&worktree).to_owned();
     Ok(SandboxRecord {
         key: SandboxKey(row.get(0)?),
         id: text(1)?.into(),
         name: parsed(row, 2)?,
         project: parsed(row, 3)?,
         repository: RepositoryPlace { common_dir: text(4)?.into(), root: text(5)?.into() },
-        worktree: text(6)?.into(),
+        sandboxes: sandboxes.unwrap_or_else(beside),
+        worktree,
         branch: text(7)?,
         base: text(8)?,
         base_commit: text(9)?,
@@ -186,8 +236,10 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SandboxRecord> {
         task: row.get(11)?,
         created: parsed(row, 12)?,
         pinned_config: row.get(14)?,
+        imported: row.get(16)?,
+        agent_branch: row.get(17)?,
         deleting: phase == "deleting",
-        room: rooms::record(row, 15)?,
+        room: rooms::record(row, 18)?,
     })
 }
 

@@ -30,8 +30,9 @@ const POINTER_LIMIT: u64 = 1 << 16;
 pub enum ForkSource<'a> {
     /// A commit, and dependency folders that add to it.
     Golden { commit: &'a Golden, dependencies: &'a [Golden] },
-    /// Another worktree as it is now, with its uncommitted work. Nobody should be writing in it.
-    Tree { place: &'a TreePlace },
+    /// Another tree as it is now, with its uncommitted work, and git's index of it. Nobody should be
+    /// writing in it.
+    Tree { place: &'a TreePlace, index: &'a [u8] },
 }
 
 /// The index that a fork gets.
@@ -70,6 +71,8 @@ impl Repository {
         let path = place.path.as_path();
         let unknown = || WorktreeError::Unknown { path: path.to_owned() };
         let admin = self.admin_dir(path)?.ok_or_else(unknown)?;
+        // git copied the user's sparse patterns; a fork has the whole tree, and keeps it.
+        files::remove_file(&admin.join("info/sparse-checkout"))?;
         // git wrote it a moment ago, and nobody else knows the folder yet.
         let pointer = files::read_capped(&path.join(".git"), POINTER_LIMIT)?;
         files::remove_file(&path.join(".git"))?;
@@ -81,24 +84,48 @@ impl Repository {
                     Inodes::New => Index::ToRefresh(commit.index()?),
                 }
             }
-            ForkSource::Tree { place: other } => {
-                let unknown = || WorktreeError::Unknown { path: other.path.clone() };
-                let other_admin = self.admin_dir(&other.path)?.ok_or_else(unknown)?;
-                let index = files::read_capped(&other_admin.join("index"), INDEX_LIMIT)?;
+            ForkSource::Tree { place: other, index } => {
                 driver.snapshot(other, place)?;
-                Index::ToRefresh(index)
+                Index::ToRefresh(index.to_owned())
             }
         };
         write_pointer(path, &pointer)?;
         let index_file = admin.join("index");
         match index {
-            Index::OfGolden(golden) => golden.copy_index(&index_file)?,
+            Index::OfGolden(golden) => match driver.owner() {
+                None => golden.copy_index(&index_file)?,
+                Some(owner) => {
+                    golden.copy_index_for(owner, ObjectFormat::of_commit(commit), &index_file)?;
+                }
+            },
             Index::ToRefresh(mut index) => {
                 index::refresh(&mut index, ObjectFormat::of_commit(commit), path)?;
                 files::write_quick(&index_file, &index, 0o644)?;
             }
         }
         Ok(())
+    }
+
+    /// Reads git's index of a worktree.
+    pub fn worktree_index(&self, worktree: &Path) -> Result<Vec<u8>, WorktreeError> {
+        let unknown = || WorktreeError::Unknown { path: worktree.to_owned() };
+        let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
+        Ok(files::read_capped(&admin.join("index"), INDEX_LIMIT)?)
+    }
+
+    /// Gives a worktree another index, whose inode data is that of its files now.
+    pub fn set_worktree_index(
+        &self,
+        worktree: &Path,
+        commit: &str,
+        mut index: Vec<u8>,
+    ) -> Result<(), WorktreeError> {
+        let unknown = || WorktreeError::Unknown { path: worktree.to_owned() };
+        let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
+        index::refresh(&mut index, ObjectFormat::of_commit(commit), worktree)?;
+        // A lock that a killed git left would keep the user's own git out.
+        files::remove_file(&admin.join("index.lock"))?;
+        Ok(files::replace(&admin.join("index"), &index, 0o644)?)
     }
 
     /// Takes back what [`add_worktree_from`](Self::add_worktree_from) did, wholly or in part.

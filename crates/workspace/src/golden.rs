@@ -5,6 +5,7 @@
 //! <store>/golden/KEY.building    a build that goes on, or was interrupted and is cleared away
 //! <store>/golden/KEY/tree        the files; on btrfs a read-only subvolume
 //! <store>/golden/KEY/index       git's index of them
+//! <store>/golden/KEY/index-U-G   the same for trees in which user U of group G owns them
 //! <store>/golden/KEY/holders/    a file for each tree that needs it for as long as it lives
 //! ```
 //!
@@ -21,17 +22,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{FileError, Lock, RunError, btrfs, copy::copy_file, files};
-use hothouse_model::{Explain, FailureKind, id::fnv1a};
+use hothouse_host::{FileError, Lock, RunError, btrfs, copy::copy_file, files, random};
+use hothouse_model::{Explain, FailureKind, config::ByteSize, id::fnv1a};
 
 pub(crate) use self::checkout::{gitlinks, skip_gitlinks};
 pub use self::{
-    dependencies::{Dependencies, LeftOut, find_dependencies, join},
+    dependencies::{ABSENT, Dependencies, LeftOut, find_dependencies, join},
     evict::{Budget, evict},
 };
 use crate::{
     TreeStore,
-    tree::{TreeError, create_source, remove_tree},
+    index::{self, ObjectFormat},
+    tree::{Owner, TreeError, create_source, remove_tree},
 };
 
 /// The most that a golden index may take.
@@ -46,6 +48,18 @@ pub enum GoldenError {
         #[source]
         source: RunError,
     },
+    #[error(
+        "no space left in {} to check out {commit}: it takes {needed}, {free} are free",
+        .folder.display()
+    )]
+    NoSpace { commit: String, folder: PathBuf, needed: ByteSize, free: ByteSize },
+    #[error("{} is a partial clone, which lacks files of {commit}", .repository.display())]
+    Partial { commit: String, repository: PathBuf },
+    #[error(
+        "`{first}` and `{second}` differ in case alone, and {} cannot hold both",
+        .folder.display()
+    )]
+    SameButCase { first: String, second: String, folder: PathBuf },
     #[error("look for the dependency folder `{folder}`")]
     Dependencies {
         folder: String,
@@ -65,6 +79,16 @@ impl Explain for GoldenError {
 
     fn hints(&self) -> Vec<String> {
         match self {
+            Self::NoSpace { folder, .. } => {
+                vec![format!("free some space on the file system of {}", folder.display())]
+            }
+            Self::Partial { repository, .. } => {
+                let place = repository.display();
+                vec![format!("get them with `git -C {place} fetch --refetch --no-filter`")]
+            }
+            Self::SameButCase { .. } => {
+                vec!["keep sandboxes on a file system that tells cases apart".into()]
+            }
             Self::Checkout { source, .. } | Self::Dependencies { source, .. } => source.hints(),
             Self::Tree(error) => error.hints(),
             Self::File(error) => error.hints(),
@@ -99,6 +123,26 @@ impl Golden {
     /// Copies git's index of its files.
     pub(crate) fn copy_index(&self, to: &Path) -> Result<(), FileError> {
         copy_file(&self.folder.join("index"), to, 0o644)
+    }
+
+    /// Copies git's index of its files as they look where somebody else is seen to own them. It is
+    /// made once for each owner; two who make it at once make the same.
+    pub(crate) fn copy_index_for(
+        &self,
+        owner: Owner,
+        format: ObjectFormat,
+        to: &Path,
+    ) -> Result<(), FileError> {
+        let made = self.folder.join(format!("index-{}-{}", owner.user, owner.group));
+        if !files::exists(&made) {
+            let mut index = self.index()?;
+            index::set_owner(&mut index, format, owner);
+            let number = u64::from_ne_bytes(random::bytes());
+            let beside = self.folder.join(format!("index-{number:016x}.new"));
+            files::replace(&beside, &index, 0o600)?;
+            files::rename(&beside, &made)?;
+        }
+        copy_file(&made, to, 0o644)
     }
 }
 

@@ -8,12 +8,18 @@ pub mod git;
 pub mod golden;
 pub mod import;
 pub mod index;
+pub mod places;
+pub mod pool;
+pub mod promote;
+pub mod refs;
 pub mod repository;
+pub mod review;
 pub mod room_git;
 pub mod tree;
 pub mod worktree;
 
 pub use golden::{Golden, GoldenError};
+pub use places::SandboxPlaces;
 pub use repository::{DiscoverError, Repository};
 pub use tree::{TreePlace, TreeStore};
 pub use worktree::{Dirt, WorktreeError};

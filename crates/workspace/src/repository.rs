@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hothouse_host::{FileError, RunError, files};
+use hothouse_host::{FileError, Lock, RunError, files};
 use hothouse_model::{Explain, FailureKind, sandbox::RepositoryPlace};
 
 use crate::git;
@@ -65,7 +65,7 @@ impl Repository {
         }
         let text = String::from_utf8_lossy(&run.stdout).trim_end_matches('\n').to_owned();
         let common_dir = files::canonical(Path::new(&text))?;
-        let root = main_checkout(&common_dir).map_err(about)?;
+        let root = main_checkout(folder, &common_dir).map_err(about)?;
         Ok(Self { place: RepositoryPlace { common_dir, root } })
     }
 
@@ -86,6 +86,25 @@ impl Repository {
         self.commit(&format!("refs/heads/{branch}"))
     }
 
+    /// Returns the commits that branches point at.
+    pub fn branch_tips(&self) -> Result<Vec<String>, RunError> {
+        let list = self.git().args(["for-each-ref", "--format=%(objectname)", "refs/heads"]);
+        let output = list.output()?;
+        Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
+    }
+
+    /// Moves a branch, whatever it was at; its reflog keeps where it was.
+    pub fn rewind_branch(&self, lock: &Lock, branch: &str, commit: &str) -> Result<(), RunError> {
+        let name = format!("refs/heads/{branch}");
+        let words = ["update-ref", "--create-reflog", "-m", "hothouse: restore", &name, commit];
+        let git = self.git().args(words);
+        let stdin = lock.share_as_stdin().map_err(|error| RunError::Spawn {
+            program: "git".into(),
+            source: std::io::Error::other(error.to_string()),
+        })?;
+        git.stdin(stdin).output().map(drop)
+    }
+
     /// Says whether git accepts a text as the name of a branch.
     pub fn is_branch_name(&self, branch: &str) -> Result<bool, RunError> {
         Ok(self.git().args(["check-ref-format", "--branch", branch]).run()?.status.success())
@@ -102,6 +121,12 @@ impl Repository {
     /// Returns the branch that is checked out around a folder, or nothing when HEAD is detached.
     pub fn branch_around(&self, folder: &Path) -> Result<Option<String>, RunError> {
         git::maybe_line(git::around(folder).args(["symbolic-ref", "--quiet", "--short", "HEAD"]))
+    }
+
+    /// Returns the top folder of the checkout around a folder.
+    pub fn checkout_around(&self, folder: &Path) -> Result<PathBuf, RunError> {
+        let ask = git::around(folder).args(["rev-parse", "--path-format=absolute"]);
+        git::line(ask.arg("--show-toplevel")).map(PathBuf::from)
     }
 
     /// Returns the commit that is checked out around a folder, or nothing when there is none yet.
@@ -183,18 +208,28 @@ fn refusal(folder: &Path, said: &str) -> DiscoverError {
 }
 
 /// Returns the folder that stands for the repository: the main checkout, or a bare one itself.
-fn main_checkout(common_dir: &Path) -> Result<PathBuf, RunError> {
-    let bare = git::line(git::of(common_dir).args([
-        "config",
-        "--type=bool",
-        "--default=false",
-        "core.bare",
-    ]))?;
-    let ends_in_git = common_dir.file_name().is_some_and(|name| name == ".git");
-    Ok(match (bare.as_str(), common_dir.parent()) {
-        ("false", Some(parent)) if ends_in_git => parent.to_owned(),
-        _ => common_dir.to_owned(),
-    })
+fn main_checkout(folder: &Path, common_dir: &Path) -> Result<PathBuf, RunError> {
+    let config = git::Config::of(common_dir)?;
+    if ["true", "yes", "on", "1"].contains(&config.value("core.bare")) {
+        return Ok(common_dir.to_owned());
+    }
+    if let (true, Some(parent)) = (common_dir.ends_with(".git"), common_dir.parent()) {
+        return Ok(parent.to_owned());
+    }
+    // A submodule's git folder lies in the outer repository's, and says where the files are.
+    let named = config.value("core.worktree");
+    if let (false, Ok(checkout)) = (named.is_empty(), files::canonical(&common_dir.join(named))) {
+        return Ok(checkout);
+    }
+    // A git folder that was put elsewhere: only its checkout knows of it.
+    let ask = |what| {
+        git::maybe_line(git::around(folder).args(["rev-parse", "--path-format=absolute", what]))
+    };
+    let is_main = ask("--git-dir")?
+        .and_then(|dir| files::canonical(Path::new(&dir)).ok())
+        .is_some_and(|dir| dir == common_dir);
+    let checkout = if is_main { ask("--show-toplevel")? } else { None };
+    Ok(checkout.map_or_else(|| common_dir.to_owned(), PathBuf::from))
 }
 
 /// Finds a branch in the output of `git worktree list --porcelain -z`.

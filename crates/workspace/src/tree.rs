@@ -25,9 +25,13 @@ use hothouse_host::{
 };
 use hothouse_model::{Explain, FailureKind};
 
+pub use hothouse_host::owners::Owner;
+
+use crate::pool;
+
 pub use self::{
     btrfs::Btrfs,
-    choose::{ChooseError, Chosen, PassedOver, TreeWish, choose},
+    choose::{ChooseError, Chosen, PassedOver, TreeWish, choose, choose_for},
     files::FileCopies,
     overlay::Overlay,
 };
@@ -63,11 +67,17 @@ impl DriverName {
         Self::ALL.into_iter().find(|name| name.as_str() == text)
     }
 
-    /// Returns the driver.
+    /// Returns the driver, for trees that are there. It makes those of nobody's room.
     pub fn driver(self) -> Box<dyn TreeDriver> {
+        self.driver_for(None)
+    }
+
+    /// Returns the driver, which makes trees for the room of an agent with these numbers on the
+    /// host, where root gave it others than its own.
+    pub fn driver_for(self, agent: Option<Owner>) -> Box<dyn TreeDriver> {
         match self {
             Self::Btrfs => Box::new(Btrfs),
-            Self::Overlay => Box::new(Overlay),
+            Self::Overlay => Box::new(agent.map_or(Overlay::PLAIN, Overlay::for_agent)),
             Self::Reflink => Box::new(FileCopies::SHARED),
             Self::Copy => Box::new(FileCopies::PLAIN),
         }
@@ -160,6 +170,12 @@ pub enum TreeError {
         #[source]
         source: FileError,
     },
+    #[error("give what root made in the tree {} to its agent", .path.display())]
+    Settle {
+        path: PathBuf,
+        #[source]
+        source: FileError,
+    },
     #[error("the tree {} was made from something else than one golden tree", .path.display())]
     SeveralSources { path: PathBuf },
 }
@@ -171,7 +187,8 @@ impl TreeError {
             | Self::Snapshot { source, .. }
             | Self::Delete { source, .. }
             | Self::Measure { source, .. }
-            | Self::Restore { source, .. } => Some(source),
+            | Self::Restore { source, .. }
+            | Self::Settle { source, .. } => Some(source),
             Self::SeveralSources { .. } => None,
         }
     }
@@ -215,6 +232,18 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
 
     /// Brings a tree back to its path after the host was started anew. Doing it twice is fine.
     fn restore(&self, tree: &TreePlace) -> Result<Restored, TreeError>;
+
+    /// Returns who is seen to own the files of the trees it makes, if that is not who owns those of
+    /// the source.
+    fn owner(&self) -> Option<Owner> {
+        None
+    }
+
+    /// Gives what root made in a tree since then to its owner, but for what lies in the folders
+    /// `skip`; returns how much that was. To be called before a room works in it.
+    fn settle_owners(&self, _tree: &TreePlace, _skip: &[PathBuf]) -> Result<u64, TreeError> {
+        Ok(0)
+    }
 }
 
 /// The folder beside the sandboxes in which trees and golden trees keep what is theirs.
@@ -224,8 +253,16 @@ pub struct TreeStore {
 }
 
 impl TreeStore {
-    /// Makes the folder, for its owner alone, where there is none.
+    /// Makes the folder, for its owner alone, where there is none. A pool that the host's restart
+    /// took away is mounted first: else what is in it would be missed, and made below it.
     pub fn open(sandboxes: &Path) -> Result<Self, FileError> {
+        if pool::is_left_unmounted(sandboxes) {
+            pool::restore(sandboxes).map_err(|error| FileError {
+                attempt: "mount the pool of",
+                path: sandboxes.to_owned(),
+                source: std::io::Error::other(error),
+            })?;
+        }
         let folder = sandboxes.join(STORE_FOLDER);
         host_files::make_private_folder(&folder)?;
         let store = Self { folder };

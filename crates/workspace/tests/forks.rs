@@ -22,10 +22,13 @@ use hothouse_workspace::{
     Golden, Repository, TreePlace, TreeStore, WorktreeError,
     fork::ForkSource,
     golden::{self, Budget},
-    tree::{DriverName, Sources, TreeDriver, TreeWish, choose},
+    tree::{DriverName, Owner, Sources, TreeDriver, TreeWish, choose_for},
     worktree::NewWorktree,
 };
 use jiff::{SignedDuration, Timestamp};
+
+/// Numbers that nobody has on the host.
+const AGENT: Owner = Owner { user: 301_000, group: 301_000 };
 
 struct Case {
     repository: Repository,
@@ -51,6 +54,10 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
 
 impl Case {
     fn new(driver: DriverName, system: System) -> Option<Self> {
+        Self::new_for(driver, system, None)
+    }
+
+    fn new_for(driver: DriverName, system: System, agent: Option<Owner>) -> Option<Self> {
         let ground = Ground::make(system)?;
         let root = ground.folder.join("repo");
         fs::create_dir_all(root.join("src/deep")).unwrap();
@@ -70,7 +77,7 @@ impl Case {
         let folder = ground.folder.join("repo-sandboxes");
         fs::create_dir(&folder).unwrap();
         let store = TreeStore::open(&folder).unwrap();
-        let driver = match choose(&store, TreeWish::Only(driver)) {
+        let driver = match choose_for(&store, TreeWish::Only(driver), agent) {
             Ok(chosen) => chosen.driver,
             Err(error) => return skipped(&error.to_string()),
         };
@@ -205,7 +212,9 @@ fn a_fork_of_a_fork_has_its_uncommitted_work(case: &Case) {
     fs::write(parent.path.join("src/deep/1"), "edited").unwrap();
     fs::write(parent.path.join("new"), "new").unwrap();
     git(&parent.path, &["add", "new"]);
-    let child = case.fork_from("child", ForkSource::Tree { place: &parent }).unwrap();
+    let index = case.repository.worktree_index(&parent.path).unwrap();
+    let source = ForkSource::Tree { place: &parent, index: &index };
+    let child = case.fork_from("child", source).unwrap();
     assert_eq!(status(&child.path), status(&parent.path));
     assert_eq!(status(&child.path), "A  new\n M src/deep/1");
     assert_eq!(git(&child.path, &["rev-parse", "--abbrev-ref", "HEAD"]), "child");
@@ -295,7 +304,9 @@ fn golden_trees_in_use_stay(case: &Case) {
     drop(golden);
     let needs = case.driver.name() == DriverName::Overlay;
     assert_eq!(evict().contains(&key), !needs, "the tree of `user` may need it");
-    let child = case.fork_from("heir", ForkSource::Tree { place: &place }).unwrap();
+    let index = case.repository.worktree_index(&place.path).unwrap();
+    let source = ForkSource::Tree { place: &place, index: &index };
+    let child = case.fork_from("heir", source).unwrap();
     case.remove(&place);
     assert!(!evict().contains(&key), "the tree of `heir` needs it too, or it is gone already");
     assert_eq!(fs::read(child.path.join("src/deep/7")).unwrap(), b"7");
@@ -307,7 +318,11 @@ fn golden_trees_in_use_stay(case: &Case) {
 }
 
 fn conform(driver: DriverName, system: System) {
-    let Some(case) = Case::new(driver, system) else { return };
+    conform_for(driver, system, None);
+}
+
+fn conform_for(driver: DriverName, system: System, agent: Option<Owner>) {
+    let Some(case) = Case::new_for(driver, system, agent) else { return };
     a_fork_is_clean_at_once(&case);
     half_made_forks_go(&case);
     a_fork_of_a_fork_has_its_uncommitted_work(&case);
@@ -324,6 +339,73 @@ fn forks_on_btrfs() {
 #[test]
 fn forks_by_overlay() {
     conform(DriverName::Overlay, System::Host);
+}
+
+#[test]
+fn forks_by_overlay_for_an_agent() {
+    conform_for(DriverName::Overlay, System::Host, Some(AGENT));
+}
+
+#[test]
+fn an_agent_and_root_work_in_one_overlay() {
+    let Some(case) = Case::new_for(DriverName::Overlay, System::Host, Some(AGENT)) else { return };
+    let place = case.fork("shared");
+    let owner = |name: &str| {
+        let stat = fs::symlink_metadata(place.path.join(name)).unwrap();
+        (stat.uid(), stat.gid())
+    };
+    let agents = (AGENT.user, AGENT.group);
+    assert_eq!((owner("src/deep/1"), owner("link"), owner("src")), (agents, agents, agents));
+    assert_eq!((owner(""), owner(".git")), ((0, AGENT.group), (0, 0)), "git asks who owns these");
+    as_agent(&place.path, "echo 1 > src/deep/1 && rm src/deep/2 && mv src/deep moved && mkdir new");
+    as_agent(&place.path, "echo mine > new/file && rm tool && ln -s new/file tool");
+    let seen = status(&place.path);
+    assert!(seen.contains(" D src/deep/2") && seen.contains("?? moved/"), "{seen}");
+    git(&place.path, &["checkout", "--quiet", "--", "src"]);
+    fs::create_dir_all(place.path.join("by-root/deeper")).unwrap();
+    fs::write(place.path.join("by-root/deeper/file"), "").unwrap();
+    symlink("/etc/passwd", place.path.join("by-root/link")).unwrap();
+    fs::create_dir(place.path.join("node_modules")).unwrap();
+    fs::write(place.path.join("node_modules/skipped"), "").unwrap();
+    let settle = || case.driver.settle_owners(&place, &["node_modules".into()]).unwrap();
+    assert!(settle() > 300, "what git checked out, and four by hand");
+    assert_eq!(settle(), 0);
+    for name in ["src/deep/1", "src/deep", "by-root", "by-root/deeper/file", "by-root/link"] {
+        assert_eq!(owner(name), agents, "{name}");
+    }
+    assert_eq!((owner(""), owner(".git")), ((0, AGENT.group), (0, 0)));
+    assert_eq!(owner("node_modules/skipped"), (0, 0));
+    assert_eq!(fs::metadata("/etc/passwd").unwrap().uid(), 0);
+    as_agent(&place.path, "echo more >> by-root/deeper/file && rm -r by-root src/deep/9");
+    case.remove(&place);
+}
+
+/// Runs a shell line with the numbers of an agent. The folder is entered as root: its parents are
+/// closed to others.
+fn as_agent(folder: &Path, line: &str) {
+    let ids = format!("--reuid={} --regid={} --clear-groups", AGENT.user, AGENT.group);
+    let program = Program::new("setpriv").args(ids.split(' ')).args(["sh", "-c", line]);
+    program.folder(folder).output().unwrap();
+}
+
+#[test]
+fn what_an_agent_plants_keeps_no_owner_from_being_settled() {
+    let Some(case) = Case::new_for(DriverName::Overlay, System::Host, Some(AGENT)) else { return };
+    let place = case.fork("planted");
+    let outside = case.folder.join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("file"), "").unwrap();
+    fs::create_dir(place.path.join("mine")).unwrap();
+    fs::write(place.path.join("mine/file"), "").unwrap();
+    as_agent(&place.path, &format!("ln -s {} leads-out; mkfifo pipe", outside.display()));
+    // Deeper than the longest path: no shell follows there.
+    let deep = "import os; [(os.mkdir('n' * 200), os.chdir('n' * 200)) for _ in range(30)]";
+    as_agent(&place.path, &format!("python3 -c \"{deep}\""));
+    case.driver.settle_owners(&place, &[]).unwrap();
+    let user = |path: &Path| fs::symlink_metadata(path).unwrap().uid();
+    assert_eq!(user(&place.path.join("mine/file")), AGENT.user);
+    assert_eq!((user(&outside), user(&outside.join("file"))), (0, 0));
+    case.remove(&place);
 }
 
 #[test]

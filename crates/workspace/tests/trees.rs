@@ -21,8 +21,12 @@ use std::{
 use ground::{Ground, System, skipped};
 use hothouse_host::{Program, mount, process};
 use hothouse_workspace::tree::{
-    DriverName, Restored, TreeDriver, TreePlace, TreeStore, TreeWish, choose, create_source,
+    DriverName, Owner, Restored, TreeDriver, TreePlace, TreeStore, TreeWish, choose, choose_for,
+    create_source,
 };
+
+/// Numbers that nobody has on the host.
+const AGENT: Owner = Owner { user: 301_000, group: 301_000 };
 
 /// A driver, and a source to make trees from.
 struct Case {
@@ -34,13 +38,13 @@ struct Case {
 }
 
 impl Case {
-    fn new(driver: DriverName, system: System) -> Option<Self> {
+    fn new(driver: DriverName, system: System, agent: Option<Owner>) -> Option<Self> {
         let ground = Ground::make(system)?;
         // Everything that a mount option or a list could take for its own.
         let sandboxes = ground.folder.join("a:b, c\\d");
         fs::create_dir(&sandboxes).unwrap();
         let store = TreeStore::open(&sandboxes).unwrap();
-        let chosen = match choose(&store, TreeWish::Only(driver)) {
+        let chosen = match choose_for(&store, TreeWish::Only(driver), agent) {
             Ok(chosen) => chosen,
             Err(error) => return skipped(&error.to_string()),
         };
@@ -257,7 +261,11 @@ fn a_restart_of_the_host_loses_nothing(case: &Case) {
 }
 
 fn conform(driver: DriverName, system: System) {
-    let Some(case) = Case::new(driver, system) else { return };
+    conform_for(driver, system, None);
+}
+
+fn conform_for(driver: DriverName, system: System, agent: Option<Owner>) {
+    let Some(case) = Case::new(driver, system, agent) else { return };
     a_tree_is_as_its_source(&case);
     links_and_holes_stay(&case);
     trees_do_not_see_each_other(&case);
@@ -276,6 +284,12 @@ fn snapshots_of_btrfs_conform() {
 #[test]
 fn overlays_conform() {
     conform(DriverName::Overlay, System::Host);
+}
+
+#[test]
+fn overlays_for_an_agent_conform() {
+    conform_for(DriverName::Overlay, System::Host, Some(AGENT));
+    conform_for(DriverName::Overlay, System::Xfs, Some(AGENT));
 }
 
 #[test]
@@ -331,7 +345,7 @@ fn a_driver_that_does_not_work_here_is_refused_with_the_reason() {
 
 #[test]
 fn subvolumes_made_inside_a_tree_go_with_it() {
-    let Some(case) = Case::new(DriverName::Btrfs, System::Btrfs) else { return };
+    let Some(case) = Case::new(DriverName::Btrfs, System::Btrfs, None) else { return };
     let tree = case.make("nested");
     let inner = tree.path.join("deep/inner");
     hothouse_host::btrfs::create_subvolume(&inner).unwrap();

@@ -1,14 +1,15 @@
 //! `fork`, `delete`, `list`, `status`, `nuke`.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use hothouse_api::{
     SandboxView, route,
     sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody},
 };
-use hothouse_host::{Clock, clock::HostClock};
+use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{Failure, FailureKind, SandboxName, SandboxRef, SandboxState};
 
+use super::{config, exec};
 use crate::{
     args::{DeleteArgs, ForkArgs, NukeArgs, StatusArgs},
     progress::Progress,
@@ -28,12 +29,17 @@ pub(crate) fn fork(
         Failure::of(FailureKind::Usage, &error)
             .hint("a good name is short, such as `agent-a` or `fix-login`")
     })?;
+    let setup = args.setup.then(|| config::setup(session, variables)).transpose()?;
     let body = ForkBody {
         name: name.to_string(),
         folder: session.folder_text()?,
         base: args.base,
         branch: args.branch,
         task: args.idea,
+        context: args.context.as_deref().map(read_context).transpose()?,
+        from: args.from,
+        tree: args.tree,
+        setup: args.setup,
         variables: variables.iter().cloned().collect(),
     };
     let operation = session.operation();
@@ -43,16 +49,32 @@ pub(crate) fn fork(
     let made = made?;
     if ui.json {
         ui.print_json(&made);
-        return Ok(ExitCode::SUCCESS);
+    } else {
+        let base = plain(&made.base);
+        ui.say(&format!(
+            "Made sandbox `{}` on branch `{}`, based on `{base}`.",
+            made.name, made.branch
+        ));
+        ui.print(&made.worktree);
     }
-    ui.say(&format!(
-        "Made sandbox `{}` on branch `{}`, based on `{}`.",
-        made.name,
-        made.branch,
-        plain(&made.base)
-    ));
-    ui.print(&made.worktree);
-    Ok(ExitCode::SUCCESS)
+    match setup {
+        Some(line) => {
+            ui.say(&format!("Installing in a room: {line}"));
+            exec::run_in_fresh_room(session, ui, &made.name, &line)
+        }
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The most that a description of a task may take.
+const CONTEXT_LIMIT: u64 = 1 << 20;
+
+fn read_context(path: &Path) -> Result<String, Failure> {
+    let about = |error: &hothouse_host::FileError| Failure::of(FailureKind::Usage, error);
+    let bytes = files::read_capped(path, CONTEXT_LIMIT).map_err(|error| about(&error))?;
+    String::from_utf8(bytes).map_err(|error| {
+        Failure::of(FailureKind::Usage, &error).hint("the description of a task is plain text")
+    })
 }
 
 /// Deletes a sandbox.

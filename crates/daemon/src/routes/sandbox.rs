@@ -61,6 +61,10 @@ pub(crate) async fn fork(
         base: body.base,
         branch: body.branch,
         task: body.task,
+        context: body.context,
+        from: body.from.as_deref().map(str::parse).transpose().map_err(|error| usage(&error))?,
+        tree: body.tree,
+        setup: body.setup,
         variables: body.variables.into_iter().collect(),
     };
     if already(&door, &id).await? {
@@ -89,6 +93,10 @@ pub(crate) async fn up(
     Json(body): Json<UpBody>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
     already(&door, &id).await?;
+    if body.sandbox.is_none() {
+        let (engine, folder) = (door.engine.clone(), PathBuf::from(&body.folder));
+        blocking(move || engine.adopt_around(&folder)).await?;
+    }
     let ttl = body.ttl_seconds.map(Duration::from_secs);
     act(door, FindQuery { sandbox: body.sandbox, folder: body.folder }, move |engine, sandbox| {
         engine.up(sandbox, ttl, id)
@@ -164,10 +172,21 @@ pub(crate) async fn delete(
         let sandbox = door.engine.find(Some(&wanted), &PathBuf::from(body.folder))?;
         let losses = if body.force { Losses::Accepted } else { Losses::Refused };
         door.engine.delete(&sandbox, losses, id)?;
+        empty_trash(&door, &sandbox);
         Ok(sandbox)
     })
     .await?;
     Ok(axum::Json(gone(&[deleted])))
+}
+
+/// Removes the files of a deleted sandbox behind the scenes.
+fn empty_trash(door: &Door, sandbox: &SandboxRecord) {
+    let (engine, folder) = (door.engine.clone(), sandbox.sandboxes.clone());
+    std::thread::spawn(move || {
+        if let Err(failure) = engine.empty_trash(&folder) {
+            tracing::warn!(?failure, "the trash could not be emptied");
+        }
+    });
 }
 
 #[utoipa::path(post, path = "/v1/nuke", operation_id = "nuke", responses((status = 200, body = DeletedView)))]
@@ -183,7 +202,7 @@ pub(crate) async fn nuke(
 }
 
 /// Says whether this very operation was done before; one that failed fails again in the same way.
-async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
+pub(super) async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
     match operation::ended(door, id).await?.map(|plan| plan.outcome) {
         None => Ok(false),
         Some(Outcome::Undone(failure) | Outcome::Stuck(failure)) => Err(Refusal(failure)),
@@ -191,7 +210,7 @@ async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
     }
 }
 
-fn reference(text: &str) -> Result<SandboxRef, Refusal> {
+pub(super) fn reference(text: &str) -> Result<SandboxRef, Refusal> {
     text.parse().map_err(|error| {
         let Refusal(failure) = usage(&error);
         Refusal(Failure::hint(failure, "`hothouse list` shows their names"))

@@ -12,8 +12,8 @@ use hothouse_host::room::wire::{
     ExecId, ExecSpec, Exit, ListenSpec, Proto, RoomUser, Stdio, WindowSize,
 };
 use hothouse_host::room::{
-    Attached, Bind, ExecStreams, LAUNCHER_ARGUMENT, Launcher, Limits, Mode, RoomClient, RoomSpec,
-    Started, room_launcher_main, stop,
+    Access, Attached, Bind, ExecStreams, LAUNCHER_ARGUMENT, Launcher, Limits, Mode, RoomClient,
+    RoomSpec, Started, room_launcher_main, stop,
 };
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -138,8 +138,8 @@ fn spec(state: &State, words: &mut Words) -> Result<RoomSpec, Box<dyn Error>> {
             "--alias" => spec.aliases.push(value()?.into()),
             "--tool" => spec.tools.push(value()?.into()),
             "--mask" => spec.masks.push(value()?.into()),
-            "--readonly" => spec.readonly_binds.push(bind(&value()?, false)?),
-            "--mount" => spec.mounts.push(bind(&value()?, true)?),
+            "--readonly" => spec.readonly_binds.push(bind(&value()?, Access::Read)?),
+            "--mount" => spec.mounts.push(bind(&value()?, Access::Write)?),
             "--memory" => spec.limits.memory = Some(value()?.parse()?),
             "--cpus" => spec.limits.cpus = Some(value()?.parse()?),
             "--pids" => spec.limits.pids = Some(value()?.parse()?),
@@ -159,9 +159,9 @@ fn mode(word: &str) -> Result<Mode, String> {
     }
 }
 
-fn bind(text: &str, writable: bool) -> Result<Bind, String> {
+fn bind(text: &str, access: Access) -> Result<Bind, String> {
     let (source, target) = text.split_once(':').ok_or("a bind is SOURCE:TARGET")?;
-    Ok(Bind { source: source.into(), target: target.into(), writable })
+    Ok(Bind { source: source.into(), target: target.into(), access })
 }
 
 /// A new room, one command, gone again.

@@ -80,9 +80,11 @@ pub(super) fn nested(wall: &[Extent]) -> Vec<Extent> {
 }
 
 /// The map of a worktree that lies on disk as `owner`'s: theirs is agent's, and what others in
-/// the room make keeps the ids it has in the wall.
+/// the room make keeps the ids it has in the wall. A worktree that needs no map, because its files
+/// have ids of the room's, says nothing about what else is shared: that is root's.
 pub(super) fn worktree(owner: u32, base: u32) -> Vec<Extent> {
     let agent = base + AGENT_ID;
+    let owner = if (base..=base + INIT_ID).contains(&owner) { 0 } else { owner };
     vec![
         Extent { inside: owner, outside: agent, count: 1 },
         Extent { inside: base, outside: base, count: AGENT_ID },
@@ -172,6 +174,7 @@ mod tests {
             text(&worktree(0, 300_000)),
             "0 301000 1\n300000 300000 1000\n301001 301001 64535\n"
         );
+        assert_eq!(worktree(301_000, 300_000), worktree(0, 300_000));
     }
 
     #[test]

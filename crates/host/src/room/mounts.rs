@@ -6,12 +6,12 @@
 
 use super::AGENT_ID;
 use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts};
-use super::spec::{Bind, Limits, Mode, RoomSpec};
+use super::spec::{Access, Bind, Limits, Mode, RoomSpec};
 use super::step::{Step, StepError};
 use crate::files;
 use crate::sys::{self, MountChange};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode as FileMode, OFlags, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, FsWord, Gid, Mode as FileMode, OFlags, Uid};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
@@ -80,12 +80,13 @@ pub(super) fn plan(
     let tools = spec.tools.iter().map(|path| {
         (source(path, Ids::Plain), Placement { target: path.clone(), writable: false })
     });
-    let bind = |bind: &Bind, writable: bool| {
-        let ids = if writable { worktree } else { Ids::Plain };
+    let bind = |bind: &Bind| {
+        let ids = if bind.access == Access::Read { Ids::Plain } else { worktree };
+        let writable = bind.access == Access::Write;
         (source(&bind.source, ids), Placement { target: bind.target.clone(), writable })
     };
-    let mounts = spec.mounts.iter().map(|mount| bind(mount, mount.writable));
-    let last = spec.readonly_binds.iter().map(|mount| bind(mount, false));
+    let mounts = spec.mounts.iter().map(bind);
+    let last = spec.readonly_binds.iter().map(bind);
     Plan {
         layers,
         binds: tools.chain(views).chain(mounts).chain(last).collect(),
@@ -121,26 +122,53 @@ pub(super) fn exposed(spec: &RoomSpec) -> Vec<PathBuf> {
 pub(super) struct IdMaps {
     pub(super) shifted: OwnedFd,
     pub(super) worktree: OwnedFd,
+    /// The number of agent on the host.
+    pub(super) agent: u32,
 }
+
+/// `f_type` of overlayfs (statfs(2)).
+const OVERLAY_MAGIC: FsWord = 0x794C_7630;
 
 /// Opens one tree of the host as a detached mount.
 pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, StepError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let held = rustix::fs::open(&source.path, flags, FileMode::empty())
+        .step_at("open for the room", &source.path)?;
     let idmap = match (source.ids, maps) {
         (Ids::Shifted, Some(maps)) => Some(maps.shifted.as_fd()),
-        (Ids::Worktree, Some(maps)) => Some(maps.worktree.as_fd()),
+        (Ids::Worktree, Some(maps)) if !is_agents_overlay(&held, &source.path, maps.agent)? => {
+            Some(maps.worktree.as_fd())
+        }
         _ => None,
     };
-    // Mounts below it may belong to file systems without id maps. Elsewhere they must come along:
-    // the kernel refuses to show what lies under a mount of somebody else.
-    let recursive =
-        if idmap.is_none() { OpenTreeFlags::AT_RECURSIVE } else { OpenTreeFlags::empty() };
+    // Mounts below a worktree may belong to file systems without id maps. Elsewhere they must come
+    // along: the kernel refuses to show what lies under a mount of somebody else.
+    let alone = idmap.is_some() || source.ids == Ids::Worktree;
+    let recursive = if alone { OpenTreeFlags::empty() } else { OpenTreeFlags::AT_RECURSIVE };
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | recursive;
-    let tree = open_tree(CWD, &source.path, flags).step_at("open for the room", &source.path)?;
+    let tree = open_tree(&held, "", flags | OpenTreeFlags::AT_EMPTY_PATH)
+        .step_at("open for the room", &source.path)?;
     if idmap.is_some() {
         let change = MountChange { idmap, ..MountChange::default() };
         sys::mount_setattr(tree.as_fd(), &change).step_at("map ids of", &source.path)?;
     }
     Ok(tree)
+}
+
+/// Says whether a tree is an overlay, whose ids cannot be mapped. It must then be one whose files
+/// are agent's as they are: in another, the room could change nothing.
+fn is_agents_overlay(held: &OwnedFd, path: &Path, agent: u32) -> Result<bool, StepError> {
+    if rustix::fs::fstatfs(held).step_at("look at", path)?.f_type != OVERLAY_MAGIC {
+        return Ok(false);
+    }
+    let found = rustix::fs::fstat(held).step_at("look at", path)?;
+    let by_group = found.st_gid == agent && found.st_mode & 0o020 != 0;
+    if found.st_uid != agent && !by_group {
+        let reason = "it is on an overlay, whose files cannot be shown as the room's: \
+                      keep sandboxes on another file system";
+        return Err(StepError::because("share", Some(path), reason));
+    }
+    Ok(true)
 }
 
 /// What the room's first process needs to know to build its root.

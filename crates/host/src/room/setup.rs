@@ -5,13 +5,13 @@
 use super::ids;
 use super::inside::{self, GO, Inside, MAPPED, MORE, Word};
 use super::mounts::{self, IdMaps};
-use super::spec::{Caveat, Fences, Mode, RoomSpec};
+use super::spec::{Access, Caveat, Fences, Mode, RoomSpec};
 use super::start::Started;
 use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, user_namespace, walls, write_maps};
 use super::{
-    CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, filter, identity, layout, measure,
-    removal, sockets,
+    AGENT_ID, CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, filter, identity, layout,
+    measure, removal, sockets,
 };
 use crate::files;
 use crate::sys::{self, Fork};
@@ -51,7 +51,7 @@ pub(super) enum Report {
 /// Runs one job; fails only when its report could not be delivered. The job comes in on stdin, the
 /// report goes out there too.
 pub(super) fn serve_on_stdin(session: Result<Fences, StepError>) -> std::io::Result<()> {
-    let report = session.and_then(serve).unwrap_or_else(Report::Failed);
+    let report = session.and_then(serve).map_err(explained).unwrap_or_else(Report::Failed);
     if let Report::Started(started) = &report
         && is_abandoned()
     {
@@ -62,6 +62,18 @@ pub(super) fn serve_on_stdin(session: Result<Fences, StepError>) -> std::io::Res
     let bytes = serde_json::to_vec(&report)?;
     let channel = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     std::fs::File::from(channel).write_all(&bytes)
+}
+
+/// Puts the reason first that makes every step hopeless, whichever of them noticed.
+fn explained(error: StepError) -> StepError {
+    let most = files::read_text(Path::new("/proc/sys/user/max_user_namespaces"));
+    match most.is_ok_and(|most| most.trim() == "0") {
+        true => {
+            let reason = "user namespaces are forbidden here (user.max_user_namespaces is 0)";
+            StepError::because("make the room's namespaces", None, reason)
+        }
+        false => error,
+    }
 }
 
 /// Says whether the other end of the channel is closed for good.
@@ -197,7 +209,8 @@ fn mode_caveats(mode: Mode) -> Vec<Caveat> {
 /// A setuid file that the room makes in a worktree would be the host owner's own. It must not be
 /// within reach of the host's other users.
 fn guard_setuid(spec: &RoomSpec) -> Result<(), StepError> {
-    let mounts = spec.mounts.iter().filter(|mount| mount.writable).map(|mount| &mount.source);
+    let mounts =
+        spec.mounts.iter().filter(|mount| mount.access == Access::Write).map(|mount| &mount.source);
     for path in [&spec.worktree].into_iter().chain(mounts) {
         let nosuid = rustix::fs::statvfs(path)
             .step_at("look at", path)?
@@ -361,7 +374,7 @@ impl Room<'_> {
         let worktree =
             Wall { uids: ids::worktree(owner.uid(), base), gids: ids::worktree(owner.gid(), base) };
         let (worktree, holder) = namespace_with(&worktree)?;
-        let maps = IdMaps { shifted: user_namespace(pid)?, worktree };
+        let maps = IdMaps { shifted: user_namespace(pid)?, worktree, agent: base + AGENT_ID };
         let sources =
             self.plan.layers.iter().chain(self.plan.binds.iter().map(|(source, _)| source));
         let trees = sources

@@ -48,7 +48,19 @@ impl RoomSpec {
 pub struct Bind {
     pub source: PathBuf,
     pub target: PathBuf,
-    pub writable: bool,
+    pub access: Access,
+}
+
+/// What a room may do with a bind mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// The owner on disk is agent.
+    Write,
+    /// With the owners on disk, so that only what everybody may read can be read.
+    Read,
+    /// Read-only, and the owner on disk is agent.
+    ReadAsOwner,
 }
 
 /// What a room may use up; `None` is no limit.

@@ -16,4 +16,5 @@ mod host;
 mod lifecycle;
 mod limits;
 mod network;
+mod overlay;
 mod programs;

@@ -39,7 +39,7 @@ pub(crate) fn rooms_with(config: &str, test: impl Fn(&TestEnv, &Path)) {
     }
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
@@ -335,7 +335,10 @@ fn deleting_a_sandbox_ends_its_room_and_removes_its_layers() {
         let pid = room_pid(env);
         env.ok(repository, &["delete", "a"]);
         assert!(!is_running(pid));
-        assert!(!env.root().join("acme-sandboxes").exists(), "layers and folders are gone");
+        let kept = env.root().join("acme-sandboxes/.hothouse");
+        for part in ["rooms/a", "git/a", "git/a.pointer"] {
+            assert!(!kept.join(part).exists(), "{part} is gone");
+        }
         let status = env.run(repository, &["status", "-w", "a"]);
         assert_eq!(status.code, 4, "{status}");
     });

@@ -1,12 +1,24 @@
 //! A commit, checked out once.
 
-use std::path::Path;
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
 
-use hothouse_host::{FileError, Lock, Program, RunError, files};
-use hothouse_model::id::fnv1a;
+use hothouse_host::{
+    FileError, Lock, Program, RunError, files,
+    usage::{Blocks, usage},
+};
+use hothouse_model::{config::ByteSize, id::fnv1a};
 
 use super::{Golden, GoldenError, find_or_build, make_tree};
 use crate::{Repository, TreeStore, git};
+
+/// What a small file takes on most disks.
+const BLOCK: u64 = 4096;
+
+/// The most that a file of attributes may take.
+const ATTRIBUTES_LIMIT: u64 = 16 << 20;
 
 /// What makes two checkouts of one commit differ, besides the settings that change how it is done.
 const SHAPE: [&str; 6] = [
@@ -39,13 +51,28 @@ impl Repository {
     pub fn golden(&self, store: &TreeStore, commit: &str) -> Result<Golden, GoldenError> {
         let about = |source| GoldenError::Checkout { commit: commit.to_owned(), source };
         let config = git::Config::of(&self.place.common_dir).map_err(about)?;
-        let shape: Vec<_> = SHAPE.iter().map(|key| config.value(key).as_bytes()).collect();
+        let attributes = self.attributes(&config).map_err(about)?;
+        let settings = SHAPE.iter().map(|key| config.value(key).as_bytes());
+        let shape: Vec<_> = settings.chain(attributes.iter().map(Vec::as_slice)).collect();
         let key = format!("{commit}-{:08x}", fnv1a(&shape) & 0xFFFF_FFFF);
         find_or_build(store, key, |building, lock| {
             let tree = make_tree(building)?;
             let checkout = Checkout { repository: self, quiet: config.quiet(), building, lock };
-            checkout.fill(&tree, commit)
+            checkout.fill(&tree, commit).map_err(|error| checkout.reason(error, &config, commit))
         })
+    }
+
+    /// Reads the attributes that no commit holds.
+    fn attributes(&self, config: &git::Config) -> Result<Vec<Vec<u8>>, RunError> {
+        let mut files = vec![self.place.common_dir.join("info/attributes")];
+        if !config.value("core.attributesfile").is_empty() {
+            let path = ["config", "--type=path", "core.attributesFile"];
+            files.extend(git::maybe_line(self.git().args(path))?.map(PathBuf::from));
+        }
+        Ok(files
+            .iter()
+            .filter_map(|file| files::read_capped(file, ATTRIBUTES_LIMIT).ok())
+            .collect())
     }
 }
 
@@ -60,6 +87,10 @@ struct Checkout<'a> {
 impl Checkout<'_> {
     fn fill(&self, tree: &Path, commit: &str) -> Result<(), GoldenError> {
         let about = |source| GoldenError::Checkout { commit: commit.to_owned(), source };
+        // The folder was made as `tree`.
+        if files::exists(&self.building.join("TREE")) {
+            self.refuse_same_but_case(commit)?;
+        }
         let git = self.git(tree).args(["read-tree", "--reset", "-u", "--no-recurse-submodules"]);
         git.arg(commit).stdin(self.lock.share_as_stdin()?).output().map_err(about)?;
         let links = gitlinks(self.git(tree)).map_err(about)?;
@@ -69,6 +100,52 @@ impl Checkout<'_> {
         Ok(())
     }
 
+    /// Finds out why a checkout failed where git does not say.
+    fn reason(&self, error: GoldenError, config: &git::Config, commit: &str) -> GoldenError {
+        let GoldenError::Checkout { source: RunError::Failed { said, .. }, .. } = &error else {
+            return error;
+        };
+        let is_partial =
+            config.names("remote.", ".promisor") || config.names("extensions.partialclone", "");
+        if is_partial && (said.contains("promisor") || said.contains("unable to read")) {
+            let repository = self.repository.place.root.clone();
+            return GoldenError::Partial { commit: commit.to_owned(), repository };
+        }
+        let used = usage(self.building, Blocks::AreOwn).map_or(0, |usage| usage.total);
+        let free =
+            files::free_bytes(self.building).map_or(u64::MAX, |free| free.saturating_add(used));
+        match self.needed(commit) {
+            Ok(needed) if needed > free => GoldenError::NoSpace {
+                commit: commit.to_owned(),
+                folder: self.building.parent().unwrap_or(self.building).to_owned(),
+                needed: ByteSize::from_bytes(needed),
+                free: ByteSize::from_bytes(free),
+            },
+            _ => error,
+        }
+    }
+
+    /// Returns how much the files of a commit take on a disk, about.
+    fn needed(&self, commit: &str) -> Result<u64, RunError> {
+        let sizes = ["ls-tree", "-r", "--format=%(objectsize)", "--full-tree", commit];
+        let output = self.repository.git().args(sizes).output()?;
+        let sizes = String::from_utf8_lossy(&output).into_owned();
+        let sizes = sizes.lines().filter_map(|size| size.parse::<u64>().ok());
+        Ok(sizes.map(|size| size.next_multiple_of(BLOCK)).sum())
+    }
+
+    /// Refuses names of which one would take the place of the other.
+    fn refuse_same_but_case(&self, commit: &str) -> Result<(), GoldenError> {
+        let about = |source| GoldenError::Checkout { commit: commit.to_owned(), source };
+        let names = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit];
+        let output = self.repository.git().args(names).output().map_err(about)?;
+        let folder = self.building.to_owned();
+        match same_but_case(&String::from_utf8_lossy(&output)) {
+            Some((first, second)) => Err(GoldenError::SameButCase { first, second, folder }),
+            None => Ok(()),
+        }
+    }
+
     fn git(&self, tree: &Path) -> Program {
         let git = self.quiet.apply(self.repository.git());
         let git = git.env("GIT_INDEX_FILE", self.building.join("index"));
@@ -76,6 +153,17 @@ impl Checkout<'_> {
             SETTINGS.iter().flat_map(|(key, value)| ["-c".into(), format!("{key}={value}")]);
         git.arg("--work-tree").arg(tree).args(settings).folder(tree)
     }
+}
+
+/// Finds two names, each ended by a zero byte, that differ in case alone.
+fn same_but_case(names: &str) -> Option<(String, String)> {
+    let mut seen = HashMap::new();
+    for name in names.split_terminator('\0') {
+        if let Some(first) = seen.insert(name.to_lowercase(), name) {
+            return Some((first.to_owned(), name.to_owned()));
+        }
+    }
+    None
 }
 
 /// Returns the paths of the submodules in an index, each ended by a zero byte.
@@ -114,5 +202,12 @@ mod tests {
             ["100644 aa 0\ta", "160000 bb 0\tsub dir/x\ty", "120000 cc 0\t160000 z", ""].join("\0");
         assert_eq!(gitlinks_in(listing.as_bytes()), b"sub dir/x\ty\0");
         assert_eq!(gitlinks_in(b""), b"");
+    }
+
+    #[test]
+    fn names_that_differ_in_case_alone_are_found() {
+        assert_eq!(same_but_case("a\0b/C\0b/c\0"), Some(("b/C".into(), "b/c".into())));
+        assert_eq!(same_but_case("a\0b/A\0A/b\0"), None);
+        assert_eq!(same_but_case(""), None);
     }
 }

@@ -40,6 +40,9 @@ const LOCK_FILES: [&str; 17] = [
     "yarn.lock",
 ];
 
+/// Why a dependency folder does not come along that nobody could miss.
+pub const ABSENT: &str = "the checkout has none";
+
 /// The dependency folders that come along, and those that do not.
 #[derive(Debug, Default)]
 pub struct Dependencies {
@@ -82,7 +85,7 @@ pub fn find_dependencies(
         let checkout = &repository.place.root;
         let is_built = files::exists(&store.golden().join(&key));
         if !is_built && !files::is_folder(&checkout.join(folder)) {
-            dependencies.leave_out(folder, "the checkout has none");
+            dependencies.leave_out(folder, ABSENT);
             continue;
         }
         if !is_built && !has_same(repository, &locks).map_err(about)? {
@@ -92,7 +95,7 @@ pub fn find_dependencies(
         dependencies.found.push(find_or_build(store, key, |building, _| {
             let target = make_tree(building)?.join(folder);
             files::make_folder(&target)?;
-            copy_tree(&checkout.join(folder), &target, Content::Reflink, Tree::Plain)?;
+            copy_tree(&checkout.join(folder), &target, Content::Reflink, Tree::Foreign)?;
             Ok(())
         })?);
     }

@@ -61,7 +61,9 @@ impl Work<'_> {
             // Nothing new, or the user has taken it in already.
             return Ok(BranchOutcome::Unchanged);
         }
-        if user == self.import.known || self.is_ancestor(&user, tip)? {
+        // A user who went back behind what was imported meant it.
+        let went_back = || self.is_ancestor(&user, self.import.known);
+        if user == self.import.known || self.is_ancestor(&user, tip)? && !went_back()? {
             self.set(&name, tip, Some(&user))?;
             return Ok(BranchOutcome::Updated { from: user });
         }

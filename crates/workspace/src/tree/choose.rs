@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use hothouse_host::{FileError, Lock, btrfs, copy, files, process};
 use hothouse_model::{Explain, FailureKind};
 
-use super::{DriverName, TreeDriver, TreeStore};
+use super::{DriverName, Owner, TreeDriver, TreeStore};
 
 /// What the user asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,26 +64,37 @@ impl Explain for ChooseError {
     }
 }
 
-/// Chooses a driver for the trees beside a store.
+/// Chooses a driver for the trees beside a store, which no room sees with other ids.
 pub fn choose(store: &TreeStore, wish: TreeWish) -> Result<Chosen, ChooseError> {
+    choose_for(store, wish, None)
+}
+
+/// Chooses a driver for the trees beside a store. `agent` is who works in them in rooms, where root
+/// gave it numbers of its own.
+pub fn choose_for(
+    store: &TreeStore,
+    wish: TreeWish,
+    agent: Option<Owner>,
+) -> Result<Chosen, ChooseError> {
+    let chosen = |name: DriverName, reason, passed_over| Chosen {
+        driver: name.driver_for(agent),
+        reason,
+        passed_over,
+    };
     if let TreeWish::Only(driver) = wish {
-        return match attempt(driver, store) {
+        return match attempt(driver, store, agent) {
             Ok(()) => Ok(chosen(driver, "it was asked for".into(), Vec::new())),
             Err(reason) => Err(ChooseError { driver, folder: store.folder().to_owned(), reason }),
         };
     }
     let mut passed_over = Vec::new();
     for driver in DriverName::ALL {
-        match attempt(driver, store) {
+        match attempt(driver, store, agent) {
             Ok(()) => return Ok(chosen(driver, best_reason(driver, store), passed_over)),
             Err(reason) => passed_over.push(PassedOver { driver, reason }),
         }
     }
     Err(no_driver(store, passed_over))
-}
-
-fn chosen(driver: DriverName, reason: String, passed_over: Vec<PassedOver>) -> Chosen {
-    Chosen { driver: driver.driver(), reason, passed_over }
 }
 
 /// Even copies failed, so the folder cannot be written at all.
@@ -103,7 +114,7 @@ fn best_reason(driver: DriverName, store: &TreeStore) -> String {
 }
 
 /// Tries a driver on folders of its own, and says why it does not work.
-fn attempt(driver: DriverName, store: &TreeStore) -> Result<(), String> {
+fn attempt(driver: DriverName, store: &TreeStore, agent: Option<Owner>) -> Result<(), String> {
     if driver == DriverName::Btrfs && !btrfs::is_btrfs(store.folder()) {
         return Err("it is on another file system".into());
     }
@@ -115,7 +126,7 @@ fn attempt(driver: DriverName, store: &TreeStore) -> Result<(), String> {
     let _lock = Lock::take(&store.folder().join("try.lock")).map_err(told)?;
     let ground = store.folder().join("try");
     clear(&ground).map_err(told)?;
-    let tried = try_in(driver, store, &ground);
+    let tried = try_in(driver, &*driver.driver_for(agent), store, &ground);
     clear(&ground).map_err(told)?;
     tried
 }
@@ -126,17 +137,22 @@ fn clear(ground: &Path) -> Result<(), FileError> {
     super::remove_tree(ground)
 }
 
-fn try_in(driver: DriverName, store: &TreeStore, ground: &Path) -> Result<(), String> {
+fn try_in(
+    name: DriverName,
+    driver: &dyn TreeDriver,
+    store: &TreeStore,
+    ground: &Path,
+) -> Result<(), String> {
     let told = |error: FileError| format!("{error}: {}", error.source);
     files::make_private_folder(ground).map_err(told)?;
     let source = ground.join("source");
     super::create_source(&source).map_err(told)?;
-    if driver == DriverName::Reflink {
+    if name == DriverName::Reflink {
         return copy::try_reflink(&source).map_err(told);
     }
     let mut tree = store.place("", &ground.join("tree"));
     tree.private = ground.join("private");
-    let made = driver.driver().make(&[&source], &tree);
+    let made = driver.make(&[&source], &tree);
     made.map_err(|error| {
         error.file().map_or_else(|| error.to_string(), |file| format!("{file}: {}", file.source))
     })

@@ -1,8 +1,13 @@
 //! Trees as overlay mounts that the whole host sees.
 //!
-//! Changes go to `upper` in the tree's private folder, next to `work` for the kernel and `lower`, a
-//! file that names the sources, the uppermost first, each ended by a zero byte. Without its mount,
-//! after a restart of the host, the tree's folder is empty; `restore` mounts again.
+//! Changes go to `upper` in the tree's private folder, next to `work` for the kernel, `lower`, a
+//! file that names the sources, the uppermost first, each ended by a zero byte, and `owner`, the
+//! numbers of whoever is seen to own the files. Without its mount, after a restart of the host, the
+//! tree's folder is empty; `restore` mounts again.
+//!
+//! An overlay itself cannot be mapped to a room's ids. So the sources below it are, to the room's
+//! agent, whose files root sees as those of a high number. Only the top folder stays root's, with
+//! the agent's group to write in it, and the `.git` file: git asks who owns these two.
 
 use std::{
     ffi::OsStr,
@@ -14,6 +19,7 @@ use hothouse_host::{
     FileError,
     copy::{Content, Tree, copy_tree},
     files, mount,
+    owners::{self, Owner, Settling},
     usage::{Blocks, usage},
 };
 
@@ -26,9 +32,24 @@ use crate::golden::keep_for;
 /// The most that the list of sources may take.
 const LIST_LIMIT: u64 = 1 << 20;
 
+/// The mode of a top folder: its group is the agent's.
+const TOP_MODE: u32 = 0o775;
+
 /// Overlays: a few milliseconds whatever the size; they need root and a mount after each restart.
 #[derive(Clone, Copy, Debug)]
-pub struct Overlay;
+pub struct Overlay {
+    agent: Option<Owner>,
+}
+
+impl Overlay {
+    /// Overlays whose files belong to whom those of the sources do.
+    pub const PLAIN: Self = Self { agent: None };
+
+    /// Overlays whose files are seen to belong to a room's agent.
+    pub const fn for_agent(agent: Owner) -> Self {
+        Self { agent: Some(agent) }
+    }
+}
 
 impl TreeDriver for Overlay {
     fn name(&self) -> DriverName {
@@ -43,10 +64,18 @@ impl TreeDriver for Overlay {
         Inodes::AsInSource
     }
 
+    fn owner(&self) -> Option<Owner> {
+        self.agent
+    }
+
     fn make(&self, sources: &[&Path], tree: &TreePlace) -> Result<(), TreeError> {
         let make = || -> Result<(), FileError> {
-            prepare(tree, sources)?;
-            files::make_folder(&tree.private.join("upper"))?;
+            prepare(tree, sources, self.agent)?;
+            let upper = tree.private.join("upper");
+            files::make_folder(&upper)?;
+            if let Some(Owner { group, .. }) = self.agent {
+                owners::give(&upper, Owner { user: 0, group }, TOP_MODE)?;
+            }
             mount_tree(tree)
         };
         make().map_err(|source| TreeError::Make { path: tree.path.clone(), source })
@@ -55,7 +84,8 @@ impl TreeDriver for Overlay {
     fn snapshot(&self, tree: &TreePlace, snapshot: &TreePlace) -> Result<(), TreeError> {
         let make = || -> Result<(), FileError> {
             let lowers = lowers(tree)?;
-            prepare(snapshot, &lowers.iter().map(PathBuf::as_path).collect::<Vec<_>>())?;
+            let sources: Vec<_> = lowers.iter().map(PathBuf::as_path).collect();
+            prepare(snapshot, &sources, owner(tree)?)?;
             let (from, to) = (tree.private.join("upper"), snapshot.private.join("upper"));
             files::sync_file_system(&from)?;
             files::make_folder(&to)?;
@@ -94,15 +124,28 @@ impl TreeDriver for Overlay {
         mount().map_err(|source| TreeError::Restore { path: tree.path.clone(), source })?;
         Ok(Restored::Mounted)
     }
+
+    fn settle_owners(&self, tree: &TreePlace, skip: &[PathBuf]) -> Result<u64, TreeError> {
+        let settle = || -> Result<u64, FileError> {
+            let Some(owner) = owner(tree)? else { return Ok(0) };
+            let upper = tree.private.join("upper");
+            owners::settle(&Settling { upper: &upper, merged: &tree.path, owner, skip })
+        };
+        settle().map_err(|source| TreeError::Settle { path: tree.path.clone(), source })
+    }
 }
 
-/// Makes the private folder, notes the sources in it, and keeps them from being evicted.
-fn prepare(tree: &TreePlace, sources: &[&Path]) -> Result<(), FileError> {
+/// Makes the private folder, notes sources and owner in it, and keeps the sources from being evicted.
+fn prepare(tree: &TreePlace, sources: &[&Path], owner: Option<Owner>) -> Result<(), FileError> {
     clear_path(&tree.path)?;
     files::make_folder(&tree.path)?;
     files::make_private_folder(&tree.private)?;
     for source in sources {
         keep_for(source, &tree.private)?;
+    }
+    if let Some(Owner { user, group }) = owner {
+        let text = format!("{user} {group}\n");
+        files::replace(&tree.private.join("owner"), text.as_bytes(), 0o600)?;
     }
     let list: Vec<u8> = sources
         .iter()
@@ -119,6 +162,7 @@ fn mount_tree(tree: &TreePlace) -> Result<(), FileError> {
     files::make_folder(&work)?;
     let overlay = mount::Overlay {
         lowers: &lowers.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
+        owner: owner(tree)?,
         upper: &tree.private.join("upper"),
         work: &work,
     };
@@ -130,4 +174,20 @@ fn lowers(tree: &TreePlace) -> Result<Vec<PathBuf>, FileError> {
     let list = files::read_capped(&tree.private.join("lower"), LIST_LIMIT)?;
     let paths = list.split(|byte| *byte == 0).filter(|path| !path.is_empty());
     Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+}
+
+/// Reads who is seen to own the files of a tree, if that is not who owns those of its sources.
+fn owner(tree: &TreePlace) -> Result<Option<Owner>, FileError> {
+    let file = tree.private.join("owner");
+    let text = match files::read_text(&file) {
+        Err(error) if error.is_not_found() => return Ok(None),
+        other => other?,
+    };
+    let broken = || {
+        let source = std::io::Error::from(std::io::ErrorKind::InvalidData);
+        FileError { attempt: "read", path: file.clone(), source }
+    };
+    let (user, group) = text.trim_end().split_once(' ').ok_or_else(broken)?;
+    let number = |text: &str| text.parse().map_err(|_| broken());
+    Ok(Some(Owner { user: number(user)?, group: number(group)? }))
 }

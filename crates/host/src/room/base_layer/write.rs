@@ -7,7 +7,7 @@ use crate::room::AGENT_ID;
 use crate::room::spec::Mode;
 use crate::room::step::{Step, StepError};
 use rustix::fs::{CWD, FileType, Gid, Mode as FileMode, Uid};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Where the room's `sudo` lies: before the host's own in every search path.
@@ -25,6 +25,9 @@ const UNPACKER: &str = "usr/bin/dpkg-deb";
 
 /// The host's own, which it runs.
 const REAL_UNPACKER: &str = "usr/lib/hothouse/dpkg-deb";
+/// Where a git reads the settings of the whole system, which depends on where it was built to be.
+const GIT_SETTINGS: [(&str, &str); 2] =
+    [("/usr/bin/git", "etc/gitconfig"), ("/usr/local/bin/git", "usr/local/etc/gitconfig")];
 
 /// One layer to write.
 pub(super) struct Job<'a> {
@@ -47,6 +50,7 @@ impl Job<'_> {
         }
         self.write_accounts()?;
         self.write_package_files()?;
+        self.write_git_settings()?;
         self.file(SUDO, self.init, 0o755)?;
         // Modes of folders last: one may forbid writing to it.
         for entry in self.entries.iter().rev().filter(|entry| entry.kind == Kind::Folder) {
@@ -149,6 +153,22 @@ impl Job<'_> {
         }
         if self.mode == Mode::Single {
             self.file("etc/apt/apt.conf.d/99hothouse", b"APT::Sandbox::User \"root\";\n", 0o644)?;
+        }
+        Ok(())
+    }
+
+    /// The top folder of a worktree may belong to the host's root, whom the room does not know, and
+    /// git would refuse to work there. In a room nobody else's repository can lie in wait.
+    fn write_git_settings(&self) -> Result<(), StepError> {
+        for (program, name) in GIT_SETTINGS {
+            if !Path::new(program).exists() {
+                continue;
+            }
+            let path = Path::new("/").join(name);
+            let open = std::fs::metadata(&path).is_ok_and(|found| found.mode() & 0o004 != 0);
+            let hosts = open.then(|| files::read_text(&path).ok()).flatten().unwrap_or_default();
+            files::remove_file(&self.fresh.join(name)).step("write the base layer")?;
+            self.file(name, format!("{hosts}\n[safe]\n\tdirectory = *\n").as_bytes(), 0o644)?;
         }
         Ok(())
     }

@@ -1,0 +1,349 @@
+//! Commits between a room and the user's repository, both ways.
+//!
+//! ```text
+//! room --import--> the sandbox's branch     after each commit, at the end of each `exec`, at `down`
+//! user --bring---> the room's branch        before each `exec`
+//! ```
+//!
+//! A look at the refs' files says whether there is anything to do, so that a command which commits
+//! nothing costs some reads.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    ffi::OsString,
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use hothouse_backend::{RoomCommand, RoomError};
+use hothouse_host::{FileError, Lock, RunError, files};
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxName, SandboxRecord, id::SandboxKey, room::RoomGitPlaces,
+};
+use hothouse_store::StoreError;
+use hothouse_workspace::{
+    Repository, WorktreeError,
+    import::{BranchOutcome, Import, ImportError, Imported},
+    refs,
+    room_git::{RoomGit, RoomGitError, pointer},
+};
+
+use crate::{Engine, trees};
+
+/// The most bytes that one import may bring.
+const IMPORT_LIMIT: u64 = 2 << 30;
+
+/// Moves the room's branch to the user's tip, and its index if nothing was staged.
+///
+/// Arguments: branch, new tip, old tip. It runs in the room, as the agent.
+const FOLLOW: &str = r#"
+git update-ref -m 'hothouse: commits of the user' "refs/heads/$1" "$2" "$3" || exit 1
+if [ "$(git symbolic-ref -q HEAD)" = "refs/heads/$1" ] && git diff-index --cached --quiet "$3" --; then
+  git read-tree -i --reset "$2" && git update-index -q --refresh
+fi
+exit 0
+"#;
+
+/// Commits that could not be carried over.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    #[error("import the commits of `{name}`")]
+    Import {
+        name: SandboxName,
+        #[source]
+        source: Box<ImportError>,
+    },
+    #[error("reach the git in the room of `{name}`")]
+    Room {
+        name: SandboxName,
+        #[source]
+        source: RoomError,
+    },
+    #[error("look at the branches of `{name}`")]
+    Look {
+        name: SandboxName,
+        #[source]
+        source: RunError,
+    },
+    #[error(transparent)]
+    RoomGit(#[from] RoomGitError),
+    #[error(transparent)]
+    Worktree(#[from] WorktreeError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Explain for CommitError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Import { source, .. } => source.kind(),
+            Self::Room { source, .. } => source.kind(),
+            Self::Look { source, .. } => source.kind(),
+            Self::RoomGit(error) => error.kind(),
+            Self::Worktree(error) => error.kind(),
+            Self::File(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Import { source, .. } => source.hints(),
+            Self::Room { source, .. } => source.hints(),
+            Self::Look { source, .. } => source.hints(),
+            Self::RoomGit(error) => error.hints(),
+            Self::Worktree(error) => error.hints(),
+            Self::File(error) => error.hints(),
+            Self::Store(error) => error.hints(),
+        }
+    }
+}
+
+/// What the refs of either side looked like when they were last alike.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    room: Mutex<HashMap<SandboxKey, u64>>,
+    user: Mutex<HashMap<SandboxKey, u64>>,
+    /// Refs of rooms that could not be imported, and why; they are not tried again as they are.
+    refused: Mutex<HashMap<SandboxKey, (u64, String)>>,
+}
+
+impl Seen {
+    fn refused(&self) -> MutexGuard<'_, HashMap<SandboxKey, (u64, String)>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_seen(known: &Mutex<HashMap<SandboxKey, u64>>, key: SandboxKey, print: u64) -> bool {
+    known.lock().unwrap_or_else(PoisonError::into_inner).get(&key) == Some(&print)
+}
+
+fn note_seen(known: &Mutex<HashMap<SandboxKey, u64>>, key: SandboxKey, print: u64) {
+    known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, print);
+}
+
+impl Engine {
+    /// Imports what the agent has committed since the last time, if its room runs.
+    pub fn import(&self, sandbox: &SandboxRecord) -> Result<Option<Imported>, Failure> {
+        self.try_import(sandbox).map_err(|error| error.failure())
+    }
+
+    pub(crate) fn try_import(
+        &self,
+        sandbox: &SandboxRecord,
+    ) -> Result<Option<Imported>, CommitError> {
+        let git = trees::places(sandbox).git();
+        if !files::exists(&git) || is_seen(&self.seen.room, sandbox.key, refs::print(&git)?) {
+            return Ok(None);
+        }
+        match self.holds_still(sandbox) {
+            Some(runtime) => self.import_through(sandbox, runtime),
+            None => Ok(None),
+        }
+    }
+
+    /// Imports from every room that runs. One that fails does not keep the others from it.
+    pub fn import_all(&self) -> Result<(), Failure> {
+        for sandbox in self.sandboxes()?.iter().filter(|sandbox| sandbox.room.is_some()) {
+            self.import_if_possible(sandbox);
+        }
+        Ok(())
+    }
+
+    /// Imports for somebody whose work goes on without. What was refused is not tried again before
+    /// the room's branches change; `status` says why.
+    pub fn import_if_possible(&self, sandbox: &SandboxRecord) {
+        let print = refs::print(&trees::places(sandbox).git()).unwrap_or_default();
+        if self.seen.refused().get(&sandbox.key).is_some_and(|(refused, _)| *refused == print) {
+            return;
+        }
+        if let Err(error) = self.try_import(sandbox) {
+            let failure = error.failure();
+            tracing::warn!(sandbox = %sandbox.name, ?failure, "not imported");
+            let reason = failure.causes.last().unwrap_or(&failure.message).clone();
+            self.seen.refused().insert(sandbox.key, (print, reason));
+        }
+    }
+
+    /// Says why the agent's commits are not imported, if that failed.
+    pub fn refused_import(&self, sandbox: &SandboxRecord) -> Option<String> {
+        self.seen.refused().get(&sandbox.key).map(|(_, reason)| reason.clone())
+    }
+
+    /// Imports through a room that runs, be it the sandbox's own or a fresh one.
+    pub(crate) fn import_through(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: PathBuf,
+    ) -> Result<Option<Imported>, CommitError> {
+        let _lock = Lock::take(&self.commit_lock(sandbox))?;
+        // Another import may have ended while this one waited.
+        let current = self.with.store.sandbox(sandbox.key)?;
+        let Some(sandbox) = current else { return Ok(None) };
+        let git = trees::places(&sandbox).git();
+        let (print, branches) = (refs::print(&git)?, refs::branches(&git)?);
+        if self.nothing_new(&sandbox, &branches) {
+            note_seen(&self.seen.room, sandbox.key, print);
+            return Ok(None);
+        }
+        let name = || sandbox.name.clone();
+        let words = ["git", "upload-pack", "--timeout=120"].map(OsString::from);
+        let command = RoomCommand {
+            words: words.into_iter().chain([git.into_os_string()]).collect(),
+            folder: sandbox.worktree.clone(),
+        };
+        let pipes = self.with.rooms.converse(&runtime, &command);
+        let pipes = pipes.map_err(|source| CommitError::Room { name: name(), source })?;
+        let repository = Repository { place: sandbox.repository.clone() };
+        let import = Import {
+            sandbox: &sandbox.name,
+            branch: &sandbox.branch,
+            worktree: &sandbox.worktree,
+            known: sandbox.known_tip(),
+            limit: IMPORT_LIMIT,
+        };
+        let lock = self.repository_lock(&sandbox.repository.common_dir)?;
+        let imported = repository
+            .import_commits(&lock, &import, pipes)
+            .map_err(|source| CommitError::Import { name: name(), source: Box::new(source) })?;
+        drop(lock);
+        let agent_branch = match &imported.branch {
+            BranchOutcome::UserMoved { agent_branch, .. }
+            | BranchOutcome::UserRemoved { agent_branch } => Some(agent_branch.as_str()),
+            BranchOutcome::AgentRemoved => sandbox.agent_branch.as_deref(),
+            BranchOutcome::Unchanged | BranchOutcome::Updated { .. } => None,
+        };
+        self.with.store.note_import(sandbox.key, &imported.tip, agent_branch)?;
+        if let BranchOutcome::UserMoved { user, .. } = &imported.branch {
+            self.show_users_tip(&sandbox, &runtime, user);
+        }
+        tracing::info!(sandbox = %sandbox.name, ?imported, "imported");
+        note_seen(&self.seen.room, sandbox.key, print);
+        self.seen.refused().remove(&sandbox.key);
+        Ok(Some(imported))
+    }
+
+    /// Says whether every tip in the room is one that the room began with or that was imported.
+    fn nothing_new(&self, sandbox: &SandboxRecord, branches: &BTreeMap<String, String>) -> bool {
+        let own = branches.get(&sandbox.branch);
+        own.is_some_and(|tip| tip == sandbox.known_tip())
+            && branches
+                .values()
+                .all(|tip| tip == sandbox.known_tip() || *tip == sandbox.base_commit)
+    }
+
+    /// Says whether the agent has committed something that the user's repository does not have.
+    pub(crate) fn has_unimported(&self, sandbox: &SandboxRecord) -> Result<bool, CommitError> {
+        let git = trees::places(sandbox).git();
+        if !files::exists(&git) {
+            return Ok(false);
+        }
+        let branches = refs::branches(&git)?;
+        if self.nothing_new(sandbox, &branches) {
+            return Ok(false);
+        }
+        let repository = Repository { place: sandbox.repository.clone() };
+        let tips = repository.branch_tips();
+        let tips: HashSet<String> = tips
+            .map_err(|source| CommitError::Look { name: sandbox.name.clone(), source })?
+            .into_iter()
+            .collect();
+        let known = |tip: &String| {
+            tips.contains(tip) || tip == sandbox.known_tip() || *tip == sandbox.base_commit
+        };
+        Ok(!branches.values().all(known))
+    }
+
+    /// Brings what the user did meanwhile into a room that is about to run a command: files that
+    /// only root could write, and commits on the sandbox's branch.
+    pub fn bring(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        self.settle_owners(sandbox).map_err(|error| error.failure())?;
+        let common_dir = &sandbox.repository.common_dir;
+        let print = refs::branch_print(common_dir, &sandbox.branch);
+        if is_seen(&self.seen.user, sandbox.key, print) {
+            return Ok(());
+        }
+        self.try_bring(sandbox).map_err(|error| error.failure())?;
+        note_seen(&self.seen.user, sandbox.key, print);
+        Ok(())
+    }
+
+    fn try_bring(&self, sandbox: &SandboxRecord) -> Result<(), CommitError> {
+        self.try_import(sandbox)?;
+        let current = self.with.store.sandbox(sandbox.key)?;
+        let (Some(sandbox), Some(runtime)) = (current, self.holds_still(sandbox)) else {
+            return Ok(());
+        };
+        let repository = Repository { place: sandbox.repository.clone() };
+        let tip = repository.branch_tip(&sandbox.branch);
+        let tip = tip.map_err(|source| CommitError::Look { name: sandbox.name.clone(), source })?;
+        let Some(tip) = tip.filter(|tip| tip != sandbox.known_tip()) else { return Ok(()) };
+        let git = trees::places(&sandbox).git();
+        let own = refs::branches(&git)?.remove(&sandbox.branch);
+        if own.as_deref() != Some(sandbox.known_tip()) || sandbox.agent_branch.is_some() {
+            self.show_users_tip(&sandbox, &runtime, &tip);
+            return Ok(());
+        }
+        let _lock = Lock::take(&self.commit_lock(&sandbox))?;
+        let words = ["sh", "-c", FOLLOW, "follow", &sandbox.branch, &tip, sandbox.known_tip()];
+        let command = RoomCommand {
+            words: words.map(OsString::from).to_vec(),
+            folder: sandbox.worktree.clone(),
+        };
+        let run = self.with.rooms.run(&runtime, &command);
+        let run = run.map_err(|source| CommitError::Room { name: sandbox.name.clone(), source })?;
+        if run.code == Some(0) {
+            self.with.store.note_import(sandbox.key, &tip, None)?;
+            note_seen(&self.seen.room, sandbox.key, refs::print(&git)?);
+        }
+        Ok(())
+    }
+
+    /// Shows the agent where the user's branch is, for it to merge or rebase on.
+    fn show_users_tip(&self, sandbox: &SandboxRecord, runtime: &std::path::Path, tip: &str) {
+        let name = format!("refs/remotes/host/{}", sandbox.branch);
+        let words = ["git", "update-ref", &name, tip].map(OsString::from).to_vec();
+        let command = RoomCommand { words, folder: sandbox.worktree.clone() };
+        if let Err(error) = self.with.rooms.run(runtime, &command) {
+            tracing::warn!(%error, "the room was not told of the user's commits");
+        }
+    }
+
+    /// Makes the git folder of a sandbox's room unless it has one, and says where it is.
+    ///
+    /// The pointer is written last: without it no room has ever had the folder, and it is made anew.
+    pub(crate) fn room_git(&self, sandbox: &SandboxRecord) -> Result<RoomGitPlaces, CommitError> {
+        let places = trees::places(sandbox);
+        let (folder, pointer_file) = (places.git(), places.pointer());
+        let repository = Repository { place: sandbox.repository.clone() };
+        let objects = repository.object_folders()?;
+        let _lock = Lock::take(&self.commit_lock(sandbox))?;
+        if !files::exists(&pointer_file) {
+            let look = |source| CommitError::Look { name: sandbox.name.clone(), source };
+            let tip = repository.branch_tip(&sandbox.branch).map_err(look)?;
+            let commit = tip.unwrap_or_else(|| sandbox.base_commit.clone());
+            let base = repository.branch_tip(&sandbox.base).map_err(look)?;
+            let base = base.map(|_| (sandbox.base.clone(), sandbox.base_commit.clone()));
+            let inside: Vec<_> = (0..objects.len()).map(RoomGitPlaces::objects_inside).collect();
+            repository.make_room_git(&RoomGit {
+                folder: &folder,
+                objects: &inside,
+                branch: &sandbox.branch,
+                commit: &commit,
+                others: &base.into_iter().collect::<Vec<_>>(),
+                index: &repository.worktree_index(&sandbox.worktree)?,
+            })?;
+            if commit != sandbox.known_tip() {
+                self.with.store.note_import(sandbox.key, &commit, None)?;
+            }
+            files::write_quick(&pointer_file, &pointer(&folder), 0o644)?;
+        }
+        Ok(RoomGitPlaces { folder, pointer: pointer_file, objects })
+    }
+
+    fn commit_lock(&self, sandbox: &SandboxRecord) -> PathBuf {
+        self.with.locks.join(format!("commits-{}.lock", sandbox.id))
+    }
+}

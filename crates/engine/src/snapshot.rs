@@ -1,0 +1,268 @@
+//! `snapshot` and `restore`: worktree, git folder and data of a sandbox at one instant.
+
+use hothouse_host::{FileError, files};
+use hothouse_model::{
+    Explain, Failure, FailureKind, NameError, OperationId, PlanKind, SandboxName, SandboxRecord,
+    Step,
+    tree::{TreeCopy, TreeOrder},
+};
+use hothouse_store::{NewPlan, SnapshotRecord, StoreError, Subject};
+
+use crate::{
+    Engine,
+    run::PlanFailure,
+    trees::{self, Others},
+};
+
+/// A snapshot that was not made, or not restored.
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("sandbox `{name}` is being deleted")]
+    Deleting { name: SandboxName },
+    #[error("sandbox `{name}` was adopted, and its files are not Hothouse's to replace")]
+    Foreign { name: SandboxName },
+    #[error("a snapshot cannot be called `{label}`")]
+    Label {
+        label: String,
+        #[source]
+        source: NameError,
+    },
+    #[error("sandbox `{name}` has a snapshot `{label}` already")]
+    Taken { name: SandboxName, label: String },
+    #[error("sandbox `{name}` has no snapshot `{label}`")]
+    Unknown { name: SandboxName, label: String },
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Plan(#[from] PlanFailure),
+}
+
+impl Explain for SnapshotError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Deleting { .. } | Self::Foreign { .. } | Self::Taken { .. } => {
+                FailureKind::Conflict
+            }
+            Self::Label { .. } => FailureKind::Usage,
+            Self::Unknown { .. } => FailureKind::NotFound,
+            Self::File(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Plan(error) => error.kind(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Deleting { .. } => Vec::new(),
+            Self::Foreign { .. } => vec!["commit the work there instead".into()],
+            Self::Label { .. } => vec!["a good label is short, such as `before-migration`".into()],
+            Self::Taken { name, .. } | Self::Unknown { name, .. } => {
+                vec![format!("`hothouse snapshots -w {name}` lists them")]
+            }
+            Self::File(error) => error.hints(),
+            Self::Store(error) => error.hints(),
+            Self::Plan(error) => error.hints(),
+        }
+    }
+}
+
+/// Returns the worktree as a snapshot keeps it.
+pub(crate) fn tree(sandbox: &SandboxRecord, label: &str) -> TreeOrder {
+    TreeOrder {
+        sandboxes: sandbox.sandboxes.clone(),
+        name: format!("{}@{label}", sandbox.name),
+        path: trees::places(sandbox).snapshot(label).join("tree"),
+        driver: sandbox.tree_driver.clone(),
+    }
+}
+
+/// Returns every tree of a snapshot.
+pub(crate) fn all_trees(sandbox: &SandboxRecord, label: &str) -> Result<Vec<TreeOrder>, FileError> {
+    let worktree = tree(sandbox, label);
+    let kept = Others::kept(&trees::places(sandbox).snapshot(label));
+    let mut all = trees::others(&sandbox.sandboxes, &worktree.name, &kept)?;
+    all.push(worktree);
+    Ok(all)
+}
+
+impl Engine {
+    /// Returns the snapshots of a sandbox, oldest first.
+    pub fn snapshots(&self, sandbox: &SandboxRecord) -> Result<Vec<SnapshotRecord>, Failure> {
+        self.with.store.snapshots(sandbox.key).map_err(|error| error.failure())
+    }
+
+    /// Takes a snapshot, also of a sandbox whose room runs: it holds still meanwhile.
+    pub fn snapshot(
+        &self,
+        sandbox: &SandboxRecord,
+        label: Option<&str>,
+        operation: OperationId,
+    ) -> Result<SnapshotRecord, Failure> {
+        self.try_snapshot(sandbox, label, operation).map_err(|error| error.failure())
+    }
+
+    fn try_snapshot(
+        &self,
+        sandbox: &SandboxRecord,
+        label: Option<&str>,
+        operation: OperationId,
+    ) -> Result<SnapshotRecord, SnapshotError> {
+        check(sandbox)?;
+        let now = self.with.clock.now();
+        let label = match label {
+            Some(label) => check_label(label)?,
+            None => now.strftime("%Y%m%d-%H%M%S").to_string(),
+        };
+        self.import_if_possible(sandbox);
+        let sandbox = &self.with.store.sandbox(sandbox.key)?.unwrap_or_else(|| sandbox.clone());
+        let places = trees::places(sandbox);
+        let folder = places.snapshot(&label);
+        let (living, kept) = (Others::living(&places), Others::kept(&folder));
+        let others = trees::others(&sandbox.sandboxes, sandbox.name.as_str(), &living)?;
+        let to = tree(sandbox, &label);
+        let mut copies = vec![TreeCopy { from: trees::worktree(sandbox), to: to.clone() }];
+        copies.extend(Others::copies(&others, &living, &kept, &sandbox.sandboxes, &to.name));
+        let keep_index = Step::KeepIndex {
+            common_dir: sandbox.repository.common_dir.clone(),
+            worktree: sandbox.worktree.clone(),
+            to: folder.join(trees::INDEX_FILE),
+        };
+        let freeze = self.holds_still(sandbox);
+        let mut steps: Vec<_> =
+            freeze.iter().map(|runtime| Step::Freeze { runtime: runtime.clone() }).collect();
+        steps.extend([keep_index, Step::CopyTrees { copies }]);
+        steps.extend(freeze.map(|runtime| Step::Thaw { runtime }));
+        let snapshot = SnapshotRecord {
+            sandbox: sandbox.key,
+            label: label.clone(),
+            tip: sandbox.known_tip().to_owned(),
+            created: now,
+        };
+        let plan = NewPlan {
+            operation,
+            kind: PlanKind::Snapshot,
+            subject: sandbox.name.to_string(),
+            steps,
+            begun: now,
+        };
+        let begun = self.with.journal.begin_plan(&plan, &Subject::Keeps(&snapshot));
+        let plan = begun.map_err(|error| match error {
+            StoreError::Taken => SnapshotError::Taken { name: sandbox.name.clone(), label },
+            other => other.into(),
+        })?;
+        self.run(&plan)?;
+        Ok(snapshot)
+    }
+
+    /// Brings a sandbox back to a snapshot. Its room must be down.
+    pub fn restore(
+        &self,
+        sandbox: &SandboxRecord,
+        label: &str,
+        operation: OperationId,
+    ) -> Result<SnapshotRecord, Failure> {
+        self.try_restore(sandbox, label, operation).map_err(|error| error.failure())
+    }
+
+    fn try_restore(
+        &self,
+        sandbox: &SandboxRecord,
+        label: &str,
+        operation: OperationId,
+    ) -> Result<SnapshotRecord, SnapshotError> {
+        check(sandbox)?;
+        let snapshot = self.known(sandbox, label)?;
+        let places = trees::places(sandbox);
+        let folder = places.snapshot(label);
+        let (living, kept) = (Others::living(&places), Others::kept(&folder));
+        let from = tree(sandbox, label);
+        let others = trees::others(&sandbox.sandboxes, &from.name, &kept)?;
+        let mut copies = vec![TreeCopy { from, to: trees::worktree(sandbox) }];
+        let name = sandbox.name.as_str();
+        copies.extend(Others::copies(&others, &kept, &living, &sandbox.sandboxes, name));
+        let kept_paths: Vec<_> = copies.iter().map(|copy| &copy.to.path).collect();
+        let surplus = trees::others(&sandbox.sandboxes, name, &living)?;
+        let surplus: Vec<_> =
+            surplus.into_iter().filter(|tree| !kept_paths.contains(&&tree.path)).collect();
+        let mut steps = vec![Step::ReplaceTrees { copies }];
+        if !surplus.is_empty() {
+            steps.push(Step::RemoveTrees { trees: surplus });
+        }
+        if sandbox.agent_branch.is_none() {
+            steps.push(Step::Rewind {
+                common_dir: sandbox.repository.common_dir.clone(),
+                worktree: sandbox.worktree.clone(),
+                branch: sandbox.branch.clone(),
+                commit: snapshot.tip.clone(),
+                index: folder.join(trees::INDEX_FILE),
+            });
+        }
+        let plan = NewPlan {
+            operation,
+            kind: PlanKind::Restore,
+            subject: sandbox.name.to_string(),
+            steps,
+            begun: self.with.clock.now(),
+        };
+        let plan = self.with.journal.begin_plan(&plan, &Subject::Changes(sandbox.key))?;
+        self.run(&plan)?;
+        self.with.store.note_import(sandbox.key, &snapshot.tip, sandbox.agent_branch.as_deref())?;
+        Ok(snapshot)
+    }
+
+    /// Removes a snapshot.
+    pub fn forget_snapshot(
+        &self,
+        sandbox: &SandboxRecord,
+        label: &str,
+        operation: OperationId,
+    ) -> Result<(), Failure> {
+        let forget = || -> Result<(), SnapshotError> {
+            self.known(sandbox, label)?;
+            let steps = vec![
+                Step::RemoveTrees { trees: all_trees(sandbox, label)? },
+                Step::Remove { path: trees::places(sandbox).snapshot(label) },
+            ];
+            let plan = NewPlan {
+                operation,
+                kind: PlanKind::Forget,
+                subject: format!("{}@{label}", sandbox.name),
+                steps,
+                begun: self.with.clock.now(),
+            };
+            let subject = Subject::Forgets { sandbox: sandbox.key, label };
+            let plan = self.with.journal.begin_plan(&plan, &subject)?;
+            Ok(self.run(&plan)?)
+        };
+        forget().map_err(|error| error.failure())
+    }
+
+    fn known(&self, sandbox: &SandboxRecord, label: &str) -> Result<SnapshotRecord, SnapshotError> {
+        let all = self.with.store.snapshots(sandbox.key)?;
+        let found = all.into_iter().find(|snapshot| snapshot.label == label);
+        let found = found.filter(|_| files::exists(&trees::places(sandbox).snapshot(label)));
+        found.ok_or_else(|| SnapshotError::Unknown {
+            name: sandbox.name.clone(),
+            label: label.to_owned(),
+        })
+    }
+}
+
+fn check(sandbox: &SandboxRecord) -> Result<(), SnapshotError> {
+    let name = || sandbox.name.clone();
+    match sandbox {
+        _ if sandbox.deleting => Err(SnapshotError::Deleting { name: name() }),
+        _ if sandbox.is_adopted() => Err(SnapshotError::Foreign { name: name() }),
+        _ => Ok(()),
+    }
+}
+
+/// A label becomes the name of a folder, so it follows the rule for names.
+fn check_label(label: &str) -> Result<String, SnapshotError> {
+    match label.parse::<SandboxName>() {
+        Ok(name) => Ok(name.to_string()),
+        Err(source) => Err(SnapshotError::Label { label: label.to_owned(), source }),
+    }
+}

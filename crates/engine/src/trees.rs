@@ -1,0 +1,398 @@
+//! The trees of a sandbox: which there are, which driver makes them, and the steps that do.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use hothouse_host::{
+    FileError, btrfs, files, process,
+    room::{AGENT_ID, RoomSpec},
+};
+use hothouse_model::{
+    Explain, Failure, Happening, OperationId, SandboxRecord,
+    sandbox::RepositoryPlace,
+    tree::{FOREIGN_TREE, TreeCopy, TreeOrder, WorktreeOrder, WorktreeSource},
+};
+use hothouse_workspace::{
+    Repository, SandboxPlaces, TreePlace, TreeStore, WorktreeError,
+    fork::ForkSource,
+    golden::{self, Budget},
+    tree::{
+        self, ChooseError, DriverName, Owner, Restored, Sources, TreeDriver, TreeSizes, TreeWish,
+    },
+    worktree::NewWorktree,
+};
+
+use crate::{Engine, StepError};
+
+/// The driver of trees that are never shared as a mount: git folders, and data without subvolumes.
+const PLAIN: DriverName = DriverName::Reflink;
+
+/// The most that a kept index may take.
+pub(crate) const INDEX_LIMIT: u64 = 1 << 30;
+
+/// The file of a snapshot that holds git's index.
+pub(crate) const INDEX_FILE: &str = "index";
+
+/// Which driver works in which folder; trying them out costs milliseconds.
+#[derive(Debug, Default)]
+pub(crate) struct Drivers(Mutex<HashMap<(PathBuf, u64), DriverName>>);
+
+impl Drivers {
+    /// Chooses the driver for the trees of a folder.
+    pub(crate) fn choose(
+        &self,
+        store: &TreeStore,
+        wish: TreeWish,
+    ) -> Result<DriverName, ChooseError> {
+        if let TreeWish::Only(_) = wish {
+            return Ok(tree::choose_for(store, wish, agent())?.driver.name());
+        }
+        // A pool that is mounted later is another device.
+        let key = (store.folder().to_owned(), files::device(store.folder()).unwrap_or_default());
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let chosen = tree::choose_for(store, wish, agent())?;
+        for passed in &chosen.passed_over {
+            tracing::info!(driver = %passed.driver, reason = passed.reason, "tree driver passed over");
+        }
+        let name = chosen.driver.name();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, name);
+        Ok(name)
+    }
+}
+
+/// Returns where everything of a sandbox lies.
+pub(crate) fn places(sandbox: &SandboxRecord) -> SandboxPlaces<'_> {
+    SandboxPlaces { sandboxes: &sandbox.sandboxes, name: sandbox.name.as_str() }
+}
+
+/// Returns the worktree of a sandbox as a tree.
+pub(crate) fn worktree(sandbox: &SandboxRecord) -> TreeOrder {
+    TreeOrder {
+        sandboxes: sandbox.sandboxes.clone(),
+        name: sandbox.name.to_string(),
+        path: sandbox.worktree.clone(),
+        driver: sandbox.tree_driver.clone(),
+    }
+}
+
+/// Returns the trees of a sandbox that are not its worktree: the room's git folder and data.
+///
+/// `at` is where the sandbox, or a snapshot of it, keeps them, and `name` what they are called there.
+pub(crate) fn others(
+    sandboxes: &Path,
+    name: &str,
+    at: &Others,
+) -> Result<Vec<TreeOrder>, FileError> {
+    let order = |part: String, path: PathBuf, driver: DriverName| TreeOrder {
+        sandboxes: sandboxes.to_owned(),
+        name: format!("{name}.{part}"),
+        path,
+        driver: driver.to_string(),
+    };
+    let mut all = Vec::new();
+    if files::is_folder(&at.git) {
+        all.push(order("git".into(), at.git.clone(), PLAIN));
+    }
+    for path in files::list(&at.data)? {
+        let service = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let driver = if btrfs::is_subvolume(&path) { DriverName::Btrfs } else { PLAIN };
+        all.push(order(format!("data.{service}"), path, driver));
+    }
+    Ok(all)
+}
+
+/// Where the trees besides the worktree are.
+pub(crate) struct Others {
+    pub(crate) git: PathBuf,
+    pub(crate) data: PathBuf,
+}
+
+impl Others {
+    /// Those that a sandbox works with.
+    pub(crate) fn living(places: &SandboxPlaces<'_>) -> Self {
+        Self { git: places.git(), data: places.data() }
+    }
+
+    /// Those of a snapshot.
+    pub(crate) fn kept(snapshot: &Path) -> Self {
+        Self { git: snapshot.join("git"), data: snapshot.join("data") }
+    }
+
+    /// Pairs the trees found at one place with where they go at another.
+    pub(crate) fn copies(
+        from: &[TreeOrder],
+        here: &Self,
+        there: &Self,
+        sandboxes: &Path,
+        name: &str,
+    ) -> Vec<TreeCopy> {
+        let target = |tree: &TreeOrder| {
+            let path = match tree.path.strip_prefix(&here.data) {
+                Ok(service) => there.data.join(service),
+                Err(_) => there.git.clone(),
+            };
+            let part = tree.name.split_once('.').map_or("", |(_, part)| part);
+            TreeOrder {
+                sandboxes: sandboxes.to_owned(),
+                name: format!("{name}.{part}"),
+                path,
+                driver: tree.driver.clone(),
+            }
+        };
+        from.iter().map(|tree| TreeCopy { from: tree.clone(), to: target(tree) }).collect()
+    }
+}
+
+impl Engine {
+    /// Adds a worktree and fills it.
+    pub(crate) fn add_worktree(
+        &self,
+        order: &WorktreeOrder,
+        operation: Option<&OperationId>,
+    ) -> Result<(), StepError> {
+        let repository = repository_of(order);
+        let (store, place) = place(&order.tree)?;
+        let driver = driver(&order.tree)?;
+        let new = new_worktree(order);
+        let lock = || -> Result<_, StepError> { Ok(self.repository_lock(&order.common_dir)?) };
+        match &order.source {
+            WorktreeSource::Commit { dependencies } => {
+                let golden = repository.golden(&store, &order.commit)?;
+                let found = golden::find_dependencies(
+                    &repository,
+                    &store,
+                    &order.commit,
+                    &golden,
+                    dependencies,
+                )?;
+                for left in found.left_out.iter().filter(|left| left.reason != golden::ABSENT) {
+                    self.note(operation, format!("`{}` is left out: {}", left.folder, left.reason));
+                }
+                if driver.sources() == Sources::One && !found.found.is_empty() {
+                    let joined = golden::join(&store, &*driver, &golden, &found.found)?;
+                    let source = ForkSource::Golden { commit: &joined, dependencies: &[] };
+                    return repository.add_worktree_from(lock, &new, source, &*driver, &place);
+                }
+                let source = ForkSource::Golden { commit: &golden, dependencies: &found.found };
+                repository.add_worktree_from(lock, &new, source, &*driver, &place)
+            }
+            WorktreeSource::Tree { tree, index } => {
+                let (_, other) = self::place(tree)?;
+                let index = files::read_capped(index, INDEX_LIMIT)?;
+                let source = ForkSource::Tree { place: &other, index: &index };
+                repository.add_worktree_from(lock, &new, source, &*driver, &place)
+            }
+        }
+    }
+
+    /// Takes back what [`add_worktree`](Self::add_worktree) did.
+    pub(crate) fn undo_worktree(&self, order: &WorktreeOrder) -> Result<(), StepError> {
+        let lock = self.repository_lock(&order.common_dir)?;
+        let (_, place) = place(&order.tree)?;
+        let driver = driver(&order.tree)?;
+        let repository = repository_of(order);
+        Ok(repository.undo_worktree_from(&lock, &new_worktree(order), &*driver, &place)?)
+    }
+
+    /// Removes a worktree of ours.
+    pub(crate) fn remove_worktree(
+        &self,
+        common_dir: &Path,
+        tree: &TreeOrder,
+    ) -> Result<(), StepError> {
+        let lock = self.repository_lock(common_dir)?;
+        let (_, place) = place(tree)?;
+        let repository = repository(common_dir);
+        if tree.driver == FOREIGN_TREE {
+            // Made before there were drivers.
+            return Ok(repository.remove_worktree(&lock, &tree.path)?);
+        }
+        Ok(repository.remove_worktree_from(&lock, &*driver(tree)?, &place)?)
+    }
+
+    /// Gives what root made in a worktree to the agent, before a room works in it.
+    pub(crate) fn settle_owners(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
+        if sandbox.is_adopted() {
+            return Ok(());
+        }
+        let tree = worktree(sandbox);
+        let driver = driver(&tree)?;
+        if driver.owner().is_none() {
+            return Ok(());
+        }
+        let config = self.pinned_config(sandbox).map(|config| config.room.deps);
+        let skip: Vec<_> =
+            config.unwrap_or_default().iter().map(|folder| folder.as_str().into()).collect();
+        let (_, place) = place(&tree)?;
+        driver.settle_owners(&place, &skip)?;
+        Ok(())
+    }
+
+    /// Brings every tree back to its path after the host was started anew.
+    pub fn restore_trees(&self) -> Result<(), Failure> {
+        for sandbox in self.sandboxes()?.iter().filter(|sandbox| !sandbox.is_adopted()) {
+            let snapshots = self.snapshots(sandbox)?.into_iter();
+            let kept = snapshots.map(|snapshot| crate::snapshot::tree(sandbox, &snapshot.label));
+            for tree in std::iter::once(worktree(sandbox)).chain(kept) {
+                let restore = || -> Result<_, StepError> {
+                    let (_, place) = place(&tree)?;
+                    Ok(driver(&tree)?.restore(&place)?)
+                };
+                match restore() {
+                    Ok(Restored::Mounted) => {
+                        tracing::info!(path = %tree.path.display(), "mounted again");
+                    }
+                    Ok(Restored::WasThere) => {}
+                    // The others are brought back all the same; `doctor` names this one.
+                    Err(error) => tracing::error!(error = ?error.failure(), "not brought back"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Empties the trash and evicts golden trees that are old, too many, or in the way.
+    pub fn keep_house(&self) -> Result<(), Failure> {
+        let sandboxes = self.sandboxes()?;
+        let folders: BTreeSet<_> = sandboxes.iter().map(|sandbox| &sandbox.sandboxes).collect();
+        for folder in folders.into_iter().filter(|folder| files::exists(folder)) {
+            let keep = || -> Result<(), FileError> {
+                let store = TreeStore::open(folder)?;
+                let evicted = golden::evict(&store, &Budget::default(), self.with.clock.now())?;
+                tracing::info!(?evicted, folder = %folder.display(), "golden trees looked after");
+                store.empty_trash()
+            };
+            keep().map_err(|error| error.failure())?;
+        }
+        Ok(())
+    }
+
+    fn note(&self, operation: Option<&OperationId>, text: String) {
+        tracing::info!(text, "note");
+        if let Some(operation) = operation {
+            (self.with.events)(hothouse_model::Event {
+                operation: operation.clone(),
+                what: Happening::Note { text },
+            });
+        }
+    }
+}
+
+/// Copies trees, each wholly or not at all after its undoing.
+pub(crate) fn copy(copies: &[TreeCopy]) -> Result<(), StepError> {
+    for TreeCopy { from, to } in copies {
+        let (_, source) = place(from)?;
+        let (_, target) = place(to)?;
+        if let Some(parent) = to.path.parent() {
+            files::make_private_folder(parent)?;
+        }
+        driver(to)?.snapshot(&source, &target)?;
+    }
+    match copies.first() {
+        // What a snapshot holds must outlive a power cut.
+        Some(copy) => Ok(files::sync_file_system(&copy.to.sandboxes)?),
+        None => Ok(()),
+    }
+}
+
+/// Puts copies in the place of what is there. Doing it twice is fine.
+pub(crate) fn replace(copies: &[TreeCopy]) -> Result<(), StepError> {
+    for copied in copies {
+        let (_, target) = place(&copied.to)?;
+        driver(&copied.to)?.delete(&target)?;
+        copy(std::slice::from_ref(copied))?;
+    }
+    Ok(())
+}
+
+/// Measures a tree; one that is gone takes nothing.
+pub(crate) fn sizes(tree: &TreeOrder) -> Result<TreeSizes, StepError> {
+    if !files::exists(&tree.path) {
+        return Ok(TreeSizes::default());
+    }
+    let (_, place) = place(tree)?;
+    Ok(driver(tree)?.sizes(&place)?)
+}
+
+/// Removes trees that belong to no repository.
+pub(crate) fn remove(trees: &[TreeOrder]) -> Result<(), StepError> {
+    for tree in trees {
+        let (_, place) = place(tree)?;
+        driver(tree)?.delete(&place)?;
+    }
+    Ok(())
+}
+
+/// Returns who the agent of a room is on the host, where rooms have numbers of their own.
+fn agent() -> Option<Owner> {
+    process::is_root().then(|| {
+        let number = RoomSpec::DEFAULT_SHIFTED_BASE + AGENT_ID;
+        Owner { user: number, group: number }
+    })
+}
+
+/// Returns the driver of a tree.
+pub(crate) fn driver(tree: &TreeOrder) -> Result<Box<dyn TreeDriver>, StepError> {
+    let name = DriverName::parse(&tree.driver);
+    let name = name.ok_or_else(|| StepError::UnknownDriver { driver: tree.driver.clone() })?;
+    Ok(name.driver_for(agent()))
+}
+
+/// Returns the store and the places of a tree.
+pub(crate) fn place(tree: &TreeOrder) -> Result<(TreeStore, TreePlace), FileError> {
+    let store = TreeStore::open(&tree.sandboxes)?;
+    let place = store.place(&tree.name, &tree.path);
+    Ok((store, place))
+}
+
+/// Removes golden trees, trash and whatever else is kept beside sandboxes, then the folder itself if
+/// no worktree is left in it.
+pub(crate) fn remove_store(sandboxes: &Path, now: jiff::Timestamp) -> Result<(), FileError> {
+    hothouse_workspace::places::remove_store(sandboxes, now)?;
+    files::remove_empty_folder(sandboxes)?;
+    Ok(())
+}
+
+fn new_worktree(order: &WorktreeOrder) -> NewWorktree<'_> {
+    NewWorktree {
+        path: &order.tree.path,
+        branch: &order.branch,
+        origin: order.origin,
+        commit: &order.commit,
+    }
+}
+
+fn repository_of(order: &WorktreeOrder) -> Repository {
+    let (common_dir, root) = (order.common_dir.clone(), order.root.clone());
+    Repository { place: RepositoryPlace { common_dir, root } }
+}
+
+/// Returns a repository by its shared git folder alone: the checkout beside it does not matter here.
+pub(crate) fn repository(common_dir: &Path) -> Repository {
+    let (common_dir, root) = (common_dir.to_owned(), common_dir.to_owned());
+    Repository { place: RepositoryPlace { common_dir, root } }
+}
+
+impl From<ChooseError> for StepError {
+    fn from(error: ChooseError) -> Self {
+        Self::Choose(error)
+    }
+}
+
+impl From<tree::TreeError> for StepError {
+    fn from(error: tree::TreeError) -> Self {
+        Self::Worktree(WorktreeError::Tree(error))
+    }
+}
+
+impl From<hothouse_workspace::GoldenError> for StepError {
+    fn from(error: hothouse_workspace::GoldenError) -> Self {
+        Self::Worktree(WorktreeError::Golden(error))
+    }
+}

@@ -1,0 +1,234 @@
+//! Owners of files, and trees that show another owner than the disk has.
+//!
+//! A room of root's has its own range of uids. Files that are root's on the disk are shown to it as
+//! its agent's by an id map on the mount; a file that root makes in such a tree later is root's
+//! still, until [`settle`] gives it to the agent.
+
+use std::{
+    collections::HashSet,
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid},
+    io::Errno,
+    pipe::PipeFlags,
+    process::{Pid, WaitOptions},
+};
+
+use crate::{
+    beneath::{EntryKind, entries, open_beneath},
+    files::{self, FileError, about},
+    sys,
+};
+
+/// The most names that [`settle`] looks at: whoever fills a tree with more only harms himself.
+const NAMES: usize = 1 << 20;
+
+/// Who a file belongs to, by the host's numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub user: u32,
+    pub group: u32,
+}
+
+impl Owner {
+    pub(crate) fn of(stat: &Stat) -> Self {
+        Self { user: stat.st_uid, group: stat.st_gid }
+    }
+}
+
+/// Gives a file or folder of ours to somebody, with a mode.
+pub fn give(path: &Path, owner: Owner, mode: u32) -> Result<(), FileError> {
+    let give = || -> io::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::empty())?;
+        rustix::fs::fchown(
+            &file,
+            Some(Uid::from_raw(owner.user)),
+            Some(Gid::from_raw(owner.group)),
+        )?;
+        // After the owner, who would else take some bits of the mode away.
+        Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?)
+    };
+    give().map_err(about("set the owner of", path))
+}
+
+/// Makes a user namespace whose map shows what is `from`'s on the disk as `to`'s.
+///
+/// It needs root. The process that holds the namespace while its map is written makes nothing but
+/// bare system calls, so this is fine in a process with many threads.
+pub(crate) fn id_map(from: Owner, to: Owner) -> io::Result<OwnedFd> {
+    let (wait, go) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let pid = sys::hold_user_namespace(wait.as_fd(), go.as_fd())?;
+    let namespace = write_map(pid, from, to);
+    drop(go);
+    if let Some(process) = Pid::from_raw(pid) {
+        rustix::process::waitpid(Some(process), WaitOptions::empty())?;
+    }
+    namespace
+}
+
+fn write_map(pid: i32, from: Owner, to: Owner) -> io::Result<OwnedFd> {
+    let process = Path::new("/proc").join(pid.to_string());
+    for (file, from, to) in [("uid_map", from.user, to.user), ("gid_map", from.group, to.group)] {
+        files::write(&process.join(file), format!("{from} {to} 1\n"))
+            .map_err(|error| error.source)?;
+    }
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(process.join("ns/user"), flags, Mode::empty())?)
+}
+
+/// An overlay whose files belong to somebody else than root.
+#[derive(Clone, Copy, Debug)]
+pub struct Settling<'a> {
+    /// Where the overlay keeps what was changed in it.
+    pub upper: &'a Path,
+    /// Where it is mounted.
+    pub merged: &'a Path,
+    /// Who is to own what root made.
+    pub owner: Owner,
+    /// Folders that are not looked into, by their path in the overlay.
+    pub skip: &'a [PathBuf],
+}
+
+/// Gives what root made in an overlay to its owner, and returns how much that was.
+///
+/// The top folder and its `.git` stay root's: git on the host asks who owns those. What is to be
+/// found is in the upper folder, which is small; it is changed through the mount, where the kernel
+/// knows of it. Whoever writes in the overlay meanwhile can at most keep something from being given.
+pub fn settle(settling: &Settling<'_>) -> Result<u64, FileError> {
+    let open = |path: &Path| {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty())
+            .map_err(|errno| about("open the folder", path)(errno.into()))
+    };
+    let (upper, merged) = (open(settling.upper)?, open(settling.merged)?);
+    let skip: HashSet<&Path> =
+        settling.skip.iter().map(PathBuf::as_path).chain([Path::new(".git")]).collect();
+    let (mut folders, mut seen, mut given) = (vec![PathBuf::new()], 0, 0);
+    while let Some(relative) = folders.pop() {
+        let listed = roots_own(upper.as_fd(), &relative, &skip, &mut folders);
+        let (names, own) =
+            or_gone(listed).map_err(about("look into", &settling.upper.join(&relative)))?;
+        for path in own {
+            let changed = or_gone(give_beneath(merged.as_fd(), &path, settling.owner));
+            given += changed.map_err(about("set the owner of", &settling.merged.join(&path)))?;
+        }
+        seen += names;
+        if seen > NAMES {
+            break;
+        }
+    }
+    Ok(given)
+}
+
+/// Looks at one folder of an upper: how many names it has, and which of them are root's.
+fn roots_own(
+    upper: BorrowedFd<'_>,
+    relative: &Path,
+    skip: &HashSet<&Path>,
+    folders: &mut Vec<PathBuf>,
+) -> io::Result<(usize, Vec<PathBuf>)> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let folder = open_beneath(upper, relative, flags, Mode::empty())?;
+    let (all, mut own) = (entries(&folder)?, Vec::new());
+    for entry in &all {
+        let path = relative.join(&entry.name);
+        if skip.contains(path.as_path()) {
+            continue;
+        }
+        let Ok(stat) = rustix::fs::statat(&folder, &entry.name, AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
+        if stat.st_uid == 0 && FileType::from_raw_mode(stat.st_mode) != FileType::CharacterDevice {
+            own.push(path.clone());
+        }
+        if entry.kind == EntryKind::Folder {
+            folders.push(path);
+        }
+    }
+    Ok((all.len(), own))
+}
+
+/// Gives one name of root's to somebody; says how many that were.
+fn give_beneath(merged: BorrowedFd<'_>, path: &Path, owner: Owner) -> io::Result<u64> {
+    let held = open_beneath(merged, path, OFlags::PATH, Mode::empty())?;
+    if rustix::fs::fstat(&held)?.st_uid != 0 {
+        return Ok(0);
+    }
+    let (user, group) = (Uid::from_raw(owner.user), Gid::from_raw(owner.group));
+    rustix::fs::chownat(&held, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?;
+    Ok(1)
+}
+
+/// Takes what went away, became something else or lies too deep for what it then is: nothing.
+fn or_gone<T: Default>(outcome: io::Result<T>) -> io::Result<T> {
+    let passing = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG];
+    match outcome {
+        Err(error)
+            if passing.map(Errno::raw_os_error).map(Some).contains(&error.raw_os_error()) =>
+        {
+            Ok(T::default())
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests plant files by plain means")]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, symlink},
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_a_folder_leads_nowhere() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: only root gives files away");
+            return;
+        }
+        let ground = tempfile::tempdir().unwrap();
+        let at = |name: &str| ground.path().join(name);
+        for folder in ["upper/swapped", "upper/kept", "upper/node_modules", "outside", "merged"] {
+            fs::create_dir_all(at(folder)).unwrap();
+        }
+        for file in ["upper/swapped/file", "outside/file", "upper/kept/file", "upper/.git"] {
+            fs::write(at(file), "").unwrap();
+        }
+        for folder in ["merged/kept", "merged/node_modules"] {
+            fs::create_dir(at(folder)).unwrap();
+        }
+        for file in ["merged/kept/file", "merged/.git", "merged/node_modules/file"] {
+            fs::write(at(file), "").unwrap();
+        }
+        symlink(at("outside"), at("merged/swapped")).unwrap();
+        let settling = Settling {
+            upper: &at("upper"),
+            merged: &at("merged"),
+            owner: Owner { user: 301_000, group: 301_001 },
+            skip: &["node_modules".into()],
+        };
+        assert_eq!(settle(&settling).unwrap(), 3, "the link itself, `kept` and the file in it");
+        let owner = |name: &str| {
+            let stat = fs::symlink_metadata(at(name)).unwrap();
+            (stat.uid(), stat.gid())
+        };
+        assert_eq!(owner("merged/kept/file"), (301_000, 301_001));
+        for name in ["outside", "outside/file", "merged", "merged/.git", "merged/node_modules"] {
+            assert_eq!(owner(name), (0, 0), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_namespace_maps_one_owner_to_another() {
+        let from = Owner { user: 0, group: 0 };
+        let made = id_map(from, Owner { user: 301_000, group: 301_000 });
+        assert_eq!(made.is_ok(), rustix::process::geteuid().is_root(), "{made:?}");
+    }
+}

@@ -1,0 +1,77 @@
+//! Snapshots.
+
+use hothouse_model::id::SandboxKey;
+use jiff::Timestamp;
+use rusqlite::{Row, Transaction, params};
+
+use crate::{Store, StoreError, sandboxes::parsed};
+
+/// A snapshot about to be made, or one that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotRecord {
+    pub sandbox: SandboxKey,
+    pub label: String,
+    /// The tip of the sandbox's branch at that instant.
+    pub tip: String,
+    pub created: Timestamp,
+}
+
+impl Store {
+    /// Returns the snapshots of a sandbox that are whole, oldest first.
+    pub fn snapshots(&self, sandbox: SandboxKey) -> Result<Vec<SnapshotRecord>, StoreError> {
+        self.read("list the snapshots", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT sandbox_id, label, tip, created FROM snapshots
+                     WHERE sandbox_id = ?1 AND phase = 'made' ORDER BY created, id",
+                )?
+                .query_map([sandbox.0], record)?
+                .collect()
+        })
+    }
+}
+
+/// Notes that a snapshot is being made.
+pub(crate) fn begin(
+    transaction: &Transaction<'_>,
+    plan: i64,
+    new: &SnapshotRecord,
+) -> rusqlite::Result<usize> {
+    transaction.execute(
+        "INSERT INTO snapshots (sandbox_id, plan_id, label, tip, created, phase)
+         VALUES (?1, ?2, ?3, ?4, ?5, 'making')",
+        params![new.sandbox.0, plan, new.label, new.tip, new.created.to_string()],
+    )
+}
+
+/// Notes that a snapshot is being removed.
+pub(crate) fn begin_forgetting(
+    transaction: &Transaction<'_>,
+    plan: i64,
+    sandbox: SandboxKey,
+    label: &str,
+) -> rusqlite::Result<usize> {
+    transaction.execute(
+        "UPDATE snapshots SET phase = 'forgetting', plan_id = ?1 WHERE sandbox_id = ?2 AND label = ?3",
+        params![plan, sandbox.0, label],
+    )
+}
+
+/// Marks the snapshot of a plan as whole.
+pub(crate) fn mark_made(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
+    transaction.execute("UPDATE snapshots SET phase = 'made' WHERE plan_id = ?1", [plan])
+}
+
+/// Forgets the snapshot of a plan.
+pub(crate) fn forget(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
+    transaction.execute("DELETE FROM snapshots WHERE plan_id = ?1", [plan])
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<SnapshotRecord> {
+    Ok(SnapshotRecord {
+        sandbox: SandboxKey(row.get(0)?),
+        label: row.get(1)?,
+        tip: row.get(2)?,
+        created: parsed(row, 3)?,
+    })
+}

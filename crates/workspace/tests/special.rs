@@ -1,0 +1,450 @@
+//! Repositories that are not plain: each is forked as its user would expect, or refused with a reason.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "the tests plant and read files by plain means, and say what they skip"
+)]
+
+mod ground;
+
+use std::{
+    error::Error,
+    ffi::OsStr,
+    fs,
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, symlink},
+    },
+    path::{Path, PathBuf},
+};
+
+use ground::skipped;
+use hothouse_host::{FileError, Lock, Program, mount, process};
+use hothouse_model::{Explain, plan::BranchOrigin};
+use hothouse_workspace::{
+    Repository, TreePlace, TreeStore, WorktreeError, fork::ForkSource, tree::DriverName,
+    worktree::NewWorktree,
+};
+
+/// A folder with a repository and a place for its sandboxes.
+struct Case {
+    folder: PathBuf,
+    root: PathBuf,
+    _keeper: tempfile::TempDir,
+}
+
+/// Runs git as a user would, but with nobody's config.
+fn git(folder: &Path, arguments: &[&str]) -> String {
+    let program = Program::new("git")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .env("GIT_AUTHOR_NAME", "t")
+        .env("GIT_AUTHOR_EMAIL", "t@example.com")
+        .env("GIT_COMMITTER_NAME", "t")
+        .env("GIT_COMMITTER_EMAIL", "t@example.com");
+    let output = program.args(arguments).folder(folder).output().unwrap();
+    String::from_utf8_lossy(&output).trim_end().to_owned()
+}
+
+/// All that an error says, as a user would read it.
+fn said(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text = format!("{text}: {inner}");
+        cause = inner.source();
+    }
+    text
+}
+
+impl Case {
+    /// Makes an empty repository.
+    fn new(options: &[&str]) -> Self {
+        let keeper = tempfile::tempdir().unwrap();
+        let folder = keeper.path().canonicalize().unwrap();
+        let root = folder.join("repo");
+        fs::create_dir(&root).unwrap();
+        git(&root, &[&["init", "--quiet", "--initial-branch=main"], options].concat());
+        Self { folder, root, _keeper: keeper }
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        let path = self.root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn commit(&self) {
+        git(&self.root, &["add", "--all"]);
+        git(&self.root, &["commit", "--quiet", "--allow-empty", "-m", "files"]);
+    }
+
+    fn store(&self) -> TreeStore {
+        let sandboxes = self.folder.join("sandboxes");
+        fs::create_dir_all(&sandboxes).unwrap();
+        TreeStore::open(&sandboxes).unwrap()
+    }
+
+    fn fork(&self, name: &str) -> TreePlace {
+        fork(&self.store(), &self.root, &self.folder.join("sandboxes"), name).unwrap()
+    }
+}
+
+fn fork(
+    store: &TreeStore,
+    around: &Path,
+    sandboxes: &Path,
+    name: &str,
+) -> Result<TreePlace, WorktreeError> {
+    let repository = Repository::discover(around).unwrap();
+    let commit = repository.commit("HEAD").unwrap().unwrap();
+    let golden = repository.golden(store, &commit)?;
+    let place = store.place(name, &sandboxes.join(name));
+    let new =
+        NewWorktree { path: &place.path, branch: name, origin: BranchOrigin::New, commit: &commit };
+    let take =
+        || Ok::<_, FileError>(Lock::take(&sandboxes.join("lock"))?).map_err(WorktreeError::from);
+    let source = ForkSource::Golden { commit: &golden, dependencies: &[] };
+    let driver = DriverName::Copy.driver();
+    repository.add_worktree_from(take, &new, source, &*driver, &place)?;
+    Ok(place)
+}
+
+fn status(worktree: &Path) -> String {
+    git(worktree, &["status", "--porcelain"])
+}
+
+fn text(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn a_submodule_is_an_empty_folder_that_git_looks_away_from() {
+    let inner = Case::new(&[]);
+    inner.write("inner", "inner");
+    inner.commit();
+    let case = Case::new(&[]);
+    case.write("outer", "outer");
+    let url = inner.root.to_str().unwrap();
+    let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", url, "lib/sub"];
+    git(&case.root, &add);
+    case.commit();
+    let place = case.fork("fork");
+    assert_eq!(status(&place.path), "");
+    assert_eq!(git(&place.path, &["ls-files", "-t", "lib/sub"]), "S lib/sub");
+    assert_eq!(fs::read_dir(place.path.join("lib/sub")).unwrap().count(), 0);
+    assert!(text(place.path.join(".gitmodules")).contains("lib/sub"));
+    // The submodule itself is a repository too, whose git folder lies in the outer one.
+    let repository = Repository::discover(&case.root.join("lib/sub")).unwrap();
+    assert_eq!(repository.place.root, case.root.join("lib/sub"));
+    assert_eq!(status(&case.root), "", "the user's checkout is as it was");
+}
+
+#[test]
+fn a_sparse_checkout_gives_forks_the_whole_tree() {
+    for cone in ["--cone", "--no-cone"] {
+        let case = Case::new(&[]);
+        case.write("in/file", "in");
+        case.write("out/file", "out");
+        case.commit();
+        git(&case.root, &["sparse-checkout", "set", cone, "in"]);
+        assert!(!case.root.join("out").exists());
+        let place = case.fork("fork");
+        assert_eq!(text(place.path.join("out/file")), "out");
+        assert_eq!(status(&place.path), "");
+        git(&place.path, &["reset", "--quiet", "--hard"]);
+        git(&place.path, &["checkout", "--quiet", "--detach"]);
+        assert!(place.path.join("out/file").exists(), "git does not take it away later");
+        assert!(!case.root.join("out").exists(), "the user's own stays sparse");
+        assert_eq!(status(&case.root), "");
+    }
+}
+
+#[test]
+fn a_shallow_clone_is_forked_as_far_as_it_goes() {
+    let origin = Case::new(&[]);
+    for content in ["one", "two"] {
+        origin.write("file", content);
+        origin.commit();
+    }
+    let root = origin.folder.join("clone");
+    let url = format!("file://{}", origin.root.display());
+    git(&origin.folder, &["clone", "--quiet", "--depth=1", &url, root.to_str().unwrap()]);
+    let place = fork(&origin.store(), &root, &origin.folder.join("sandboxes"), "fork").unwrap();
+    assert_eq!((text(place.path.join("file")).as_str(), status(&place.path).as_str()), ("two", ""));
+    assert_eq!(git(&place.path, &["rev-list", "--count", "HEAD"]), "1");
+}
+
+#[test]
+fn a_partial_clone_without_its_files_is_refused_with_the_way_out() {
+    let origin = Case::new(&[]);
+    origin.write("file", "content");
+    origin.commit();
+    git(&origin.root, &["config", "uploadpack.allowFilter", "true"]);
+    let root = origin.folder.join("clone");
+    let url = format!("file://{}", origin.root.display());
+    let clone = ["clone", "--quiet", "--filter=blob:none", "--no-checkout", &url];
+    git(&origin.folder, &[clone.as_slice(), &[root.to_str().unwrap()]].concat());
+    let error = fork(&origin.store(), &root, &origin.folder.join("sandboxes"), "fork").unwrap_err();
+    assert!(said(&error).contains("is a partial clone"), "{}", said(&error));
+    assert!(error.hints()[0].contains("fetch --refetch"), "{:?}", error.hints());
+    assert_nothing_is_left(&origin);
+    git(&root, &["fetch", "--quiet", "--refetch", "--no-filter"]);
+    fork(&origin.store(), &root, &origin.folder.join("sandboxes"), "again").unwrap();
+}
+
+#[test]
+fn a_bare_repository_is_forked_like_any_other() {
+    let case = Case::new(&[]);
+    case.write("file", "content");
+    case.commit();
+    let bare = case.folder.join("bare.git");
+    git(&case.folder, &["clone", "--quiet", "--bare", "repo", bare.to_str().unwrap()]);
+    let place = fork(&case.store(), &bare, &case.folder.join("sandboxes"), "fork").unwrap();
+    assert_eq!(
+        (text(place.path.join("file")).as_str(), status(&place.path).as_str()),
+        ("content", "")
+    );
+}
+
+#[test]
+fn a_repository_is_found_from_wherever_its_files_are() {
+    let case = Case::new(&[]);
+    case.write("file", "outer");
+    case.commit();
+    let place = case.fork("fork");
+    let outer = Repository::discover(&case.root).unwrap();
+    assert_eq!(Repository::discover(&place.path).unwrap(), outer, "from a worktree of its own");
+    let second =
+        fork(&case.store(), &place.path, &case.folder.join("sandboxes"), "second").unwrap();
+    assert_eq!(status(&second.path), "");
+    let inner = case.root.join("vendor/inner");
+    fs::create_dir_all(&inner).unwrap();
+    git(&inner, &["init", "--quiet"]);
+    assert_eq!(Repository::discover(&inner).unwrap().place.root, inner, "from one inside another");
+    let apart = case.folder.join("apart");
+    fs::create_dir(&apart).unwrap();
+    let git_folder = case.folder.join("git-folder");
+    git(&apart, &["init", "--quiet", "--separate-git-dir", git_folder.to_str().unwrap()]);
+    let found = Repository::discover(&apart).unwrap().place;
+    assert_eq!(
+        (found.root, found.common_dir),
+        (apart, git_folder),
+        "with its git folder elsewhere"
+    );
+}
+
+#[test]
+fn names_that_differ_in_case_alone_are_both_there() {
+    let case = Case::new(&[]);
+    case.write("Read.me", "upper");
+    case.write("read.me", "lower");
+    case.write("Src/one", "1");
+    case.write("src/two", "2");
+    case.commit();
+    // As in a repository that came from a disk that knows no case.
+    for ignores in ["false", "true"] {
+        git(&case.root, &["config", "core.ignorecase", ignores]);
+        let place = case.fork(&format!("fork-{ignores}"));
+        let read = |name: &str| text(place.path.join(name));
+        assert_eq!(
+            [read("Read.me"), read("read.me"), read("Src/one"), read("src/two")],
+            ["upper", "lower", "1", "2"]
+        );
+        assert_eq!(status(&place.path), "");
+    }
+}
+
+#[test]
+fn a_disk_that_knows_no_case_is_refused_for_names_that_collide() {
+    let case = Case::new(&[]);
+    case.write("Read.me", "upper");
+    case.write("read.me", "lower");
+    case.commit();
+    let Some(disk) = Disk::make(&case.folder, "-t xfs -n version=ci", 512) else { return };
+    let sandboxes = disk.folder.join("sandboxes");
+    fs::create_dir(&sandboxes).unwrap();
+    let store = TreeStore::open(&sandboxes).unwrap();
+    let error = fork(&store, &case.root, &sandboxes, "fork").unwrap_err();
+    let said = said(&error);
+    assert!(said.contains("`Read.me` and `read.me` differ in case alone"), "{said}");
+    let left: Vec<_> = fs::read_dir(store.folder().join("golden")).unwrap().collect();
+    assert!(left.iter().all(|entry| entry.as_ref().unwrap().path().is_file()), "{left:?}");
+}
+
+#[test]
+fn a_repository_with_sha_256_is_forked_and_clean() {
+    let case = Case::new(&["--object-format=sha256"]);
+    for number in 0..50 {
+        case.write(&format!("folder/{number}"), "content");
+    }
+    case.commit();
+    let place = case.fork("fork");
+    let stale = Program::new("git").args(["diff-files", "--name-only"]).folder(&place.path);
+    assert_eq!(stale.env("GIT_OPTIONAL_LOCKS", "0").output().unwrap(), b"");
+    assert_eq!(status(&place.path), "");
+    assert_eq!(git(&place.path, &["rev-parse", "HEAD"]).len(), 64);
+}
+
+#[test]
+fn names_that_are_long_or_no_text_and_links_and_modes_come_along() {
+    let case = Case::new(&[]);
+    let long = "n".repeat(255);
+    case.write(&format!("{long}/{long}"), "long");
+    for name in [b"\xff\xfe.txt".as_slice(), b"new\nline", b"tab\tand \"quotes\"", b"-rf"] {
+        fs::write(case.root.join(OsStr::from_bytes(name)), name).unwrap();
+    }
+    symlink("/nowhere/at all", case.root.join("dangling")).unwrap();
+    symlink("../outside", case.root.join("leads-out")).unwrap();
+    case.write("tool", "#!/bin/sh\n");
+    Program::new("chmod").arg("+x").arg(case.root.join("tool")).output().unwrap();
+    case.commit();
+    let place = case.fork("fork");
+    assert_eq!(status(&place.path), "");
+    assert_eq!(text(place.path.join(&long).join(&long)), "long");
+    assert_eq!(
+        fs::read(place.path.join(OsStr::from_bytes(b"\xff\xfe.txt"))).unwrap(),
+        b"\xff\xfe.txt"
+    );
+    assert_eq!(fs::read_link(place.path.join("dangling")).unwrap(), Path::new("/nowhere/at all"));
+    assert_eq!(fs::read_link(place.path.join("leads-out")).unwrap(), Path::new("../outside"));
+    assert_ne!(fs::metadata(place.path.join("tool")).unwrap().mode() & 0o100, 0);
+    let dirt = Repository::discover(&case.root).unwrap().dirt(&place.path).unwrap();
+    assert!(dirt.is_clean(), "{dirt:?}");
+}
+
+#[test]
+fn line_ends_are_what_attributes_and_settings_ask_for() {
+    let case = Case::new(&[]);
+    case.write(".gitattributes", "* text=auto\n*.bat eol=crlf\n*.sh eol=lf\n*.bin -text\n");
+    case.write("run.bat", "one\r\ntwo\r\n");
+    case.write("run.sh", "one\ntwo\n");
+    case.write("raw.bin", "one\r\ntwo\n");
+    case.write("plain", "one\ntwo\n");
+    case.commit();
+    let place = case.fork("native");
+    let read = |place: &TreePlace, name: &str| text(place.path.join(name));
+    assert_eq!(read(&place, "run.bat"), "one\r\ntwo\r\n");
+    assert_eq!(read(&place, "run.sh"), "one\ntwo\n");
+    assert_eq!(read(&place, "raw.bin"), "one\r\ntwo\n");
+    assert_eq!((read(&place, "plain").as_str(), status(&place.path).as_str()), ("one\ntwo\n", ""));
+    git(&case.root, &["config", "core.autocrlf", "true"]);
+    let place = case.fork("converted");
+    assert_eq!(read(&place, "plain"), "one\r\ntwo\r\n", "another setting is another golden tree");
+    assert_eq!(status(&place.path), "");
+    git(&case.root, &["config", "--unset", "core.autocrlf"]);
+    fs::write(case.root.join(".git/info/attributes"), "plain eol=crlf\n").unwrap();
+    let place = case.fork("by-info");
+    assert_eq!(read(&place, "plain"), "one\r\ntwo\r\n", "so is another file of attributes");
+    assert_eq!(status(&place.path), "");
+}
+
+#[test]
+fn a_repository_without_commits_has_nothing_to_fork_and_one_without_files_has() {
+    let case = Case::new(&[]);
+    let repository = Repository::discover(&case.root).unwrap();
+    assert_eq!(repository.commit("HEAD").unwrap(), None);
+    case.commit();
+    let place = case.fork("fork");
+    assert_eq!(status(&place.path), "");
+    let names: Vec<_> =
+        fs::read_dir(&place.path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, [".git"]);
+}
+
+#[test]
+fn a_broken_index_and_locks_of_the_users_checkout_do_not_matter() {
+    let case = Case::new(&[]);
+    case.write("file", "content");
+    case.commit();
+    fs::write(case.root.join(".git/index"), "DIRC nonsense").unwrap();
+    fs::write(case.root.join(".git/index.lock"), "").unwrap();
+    case.write("file", "edited");
+    let gone = case.folder.join("gone");
+    Program::new("git")
+        .args(["worktree", "add", "--no-checkout", "--quiet", "-b", "gone"])
+        .arg(&gone)
+        .folder(&case.root)
+        .output()
+        .unwrap();
+    fs::remove_dir_all(&gone).unwrap();
+    let place = case.fork("fork");
+    assert_eq!(
+        (text(place.path.join("file")).as_str(), status(&place.path).as_str()),
+        ("content", "")
+    );
+    assert_eq!(text(case.root.join(".git/index")), "DIRC nonsense");
+    assert_eq!(text(case.root.join("file")), "edited");
+}
+
+#[test]
+fn a_branch_that_another_git_holds_is_an_error_that_names_the_lock() {
+    let case = Case::new(&[]);
+    case.write("file", "content");
+    case.commit();
+    fs::write(case.root.join(".git/refs/heads/fork.lock"), "").unwrap();
+    let sandboxes = case.folder.join("sandboxes");
+    let error = fork(&case.store(), &case.root, &sandboxes, "fork").unwrap_err();
+    assert!(said(&error).contains("fork.lock"), "{}", said(&error));
+}
+
+#[test]
+fn a_full_disk_leaves_no_half_made_golden_tree_and_says_so() {
+    let case = Case::new(&[]);
+    for number in 0..64 {
+        case.write(&format!("folder/{number}"), &number.to_string().repeat(100_000));
+    }
+    case.commit();
+    let Some(disk) = Disk::make(&case.folder, "tmpfs", 4) else { return };
+    let store = TreeStore::open(&disk.folder).unwrap();
+    let repository = Repository::discover(&case.root).unwrap();
+    let commit = repository.commit("HEAD").unwrap().unwrap();
+    let error = repository.golden(&store, &commit).unwrap_err();
+    assert!(said(&error).starts_with("no space left in"), "{}", said(&error));
+    assert!(error.hints().iter().any(|hint| hint.contains("space")), "{:?}", error.hints());
+    let left: Vec<_> = fs::read_dir(store.folder().join("golden")).unwrap().collect();
+    assert!(left.iter().all(|entry| entry.as_ref().unwrap().path().is_file()), "{left:?}");
+    assert!(hothouse_host::files::free_bytes(&disk.folder).unwrap() > 3 << 20, "all is free again");
+}
+
+fn assert_nothing_is_left(case: &Case) {
+    let golden = case.store().folder().join("golden");
+    let left: Vec<_> = fs::read_dir(golden).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.iter().all(|path| path.is_file()), "{left:?}");
+}
+
+/// A small file system, mounted for as long as this lives.
+struct Disk {
+    folder: PathBuf,
+}
+
+impl Disk {
+    fn make(around: &Path, kind: &str, megabytes: u64) -> Option<Self> {
+        if !process::is_root() {
+            return skipped("a file system of its own needs root");
+        }
+        let folder = around.join("disk");
+        fs::create_dir(&folder).unwrap();
+        if kind == "tmpfs" {
+            let size = format!("size={megabytes}m");
+            let mount = Program::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]);
+            mount.arg(&folder).output().unwrap();
+            return Some(Self { folder });
+        }
+        let image = around.join("image");
+        fs::File::create(&image).unwrap().set_len(megabytes << 20).unwrap();
+        let made = Program::new("mkfs").args(kind.split(' ')).arg("-q").arg(&image).output();
+        let mount = Program::new("mount").args(["-o", "loop"]).arg(&image).arg(&folder);
+        match made.and_then(|_| mount.output()) {
+            Ok(_) => Some(Self { folder }),
+            Err(error) => skipped(&error.to_string()),
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        mount::unmount_tree(&self.folder).ok();
+    }
+}
