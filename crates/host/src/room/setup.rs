@@ -120,7 +120,7 @@ fn start(spec: &RoomSpec, mut fences: Fences) -> Result<Started, StepError> {
         .map_err(|problem| StepError::because("read the spec", None, problem.to_string()))?;
     let mut caveats = Vec::new();
     let (mode, wall) = walls(spec.mode, spec.shifted_base)?;
-    caveats.extend(mode_caveats(mode));
+    caveats.extend(mode_caveats(mode, &wall));
     if mode == Mode::Root {
         guard_setuid(spec)?;
     }
@@ -186,9 +186,17 @@ pub(super) fn leave_the_session() -> Result<Fences, StepError> {
     Ok(fences)
 }
 
-fn mode_caveats(mode: Mode) -> Vec<Caveat> {
+fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
     match mode {
-        Mode::Root | Mode::Range => vec![],
+        Mode::Root | Mode::Range => {
+            let root = wall.uids.iter().find(|extent| extent.inside == 0);
+            let owner =
+                root.map_or("another uid".to_owned(), |root| format!("uid {}", root.outside));
+            let message = format!(
+                "files that the room's root makes in the worktree belong to {owner} on the host; those of `agent` are yours"
+            );
+            vec![Caveat::new("root-files", message)]
+        }
         Mode::Single => vec![
             Caveat::new(
                 "single-uid",

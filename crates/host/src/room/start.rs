@@ -84,6 +84,9 @@ pub fn stop(room: &Started, runtime: &Path) -> Result<(), StopError> {
     if room.groups.freezer.is_some() {
         let _ = room.groups.thaw();
     }
+    if room.identity.is_alive() {
+        room.groups.kill();
+    }
     end(&room.identity)?;
     room.groups.remove()?;
     for name in [CONTROL_SOCKET, TOKEN_FILE] {
