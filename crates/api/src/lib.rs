@@ -9,9 +9,11 @@ pub mod doctor;
 pub mod error;
 pub mod exec;
 pub mod handshake;
+pub mod log;
 pub mod operation;
 pub mod pool;
 pub mod sandbox;
+pub mod service;
 pub mod workspace;
 
 pub use client::{Client, ClientError};
@@ -33,6 +35,8 @@ pub mod route {
     pub const SANDBOX_PAUSE: &str = "/v1/sandboxes/pause";
     pub const SANDBOX_RESUME: &str = "/v1/sandboxes/resume";
     pub const SANDBOX_DELETE: &str = "/v1/sandboxes/delete";
+    pub const SERVICE_ACT: &str = "/v1/services/act";
+    pub const LOGS: &str = "/v1/logs";
     pub const SANDBOX_ADOPT: &str = "/v1/sandboxes/adopt";
     pub const SANDBOX_DIFF: &str = "/v1/sandboxes/diff";
     pub const SANDBOX_LOG: &str = "/v1/sandboxes/log";

@@ -120,10 +120,14 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse status -w agent-a\n  hothouse status --all --json"
     )]
     Status(StatusArgs),
-    /// Start the room of a sandbox: an isolated machine with the worktree in it
+    /// Start the room of a sandbox with its services, and wait until they are ready
     ///
-    /// A room that is up already is left alone; one that died is replaced, and no file is lost.
-    #[command(after_help = "Examples:\n  hothouse up -w agent-a\n  hothouse up --ttl 2h")]
+    /// Services are those of the worktree's hothouse.toml. In a room that is up already, what has
+    /// changed there is started again; a room that died is replaced, and no file and no row is lost.
+    #[command(
+        after_help = "Examples:\n  hothouse up -w agent-a\n  hothouse up --ttl 2h\n  hothouse up --profile e2e --timeout 5m\n  \
+                      hothouse up --no-wait"
+    )]
     Up(UpArgs),
     /// End the room; worktree, layers and home stay
     #[command(after_help = "Example:\n  hothouse down -w agent-a")]
@@ -134,13 +138,41 @@ pub(crate) enum Command {
     /// Let a paused room go on
     #[command(after_help = "Example:\n  hothouse resume -w agent-a")]
     Resume(Which),
+    /// Show what services said, and go on showing it with -f
+    ///
+    /// Lines of several services come by time. A cursor, which --json and --budget print, is what
+    /// --since takes to go on. Colours are stripped unless you say --raw.
+    #[command(
+        after_help = "Examples:\n  hothouse logs api --tail 50\n  hothouse logs -f api web\n  hothouse logs --grep 'ERROR|panic' -B 2 -A 5\n  \
+                      hothouse logs --since 5m --json\n  hothouse logs --since api:120,web:7 --budget 2000"
+    )]
+    Logs(LogsArgs),
+    /// Start a service and what it needs
+    #[command(after_help = "Example:\n  hothouse start api -w agent-a")]
+    Start(ServiceArgs),
+    /// Stop a service: its own signal first, SIGKILL when its grace is over
+    #[command(after_help = "Example:\n  hothouse stop worker")]
+    Stop(ServiceArgs),
+    /// Stop a service and start it again
+    #[command(after_help = "Example:\n  hothouse restart api")]
+    Restart(ServiceArgs),
+    /// Send a signal to a service
+    #[command(after_help = "Examples:\n  hothouse signal api HUP\n  hothouse signal api SIGUSR1")]
+    Signal(SignalArgs),
+    /// Open the shell of a database, or list its tables with their rows
+    ///
+    /// Without a name, the first service that is a database. Words after `--` go to the shell.
+    #[command(
+        after_help = "Examples:\n  hothouse db\n  hothouse db -- -c 'select count(*) from orders'\n  hothouse db db --tables --json"
+    )]
+    Db(DbArgs),
     /// Run a command in the room, as the user `agent`, in the worktree
     ///
     /// The command's own exit code is passed on: 127 when it does not exist, 126 when it cannot be
     /// run, 128 and the number when a signal ended it. It goes on when the daemon dies.
     #[command(
         after_help = "Examples:\n  hothouse exec -w agent-a -- make test\n  hothouse exec --root -- apt-get install -y jq\n  \
-                            hothouse exec -w agent-a -w agent-b -- git log -1\n  hothouse exec --fresh -- ./untrusted.sh"
+                            hothouse exec -w agent-a -w agent-b -- git log -1\n  hothouse exec db -- psql\n  hothouse exec --fresh -- ./untrusted.sh"
     )]
     Exec(ExecArgs),
     /// Open a shell in the room
@@ -186,6 +218,9 @@ pub(crate) struct ForkArgs {
     /// and its data
     #[arg(long, value_name = "SANDBOX[@SNAPSHOT]", conflicts_with_all = ["base", "tree", "setup"])]
     pub(crate) from: Option<String>,
+    /// Fork the repository at this address; it is cloned once, and afterwards only fetched
+    #[arg(long, value_name = "URL", conflicts_with = "from")]
+    pub(crate) repo: Option<String>,
     /// How the files are made: auto, btrfs, overlay, reflink or copy [default: the config's]
     #[arg(long, value_name = "DRIVER")]
     pub(crate) tree: Option<String>,
@@ -327,6 +362,88 @@ pub(crate) struct UpArgs {
     /// Stop the room by itself after this time, such as 30m or 2h
     #[arg(long, value_name = "DURATION")]
     pub(crate) ttl: Option<String>,
+    /// The profile of the stack [default: dev, or the one that is up]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Leave a room that is up with another profile as it is
+    #[arg(long)]
+    pub(crate) reuse: bool,
+    /// Wait until the services are ready, which is the default
+    #[arg(long, conflicts_with = "no_wait")]
+    pub(crate) wait: bool,
+    /// Return when the room stands; services go on starting
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// How long the services may take to be ready [default: 2m]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The services [default: all]
+    pub(crate) services: Vec<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Go on with new lines until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Only lines that match this regular expression
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) grep: Option<String>,
+    /// Lines of context after a match
+    #[arg(short = 'A', long, value_name = "N", default_value_t = 0)]
+    pub(crate) after: usize,
+    /// Lines of context before a match
+    #[arg(short = 'B', long, value_name = "N", default_value_t = 0)]
+    pub(crate) before: usize,
+    /// From a cursor on, a moment (RFC 3339), or a span back such as 5m
+    #[arg(long, value_name = "CURSOR|TIME")]
+    pub(crate) since: Option<String>,
+    /// Only the newest lines
+    #[arg(long, value_name = "N")]
+    pub(crate) tail: Option<usize>,
+    /// About so many tokens, then a cursor to go on
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) budget: Option<usize>,
+    /// Keep colours and other escape sequences
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServiceArgs {
+    /// The service
+    pub(crate) service: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// How long it may take [default: 2m]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SignalArgs {
+    /// The service
+    pub(crate) service: String,
+    /// The signal: a name such as HUP or SIGHUP, or a number
+    pub(crate) signal: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DbArgs {
+    /// The service [default: the first database]
+    pub(crate) service: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// List tables and how many rows they have
+    #[arg(long)]
+    pub(crate) tables: bool,
+    /// Arguments of the shell
+    #[arg(last = true, value_name = "ARGUMENTS", conflicts_with = "tables")]
+    pub(crate) words: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
@@ -343,6 +460,9 @@ pub(crate) struct ExecArgs {
     /// Join a command that runs, by the id that --verbose shows
     #[arg(long, value_name = "ID", conflicts_with_all = ["root", "words"])]
     pub(crate) attach: Option<String>,
+    /// A service, for its folder and environment
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: Option<String>,
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "attach")]
     pub(crate) words: Vec<OsString>,

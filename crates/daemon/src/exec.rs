@@ -10,8 +10,9 @@ use std::{
 use axum::serve::Listener;
 use hothouse_api::{
     Build,
-    exec::{ARGUMENT_LIMIT, Ask, Ended, Hello, RunAsk, Say, Target},
+    exec::{ARGUMENT_LIMIT, Ask, DatabaseAsk, Ended, Hello, RunAsk, Say, Target},
 };
+use hothouse_engine::environment;
 use hothouse_host::{
     framed::Framed,
     random,
@@ -20,10 +21,10 @@ use hothouse_host::{
         wire::{ExecId, ExecSpec, Exit, RefusalKind, RoomUser, Stdio, WindowSize},
     },
 };
-use hothouse_model::{Failure, FailureKind, SandboxRecord};
+use hothouse_model::{Failure, FailureKind, SandboxRecord, SandboxRef, stack::ServiceOrder};
 use tokio::sync::Mutex;
 
-use crate::{Door, environment, listener::OwnUser};
+use crate::{Door, listener::OwnUser};
 
 /// SIGHUP, for a command whose terminal has vanished.
 const HANGUP: i32 = 1;
@@ -155,7 +156,7 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
 
 async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
     let size: usize = run.words.iter().map(|word| word.len() + 1).sum();
-    if run.words.is_empty() || size > ARGUMENT_LIMIT {
+    if run.words.is_empty() && run.database.is_none() || size > ARGUMENT_LIMIT {
         return Err(Failure::new(
             FailureKind::Usage,
             format!("a command line of {size} bytes cannot be run"),
@@ -164,12 +165,17 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
             "it may have 1 to {ARGUMENT_LIMIT} bytes; pass more through a file or standard input"
         )));
     }
+    let service = service(door, &run).await?;
     let Place { sandbox, runtime, fresh } = place(door, &run.target, run.fresh).await?;
     let exec = ExecId(run.target.exec.clone());
     let started = match door.clients.of(&runtime).await {
         Ok(client) => {
             let tools = door.engine.tools_of(&runtime);
             let spec = spec(&sandbox, &run, exec.clone(), &tools);
+            let spec = match service {
+                Some(service) => for_service(spec, &service, &run)?,
+                None => spec,
+            };
             client.exec(spec).await.map(|started| (client, started))
         }
         Err(error) => Err(error),
@@ -209,6 +215,70 @@ fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId, tools: &[PathBuf]) 
     }
 }
 
+/// Finds the service that a command is for.
+async fn service(door: &Door, run: &RunAsk) -> Result<Option<ServiceOrder>, Failure> {
+    if run.service.is_none() && run.database.is_none() {
+        return Ok(None);
+    }
+    let wanted = wanted(&run.target)?;
+    let (engine, folder) = (door.engine.clone(), PathBuf::from(&run.target.folder));
+    let stack = tokio::task::spawn_blocking(move || {
+        let sandbox = engine.find(wanted.as_ref(), &folder)?;
+        engine.running(&sandbox)?;
+        Ok(engine.stack_of(&sandbox))
+    });
+    let stack =
+        stack.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))?;
+    let services = stack.map(|stack| stack.services).unwrap_or_default();
+    let names: Vec<_> = services.iter().map(|service| service.name.clone()).collect();
+    let found = match &run.service {
+        Some(name) => services.into_iter().find(|service| service.name == *name),
+        None => services.into_iter().find(|service| service.database.is_some()),
+    };
+    let missing = || {
+        let what = run.service.as_deref().map_or("there is no database".to_owned(), |name| {
+            format!("there is no service `{name}`")
+        });
+        let hint = match names.is_empty() {
+            true => "this sandbox has no services; declare them in hothouse.toml".to_owned(),
+            false => format!("there are {}", names.join(", ")),
+        };
+        Failure::new(FailureKind::NotFound, what).hint(hint)
+    };
+    found.map(Some).ok_or_else(missing)
+}
+
+/// Gives a command the folder and environment of a service, and a database its own words.
+fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<ExecSpec, Failure> {
+    let argv = match run.database {
+        None => spec.argv,
+        Some(ask) => {
+            let Some(database) = &service.database else {
+                let message = format!("service `{}` is no database", service.name);
+                return Err(Failure::new(FailureKind::Usage, message)
+                    .hint("`hothouse exec SERVICE -- COMMAND` runs anything in its environment"));
+            };
+            let words = match ask {
+                DatabaseAsk::Shell => &database.shell,
+                DatabaseAsk::Tables => &database.tables,
+            };
+            words.iter().map(|word| word.clone().into_bytes()).chain(spec.argv).collect()
+        }
+    };
+    let mut env: Vec<Vec<u8>> =
+        service.env.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
+    let own = |entry: &Vec<u8>| entry.starts_with(b"TERM=");
+    env.extend(spec.env.into_iter().filter(own));
+    let cwd = service.folder.as_os_str().as_encoded_bytes().to_vec();
+    Ok(ExecSpec { argv, env, cwd, service: Some(service.name.clone()), ..spec })
+}
+
+/// Reads the name of the sandbox that is meant, if one was given.
+fn wanted(target: &Target) -> Result<Option<SandboxRef>, Failure> {
+    let wanted = target.sandbox.as_deref().map(str::parse).transpose();
+    wanted.map_err(|error: hothouse_model::NameError| Failure::of(FailureKind::Usage, &error))
+}
+
 /// Where a command is to run.
 struct Place {
     sandbox: SandboxRecord,
@@ -219,9 +289,7 @@ struct Place {
 
 /// Finds the room of a sandbox, making one when a fresh one is wanted.
 async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failure> {
-    let wanted = target.sandbox.as_deref().map(str::parse).transpose();
-    let wanted = wanted
-        .map_err(|error: hothouse_model::NameError| Failure::of(FailureKind::Usage, &error))?;
+    let wanted = wanted(target)?;
     let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
     let place = tokio::task::spawn_blocking(move || {
         let sandbox = engine.find(wanted.as_ref(), &folder)?;

@@ -23,6 +23,8 @@ use crate::routes;
         routes::sandbox::resume,
         routes::sandbox::delete,
         routes::sandbox::nuke,
+        routes::service::act,
+        routes::service::logs,
         routes::workspace::adopt,
         routes::workspace::diff,
         routes::workspace::log,

@@ -6,6 +6,7 @@ pub(crate) mod event;
 pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod sandbox;
+pub(crate) mod service;
 pub(crate) mod snapshot;
 pub(crate) mod workspace;
 
@@ -33,6 +34,8 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::SANDBOX_PAUSE, post(sandbox::pause))
         .route(route::SANDBOX_RESUME, post(sandbox::resume))
         .route(route::SANDBOX_DELETE, post(sandbox::delete))
+        .route(route::SERVICE_ACT, post(service::act))
+        .route(route::LOGS, get(service::logs))
         .route(route::SANDBOX_ADOPT, post(workspace::adopt))
         .route(route::SANDBOX_DIFF, get(workspace::diff))
         .route(route::SANDBOX_LOG, get(workspace::log))

@@ -163,7 +163,8 @@ impl Engine {
             let label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             all.extend(snapshot::all_trees(sandbox, &label)?);
         }
-        let rest = [own.pointer(), own.data(), own.snapshots()];
+        let rest =
+            [own.pointer(), own.data(), own.snapshots(), own.frozen(), self.logs_of(sandbox)];
         Ok(DeleteFacts {
             common_dir: sandbox.repository.common_dir.clone(),
             worktree: (!sandbox.is_adopted()).then(|| trees::worktree(sandbox)),

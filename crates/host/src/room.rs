@@ -36,7 +36,7 @@ mod walls;
 pub use cgroups::{CgroupError, Groups};
 pub use client::{Attached, ClientError, Egress, ExecStreams, RoomClient, Started as ExecStarted};
 pub use hothouse_room_wire as wire;
-pub use identity::{IdentityError, RoomIdentity};
+pub use identity::{IdentityError, RoomIdentity, host_pids};
 pub use launcher::{HelperError, LAUNCHER_ARGUMENT, Launcher, room_launcher_main};
 pub use measure::MeasureError;
 pub use removal::RemoveError;

@@ -49,10 +49,10 @@ impl Guard {
         Ok(Self { shared })
     }
 
-    /// The first thread begins a turn in which it may touch pipes of the room.
-    pub(crate) fn begin(&self, touches_pipes: bool) {
+    /// The first thread begins a turn, in which it may touch pipes of the room.
+    pub(crate) fn begin(&self) {
         self.shared.turn.fetch_add(1, Ordering::SeqCst);
-        if touches_pipes && self.shared.asleep.swap(false, Ordering::SeqCst) {
+        if self.shared.asleep.swap(false, Ordering::SeqCst) {
             // Fails only if the counter were full, and then the guard is awake.
             let _ = rustix::io::write(&self.shared.bell, &1_u64.to_ne_bytes());
         }

@@ -8,6 +8,7 @@
 //! - [`room`]: the loop that owns all state
 //! - [`connection`]: framed streams with descriptors
 //! - [`exec`] and [`output`], [`history`], [`terminal`]: commands and what they say
+//! - [`services`]: the services of the room, supervised
 //! - [`spawn`]: the way of a child from fork to exec
 //! - [`guard`]: frees the loop from a pipe that somebody holds
 //! - [`closed`]: what happens to the room's traffic while no daemon runs
@@ -23,6 +24,7 @@ mod guard;
 mod history;
 mod output;
 mod room;
+mod services;
 mod spawn;
 mod sudo;
 mod sys;
@@ -34,7 +36,13 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let name = std::env::args_os().next().unwrap_or_default();
     match name.as_encoded_bytes().rsplit(|byte| *byte == b'/').next() {
-        Some(b"sudo") => return sudo::main(),
+        Some(b"sudo") => {
+            let mut arguments = std::env::args_os().skip(1);
+            if arguments.next().is_some_and(|word| word == services::watch::ARGUMENT) {
+                return services::watch::main(arguments);
+            }
+            return sudo::main();
+        }
         Some(b"dpkg-deb") => return unpack::main(),
         _ => {}
     }

@@ -105,6 +105,8 @@ fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         root: false,
         fresh: true,
         terminal: Some(terminal),
+        service: Some("db".into()),
+        database: None,
     };
     let stream = [vec![3], encode(&exec, 0).unwrap(), encode(&exited, 3).unwrap()].concat();
     let question =

@@ -8,13 +8,14 @@ use hothouse_api::{
     sandbox::FindQuery,
     workspace::{SnapshotBody, SnapshotView},
 };
-use hothouse_engine::Engine;
+use hothouse_engine::{Engine, UpSpec};
 use hothouse_model::{Failure, FailureKind, OperationId, SandboxRecord};
 use hothouse_store::SnapshotRecord;
 
 use super::{
     Json, Operation, blocking,
     sandbox::{already, reference},
+    service::START_TIMEOUT,
 };
 use crate::{Door, failure::Refusal};
 
@@ -71,6 +72,7 @@ pub(crate) async fn restore(
     let done = already(&door, &id).await?;
     act(door, body, move |engine, sandbox| {
         let was_up = engine.room_of(sandbox).is_some();
+        let profile = engine.stack_of(sandbox).map(|stack| stack.profile);
         if !done {
             // A label that is not there must not cost the user a running room.
             let known = engine.snapshots(sandbox)?;
@@ -80,7 +82,9 @@ pub(crate) async fn restore(
             engine.restore(sandbox, &label, id)?;
             if was_up {
                 let now = engine.sandbox(sandbox.key)?.unwrap_or_else(|| sandbox.clone());
-                engine.up(&now, None, another())?;
+                engine.up(&now, &UpSpec { profile, ..UpSpec::default() }, another())?;
+                let now = engine.sandbox(sandbox.key)?.unwrap_or(now);
+                engine.await_services(&now, START_TIMEOUT)?;
             }
         }
         let all = engine.snapshots(sandbox)?;

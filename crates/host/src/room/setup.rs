@@ -27,7 +27,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
 use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// What the daemon wants of a helper.
@@ -338,9 +338,9 @@ impl Room<'_> {
         write_maps(pid, self.mode, self.wall)?;
         rustix::net::send(channel, MAPPED, SendFlags::NOSIGNAL).step("start the room")?;
         if self.mode == Mode::Root {
-            let holder = self.send_trees(pid, channel)?;
+            let holders = self.send_trees(pid, channel)?;
             rustix::net::send(channel, GO, SendFlags::NOSIGNAL).step("start the room")?;
-            reap(holder);
+            holders.into_iter().for_each(reap);
         }
         let Word::Built { has_sys, has_ipv6 } = hear(pid, channel)? else {
             return Err(StepError::because("start the room", None, "it began with its end"));
@@ -375,14 +375,17 @@ impl Room<'_> {
         Ok(Started { identity, mode: self.mode, groups, fences, caveats, tools, storage, disk })
     }
 
-    /// Returns the process that held the worktree's ids, which waits to be reaped.
-    fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<i32, StepError> {
-        let owner = self.spec.worktree.metadata().step_at("look at", &self.spec.worktree)?;
+    /// Returns the processes that held the ids of trees, which wait to be reaped.
+    fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<Vec<i32>, StepError> {
         let base = self.spec.shifted_base;
-        let worktree =
-            Wall { uids: ids::worktree(owner.uid(), base), gids: ids::worktree(owner.gid(), base) };
-        let (worktree, holder) = namespace_with(&worktree)?;
-        let maps = IdMaps { shifted: user_namespace(pid)?, worktree, agent: base + AGENT_ID };
+        let (mut owned, mut holders) = (Vec::new(), Vec::new());
+        for (user, group) in mounts::owners(self.plan)? {
+            let map = Wall { uids: ids::worktree(user, base), gids: ids::worktree(group, base) };
+            let (namespace, holder) = namespace_with(&map)?;
+            owned.push(((user, group), namespace));
+            holders.push(holder);
+        }
+        let maps = IdMaps { shifted: user_namespace(pid)?, owned, agent: base + AGENT_ID };
         let sources =
             self.plan.layers.iter().chain(self.plan.binds.iter().map(|(source, _)| source));
         let trees = sources
@@ -391,7 +394,7 @@ impl Room<'_> {
         for part in trees.chunks(64) {
             send_descriptors(channel, part).step("pass on the room's files")?;
         }
-        Ok(holder)
+        Ok(holders)
     }
 }
 
