@@ -35,7 +35,7 @@ pub struct RoomOrder {
     /// Bytes that its own files may take on the disk.
     #[serde(default)]
     pub disk: Option<u64>,
-    /// Whether layers and home go with the room.
+    /// Whether layers and home go with the room, and the room with its first command.
     pub ephemeral: bool,
 }
 

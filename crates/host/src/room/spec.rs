@@ -33,7 +33,8 @@ pub struct RoomSpec {
     /// empty.
     pub masks: Vec<PathBuf>,
     pub limits: Limits,
-    /// Keeps layers and `$HOME` in memory and drops them with the room.
+    /// Keeps layers and `$HOME` in memory and drops them with the room, which ends with the first
+    /// command whose end somebody was told.
     pub ephemeral: bool,
     /// Overrules what [`Mode::detect`](Mode) would choose.
     pub mode: Option<Mode>,
