@@ -29,10 +29,13 @@ pub struct Started {
     pub fences: Fences,
     pub caveats: Vec<Caveat>,
     /// The tool folders that it was granted.
+    #[serde(default)]
     pub tools: Vec<PathBuf>,
     /// Where its own files lie on the disk, unless they are in memory.
+    #[serde(default)]
     pub storage: Option<PathBuf>,
     /// Bytes that they may take there.
+    #[serde(default)]
     pub disk: Option<u64>,
 }
 
@@ -130,5 +133,18 @@ fn has_ended(process: &OwnedFd) -> Result<bool, StopError> {
         Ok(count) => Ok(count > 0),
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(StopError::Kill(error.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_room_that_an_older_daemon_wrote_down_is_still_found() {
+        let written = r#"{"identity":{"pid":7,"start_time":9,"boot_id":"b"},"mode":"root",
+            "groups":{"version":"v1","folders":[],"freezer":null},"fences":{},"caveats":[]}"#;
+        let started: Started = serde_json::from_str(written).unwrap();
+        assert_eq!((started.identity.pid, started.tools, started.disk), (7, vec![], None));
     }
 }
