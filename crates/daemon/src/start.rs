@@ -13,7 +13,7 @@ use hothouse_host::{
     clock::HostClock,
     socket::{self, SocketError},
 };
-use hothouse_model::{Explain, FailureKind};
+use hothouse_model::{Explain, FailureKind, room::DISK_CHECK};
 use hothouse_store::{Store, StoreError};
 use tokio::{
     net::UnixListener,
@@ -35,6 +35,8 @@ const SOCKET_CHECK: Duration = Duration::from_secs(5);
 /// How often the daemon looks whether a room's time is over.
 const TIME_CHECK: Duration = Duration::from_secs(1);
 
+/// How often old base layers are looked for.
+const TIDY: Duration = Duration::from_secs(3600);
 /// How soon a commit in a room is seen while its command goes on.
 const COMMIT_CHECK: Duration = Duration::from_millis(500);
 
@@ -125,7 +127,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         },
         locks: spec.folders.locks(),
         user_config: spec.folders.user_config(),
-        rooms: Arc::new(NativeRooms { base_layer: spec.folders.cache.join("base") }),
+        rooms: Arc::new(NativeRooms::new(spec.folders.cache.join("base"))),
         runtime: spec.folders.runtime.join("rooms"),
         runs: spec.folders.state.join("runs"),
         repositories: spec.folders.state.join("repositories"),
@@ -181,6 +183,8 @@ async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
     tokio::spawn(watch_signals(door.stop_tx.clone()));
     tokio::spawn(watch_socket(door.clone(), identity));
     tokio::spawn(watch_time(door.clone()));
+    tokio::spawn(watch_disk(door.clone()));
+    tokio::spawn(tidy(door.clone()));
     tokio::spawn(watch_commits(door.clone()));
     tokio::spawn(watch_urls(door.clone()));
     tokio::spawn(keep_house(door.clone()));
@@ -235,6 +239,34 @@ async fn watch_urls(door: Door) {
     loop {
         tokio::time::sleep(URL_CHECK).await;
         door.refresh_urls().await;
+    }
+}
+
+/// Removes what earlier rooms left to be shared, now and from time to time.
+async fn tidy(door: Door) {
+    loop {
+        let engine = door.engine.clone();
+        match tokio::task::spawn_blocking(move || engine.tidy_rooms()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => tracing::warn!(?failure, "old base layers could not be removed"),
+            Err(error) => tracing::error!(%error, "tidying up broke"),
+        }
+        tokio::time::sleep(TIDY).await;
+    }
+}
+
+/// Pauses rooms that take too much of the disk.
+async fn watch_disk(door: Door) {
+    loop {
+        tokio::time::sleep(DISK_CHECK).await;
+        let engine = door.engine.clone();
+        match tokio::task::spawn_blocking(move || engine.pause_full_rooms()).await {
+            Ok(Ok(paused)) => {
+                paused.iter().for_each(|name| tracing::warn!(%name, "a room is full: paused"));
+            }
+            Ok(Err(failure)) => tracing::warn!(?failure, "the disk use of rooms is unknown"),
+            Err(error) => tracing::error!(%error, "the disk watcher broke"),
+        }
     }
 }
 

@@ -198,6 +198,7 @@ fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> 
         memory: None,
         cpus: None,
         pids: None,
+        disk: None,
         ephemeral: true,
     }
 }

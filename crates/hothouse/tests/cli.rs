@@ -11,10 +11,14 @@ mod crash;
 mod daemon;
 #[path = "cli/doctor.rs"]
 mod doctor;
+#[path = "cli/flood.rs"]
+mod flood;
 #[path = "cli/pool.rs"]
 mod pool;
 #[path = "cli/room.rs"]
 mod room;
+#[path = "cli/room_bad_input.rs"]
+mod room_bad_input;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
 #[path = "cli/url.rs"]
