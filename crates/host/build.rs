@@ -25,7 +25,14 @@ fn main() {
 fn build() -> PathBuf {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let crates = here.parent().expect("a crate lies in a folder");
-    for part in ["room-init/src", "room-init/Cargo.toml", "room-wire/src", "room-wire/Cargo.toml"] {
+    for part in [
+        "room-init/src",
+        "room-init/Cargo.toml",
+        "room-wire/src",
+        "room-wire/Cargo.toml",
+        "supervise/src",
+        "supervise/Cargo.toml",
+    ] {
         println!("cargo:rerun-if-changed={}", crates.join(part).display());
     }
     let target = env::var("TARGET").expect("cargo sets it");

@@ -46,7 +46,20 @@ pub struct RunAsk {
     pub root: bool,
     /// In a new room, which is gone afterwards.
     pub fresh: bool,
+    /// In the folder and with the environment of this service.
+    pub service: Option<String>,
+    /// Words of the service's database instead of `words`.
+    pub database: Option<DatabaseAsk>,
     pub terminal: Option<TerminalAsk>,
+}
+
+/// What is asked of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DatabaseAsk {
+    /// Its own shell.
+    Shell,
+    /// Its tables with their rows, as `name<TAB>rows`.
+    Tables,
 }
 
 /// The terminal at the client's end.

@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::service::ServiceView;
+
 /// One sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SandboxView {
@@ -41,21 +43,6 @@ pub struct RunView {
     pub artifacts: String,
     #[schema(value_type = String, format = DateTime)]
     pub started: Timestamp,
-}
-
-/// One service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct ServiceView {
-    pub name: String,
-    pub state: String,
-    /// The host's pid.
-    pub pid: Option<u32>,
-    /// The pid inside the room.
-    pub room_pid: Option<u32>,
-    pub restarts: u32,
-    pub port: Option<u16>,
-    pub health: Option<String>,
-    pub log: String,
 }
 
 /// Where an app answers.
@@ -100,6 +87,12 @@ pub struct ForkBody {
     /// The sandbox, or the snapshot of one, to start from: `NAME[@LABEL]`.
     #[serde(default)]
     pub from: Option<String>,
+    /// The address of the repository to fork, where it is not the one around the folder.
+    #[serde(default)]
+    pub repository: Option<String>,
+    /// What the user's own git needs to reach it.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
     /// The tree driver: `auto`, `btrfs`, `overlay`, `reflink` or `copy`.
     #[serde(default)]
     pub tree: Option<String>,
@@ -119,6 +112,18 @@ pub struct UpBody {
     pub folder: String,
     /// After how many seconds it is stopped by itself.
     pub ttl_seconds: Option<u64>,
+    /// The profile of the stack; `dev` where it is not up yet, else the one that is.
+    #[serde(default)]
+    pub profile: Option<String>,
+    /// Whether a room that is up with another profile is left as it is.
+    #[serde(default)]
+    pub reuse: bool,
+    /// Whether to return before the services are ready.
+    #[serde(default)]
+    pub no_wait: bool,
+    /// How long the services may take to be ready.
+    #[serde(default)]
+    pub timeout_seconds: Option<u64>,
 }
 
 /// What `delete` asks for.

@@ -4,10 +4,14 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard},
+    time::Duration,
 };
 
 use hothouse_host::{Program, command::Talker, relay::Pipes};
-use hothouse_model::room::{RoomOrder, RoomReport};
+use hothouse_model::{
+    room::{RoomOrder, RoomReport},
+    stack::{ServiceAction, ServiceReport, StackOrder, StackReport},
+};
 
 use crate::{RoomCommand, RoomError, RoomRun, Rooms};
 
@@ -24,6 +28,7 @@ struct State {
     orders: Vec<RoomOrder>,
     refuses: bool,
     talkers: Vec<Talker>,
+    stacks: BTreeMap<PathBuf, StackOrder>,
 }
 
 fn told(error: impl std::fmt::Display) -> RoomError {
@@ -96,7 +101,9 @@ impl Rooms for FakeRooms {
     }
 
     fn stop(&self, runtime: &Path) -> Result<(), RoomError> {
-        self.state().alive.remove(runtime);
+        let mut state = self.state();
+        state.alive.remove(runtime);
+        state.stacks.remove(runtime);
         Ok(())
     }
 
@@ -139,5 +146,47 @@ impl Rooms for FakeRooms {
     fn run(&self, runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError> {
         let run = self.program(runtime, command)?.run().map_err(told)?;
         Ok(RoomRun { code: run.status.code(), stdout: run.stdout })
+    }
+
+    fn supervise(&self, runtime: &Path, stack: &StackOrder) -> Result<(), RoomError> {
+        let mut state = self.state();
+        if !state.alive.contains_key(runtime) {
+            return Err(RoomError::Gone { runtime: runtime.to_owned() });
+        }
+        state.stacks.insert(runtime.to_owned(), stack.clone());
+        Ok(())
+    }
+
+    fn stack(&self, runtime: &Path) -> Option<StackOrder> {
+        self.state().stacks.get(runtime).cloned()
+    }
+
+    fn services(
+        &self,
+        runtime: &Path,
+        _after: Option<u64>,
+        _patience: Duration,
+    ) -> Result<StackReport, RoomError> {
+        let services = self.stack(runtime).unwrap_or_default().services.into_iter();
+        let ready = services.map(|service| ServiceReport {
+            name: service.name,
+            state: "ready".into(),
+            ..ServiceReport::default()
+        });
+        Ok(StackReport { version: 1, services: ready.collect() })
+    }
+
+    fn act(
+        &self,
+        runtime: &Path,
+        service: Option<&str>,
+        _action: ServiceAction,
+    ) -> Result<(), RoomError> {
+        let stack = self.stack(runtime).unwrap_or_default();
+        let known = |name: &str| stack.services.iter().any(|service| service.name == name);
+        match service {
+            Some(name) if !known(name) => Err(RoomError::NoService { service: name.to_owned() }),
+            _ => Ok(()),
+        }
     }
 }

@@ -10,12 +10,14 @@ pub mod native;
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use hothouse_host::{FileError, relay::Pipes, room};
 use hothouse_model::{
     Explain, FailureKind,
     room::{RoomOrder, RoomReport},
+    stack::{ServiceAction, StackOrder, StackReport},
 };
 
 pub use native::NativeRooms;
@@ -51,6 +53,30 @@ pub trait Rooms: Send + Sync {
 
     /// Runs a command as the agent to its end.
     fn run(&self, runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError>;
+
+    /// Tells a room its services, and starts them. Those that are unchanged go on; changed ones are
+    /// started again, and others end.
+    fn supervise(&self, runtime: &Path, stack: &StackOrder) -> Result<(), RoomError>;
+
+    /// Returns the services that a room was told.
+    fn stack(&self, runtime: &Path) -> Option<StackOrder>;
+
+    /// Returns how the services stand: at once, or when version `after` is no longer the newest, or
+    /// when patience ends.
+    fn services(
+        &self,
+        runtime: &Path,
+        after: Option<u64>,
+        patience: Duration,
+    ) -> Result<StackReport, RoomError>;
+
+    /// Does something with one service, or with all.
+    fn act(
+        &self,
+        runtime: &Path,
+        service: Option<&str>,
+        action: ServiceAction,
+    ) -> Result<(), RoomError>;
 }
 
 /// A command that Hothouse itself runs in a room.
@@ -87,6 +113,8 @@ pub enum RoomError {
     File(#[from] FileError),
     #[error("start a thread for the conversation with the room")]
     Runtime(#[source] std::io::Error),
+    #[error("there is no service `{service}`")]
+    NoService { service: String },
     /// What a fake was told to say.
     #[error("{0}")]
     Told(String),
@@ -97,6 +125,7 @@ impl Explain for RoomError {
         match self {
             Self::Start(_) | Self::File(_) | Self::Runtime(_) => FailureKind::Host,
             Self::Gone { .. } => FailureKind::Conflict,
+            Self::NoService { .. } => FailureKind::NotFound,
             _ => FailureKind::Backend,
         }
     }
@@ -105,6 +134,7 @@ impl Explain for RoomError {
         match self {
             Self::Start(_) => vec!["`hothouse doctor` says what rooms need on this host".into()],
             Self::Gone { .. } => vec!["start it with `hothouse up`".into()],
+            Self::NoService { .. } => vec!["`hothouse status` lists the services".into()],
             Self::File(error) => error.hints(),
             _ => Vec::new(),
         }

@@ -1,6 +1,7 @@
 //! Rooms of this host's own kernel: namespaces, no engine, no root.
 
 mod command;
+mod services;
 
 use std::{
     collections::BTreeMap,
@@ -16,7 +17,10 @@ use hothouse_host::{
         self, Access, Bind, ClientError, Fences, Limits, ROOM_FILE, RoomClient, RoomSpec, Started,
     },
 };
-use hothouse_model::room::{RoomGitPlaces, RoomOrder, RoomReport, STOP_GRACE};
+use hothouse_model::{
+    room::{RoomGitPlaces, RoomOrder, RoomReport, STOP_GRACE},
+    stack::{ServiceAction, StackOrder, StackReport},
+};
 
 use crate::{RoomCommand, RoomError, RoomRun, Rooms};
 
@@ -156,6 +160,32 @@ impl Rooms for NativeRooms {
     fn run(&self, runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError> {
         command::run(runtime, command)
     }
+
+    fn supervise(&self, runtime: &Path, stack: &StackOrder) -> Result<(), RoomError> {
+        services::supervise(runtime, stack)
+    }
+
+    fn stack(&self, runtime: &Path) -> Option<StackOrder> {
+        services::stack(runtime)
+    }
+
+    fn services(
+        &self,
+        runtime: &Path,
+        after: Option<u64>,
+        patience: Duration,
+    ) -> Result<StackReport, RoomError> {
+        services::services(runtime, after, patience)
+    }
+
+    fn act(
+        &self,
+        runtime: &Path,
+        service: Option<&str>,
+        action: ServiceAction,
+    ) -> Result<(), RoomError> {
+        services::act(runtime, service, action)
+    }
 }
 
 impl NativeRooms {
@@ -170,6 +200,7 @@ impl NativeRooms {
         RoomSpec {
             id: order.id.clone(),
             hostname: order.hostname.clone(),
+            names: order.names.clone(),
             worktree: order.worktree.clone(),
             aliases: order.aliases.clone(),
             storage: order.storage.clone(),
@@ -223,7 +254,7 @@ fn end_politely(file: &RoomFile, runtime: &Path) {
         tracing::warn!(%error, "the room does not listen; it is killed");
         return;
     }
-    let deadline = Instant::now() + STOP_GRACE + PATIENCE;
+    let deadline = Instant::now() + services::grace(runtime) + STOP_GRACE + PATIENCE;
     while file.started.identity.is_alive() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(2));
     }

@@ -66,6 +66,50 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse delete agent-a\n  hothouse delete other-project/agent-a --force"
     )]
     Delete(DeleteArgs),
+    /// Make a sandbox of a worktree that something else made
+    ///
+    /// It gets a room, URLs and evidence like any other; Hothouse never removes its files.
+    #[command(after_help = "Examples:\n  hothouse adopt\n  hothouse adopt ../shop-fix --name fix")]
+    Adopt(AdoptArgs),
+    /// Show what a sandbox changed since its base, uncommitted work included
+    #[command(
+        after_help = "Examples:\n  hothouse diff -w agent-a --stat\n  hothouse diff --base v2.1 --budget 4000"
+    )]
+    Diff(DiffArgs),
+    /// List the commits of a sandbox since its base
+    #[command(after_help = "Example:\n  hothouse log -w agent-a")]
+    Log(LogArgs),
+    /// Bring a sandbox's branch to where it belongs: pushed with a pull request, or merged here
+    ///
+    /// Without a flag the branch is pushed, and a pull request opened where `gh` is installed.
+    #[command(
+        after_help = "Examples:\n  hothouse promote agent-a\n  hothouse promote agent-a --merge\n  hothouse promote --push"
+    )]
+    Promote(PromoteArgs),
+    /// Keep the files, commits and data of a sandbox as they are now
+    ///
+    /// It works while the room runs: everything in it holds still for a moment.
+    #[command(
+        after_help = "Examples:\n  hothouse snapshot before-migration\n  hothouse snapshot --remove before-migration"
+    )]
+    Snapshot(SnapshotArgs),
+    /// List the snapshots of a sandbox
+    #[command(after_help = "Example:\n  hothouse snapshots -w agent-a")]
+    Snapshots(Which),
+    /// Bring a sandbox back to a snapshot; a room that is up is started again
+    #[command(after_help = "Example:\n  hothouse restore before-migration -w agent-a")]
+    Restore(RestoreArgs),
+    /// Say what sandboxes take on the disk, and what of it is shared
+    #[command(after_help = "Examples:\n  hothouse size\n  hothouse size -w agent-a --json")]
+    Size(SizeArgs),
+    /// Delete sandboxes that hold nothing new, or the artifacts of runs that are over
+    #[command(
+        after_help = "Examples:\n  hothouse clean --merged --dry-run\n  hothouse clean --runs\n  hothouse clean agent-a"
+    )]
+    Clean(CleanArgs),
+    /// List runs, also those of sandboxes that are gone
+    #[command(after_help = "Example:\n  hothouse runs --json")]
+    Runs,
     /// List the sandboxes of all projects
     #[command(
         after_help = "Examples:\n  hothouse list\n  hothouse list --json | jq -r '.[].worktree'"
@@ -76,10 +120,14 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse status -w agent-a\n  hothouse status --all --json"
     )]
     Status(StatusArgs),
-    /// Start the room of a sandbox: an isolated machine with the worktree in it
+    /// Start the room of a sandbox with its services, and wait until they are ready
     ///
-    /// A room that is up already is left alone; one that died is replaced, and no file is lost.
-    #[command(after_help = "Examples:\n  hothouse up -w agent-a\n  hothouse up --ttl 2h")]
+    /// Services are those of the worktree's hothouse.toml. In a room that is up already, what has
+    /// changed there is started again; a room that died is replaced, and no file and no row is lost.
+    #[command(
+        after_help = "Examples:\n  hothouse up -w agent-a\n  hothouse up --ttl 2h\n  hothouse up --profile e2e --timeout 5m\n  \
+                      hothouse up --no-wait"
+    )]
     Up(UpArgs),
     /// End the room; worktree, layers and home stay
     #[command(after_help = "Example:\n  hothouse down -w agent-a")]
@@ -90,13 +138,41 @@ pub(crate) enum Command {
     /// Let a paused room go on
     #[command(after_help = "Example:\n  hothouse resume -w agent-a")]
     Resume(Which),
+    /// Show what services said, and go on showing it with -f
+    ///
+    /// Lines of several services come by time. A cursor, which --json and --budget print, is what
+    /// --since takes to go on. Colours are stripped unless you say --raw.
+    #[command(
+        after_help = "Examples:\n  hothouse logs api --tail 50\n  hothouse logs -f api web\n  hothouse logs --grep 'ERROR|panic' -B 2 -A 5\n  \
+                      hothouse logs --since 5m --json\n  hothouse logs --since api:120,web:7 --budget 2000"
+    )]
+    Logs(LogsArgs),
+    /// Start a service and what it needs
+    #[command(after_help = "Example:\n  hothouse start api -w agent-a")]
+    Start(ServiceArgs),
+    /// Stop a service: its own signal first, SIGKILL when its grace is over
+    #[command(after_help = "Example:\n  hothouse stop worker")]
+    Stop(ServiceArgs),
+    /// Stop a service and start it again
+    #[command(after_help = "Example:\n  hothouse restart api")]
+    Restart(ServiceArgs),
+    /// Send a signal to a service
+    #[command(after_help = "Examples:\n  hothouse signal api HUP\n  hothouse signal api SIGUSR1")]
+    Signal(SignalArgs),
+    /// Open the shell of a database, or list its tables with their rows
+    ///
+    /// Without a name, the first service that is a database. Words after `--` go to the shell.
+    #[command(
+        after_help = "Examples:\n  hothouse db\n  hothouse db -- -c 'select count(*) from orders'\n  hothouse db db --tables --json"
+    )]
+    Db(DbArgs),
     /// Run a command in the room, as the user `agent`, in the worktree
     ///
     /// The command's own exit code is passed on: 127 when it does not exist, 126 when it cannot be
     /// run, 128 and the number when a signal ended it. It goes on when the daemon dies.
     #[command(
         after_help = "Examples:\n  hothouse exec -w agent-a -- make test\n  hothouse exec --root -- apt-get install -y jq\n  \
-                            hothouse exec -w agent-a -w agent-b -- git log -1\n  hothouse exec --fresh -- ./untrusted.sh"
+                            hothouse exec -w agent-a -w agent-b -- git log -1\n  hothouse exec db -- psql\n  hothouse exec --fresh -- ./untrusted.sh"
     )]
     Exec(ExecArgs),
     /// Open a shell in the room
@@ -142,6 +218,9 @@ pub(crate) struct ForkArgs {
     /// and its data
     #[arg(long, value_name = "SANDBOX[@SNAPSHOT]", conflicts_with_all = ["base", "tree", "setup"])]
     pub(crate) from: Option<String>,
+    /// Fork the repository at this address; it is cloned once, and afterwards only fetched
+    #[arg(long, value_name = "URL", conflicts_with = "from")]
+    pub(crate) repo: Option<String>,
     /// How the files are made: auto, btrfs, overlay, reflink or copy [default: the config's]
     #[arg(long, value_name = "DRIVER")]
     pub(crate) tree: Option<String>,
@@ -154,6 +233,108 @@ pub(crate) struct ForkArgs {
     /// A file that says at length what the sandbox is for; copied to feature-request.md
     #[arg(long, value_name = "FILE")]
     pub(crate) context: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AdoptArgs {
+    /// A folder in the worktree [default: the current one]
+    pub(crate) path: Option<PathBuf>,
+    /// The name of the sandbox [default: that of the worktree's folder]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// List the files with their numbers of lines
+    #[arg(long)]
+    pub(crate) stat: bool,
+    /// Compare with where the branch left this commit [default: the base of the fork]
+    #[arg(long, value_name = "REF")]
+    pub(crate) base: Option<String>,
+    /// Show about this many tokens, then say how to go on
+    #[arg(long, value_name = "N")]
+    pub(crate) budget: Option<usize>,
+    /// Begin with this line
+    #[arg(long, value_name = "LINE")]
+    pub(crate) since: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Begin where the branch left this commit [default: the base of the fork]
+    #[arg(long, value_name = "REF")]
+    pub(crate) base: Option<String>,
+    /// Show about this many tokens, then say how to go on
+    #[arg(long, value_name = "N")]
+    pub(crate) budget: Option<usize>,
+    /// Begin with this line
+    #[arg(long, value_name = "LINE")]
+    pub(crate) since: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PromoteArgs {
+    /// The sandbox: NAME, or PROJECT/NAME
+    #[arg(conflicts_with = "sandbox")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Push the branch, and open no pull request
+    #[arg(long, conflicts_with = "merge")]
+    pub(crate) push: bool,
+    /// Merge the branch into its base, here
+    #[arg(long)]
+    pub(crate) merge: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotArgs {
+    /// What to call it: a-z, 0-9 and - [default: the time]
+    #[arg(required_if_eq("remove", "true"))]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Remove that snapshot instead
+    #[arg(long)]
+    pub(crate) remove: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The snapshot
+    pub(crate) label: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SizeArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CleanArgs {
+    /// One sandbox, as `delete` does it
+    #[arg(conflicts_with_all = ["all", "merged", "runs"])]
+    pub(crate) name: Option<String>,
+    /// Every sandbox in which nothing would be lost
+    #[arg(long, conflicts_with_all = ["merged", "runs"])]
+    pub(crate) all: bool,
+    /// Those of them whose branch is merged into its base
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) merged: bool,
+    /// The artifacts of runs that are over
+    #[arg(long)]
+    pub(crate) runs: bool,
+    /// Only say what would go, and why
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -181,6 +362,88 @@ pub(crate) struct UpArgs {
     /// Stop the room by itself after this time, such as 30m or 2h
     #[arg(long, value_name = "DURATION")]
     pub(crate) ttl: Option<String>,
+    /// The profile of the stack [default: dev, or the one that is up]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Leave a room that is up with another profile as it is
+    #[arg(long)]
+    pub(crate) reuse: bool,
+    /// Wait until the services are ready, which is the default
+    #[arg(long, conflicts_with = "no_wait")]
+    pub(crate) wait: bool,
+    /// Return when the room stands; services go on starting
+    #[arg(long)]
+    pub(crate) no_wait: bool,
+    /// How long the services may take to be ready [default: 2m]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The services [default: all]
+    pub(crate) services: Vec<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Go on with new lines until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Only lines that match this regular expression
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) grep: Option<String>,
+    /// Lines of context after a match
+    #[arg(short = 'A', long, value_name = "N", default_value_t = 0)]
+    pub(crate) after: usize,
+    /// Lines of context before a match
+    #[arg(short = 'B', long, value_name = "N", default_value_t = 0)]
+    pub(crate) before: usize,
+    /// From a cursor on, a moment (RFC 3339), or a span back such as 5m
+    #[arg(long, value_name = "CURSOR|TIME")]
+    pub(crate) since: Option<String>,
+    /// Only the newest lines
+    #[arg(long, value_name = "N")]
+    pub(crate) tail: Option<usize>,
+    /// About so many tokens, then a cursor to go on
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) budget: Option<usize>,
+    /// Keep colours and other escape sequences
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServiceArgs {
+    /// The service
+    pub(crate) service: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// How long it may take [default: 2m]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SignalArgs {
+    /// The service
+    pub(crate) service: String,
+    /// The signal: a name such as HUP or SIGHUP, or a number
+    pub(crate) signal: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DbArgs {
+    /// The service [default: the first database]
+    pub(crate) service: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// List tables and how many rows they have
+    #[arg(long)]
+    pub(crate) tables: bool,
+    /// Arguments of the shell
+    #[arg(last = true, value_name = "ARGUMENTS", conflicts_with = "tables")]
+    pub(crate) words: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
@@ -197,6 +460,9 @@ pub(crate) struct ExecArgs {
     /// Join a command that runs, by the id that --verbose shows
     #[arg(long, value_name = "ID", conflicts_with_all = ["root", "words"])]
     pub(crate) attach: Option<String>,
+    /// A service, for its folder and environment
+    #[arg(value_name = "SERVICE")]
+    pub(crate) service: Option<String>,
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "attach")]
     pub(crate) words: Vec<OsString>,

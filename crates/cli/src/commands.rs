@@ -4,12 +4,18 @@ mod config;
 mod daemon;
 mod doctor;
 mod exec;
+mod house;
+mod logs;
 mod pool;
+mod review;
 mod room;
 mod sandbox;
+mod service;
+mod snapshot;
 
 use std::process::ExitCode;
 
+use hothouse_api::service::ServiceAct;
 use hothouse_model::Failure;
 
 use crate::{
@@ -27,7 +33,17 @@ pub(crate) fn run(
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
     match command {
-        Command::Fork(args) => sandbox::fork(session, ui, args, &surroundings.variables),
+        Command::Fork(args) => sandbox::fork(session, ui, args, surroundings),
+        Command::Adopt(args) => house::adopt(session, ui, args),
+        Command::Diff(args) => review::diff(session, ui, args),
+        Command::Log(args) => review::log(session, ui, args),
+        Command::Promote(args) => review::promote(session, ui, args, &surroundings.credentials),
+        Command::Snapshot(args) => snapshot::take(session, ui, args),
+        Command::Snapshots(which) => snapshot::list(session, ui, which),
+        Command::Restore(args) => snapshot::restore(session, ui, args),
+        Command::Size(args) => house::size(session, ui, args),
+        Command::Clean(args) => house::clean(session, ui, args),
+        Command::Runs => house::runs(session, ui),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),
@@ -35,6 +51,12 @@ pub(crate) fn run(
         Command::Down(which) => room::act(session, ui, which, room::Action::Down),
         Command::Pause(which) => room::act(session, ui, which, room::Action::Pause),
         Command::Resume(which) => room::act(session, ui, which, room::Action::Resume),
+        Command::Logs(args) => logs::show(session, ui, &args),
+        Command::Start(args) => service::act(session, ui, args, ServiceAct::Start),
+        Command::Stop(args) => service::act(session, ui, args, ServiceAct::Stop),
+        Command::Restart(args) => service::act(session, ui, args, ServiceAct::Restart),
+        Command::Signal(args) => service::signal(session, ui, args),
+        Command::Db(args) => exec::database(session, ui, args, &surroundings.terminal),
         Command::Exec(args) => exec::exec(session, ui, args, &surroundings.terminal),
         Command::Shell(args) => exec::shell(session, ui, args, &surroundings.terminal),
         Command::Nuke(args) => sandbox::nuke(session, ui, &args),

@@ -10,8 +10,9 @@ use std::{
 use axum::serve::Listener;
 use hothouse_api::{
     Build,
-    exec::{ARGUMENT_LIMIT, Ask, Ended, Hello, RunAsk, Say, Target},
+    exec::{ARGUMENT_LIMIT, Ask, DatabaseAsk, Ended, Hello, RunAsk, Say, Target},
 };
+use hothouse_engine::environment;
 use hothouse_host::{
     framed::Framed,
     random,
@@ -20,10 +21,10 @@ use hothouse_host::{
         wire::{ExecId, ExecSpec, Exit, RefusalKind, RoomUser, Stdio, WindowSize},
     },
 };
-use hothouse_model::{Failure, FailureKind, SandboxRecord};
+use hothouse_model::{Failure, FailureKind, SandboxRecord, stack::ServiceOrder};
 use tokio::sync::Mutex;
 
-use crate::{Door, environment, listener::OwnUser};
+use crate::{Door, listener::OwnUser};
 
 /// SIGHUP, for a command whose terminal has vanished.
 const HANGUP: i32 = 1;
@@ -95,10 +96,7 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
 /// Imports what a command has committed, before its end is told.
 async fn import(door: &Door, sandbox: &SandboxRecord) {
     let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
-    let imported = tokio::task::spawn_blocking(move || engine.import(&sandbox)).await;
-    if let Ok(Err(failure)) = imported {
-        tracing::warn!(?failure, "commits were not imported");
-    }
+    tokio::task::spawn_blocking(move || engine.import_if_possible(&sandbox)).await.ok();
 }
 
 /// A command that runs.
@@ -158,7 +156,7 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
 
 async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
     let size: usize = run.words.iter().map(|word| word.len() + 1).sum();
-    if run.words.is_empty() || size > ARGUMENT_LIMIT {
+    if run.words.is_empty() && run.database.is_none() || size > ARGUMENT_LIMIT {
         return Err(Failure::new(
             FailureKind::Usage,
             format!("a command line of {size} bytes cannot be run"),
@@ -168,12 +166,17 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
         )));
     }
     let sandbox = find(door, &run.target).await?;
+    let service = service(door, &sandbox, &run).await?;
     let (runtime, fresh) = place(door, &sandbox, run.fresh).await?;
     let exec = ExecId(run.target.exec.clone());
     let started = match door.clients.of(&runtime).await {
         Ok(client) => {
             let tools = door.engine.tools_of(&runtime);
             let spec = spec(&sandbox, &run, exec.clone(), &tools);
+            let spec = match service {
+                Some(service) => for_service(spec, &service, &run)?,
+                None => spec,
+            };
             client.exec(spec).await.map(|started| (client, started))
         }
         Err(error) => Err(error),
@@ -211,6 +214,66 @@ fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId, tools: &[PathBuf]) 
         stdio,
         service: None,
     }
+}
+
+/// Finds the service that a command is for.
+async fn service(
+    door: &Door,
+    sandbox: &SandboxRecord,
+    run: &RunAsk,
+) -> Result<Option<ServiceOrder>, Failure> {
+    if run.service.is_none() && run.database.is_none() {
+        return Ok(None);
+    }
+    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
+    let stack = tokio::task::spawn_blocking(move || {
+        engine.running(&sandbox)?;
+        Ok(engine.stack_of(&sandbox))
+    });
+    let stack =
+        stack.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))?;
+    let services = stack.map(|stack| stack.services).unwrap_or_default();
+    let names: Vec<_> = services.iter().map(|service| service.name.clone()).collect();
+    let found = match &run.service {
+        Some(name) => services.into_iter().find(|service| service.name == *name),
+        None => services.into_iter().find(|service| service.database.is_some()),
+    };
+    let missing = || {
+        let what = run.service.as_deref().map_or("there is no database".to_owned(), |name| {
+            format!("there is no service `{name}`")
+        });
+        let hint = match names.is_empty() {
+            true => "this sandbox has no services; declare them in hothouse.toml".to_owned(),
+            false => format!("there are {}", names.join(", ")),
+        };
+        Failure::new(FailureKind::NotFound, what).hint(hint)
+    };
+    found.map(Some).ok_or_else(missing)
+}
+
+/// Gives a command the folder and environment of a service, and a database its own words.
+fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<ExecSpec, Failure> {
+    let argv = match run.database {
+        None => spec.argv,
+        Some(ask) => {
+            let Some(database) = &service.database else {
+                let message = format!("service `{}` is no database", service.name);
+                return Err(Failure::new(FailureKind::Usage, message)
+                    .hint("`hothouse exec SERVICE -- COMMAND` runs anything in its environment"));
+            };
+            let words = match ask {
+                DatabaseAsk::Shell => &database.shell,
+                DatabaseAsk::Tables => &database.tables,
+            };
+            words.iter().map(|word| word.clone().into_bytes()).chain(spec.argv).collect()
+        }
+    };
+    let mut env: Vec<Vec<u8>> =
+        service.env.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
+    let own = |entry: &Vec<u8>| entry.starts_with(b"TERM=");
+    env.extend(spec.env.into_iter().filter(own));
+    let cwd = service.folder.as_os_str().as_encoded_bytes().to_vec();
+    Ok(ExecSpec { argv, env, cwd, service: Some(service.name.clone()), ..spec })
 }
 
 /// Returns where the room is, making it when a fresh one is wanted.

@@ -3,7 +3,6 @@
 //! Invariants of absence: no decision is made here, nothing is remembered here that the store does
 //! not hold, and nobody but the user who started it gets past [`listener`].
 
-mod environment;
 mod exec;
 mod failure;
 mod handshake;

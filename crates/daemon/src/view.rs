@@ -1,22 +1,36 @@
 //! What the engine knows, in the words of the API.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use hothouse_api::{
     OperationView, SandboxView,
     operation::OperationState,
     sandbox::{Caveat, RunView},
+    service::{ProbeView, ServiceView},
 };
 use hothouse_engine::Engine;
-use hothouse_model::{SandboxRecord, SandboxState, room::RoomReport};
+use hothouse_model::{
+    SandboxRecord, SandboxState,
+    config::DEFAULT_PROFILE,
+    room::RoomReport,
+    stack::{ServiceReport, StackOrder, StackReport},
+};
 use hothouse_store::{Outcome, PlanRecord};
 
 /// Shows a sandbox.
 pub(crate) fn sandbox(engine: &Engine, record: SandboxRecord) -> SandboxView {
     let found = engine.room_of(&record);
-    let state = record.state(found.as_ref());
+    let stack = engine.stack_of(&record);
+    let report = stack.as_ref().and_then(|_| engine.services(&record));
+    let state = engine.state_with_services(record.state(found.as_ref()), report.as_ref());
+    let services = services(stack.as_ref(), report, &engine.logs_of(&record));
     let mut caveats = caveats(state, found.as_ref());
     caveats.extend(tree_caveats(&record));
+    caveats.extend(engine.refused_import(&record).map(|reason| Caveat {
+        area: "git".into(),
+        class: "not-imported".into(),
+        text: format!("the agent's last commits are not in your repository: {reason}"),
+    }));
     SandboxView {
         name: record.name.to_string(),
         id: record.id.to_string(),
@@ -32,17 +46,53 @@ pub(crate) fn sandbox(engine: &Engine, record: SandboxRecord) -> SandboxView {
         state,
         backend: "native".into(),
         tree_driver: record.tree_driver,
-        profile: "dev".into(),
+        profile: stack.map_or_else(|| DEFAULT_PROFILE.into(), |stack| stack.profile),
         run: record.room.map(|room| RunView {
             id: room.run.id,
             artifacts: room.run.artifacts.to_string_lossy().into_owned(),
             started: room.run.started,
         }),
-        services: Vec::new(),
+        services,
         apps: BTreeMap::new(),
         fences: found.map(|room| room.fences).unwrap_or_default(),
         caveats,
     }
+}
+
+/// Shows services as they stand, in the order of their names.
+fn services(
+    stack: Option<&StackOrder>,
+    report: Option<StackReport>,
+    logs: &Path,
+) -> Vec<ServiceView> {
+    let milliseconds = |time: Option<Duration>| {
+        time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+    };
+    let view = |service: ServiceReport| {
+        let order = stack.and_then(|stack| stack.services.iter().find(|o| o.name == service.name));
+        ServiceView {
+            port: order.and_then(|order| order.port),
+            url: order.and_then(|order| order.url.clone()),
+            health: service.answers.last().map(|answer| answer.text.clone()),
+            log: logs.join(&service.name).to_string_lossy().into_owned(),
+            state: service.state,
+            pid: service.pid,
+            room_pid: service.room_pid,
+            restarts: service.restarts,
+            task: service.task,
+            needs: service.needs,
+            exit: service.exit,
+            probes: service
+                .answers
+                .into_iter()
+                .map(|answer| ProbeView { healthy: answer.healthy, text: answer.text })
+                .collect(),
+            started_ms: milliseconds(service.started),
+            ready_ms: milliseconds(service.ready),
+            name: service.name,
+        }
+    };
+    report.map(|report| report.services).unwrap_or_default().into_iter().map(view).collect()
 }
 
 fn caveats(state: SandboxState, found: Option<&RoomReport>) -> Vec<Caveat> {

@@ -66,9 +66,9 @@ impl Engine {
         }
         if losses == Losses::Refused {
             self.check_losses(sandbox)?;
-        } else if let Err(failure) = self.import(sandbox) {
+        } else {
             // It was accepted that work is lost, but what can be kept is kept.
-            tracing::warn!(?failure, "commits of a sandbox that is deleted were not imported");
+            self.import_if_possible(sandbox);
         }
         self.remove(
             PlanKind::Delete,
@@ -120,9 +120,7 @@ impl Engine {
         self.recover()?;
         let all = self.sandboxes()?;
         for sandbox in &all {
-            if let Err(failure) = self.import(sandbox) {
-                tracing::warn!(?failure, "commits of a sandbox were not imported");
-            }
+            self.import_if_possible(sandbox);
         }
         self.remove(PlanKind::Nuke, counted_sandboxes(all.len()), &all, operation)?;
         Ok(all)
@@ -165,7 +163,8 @@ impl Engine {
             let label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             all.extend(snapshot::all_trees(sandbox, &label)?);
         }
-        let rest = [own.pointer(), own.data(), own.snapshots()];
+        let rest =
+            [own.pointer(), own.data(), own.snapshots(), own.frozen(), self.logs_of(sandbox)];
         Ok(DeleteFacts {
             common_dir: sandbox.repository.common_dir.clone(),
             worktree: (!sandbox.is_adopted()).then(|| trees::worktree(sandbox)),

@@ -3,17 +3,27 @@
 //! Invariants of absence: the engine never prints, never awaits, never reads the environment or
 //! the current folder, and never changes anything outside a recorded plan.
 
+mod adopt;
+mod clean;
 mod commits;
+mod data;
 mod delete;
+pub mod environment;
 mod fork;
 mod journal;
 mod leftover;
 mod pool;
 mod project;
+mod promote;
+mod recipe;
 mod recover;
+mod review;
 mod room;
 mod run;
+mod services;
+mod size;
 mod snapshot;
+mod stack;
 mod steps;
 mod task;
 mod trees;
@@ -34,17 +44,26 @@ use hothouse_model::{
 use hothouse_store::{PlanRecord, Store};
 use hothouse_workspace::Repository;
 
+pub use adopt::AdoptError;
+pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::CommitError;
+pub use data::DataError;
 pub use delete::{DeleteError, Losses};
-pub use fork::{ForkError, ForkSpec, FromRef};
-pub use hothouse_workspace::pool::Pool;
+pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
+pub use hothouse_workspace::{pool::Pool, promote::Merged};
 pub use journal::Journal;
 pub use leftover::Leftover;
 pub use pool::{PoolRequestError, PoolSpec};
+pub use promote::{Promoted, Promotion, PromotionError};
+pub use recipe::RecipeError;
 pub use recover::Recovery;
-pub use room::{RoomPlaces, RoomRequestError};
+pub use review::LookError;
+pub use room::{RoomPlaces, RoomRequestError, UpSpec};
 pub use run::{PlanFailure, StepError};
+pub use services::ServicesError;
+pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
+pub use stack::StackError;
 
 /// Where events go.
 pub type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
@@ -64,6 +83,10 @@ pub struct Collaborators {
     pub runtime: PathBuf,
     /// Holds the artifact folders of runs.
     pub runs: PathBuf,
+    /// Holds the clones of repositories that are known by their address.
+    pub repositories: PathBuf,
+    /// Holds the logs of services, one folder per sandbox.
+    pub logs: PathBuf,
     /// The user's home, for paths that begin with `~`.
     pub home: PathBuf,
 }

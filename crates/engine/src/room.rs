@@ -15,15 +15,19 @@ use hothouse_model::{
     Step,
     config::{self, Config, File, Layers},
     id::{SandboxKey, fnv1a},
-    room::{RoomMount, RoomOrder, RoomReport, RoomWish, RunRecord},
+    room::{RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWish, RunRecord},
+    stack::{DATA_INSIDE, FROZEN_INSIDE},
 };
 use hothouse_store::{NewPlan, NewRoom, StoreError, Subject};
 use hothouse_workspace::{Repository, WorktreeError};
 
 use crate::{
     CommitError, Engine,
+    data::{self, DataError},
     project::ProjectError,
     run::{PlanFailure, StepError},
+    services::ServicesError,
+    stack::Stack,
     trees,
 };
 
@@ -41,6 +45,14 @@ pub enum RoomRequestError {
     NoWorktree { path: PathBuf },
     #[error("backend `{backend}` cannot be used on this host")]
     Backend { backend: &'static str },
+    #[error("sandbox `{name}` is up with profile `{profile}`")]
+    OtherProfile { name: SandboxName, profile: String },
+    #[error("service `{service}` needs a folder for its data, which a room that is up cannot get")]
+    NewData { name: SandboxName, service: String },
+    #[error(transparent)]
+    Services(#[from] ServicesError),
+    #[error(transparent)]
+    Data(#[from] DataError),
     #[error(transparent)]
     Project(#[from] ProjectError),
     #[error(transparent)]
@@ -62,7 +74,12 @@ pub enum RoomRequestError {
 impl Explain for RoomRequestError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::Deleting { .. } | Self::NotUp { .. } => FailureKind::Conflict,
+            Self::Deleting { .. }
+            | Self::NotUp { .. }
+            | Self::OtherProfile { .. }
+            | Self::NewData { .. } => FailureKind::Conflict,
+            Self::Services(error) => error.kind(),
+            Self::Data(error) => error.kind(),
             Self::NoWorktree { .. } => FailureKind::NotFound,
             Self::Backend { .. } => FailureKind::Host,
             Self::Project(error) => error.kind(),
@@ -79,6 +96,8 @@ impl Explain for RoomRequestError {
     fn causes(&self) -> Vec<String> {
         match self {
             Self::Project(error) => error.causes(),
+            Self::Services(error) => error.causes(),
+            Self::Plan(error) => error.causes(),
             _ => Vec::new(),
         }
     }
@@ -93,6 +112,14 @@ impl Explain for RoomRequestError {
             }
             Self::NotUp { name, .. } => vec![format!("start it with `hothouse up -w {name}`")],
             Self::NoWorktree { .. } => vec!["`hothouse doctor --fix` forgets the sandbox".into()],
+            Self::OtherProfile { name, .. } => vec![format!(
+                "`hothouse down -w {name}` first, or `up --reuse` to leave it as it is"
+            )],
+            Self::NewData { name, .. } => {
+                vec![format!("`hothouse down -w {name}`, then `hothouse up -w {name}`")]
+            }
+            Self::Services(error) => error.hints(),
+            Self::Data(error) => error.hints(),
             Self::Backend { .. } => vec!["set `backend = \"native\"` under `[room]`".into()],
             Self::Project(error) => error.hints(),
             Self::Worktree(error) => error.hints(),
@@ -104,6 +131,15 @@ impl Explain for RoomRequestError {
             Self::Plan(error) => error.hints(),
         }
     }
+}
+
+/// What `up` asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpSpec {
+    pub ttl: Option<Duration>,
+    pub profile: Option<String>,
+    /// Whether a room that is up with another profile is left as it is.
+    pub reuse: bool,
 }
 
 /// Where the room of a sandbox keeps what it needs.
@@ -118,43 +154,110 @@ impl Engine {
     pub fn up(
         &self,
         sandbox: &SandboxRecord,
-        ttl: Option<Duration>,
+        spec: &UpSpec,
         operation: OperationId,
     ) -> Result<(), Failure> {
-        self.try_up(sandbox, ttl, operation).map_err(|error| error.failure())
+        self.try_up(sandbox, spec, operation).map_err(|error| error.failure())
     }
 
     fn try_up(
         &self,
         sandbox: &SandboxRecord,
-        ttl: Option<Duration>,
+        spec: &UpSpec,
         operation: OperationId,
     ) -> Result<(), RoomRequestError> {
         if sandbox.deleting {
             return Err(RoomRequestError::Deleting { name: sandbox.name.clone() });
         }
         if self.room_of(sandbox).is_some() {
-            return Ok(());
+            return self.up_again(sandbox, spec);
         }
         let config = self.pinned_config(sandbox)?;
-        let order = self.order(sandbox, &config)?;
+        let mut order = self.order(sandbox, &config)?;
+        let run = self.run_of(sandbox);
+        let stack =
+            self.stack_for(&in_run(sandbox, &run), spec.profile.as_deref(), &order.tools)?;
+        let steps = self.steps_up(sandbox, &mut order, stack)?;
         let now = self.with.clock.now();
         let room = NewRoom {
             sandbox: sandbox.key,
-            run: self.run_of(sandbox),
-            profile: config::DEFAULT_PROFILE.to_owned(),
-            ends: ttl.or(config.sandbox.ttl).and_then(|ttl| now.checked_add(ttl).ok()),
+            run,
+            profile: spec.profile.as_deref().unwrap_or(config::DEFAULT_PROFILE).to_owned(),
+            ends: spec.ttl.or(config.sandbox.ttl).and_then(|ttl| now.checked_add(ttl).ok()),
         };
         files::make_private_folder(&room.run.artifacts)?;
         let plan = NewPlan {
             operation,
             kind: PlanKind::Up,
             subject: sandbox.name.to_string(),
-            steps: vec![Step::StartRoom { order: Box::new(order) }],
+            steps,
             begun: now,
         };
         let plan = self.with.journal.begin_plan(&plan, &Subject::Starts(&room))?;
         Ok(self.run(&plan)?)
+    }
+
+    /// Lists what must happen for a room and its stack to be up.
+    fn steps_up(
+        &self,
+        sandbox: &SandboxRecord,
+        order: &mut RoomOrder,
+        stack: Stack,
+    ) -> Result<Vec<Step>, RoomRequestError> {
+        let mut steps = Vec::new();
+        order.names = stack.order.services.iter().map(|service| service.name.clone()).collect();
+        for data in stack.data {
+            data::check(&data)?;
+            order.mounts.push(RoomMount {
+                source: data.folder.clone(),
+                target: Path::new(DATA_INSIDE).join(&data.service),
+                writable: true,
+            });
+            steps.push(Step::PrepareData { data });
+        }
+        if stack.frozen {
+            let (from, to) = (sandbox.worktree.clone(), trees::places(sandbox).frozen());
+            let target = FROZEN_INSIDE.into();
+            order.mounts.push(RoomMount { source: to.clone(), target, writable: true });
+            steps.push(Step::FreezeTree { from, to });
+        }
+        let runtime = order.runtime.clone();
+        steps.push(Step::StartRoom { order: Box::new(order.clone()) });
+        if !stack.order.services.is_empty() {
+            steps.push(Step::Supervise { runtime, stack: Box::new(stack.order) });
+        }
+        Ok(steps)
+    }
+
+    /// Brings the services of a room that is up to what the config says now.
+    fn up_again(&self, sandbox: &SandboxRecord, spec: &UpSpec) -> Result<(), RoomRequestError> {
+        let runtime = self.places(sandbox).runtime;
+        let running = self.with.rooms.stack(&runtime);
+        let profile = running.as_ref().map_or(config::DEFAULT_PROFILE, |stack| &stack.profile);
+        if spec.profile.as_deref().is_some_and(|wanted| wanted != profile) {
+            return match spec.reuse {
+                true => Ok(()),
+                false => Err(RoomRequestError::OtherProfile {
+                    name: sandbox.name.clone(),
+                    profile: profile.to_owned(),
+                }),
+            };
+        }
+        let tools = self.with.rooms.tools(&runtime);
+        let stack = self.stack_for(sandbox, Some(profile), &tools)?;
+        let known = running.unwrap_or_default();
+        let has = |name: &str| known.services.iter().any(|service| service.name == name);
+        if let Some(data) = stack.data.iter().find(|data| !has(&data.service)) {
+            // The folder of its data can be shown only to a room that is being made.
+            return Err(RoomRequestError::NewData {
+                name: sandbox.name.clone(),
+                service: data.service.clone(),
+            });
+        }
+        if !(stack.order.services.is_empty() && known.services.is_empty()) {
+            self.with.rooms.supervise(&runtime, &stack.order)?;
+        }
+        Ok(())
     }
 
     /// Ends the room of a sandbox; everything else stays.
@@ -163,10 +266,8 @@ impl Engine {
             if sandbox.room.as_ref().is_none_or(|room| room.wish == RoomWish::Stopped) {
                 return Ok(());
             }
-            if let Err(error) = self.try_import(sandbox) {
-                // They stay in the room's git folder, and are imported at the next `up`.
-                tracing::warn!(error = ?error.failure(), "commits were not imported");
-            }
+            // What fails stays in the room's git folder, and is imported at the next `up`.
+            self.import_if_possible(sandbox);
             let plan = NewPlan {
                 operation,
                 kind: PlanKind::Down,
@@ -322,6 +423,7 @@ impl Engine {
         Ok(RoomOrder {
             id: room_id(&sandbox.name, &runtime),
             hostname: sandbox.name.to_string(),
+            names: Vec::new(),
             worktree: sandbox.worktree.clone(),
             aliases: aliases(sandbox),
             storage,
@@ -380,6 +482,12 @@ fn matches_of(pattern: &Path) -> Result<Vec<PathBuf>, FileError> {
         name.len() >= before.len() + last.len() && name.starts_with(before) && name.ends_with(last)
     };
     Ok(beside.into_iter().filter(fits).collect())
+}
+
+/// Returns the sandbox as it is during a run that is about to begin.
+fn in_run(sandbox: &SandboxRecord, run: &RunRecord) -> SandboxRecord {
+    let room = RoomRecord { wish: RoomWish::Starting, run: run.clone(), ends: None };
+    SandboxRecord { room: Some(room), ..sandbox.clone() }
 }
 
 /// Names a room on the host. Rooms of all users and states share the host's control groups, so the

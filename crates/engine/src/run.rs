@@ -11,7 +11,7 @@ use hothouse_workspace::{
     WorktreeError, pool::PoolError, room_git::RoomGitError, tree::ChooseError,
 };
 
-use crate::Engine;
+use crate::{Engine, data::DataError};
 
 /// A step that failed.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +20,8 @@ pub enum StepError {
     Worktree(#[from] WorktreeError),
     #[error(transparent)]
     File(#[from] FileError),
+    #[error(transparent)]
+    Data(#[from] DataError),
     #[error(transparent)]
     Room(#[from] RoomError),
     #[error(transparent)]
@@ -64,6 +66,13 @@ impl Explain for PlanFailure {
         match self {
             Self::Step { source, .. } => source.kind(),
             Self::Journal { source, .. } => source.kind(),
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Step { source, .. } => source.causes(),
+            Self::Journal { .. } => Vec::new(),
         }
     }
 

@@ -37,6 +37,9 @@ impl Engine {
             }
             Step::Freeze { runtime } => Ok(self.with.rooms.freeze(runtime)?),
             Step::Thaw { runtime } => Ok(self.with.rooms.thaw(runtime)?),
+            Step::PrepareData { data } => Ok(self.prepare_data(data)?),
+            Step::FreezeTree { from, to } => Ok(crate::data::freeze(from, to)?),
+            Step::Supervise { runtime, stack } => Ok(self.with.rooms.supervise(runtime, stack)?),
             Step::StartRoom { order } => {
                 self.with.rooms.start(order)?;
                 Ok(())
@@ -74,9 +77,13 @@ impl Engine {
                 Ok(())
             }
             Step::StartRoom { order } => Ok(self.with.rooms.stop(&order.runtime)?),
+            Step::FreezeTree { to, .. } => Ok(crate::data::remove_unfinished(to)?),
             Step::MakePool { folder, .. } => self.remove_pool(folder),
             // The worktree goes with the step before; plans that remove or replace never go back.
+            // Data is nothing that a failed start may take away.
             Step::WriteTask { .. }
+            | Step::PrepareData { .. }
+            | Step::Supervise { .. }
             | Step::RemoveWorktree { .. }
             | Step::ReplaceTrees { .. }
             | Step::RemoveTrees { .. }
@@ -102,6 +109,7 @@ impl Explain for StepError {
         match self {
             Self::Worktree(error) => error.kind(),
             Self::File(error) => error.kind(),
+            Self::Data(error) => error.kind(),
             Self::Room(error) => error.kind(),
             Self::RoomGit(error) => error.kind(),
             Self::Choose(error) => error.kind(),
@@ -112,10 +120,18 @@ impl Explain for StepError {
         }
     }
 
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Data(error) => error.causes(),
+            _ => Vec::new(),
+        }
+    }
+
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Worktree(error) => error.hints(),
             Self::File(error) => error.hints(),
+            Self::Data(error) => error.hints(),
             Self::Room(error) => error.hints(),
             Self::RoomGit(error) => error.hints(),
             Self::Choose(error) => error.hints(),

@@ -15,7 +15,7 @@ use std::{
 };
 
 use hothouse_backend::fake::FakeRooms;
-use hothouse_engine::{Collaborators, Engine, ForkSpec, Journal, Losses, PoolSpec};
+use hothouse_engine::{Collaborators, Engine, ForkSpec, Journal, Losses, PoolSpec, UpSpec};
 use hothouse_host::clock::HostClock;
 use hothouse_model::{
     OperationId, PlanKind, SandboxRecord, SandboxState, config::ByteSize, id::PlanKey,
@@ -102,6 +102,8 @@ impl Ground {
             rooms: self.rooms.clone(),
             runtime: self.folder.path().join("run"),
             runs: self.folder.path().join("runs"),
+            repositories: self.folder.path().join("repositories"),
+            logs: self.folder.path().join("logs"),
             home: self.folder.path().to_owned(),
         })
     }
@@ -115,6 +117,7 @@ impl Ground {
             task: None,
             context: None,
             from: None,
+            repository: None,
             tree: Some("copy".into()),
             setup: false,
             variables: Vec::new(),
@@ -324,7 +327,7 @@ fn a_fork_that_fails_leaves_nothing_wherever_its_undoing_dies() {
 fn up(ground: &Ground, engine: &Engine, name: &str) {
     let sandbox =
         engine.sandboxes().unwrap().into_iter().find(|s| s.name.as_str() == name).unwrap();
-    engine.up(&sandbox, None, operation("op_000000up")).unwrap();
+    engine.up(&sandbox, &UpSpec::default(), operation("op_000000up")).unwrap();
     assert!(ground.rooms.count() > 0);
 }
 
@@ -354,7 +357,7 @@ fn a_room_that_refuses_to_start_leaves_nothing_wherever_the_undoing_dies() {
         |ground, engine| {
             ground.rooms.refuse();
             let sandbox = engine.sandboxes().unwrap().remove(0);
-            engine.up(&sandbox, None, operation("op_000000up")).unwrap_err();
+            engine.up(&sandbox, &UpSpec::default(), operation("op_000000up")).unwrap_err();
         },
         |ground, engine, _| {
             let sandbox = engine.sandboxes().unwrap().remove(0);
@@ -497,7 +500,7 @@ fn a_room_that_died_is_seen_and_replaced_within_the_same_run() {
     let before = engine.sandboxes().unwrap().remove(0);
     ground.rooms.lose(&engine.places(&before).runtime);
     assert_eq!(before.state(engine.room_of(&before).as_ref()), SandboxState::Failed);
-    engine.up(&before, None, operation("op_00000003")).unwrap();
+    engine.up(&before, &UpSpec::default(), operation("op_00000003")).unwrap();
     let after = engine.sandboxes().unwrap().remove(0);
     assert_eq!(after.state(engine.room_of(&after).as_ref()), SandboxState::Ready);
     assert_eq!(after.room.unwrap().run, before.room.unwrap().run);

@@ -32,6 +32,25 @@ pub(crate) fn work_through<J: Send, E: Send>(
     desk.failure.map_or(Ok(()), Err)
 }
 
+/// Works on each item, several at a time; the results are in the order of the items.
+pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    if let [only] = items {
+        return vec![work(only)];
+    }
+    let results: Vec<Mutex<Option<R>>> = items.iter().map(|_| Mutex::new(None)).collect();
+    let jobs: Vec<usize> = (0..items.len()).collect();
+    let done = work_through(jobs, |at, _| {
+        let result = work(&items[at]);
+        *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        Ok::<(), std::convert::Infallible>(())
+    });
+    done.expect("this work cannot fail");
+    let results = results.into_iter();
+    results
+        .filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner))
+        .collect()
+}
+
 fn serve<J, E>(
     desk: &Mutex<Desk<J, E>>,
     changed: &Condvar,

@@ -14,6 +14,7 @@ pub mod files;
 pub mod folders;
 pub mod framed;
 pub mod lock;
+pub mod logs;
 pub mod mount;
 pub mod owners;
 pub mod probe;

@@ -33,7 +33,7 @@ mod walls;
 pub use cgroups::{CgroupError, Groups};
 pub use client::{Attached, ClientError, Egress, ExecStreams, RoomClient, Started as ExecStarted};
 pub use hothouse_room_wire as wire;
-pub use identity::{IdentityError, RoomIdentity};
+pub use identity::{IdentityError, RoomIdentity, host_pids};
 pub use removal::{RemoveError, remove_storage};
 pub use setup::room_setup_main;
 pub use spec::{Access, Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem};

@@ -17,6 +17,8 @@ mod pool;
 mod room;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
+#[path = "cli/workspace.rs"]
+mod workspace;
 
 use hothouse_testkit::TestEnv;
 

@@ -8,7 +8,7 @@
 //! fork:     begin -> [Exclude] -> [Freeze] -> AddWorktree -> [CopyTrees -> Thaw] -> done   a failure goes back, in reverse
 //! adopt:    begin -> done
 //! delete:   begin -> [StopRoom] -> RemoveWorktree -> RemoveTrees -> ... -> done   a failure stays, to be tried again
-//! up:       begin -> StartRoom -> done                           a failure goes back
+//! up:       begin -> [PrepareData] -> StartRoom -> [Supervise] -> done   a failure goes back
 //! down:     begin -> StopRoom -> done                            a failure stays
 //! snapshot: begin -> [Freeze] -> CopyTrees -> [Thaw] -> done     a failure goes back
 //! restore:  begin -> ReplaceTrees -> done                        a failure stays
@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     room::RoomOrder,
+    stack::{DataOrder, StackOrder},
     tree::{TreeCopy, TreeOrder, WorktreeOrder},
 };
 
@@ -137,6 +138,12 @@ pub enum Step {
     Freeze { runtime: PathBuf },
     /// Lets the processes of a room go on.
     Thaw { runtime: PathBuf },
+    /// Gives a service the data it starts from; what is there stays, also when the plan goes back.
+    PrepareData { data: DataOrder },
+    /// Copies the worktree as it is now. Undone by removing the copy.
+    FreezeTree { from: PathBuf, to: PathBuf },
+    /// Tells a room its services, and starts them. The room that ends takes them along.
+    Supervise { runtime: PathBuf, stack: Box<StackOrder> },
     /// Starts a room. Undone by ending it.
     StartRoom { order: Box<RoomOrder> },
     /// Ends a room; one that is gone already is fine.
@@ -174,6 +181,9 @@ impl Step {
             Self::KeepIndex { .. } => "keep the index".to_owned(),
             Self::Freeze { .. } => "freeze the room".to_owned(),
             Self::Thaw { .. } => "let the room go on".to_owned(),
+            Self::PrepareData { data } => format!("prepare the data of `{}`", data.service),
+            Self::FreezeTree { .. } => "freeze the worktree".to_owned(),
+            Self::Supervise { .. } => "start the services".to_owned(),
             Self::StartRoom { order } => format!("start the room {}", order.id),
             Self::StopRoom { .. } => "end the room".to_owned(),
             Self::RemoveStorage { path } => format!("remove the layers in {}", path.display()),

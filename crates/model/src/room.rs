@@ -11,6 +11,9 @@ pub struct RoomOrder {
     /// Names the room on the host.
     pub id: String,
     pub hostname: String,
+    /// The names of services, which lead to the room's loopback.
+    #[serde(default)]
+    pub names: Vec<String>,
     /// Shown at the same absolute path inside.
     pub worktree: PathBuf,
     /// Further paths that show the worktree.

@@ -79,7 +79,7 @@ impl Exec {
     }
 }
 
-fn exit_of(status: i32) -> Exit {
+pub(crate) fn exit_of(status: i32) -> Exit {
     match libc::WIFSIGNALED(status) {
         true => Exit::Signal(libc::WTERMSIG(status)),
         false => Exit::Code(libc::WEXITSTATUS(status)),

@@ -7,6 +7,7 @@
 //! - [`room`]: the loop that owns all state
 //! - [`connection`]: framed streams with descriptors
 //! - [`exec`] and [`output`], [`history`], [`terminal`]: commands and what they say
+//! - [`services`]: the services of the room, supervised
 //! - [`spawn`]: the way of a child from fork to exec
 //! - [`closed`]: what happens to the room's traffic while no daemon runs
 //! - [`sudo`]: the other name
@@ -19,6 +20,7 @@ mod exec;
 mod history;
 mod output;
 mod room;
+mod services;
 mod spawn;
 mod sudo;
 mod sys;
@@ -29,6 +31,10 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let name = std::env::args_os().next().unwrap_or_default();
     if name.as_encoded_bytes().rsplit(|byte| *byte == b'/').next() == Some(b"sudo") {
+        let mut arguments = std::env::args_os().skip(1);
+        if arguments.next().is_some_and(|word| word == services::watch::ARGUMENT) {
+            return services::watch::main(arguments);
+        }
         return sudo::main();
     }
     match boot::adopt().and_then(room::Room::open) {

@@ -5,11 +5,13 @@
 
 mod calls;
 mod ending;
+mod serving;
 mod watch;
 
 use crate::boot::Adopted;
 use crate::connection::{Arrival, Connection, Gone};
 use crate::exec::Exec;
+use crate::services::{Hands, Services};
 use crate::sys::{self, Reaped};
 use crate::{closed, spawn};
 use hothouse_room_wire::boot::READY;
@@ -38,6 +40,9 @@ pub(crate) struct Room {
     connecting: Vec<calls::Connecting>,
     execs: BTreeMap<u32, Exec>,
     egress_holder: Option<u32>,
+    services: Services,
+    /// Who waits for a change of the services.
+    watchers: Vec<serving::Waiting>,
     ending: Option<ending::Ending>,
     scratch: Vec<u8>,
 }
@@ -68,6 +73,8 @@ impl Room {
             connecting: Vec::new(),
             execs: BTreeMap::new(),
             egress_holder: None,
+            services: Services::new(),
+            watchers: Vec::new(),
             ending: None,
             scratch: vec![0; 64 << 10],
         })
@@ -85,6 +92,9 @@ impl Room {
             if self.reap() && self.ending.is_some() {
                 return self.finish();
             }
+            self.services.tick(&mut Hands { boot: &self.boot, scratch: &mut self.scratch });
+            self.go_on_ending();
+            self.report_services();
             self.report_ends();
             self.forget_old();
         }
@@ -114,6 +124,10 @@ impl Room {
                 if let Some(output) = output {
                     output.advance(part, events, &mut self.scratch);
                 }
+            }
+            Source::Service(source) => {
+                let mut hands = Hands { boot: &self.boot, scratch: &mut self.scratch };
+                self.services.react(source, &mut hands);
             }
             Source::Typist(key, at) => {
                 let terminal = self.execs.get_mut(&key).and_then(|exec| exec.terminal.as_mut());
@@ -145,6 +159,10 @@ impl Room {
                 Reaped::Childless => return true,
                 Reaped::Running => return false,
                 Reaped::Child { pid, status } => {
+                    let mut hands = Hands { boot: &self.boot, scratch: &mut self.scratch };
+                    if self.services.reaped(pid, status, &mut hands) {
+                        continue;
+                    }
                     let exec =
                         self.execs.values_mut().find(|exec| exec.pid == pid && exec.exit.is_none());
                     if let Some(exec) = exec {
@@ -232,6 +250,7 @@ impl Room {
             self.egress_holder = None;
         }
         self.connecting.retain(|attempt| attempt.daemon != key);
+        self.watchers.retain(|waiting| waiting.daemon != key);
         for exec in self.execs.values_mut() {
             exec.waiters.retain(|(daemon, _)| *daemon != key);
         }
@@ -243,10 +262,10 @@ impl Room {
         daemon.connection.receive(&mut self.scratch)?;
         loop {
             let Some(daemon) = self.daemons.get_mut(&key) else { return Err(Gone) };
-            let Some(Arrival { body, .. }) = daemon.connection.next_arrival()? else {
+            let Some(Arrival { body, descriptors }) = daemon.connection.next_arrival()? else {
                 return Ok(());
             };
-            self.answer(key, &body)?;
+            self.answer(key, &body, descriptors)?;
         }
     }
 

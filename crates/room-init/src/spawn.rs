@@ -66,14 +66,22 @@ pub(crate) fn spawn(boot: &Adopted, program: &Program, streams: Streams) -> io::
     let (failure, report) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     match sys::fork()? {
         Fork::Parent(pid) => Ok(Child { pid, failure }),
-        Fork::Child => {
-            let (code, message) = become_program(boot, program, &streams);
-            let report_text = [&[code], message.as_bytes()].concat();
-            // The parent reads it when the child is gone; a lost report still leaves the code.
-            let _ = rustix::io::write(&report, &report_text);
-            sys::exit_now(i32::from(code))
-        }
+        Fork::Child => become_or_report(boot, program, &streams, &report),
     }
+}
+
+/// Runs in the child: becomes the program, or says why not and ends.
+pub(crate) fn become_or_report(
+    boot: &Adopted,
+    program: &Program,
+    streams: &Streams,
+    report: &OwnedFd,
+) -> ! {
+    let (code, message) = become_program(boot, program, streams);
+    let report_text = [&[code], message.as_bytes()].concat();
+    // The parent reads it when the child is gone; a lost report still leaves the code.
+    let _ = rustix::io::write(report, &report_text);
+    sys::exit_now(i32::from(code))
 }
 
 /// Reads the report of a child that is gone.

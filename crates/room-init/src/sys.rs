@@ -178,3 +178,41 @@ pub(crate) fn peer(socket: &OwnedFd) -> io::Result<Peer> {
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+/// Waits for any child; nothing when there is none left.
+pub(crate) fn wait_any() -> Option<(i32, i32)> {
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is a live local.
+        match unsafe { libc::waitpid(-1, &raw mut status, 0) } {
+            pid if pid > 0 => return Some((pid, status)),
+            _ if io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => {}
+            _ => return None,
+        }
+    }
+}
+
+/// Closes every descriptor from 3 on but one. Whoever calls this must own nothing else any more.
+pub(crate) fn close_all_but(kept: RawFd) {
+    let ranges = [(3, kept - 1), (kept + 1, RawFd::MAX)];
+    for (first, last) in ranges.into_iter().filter(|(first, last)| first <= last) {
+        // SAFETY: the keeper, which alone calls this, uses no other descriptor afterwards.
+        unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+    }
+}
+
+/// Makes this process the parent of every orphan below it.
+pub(crate) fn adopt_orphans() -> io::Result<()> {
+    // SAFETY: prctl with numbers touches no memory.
+    match unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Returns the wall clock in nanoseconds since 1970.
+pub(crate) fn wall_clock() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
+}

@@ -1,6 +1,6 @@
 //! What room-init replies.
 
-use crate::ExecId;
+use crate::{ExecId, ServicesReport};
 use serde::{Deserialize, Serialize};
 
 /// The answer to the request with the same `seq`.
@@ -46,6 +46,7 @@ pub enum Answer {
         egress_taken: bool,
     },
     Refused(Refusal),
+    Services(ServicesReport),
 }
 
 /// How a command ended.
@@ -94,4 +95,8 @@ pub enum RefusalKind {
     System,
     /// The room is ending.
     Ending,
+    /// No service has this name.
+    UnknownService,
+    /// A declaration that makes no sense.
+    BadService,
 }

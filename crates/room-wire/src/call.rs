@@ -1,5 +1,6 @@
 //! What the daemon asks of room-init.
 
+use crate::service::{LogStart, ServiceOrder, ServiceSpec};
 use serde::{Deserialize, Serialize};
 
 /// One question; the answer carries the same `seq`, and answers may overtake each other.
@@ -70,6 +71,21 @@ pub enum Call {
     /// Forgets an ended command.
     Forget {
         exec: ExecId,
+    },
+    /// Declares a service, or changes it; one that changed is started again. The files of its log
+    /// travel with it.
+    Declare {
+        service: Box<ServiceSpec>,
+        log: LogStart,
+    },
+    /// Does something with one service, or with all.
+    Service {
+        name: Option<String>,
+        order: ServiceOrder,
+    },
+    /// Asks how the services stand; answered when their version is above `after`.
+    Services {
+        after: Option<u64>,
     },
 }
 

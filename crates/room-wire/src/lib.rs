@@ -8,6 +8,7 @@
 //! - [`call`]: what the daemon asks
 //! - [`answer`]: what room-init replies
 //! - [`boot`]: what the setup helper hands to room-init when it starts
+//! - [`service`]: services, declared and reported
 //! - [`elevate`]: what the `sudo` of the room asks of room-init
 
 pub mod answer;
@@ -15,15 +16,23 @@ pub mod boot;
 pub mod call;
 pub mod elevate;
 pub mod frame;
+pub mod service;
 
 pub use answer::{Answer, ExecRecord, Exit, Refusal, RefusalKind, Reply};
 pub use boot::Boot;
 pub use call::{Call, ExecId, ExecSpec, ListenSpec, Proto, Request, RoomUser, Stdio, WindowSize};
 pub use elevate::{Elevate, Elevated};
 pub use frame::{Frame, FrameBuffer, WireError, decode, encode};
+pub use service::{
+    LogStart, NeedCondition, ProbeAnswer, ProbeSpec, Question, RestartPolicy, ServiceOrder,
+    ServiceRecord, ServiceSpec, ServicesReport,
+};
 
 /// The version that this build speaks.
-pub const PROTOCOL: u16 = 1;
+pub const PROTOCOL: u16 = 2;
+
+/// The first version that knows services.
+pub const SERVICES_SINCE: u16 = 2;
 
 /// The oldest version that this build still understands: a daemon adopts rooms of the two
 /// versions before its own.

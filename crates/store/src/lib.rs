@@ -16,7 +16,7 @@ use hothouse_model::{Explain, FailureKind};
 use rusqlite::Connection;
 
 pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
-pub use rooms::NewRoom;
+pub use rooms::{NewRoom, RunLine};
 pub use sandboxes::NewSandbox;
 pub use snapshots::SnapshotRecord;
 

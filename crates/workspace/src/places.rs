@@ -4,6 +4,8 @@
 //! <sandboxes>/.hothouse/git/NAME             the room's git folder
 //! <sandboxes>/.hothouse/git/NAME.pointer     what its worktree's `.git` says in the room
 //! <sandboxes>/.hothouse/data/NAME/SERVICE    the data of a service, one tree each
+//! <sandboxes>/.hothouse/golden-data/KEY      data that new services begin with, shared by all
+//! <sandboxes>/.hothouse/frozen/NAME          the worktree as a profile froze it
 //! <sandboxes>/.hothouse/rooms/NAME           layers and home of the room
 //! <sandboxes>/.hothouse/snapshots/NAME/LABEL all trees at one instant
 //! ```
@@ -40,6 +42,16 @@ impl SandboxPlaces<'_> {
     /// Returns the folder of the services' data.
     pub fn data(&self) -> PathBuf {
         self.part("data").join(self.name)
+    }
+
+    /// Returns the folder of the data that new services begin with.
+    pub fn golden_data(&self) -> PathBuf {
+        self.part("golden-data")
+    }
+
+    /// Returns the folder of the frozen worktree.
+    pub fn frozen(&self) -> PathBuf {
+        self.part("frozen").join(self.name)
     }
 
     /// Returns the folder of the room's layers and home.

@@ -10,15 +10,16 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use hothouse_api::exec::{Ask, Ended, Hello, RunAsk, Say, Target, TerminalAsk};
+use hothouse_api::exec::{Ask, DatabaseAsk, Ended, Hello, RunAsk, Say, Target, TerminalAsk};
 use hothouse_host::{framed::Framed, pump::pump, random, terminal};
 use hothouse_model::{Failure, FailureKind};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::sandbox::check_reference;
 use crate::{
-    args::{ExecArgs, ShellArgs},
+    args::{DbArgs, ExecArgs, ShellArgs},
     reach::Reach,
+    render::{Cell, table},
     session::Session,
     ui::Ui,
 };
@@ -51,9 +52,31 @@ pub(crate) fn exec(
             words: args.words.into_iter().map(OsString::into_vec).collect(),
             root: args.root,
             fresh: args.fresh,
+            service: args.service,
+            database: None,
             terminal,
         }),
     };
+    run_one(session, ui, ask)
+}
+
+/// Runs a line of shell in a new room on a sandbox's worktree. What it says is talk, not data.
+pub(super) fn run_in_fresh_room(
+    session: &Session,
+    ui: &Ui,
+    sandbox: &str,
+    line: &str,
+) -> Result<ExitCode, Failure> {
+    let words = ["/bin/sh", "-c", "exec 1>&2; eval \"$1\"", "setup", line];
+    let ask = Ask::Run(RunAsk {
+        target: target(session, ui, Some(sandbox.to_owned()))?,
+        words: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        root: false,
+        fresh: true,
+        service: None,
+        database: None,
+        terminal: None,
+    });
     run_one(session, ui, ask)
 }
 
@@ -73,9 +96,96 @@ pub(crate) fn shell(
         words: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
         root: args.root,
         fresh: false,
+        service: None,
+        database: None,
         terminal: terminal_ask(kind),
     });
     run_one(session, ui, ask)
+}
+
+/// Opens the shell of a database, or lists its tables.
+pub(crate) fn database(
+    session: &Session,
+    ui: &Ui,
+    args: DbArgs,
+    kind: &str,
+) -> Result<ExitCode, Failure> {
+    if let Some(name) = &args.which.sandbox {
+        check_reference(name)?;
+    }
+    let ask = |database, terminal| -> Result<Ask, Failure> {
+        Ok(Ask::Run(RunAsk {
+            target: target(session, ui, args.which.sandbox.clone())?,
+            words: args.words.iter().cloned().map(OsString::into_vec).collect(),
+            root: false,
+            fresh: false,
+            service: args.service.clone(),
+            database: Some(database),
+            terminal,
+        }))
+    };
+    if !args.tables {
+        return run_one(session, ui, ask(DatabaseAsk::Shell, terminal_ask(kind))?);
+    }
+    let mut kept = Kept::default();
+    let mut listing = Conversation::new(session, ask(DatabaseAsk::Tables, None)?);
+    let ended = session.block_on(listing.run(&mut kept))?;
+    let text = kept.text();
+    if ended.exit_code() != 0 {
+        return Err(Failure::new(FailureKind::Unmet, "the database did not list its tables")
+            .hint("`hothouse status` shows whether it is ready"));
+    }
+    show_tables(ui, &text);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_tables(ui: &Ui, text: &str) {
+    let rows: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once('\t')).collect();
+    if ui.json {
+        let count = |rows: &str| rows.parse::<u64>().map_or_else(|_| rows.into(), Into::into);
+        let rows = rows.iter().map(|(name, rows)| {
+            let rows: serde_json::Value = count(rows);
+            serde_json::json!({ "table": name, "rows": rows })
+        });
+        ui.print_json(&rows.collect::<Vec<_>>());
+        return;
+    }
+    let rows = rows.iter().map(|(name, rows)| vec![Cell::new(name), Cell::new(rows)]);
+    ui.print(&table(ui, &["TABLE", "ROWS"], rows.collect()));
+}
+
+/// Keeps what a command prints.
+#[derive(Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+/// How much of it is kept.
+const KEPT_LIMIT: u64 = 4 << 20;
+
+impl Kept {
+    fn text(&self) -> String {
+        let bytes = self.0.lock().expect("nobody panics while keeping bytes");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Plumbing for Kept {
+    fn connect(&mut self, streams: Vec<OwnedFd>, _: bool, _: bool) -> io::Result<Pumps> {
+        let mut streams = streams.into_iter().map(File::from);
+        drop(streams.next());
+        let (Some(output), Some(errors)) = (streams.next(), streams.next()) else {
+            return Ok(Pumps::default());
+        };
+        let kept = self.0.clone();
+        let outputs = vec![
+            thread::spawn(move || {
+                let mut bytes = Vec::new();
+                output.take(KEPT_LIMIT).read_to_end(&mut bytes).ok();
+                *kept.lock().expect("nobody panics while keeping bytes") = bytes;
+            }),
+            thread::spawn(move || pump(errors, terminal::stderr())),
+        ];
+        Ok(Pumps { outputs, raw: None })
+    }
 }
 
 fn target(session: &Session, ui: &Ui, sandbox: Option<String>) -> Result<Target, Failure> {
@@ -113,6 +223,8 @@ fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode,
             words: args.words.iter().cloned().map(OsString::into_vec).collect(),
             root: args.root,
             fresh: args.fresh,
+            service: args.service.clone(),
+            database: None,
             terminal: None,
         });
         conversations.push((format!("{name:<width$} | "), Conversation::new(session, ask)));

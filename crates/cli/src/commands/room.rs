@@ -1,12 +1,16 @@
 //! `up`, `down`, `pause`, `resume`.
 
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
 use hothouse_api::{
     SandboxView, route,
     sandbox::{FindQuery, UpBody},
+    service::ServiceView,
 };
-use hothouse_model::{Failure, FailureKind, config};
+use hothouse_model::{
+    Failure, FailureKind, config,
+    stack::{ServiceReport, StackReport},
+};
 
 use super::sandbox::{check_reference, in_full};
 use crate::{
@@ -44,10 +48,8 @@ impl Action {
 
 /// Starts a room and shows the sandbox.
 pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, Failure> {
-    let ttl = args.ttl.as_deref().map(config::parse_duration).transpose();
-    let ttl = ttl.map_err(|error| {
-        Failure::new(FailureKind::Usage, format!("--ttl {error}")).hint("write it as `30m` or `2h`")
-    })?;
+    let ttl = duration("--ttl", args.ttl.as_deref())?;
+    let timeout = duration("--timeout", args.timeout.as_deref())?;
     if let Some(text) = &args.which.sandbox {
         check_reference(text)?;
     }
@@ -55,6 +57,10 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         sandbox: args.which.sandbox,
         folder: session.folder_text()?,
         ttl_seconds: ttl.map(|ttl| ttl.as_secs().max(1)),
+        profile: args.profile,
+        reuse: args.reuse,
+        no_wait: args.no_wait,
+        timeout_seconds: timeout.map(|timeout| timeout.as_secs().max(1)),
     };
     let operation = session.operation();
     let progress = Progress::follow(session, ui, &operation);
@@ -66,9 +72,60 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
     } else {
         ui.say(&format!("The room of `{}` is up.", shown.name));
         ui.print(&in_full(ui, &shown));
+        let chain = critical_chain(&shown.services);
+        if !chain.is_empty() {
+            ui.say(&chain);
+        }
         ui.say(&format!("Run something in it: `hothouse exec -w {} -- COMMAND`", shown.name));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a span of time from an argument.
+pub(super) fn duration(flag: &str, text: Option<&str>) -> Result<Option<Duration>, Failure> {
+    let parsed = text.map(config::parse_duration).transpose();
+    parsed.map_err(|error| {
+        Failure::new(FailureKind::Usage, format!("{flag} {error}"))
+            .hint("write it as `30m` or `2h`")
+    })
+}
+
+/// Says what the start had to wait for: the service that was ready last, and what it needed.
+fn critical_chain(services: &[ServiceView]) -> String {
+    let milliseconds = |time: Option<u64>| time.map(Duration::from_millis);
+    let services = services.iter().map(|service| ServiceReport {
+        name: service.name.clone(),
+        needs: service.needs.clone(),
+        started: milliseconds(service.started_ms),
+        ready: milliseconds(service.ready_ms),
+        ..ServiceReport::default()
+    });
+    let report = StackReport { version: 0, services: services.collect() };
+    let chain = report.critical_chain();
+    let Some(last) = chain.first().and_then(|service| service.ready) else { return String::new() };
+    let took = |service: &ServiceReport| {
+        let took =
+            service.ready.unwrap_or_default().saturating_sub(service.started.unwrap_or_default());
+        seconds(took)
+    };
+    let mut text = format!("Ready after {}; the longest way:", seconds(last));
+    for (depth, service) in chain.iter().enumerate() {
+        let ready = seconds(service.ready.unwrap_or_default());
+        text.push_str(&format!(
+            "\n  {}{} @{ready} +{}",
+            "  ".repeat(depth),
+            service.name,
+            took(service)
+        ));
+    }
+    text
+}
+
+fn seconds(time: Duration) -> String {
+    match time.as_millis() {
+        ms @ 0..1000 => format!("{ms}ms"),
+        _ => format!("{:.2}s", time.as_secs_f64()),
+    }
 }
 
 /// Does something to a room.
@@ -93,4 +150,39 @@ pub(crate) fn act(
         ui.say(&action.done(&shown.name));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(name: &str, needs: &[&str], started: u64, ready: u64) -> ServiceView {
+        ServiceView {
+            name: name.into(),
+            state: "ready".into(),
+            pid: None,
+            room_pid: None,
+            restarts: 0,
+            port: None,
+            health: None,
+            log: String::new(),
+            task: false,
+            needs: needs.iter().map(|need| (*need).into()).collect(),
+            exit: None,
+            probes: Vec::new(),
+            url: None,
+            started_ms: Some(started),
+            ready_ms: Some(ready),
+        }
+    }
+
+    #[test]
+    fn the_longest_way_is_told_with_its_times() {
+        let services = [service("db", &[], 5, 130), service("api", &["db"], 131, 1_500)];
+        assert_eq!(
+            critical_chain(&services),
+            "Ready after 1.50s; the longest way:\n  api @1.50s +1.37s\n    db @130ms +125ms"
+        );
+        assert_eq!(critical_chain(&[]), "");
+    }
 }

@@ -5,11 +5,14 @@ use std::{path::Path, process::ExitCode};
 use hothouse_api::{
     SandboxView, route,
     sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody},
+    service::ServiceView,
 };
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{Failure, FailureKind, SandboxName, SandboxRef, SandboxState};
 
+use super::{config, exec};
 use crate::{
+    Surroundings,
     args::{DeleteArgs, ForkArgs, NukeArgs, StatusArgs},
     progress::Progress,
     render::{Cell, age, plain, table},
@@ -22,12 +25,14 @@ pub(crate) fn fork(
     session: &Session,
     ui: &Ui,
     args: ForkArgs,
-    variables: &[(String, String)],
+    surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
+    let Surroundings { variables, credentials, .. } = surroundings;
     let name: SandboxName = args.name.parse().map_err(|error| {
         Failure::of(FailureKind::Usage, &error)
             .hint("a good name is short, such as `agent-a` or `fix-login`")
     })?;
+    let setup = args.setup.then(|| config::setup(session, variables)).transpose()?;
     let body = ForkBody {
         name: name.to_string(),
         folder: session.folder_text()?,
@@ -36,6 +41,8 @@ pub(crate) fn fork(
         task: args.idea,
         context: args.context.as_deref().map(read_context).transpose()?,
         from: args.from,
+        environment: args.repo.iter().flat_map(|_| credentials.iter().cloned()).collect(),
+        repository: args.repo,
         tree: args.tree,
         setup: args.setup,
         variables: variables.iter().cloned().collect(),
@@ -47,16 +54,21 @@ pub(crate) fn fork(
     let made = made?;
     if ui.json {
         ui.print_json(&made);
-        return Ok(ExitCode::SUCCESS);
+    } else {
+        let base = plain(&made.base);
+        ui.say(&format!(
+            "Made sandbox `{}` on branch `{}`, based on `{base}`.",
+            made.name, made.branch
+        ));
+        ui.print(&made.worktree);
     }
-    ui.say(&format!(
-        "Made sandbox `{}` on branch `{}`, based on `{}`.",
-        made.name,
-        made.branch,
-        plain(&made.base)
-    ));
-    ui.print(&made.worktree);
-    Ok(ExitCode::SUCCESS)
+    match setup {
+        Some(line) => {
+            ui.say(&format!("Installing in a room: {line}"));
+            exec::run_in_fresh_room(session, ui, &made.name, &line)
+        }
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// The most that a description of a task may take.
@@ -192,7 +204,43 @@ pub(super) fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
     let caveats = sandbox.caveats.iter().map(|caveat| {
         format!("  {} {}: {}", ui.paint(Tone::Warning, "caveat"), caveat.area, caveat.text)
     });
-    std::iter::once(title).chain(facts).chain(caveats).collect::<Vec<_>>().join("\n")
+    let services = (!sandbox.services.is_empty()).then(|| services(ui, &sandbox.services));
+    std::iter::once(title)
+        .chain(facts)
+        .chain(caveats)
+        .chain(services)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Shows services as a table.
+fn services(ui: &Ui, services: &[ServiceView]) -> String {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let rows = services.iter().map(|service| {
+        let told = match &service.exit {
+            Some(exit) if service.pid.is_none() => Some(exit.clone()),
+            _ => service.health.clone(),
+        };
+        vec![
+            Cell::new("  "),
+            Cell::new(&service.name).tone(Tone::Strong),
+            Cell::new(&service.state).tone(service_tone(&service.state)),
+            Cell::new(or_dash(service.pid.map(|pid| pid.to_string()))),
+            Cell::new(or_dash(service.port.map(|port| port.to_string()))),
+            Cell::new(service.restarts.to_string()),
+            Cell::new(or_dash(told)),
+        ]
+    });
+    table(ui, &["  ", "SERVICE", "STATE", "PID", "PORT", "RESTARTS", "HEALTH"], rows.collect())
+}
+
+fn service_tone(state: &str) -> Tone {
+    match state {
+        "ready" | "completed" => Tone::Good,
+        "failed" => Tone::Bad,
+        "stopped" => Tone::Faint,
+        _ => Tone::Warning,
+    }
 }
 
 fn tone(state: SandboxState) -> Tone {

@@ -7,11 +7,11 @@ use hothouse_api::{
     ErrorBody, SandboxView,
     sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, UpBody},
 };
-use hothouse_engine::{Engine, ForkSpec, Losses};
+use hothouse_engine::{Engine, ForkSpec, Losses, RemoteRepository, UpSpec};
 use hothouse_model::{Failure, OperationId, SandboxRecord, SandboxRef};
 use hothouse_store::Outcome;
 
-use super::{Json, Operation, blocking, operation};
+use super::{Json, Operation, blocking, operation, service::START_TIMEOUT};
 use crate::{
     Door,
     failure::{Refusal, usage},
@@ -63,6 +63,10 @@ pub(crate) async fn fork(
         task: body.task,
         context: body.context,
         from: body.from.as_deref().map(str::parse).transpose().map_err(|error| usage(&error))?,
+        repository: body.repository.map(|url| RemoteRepository {
+            url,
+            environment: body.environment.into_iter().collect(),
+        }),
         tree: body.tree,
         setup: body.setup,
         variables: body.variables.into_iter().collect(),
@@ -93,9 +97,24 @@ pub(crate) async fn up(
     Json(body): Json<UpBody>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
     already(&door, &id).await?;
-    let ttl = body.ttl_seconds.map(Duration::from_secs);
-    act(door, FindQuery { sandbox: body.sandbox, folder: body.folder }, move |engine, sandbox| {
-        engine.up(sandbox, ttl, id)
+    if body.sandbox.is_none() {
+        let (engine, folder) = (door.engine.clone(), PathBuf::from(&body.folder));
+        blocking(move || engine.adopt_around(&folder)).await?;
+    }
+    let spec = UpSpec {
+        ttl: body.ttl_seconds.map(Duration::from_secs),
+        profile: body.profile,
+        reuse: body.reuse,
+    };
+    let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
+    let find = FindQuery { sandbox: body.sandbox, folder: body.folder };
+    act(door, find, move |engine, sandbox| {
+        engine.up(sandbox, &spec, id)?;
+        if body.no_wait {
+            return Ok(());
+        }
+        let now = engine.sandbox(sandbox.key)?;
+        engine.await_services(now.as_ref().unwrap_or(sandbox), timeout)
     })
     .await
 }
@@ -136,7 +155,7 @@ pub(crate) async fn resume(
 }
 
 /// Finds a sandbox, does something with it, and shows it as it is then.
-async fn act(
+pub(super) async fn act(
     door: Door,
     query: FindQuery,
     action: impl FnOnce(&Engine, &SandboxRecord) -> Result<(), Failure> + Send + 'static,
@@ -206,7 +225,7 @@ pub(super) async fn already(door: &Door, id: &OperationId) -> Result<bool, Refus
     }
 }
 
-fn reference(text: &str) -> Result<SandboxRef, Refusal> {
+pub(super) fn reference(text: &str) -> Result<SandboxRef, Refusal> {
     text.parse().map_err(|error| {
         let Refusal(failure) = usage(&error);
         Refusal(Failure::hint(failure, "`hothouse list` shows their names"))

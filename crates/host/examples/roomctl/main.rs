@@ -114,6 +114,7 @@ fn spec(state: &State, words: &mut Words) -> Result<RoomSpec, Box<dyn Error>> {
     let mut spec = RoomSpec {
         id: format!("{id}-{}", std::process::id()),
         hostname: "room".into(),
+        names: Vec::new(),
         worktree,
         aliases: vec![],
         storage: state.storage(),

@@ -3,12 +3,14 @@
 use super::setup::short_name;
 use super::{CONTROL_SOCKET, TOKEN_FILE};
 use crate::files::{self, FileError};
+use crate::framed::send_some;
 use hothouse_room_wire::frame::DESCRIPTOR_LIMIT;
 use hothouse_room_wire::{
-    Answer, Call, ExecId, ExecRecord, ExecSpec, Exit, FrameBuffer, ListenSpec, PROTOCOL, Refusal,
-    Reply, Request, WindowSize, decode, encode, speaks,
+    Answer, Call, ExecId, ExecRecord, ExecSpec, Exit, FrameBuffer, ListenSpec, LogStart, PROTOCOL,
+    Refusal, Reply, Request, SERVICES_SINCE, ServiceOrder, ServiceSpec, ServicesReport, WindowSize,
+    decode, encode, speaks,
 };
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
@@ -18,7 +20,7 @@ use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::io::{AsyncWriteExt, Interest};
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
@@ -37,6 +39,8 @@ pub enum ClientError {
     Gone,
     #[error("the room speaks protocol {0}, which this version does not")]
     Protocol(u16),
+    #[error("the room is of protocol {0}, which has no services")]
+    NoServices(u16),
     #[error("the room refused: {}", .0.message)]
     Refused(Refusal),
     #[error("the room gave an answer that does not fit the question")]
@@ -256,6 +260,50 @@ impl RoomClient {
         }
     }
 
+    /// Declares a service, or changes it. `files` are those of its log: data first, then indexes.
+    pub async fn declare(
+        &self,
+        service: ServiceSpec,
+        log: LogStart,
+        files: &[OwnedFd],
+    ) -> Result<(), ClientError> {
+        self.need_services()?;
+        let call = Call::Declare { service: Box::new(service), log };
+        let beside: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        match self.call_with(call, &beside).await? {
+            (Answer::Done, _) => Ok(()),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Does something with one service, or with all.
+    pub async fn order_service(
+        &self,
+        name: Option<String>,
+        order: ServiceOrder,
+    ) -> Result<(), ClientError> {
+        self.need_services()?;
+        self.order(Call::Service { name, order }).await
+    }
+
+    /// Returns how the services stand, once they have changed since version `after`.
+    pub async fn services(&self, after: Option<u64>) -> Result<ServicesReport, ClientError> {
+        if self.protocol < SERVICES_SINCE {
+            return Ok(ServicesReport::default());
+        }
+        match self.call(Call::Services { after }).await? {
+            (Answer::Services(report), _) => Ok(report),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    fn need_services(&self) -> Result<(), ClientError> {
+        match self.protocol {
+            SERVICES_SINCE.. => Ok(()),
+            older => Err(ClientError::NoServices(older)),
+        }
+    }
+
     /// Returns when the room has closed the connection, which it does when it ends.
     pub async fn closed(&mut self) {
         // A reader that panicked is a closed connection too.
@@ -270,6 +318,14 @@ impl RoomClient {
     }
 
     async fn call(&self, call: Call) -> Result<Answered, ClientError> {
+        self.call_with(call, &[]).await
+    }
+
+    async fn call_with(
+        &self,
+        call: Call,
+        beside: &[BorrowedFd<'_>],
+    ) -> Result<Answered, ClientError> {
         let (answer_tx, answer_rx) = oneshot::channel();
         let seq = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -281,14 +337,12 @@ impl RoomClient {
             waiting.answer_txs.insert(seq, answer_tx);
             seq
         };
-        let bytes = encode(&Request { seq, call }, 0)
-            .map_err(|error| ClientError::Talk(io::Error::other(error)));
-        let sent = match bytes {
-            Ok(bytes) => {
-                self.writer.lock().await.write_all(&bytes).await.map_err(ClientError::Talk)
-            }
-            Err(error) => Err(error),
-        };
+        let count = u8::try_from(beside.len()).unwrap_or(u8::MAX);
+        let sent = match encode(&Request { seq, call }, count) {
+            Ok(bytes) => send(&*self.writer.lock().await, &bytes, beside).await,
+            Err(error) => Err(io::Error::other(error)),
+        }
+        .map_err(ClientError::Talk);
         if let Err(error) = sent {
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).answer_txs.remove(&seq);
             return Err(error);
@@ -305,6 +359,24 @@ impl Drop for RoomClient {
     fn drop(&mut self) {
         self.reader.abort();
     }
+}
+
+/// Sends bytes, with descriptors beside the first of them.
+async fn send(socket: &OwnedWriteHalf, bytes: &[u8], beside: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let socket: &UnixStream = socket.as_ref();
+    let mut sent = 0;
+    while sent < bytes.len() {
+        let beside = if sent == 0 { beside } else { &[] };
+        socket.writable().await?;
+        let step =
+            socket.try_io(Interest::WRITABLE, || Ok(send_some(socket, &bytes[sent..], beside)?));
+        match step {
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Hands answers to those who wait, until the room closes the connection.

@@ -2,6 +2,7 @@
 
 use crate::files::{self, FileError};
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// A process of this boot, beyond doubt.
@@ -44,6 +45,46 @@ impl RoomIdentity {
     }
 }
 
+/// Returns the host's pids of a room's processes by their pids in the room, as far as this user may
+/// see them.
+pub fn host_pids(room: &RoomIdentity) -> HashMap<u32, u32> {
+    let mut found = HashMap::new();
+    let Ok(first) = u32::try_from(room.pid) else { return found };
+    let mut next = vec![first];
+    while let Some(pid) = next.pop() {
+        let own = Path::new("/proc").join(pid.to_string());
+        let status = files::read_text(&own.join("status")).unwrap_or_default();
+        if let Some(inside) = pid_inside(&status) {
+            found.insert(inside, pid);
+        }
+        let children = own.join("task").join(pid.to_string()).join("children");
+        let children = files::read_text(&children).unwrap_or_default();
+        next.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        next.extend(children_of_threads(&own, pid));
+    }
+    found
+}
+
+/// A child belongs to the thread that made it, which need not be the first.
+fn children_of_threads(process: &Path, first: u32) -> Vec<u32> {
+    let threads = files::list(&process.join("task")).unwrap_or_default().into_iter();
+    let others = threads.filter(|path| !path.ends_with(first.to_string()));
+    let texts = others.filter_map(|path| files::read_text(&path.join("children")).ok());
+    texts
+        .flat_map(|text| {
+            text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// Returns the innermost number of the line `NSpid`, which the host's own comes before.
+fn pid_inside(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    let mut numbers = line.split_whitespace();
+    numbers.next()?;
+    numbers.next_back()?.parse().ok()
+}
+
 fn stat_file(pid: i32) -> PathBuf {
     Path::new("/proc").join(pid.to_string()).join("stat")
 }
@@ -67,6 +108,13 @@ mod tests {
             (0..18).map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
         );
         assert_eq!(state_and_start(&stat), Some(('S', 4242)));
+    }
+
+    #[test]
+    fn the_number_inside_is_the_innermost() {
+        assert_eq!(pid_inside("Name:\tx\nNSpid:\t41210\t41\n"), Some(41));
+        assert_eq!(pid_inside("NSpid:\t41210\n"), None);
+        assert_eq!(pid_inside(""), None);
     }
 
     #[test]

@@ -322,6 +322,10 @@ fn drop_to_init(mode: Mode) -> Result<(), StepError> {
         CapabilitySet::SYS_CHROOT,
         CapabilitySet::KILL,
         CapabilitySet::CHOWN,
+        // These two to see which of the room's processes holds a listening socket: the one to
+        // enter `/proc/PID/fd`, the other to read its links.
+        CapabilitySet::DAC_READ_SEARCH,
+        CapabilitySet::SYS_PTRACE,
     ];
     let all = needed.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
     let sets = CapabilitySets { effective: all, permitted: all, inheritable: all };

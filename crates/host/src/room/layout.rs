@@ -48,5 +48,36 @@ pub(super) fn hosts(hostname: &str) -> String {
     )
 }
 
+/// Ends the line of `/etc/hosts` that is ours to change.
+const NAMES_MARK: &str = "# services, by hothouse";
+
+/// Puts the names of services into `/etc/hosts`; what else the room wrote there stays.
+pub(super) fn with_names(known: &str, names: &[String]) -> String {
+    let mut text = String::new();
+    for line in known.lines().filter(|line| !line.ends_with(NAMES_MARK)) {
+        text.push_str(line);
+        text.push('\n');
+    }
+    if !names.is_empty() {
+        let names = names.join(" ");
+        text.push_str(&format!("127.0.0.1 {names} {NAMES_MARK}\n::1 {names} {NAMES_MARK}\n"));
+    }
+    text
+}
+
 /// The content of `/etc/resolv.conf`: every address leads to us, so any will do.
 pub(super) const RESOLVER: &str = "nameserver 127.0.0.1\noptions timeout:5 attempts:2\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_services_are_replaced_and_other_lines_stay() {
+        let first = with_names("127.0.0.1 localhost\n10.0.0.1 mine\n", &["db".into()]);
+        assert!(first.contains("127.0.0.1 db #") && first.contains("10.0.0.1 mine\n"), "{first}");
+        let second = with_names(&first, &["api".into(), "web".into()]);
+        assert!(second.contains("127.0.0.1 api web #") && !second.contains(" db "), "{second}");
+        assert_eq!(with_names(&second, &[]), "127.0.0.1 localhost\n10.0.0.1 mine\n");
+    }
+}

@@ -5,7 +5,7 @@
 //! point into the room.
 
 use super::AGENT_ID;
-use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts};
+use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts, with_names};
 use super::spec::{Access, Bind, Mode, RoomSpec};
 use super::step::{Step, StepError};
 use crate::files;
@@ -121,9 +121,27 @@ pub(super) fn exposed(spec: &RoomSpec) -> Vec<PathBuf> {
 /// The user namespaces whose maps trees get, in root mode.
 pub(super) struct IdMaps {
     pub(super) shifted: OwnedFd,
-    pub(super) worktree: OwnedFd,
+    /// By the owner on disk, who is agent in the room.
+    pub(super) owned: Vec<(Owner, OwnedFd)>,
     /// The number of agent on the host.
     pub(super) agent: u32,
+}
+
+/// The user and group to whom a tree belongs on disk.
+pub(super) type Owner = (u32, u32);
+
+/// Lists the owners of the trees that the room's agent owns.
+pub(super) fn owners(plan: &Plan) -> Result<Vec<Owner>, StepError> {
+    let mut all = Vec::new();
+    let own = plan.binds.iter().map(|(source, _)| source).filter(|it| it.ids == Ids::Worktree);
+    for source in own {
+        let found = rustix::fs::stat(&source.path).step_at("look at", &source.path)?;
+        let owner = (found.st_uid, found.st_gid);
+        if !all.contains(&owner) {
+            all.push(owner);
+        }
+    }
+    Ok(all)
 }
 
 /// `f_type` of overlayfs (statfs(2)).
@@ -137,7 +155,12 @@ pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, St
     let idmap = match (source.ids, maps) {
         (Ids::Shifted, Some(maps)) => Some(maps.shifted.as_fd()),
         (Ids::Worktree, Some(maps)) if !is_agents_overlay(&held, &source.path, maps.agent)? => {
-            Some(maps.worktree.as_fd())
+            let found = rustix::fs::fstat(&held).step_at("look at", &source.path)?;
+            let owner = (found.st_uid, found.st_gid);
+            let map = maps.owned.iter().find(|(known, _)| *known == owner);
+            let reason = "its owner has changed meanwhile";
+            let map = map.ok_or_else(|| StepError::because("share", Some(&source.path), reason))?;
+            Some(map.1.as_fd())
         }
         _ => None,
     };
@@ -265,8 +288,11 @@ fn overlay(build: &Build<'_>, name: &str) -> Result<(), StepError> {
 fn identity_files(build: &Build<'_>, upper: &Path, is_new: bool) -> Result<(), StepError> {
     let hostname = &build.spec.hostname;
     let known = read_plain(&upper.join("hosts")).unwrap_or_default();
-    if !known.lines().any(|line| line == format!("127.0.1.1 {hostname}")) {
-        put(&upper.join("hosts"), &hosts(hostname))?;
+    let current = known.lines().any(|line| line == format!("127.0.1.1 {hostname}"));
+    let text = if current { known.clone() } else { hosts(hostname) };
+    let text = with_names(&text, &build.spec.names);
+    if text != known {
+        put(&upper.join("hosts"), &text)?;
     }
     put(&upper.join("hostname"), &format!("{hostname}\n"))?;
     put(&upper.join("resolv.conf"), RESOLVER)?;
@@ -459,7 +485,9 @@ fn memory_folder(path: &Path, options: &str) -> Result<(), StepError> {
 
 /// The folder in which room-init's socket and the masks lie.
 pub(super) fn make_room_folder() -> Result<(), StepError> {
-    folder(Path::new(hothouse_room_wire::elevate::ROOM_FOLDER), 0o755).map(drop)
+    folder(Path::new(hothouse_room_wire::elevate::ROOM_FOLDER), 0o755)?;
+    // For sockets of services, which anybody in the room may make there.
+    folder(Path::new(hothouse_room_wire::service::SERVICES_FOLDER), 0o1777).map(drop)
 }
 
 /// The mode of `/root`: passable when something that the agent uses lies below it.

@@ -27,7 +27,7 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
 use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -349,15 +349,13 @@ impl Room<'_> {
     }
 
     fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<(), StepError> {
-        let owner = self.spec.worktree.metadata().step_at("look at", &self.spec.worktree)?;
         let base = self.spec.shifted_base;
-        let worktree =
-            Wall { uids: ids::worktree(owner.uid(), base), gids: ids::worktree(owner.gid(), base) };
-        let maps = IdMaps {
-            shifted: user_namespace(pid)?,
-            worktree: namespace_with(&worktree)?,
-            agent: base + AGENT_ID,
-        };
+        let mut owned = Vec::new();
+        for (user, group) in mounts::owners(self.plan)? {
+            let map = Wall { uids: ids::worktree(user, base), gids: ids::worktree(group, base) };
+            owned.push(((user, group), namespace_with(&map)?));
+        }
+        let maps = IdMaps { shifted: user_namespace(pid)?, owned, agent: base + AGENT_ID };
         let sources =
             self.plan.layers.iter().chain(self.plan.binds.iter().map(|(source, _)| source));
         let trees = sources

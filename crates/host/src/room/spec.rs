@@ -10,6 +10,9 @@ pub struct RoomSpec {
     /// Names the room on the host: letters, digits and dashes.
     pub id: String,
     pub hostname: String,
+    /// Further names that lead to the room's own loopback.
+    #[serde(default)]
+    pub names: Vec<String>,
     /// Bound read-write, at the same absolute path inside.
     pub worktree: PathBuf,
     /// Further paths in the room that show the worktree.
@@ -137,6 +140,9 @@ impl RoomSpec {
         if !word(&self.hostname, 63, &['-', '.']) {
             return Err(SpecProblem::Hostname(self.hostname.clone()));
         }
+        if let Some(name) = self.names.iter().find(|name| !word(name, 63, &['-'])) {
+            return Err(SpecProblem::Hostname(name.clone()));
+        }
         for (what, path) in self.paths() {
             if !is_plain_absolute(path) {
                 return Err(SpecProblem::Path { what, path: path.to_owned() });
@@ -207,6 +213,7 @@ mod tests {
         RoomSpec {
             id: "r1".into(),
             hostname: "blue".into(),
+            names: vec![],
             worktree: "/w/a".into(),
             aliases: vec![],
             storage: "/s".into(),

@@ -34,13 +34,13 @@ pub(super) struct Connecting {
 }
 
 /// An answer with the descriptors that go along; `None` when it comes later.
-type Outcome = Result<Option<(Answer, Vec<OwnedFd>)>, Refusal>;
+pub(super) type Outcome = Result<Option<(Answer, Vec<OwnedFd>)>, Refusal>;
 
-fn now(answer: Answer) -> Outcome {
+pub(super) fn now(answer: Answer) -> Outcome {
     Ok(Some((answer, Vec::new())))
 }
 
-fn refuse(kind: RefusalKind, message: impl Into<String>) -> Refusal {
+pub(super) fn refuse(kind: RefusalKind, message: impl Into<String>) -> Refusal {
     Refusal { kind, message: message.into(), errno: None }
 }
 
@@ -58,12 +58,17 @@ fn system_errno(attempt: &'static str) -> impl FnOnce(Errno) -> Refusal {
 
 impl Room {
     /// Answers one request; `Gone` ends the connection.
-    pub(super) fn answer(&mut self, daemon: u32, body: &[u8]) -> Result<(), Gone> {
+    pub(super) fn answer(
+        &mut self,
+        daemon: u32,
+        body: &[u8],
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<(), Gone> {
         let Request { seq, call } = decode::<Request>(body).map_err(|_| Gone)?;
         let greeting = matches!(call, Call::Hello { .. });
         let authorized = self.daemons.get(&daemon).ok_or(Gone)?.authorized;
         let outcome = match authorized || greeting {
-            true => self.dispatch(daemon, seq, call),
+            true => self.dispatch(daemon, seq, call, descriptors),
             false => Err(refuse(RefusalKind::Unauthorized, "no greeting yet")),
         };
         let refused = outcome.is_err();
@@ -78,7 +83,13 @@ impl Room {
         if refused && !peer.authorized { Err(Gone) } else { Ok(()) }
     }
 
-    fn dispatch(&mut self, daemon: u32, seq: u32, call: Call) -> Outcome {
+    fn dispatch(
+        &mut self,
+        daemon: u32,
+        seq: u32,
+        call: Call,
+        descriptors: Vec<OwnedFd>,
+    ) -> Outcome {
         match call {
             Call::Hello { protocol, token } => self.greet(daemon, protocol, &token),
             Call::Exec(spec) => self.exec(*spec),
@@ -108,6 +119,9 @@ impl Room {
                 self.execs.retain(|_, known| known.id != exec || known.exit.is_none());
                 now(Answer::Done)
             }
+            Call::Declare { service, log } => self.declare(*service, log, descriptors),
+            Call::Service { name, order } => self.order_service(name.as_deref(), order),
+            Call::Services { after } => Ok(self.tell_services(daemon, seq, after)),
         }
     }
 

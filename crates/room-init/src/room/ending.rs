@@ -1,6 +1,7 @@
 //! The end of a room: asked politely, then not.
 
 use super::Room;
+use crate::services::Hands;
 use crate::sys;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -8,9 +9,15 @@ use std::time::{Duration, Instant};
 /// How long a room gets when the host's SIGTERM, not a daemon, asks it to end.
 pub(super) const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
-/// A room that is about to end.
+/// The longest that services may take to stop in turn, whatever their own graces add up to.
+const SERVICES_LIMIT: Duration = Duration::from_secs(120);
+
+/// A room that is about to end: its services first, then everything else.
 pub(super) struct Ending {
     deadline: Instant,
+    /// What is left to the others once the services have stopped.
+    grace: Duration,
+    services_stopped: bool,
 }
 
 impl Ending {
@@ -24,14 +31,30 @@ impl Ending {
 }
 
 impl Room {
-    /// Asks every process to end; a second request may only shorten the wait.
+    /// Asks the services to stop, then every process; a second request may only shorten the wait.
     pub(super) fn begin_ending(&mut self, grace: Duration) {
-        let deadline = Instant::now() + grace;
+        let wait = if grace.is_zero() || self.services.is_still() { grace } else { SERVICES_LIMIT };
+        let deadline = Instant::now() + wait;
         if self.ending.as_ref().is_some_and(|ending| ending.deadline <= deadline) {
             return;
         }
-        self.ending = Some(Ending { deadline });
-        if !grace.is_zero() {
+        self.ending = Some(Ending { deadline, grace, services_stopped: false });
+        let mut hands = Hands { boot: &self.boot, scratch: &mut self.scratch };
+        self.services.stop_all(&mut hands);
+        self.go_on_ending();
+    }
+
+    /// Asks everybody else to end once the services are gone.
+    pub(super) fn go_on_ending(&mut self) {
+        let Some(ending) = self.ending.as_mut().filter(|ending| !ending.services_stopped) else {
+            return;
+        };
+        if !self.services.is_still() {
+            return;
+        }
+        ending.services_stopped = true;
+        ending.deadline = ending.deadline.min(Instant::now() + ending.grace);
+        if !ending.grace.is_zero() {
             // Fails only when there is nobody to ask.
             let _ = sys::kill(-1, libc::SIGTERM);
             let _ = sys::kill(-1, libc::SIGCONT);

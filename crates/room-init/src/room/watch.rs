@@ -19,6 +19,7 @@ pub(super) enum Source {
     Connecting(u32),
     Output(u32, usize, Part),
     Typist(u32, usize),
+    Service(crate::services::Source),
 }
 
 impl Room {
@@ -30,12 +31,11 @@ impl Room {
             entries.push(PollFd::from_borrowed_fd(fd, flags));
             sources.push(source);
         });
-        let timeout = self.ending.as_ref().map(|ending| {
-            let left = ending.left();
-            Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            }
+        let ending = self.ending.as_ref().map(|ending| ending.left());
+        let patience = [ending, self.services.patience()].into_iter().flatten().min();
+        let timeout = patience.map(|left| Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
         });
         if rustix::event::poll(&mut entries, timeout.as_ref()).is_err() {
             return Vec::new();
@@ -68,6 +68,7 @@ impl Room {
         for attempt in &self.connecting {
             add(attempt.socket.as_fd(), PollFlags::OUT, Source::Connecting(attempt.key));
         }
+        self.services.interest(|fd, flags, source| add(fd, flags, Source::Service(source)));
         for (key, exec) in &self.execs {
             for (at, output) in exec.outputs.iter().enumerate() {
                 output.interest(|fd, flags, part| add(fd, flags, Source::Output(*key, at, part)));

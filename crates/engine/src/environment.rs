@@ -17,12 +17,23 @@ const HOMES: [(&str, &str); 4] = [
 ];
 
 /// Returns the whole environment, as `NAME=value`.
-pub(crate) fn of(
+pub fn of(
     sandbox: &SandboxRecord,
     user: RoomUser,
     terminal: Option<&str>,
     tools: &[PathBuf],
 ) -> Vec<Vec<u8>> {
+    let all = pairs(sandbox, user, terminal, tools).into_iter();
+    all.map(|(name, value)| format!("{name}={value}").into_bytes()).collect()
+}
+
+/// Returns the environment by name.
+pub(crate) fn pairs(
+    sandbox: &SandboxRecord,
+    user: RoomUser,
+    terminal: Option<&str>,
+    tools: &[PathBuf],
+) -> Vec<(String, String)> {
     let (name, home) = match user {
         RoomUser::Agent => ("agent", "/home/agent"),
         RoomUser::Root => ("root", "/root"),
@@ -48,7 +59,7 @@ pub(crate) fn of(
     if let Some(kind) = terminal {
         all.push(("TERM", kind.to_owned()));
     }
-    all.into_iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect()
+    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The user's own programs come first, then those of granted tool folders, then the system's.

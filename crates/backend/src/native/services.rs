@@ -1,0 +1,192 @@
+//! Services of a native room: told to room-init, which supervises them.
+
+use std::{collections::BTreeSet, path::Path, time::Duration};
+
+use hothouse_host::{
+    files, logs,
+    room::{
+        self, ClientError, RoomClient,
+        wire::{
+            Exit, LogStart, NeedCondition as WireCondition, ProbeSpec, Question as WireQuestion,
+            RefusalKind, RestartPolicy, ServiceOrder as Order, ServiceRecord, ServiceSpec,
+        },
+    },
+};
+use hothouse_model::stack::{
+    Answer, NeedCondition, Question, RestartWhen, ServiceAction, ServiceOrder, ServiceReport,
+    StackOrder, StackReport,
+};
+
+use super::{RoomFile, block_on, talk};
+use crate::RoomError;
+
+/// The stack as it was ordered, in the runtime folder of its room.
+const STACK: &str = "stack.json";
+
+/// Tells a room its services, and to start them.
+pub(super) fn supervise(runtime: &Path, stack: &StackOrder) -> Result<(), RoomError> {
+    let mut told = Vec::new();
+    for service in &stack.services {
+        let log = logs::open(&stack.logs.join(&service.name))?;
+        told.push((spec(service), log));
+    }
+    let text = serde_json::to_vec(stack).map_err(|error| RoomError::Told(error.to_string()))?;
+    files::write_quick(&runtime.join(STACK), &text, 0o600)?;
+    let wanted: BTreeSet<String> = stack.services.iter().map(|s| s.name.clone()).collect();
+    let conversation = async {
+        let client = RoomClient::connect(runtime).await?;
+        for record in client.services(None).await?.services {
+            if !wanted.contains(&record.name) {
+                client.order_service(Some(record.name), Order::Remove).await?;
+            }
+        }
+        for (spec, logs::OpenLog { files, start }) in told {
+            let LogStart { .. } = start;
+            client.declare(spec, start, &files).await?;
+        }
+        client.order_service(None, Order::Start).await
+    };
+    block_on(conversation)?.map_err(RoomError::Talk)
+}
+
+/// Returns the stack that a room was told.
+pub(super) fn stack(runtime: &Path) -> Option<StackOrder> {
+    let text = files::read_text(&runtime.join(STACK)).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
+/// Returns how the services stand; with `after`, once that has changed or time is up.
+pub(super) fn services(
+    runtime: &Path,
+    after: Option<u64>,
+    patience: Duration,
+) -> Result<StackReport, RoomError> {
+    let file = RoomFile::alive(runtime)?;
+    let report = talk(runtime, async |client: &RoomClient| {
+        match tokio::time::timeout(patience, client.services(after)).await {
+            Ok(report) => report,
+            Err(_) => client.services(None).await,
+        }
+    })?;
+    let pids = match report.services.iter().any(|service| service.pid.is_some()) {
+        true => room::host_pids(&file.started.identity),
+        false => Default::default(),
+    };
+    let services = report.services.into_iter();
+    let services = services.map(|record| shown(record, |pid| pids.get(&pid).copied())).collect();
+    Ok(StackReport { version: report.version, services })
+}
+
+/// Does something with one service, or with all.
+pub(super) fn act(
+    runtime: &Path,
+    service: Option<&str>,
+    action: ServiceAction,
+) -> Result<(), RoomError> {
+    let order = match action {
+        ServiceAction::Start => Order::Start,
+        ServiceAction::Stop => Order::Stop,
+        ServiceAction::Restart => Order::Restart,
+        ServiceAction::Signal(number) => Order::Signal(number),
+    };
+    let asked = talk(runtime, async |client: &RoomClient| {
+        client.order_service(service.map(str::to_owned), order).await
+    });
+    match asked {
+        Err(RoomError::Talk(ClientError::Refused(refusal)))
+            if refusal.kind == RefusalKind::UnknownService =>
+        {
+            Err(RoomError::NoService { service: service.unwrap_or_default().to_owned() })
+        }
+        other => other,
+    }
+}
+
+/// Returns how long the services may take to stop, one after the other.
+pub(super) fn grace(runtime: &Path) -> Duration {
+    let services = stack(runtime).map(|stack| stack.services).unwrap_or_default();
+    services.iter().map(|service| service.stop_grace).sum::<Duration>().min(LONGEST_STOP)
+}
+
+/// room-init itself gives up on its services after this long.
+const LONGEST_STOP: Duration = Duration::from_secs(120);
+
+fn spec(order: &ServiceOrder) -> ServiceSpec {
+    let bytes = |words: &[String]| words.iter().map(|word| word.clone().into_bytes()).collect();
+    let milliseconds = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+    ServiceSpec {
+        name: order.name.clone(),
+        run: bytes(&order.run),
+        build: order.build.as_deref().map(bytes),
+        env: order.env.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect(),
+        cwd: order.folder.as_os_str().as_encoded_bytes().to_vec(),
+        task: order.task,
+        needs: order
+            .needs
+            .iter()
+            .map(|need| {
+                let condition = match need.condition {
+                    NeedCondition::Started => WireCondition::Started,
+                    NeedCondition::Ready => WireCondition::Ready,
+                    NeedCondition::Completed => WireCondition::Completed,
+                };
+                (need.service.clone(), condition)
+            })
+            .collect(),
+        policy: match order.restart.policy {
+            RestartWhen::Never => RestartPolicy::Never,
+            RestartWhen::OnFailure => RestartPolicy::OnFailure,
+            RestartWhen::Always => RestartPolicy::Always,
+        },
+        restarts: order.restart.max,
+        stop_signal: order.stop_signal,
+        grace_ms: milliseconds(order.stop_grace),
+        pty: order.pty,
+        watch: order.watch.iter().map(|p| p.as_os_str().as_encoded_bytes().to_vec()).collect(),
+        probe: order.probe.as_ref().map(|probe| ProbeSpec {
+            question: match &probe.question {
+                Question::Http { port, path } => {
+                    WireQuestion::Http { port: *port, path: path.clone() }
+                }
+                Question::Tcp { port } => WireQuestion::Tcp { port: *port },
+                Question::Exec { words } => WireQuestion::Exec { argv: bytes(words) },
+                Question::Log { pattern } => WireQuestion::Log { pattern: pattern.clone() },
+                Question::Notify => WireQuestion::Notify,
+            },
+            interval_ms: milliseconds(probe.interval),
+            timeout_ms: milliseconds(probe.timeout),
+            retries: probe.retries,
+        }),
+    }
+}
+
+fn shown(record: ServiceRecord, host_pid: impl Fn(u32) -> Option<u32>) -> ServiceReport {
+    let room_pid = record.pid.and_then(|pid| u32::try_from(pid).ok());
+    ServiceReport {
+        name: record.name,
+        state: record.state,
+        pid: room_pid.and_then(host_pid),
+        room_pid,
+        restarts: record.restarts,
+        task: record.task,
+        stuck: record.stuck,
+        needs: record.needs,
+        exit: record.exit.map(in_words),
+        answers: record
+            .answers
+            .into_iter()
+            .map(|answer| Answer { healthy: answer.healthy, text: answer.text })
+            .collect(),
+        wanted: record.wanted_ms.map(Duration::from_millis),
+        started: record.started_ms.map(Duration::from_millis),
+        ready: record.ready_ms.map(Duration::from_millis),
+    }
+}
+
+fn in_words(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("exit {code}"),
+        Exit::Signal(number) => format!("signal {number}"),
+        Exit::NotStarted { message, .. } => message,
+    }
+}

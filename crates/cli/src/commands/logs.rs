@@ -1,0 +1,114 @@
+//! `logs`.
+
+use std::process::ExitCode;
+
+use hothouse_api::{
+    log::{LogLine, LogPage, LogQuery},
+    route,
+};
+use hothouse_model::Failure;
+
+use super::sandbox::check_reference;
+use crate::{
+    args::LogsArgs,
+    render::plain,
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// About how many bytes a token has.
+const TOKEN_BYTES: usize = 4;
+
+/// How long one request waits for new lines.
+const FOLLOW_WAIT_MS: u64 = 10_000;
+
+/// Shows what services said.
+pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCode, Failure> {
+    if let Some(text) = &args.which.sandbox {
+        check_reference(text)?;
+    }
+    let mut query = LogQuery {
+        sandbox: args.which.sandbox.clone(),
+        folder: session.folder_text()?,
+        services: (!args.services.is_empty()).then(|| args.services.join(",")),
+        grep: args.grep.clone(),
+        before: args.before,
+        after: args.after,
+        since: args.since.clone(),
+        tail: args.tail,
+        limit: args.budget.map(|tokens| tokens.saturating_mul(TOKEN_BYTES).max(1)),
+        raw: args.raw,
+        wait_ms: None,
+    };
+    let several = args.services.len() != 1;
+    let mut printer = Printer { ui, several, last: None };
+    let mut gathered = Vec::new();
+    loop {
+        let mut page: LogPage = session.query(route::LOGS, &query)?;
+        if ui.json && !args.follow {
+            // One JSON value, however many pages it took.
+            gathered.append(&mut page.lines);
+            if args.budget.is_some() || !page.more {
+                ui.print_json(&LogPage { lines: gathered, ..page });
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        printer.print(&page.lines);
+        if args.budget.is_some() && !args.follow {
+            if page.more {
+                ui.say(&format!("There is more: go on with `--since {}`.", page.cursor));
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !page.more && !args.follow {
+            return Ok(ExitCode::SUCCESS);
+        }
+        query.tail = None;
+        query.wait_ms = (!page.more).then_some(FOLLOW_WAIT_MS);
+        query.since = Some(page.cursor);
+    }
+}
+
+struct Printer<'a> {
+    ui: &'a Ui,
+    several: bool,
+    last: Option<(String, u64)>,
+}
+
+impl Printer<'_> {
+    fn print(&mut self, lines: &[LogLine]) {
+        if lines.is_empty() {
+            return;
+        }
+        let text: Vec<String> = lines.iter().map(|line| self.line(line)).collect();
+        self.ui.print(&text.join("\n"));
+    }
+
+    fn line(&mut self, line: &LogLine) -> String {
+        if self.ui.json {
+            return serde_json::to_string(line).expect("a line is plain data");
+        }
+        let gap = self.last.as_ref().is_some_and(|(service, seq)| {
+            !line.matched && *service == line.service && line.seq > seq + 1
+        });
+        self.last = Some((line.service.clone(), line.seq));
+        let gap = if gap { "--\n" } else { "" };
+        let text = plain_but_tabs(&line.text);
+        match self.several {
+            true => format!(
+                "{gap}{} {text}",
+                self.ui.paint(Tone::Faint, &format!("{:<8}|", line.service))
+            ),
+            false => format!("{gap}{text}"),
+        }
+    }
+}
+
+/// Makes a line harmless for a terminal; what --raw keeps is kept.
+fn plain_but_tabs(text: &str) -> String {
+    let parts = text.split('\t').map(|part| match part.contains('\x1b') {
+        true => part.to_owned(),
+        false => plain(part),
+    });
+    parts.collect::<Vec<_>>().join("\t")
+}

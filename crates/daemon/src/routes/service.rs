@@ -1,0 +1,163 @@
+//! Services and their logs.
+
+use std::{path::PathBuf, time::Duration};
+
+use axum::extract::{Query, State};
+use hothouse_api::{
+    ErrorBody, SandboxView,
+    log::{LogLine, LogPage, LogQuery},
+    sandbox::FindQuery,
+    service::{ServiceAct, ServiceBody},
+};
+use hothouse_engine::Engine;
+use hothouse_host::{Clock, clock::HostClock, logs};
+use hothouse_model::{Failure, FailureKind, config, stack::ServiceAction};
+use jiff::Timestamp;
+
+use super::{Json, blocking, sandbox};
+use crate::{Door, failure::Refusal};
+
+/// How long a service may take to start when nobody says otherwise.
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// How many bytes of text a page has when nobody says otherwise.
+const PAGE: usize = 8 << 20;
+
+/// The longest that a request waits for a line.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+
+/// How often a waiting request looks at the files.
+const LOOK: Duration = Duration::from_millis(40);
+
+/// The largest program that a pattern may become.
+const PATTERN_LIMIT: usize = 4 << 20;
+
+#[utoipa::path(
+    post, path = "/v1/services/act", operation_id = "service_act", request_body = ServiceBody,
+    description = "Starts, stops, restarts or signals one service; a start waits until it is ready.",
+    responses((status = 200, body = SandboxView), (status = 404, body = ErrorBody), (status = 412, body = ErrorBody))
+)]
+pub(crate) async fn act(
+    State(door): State<Door>,
+    Json(body): Json<ServiceBody>,
+) -> Result<axum::Json<SandboxView>, Refusal> {
+    let action = match body.action {
+        ServiceAct::Start => ServiceAction::Start,
+        ServiceAct::Stop => ServiceAction::Stop,
+        ServiceAct::Restart => ServiceAction::Restart,
+        ServiceAct::Signal(number) => ServiceAction::Signal(number),
+    };
+    let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
+    let query = FindQuery { sandbox: body.sandbox, folder: body.folder };
+    sandbox::act(door, query, move |engine, record| {
+        engine.act_on_service(record, &body.service, action, timeout)
+    })
+    .await
+}
+
+#[utoipa::path(
+    get, path = "/v1/logs", operation_id = "logs_read", params(LogQuery),
+    responses((status = 200, body = LogPage), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn logs(
+    State(door): State<Door>,
+    Query(query): Query<LogQuery>,
+) -> Result<axum::Json<LogPage>, Refusal> {
+    let wanted = wanted(&query, HostClock.now()).map_err(Refusal)?;
+    let patience = query.wait_ms.map_or(Duration::ZERO, Duration::from_millis).min(LONGEST_WAIT);
+    let begun = tokio::time::Instant::now();
+    let engine = door.engine.clone();
+    let streams = blocking(move || find(&engine, &query)).await?;
+    let mut stop_rx = door.stop_tx.subscribe();
+    loop {
+        let (of, how) = (streams.clone(), wanted.clone());
+        let stamp = logs::stamp(&streams);
+        let page = blocking(move || Ok(logs::read(&of, &how))).await?;
+        if !page.lines.is_empty() || begun.elapsed() >= patience || *stop_rx.borrow_and_update() {
+            return Ok(axum::Json(shown(page)));
+        }
+        while logs::stamp(&streams) == stamp && begun.elapsed() < patience && !*stop_rx.borrow() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+fn find(engine: &Engine, query: &LogQuery) -> Result<Vec<logs::Stream>, Failure> {
+    let wanted = query.sandbox.as_deref().map(str::parse).transpose();
+    let wanted = wanted
+        .map_err(|error: hothouse_model::NameError| Failure::of(FailureKind::Usage, &error))?;
+    let sandbox = engine.find(wanted.as_ref(), &PathBuf::from(&query.folder))?;
+    let names = query.services.as_deref().unwrap_or_default();
+    let names: Vec<String> =
+        names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    engine.log_streams(&sandbox, &names)
+}
+
+fn wanted(query: &LogQuery, now: Timestamp) -> Result<logs::Wanted, Failure> {
+    let usage = |error: &dyn std::error::Error| Failure::of(FailureKind::Usage, error);
+    let pattern = query.grep.as_deref().map(|text| {
+        let mut builder = regex::bytes::RegexBuilder::new(text);
+        builder.multi_line(true).size_limit(PATTERN_LIMIT).dfa_size_limit(PATTERN_LIMIT).build()
+    });
+    let pattern = pattern.transpose().map_err(|error| {
+        Failure::new(FailureKind::Usage, "the pattern is no regular expression")
+            .hint(error.to_string().lines().last().unwrap_or_default().to_owned())
+    })?;
+    let since = query.since.as_deref().map(|text| since(text, now)).transpose();
+    Ok(logs::Wanted {
+        since: since.map_err(|error| usage(&error))?,
+        pattern,
+        before: query.before.min(1_000),
+        after: query.after.min(1_000),
+        tail: query.tail,
+        limit: query.limit.unwrap_or(PAGE).clamp(1, 4 * PAGE),
+        raw: query.raw,
+    })
+}
+
+/// Reads a span back from now, a moment, or a cursor.
+fn since(text: &str, now: Timestamp) -> Result<logs::Since, logs::CursorError> {
+    let nanoseconds = |time: Timestamp| {
+        logs::Since::Time(u64::try_from(time.as_nanosecond().max(0)).unwrap_or(u64::MAX))
+    };
+    if let Ok(span) = config::parse_duration(text) {
+        return Ok(nanoseconds(now.checked_sub(span).unwrap_or(Timestamp::UNIX_EPOCH)));
+    }
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(nanoseconds(time));
+    }
+    text.parse().map(logs::Since::Cursor)
+}
+
+fn shown(page: logs::Page) -> LogPage {
+    let lines = page.lines.into_iter().map(|line| LogLine {
+        service: line.service,
+        seq: line.number,
+        time: Timestamp::from_nanosecond(line.time.into()).unwrap_or(Timestamp::UNIX_EPOCH),
+        text: line.text,
+        matched: line.matched,
+    });
+    LogPage { lines: lines.collect(), cursor: page.cursor.to_string(), more: page.more }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_a_span_a_moment_or_a_cursor() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        assert_eq!(since("5m", now).unwrap(), logs::Since::Time(700_000_000_000));
+        let moment = since("1970-01-01T00:00:01Z", now).unwrap();
+        assert_eq!(moment, logs::Since::Time(1_000_000_000));
+        assert!(matches!(since("api:3", now), Ok(logs::Since::Cursor(_))));
+        assert!(since("yesterday", now).is_err());
+    }
+
+    #[test]
+    fn a_broken_pattern_is_a_usage_error() {
+        let query = LogQuery { grep: Some("(".into()), ..LogQuery::default() };
+        let failure = wanted(&query, Timestamp::UNIX_EPOCH).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Usage);
+    }
+}

@@ -1,0 +1,247 @@
+//! The data of services: made once in a room of its own, then copied for each sandbox.
+//!
+//! ```text
+//! golden-data/KEY.new   being made; never used, removed by whoever comes next
+//! golden-data/KEY       whole: it got its name after everything in it had reached the disk
+//! golden-data/NAME.SERVICE.copy   being copied
+//! data/NAME/SERVICE     the sandbox's own
+//! ```
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use hothouse_backend::{RoomCommand, RoomError};
+use hothouse_host::{
+    FileError, Lock, beneath,
+    copy::{self, Content, Tree},
+    files, random,
+};
+use hothouse_model::{Explain, FailureKind, id::fnv1a, room::RoomOrder, stack::DataOrder};
+
+use crate::Engine;
+
+/// Says in a data folder what fills it. The room may change it; that misleads nobody but the room.
+const KIND_FILE: &str = ".hothouse-recipe";
+
+/// Says the version of a data folder of PostgreSQL, wherever it came from.
+const POSTGRES_VERSION: &str = "PG_VERSION";
+
+/// Data that a service cannot start from.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    #[error("the data of service `{service}` is of {found}, and {wanted} cannot use it")]
+    Kind { service: String, found: String, wanted: String },
+    #[error("make the first data of {kind}: its program ended with {code}")]
+    Script { kind: String, code: String, said: String },
+    #[error(transparent)]
+    Room(#[from] RoomError),
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for DataError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Kind { .. } => FailureKind::Conflict,
+            Self::Script { .. } => FailureKind::Host,
+            Self::Room(error) => error.kind(),
+            Self::File(error) => error.kind(),
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Script { said, .. } if !said.is_empty() => vec![said.clone()],
+            _ => Vec::new(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Kind { service, found, .. } => {
+                let version = found.rsplit(' ').next().unwrap_or_default();
+                vec![
+                    format!(
+                        "set `version = \"{version}\"` under `[service.{service}]` to go on with the data"
+                    ),
+                    "or fork a new sandbox, which begins with new data".into(),
+                ]
+            }
+            Self::Script { .. } => Vec::new(),
+            Self::Room(error) => error.hints(),
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+/// Refuses data that another program or version made.
+pub(crate) fn check(order: &DataOrder) -> Result<(), DataError> {
+    if !files::exists(&order.folder) {
+        return Ok(());
+    }
+    let folder = beneath::Folder::open(&order.folder)?;
+    let read = |name: &str| {
+        let bytes = folder.read_capped(Path::new(name), 64).ok()?;
+        Some(String::from_utf8_lossy(&bytes).trim().to_owned())
+    };
+    let postgres = read(POSTGRES_VERSION).map(|version| format!("postgres {version}"));
+    match postgres.or_else(|| read(KIND_FILE)) {
+        Some(found) if found != order.kind => Err(DataError::Kind {
+            service: order.service.clone(),
+            found: shown(&found),
+            wanted: order.kind.clone(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Makes a text of the room fit for one line.
+fn shown(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(40).collect()
+}
+
+impl Engine {
+    /// Makes sure that a service has data to start from; what is there already stays.
+    pub(crate) fn prepare_data(&self, order: &DataOrder) -> Result<(), DataError> {
+        if files::exists(&order.folder) {
+            return check(order);
+        }
+        let _golden = self.golden_data(order)?;
+        let around = order.folder.parent().unwrap_or(&order.folder);
+        files::make_private_folder(around)?;
+        let new = beside_golden(order);
+        remove_unfinished(&new)?;
+        files::make_private_folder(&new)?;
+        copy::copy_tree(&order.golden, &new, Content::Reflink, Tree::Plain)?;
+        files::rename(&new, &order.folder)?;
+        Ok(())
+    }
+
+    /// Returns a hold on the golden data, which is made where there is none.
+    fn golden_data(&self, order: &DataOrder) -> Result<Lock, DataError> {
+        let around = order.golden.parent().unwrap_or(&order.golden);
+        files::make_private_folder(around)?;
+        let lock = Lock::take(&order.golden.with_added_extension("lock"))?;
+        if files::exists(&order.golden) {
+            return Ok(lock);
+        }
+        let new = order.golden.with_added_extension("new");
+        remove_unfinished(&new)?;
+        files::make_private_folder(&new)?;
+        if !order.script.is_empty() {
+            self.fill(order, &new)?;
+        }
+        let folder = beneath::Folder::open(&new)?;
+        folder.write(Path::new(KIND_FILE), format!("{}\n", order.kind).as_bytes(), 0o644)?;
+        // Half of it on disk under a good name would be worse than none.
+        files::sync_file_system(&new)?;
+        files::rename(&new, &order.golden)?;
+        Ok(lock)
+    }
+
+    /// Runs the script in a room that has nothing but the folder.
+    fn fill(&self, order: &DataOrder, folder: &Path) -> Result<(), DataError> {
+        let nonce = u64::from_ne_bytes(random::bytes());
+        let runtime = self.with.runtime.join(format!("fresh-{nonce:016x}"));
+        let room = golden_room(order, folder, &runtime, nonce);
+        self.with.rooms.start(&room)?;
+        let script = format!("DATA=$PWD; export DATA; exec 2>&1\n{}", order.script);
+        let words = ["/bin/sh", "-c", &script].map(OsString::from).to_vec();
+        let ran = self.with.rooms.run(&runtime, &RoomCommand { words, folder: folder.to_owned() });
+        self.with.rooms.kill(&runtime)?;
+        let ran = ran?;
+        if ran.code == Some(0) {
+            return Ok(());
+        }
+        let code = ran.code.map_or("a signal".to_owned(), |code| format!("exit {code}"));
+        let said = String::from_utf8_lossy(&ran.stdout);
+        let last: Vec<&str> = said.lines().rev().take(15).collect();
+        let said = last.into_iter().rev().map(shown_line).collect::<Vec<_>>().join("\n");
+        Err(DataError::Script { kind: order.kind.clone(), code, said })
+    }
+}
+
+/// Returns where a copy is made. Not beside the data, of which every folder is a service's.
+fn beside_golden(order: &DataOrder) -> PathBuf {
+    let sandbox = order.folder.parent().and_then(Path::file_name).unwrap_or_default();
+    let name = format!("{}.{}.copy", sandbox.to_string_lossy(), order.service);
+    order.golden.with_file_name(name)
+}
+
+/// Copies a worktree for services that run from frozen files. Sockets stay behind.
+pub(crate) fn freeze(from: &Path, to: &Path) -> Result<(), FileError> {
+    remove_unfinished(to)?;
+    files::make_private_folder(to)?;
+    copy::copy_tree(from, to, Content::Reflink, Tree::Plain)?;
+    Ok(())
+}
+
+fn shown_line(line: &str) -> String {
+    line.chars().filter(|c| !c.is_control()).take(300).collect()
+}
+
+fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
+    RoomOrder {
+        id: format!("data-{:016x}", fnv1a(&[order.kind.as_bytes()]) ^ nonce),
+        hostname: "data".into(),
+        names: Vec::new(),
+        worktree: folder.to_owned(),
+        aliases: Vec::new(),
+        storage: PathBuf::from(folder).with_added_extension("room"),
+        runtime: runtime.to_owned(),
+        tools: Vec::new(),
+        mounts: Vec::new(),
+        masks: Vec::new(),
+        git: None,
+        memory: None,
+        cpus: None,
+        pids: None,
+        ephemeral: true,
+    }
+}
+
+/// Removes what somebody who was interrupted left.
+pub(crate) fn remove_unfinished(path: &Path) -> Result<(), FileError> {
+    match files::exists(path) {
+        true => hothouse_host::remove::remove_tree(path),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(folder: &Path, kind: &str) -> DataOrder {
+        DataOrder {
+            service: "db".into(),
+            kind: kind.into(),
+            folder: folder.into(),
+            golden: folder.with_added_extension("golden"),
+            script: String::new(),
+        }
+    }
+
+    #[test]
+    fn data_of_another_version_is_refused_with_a_way_on() {
+        let folder = tempfile::tempdir().unwrap();
+        files::replace(&folder.path().join(POSTGRES_VERSION), b"14\n", 0o600).unwrap();
+        assert!(check(&order(folder.path(), "postgres 14")).is_ok());
+        let failure = check(&order(folder.path(), "postgres 15")).unwrap_err().failure();
+        assert_eq!(failure.kind, FailureKind::Conflict);
+        assert_eq!(
+            failure.message,
+            "the data of service `db` is of postgres 14, and postgres 15 cannot use it"
+        );
+        assert!(failure.hints[0].contains("version = \"14\""), "{failure:?}");
+    }
+
+    #[test]
+    fn a_link_out_of_the_folder_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/etc/hostname", folder.path().join(KIND_FILE)).unwrap();
+        assert!(check(&order(folder.path(), "redis")).is_ok());
+    }
+}

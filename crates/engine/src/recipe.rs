@@ -1,0 +1,215 @@
+//! Recipes: real databases and caches, started from data that was made once.
+//!
+//! Pure: which programs the host has comes in as [`Programs`]; what to run comes out as [`Cooked`].
+//! All of it runs in a room, as `agent`. Settings are fast where a crash costs nothing, and safe
+//! where it would cost a committed row.
+
+mod mariadb;
+mod postgres;
+mod redis;
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::files;
+use hothouse_model::{
+    Explain, FailureKind,
+    config::{Recipe, Version},
+    stack::{DatabaseOrder, Question},
+};
+
+/// The folder in the room in which services make their sockets.
+const SOCKETS: &str = "/run/hothouse/services";
+
+/// The database that every new server has.
+const DATABASE: &str = "app";
+
+/// A recipe that cannot be followed on this host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecipeError {
+    #[error("service `{service}` needs {program}, which is not installed")]
+    Missing { service: String, program: &'static str, package: &'static str },
+    #[error("service `{service}` wants {program} {wanted}; installed is {installed}")]
+    Version { service: String, program: &'static str, wanted: String, installed: String },
+}
+
+impl Explain for RecipeError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Host
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Missing { package, .. } => vec![format!("`apt-get install {package}`")],
+            Self::Version { service, program, wanted, .. } => vec![format!(
+                "install {program} {wanted}, or change `version` under `[service.{service}]`"
+            )],
+        }
+    }
+}
+
+/// The programs of a recipe, as the host has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Programs {
+    pub(crate) folder: PathBuf,
+    /// The major version, where it matters for the data.
+    pub(crate) version: String,
+}
+
+/// What a recipe is cooked from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ingredients<'a> {
+    pub(crate) service: &'a str,
+    pub(crate) port: u16,
+    /// Its data in the room.
+    pub(crate) data: &'a Path,
+    pub(crate) programs: &'a Programs,
+}
+
+/// A database that can be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Cooked {
+    pub(crate) run: Vec<String>,
+    /// Makes its clients find it without arguments.
+    pub(crate) env: Vec<(String, String)>,
+    /// Folders of programs to be found first.
+    pub(crate) path: Vec<String>,
+    pub(crate) url: String,
+    pub(crate) question: Question,
+    pub(crate) stop_signal: i32,
+    pub(crate) database: DatabaseOrder,
+    /// Fills an empty data folder, named by `$DATA`.
+    pub(crate) script: String,
+    /// What its data is, such as `postgres 15`.
+    pub(crate) kind: String,
+}
+
+const INTERRUPT: i32 = 2;
+const TERMINATE: i32 = 15;
+
+/// Follows a recipe.
+pub(crate) fn cook(recipe: Recipe, with: &Ingredients<'_>) -> Cooked {
+    match recipe {
+        Recipe::Postgres => postgres::cook(with),
+        Recipe::Mariadb | Recipe::Mysql => mariadb::cook(with),
+        Recipe::Redis | Recipe::Valkey => redis::cook(with),
+    }
+}
+
+/// Looks for the programs of a recipe on the host, whose system folders every room shows.
+pub(crate) fn find(
+    recipe: Recipe,
+    service: &str,
+    version: Option<&Version>,
+) -> Result<Programs, RecipeError> {
+    let found = match recipe {
+        Recipe::Postgres => postgres::find(),
+        Recipe::Mariadb | Recipe::Mysql => mariadb::find(),
+        Recipe::Redis => redis::find(&["redis-server", "valkey-server"]),
+        Recipe::Valkey => redis::find(&["valkey-server", "redis-server"]),
+    };
+    choose(recipe, service, version.map(Version::as_str), found)
+}
+
+/// Chooses among installed versions: the one that is named, else the newest.
+fn choose(
+    recipe: Recipe,
+    service: &str,
+    wanted: Option<&str>,
+    mut found: Vec<Programs>,
+) -> Result<Programs, RecipeError> {
+    let (program, package) = match recipe {
+        Recipe::Postgres => ("PostgreSQL", "postgresql"),
+        Recipe::Mariadb | Recipe::Mysql => ("MariaDB or MySQL", "mariadb-server"),
+        Recipe::Redis => ("Redis", "redis-server"),
+        Recipe::Valkey => ("Valkey or Redis", "valkey-server"),
+    };
+    if found.is_empty() {
+        return Err(RecipeError::Missing { service: service.to_owned(), program, package });
+    }
+    found.sort_by_key(|programs| version_key(&programs.version));
+    let fits = |programs: &Programs| {
+        let wanted = wanted.map(version_key).unwrap_or_default();
+        // Where the programs do not say their version, there is only one of them.
+        programs.version.is_empty() || version_key(&programs.version).starts_with(&wanted)
+    };
+    let installed: Vec<_> = found.iter().map(|programs| programs.version.clone()).collect();
+    found.into_iter().rfind(fits).ok_or_else(|| RecipeError::Version {
+        service: service.to_owned(),
+        program,
+        wanted: wanted.unwrap_or_default().to_owned(),
+        installed: installed.join(", "),
+    })
+}
+
+fn version_key(version: &str) -> Vec<u32> {
+    version.split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+/// Returns the first of the usual folders that holds a program.
+fn folder_of(program: &str) -> Option<PathBuf> {
+    let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/libexec"];
+    folders.iter().map(PathBuf::from).find(|folder| files::exists(&folder.join(program)))
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
+}
+
+/// Makes a text one word of a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn programs(versions: &[&str]) -> Vec<Programs> {
+        versions
+            .iter()
+            .map(|version| Programs { folder: "/p".into(), version: (*version).into() })
+            .collect()
+    }
+
+    fn check(wanted: Option<&str>, installed: &[&str], expected: &str) {
+        let chosen = choose(Recipe::Postgres, "db", wanted, programs(installed));
+        let shown = chosen.map_or_else(|error| error.to_string(), |programs| programs.version);
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn the_newest_is_taken_unless_one_is_named() {
+        check(None, &["9.6", "15", "14"], "15");
+        check(Some("14"), &["15", "14"], "14");
+        check(Some("9"), &["9.6", "15"], "9.6");
+        check(Some("16"), &["14", "15"], "service `db` wants PostgreSQL 16; installed is 14, 15");
+        check(None, &[], "service `db` needs PostgreSQL, which is not installed");
+    }
+
+    #[test]
+    fn a_missing_program_names_its_package() {
+        let error = choose(Recipe::Redis, "cache", None, vec![]).unwrap_err().failure();
+        assert_eq!(error.kind.exit_code(), 6);
+        assert_eq!(error.hints, ["`apt-get install redis-server`"]);
+    }
+
+    #[test]
+    fn every_recipe_binds_its_port_and_keeps_its_promise() {
+        let programs = Programs { folder: "/p".into(), version: "15".into() };
+        let with = Ingredients {
+            service: "db",
+            port: 7777,
+            data: Path::new("/var/lib/hothouse/db"),
+            programs: &programs,
+        };
+        for recipe in [Recipe::Postgres, Recipe::Mariadb, Recipe::Redis] {
+            let cooked = cook(recipe, &with);
+            let line = cooked.run.join(" ");
+            assert!(line.contains("7777") && cooked.url.contains("7777"), "{line}");
+            assert!(line.contains("/var/lib/hothouse/db"), "{line}");
+            for unsafe_setting in ["fsync=off", "full_page_writes=off", "commit=0", "fsync no"] {
+                assert!(!line.contains(unsafe_setting), "{line}");
+            }
+        }
+    }
+}

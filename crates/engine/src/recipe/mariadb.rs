@@ -1,0 +1,87 @@
+//! MariaDB, and MySQL where that is what the host has.
+
+use hothouse_model::stack::{DatabaseOrder, Question};
+
+use super::{
+    Cooked, DATABASE, Ingredients, Programs, SOCKETS, TERMINATE, folder_of, quoted, words,
+};
+
+/// The user of the room, who needs no password.
+const USER: &str = "agent";
+
+pub(super) fn find() -> Vec<Programs> {
+    let found = ["mariadbd", "mysqld"].iter().find_map(|name| Some(folder_of(name)?.join(name)));
+    let programs = found.map(|program| Programs { version: String::new(), folder: program });
+    programs.into_iter().collect()
+}
+
+pub(super) fn cook(with: &Ingredients<'_>) -> Cooked {
+    let Ingredients { service, port, data, programs } = *with;
+    let server = programs.folder.display().to_string();
+    let is_mariadb = server.ends_with("mariadbd");
+    let client = if is_mariadb { "mariadb" } else { "mysql" };
+    let data = data.display().to_string();
+    let socket = format!("{SOCKETS}/{service}.sock");
+    let run = format!(
+        "exec {} --no-defaults --datadir={} --port={port} --socket={socket} --bind-address=127.0.0.1 --pid-file={SOCKETS}/{service}.pid \
+         --skip-name-resolve --skip-log-bin --innodb-flush-log-at-trx-commit=1 --innodb-doublewrite=1 --innodb-buffer-pool-size=32M \
+         --performance-schema=OFF --character-set-server=utf8mb4",
+        quoted(&server),
+        quoted(&data),
+    );
+    let port_text = port.to_string();
+    let env = [
+        ("MYSQL_HOST", "127.0.0.1"),
+        ("MYSQL_TCP_PORT", port_text.as_str()),
+        ("MYSQL_UNIX_PORT", socket.as_str()),
+    ];
+    let shell = [client, "--socket", &socket, "--user", USER, DATABASE];
+    Cooked {
+        run: words(["/bin/sh", "-c", &run]),
+        env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        path: Vec::new(),
+        url: format!("mysql://{USER}@127.0.0.1:{port}/{DATABASE}"),
+        question: Question::Tcp { port },
+        stop_signal: TERMINATE,
+        database: DatabaseOrder {
+            shell: words(shell),
+            tables: words(["/bin/sh", "-c", &tables(client, &socket)]),
+        },
+        script: script(&server, is_mariadb),
+        kind: if is_mariadb { "mariadb".into() } else { "mysql".into() },
+    }
+}
+
+/// Counts rows exactly, because what the server keeps of it is an estimate.
+fn tables(client: &str, socket: &str) -> String {
+    let ask = format!("{client} --socket {} --user {USER} -N -B {DATABASE}", quoted(socket));
+    format!(
+        "for table in $({ask} -e 'show tables'); do printf '%s\\t' \"$table\"; {ask} -e \"select count(*) from \\`$table\\`\"; done"
+    )
+}
+
+/// The tables of the system first, then our own user and database, without a server that listens.
+fn script(server: &str, is_mariadb: bool) -> String {
+    let server = quoted(server);
+    let install = match is_mariadb {
+        true => {
+            "mariadb-install-db --no-defaults --datadir=\"$DATA\" --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve >\"$LOG\" 2>&1 || { cat \"$LOG\"; exit 1; }".to_owned()
+        }
+        false => format!("{server} --no-defaults --datadir=\"$DATA\" --initialize-insecure"),
+    };
+    let make = format!(
+        "CREATE DATABASE {DATABASE};\\nCREATE USER {USER}@localhost;\\nCREATE USER {USER}@`%%`;\\n\
+         GRANT ALL ON *.* TO {USER}@localhost WITH GRANT OPTION;\\nGRANT ALL ON *.* TO {USER}@`%%` WITH GRANT OPTION;\\n"
+    );
+    match is_mariadb {
+        true => format!(
+            "set -e\nLOG=/tmp/install.log\n{install}\n\
+             {{ echo 'FLUSH PRIVILEGES;'; printf {make}; }} | {server} --no-defaults --datadir=\"$DATA\" --bootstrap --skip-name-resolve\n",
+            make = quoted(&make)
+        ),
+        false => format!(
+            "set -e\nprintf {make} >/tmp/init.sql\n{install} --init-file=/tmp/init.sql\n",
+            make = quoted(&make)
+        ),
+    }
+}

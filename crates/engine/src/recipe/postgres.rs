@@ -1,0 +1,129 @@
+//! PostgreSQL, any installed major version.
+
+use hothouse_host::files;
+use hothouse_model::stack::{DatabaseOrder, Question};
+
+use super::{Cooked, DATABASE, INTERRUPT, Ingredients, Programs, SOCKETS, quoted, words};
+
+/// Where packages put several versions side by side: a folder, and what stands before the version.
+const PLACES: [(&str, &str); 2] = [("/usr/lib/postgresql", ""), ("/usr", "pgsql-")];
+
+const USER: &str = "postgres";
+
+/// What is set besides places and ports. Nothing here can lose a committed row.
+const SETTINGS: [&str; 12] = [
+    "listen_addresses=*",
+    "fsync=on",
+    "full_page_writes=on",
+    "synchronous_commit=on",
+    "shared_buffers=32MB",
+    "max_connections=100",
+    "wal_level=logical",
+    "max_wal_size=256MB",
+    "min_wal_size=8MB",
+    "huge_pages=off",
+    "jit=off",
+    "log_line_prefix=",
+];
+
+pub(super) fn find() -> Vec<Programs> {
+    let mut found = Vec::new();
+    for (place, prefix) in PLACES {
+        // A folder that cannot be listed holds nothing that we could run.
+        for folder in files::list(place.as_ref()).unwrap_or_default() {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let Some(version) = name.strip_prefix(prefix) else { continue };
+            let numbered = version.starts_with(|c: char| c.is_ascii_digit());
+            let folder = folder.join("bin");
+            let whole = ["postgres", "initdb"].iter().all(|p| files::exists(&folder.join(p)));
+            if numbered && whole {
+                found.push(Programs { folder, version: version.to_owned() });
+            }
+        }
+    }
+    found
+}
+
+pub(super) fn cook(with: &Ingredients<'_>) -> Cooked {
+    let Ingredients { port, data, programs, .. } = *with;
+    let folder = programs.folder.display().to_string();
+    let data = data.display().to_string();
+    let settings = SETTINGS.iter().map(|setting| format!(" -c {}", quoted(setting)));
+    let settings: String = settings.collect();
+    // The lock file of a server that was killed names a number that another process of a new room
+    // may have by now. Nothing of the service lives when it is started, so the file is stale.
+    let run = format!(
+        "rm -f {data}/postmaster.pid {SOCKETS}/.s.PGSQL.{port}*; exec {program} -D {data} -p {port} -k {SOCKETS}{settings}",
+        data = quoted(&data),
+        program = quoted(&format!("{folder}/postgres")),
+    );
+    let port_text = port.to_string();
+    let env = [
+        ("PGHOST", "127.0.0.1"),
+        ("PGPORT", port_text.as_str()),
+        ("PGUSER", USER),
+        ("PGDATABASE", DATABASE),
+        ("PGDATA", data.as_str()),
+    ];
+    Cooked {
+        run: words(["/bin/sh", "-c", &run]),
+        env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        path: vec![folder.clone()],
+        url: format!("postgres://{USER}:{USER}@127.0.0.1:{port}/{DATABASE}"),
+        question: Question::Exec {
+            words: words([
+                &format!("{folder}/pg_isready"),
+                "-h",
+                "127.0.0.1",
+                "-p",
+                &port.to_string(),
+                "-t",
+                "1",
+            ]),
+        },
+        stop_signal: INTERRUPT,
+        database: DatabaseOrder {
+            shell: words(["psql"]),
+            tables: words(["psql", "-qtA", "-F", "\t", "-c", TABLES]),
+        },
+        script: script(&folder),
+        kind: format!("postgres {}", major(&programs.version)),
+    }
+}
+
+/// Returns the part of a version that data depends on (10 changed the scheme).
+fn major(version: &str) -> String {
+    let mut parts = version.split('.');
+    let first = parts.next().unwrap_or_default();
+    match first.parse::<u32>() {
+        Ok(0..=9) => format!("{first}.{}", parts.next().unwrap_or("0")),
+        _ => first.to_owned(),
+    }
+}
+
+/// Small write-ahead files keep a copy of the data small.
+fn script(folder: &str) -> String {
+    let initdb = quoted(&format!("{folder}/initdb"));
+    let server = quoted(&format!("{folder}/postgres"));
+    format!(
+        "set -e\n\
+         init() {{ {initdb} -D \"$DATA\" -U {USER} --auth=trust --encoding=UTF8 --locale=\"$1\" --wal-segsize=1 --no-sync; }}\n\
+         init C.UTF-8 || {{ find \"$DATA\" -mindepth 1 -delete; init C; }}\n\
+         echo 'CREATE DATABASE {DATABASE};' | {server} --single -D \"$DATA\" postgres\n"
+    )
+}
+
+const TABLES: &str = "select format('%I.%I', table_schema, table_name), \
+    (xpath('/row/c/text()', query_to_xml(format('select count(*) as c from %I.%I', table_schema, table_name), false, true, '')))[1]::text \
+    from information_schema.tables where table_type = 'BASE TABLE' \
+    and table_schema not in ('pg_catalog', 'information_schema') order by 1";
+
+#[cfg(test)]
+mod tests {
+    use super::major;
+
+    #[test]
+    fn majors_have_one_number_since_ten() {
+        assert_eq!([major("9.6"), major("10"), major("15.4")], ["9.6", "10", "15"]);
+    }
+}

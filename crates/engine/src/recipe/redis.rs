@@ -1,0 +1,60 @@
+//! Redis and Valkey.
+
+use hothouse_model::stack::{DatabaseOrder, Question};
+
+use super::{Cooked, Ingredients, Programs, SOCKETS, TERMINATE, folder_of, quoted, words};
+
+/// The port that its client takes when nobody says otherwise.
+const DEFAULT_PORT: u16 = 6379;
+
+pub(super) fn find(names: &[&str]) -> Vec<Programs> {
+    let found = names.iter().find_map(|name| Some((folder_of(name)?, name)));
+    let programs = found.map(|(folder, name)| Programs {
+        folder: folder.join(name),
+        // Data of all versions that are about can be read by all later ones.
+        version: String::new(),
+    });
+    programs.into_iter().collect()
+}
+
+pub(super) fn cook(with: &Ingredients<'_>) -> Cooked {
+    let Ingredients { service, port, data, programs } = *with;
+    let server = programs.folder.display().to_string();
+    let client = match server.ends_with("valkey-server") {
+        true => "valkey-cli",
+        false => "redis-cli",
+    };
+    let data = data.display().to_string();
+    let shims = format!("{SOCKETS}/{service}.bin");
+    let serve = format!(
+        "exec {} --port {port} --bind 127.0.0.1 -::1 --dir {} --daemonize no --protected-mode no \
+         --appendonly yes --appendfsync everysec --save '' --logfile ''",
+        quoted(&server),
+        quoted(&data),
+    );
+    // The client reads its port from nowhere but its arguments.
+    let is_default = port == DEFAULT_PORT;
+    let shim = format!(
+        "#!/bin/sh\\nexec /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin {client} -p {port} \"$@\"\\n"
+    );
+    let prepare = format!(
+        "mkdir -p {shims} && printf {} >{shims}/{client} && chmod 755 {shims}/{client}; ",
+        quoted(&shim)
+    );
+    let run = if is_default { serve } else { format!("{prepare}{serve}") };
+    let list = "for key in $(redis-cli --raw keys '*' | sort | head -1000); do printf '%s\\t%s\\n' \"$key\" \"$(redis-cli --raw type \"$key\")\"; done";
+    Cooked {
+        run: words(["/bin/sh", "-c", &run]),
+        env: vec![("REDIS_URL".to_owned(), format!("redis://127.0.0.1:{port}"))],
+        path: if is_default { Vec::new() } else { vec![shims] },
+        url: format!("redis://127.0.0.1:{port}"),
+        question: Question::Tcp { port },
+        stop_signal: TERMINATE,
+        database: DatabaseOrder {
+            shell: words([client]),
+            tables: words(["/bin/sh", "-c", &list.replace("redis-cli", client)]),
+        },
+        script: String::new(),
+        kind: "redis".to_owned(),
+    }
+}

@@ -1,0 +1,339 @@
+//! Services of a sandbox: what they are to be, how they stand, and what is done with them.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use hothouse_backend::RoomError;
+use hothouse_host::{FileError, beneath, files, logs, room::wire::RoomUser};
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxRecord, SandboxState,
+    config::{self, Config, File, Layers, MAX_BYTES, UnapprovedService, UnknownProfile, Work},
+    stack::{ServiceAction, ServiceReport, StackOrder, StackReport, Verdict},
+};
+
+use crate::{
+    Engine, environment,
+    project::{CONFIG_FILE, ProjectError, read_file},
+    recipe::{self, RecipeError},
+    stack::{self, Facts, Stack, StackError},
+    trees,
+};
+
+/// How many lines of a service's log a failed start shows.
+const LAST_LINES: usize = 12;
+
+/// How often a wait looks up, to see whether the room still lives.
+const LOOK_UP: Duration = Duration::from_secs(1);
+
+/// Services that cannot be what the config says.
+#[derive(Debug, thiserror::Error)]
+pub enum ServicesError {
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Profile(#[from] UnknownProfile),
+    #[error(transparent)]
+    Unapproved(#[from] UnapprovedService),
+    #[error(transparent)]
+    Recipe(#[from] RecipeError),
+    #[error(transparent)]
+    Stack(#[from] StackError),
+}
+
+impl Explain for ServicesError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Project(error) => error.kind(),
+            Self::File(error) => error.kind(),
+            Self::Profile(_) => FailureKind::NotFound,
+            Self::Unapproved(_) => FailureKind::Config,
+            Self::Recipe(error) => error.kind(),
+            Self::Stack(error) => error.kind(),
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Project(error) => error.causes(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Project(error) => error.hints(),
+            Self::File(error) => error.hints(),
+            Self::Profile(error) => vec![format!("there are {}", error.known.join(", "))],
+            Self::Unapproved(_) => {
+                vec!["a service on the host must be in the config of the base commit".into()]
+            }
+            Self::Recipe(error) => error.hints(),
+            Self::Stack(error) => error.hints(),
+        }
+    }
+}
+
+impl Engine {
+    /// Works out the stack of a sandbox from its worktree's config, under what is pinned.
+    pub(crate) fn stack_for(
+        &self,
+        sandbox: &SandboxRecord,
+        profile: Option<&str>,
+        tools: &[PathBuf],
+    ) -> Result<Stack, ServicesError> {
+        let profile = profile.unwrap_or(config::DEFAULT_PROFILE);
+        let config = self.worktree_config(sandbox)?.for_profile(Some(profile))?;
+        let mut programs = std::collections::BTreeMap::new();
+        for (name, service) in &config.services {
+            if let Work::Recipe(recipe) = service.work() {
+                let version = service.version.as_ref();
+                programs.insert(name.clone(), recipe::find(recipe, name.as_str(), version)?);
+            }
+        }
+        let places = trees::places(sandbox);
+        let facts = Facts {
+            profile,
+            worktree: &sandbox.worktree,
+            environment: environment::pairs(sandbox, RoomUser::Agent, None, tools),
+            logs: self.logs_of(sandbox),
+            data: places.data(),
+            golden: places.golden_data(),
+            programs,
+        };
+        Ok(stack::resolve(&config, &facts)?)
+    }
+
+    /// Reads the config of the worktree, which the agent may have written, under the pinned half.
+    fn worktree_config(&self, sandbox: &SandboxRecord) -> Result<Config, ServicesError> {
+        let folder = beneath::Folder::open(&sandbox.worktree)?;
+        let own = match folder.read_capped(Path::new(CONFIG_FILE), MAX_BYTES as u64 + 1) {
+            Ok(bytes) => Some(bytes),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error.into()),
+        };
+        let user = read_file(&self.with.user_config)?;
+        let user_name = self.with.user_config.display().to_string();
+        let layers = Layers {
+            user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
+            project: own.as_deref().map(|bytes| File { name: CONFIG_FILE, bytes }),
+            environment: &[],
+        };
+        let resolved =
+            config::resolve(&layers).map_err(|problems| ProjectError::Config { problems })?;
+        let pinned = self.pinned_config(sandbox)?.pinned_half();
+        Ok(resolved.config.with_pinned(&pinned)?)
+    }
+
+    /// Returns where the logs of a sandbox's services are.
+    pub fn logs_of(&self, sandbox: &SandboxRecord) -> PathBuf {
+        self.with.logs.join(sandbox.id.as_str())
+    }
+
+    /// Returns the services that the room of a sandbox was told, if it lives.
+    pub fn stack_of(&self, sandbox: &SandboxRecord) -> Option<StackOrder> {
+        self.room_of(sandbox)?;
+        self.with.rooms.stack(&self.places(sandbox).runtime)
+    }
+
+    /// Returns how the services of a sandbox stand; nothing for a room without any.
+    pub fn services(&self, sandbox: &SandboxRecord) -> Option<StackReport> {
+        self.stack_of(sandbox)?;
+        let report = self.with.rooms.services(&self.places(sandbox).runtime, None, LOOK_UP);
+        report.inspect_err(|error| tracing::warn!(%error, "the services were not told")).ok()
+    }
+
+    /// Waits until the services of a sandbox are up, or will not be.
+    pub fn await_services(
+        &self,
+        sandbox: &SandboxRecord,
+        timeout: Duration,
+    ) -> Result<(), Failure> {
+        if self.stack_of(sandbox).is_none() {
+            return Ok(());
+        }
+        let runtime = self.places(sandbox).runtime;
+        let deadline = Instant::now() + timeout;
+        let mut after = None;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let report = self.with.rooms.services(&runtime, after, left.min(LOOK_UP));
+            let report = report.map_err(|error| error.failure())?;
+            match report.verdict() {
+                Verdict::Ready => return Ok(()),
+                Verdict::Failed(names) => return Err(self.not_up(sandbox, &report, &names, None)),
+                Verdict::Pending if left.is_zero() => {
+                    let open = report.services.iter().filter(|service| !service.is_settled());
+                    let names: Vec<_> = open.map(|service| service.name.clone()).collect();
+                    return Err(self.not_up(sandbox, &report, &names, Some(timeout)));
+                }
+                Verdict::Pending => after = Some(report.version),
+            }
+        }
+    }
+
+    /// Does something with a service and, where it starts, waits for it.
+    pub fn act_on_service(
+        &self,
+        sandbox: &SandboxRecord,
+        service: &str,
+        action: ServiceAction,
+        timeout: Duration,
+    ) -> Result<(), Failure> {
+        let runtime = self.running(sandbox)?;
+        self.with.rooms.act(&runtime, Some(service), action).map_err(|error| error.failure())?;
+        let done = |report: &ServiceReport| match action {
+            ServiceAction::Signal(_) => true,
+            ServiceAction::Stop => !is_running(report),
+            ServiceAction::Start | ServiceAction::Restart => report.is_settled(),
+        };
+        let deadline = Instant::now() + timeout;
+        let mut after = None;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let report = self.with.rooms.services(&runtime, after, left.min(LOOK_UP));
+            let report = report.map_err(|error| error.failure())?;
+            let own = report.services.iter().find(|report| report.name == service);
+            let Some(own) = own else {
+                return Err(RoomError::NoService { service: service.to_owned() }.failure());
+            };
+            let names = [service.to_owned()];
+            match done(own) {
+                true => return Ok(()),
+                false if own.state == "failed" => {
+                    return Err(self.not_up(sandbox, &report, &names, None));
+                }
+                false if left.is_zero() => {
+                    return Err(self.not_up(sandbox, &report, &names, Some(timeout)));
+                }
+                false => after = Some(report.version),
+            }
+        }
+    }
+
+    /// Tells which services did not start, and all that is known of why.
+    fn not_up(
+        &self,
+        sandbox: &SandboxRecord,
+        report: &StackReport,
+        names: &[String],
+        timeout: Option<Duration>,
+    ) -> Failure {
+        let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        let (services, did) =
+            if names.len() == 1 { ("service", "did") } else { ("services", "did") };
+        let time = timeout
+            .map(|time| format!(" within {}", config::format_duration(time)))
+            .unwrap_or_default();
+        let message = format!("{services} {} {did} not start{time}", listed.join(", "));
+        let mut failure = Failure::new(FailureKind::Unmet, message);
+        for service in report.services.iter().filter(|service| names.contains(&service.name)) {
+            failure.causes.extend(why(service));
+            let lines = self.last_lines(sandbox, &service.name);
+            if !lines.is_empty() {
+                let name = &service.name;
+                failure.causes.push(format!("the last lines of `{name}`:\n{}", lines.join("\n")));
+            }
+        }
+        let first = names.first().map(String::as_str).unwrap_or_default();
+        let name = &sandbox.name;
+        failure
+            .hint(format!("`hothouse logs {first} -w {name}` shows all it said"))
+            .hint(format!("the rest is up: look around with `hothouse status -w {name}`, try again with `hothouse up -w {name}`"))
+    }
+
+    fn last_lines(&self, sandbox: &SandboxRecord, service: &str) -> Vec<String> {
+        let folder = self.logs_of(sandbox).join(service);
+        let stream = logs::Stream { service: service.to_owned(), folder };
+        let wanted =
+            logs::Wanted { tail: Some(LAST_LINES), limit: 64 << 10, ..logs::Wanted::default() };
+        let plain = |line: logs::Line| {
+            line.text.chars().filter(|c| !c.is_control()).take(400).collect::<String>()
+        };
+        logs::read(&[stream], &wanted).lines.into_iter().map(plain).collect()
+    }
+
+    /// Returns the logs of a sandbox: those that are named, or all.
+    pub fn log_streams(
+        &self,
+        sandbox: &SandboxRecord,
+        names: &[String],
+    ) -> Result<Vec<logs::Stream>, Failure> {
+        let folder = self.logs_of(sandbox);
+        let known = files::list(&folder).map_err(|error| error.failure())?;
+        let known: Vec<logs::Stream> = known
+            .into_iter()
+            .filter_map(|folder| {
+                let service = folder.file_name()?.to_str()?.to_owned();
+                Some(logs::Stream { service, folder })
+            })
+            .collect();
+        for name in names {
+            if !known.iter().any(|stream| stream.service == *name) {
+                let all: Vec<_> = known.iter().map(|stream| stream.service.as_str()).collect();
+                let hint = match all.is_empty() {
+                    true => "no service of this sandbox has run yet".to_owned(),
+                    false => format!("there are {}", all.join(", ")),
+                };
+                let message = format!("there is no log of a service `{name}`");
+                return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
+            }
+        }
+        let wanted = |stream: &logs::Stream| names.is_empty() || names.contains(&stream.service);
+        Ok(known.into_iter().filter(wanted).collect())
+    }
+
+    /// Says how a sandbox stands, its services included.
+    pub fn state_with_services(
+        &self,
+        state: SandboxState,
+        report: Option<&StackReport>,
+    ) -> SandboxState {
+        match (state, report.map(StackReport::verdict)) {
+            (SandboxState::Ready, Some(Verdict::Failed(_))) => SandboxState::Degraded,
+            (SandboxState::Ready, Some(Verdict::Pending)) => {
+                let ill = |service: &ServiceReport| {
+                    matches!(service.state.as_str(), "unhealthy" | "restarting")
+                };
+                match report.is_some_and(|report| report.services.iter().any(ill)) {
+                    true => SandboxState::Degraded,
+                    false => SandboxState::Starting,
+                }
+            }
+            (state, _) => state,
+        }
+    }
+}
+
+fn is_running(report: &ServiceReport) -> bool {
+    matches!(
+        report.state.as_str(),
+        "building" | "starting" | "ready" | "unhealthy" | "stopping" | "restarting"
+    )
+}
+
+/// Says in words what is wrong with a service.
+fn why(service: &ServiceReport) -> Vec<String> {
+    let name = &service.name;
+    let mut causes = Vec::new();
+    if let Some(exit) = &service.exit {
+        let times = match service.restarts {
+            0 => String::new(),
+            1 => ", after 1 restart".to_owned(),
+            times => format!(", after {times} restarts"),
+        };
+        causes.push(format!("`{name}` ended: {exit}{times}"));
+    } else {
+        causes.push(format!("`{name}` is {}", service.state));
+    }
+    if service.state == "waiting" && !service.needs.is_empty() {
+        causes.push(format!("`{name}` waits for {}", service.needs.join(", ")));
+    }
+    if let Some(answer) = service.answers.last() {
+        causes.push(format!("the last answer of its probe: {}", answer.text));
+    }
+    causes
+}

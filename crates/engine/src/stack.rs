@@ -1,0 +1,431 @@
+//! The stack: from what the worktree's config says of services to what a room is told.
+//!
+//! Pure: what the host has comes in as [`Facts`], references are resolved here and nowhere else.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use hothouse_model::{
+    Explain, FailureKind, ServiceName,
+    config::{
+        self, Condition, Config, Part, Probe, Ready, Reference, RestartPolicy, Service, Signal,
+        Template, Work,
+    },
+    id::fnv1a,
+    stack::{
+        DATA_INSIDE, DataOrder, FROZEN_INSIDE, NeedCondition, NeedOrder, ProbeOrder, Question,
+        RestartOrder, RestartWhen, ServiceOrder, StackOrder,
+    },
+};
+
+use crate::recipe::{self, Cooked, Ingredients, Programs};
+
+/// What is known besides the config.
+pub(crate) struct Facts<'a> {
+    pub(crate) profile: &'a str,
+    pub(crate) worktree: &'a Path,
+    /// The environment that every command of the room has.
+    pub(crate) environment: Vec<(String, String)>,
+    /// Where logs go, one folder per service.
+    pub(crate) logs: PathBuf,
+    /// Where the sandbox's data lies, one folder per service.
+    pub(crate) data: PathBuf,
+    /// Where data that was made once lies.
+    pub(crate) golden: PathBuf,
+    /// The programs of the services that follow a recipe.
+    pub(crate) programs: BTreeMap<ServiceName, Programs>,
+}
+
+/// A stack, and the data that must be there first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stack {
+    pub(crate) order: StackOrder,
+    pub(crate) data: Vec<DataOrder>,
+    /// Whether it runs from a tree that is frozen when it starts.
+    pub(crate) frozen: bool,
+}
+
+/// A service that cannot be told to a room.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StackError {
+    #[error(
+        "variable `{variable}` of service `{service}` refers to `{reference}`, which has no such value"
+    )]
+    Reference { service: String, variable: String, reference: String },
+    #[error("service `{service}` follows a recipe whose programs were not looked for")]
+    Programs { service: String },
+}
+
+impl Explain for StackError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Reference { .. } => FailureKind::Config,
+            Self::Programs { .. } => FailureKind::Internal,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Reference { .. } => {
+                vec!["give the service it refers to a `port`, or refer to `{name.port}`".into()]
+            }
+            Self::Programs { .. } => Vec::new(),
+        }
+    }
+}
+
+/// Resolves the services of a config under its profile.
+pub(crate) fn resolve(config: &Config, facts: &Facts<'_>) -> Result<Stack, StackError> {
+    let frozen = config.profiles.iter().any(|(name, profile)| {
+        name.as_str() == facts.profile && profile.files == config::Files::Frozen
+    });
+    let kitchen = Kitchen::open(config, facts)?;
+    let mut stack = Stack {
+        order: StackOrder {
+            profile: facts.profile.to_owned(),
+            logs: facts.logs.clone(),
+            services: Vec::new(),
+        },
+        data: Vec::new(),
+        frozen: frozen && !config.services.is_empty(),
+    };
+    for (name, service) in config.services.iter().filter(|(_, service)| !service.host) {
+        stack.order.services.push(kitchen.service(name, service, stack.frozen)?);
+        if let Some(cooked) = kitchen.cooked.get(name) {
+            stack.data.push(data(name, cooked, facts));
+        }
+    }
+    Ok(stack)
+}
+
+/// Everything that references can lead to.
+struct Kitchen<'a> {
+    config: &'a Config,
+    facts: &'a Facts<'a>,
+    cooked: BTreeMap<ServiceName, Cooked>,
+}
+
+impl<'a> Kitchen<'a> {
+    fn open(config: &'a Config, facts: &'a Facts<'a>) -> Result<Self, StackError> {
+        let mut cooked = BTreeMap::new();
+        for (name, service) in &config.services {
+            let Work::Recipe(recipe) = service.work() else { continue };
+            let programs = facts
+                .programs
+                .get(name)
+                .ok_or_else(|| StackError::Programs { service: name.to_string() })?;
+            let data = Path::new(DATA_INSIDE).join(name.as_str());
+            let port = service.port.unwrap_or_else(|| recipe.default_port());
+            let with = Ingredients { service: name.as_str(), port, data: &data, programs };
+            cooked.insert(name.clone(), recipe::cook(recipe, &with));
+        }
+        Ok(Self { config, facts, cooked })
+    }
+
+    fn service(
+        &self,
+        name: &ServiceName,
+        service: &Service,
+        frozen: bool,
+    ) -> Result<ServiceOrder, StackError> {
+        let cooked = self.cooked.get(name);
+        let root = if frozen { Path::new(FROZEN_INSIDE) } else { self.facts.worktree };
+        let shell = |command: &config::Command| {
+            ["/bin/sh", "-c", command.as_str()].map(str::to_owned).to_vec()
+        };
+        let run = match (service.work(), cooked) {
+            (Work::Command(command), _) => shell(command),
+            (_, Some(cooked)) => cooked.run.clone(),
+            _ => Vec::new(),
+        };
+        let port = service.main_port();
+        Ok(ServiceOrder {
+            name: name.to_string(),
+            run,
+            build: service.build.as_ref().map(shell),
+            env: self.environment(name, service, cooked)?,
+            folder: joined(root, service.dir.as_str()),
+            task: service.task,
+            needs: self.needs(service),
+            restart: RestartOrder {
+                policy: match service.restart.policy {
+                    RestartPolicy::Never => RestartWhen::Never,
+                    RestartPolicy::OnFailure => RestartWhen::OnFailure,
+                    RestartPolicy::Always => RestartWhen::Always,
+                },
+                max: service.restart.max,
+            },
+            stop_signal: match cooked {
+                Some(cooked) if service.stop_signal == Signal::Term => cooked.stop_signal,
+                _ => signal_number(service.stop_signal),
+            },
+            stop_grace: service.stop_grace,
+            pty: service.pty,
+            watch: match frozen {
+                true => Vec::new(),
+                false => service.watch.iter().map(|p| joined(root, p.as_str())).collect(),
+            },
+            probe: probe(service, cooked),
+            port,
+            app: service.url.as_ref().map(|label| label.as_str().to_owned()),
+            url: self.url(name, service),
+            database: cooked.map(|cooked| cooked.database.clone()),
+        })
+    }
+
+    /// A service on the host is there or not; nobody waits for it.
+    fn needs(&self, service: &Service) -> Vec<NeedOrder> {
+        let ours = service.needs.iter().filter(|need| {
+            self.config.services.get(&need.service).is_some_and(|other| !other.host)
+        });
+        let orders = ours.map(|need| NeedOrder {
+            service: need.service.to_string(),
+            condition: match need.condition {
+                Condition::Started => NeedCondition::Started,
+                Condition::Ready => NeedCondition::Ready,
+                Condition::Completed => NeedCondition::Completed,
+            },
+        });
+        orders.collect()
+    }
+
+    fn environment(
+        &self,
+        name: &ServiceName,
+        service: &Service,
+        cooked: Option<&Cooked>,
+    ) -> Result<BTreeMap<String, String>, StackError> {
+        let mut env: BTreeMap<String, String> = self.facts.environment.iter().cloned().collect();
+        if let Some(port) = service.main_port() {
+            env.insert("PORT".to_owned(), port.to_string());
+        }
+        env.insert("HOTHOUSE_SERVICE".to_owned(), name.to_string());
+        if let Some(cooked) = cooked {
+            env.extend(cooked.env.iter().cloned());
+            if let Some(path) = env.get_mut("PATH") {
+                *path = cooked.path.iter().chain([&*path]).cloned().collect::<Vec<_>>().join(":");
+            }
+        }
+        for (variable, template) in &service.env {
+            let value =
+                self.value(name, service, template).map_err(|reference| StackError::Reference {
+                    service: name.to_string(),
+                    variable: variable.as_str().to_owned(),
+                    reference,
+                })?;
+            env.insert(variable.as_str().to_owned(), value);
+        }
+        Ok(env)
+    }
+
+    fn value(
+        &self,
+        name: &ServiceName,
+        service: &Service,
+        template: &Template,
+    ) -> Result<String, String> {
+        let mut value = String::new();
+        for part in template.parts() {
+            match part {
+                Part::Text(text) => value.push_str(&text),
+                Part::Reference(reference) => {
+                    let found = self.follow(name, service, &reference);
+                    value.push_str(&found.ok_or_else(|| shown(&reference))?);
+                }
+            }
+        }
+        Ok(value)
+    }
+
+    fn follow(&self, own: &ServiceName, service: &Service, to: &Reference) -> Option<String> {
+        let (name, service) = match &to.service {
+            None => (own, service),
+            Some(name) => {
+                self.config.services.iter().find(|(known, _)| known.as_str() == name.as_str())?
+            }
+        };
+        match to.field.as_str() {
+            "port" => service.main_port().map(|port| port.to_string()),
+            "host" => Some("127.0.0.1".to_owned()),
+            "local" => self.local(name, service),
+            "url" => self.url(name, service),
+            _ => None,
+        }
+    }
+
+    fn url(&self, name: &ServiceName, service: &Service) -> Option<String> {
+        routed_url(service).or_else(|| self.local(name, service))
+    }
+
+    fn local(&self, name: &ServiceName, service: &Service) -> Option<String> {
+        match self.cooked.get(name) {
+            Some(cooked) => Some(cooked.url.clone()),
+            None => service.main_port().map(|port| format!("http://127.0.0.1:{port}")),
+        }
+    }
+}
+
+/// Returns the URL under which a service is reached from everywhere. Nothing routes yet, so it is
+/// the one in the room; a router changes this function and nothing else.
+fn routed_url(_service: &Service) -> Option<String> {
+    None
+}
+
+fn shown(reference: &Reference) -> String {
+    match &reference.service {
+        Some(service) => format!("{{{service}.{}}}", reference.field),
+        None => format!("{{{}}}", reference.field),
+    }
+}
+
+fn joined(root: &Path, part: &str) -> PathBuf {
+    match part {
+        "." | "" => root.to_owned(),
+        part => root.join(part.trim_start_matches("./")),
+    }
+}
+
+fn probe(service: &Service, cooked: Option<&Cooked>) -> Option<ProbeOrder> {
+    let timing = |question: Question, ready: Option<&Ready>| {
+        use std::time::Duration;
+        let or = |of: fn(&Ready) -> Duration, other| ready.map_or(other, of);
+        ProbeOrder {
+            question,
+            interval: or(|ready| ready.interval, Duration::from_millis(250)),
+            timeout: or(|ready| ready.timeout, Duration::from_secs(2)),
+            retries: ready.map_or(3, |ready| ready.retries),
+        }
+    };
+    let Some(ready) = &service.ready else {
+        return cooked.map(|cooked| timing(cooked.question.clone(), None));
+    };
+    let port = ready.port.or(service.main_port());
+    let question = match &ready.probe {
+        Probe::Http(path) => Question::Http { port: port?, path: path.as_str().to_owned() },
+        Probe::Tcp => Question::Tcp { port: port? },
+        Probe::Exec(command) => Question::Exec {
+            words: ["/bin/sh", "-c", command.as_str()].map(str::to_owned).to_vec(),
+        },
+        Probe::Log(pattern) => Question::Log { pattern: pattern.as_str().to_owned() },
+        Probe::Notify => Question::Notify,
+    };
+    Some(timing(question, Some(ready)))
+}
+
+fn data(name: &ServiceName, cooked: &Cooked, facts: &Facts<'_>) -> DataOrder {
+    let settings = fnv1a(&[cooked.script.as_bytes()]);
+    let key = format!("{}-{settings:016x}", cooked.kind.replace(' ', "-"));
+    DataOrder {
+        service: name.to_string(),
+        kind: cooked.kind.clone(),
+        folder: facts.data.join(name.as_str()),
+        golden: facts.golden.join(key),
+        script: cooked.script.clone(),
+    }
+}
+
+/// Returns the number that Linux gives a signal.
+fn signal_number(signal: Signal) -> i32 {
+    match signal {
+        Signal::HangUp => 1,
+        Signal::Interrupt => 2,
+        Signal::Quit => 3,
+        Signal::Kill => 9,
+        Signal::User1 => 10,
+        Signal::User2 => 12,
+        Signal::Term => 15,
+        Signal::WindowChange => 28,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(profile: &str) -> Facts<'_> {
+        let programs = Programs { folder: "/pg/bin".into(), version: "15".into() };
+        Facts {
+            profile,
+            worktree: Path::new("/w/a"),
+            environment: vec![("PATH".into(), "/bin".into())],
+            logs: "/state/logs/a".into(),
+            data: "/s/.hothouse/data/a".into(),
+            golden: "/s/.hothouse/golden-data".into(),
+            programs: BTreeMap::from([("db".parse().unwrap(), programs)]),
+        }
+    }
+
+    fn stack(text: &str, profile: &str) -> Result<Stack, StackError> {
+        let config = config::parse("hothouse.toml", text).unwrap().config;
+        resolve(&config.for_profile(Some(profile)).unwrap(), &facts(profile))
+    }
+
+    const SHOP: &str = r#"
+        [service.db]
+        recipe = "postgres"
+        [service.api]
+        run = "npm start"
+        dir = "apps/api"
+        needs = ["db"]
+        port = 3000
+        ready = { http = "/health" }
+        watch = ["src"]
+        [service.api.env]
+        DATABASE_URL = "{db.url}"
+        SELF = "{port}"
+        WEB = "{web.url}/x"
+        [service.web]
+        run = "npm run web"
+        url = "web"
+        port = 80
+        [profile.e2e.service.api]
+        build = "npm run build"
+    "#;
+
+    #[test]
+    fn references_are_resolved_and_folders_lie_in_the_worktree() {
+        let stack = stack(SHOP, "dev").unwrap();
+        let api = &stack.order.services[0];
+        assert_eq!(api.env["DATABASE_URL"], "postgres://postgres:postgres@127.0.0.1:5432/app");
+        assert_eq!((api.env["SELF"].as_str(), api.env["PORT"].as_str()), ("3000", "3000"));
+        assert_eq!(api.env["WEB"], "http://127.0.0.1:80/x");
+        assert_eq!(api.folder, Path::new("/w/a/apps/api"));
+        assert_eq!(api.watch, [Path::new("/w/a/src")]);
+        assert!(matches!(&api.probe.as_ref().unwrap().question, Question::Http { port: 3000, .. }));
+        assert!(!stack.frozen && api.build.is_none());
+    }
+
+    #[test]
+    fn a_frozen_profile_runs_elsewhere_and_watches_nothing() {
+        let stack = stack(SHOP, "e2e").unwrap();
+        let api = &stack.order.services[0];
+        assert!(stack.frozen && api.build.is_some() && api.watch.is_empty());
+        assert_eq!(api.folder, Path::new("/srv/frozen/apps/api"));
+    }
+
+    #[test]
+    fn a_recipe_brings_data_a_probe_and_an_environment() {
+        let stack = stack(SHOP, "dev").unwrap();
+        let db = &stack.order.services[1];
+        assert_eq!(db.env["PATH"], "/pg/bin:/bin");
+        assert_eq!(db.env["PGDATABASE"], "app");
+        assert!(db.probe.is_some() && db.database.is_some());
+        let [data] = &stack.data[..] else { panic!("{:?}", stack.data) };
+        assert_eq!(data.folder, Path::new("/s/.hothouse/data/a/db"));
+        assert!(data.golden.starts_with("/s/.hothouse/golden-data"));
+        assert_eq!(data.kind, "postgres 15");
+    }
+
+    #[test]
+    fn services_on_the_host_are_not_started_and_not_waited_for() {
+        let stack = stack(
+            "[service.a]\nrun = \"x\"\nneeds = [\"b\"]\n[service.b]\nhost = true\nport = 9\n",
+            "dev",
+        );
+        let order = stack.unwrap().order;
+        assert_eq!(order.services.len(), 1);
+        assert!(order.services[0].needs.is_empty());
+    }
+}

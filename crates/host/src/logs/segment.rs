@@ -1,0 +1,98 @@
+//! One segment of a log, as it was at one moment.
+
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+};
+
+use hothouse_supervise::log::{Head, Mark, RECORD, SEGMENT_LIMIT, SEGMENTS};
+
+use super::{data_file, index_file};
+
+/// A segment with its index; the data is read when it is wanted.
+#[derive(Clone, Debug)]
+pub(super) struct Segment {
+    pub(super) head: Head,
+    pub(super) marks: Vec<Mark>,
+    data: PathBuf,
+    index: PathBuf,
+}
+
+/// Returns a number that changes when a log does.
+pub(super) fn stamp(folder: &Path) -> u64 {
+    let sizes = (0..SEGMENTS).filter_map(|slot| data_file(folder, slot).metadata().ok());
+    sizes.fold(0, |sum, found| {
+        use std::os::unix::fs::MetadataExt;
+        let time = found.mtime().wrapping_mul(1_000_000_000).wrapping_add(found.mtime_nsec());
+        sum.wrapping_mul(31).wrapping_add(found.len()).wrapping_add(time.cast_unsigned())
+    })
+}
+
+/// Lists the segments in a folder, oldest first.
+pub(super) fn list(folder: &Path) -> Vec<Segment> {
+    let mut all: Vec<Segment> = (0..SEGMENTS).filter_map(|slot| open(folder, slot)).collect();
+    all.sort_by_key(|segment| segment.head.segment);
+    // An old slot that a lost index left out of order would mix up the lines.
+    let mut next = 0;
+    all.retain(|segment| {
+        let fits = segment.head.first_line >= next;
+        if fits {
+            next = segment.head.first_line;
+        }
+        fits
+    });
+    all
+}
+
+fn open(folder: &Path, slot: usize) -> Option<Segment> {
+    let (data, index) = (data_file(folder, slot), index_file(folder, slot));
+    let bytes = read_file(&index, 64 << 20)?;
+    Some(Segment { head: Head::decode(&bytes)?, marks: Mark::decode_all(&bytes), data, index })
+}
+
+fn read_file(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    let file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len().min(limit);
+    let mut bytes = Vec::with_capacity(usize::try_from(length).ok()? + 1);
+    file.take(limit).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+impl Segment {
+    /// Reads the data from a line on, or from somewhat before it; with it comes the number of the
+    /// line that the data begins with. Nothing comes when the segment was used anew meanwhile.
+    pub(super) fn read_from(&self, line: u64) -> Option<(u64, Vec<u8>)> {
+        let after = self.marks.partition_point(|mark| mark.line < line);
+        // A mark may lie in the middle of its line: the one before it is safely outside.
+        let mark = after.checked_sub(2).and_then(|at| self.marks.get(at));
+        let (offset, first) =
+            mark.map_or((0, self.head.first_line), |mark| (mark.offset, mark.line));
+        let mut file = File::open(&self.data).ok()?;
+        file.seek(SeekFrom::Start(offset)).ok()?;
+        let length = file.metadata().ok()?.len().saturating_sub(offset).min(2 * SEGMENT_LIMIT);
+        let mut bytes = Vec::with_capacity(usize::try_from(length).ok()? + 1);
+        file.take(2 * SEGMENT_LIMIT).read_to_end(&mut bytes).ok()?;
+        let mut head = [0; RECORD];
+        File::open(&self.index).ok()?.read_exact(&mut head).ok()?;
+        (Head::decode(&head)? == self.head).then_some((first, bytes))
+    }
+
+    /// Returns a line that is certainly not among the last `count`.
+    pub(super) fn before_last(&self, count: usize) -> u64 {
+        let last = self.marks.last().map_or(self.head.first_line, |mark| mark.line);
+        last.saturating_sub(count as u64).max(self.head.first_line)
+    }
+
+    /// Returns when a line came.
+    pub(super) fn time_of(&self, line: u64) -> u64 {
+        let after = self.marks.partition_point(|mark| mark.line <= line);
+        let mark = self.marks.get(after.saturating_sub(1));
+        mark.map_or(0, |mark| mark.time)
+    }
+
+    /// Returns when the last of it came, as far as the index knows.
+    pub(super) fn last_time(&self) -> u64 {
+        self.marks.last().map_or(0, |mark| mark.time)
+    }
+}

@@ -1,0 +1,369 @@
+//! Services: the machine of `supervise`, and the hands that obey it.
+//!
+//! - [`keeper`]: the process between room-init and a service
+//! - [`tree`]: who belongs to a service, and who holds a port
+//! - [`output`]: from a pipe into the log
+//! - [`probe`]: questions that do not wait
+//! - [`notify`]: services that say themselves that they are ready
+//! - [`watch`]: files whose change restarts a service
+
+mod entry;
+mod keeper;
+mod notify;
+mod output;
+mod probe;
+mod tree;
+pub(crate) mod watch;
+
+use crate::boot::Adopted;
+use entry::Entry;
+use hothouse_room_wire::{LogStart, ServiceOrder, ServiceRecord, ServiceSpec, ServicesReport};
+use hothouse_supervise::{Action, Event, Machine};
+use output::{Log, Turn};
+use probe::Step;
+use rustix::event::PollFlags;
+use rustix::fd::{BorrowedFd, OwnedFd};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// How many services a room may have; each holds some ten descriptors.
+pub(crate) const SERVICE_LIMIT: usize = 64;
+
+/// All services of the room.
+pub(crate) struct Services {
+    machine: Machine,
+    entries: Vec<Entry>,
+    begun: Instant,
+    watcher: watch::Watcher,
+}
+
+/// Which descriptor of a service a poll entry stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Report(usize),
+    Output(usize),
+    Probe(usize),
+    Notify(usize),
+    Watcher,
+}
+
+/// What the services need of the room to act.
+pub(crate) struct Hands<'a> {
+    pub(crate) boot: &'a Adopted,
+    pub(crate) scratch: &'a mut [u8],
+}
+
+/// A declaration that makes no sense.
+pub(crate) struct BadService(pub(crate) String);
+
+/// No service has this name.
+pub(crate) struct Unknown;
+
+impl Services {
+    pub(crate) fn new() -> Self {
+        Self {
+            machine: Machine::default(),
+            entries: Vec::new(),
+            begun: Instant::now(),
+            watcher: watch::Watcher::default(),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Adds or changes a service.
+    pub(crate) fn declare(
+        &mut self,
+        spec: ServiceSpec,
+        log: LogStart,
+        files: Vec<OwnedFd>,
+        hands: &mut Hands<'_>,
+    ) -> Result<(), BadService> {
+        let known = self.machine.find(&spec.name);
+        if let Some(at) = known {
+            let changed = self.entries[at].spec != spec;
+            let was_hidden = std::mem::replace(&mut self.entries[at].hidden, false);
+            if changed {
+                self.machine.change(at, entry::rules(&spec));
+                self.entries[at].change(spec)?;
+                let running = self.machine.services()[at].state.is_running();
+                if running && !was_hidden {
+                    self.happen(Event::Restart { service: at }, hands);
+                }
+            }
+            return Ok(());
+        }
+        if self.entries.len() >= SERVICE_LIMIT {
+            return Err(BadService(format!("a room has at most {SERVICE_LIMIT} services")));
+        }
+        let log = Log::new(files, log)
+            .ok_or_else(|| BadService("a service comes with the files of its log".into()))?;
+        let rules = entry::rules(&spec);
+        let entry = Entry::new(spec, log)?;
+        self.machine.add(rules);
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    /// Does something with one service, or with all.
+    pub(crate) fn order(
+        &mut self,
+        name: Option<&str>,
+        order: ServiceOrder,
+        hands: &mut Hands<'_>,
+    ) -> Result<(), Unknown> {
+        let chosen: Vec<usize> = match name {
+            Some(name) => vec![self.visible(name).ok_or(Unknown)?],
+            None => (0..self.entries.len()).filter(|at| !self.entries[*at].hidden).collect(),
+        };
+        if name.is_none() && order == ServiceOrder::Stop {
+            self.happen(Event::StopAll, hands);
+            return Ok(());
+        }
+        for service in chosen {
+            match order {
+                ServiceOrder::Start => {
+                    self.note_wanted(service);
+                    self.happen(Event::Start { service }, hands);
+                }
+                ServiceOrder::Stop => self.happen(Event::Stop { service }, hands),
+                ServiceOrder::Restart => {
+                    self.entries[service].wanted = Some(self.now());
+                    self.happen(Event::Restart { service }, hands);
+                }
+                ServiceOrder::Signal(signal) => self.entries[service].signal(signal),
+                ServiceOrder::Remove => {
+                    self.entries[service].hidden = true;
+                    self.machine.touch();
+                    self.happen(Event::Stop { service }, hands);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_wanted(&mut self, service: usize) {
+        let idle = !self.machine.services()[service].state.is_running();
+        if idle {
+            self.entries[service].wanted = Some(self.now());
+        }
+    }
+
+    fn visible(&self, name: &str) -> Option<usize> {
+        self.machine.find(name).filter(|at| !self.entries[*at].hidden)
+    }
+
+    /// Stops everything, those that need others first.
+    pub(crate) fn stop_all(&mut self, hands: &mut Hands<'_>) {
+        self.watcher.end();
+        self.happen(Event::StopAll, hands);
+    }
+
+    /// Says whether no process of any service is left.
+    pub(crate) fn is_still(&self) -> bool {
+        self.entries.iter().all(|entry| entry.kept.is_none())
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.machine.version()
+    }
+
+    pub(crate) fn report(&self) -> ServicesReport {
+        let shown = self.entries.iter().enumerate().filter(|(_, entry)| !entry.hidden);
+        let services = shown.map(|(at, entry)| self.record(at, entry)).collect();
+        ServicesReport { version: self.machine.version(), services }
+    }
+
+    fn record(&self, at: usize, entry: &Entry) -> ServiceRecord {
+        let service = &self.machine.services()[at];
+        ServiceRecord {
+            name: entry.spec.name.clone(),
+            state: service.state.as_str().to_owned(),
+            pid: entry.pid,
+            restarts: service.restarts,
+            task: entry.spec.task,
+            stuck: self.machine.is_stuck(at),
+            needs: entry.spec.needs.iter().map(|(name, _)| name.clone()).collect(),
+            exit: entry.exit.clone(),
+            answers: entry.answers.iter().cloned().collect(),
+            wanted_ms: entry.wanted,
+            started_ms: service.started,
+            ready_ms: service.ready,
+        }
+    }
+
+    /// Returns how long the loop may wait.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let tick = self.machine.next_tick().map(|at| at.saturating_sub(self.now()));
+        let watcher = self.watcher.due().map(|at| at.saturating_sub(self.now()));
+        [tick, watcher].into_iter().flatten().min().map(Duration::from_millis)
+    }
+
+    /// Lets time pass.
+    pub(crate) fn tick(&mut self, hands: &mut Hands<'_>) {
+        if self.machine.next_tick().is_some_and(|at| at <= self.now()) {
+            self.happen(Event::Tick, hands);
+        }
+        let now = self.now();
+        let watched = self.entries.iter().filter(|entry| !entry.hidden);
+        self.watcher.tend(now, watched.map(|entry| &entry.spec), hands.boot);
+    }
+
+    pub(crate) fn interest<'a>(&'a self, mut add: impl FnMut(BorrowedFd<'a>, PollFlags, Source)) {
+        for (at, entry) in self.entries.iter().enumerate() {
+            entry.interest(|fd, flags, part| add(fd, flags, part(at)));
+        }
+        if let Some(fd) = self.watcher.interest() {
+            add(fd, PollFlags::IN, Source::Watcher);
+        }
+    }
+
+    pub(crate) fn react(&mut self, source: Source, hands: &mut Hands<'_>) {
+        match source {
+            Source::Report(at) => self.on_report(at, hands),
+            Source::Output(at) => self.on_output(at, hands),
+            Source::Probe(at) => {
+                if let Some((run, asking)) = self.entries[at].asking.take() {
+                    self.step(at, run, asking.advance(hands.scratch), hands);
+                }
+            }
+            Source::Notify(at) => {
+                if let Some(text) = self.entries[at].hear() {
+                    self.answered(at, None, probe::Answer { healthy: true, text }, hands);
+                }
+            }
+            Source::Watcher => {
+                for name in self.watcher.changed(hands.scratch) {
+                    if let Some(service) = self.visible(&name) {
+                        self.entries[service].log.append(b"[hothouse] a watched file changed\n");
+                        self.happen(Event::Changed { service }, hands);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes note of a child that ended; false when it is none of ours.
+    pub(crate) fn reaped(&mut self, pid: i32, status: i32, hands: &mut Hands<'_>) -> bool {
+        if self.watcher.reaped(pid, self.now()) {
+            return true;
+        }
+        for at in 0..self.entries.len() {
+            if self.entries[at].kept.as_ref().is_some_and(|kept| kept.keeper == pid) {
+                self.on_keeper_gone(at, hands);
+                return true;
+            }
+            if self.entries[at].is_asked_by(pid) {
+                if let Some((run, asking)) = self.entries[at].asking.take() {
+                    let answer = asking.conclude(status, hands.scratch);
+                    self.answered(at, Some(run), answer, hands);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    fn on_report(&mut self, at: usize, hands: &mut Hands<'_>) {
+        if let Some(success) = self.entries[at].main_ended() {
+            self.happen(Event::Exited { service: at, success }, hands);
+        }
+    }
+
+    fn on_keeper_gone(&mut self, at: usize, hands: &mut Hands<'_>) {
+        self.on_report(at, hands);
+        if self.entries[at].abandon() {
+            self.happen(Event::Exited { service: at, success: false }, hands);
+        }
+        // All writers are gone, so this takes what is left, however much.
+        while self.entries[at].source.is_some() && self.drain(at, hands) {}
+        self.entries[at].gone();
+        self.happen(Event::Empty { service: at }, hands);
+    }
+
+    fn on_output(&mut self, at: usize, hands: &mut Hands<'_>) {
+        self.drain(at, hands);
+    }
+
+    /// Moves output; false when there is none for now.
+    fn drain(&mut self, at: usize, hands: &mut Hands<'_>) -> bool {
+        let Entry { source, log, line_watch, .. } = &mut self.entries[at];
+        let Some(pipe) = source else { return false };
+        let waiting = crate::sys::readable_bytes(&pipe.pipe) > 0;
+        let (turn, found) = output::drain(pipe, log, line_watch.as_mut(), hands.scratch);
+        if matches!(turn, Turn::Over) {
+            *source = None;
+        }
+        if let Some(line) = found {
+            *line_watch = None;
+            let text = format!("log line: {line}");
+            self.answered(at, None, probe::Answer { healthy: true, text }, hands);
+        }
+        waiting
+    }
+
+    fn step(&mut self, at: usize, run: u64, step: Step, hands: &mut Hands<'_>) {
+        match step {
+            Step::Asking(asking) => self.entries[at].asking = Some((run, asking)),
+            Step::Answered(answer) => self.answered(at, Some(run), answer, hands),
+        }
+    }
+
+    fn answered(
+        &mut self,
+        at: usize,
+        run: Option<u64>,
+        answer: probe::Answer,
+        hands: &mut Hands<'_>,
+    ) {
+        let healthy = answer.healthy;
+        if self.entries[at].remember(answer) {
+            self.machine.touch();
+        }
+        let run = run.unwrap_or_else(|| self.machine.services()[at].run());
+        self.happen(Event::Probed { service: at, run, healthy }, hands);
+    }
+
+    /// Tells the machine, and does what it says.
+    fn happen(&mut self, event: Event, hands: &mut Hands<'_>) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            for action in self.machine.on_event(self.now(), event) {
+                events.extend(self.obey(action, hands));
+            }
+        }
+    }
+
+    /// Does one thing; what happens at once comes back.
+    fn obey(&mut self, action: Action, hands: &mut Hands<'_>) -> Option<Event> {
+        match action {
+            Action::Spawn { service, phase, .. } => {
+                let spawned = self.entries[service].spawn(phase, hands.boot);
+                return (!spawned).then_some(Event::NotSpawned { service });
+            }
+            Action::Signal { service, signal } => self.entries[service].signal(signal),
+            Action::Kill { service } => self.entries[service].kill(),
+            Action::Probe { service, run } => match self.entries[service].ask(hands.boot) {
+                Step::Asking(asking) => self.entries[service].asking = Some((run, asking)),
+                Step::Answered(answer) => {
+                    let healthy = answer.healthy;
+                    if self.entries[service].remember(answer) {
+                        self.machine.touch();
+                    }
+                    return Some(Event::Probed { service, run, healthy });
+                }
+            },
+            Action::CancelProbe { service } => {
+                if let Some((_, asking)) = self.entries[service].asking.take() {
+                    let answer = asking.cancel();
+                    if self.entries[service].remember(answer) {
+                        self.machine.touch();
+                    }
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,310 @@
+//! One service: its processes, streams and last answers.
+
+use super::keeper::{self, Kept};
+use super::output::{LineWatch, Log, Source as Pipe};
+use super::probe::{self, Answer, Asking, Step};
+use super::{BadService, Source, notify, tree};
+use crate::boot::Adopted;
+use crate::spawn::{self, Program, Streams};
+use crate::{exec, sys, terminal};
+use hothouse_room_wire::{
+    Exit, NeedCondition, ProbeAnswer, ProbeSpec, Question, RestartPolicy, RoomUser, ServiceSpec,
+    WindowSize,
+};
+use hothouse_supervise::{Condition, Kind, Need, Phase, Policy, ProbeRules, Rules};
+use rustix::event::PollFlags;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::pipe::PipeFlags;
+use std::collections::VecDeque;
+use std::io;
+
+/// How many answers of a probe are kept.
+const ANSWERS: usize = 3;
+
+/// Room for a burst of output, so that a service need not wait for us.
+const PIPE_BYTES: usize = 256 << 10;
+
+const WINDOW: WindowSize = WindowSize { rows: 24, cols: 120 };
+
+/// What is known of a service besides its state.
+pub(super) struct Entry {
+    pub(super) spec: ServiceSpec,
+    pub(super) log: Log,
+    /// It was removed, and is kept only until its processes are gone.
+    pub(super) hidden: bool,
+    pub(super) kept: Option<Kept>,
+    pub(super) pid: Option<i32>,
+    pub(super) source: Option<Pipe>,
+    pub(super) asking: Option<(u64, Asking)>,
+    pub(super) line_watch: Option<LineWatch>,
+    pub(super) exit: Option<Exit>,
+    pub(super) answers: VecDeque<ProbeAnswer>,
+    pub(super) wanted: Option<u64>,
+    main_lives: bool,
+    pattern: Option<regex_lite::Regex>,
+    notify: Option<OwnedFd>,
+}
+
+impl Entry {
+    pub(super) fn new(spec: ServiceSpec, log: Log) -> Result<Self, BadService> {
+        let pattern = pattern(&spec)?;
+        Ok(Self {
+            spec,
+            log,
+            hidden: false,
+            kept: None,
+            pid: None,
+            source: None,
+            asking: None,
+            line_watch: None,
+            exit: None,
+            answers: VecDeque::new(),
+            wanted: None,
+            main_lives: false,
+            pattern,
+            notify: None,
+        })
+    }
+
+    /// Takes a new declaration, which holds from the next start.
+    pub(super) fn change(&mut self, spec: ServiceSpec) -> Result<(), BadService> {
+        self.pattern = pattern(&spec)?;
+        self.notify = None;
+        self.spec = spec;
+        Ok(())
+    }
+
+    /// Starts the first process of a phase; false, with the reason in the log, when that fails.
+    pub(super) fn spawn(&mut self, phase: Phase, boot: &Adopted) -> bool {
+        self.exit = None;
+        self.answers.clear();
+        match self.try_spawn(phase, boot) {
+            Ok(()) => true,
+            Err(error) => {
+                let message = format!("cannot start: {error}");
+                self.log.append(format!("[hothouse] {message}\n").as_bytes());
+                self.exit = Some(Exit::NotStarted { code: 126, message });
+                false
+            }
+        }
+    }
+
+    fn try_spawn(&mut self, phase: Phase, boot: &Adopted) -> io::Result<()> {
+        let (argv, env) = (self.words(phase), self.environment()?);
+        let program = Program::new(argv, env, self.spec.cwd.clone(), RoomUser::Agent)
+            .ok_or_else(|| io::Error::other("the command is empty or holds zero bytes"))?;
+        let (streams, pipe) = streams(self.spec.pty, boot.has_root)?;
+        let kept = keeper::spawn(boot, &program, streams)?;
+        self.pid = Some(kept.main);
+        self.main_lives = true;
+        self.kept = Some(kept);
+        self.source = Some(Pipe { pipe });
+        self.line_watch = match phase {
+            Phase::Run => self.pattern.as_ref().map(LineWatch::new),
+            Phase::Build => None,
+        };
+        Ok(())
+    }
+
+    fn words(&self, phase: Phase) -> Vec<Vec<u8>> {
+        match (phase, &self.spec.build) {
+            (Phase::Build, Some(build)) => build.clone(),
+            _ => self.spec.run.clone(),
+        }
+    }
+
+    fn environment(&mut self) -> io::Result<Vec<Vec<u8>>> {
+        let mut env = self.spec.env.clone();
+        if matches!(&self.spec.probe, Some(ProbeSpec { question: Question::Notify, .. })) {
+            let (socket, name) = notify::open(&self.spec.name)?;
+            self.notify = Some(socket);
+            env.push(format!("NOTIFY_SOCKET=@{name}").into_bytes());
+        }
+        Ok(env)
+    }
+
+    /// Asks its question.
+    pub(super) fn ask(&self, boot: &Adopted) -> Step {
+        let keeper = self.kept.as_ref().map(|kept| kept.keeper);
+        match self.spec.probe.as_ref().map(|probe| &probe.question) {
+            Some(Question::Http { port, path }) => probe::ask_port(*port, Some(path), keeper),
+            Some(Question::Tcp { port }) => probe::ask_port(*port, None, keeper),
+            Some(Question::Exec { argv }) => {
+                let env = self.spec.env.clone();
+                let cwd = self.spec.cwd.clone();
+                match Program::new(argv.clone(), env, cwd, RoomUser::Agent) {
+                    Some(program) => probe::ask_command(boot, &program),
+                    None => unasked("the probe's command is empty"),
+                }
+            }
+            Some(Question::Log { .. } | Question::Notify) | None => unasked("nothing to ask"),
+        }
+    }
+
+    pub(super) fn is_asked_by(&self, pid: i32) -> bool {
+        matches!(&self.asking, Some((_, Asking::Running { pid: own, .. })) if *own == pid)
+    }
+
+    /// Hears a notification of one of its own processes.
+    pub(super) fn hear(&self) -> Option<String> {
+        let socket = self.notify.as_ref()?;
+        let own = self.kept.as_ref().map(|kept| tree::below(kept.keeper)).unwrap_or_default();
+        notify::hear(socket, &own)
+    }
+
+    /// Remembers an answer; true when it says something new.
+    pub(super) fn remember(&mut self, answer: Answer) -> bool {
+        let answer = ProbeAnswer { healthy: answer.healthy, text: answer.text };
+        if self.answers.back() == Some(&answer) {
+            return false;
+        }
+        if self.answers.len() == ANSWERS {
+            self.answers.pop_front();
+        }
+        self.answers.push_back(answer);
+        true
+    }
+
+    /// Notes the end of its first process; says whether it was a good one.
+    pub(super) fn main_ended(&mut self) -> Option<bool> {
+        let kept = self.kept.as_ref().filter(|_| self.main_lives)?;
+        let status = kept.ended()?;
+        self.main_lives = false;
+        let failure = rustix::io::fcntl_dupfd_cloexec(&kept.failure, 3).ok();
+        let exit = failure.and_then(spawn::failure_of).unwrap_or_else(|| exec::exit_of(status));
+        if let Exit::NotStarted { message, .. } = &exit {
+            self.log.append(format!("[hothouse] {message}\n").as_bytes());
+        }
+        let success = exit == Exit::Code(0);
+        self.exit = Some(exit);
+        self.pid = tree::below(kept.keeper).first().copied();
+        Some(success)
+    }
+
+    /// Ends what a keeper left that was killed itself; true when there was something.
+    pub(super) fn abandon(&mut self) -> bool {
+        if !self.main_lives {
+            return false;
+        }
+        if let Some(pid) = self.pid {
+            tree::kill_below(pid);
+            // The session of the first process is all that still tells its children apart.
+            let _ = sys::kill(-pid, libc::SIGKILL);
+            let _ = sys::kill(pid, libc::SIGKILL);
+        }
+        self.main_lives = false;
+        self.exit = Some(Exit::Signal(libc::SIGKILL));
+        true
+    }
+
+    /// Notes that none of its processes is left.
+    pub(super) fn gone(&mut self) {
+        self.kept = None;
+        self.pid = None;
+        self.source = None;
+        self.line_watch = None;
+        self.notify = None;
+    }
+
+    /// Signals it politely: the group of its first process, else whoever is left.
+    pub(super) fn signal(&self, signal: i32) {
+        let Some(kept) = &self.kept else { return };
+        let grouped = self.main_lives && sys::kill(-kept.main, signal).is_ok();
+        if !grouped {
+            for pid in tree::below(kept.keeper) {
+                // It may be gone by now.
+                let _ = sys::kill(pid, signal);
+            }
+        }
+    }
+
+    pub(super) fn kill(&self) {
+        if let Some(kept) = &self.kept {
+            tree::kill_below(kept.keeper);
+        }
+    }
+
+    pub(super) fn interest<'a>(
+        &'a self,
+        mut add: impl FnMut(BorrowedFd<'a>, PollFlags, fn(usize) -> Source),
+    ) {
+        if let Some(kept) = self.kept.as_ref().filter(|_| self.main_lives) {
+            add(kept.report.as_fd(), PollFlags::IN, Source::Report);
+        }
+        if let Some(source) = &self.source {
+            add(source.pipe.as_fd(), PollFlags::IN, Source::Output);
+        }
+        if let Some((fd, flags)) = self.asking.as_ref().and_then(|(_, asking)| asking.interest()) {
+            add(fd, flags, Source::Probe);
+        }
+        if let Some(socket) = &self.notify {
+            add(socket.as_fd(), PollFlags::IN, Source::Notify);
+        }
+    }
+}
+
+fn unasked(text: &str) -> Step {
+    Step::Answered(Answer { healthy: false, text: text.into() })
+}
+
+/// Opens the streams of a service: no input, and one pipe or terminal for all it says, so that the
+/// order of its lines is the order in which it wrote them.
+fn streams(pty: bool, has_root: bool) -> io::Result<(Streams, OwnedFd)> {
+    if pty {
+        let (terminal, slave) = terminal::open(WINDOW, has_root.then_some(spawn::AGENT))?;
+        return Ok((Streams::Terminal(slave), terminal.output()?));
+    }
+    let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    // Best effort: a user's budget for pipes may be used up.
+    let _ = rustix::pipe::fcntl_setpipe_size(&ours, PIPE_BYTES);
+    let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let second = rustix::io::fcntl_dupfd_cloexec(&theirs, 3)?;
+    Ok((Streams::Three(input, theirs, second), ours))
+}
+
+fn pattern(spec: &ServiceSpec) -> Result<Option<regex_lite::Regex>, BadService> {
+    let Some(ProbeSpec { question: Question::Log { pattern }, .. }) = &spec.probe else {
+        return Ok(None);
+    };
+    match regex_lite::RegexBuilder::new(pattern).size_limit(1 << 20).build() {
+        Ok(pattern) => Ok(Some(pattern)),
+        Err(error) => {
+            Err(BadService(format!("the log pattern of `{}` cannot be used: {error}", spec.name)))
+        }
+    }
+}
+
+/// Returns what the machine must know of a service.
+pub(super) fn rules(spec: &ServiceSpec) -> Rules {
+    let condition = |condition: NeedCondition| match condition {
+        NeedCondition::Started => Condition::Started,
+        NeedCondition::Ready => Condition::Ready,
+        NeedCondition::Completed => Condition::Completed,
+    };
+    Rules {
+        name: spec.name.clone(),
+        kind: if spec.task { Kind::Task } else { Kind::Service },
+        needs: spec
+            .needs
+            .iter()
+            .map(|(service, how)| Need { service: service.clone(), condition: condition(*how) })
+            .collect(),
+        builds: spec.build.is_some(),
+        policy: match spec.policy {
+            RestartPolicy::Never => Policy::Never,
+            RestartPolicy::OnFailure => Policy::OnFailure,
+            RestartPolicy::Always => Policy::Always,
+        },
+        restarts: spec.restarts,
+        stop_signal: spec.stop_signal,
+        grace: spec.grace_ms.into(),
+        probe: spec.probe.as_ref().map(|probe| ProbeRules {
+            passive: matches!(probe.question, Question::Log { .. } | Question::Notify),
+            interval: probe.interval_ms.max(1).into(),
+            timeout: probe.timeout_ms.max(1).into(),
+            retries: probe.retries,
+        }),
+    }
+}

@@ -1,0 +1,629 @@
+//! The machine: what happens to services goes in, what to do about it comes out.
+//!
+//! ```text
+//!  stopped ──start──> waiting ──needs met──> [building] ──> starting ──probe──> ready <──> unhealthy
+//!                        ▲                                      │ task ended: completed
+//!                        ├── backoff <── ended badly ───────────┘
+//!                        └── stopping (asked, grace, killed) ──> stopped | failed | waiting again
+//! ```
+//!
+//! A service is over when *all* its processes are gone ([`Event::Empty`]), not when its first one
+//! has ended: one that forks away is still there. So nothing is ever spawned twice at once.
+
+use crate::rules::{Condition, Kind, Millis, Policy, Rules, backoff};
+
+/// How long a service without a probe must live to count as ready.
+pub const SETTLED_AFTER: Millis = 150;
+
+/// A service that was ready this long has earned a new set of restarts.
+pub const STABLE_AFTER: Millis = 10_000;
+
+/// The first wait between two probes of a starting service; it doubles up to the interval.
+pub const FIRST_PROBE: Millis = 10;
+
+/// The shortest time between two probes of a service that is ready.
+pub const CALM_PROBE: Millis = 10_000;
+
+/// How often a kill is repeated while processes keep appearing.
+pub const KILL_AGAIN: Millis = 50;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Somebody wants the service, and what it needs.
+    Start { service: usize },
+    /// Somebody wants it stopped, whoever needs it.
+    Stop { service: usize },
+    /// Somebody wants it stopped and started.
+    Restart { service: usize },
+    /// Everything is to stop, those that need others first.
+    StopAll,
+    /// A watched file of the service changed.
+    Changed { service: usize },
+    /// Its first process could not be made.
+    NotSpawned { service: usize },
+    /// Its first process has ended; others may be left.
+    Exited { service: usize, success: bool },
+    /// None of its processes is left.
+    Empty { service: usize },
+    /// A probe of the given run was answered, or a passive one came true.
+    Probed { service: usize, run: u64, healthy: bool },
+    /// Time has passed.
+    Tick,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Start the first process of a phase; what is said of it later carries `run`.
+    Spawn { service: usize, phase: Phase, run: u64 },
+    /// Signal the service politely.
+    Signal { service: usize, signal: i32 },
+    /// Kill every process of the service.
+    Kill { service: usize },
+    /// Ask whether it is ready, and answer with [`Event::Probed`].
+    Probe { service: usize, run: u64 },
+    /// Give up a probe that takes too long.
+    CancelProbe { service: usize },
+}
+
+/// What a process of a service is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Build,
+    Run,
+}
+
+/// How a service stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Stopped,
+    /// It is wanted, and waits for what it needs.
+    Waiting,
+    Building,
+    Starting,
+    Ready,
+    /// It was ready and does not answer any more.
+    Unhealthy,
+    /// A task that ended well.
+    Completed,
+    /// It ended, and is started again at the given time.
+    Backoff {
+        until: Millis,
+    },
+    /// It was asked to stop.
+    Stopping {
+        kill_at: Millis,
+        then: Then,
+    },
+    Failed,
+}
+
+/// What follows once a service has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    Stay,
+    Again,
+}
+
+impl State {
+    /// Says whether processes of the service may be there.
+    pub fn is_running(self) -> bool {
+        matches!(
+            self,
+            Self::Building | Self::Starting | Self::Ready | Self::Unhealthy | Self::Stopping { .. }
+        )
+    }
+
+    /// Returns the word for it in tables and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Waiting => "waiting",
+            Self::Building => "building",
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Unhealthy => "unhealthy",
+            Self::Completed => "completed",
+            Self::Backoff { .. } => "restarting",
+            Self::Stopping { .. } => "stopping",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Whether a service is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Up,
+    Down,
+    /// Down, after those that need it.
+    DownInTurn,
+}
+
+/// One service.
+#[derive(Clone, Debug)]
+pub struct Service {
+    pub rules: Rules,
+    pub state: State,
+    /// How many times it was started again since somebody last asked for it.
+    pub restarts: u32,
+    /// When it was spawned last, became ready last.
+    pub started: Option<Millis>,
+    pub ready: Option<Millis>,
+    wish: Wish,
+    run: u64,
+    in_a_row: u32,
+    /// How its first process ended, until all are gone.
+    ended: Option<bool>,
+    probe: Probe,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Probe {
+    due: Option<Millis>,
+    asked: Option<Millis>,
+    wait: Millis,
+    failures: u32,
+}
+
+impl Service {
+    fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            state: State::Stopped,
+            restarts: 0,
+            started: None,
+            ready: None,
+            wish: Wish::Down,
+            run: 0,
+            in_a_row: 0,
+            ended: None,
+            probe: Probe::default(),
+        }
+    }
+
+    /// Returns the number of the current run.
+    pub fn run(&self) -> u64 {
+        self.run
+    }
+
+    fn meets(&self, condition: Condition) -> bool {
+        let started = matches!(self.state, State::Starting | State::Ready | State::Unhealthy);
+        match condition {
+            Condition::Started => started || self.state == State::Completed,
+            // A task that is done is as ready as it will ever be.
+            Condition::Ready => matches!(self.state, State::Ready | State::Completed),
+            Condition::Completed => self.state == State::Completed,
+        }
+    }
+
+    /// Says whether it becomes ready by living for a while.
+    fn settles(&self) -> bool {
+        self.rules.probe.is_none() && self.rules.kind == Kind::Service
+    }
+
+    fn is_idle(&self) -> bool {
+        matches!(self.state, State::Stopped | State::Failed)
+    }
+
+    fn is_probing(&self) -> bool {
+        matches!(self.state, State::Starting | State::Ready | State::Unhealthy)
+    }
+}
+
+/// All services of a room.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    services: Vec<Service>,
+    version: u64,
+}
+
+impl Machine {
+    /// Makes a machine whose services are all stopped.
+    pub fn new(rules: Vec<Rules>) -> Self {
+        Self { services: rules.into_iter().map(Service::new).collect(), version: 0 }
+    }
+
+    /// Adds a service, stopped, and returns its number, which stays.
+    pub fn add(&mut self, rules: Rules) -> usize {
+        self.services.push(Service::new(rules));
+        self.version += 1;
+        self.services.len() - 1
+    }
+
+    /// Changes the rules of a service; they hold from its next start.
+    pub fn change(&mut self, service: usize, rules: Rules) {
+        if let Some(known) = self.services.get_mut(service) {
+            known.rules = rules;
+            self.version += 1;
+        }
+    }
+
+    pub fn services(&self) -> &[Service] {
+        &self.services
+    }
+
+    /// Returns a number that grows with every change that can be seen.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Notes a change that only the driver sees, such as the answer of a probe.
+    pub fn touch(&mut self) {
+        self.version += 1;
+    }
+
+    /// Says whether nothing runs any more.
+    pub fn is_still(&self) -> bool {
+        self.services.iter().all(|service| !service.state.is_running())
+    }
+
+    /// Says whether a service waits for one that has failed, itself or at one remove.
+    pub fn is_stuck(&self, service: usize) -> bool {
+        let mut seen = vec![false; self.services.len()];
+        let mut next = vec![service];
+        while let Some(at) = next.pop() {
+            let Some(known) = self.services.get(at) else { continue };
+            if std::mem::replace(&mut seen[at], true) || known.state != State::Waiting {
+                continue;
+            }
+            for need in &known.rules.needs {
+                match self.find(&need.service) {
+                    Some(other) if self.services[other].state == State::Failed => return true,
+                    Some(other) => next.push(other),
+                    None => return true,
+                }
+            }
+        }
+        false
+    }
+
+    /// Returns the number of the service with a name.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.services.iter().position(|service| service.rules.name == name)
+    }
+
+    /// Takes in what happened, and says what to do.
+    pub fn on_event(&mut self, now: Millis, event: Event) -> Vec<Action> {
+        let before: Vec<State> = self.services.iter().map(|service| service.state).collect();
+        let mut actions = Vec::new();
+        match event {
+            Event::Start { service } => self.want(service),
+            Event::Stop { service } => self.wish(service, Wish::Down),
+            Event::Restart { service } => self.restart(now, service, &mut actions),
+            Event::StopAll => {
+                (0..self.services.len()).for_each(|service| self.wish(service, Wish::DownInTurn));
+            }
+            Event::Changed { service } => self.on_changed(now, service, &mut actions),
+            Event::NotSpawned { service } => self.on_empty(now, service, Some(false)),
+            Event::Exited { service, success } => self.on_exited(service, success, &mut actions),
+            Event::Empty { service } => self.on_empty(now, service, None),
+            Event::Probed { service, run, healthy } => self.on_probed(now, service, run, healthy),
+            Event::Tick => {}
+        }
+        self.settle(now, &mut actions);
+        let after = self.services.iter().map(|service| service.state);
+        if !before.into_iter().eq(after) {
+            self.version += 1;
+        }
+        actions
+    }
+
+    /// Returns when [`Event::Tick`] is wanted next.
+    pub fn next_tick(&self) -> Option<Millis> {
+        let of = |service: &Service| {
+            let state = match service.state {
+                State::Backoff { until } => Some(until),
+                State::Stopping { kill_at, .. } => Some(kill_at),
+                State::Starting if service.settles() => {
+                    service.started.map(|at| at + SETTLED_AFTER)
+                }
+                _ => None,
+            };
+            let probe = match (service.is_probing(), service.rules.probe) {
+                (true, Some(rules)) => {
+                    service.probe.asked.map(|at| at + rules.timeout).or(service.probe.due)
+                }
+                _ => None,
+            };
+            [state, probe].into_iter().flatten().min()
+        };
+        self.services.iter().filter_map(of).min()
+    }
+
+    /// Wants a service and, without end, what it needs.
+    fn want(&mut self, service: usize) {
+        let Some(known) = self.services.get_mut(service) else { return };
+        if known.wish != Wish::Up || known.is_idle() {
+            known.wish = Wish::Up;
+            known.in_a_row = 0;
+            known.restarts = 0;
+        }
+        match &mut known.state {
+            State::Stopped | State::Failed => known.state = State::Waiting,
+            State::Stopping { then, .. } => *then = Then::Again,
+            _ => {}
+        }
+        let needs: Vec<_> = known.rules.needs.iter().map(|need| need.service.clone()).collect();
+        for need in needs {
+            // A circle ends at the first service that is wanted already.
+            let unwanted = |need: &usize| {
+                self.services[*need].wish != Wish::Up || self.services[*need].is_idle()
+            };
+            if let Some(need) = self.find(&need).filter(unwanted) {
+                self.want(need);
+            }
+        }
+    }
+
+    fn wish(&mut self, service: usize, wish: Wish) {
+        let Some(known) = self.services.get_mut(service) else { return };
+        known.wish = wish;
+        match &mut known.state {
+            State::Waiting | State::Backoff { .. } => known.state = State::Stopped,
+            State::Stopping { then, .. } => *then = Then::Stay,
+            _ => {}
+        }
+    }
+
+    fn restart(&mut self, now: Millis, service: usize, actions: &mut Vec<Action>) {
+        let Some(known) = self.services.get_mut(service) else { return };
+        if known.state == State::Completed || matches!(known.state, State::Backoff { .. }) {
+            known.state = State::Stopped;
+        }
+        if known.state.is_running() {
+            known.wish = Wish::Up;
+            known.in_a_row = 0;
+            known.restarts = 0;
+            self.begin_stopping(now, service, Then::Again, actions);
+        }
+        self.want(service);
+    }
+
+    fn on_changed(&mut self, now: Millis, service: usize, actions: &mut Vec<Action>) {
+        let wanted = self.services.get(service).is_some_and(|known| known.wish == Wish::Up);
+        if wanted {
+            self.restart(now, service, actions);
+        }
+    }
+
+    fn begin_stopping(
+        &mut self,
+        now: Millis,
+        service: usize,
+        then: Then,
+        actions: &mut Vec<Action>,
+    ) {
+        let known = &mut self.services[service];
+        if let State::Stopping { then: planned, .. } = &mut known.state {
+            *planned = then;
+            return;
+        }
+        known.state = State::Stopping { kill_at: now + known.rules.grace, then };
+        known.probe = Probe::default();
+        actions.push(Action::CancelProbe { service });
+        actions.push(Action::Signal { service, signal: known.rules.stop_signal });
+    }
+
+    fn on_exited(&mut self, service: usize, success: bool, actions: &mut Vec<Action>) {
+        let Some(known) = self.services.get_mut(service) else { return };
+        if !known.state.is_running() {
+            return;
+        }
+        known.ended = Some(success);
+        let forked_away = success
+            && known.rules.kind == Kind::Service
+            && matches!(known.state, State::Starting | State::Ready | State::Unhealthy);
+        let has_grace = matches!(known.state, State::Stopping { .. });
+        if !forked_away && !has_grace {
+            actions.push(Action::Kill { service });
+        }
+    }
+
+    fn on_empty(&mut self, now: Millis, service: usize, ended: Option<bool>) {
+        let Some(known) = self.services.get_mut(service) else { return };
+        let success = ended.or(known.ended.take()).unwrap_or(false);
+        let state = known.state;
+        if !state.is_running() {
+            return;
+        }
+        known.probe = Probe::default();
+        match state {
+            State::Stopping { then, .. } => {
+                known.state = match then {
+                    Then::Again if known.wish == Wish::Up => State::Waiting,
+                    _ => State::Stopped,
+                };
+            }
+            State::Building if success => self.note_built(service),
+            _ if success && known.rules.kind == Kind::Task => {
+                known.state = State::Completed;
+                known.ready = Some(now);
+            }
+            _ if known.wish != Wish::Up => known.state = State::Stopped,
+            _ => self.after_the_end(now, service, success),
+        }
+    }
+
+    /// Decides what follows an end that nobody asked for.
+    fn after_the_end(&mut self, now: Millis, service: usize, success: bool) {
+        let known = &mut self.services[service];
+        let was_ready = matches!(known.state, State::Ready | State::Unhealthy);
+        let stable = was_ready && known.ready.is_some_and(|at| now >= at + STABLE_AFTER);
+        if stable {
+            known.in_a_row = 0;
+        }
+        // A service that ends before it was ever ready has not done what it is for.
+        let failed = !success || !was_ready;
+        let again = match known.rules.policy {
+            Policy::Never => false,
+            Policy::OnFailure => !success,
+            Policy::Always => true,
+        };
+        known.state = if again && known.in_a_row < known.rules.restarts {
+            let until = now + backoff(known.in_a_row);
+            known.in_a_row += 1;
+            known.restarts += 1;
+            State::Backoff { until }
+        } else if failed || again {
+            State::Failed
+        } else {
+            State::Stopped
+        };
+    }
+
+    fn on_probed(&mut self, now: Millis, service: usize, run: u64, healthy: bool) {
+        let Some(known) = self.services.get_mut(service) else { return };
+        let Some(rules) = known.rules.probe.filter(|_| known.run == run && known.is_probing())
+        else {
+            return;
+        };
+        known.probe.asked = None;
+        if healthy {
+            known.probe.failures = 0;
+            if known.state == State::Starting {
+                known.ready = Some(now);
+            }
+            known.state = State::Ready;
+            known.probe.wait = rules.interval.max(CALM_PROBE);
+        } else {
+            known.probe.failures = known.probe.failures.saturating_add(1);
+            if known.state == State::Starting {
+                known.probe.wait = (known.probe.wait * 2).min(rules.interval).max(1);
+            } else {
+                known.probe.wait = rules.interval;
+                if known.probe.failures >= rules.retries {
+                    known.state = State::Unhealthy;
+                }
+            }
+        }
+        known.probe.due = (!rules.passive).then(|| now + known.probe.wait);
+    }
+
+    /// Does everything that follows from how things stand now.
+    fn settle(&mut self, now: Millis, actions: &mut Vec<Action>) {
+        for service in 0..self.services.len() {
+            self.settle_wish(now, service, actions);
+            self.settle_time(now, service, actions);
+        }
+        // A start can let others start that need no more of it.
+        let mut known = usize::MAX;
+        while std::mem::replace(&mut known, actions.len()) != actions.len() {
+            for service in 0..self.services.len() {
+                self.settle_start(now, service, actions);
+            }
+        }
+    }
+
+    fn settle_wish(&mut self, now: Millis, service: usize, actions: &mut Vec<Action>) {
+        let known = &self.services[service];
+        let stops = match known.wish {
+            Wish::Up => false,
+            Wish::Down => true,
+            Wish::DownInTurn => !self.is_needed(service),
+        };
+        let runs = known.state.is_running() && !matches!(known.state, State::Stopping { .. });
+        if stops && runs {
+            self.begin_stopping(now, service, Then::Stay, actions);
+        }
+    }
+
+    /// Says whether a service that still runs needs this one.
+    fn is_needed(&self, service: usize) -> bool {
+        let name = &self.services[service].rules.name;
+        self.services.iter().enumerate().any(|(at, other)| {
+            at != service
+                && other.state.is_running()
+                && other.rules.needs.iter().any(|need| need.service == *name)
+                // Those that need each other in a circle do not wait for each other.
+                && !self.services[service].rules.needs.iter().any(|need| need.service == other.rules.name)
+        })
+    }
+
+    fn settle_time(&mut self, now: Millis, service: usize, actions: &mut Vec<Action>) {
+        let known = &mut self.services[service];
+        match known.state {
+            State::Backoff { until } if until <= now => known.state = State::Waiting,
+            State::Stopping { kill_at, then } if kill_at <= now => {
+                actions.push(Action::Kill { service });
+                known.state = State::Stopping { kill_at: now + KILL_AGAIN, then };
+            }
+            State::Starting
+                if known.settles() && known.started.is_some_and(|at| at + SETTLED_AFTER <= now) =>
+            {
+                known.state = State::Ready;
+                known.ready = Some(now);
+            }
+            _ => {}
+        }
+        self.settle_probe(now, service, actions);
+    }
+
+    fn settle_probe(&mut self, now: Millis, service: usize, actions: &mut Vec<Action>) {
+        let known = &mut self.services[service];
+        let Some(rules) = known.rules.probe.filter(|_| known.is_probing()) else { return };
+        if known.probe.asked.is_some_and(|at| at + rules.timeout <= now) {
+            actions.push(Action::CancelProbe { service });
+            let run = known.run;
+            self.on_probed(now, service, run, false);
+            return;
+        }
+        if known.probe.asked.is_none() && known.probe.due.is_some_and(|due| due <= now) {
+            known.probe.due = None;
+            known.probe.asked = Some(now);
+            actions.push(Action::Probe { service, run: known.run });
+        }
+    }
+
+    fn settle_start(&mut self, now: Millis, service: usize, actions: &mut Vec<Action>) {
+        let known = &self.services[service];
+        match known.state {
+            State::Waiting if self.needs_are_met(service) => {
+                let phase = if known.rules.builds { Phase::Build } else { Phase::Run };
+                self.spawn(now, service, phase, actions);
+            }
+            State::Building if known.started.is_none() => {
+                self.spawn(now, service, Phase::Run, actions);
+            }
+            _ => {}
+        }
+    }
+
+    /// Marks a build as done by clearing the start time.
+    fn note_built(&mut self, service: usize) {
+        let known = &mut self.services[service];
+        known.started = None;
+        if known.wish != Wish::Up {
+            known.state = State::Stopped;
+        }
+    }
+
+    fn needs_are_met(&self, service: usize) -> bool {
+        self.services[service].rules.needs.iter().all(|need| {
+            let other = self.find(&need.service);
+            other.is_some_and(|other| self.services[other].meets(need.condition))
+        })
+    }
+
+    fn spawn(&mut self, now: Millis, service: usize, phase: Phase, actions: &mut Vec<Action>) {
+        let known = &mut self.services[service];
+        known.run += 1;
+        known.started = Some(now);
+        known.ready = None;
+        known.ended = None;
+        known.probe = Probe::default();
+        known.state = match phase {
+            Phase::Build => State::Building,
+            Phase::Run => State::Starting,
+        };
+        if let (Phase::Run, Some(rules)) = (phase, known.rules.probe) {
+            known.probe.wait = FIRST_PROBE.min(rules.interval);
+            known.probe.due = (!rules.passive).then(|| now + known.probe.wait);
+        }
+        actions.push(Action::Spawn { service, phase, run: known.run });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! What is asked of each service, as far as its life is concerned.
+
+/// Milliseconds since any fixed moment.
+pub type Millis = u64;
+
+/// Everything the machine knows of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    pub name: String,
+    pub kind: Kind,
+    pub needs: Vec<Need>,
+    /// Whether something is built before each start.
+    pub builds: bool,
+    pub policy: Policy,
+    /// How many times in a row it is started again.
+    pub restarts: u32,
+    pub stop_signal: i32,
+    pub grace: Millis,
+    pub probe: Option<ProbeRules>,
+}
+
+/// What a service is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Runs until it is told to stop.
+    Service,
+    /// Runs once, and is done when it ends well.
+    Task,
+}
+
+/// A service that must come first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    pub service: String,
+    pub condition: Condition,
+}
+
+/// How far a needed service must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    Started,
+    Ready,
+    Completed,
+}
+
+/// When a service that ended is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    Never,
+    OnFailure,
+    Always,
+}
+
+/// How a service is asked whether it is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeRules {
+    /// Whether the answer comes by itself (a log line, a notification) and is not asked for.
+    pub passive: bool,
+    pub interval: Millis,
+    pub timeout: Millis,
+    /// How many failures in a row make a ready service unhealthy.
+    pub retries: u32,
+}
+
+/// The wait before the first restart.
+pub const FIRST_BACKOFF: Millis = 100;
+
+/// The longest wait before a restart.
+pub const BACKOFF_CEILING: Millis = 5_000;
+
+/// Returns how long to wait before the restart that follows `restarts` others.
+pub fn backoff(restarts: u32) -> Millis {
+    FIRST_BACKOFF.saturating_mul(1 << restarts.min(16)).min(BACKOFF_CEILING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_ceiling() {
+        let waits: Vec<_> = [0, 1, 2, 5, 6, 7, u32::MAX].map(backoff).to_vec();
+        assert_eq!(waits, [100, 200, 400, 3200, 5000, 5000, 5000]);
+    }
+}
