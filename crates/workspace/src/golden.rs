@@ -147,13 +147,14 @@ impl Golden {
 }
 
 /// Keeps a golden tree, named by the folder of its files, from being evicted for as long as the path
-/// `holder` exists. A folder that is no golden tree needs no keeping.
+/// `holder` exists. A folder that is no golden tree needs no keeping. A power cut may undo it, so it
+/// is done again when the host was started anew.
 pub(crate) fn keep_for(tree: &Path, holder: &Path) -> Result<(), FileError> {
     let (true, Some(folder)) = (tree.ends_with("tree"), tree.parent()) else { return Ok(()) };
     let bytes = holder.as_os_str().as_bytes();
     let holders = folder.join("holders");
     files::make_private_folder(&holders)?;
-    files::replace(&holders.join(format!("{:016x}", fnv1a(&[bytes]))), bytes, 0o600)
+    files::write_quick(&holders.join(format!("{:016x}", fnv1a(&[bytes]))), bytes, 0o600)
 }
 
 /// Returns the golden tree of a key; if there is none, `build` fills a new folder with `tree` in it.

@@ -1,16 +1,22 @@
-//! Forks by each tree driver, against `git worktree add` of the same commit beside them.
+//! Forks by each tree driver, against `git worktree add` of the same commit beside them; many at
+//! once; snapshots; and the work of a build in them.
+
+mod trees;
 
 use std::{
     fs,
     path::{Path, PathBuf},
+    thread,
+    time::Duration,
 };
 
-use hothouse_host::{FileError, Lock, Program, mount};
-use hothouse_model::plan::BranchOrigin;
+use hothouse_host::{FileError, Lock, Program, process};
+use hothouse_model::{config::ByteSize, plan::BranchOrigin};
 use hothouse_workspace::{
     Repository, TreeStore, WorktreeError,
     fork::ForkSource,
-    tree::{DriverName, TreeDriver, TreeWish, choose},
+    pool,
+    tree::{DriverName, Owner, TreeDriver, TreeWish, choose_for},
     worktree::NewWorktree,
 };
 
@@ -19,103 +25,123 @@ use super::{median, milliseconds, print, timed};
 const FORKS: usize = 7;
 const MANY: usize = 60_000;
 const FEW: usize = 600;
+const AT_ONCE: usize = 50;
 
-/// What one driver came to, in milliseconds.
-struct Figures {
-    peer: f64,
-    fork: f64,
-    status: f64,
-    delete: f64,
-}
+/// Who agents are on the host when root makes their rooms.
+const AGENT: Owner = Owner { user: 301_000, group: 301_000 };
 
 pub(super) fn run() -> Result<(), String> {
-    print(
-        "fork: median of 7 after one that built the golden tree; `git worktree add` once, beside it",
-    );
+    print("fork: median of 7, few and many files in turn; `git worktree add` once, beside them");
     print("  driver    files   git worktree add      fork    ratio   first git status   delete");
     let host = tempfile::tempdir().map_err(text)?;
     let pool = Pool::make(host.path());
     for driver in DriverName::ALL {
-        let folder = match (driver, &pool) {
-            (DriverName::Overlay | DriverName::Copy, _) => host.path().join(driver.as_str()),
-            (_, Ok(pool)) => pool.folder.join(driver.as_str()),
-            (_, Err(why)) => {
-                print(&format!("  {:<9} SKIPPED: {why}", driver.as_str()));
-                continue;
+        match (driver, &pool) {
+            (DriverName::Overlay | DriverName::Copy, _) => {
+                compare(driver, host.path(), &host.path().join(driver.as_str()))?;
             }
-        };
-        let mut forks = Vec::new();
-        for files in [FEW, MANY] {
-            let root = host.path().join(format!("{driver}-{files}"));
-            let figures = measure(driver, &root, &folder.join(files.to_string()), files)?;
-            print(&format!(
-                "  {:<9} {files:>5}   {:>13.1} ms {:>6.1} ms   {:>6.1}   {:>13.1} ms {:>5.1} ms",
-                driver.as_str(),
-                figures.peer,
-                figures.fork,
-                figures.peer / figures.fork,
-                figures.status,
-                figures.delete,
-            ));
-            forks.push(figures.fork);
+            (_, Ok(pool)) => compare(driver, host.path(), &pool.folder.join(driver.as_str()))?,
+            (_, Err(why)) => print(&format!("  {:<9} SKIPPED: {why}", driver.as_str())),
         }
+    }
+    print("  bar: at least 100 for btrfs and overlay, at least 2 for copy; 1.5 times at most;");
+    print("       50 times at most");
+    let outcome = trees::run(host.path(), pool.as_ref().map(|pool| pool.folder.as_path()));
+    drop(pool);
+    // In parallel, which the temporary folder's own removal is not.
+    hothouse_host::remove::remove_tree(host.path()).map_err(text)?;
+    outcome
+}
+
+/// Measures one driver with a small and a large repository in turn, so that whatever else the
+/// machine does weighs on both.
+fn compare(driver: DriverName, host: &Path, folder: &Path) -> Result<(), String> {
+    let few = Bench::make(driver, host, folder, FEW)?;
+    let many = Bench::make(driver, host, folder, MANY)?;
+    let (mut of_few, mut of_many) = (Times::default(), Times::default());
+    for number in 0..FORKS {
+        of_few.forks.push(timed(|| few.fork(&format!("fork-{number}")))?);
+        of_many.forks.push(timed(|| many.fork(&format!("fork-{number}")))?);
+    }
+    for (bench, times) in [(&few, &mut of_few), (&many, &mut of_many)] {
+        for number in 0..FORKS {
+            times.statuses.push(timed(|| bench.status(&format!("fork-{number}")))?);
+        }
+        for number in 0..FORKS {
+            times.deletes.push(timed(|| bench.delete(&format!("fork-{number}")))?);
+        }
+    }
+    let (one_of_few, one_of_many) = (of_few.show(&few), of_many.show(&many));
+    let ratio = one_of_many / one_of_few;
+    print(&format!("  {:<9} {MANY} files take {ratio:.2} times as long as {FEW}", ""));
+    if matches!(driver, DriverName::Btrfs | DriverName::Overlay) {
+        let ratio = many.fork_at_once()? / one_of_many;
+        let line = format!("{AT_ONCE} forks at once take {ratio:.1} times as long as one");
+        print(&format!("  {:<9} {line}", ""));
+    }
+    few.finish()?;
+    many.finish()
+}
+
+/// What was measured of one repository.
+#[derive(Default)]
+struct Times {
+    forks: Vec<Duration>,
+    statuses: Vec<Duration>,
+    deletes: Vec<Duration>,
+}
+
+impl Times {
+    /// Prints a line, and returns how many milliseconds a fork takes.
+    fn show(self, bench: &Bench) -> f64 {
+        let shown = |times| milliseconds(median(times));
+        let (peer, fork) = (milliseconds(bench.peer), shown(self.forks));
         print(&format!(
-            "  {:<9} {MANY} files take {:.2} times as long as {FEW}",
-            "",
-            forks[1] / forks[0]
+            "  {:<9} {:>5}   {peer:>13.1} ms {fork:>6.1} ms   {:>6.1}   {:>13.1} ms {:>5.1} ms",
+            bench.driver.name().as_str(),
+            bench.files,
+            peer / fork,
+            shown(self.statuses),
+            shown(self.deletes),
         ));
+        fork
     }
-    print("  bar: at least 100 for btrfs and overlay, at least 2 for copy; 1.5 times at most");
-    Ok(())
 }
 
-/// Measures one driver with a repository on the host's file system and sandboxes where the driver
-/// works; `git worktree add` puts its files there too.
-fn measure(
-    driver: DriverName,
-    root: &Path,
-    sandboxes: &Path,
-    files: usize,
-) -> Result<Figures, String> {
-    make_repository(root, files)?;
-    let sandboxes = sandboxes.to_owned();
-    let store = TreeStore::open(&sandboxes).map_err(text)?;
-    let driver = choose(&store, TreeWish::Only(driver)).map_err(text)?.driver;
-    let repository = Repository::discover(root).map_err(text)?;
-    let plain = sandboxes.join("plain");
-    let peer = timed(|| {
-        git(root, &["worktree", "add", "--quiet", "-b", "plain", &plain.to_string_lossy()])
-    })?;
-    let bench = Bench { repository, store, sandboxes, driver: &*driver };
-    bench.fork("warm")?;
-    let (mut forks, mut statuses, mut deletes) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..FORKS {
-        let name = format!("fork-{number}");
-        forks.push(timed(|| bench.fork(&name))?);
-        statuses.push(timed(|| bench.status(&name))?);
-    }
-    for number in 0..FORKS {
-        deletes.push(timed(|| bench.delete(&format!("fork-{number}")))?);
-    }
-    bench.delete("warm")?;
-    bench.store.empty_trash().map_err(text)?;
-    let shown = |times| milliseconds(median(times));
-    Ok(Figures {
-        peer: milliseconds(peer),
-        fork: shown(forks),
-        status: shown(statuses),
-        delete: shown(deletes),
-    })
-}
-
-struct Bench<'a> {
+/// A repository on the host's file system, and sandboxes where a driver works.
+struct Bench {
     repository: Repository,
     store: TreeStore,
     sandboxes: PathBuf,
-    driver: &'a dyn TreeDriver,
+    driver: Box<dyn TreeDriver>,
+    files: usize,
+    /// How long `git worktree add` took, to the same place.
+    peer: Duration,
 }
 
-impl Bench<'_> {
+impl Bench {
+    fn make(driver: DriverName, host: &Path, folder: &Path, files: usize) -> Result<Self, String> {
+        let root = host.join(format!("{driver}-{files}"));
+        make_repository(&root, files)?;
+        let sandboxes = folder.join(files.to_string());
+        let store = TreeStore::open(&sandboxes).map_err(text)?;
+        let agent = process::is_root().then_some(AGENT);
+        let driver = choose_for(&store, TreeWish::Only(driver), agent).map_err(text)?.driver;
+        let repository = Repository::discover(&root).map_err(text)?;
+        let plain = sandboxes.join("plain");
+        let add = ["worktree", "add", "--quiet", "-b", "plain", &plain.to_string_lossy()];
+        let peer = timed(|| git(&root, &add))?;
+        let bench = Self { repository, store, sandboxes, driver, files, peer };
+        // This one builds the golden tree.
+        bench.fork("warm")?;
+        Ok(bench)
+    }
+
+    fn finish(&self) -> Result<(), String> {
+        self.delete("warm")?;
+        self.store.empty_trash().map_err(text)
+    }
+
     fn lock(&self) -> Result<Lock, FileError> {
         Lock::take(&self.sandboxes.join("repository.lock"))
     }
@@ -132,7 +158,26 @@ impl Bench<'_> {
         };
         let source = ForkSource::Golden { commit: &golden, dependencies: &[] };
         let take = || self.lock().map_err(WorktreeError::from);
-        self.repository.add_worktree_from(take, &new, source, self.driver, &place).map_err(text)
+        self.repository.add_worktree_from(take, &new, source, &*self.driver, &place).map_err(text)
+    }
+
+    /// Makes many forks at the same time, and returns how long that took; then deletes them.
+    fn fork_at_once(&self) -> Result<f64, String> {
+        let names: Vec<_> = (0..AT_ONCE).map(|number| format!("at-once-{number}")).collect();
+        let wall = timed(|| {
+            thread::scope(|scope| {
+                let threads: Vec<_> =
+                    names.iter().map(|name| scope.spawn(|| self.fork(name))).collect();
+                threads.into_iter().try_for_each(|thread| {
+                    thread.join().unwrap_or_else(|_| Err("a fork panicked".into()))
+                })
+            })
+        })?;
+        for name in &names {
+            self.status(name)?;
+            self.delete(name)?;
+        }
+        Ok(milliseconds(wall))
     }
 
     /// What the user would do first; anything but silence is a failure.
@@ -145,7 +190,7 @@ impl Bench<'_> {
     fn delete(&self, name: &str) -> Result<(), String> {
         let place = self.store.place(name, &self.sandboxes.join(name));
         let lock = self.lock().map_err(text)?;
-        self.repository.remove_worktree_from(&lock, self.driver, &place).map_err(text)
+        self.repository.remove_worktree_from(&lock, &*self.driver, &place).map_err(text)
     }
 }
 
@@ -170,27 +215,22 @@ fn git(folder: &Path, words: &[&str]) -> Result<(), String> {
     git.args(words).folder(folder).output().map(|_| ()).map_err(text)
 }
 
-/// A btrfs in a file, mounted for as long as this lives.
+/// A pool, mounted for as long as this lives.
 struct Pool {
     folder: PathBuf,
 }
 
 impl Pool {
     fn make(host: &Path) -> Result<Self, String> {
-        let (image, folder) = (host.join("pool.image"), host.join("pool"));
-        fs::DirBuilder::new().create(&folder).map_err(text)?;
-        fs::File::create(&image).and_then(|file| file.set_len(8 << 30)).map_err(text)?;
-        Program::new("mkfs.btrfs").arg("-q").arg(&image).output().map_err(text)?;
-        // Reading would else write: each look at a folder dirties what the snapshot shares.
-        let mount = Program::new("mount").args(["-o", "loop,noatime"]).arg(&image).arg(&folder);
-        mount.output().map_err(text)?;
+        let folder = host.join("pool");
+        pool::create(&folder, ByteSize::from_bytes(16 << 30)).map_err(text)?;
         Ok(Self { folder })
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        mount::unmount_tree(&self.folder).ok();
+        hothouse_host::mount::unmount_tree(&self.folder).ok();
     }
 }
 

@@ -1,9 +1,9 @@
 //! Trees as overlay mounts that the whole host sees.
 //!
-//! Changes go to `upper` in the tree's private folder, next to `work` for the kernel, `lower`, a
-//! file that names the sources, the uppermost first, each ended by a zero byte, and `owner`, the
-//! numbers of whoever is seen to own the files. Without its mount, after a restart of the host, the
-//! tree's folder is empty; `restore` mounts again.
+//! Changes go to `upper` in the tree's private folder, next to `work` for the kernel and `lower`, a
+//! file with the numbers of whoever is seen to own the files, if that is somebody else, and the
+//! sources, the uppermost first; each ends with a zero byte. Without its mount, after a restart of
+//! the host, the tree's folder is empty; `restore` mounts again.
 //!
 //! An overlay itself cannot be mapped to a room's ids. So the sources below it are, to the room's
 //! agent, whose files root sees as those of a high number. Only the top folder stays root's, with
@@ -83,9 +83,9 @@ impl TreeDriver for Overlay {
 
     fn snapshot(&self, tree: &TreePlace, snapshot: &TreePlace) -> Result<(), TreeError> {
         let make = || -> Result<(), FileError> {
-            let lowers = lowers(tree)?;
+            let Layers { owner, lowers } = layers(tree)?;
             let sources: Vec<_> = lowers.iter().map(PathBuf::as_path).collect();
-            prepare(snapshot, &sources, owner(tree)?)?;
+            prepare(snapshot, &sources, owner)?;
             let (from, to) = (tree.private.join("upper"), snapshot.private.join("upper"));
             files::sync_file_system(&from)?;
             files::make_folder(&to)?;
@@ -118,6 +118,10 @@ impl TreeDriver for Overlay {
             return Ok(Restored::WasThere);
         }
         let mount = || -> Result<(), FileError> {
+            // The record that keeps them is not waited for when a tree is made.
+            for source in layers(tree)?.lowers {
+                keep_for(&source, &tree.private)?;
+            }
             files::make_folder(&tree.path)?;
             mount_tree(tree)
         };
@@ -127,7 +131,7 @@ impl TreeDriver for Overlay {
 
     fn settle_owners(&self, tree: &TreePlace, skip: &[PathBuf]) -> Result<u64, TreeError> {
         let settle = || -> Result<u64, FileError> {
-            let Some(owner) = owner(tree)? else { return Ok(0) };
+            let Some(owner) = layers(tree)?.owner else { return Ok(0) };
             let upper = tree.private.join("upper");
             owners::settle(&Settling { upper: &upper, merged: &tree.path, owner, skip })
         };
@@ -143,51 +147,72 @@ fn prepare(tree: &TreePlace, sources: &[&Path], owner: Option<Owner>) -> Result<
     for source in sources {
         keep_for(source, &tree.private)?;
     }
-    if let Some(Owner { user, group }) = owner {
-        let text = format!("{user} {group}\n");
-        files::replace(&tree.private.join("owner"), text.as_bytes(), 0o600)?;
+    let owner = owner.map(|Owner { user, group }| format!("{user} {group}\0").into_bytes());
+    let mut list = owner.unwrap_or_default();
+    for source in sources {
+        list.extend(source.as_os_str().as_bytes().iter().copied().chain([0]));
     }
-    let list: Vec<u8> = sources
-        .iter()
-        .flat_map(|source| source.as_os_str().as_bytes().iter().copied().chain([0]))
-        .collect();
+    // One file, because each that must outlive a power cut costs a wait for the disk.
     files::replace(&tree.private.join("lower"), &list, 0o600)
 }
 
 fn mount_tree(tree: &TreePlace) -> Result<(), FileError> {
-    let lowers = lowers(tree)?;
+    let Layers { owner, lowers } = layers(tree)?;
     let work = tree.private.join("work");
     // What the kernel left there of an earlier mount is of no use to the next.
     remove_tree(&work)?;
     files::make_folder(&work)?;
     let overlay = mount::Overlay {
         lowers: &lowers.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
-        owner: owner(tree)?,
+        owner,
         upper: &tree.private.join("upper"),
         work: &work,
     };
     mount::mount_overlay(&overlay, &tree.path)
 }
 
-/// Reads which folders a tree was made from.
-fn lowers(tree: &TreePlace) -> Result<Vec<PathBuf>, FileError> {
-    let list = files::read_capped(&tree.private.join("lower"), LIST_LIMIT)?;
-    let paths = list.split(|byte| *byte == 0).filter(|path| !path.is_empty());
-    Ok(paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect())
+/// What a tree was made from.
+struct Layers {
+    /// Who is seen to own the files, if that is not who owns those of the sources.
+    owner: Option<Owner>,
+    lowers: Vec<PathBuf>,
 }
 
-/// Reads who is seen to own the files of a tree, if that is not who owns those of its sources.
-fn owner(tree: &TreePlace) -> Result<Option<Owner>, FileError> {
-    let file = tree.private.join("owner");
-    let text = match files::read_text(&file) {
-        Err(error) if error.is_not_found() => return Ok(None),
-        other => other?,
-    };
-    let broken = || {
+/// Reads what a tree was made from.
+fn layers(tree: &TreePlace) -> Result<Layers, FileError> {
+    let file = tree.private.join("lower");
+    parsed(&files::read_capped(&file, LIST_LIMIT)?).ok_or_else(|| {
         let source = std::io::Error::from(std::io::ErrorKind::InvalidData);
-        FileError { attempt: "read", path: file.clone(), source }
+        FileError { attempt: "read", path: file, source }
+    })
+}
+
+/// Reads what [`prepare`] wrote: sources are absolute paths, so what does not begin with a slash is
+/// the owner.
+fn parsed(list: &[u8]) -> Option<Layers> {
+    let mut parts = list.split(|byte| *byte == 0).filter(|part| !part.is_empty()).peekable();
+    let owner = match parts.next_if(|part| !part.starts_with(b"/")) {
+        Some(text) => {
+            let (user, group) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+            Some(Owner { user: user.parse().ok()?, group: group.parse().ok()? })
+        }
+        None => None,
     };
-    let (user, group) = text.trim_end().split_once(' ').ok_or_else(broken)?;
-    let number = |text: &str| text.parse().map_err(|_| broken());
-    Ok(Some(Owner { user: number(user)?, group: number(group)? }))
+    let lowers = parts.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect();
+    Some(Layers { owner, lowers })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owner_and_sources_are_told_apart() {
+        let layers = parsed(b"301000 301001\0/a b\0/c\xff\0").unwrap();
+        assert_eq!(layers.owner, Some(Owner { user: 301_000, group: 301_001 }));
+        assert_eq!(layers.lowers.len(), 2);
+        let layers = parsed(b"/a\0").unwrap();
+        assert_eq!((layers.owner, layers.lowers), (None, vec![PathBuf::from("/a")]));
+        assert!(parsed(b"nonsense\0/a\0").is_none());
+    }
 }
