@@ -11,14 +11,17 @@ pub mod exec;
 pub mod handshake;
 pub mod log;
 pub mod operation;
+pub mod pool;
 pub mod sandbox;
 pub mod service;
+pub mod workspace;
 
 pub use client::{Client, ClientError};
 pub use daemon::DaemonView;
 pub use error::ErrorBody;
 pub use handshake::Build;
 pub use operation::OperationView;
+pub use pool::PoolView;
 pub use sandbox::SandboxView;
 
 /// The routes, one constant each, so that daemon and client cannot disagree.
@@ -34,7 +37,18 @@ pub mod route {
     pub const SANDBOX_DELETE: &str = "/v1/sandboxes/delete";
     pub const SERVICE_ACT: &str = "/v1/services/act";
     pub const LOGS: &str = "/v1/logs";
+    pub const SANDBOX_ADOPT: &str = "/v1/sandboxes/adopt";
+    pub const SANDBOX_DIFF: &str = "/v1/sandboxes/diff";
+    pub const SANDBOX_LOG: &str = "/v1/sandboxes/log";
+    pub const SANDBOX_PROMOTE: &str = "/v1/sandboxes/promote";
+    pub const SIZES: &str = "/v1/sizes";
+    pub const CLEAN: &str = "/v1/clean";
+    pub const RUNS: &str = "/v1/runs";
+    pub const SNAPSHOTS: &str = "/v1/snapshots";
+    pub const SNAPSHOT_RESTORE: &str = "/v1/snapshots/restore";
+    pub const SNAPSHOT_FORGET: &str = "/v1/snapshots/forget";
     pub const NUKE: &str = "/v1/nuke";
+    pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";
     pub const EVENTS: &str = "/v1/events";
     pub const DOCTOR: &str = "/v1/doctor";

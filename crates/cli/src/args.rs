@@ -66,6 +66,50 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse delete agent-a\n  hothouse delete other-project/agent-a --force"
     )]
     Delete(DeleteArgs),
+    /// Make a sandbox of a worktree that something else made
+    ///
+    /// It gets a room, URLs and evidence like any other; Hothouse never removes its files.
+    #[command(after_help = "Examples:\n  hothouse adopt\n  hothouse adopt ../shop-fix --name fix")]
+    Adopt(AdoptArgs),
+    /// Show what a sandbox changed since its base, uncommitted work included
+    #[command(
+        after_help = "Examples:\n  hothouse diff -w agent-a --stat\n  hothouse diff --base v2.1 --budget 4000"
+    )]
+    Diff(DiffArgs),
+    /// List the commits of a sandbox since its base
+    #[command(after_help = "Example:\n  hothouse log -w agent-a")]
+    Log(LogArgs),
+    /// Bring a sandbox's branch to where it belongs: pushed with a pull request, or merged here
+    ///
+    /// Without a flag the branch is pushed, and a pull request opened where `gh` is installed.
+    #[command(
+        after_help = "Examples:\n  hothouse promote agent-a\n  hothouse promote agent-a --merge\n  hothouse promote --push"
+    )]
+    Promote(PromoteArgs),
+    /// Keep the files, commits and data of a sandbox as they are now
+    ///
+    /// It works while the room runs: everything in it holds still for a moment.
+    #[command(
+        after_help = "Examples:\n  hothouse snapshot before-migration\n  hothouse snapshot --remove before-migration"
+    )]
+    Snapshot(SnapshotArgs),
+    /// List the snapshots of a sandbox
+    #[command(after_help = "Example:\n  hothouse snapshots -w agent-a")]
+    Snapshots(Which),
+    /// Bring a sandbox back to a snapshot; a room that is up is started again
+    #[command(after_help = "Example:\n  hothouse restore before-migration -w agent-a")]
+    Restore(RestoreArgs),
+    /// Say what sandboxes take on the disk, and what of it is shared
+    #[command(after_help = "Examples:\n  hothouse size\n  hothouse size -w agent-a --json")]
+    Size(SizeArgs),
+    /// Delete sandboxes that hold nothing new, or the artifacts of runs that are over
+    #[command(
+        after_help = "Examples:\n  hothouse clean --merged --dry-run\n  hothouse clean --runs\n  hothouse clean agent-a"
+    )]
+    Clean(CleanArgs),
+    /// List runs, also those of sandboxes that are gone
+    #[command(after_help = "Example:\n  hothouse runs --json")]
+    Runs,
     /// List the sandboxes of all projects
     #[command(
         after_help = "Examples:\n  hothouse list\n  hothouse list --json | jq -r '.[].worktree'"
@@ -145,6 +189,9 @@ pub(crate) enum Command {
     /// Look at hothouse.toml
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Keep sandboxes in a file system of their own, where forks cost next to nothing
+    #[command(subcommand)]
+    Pool(PoolCommand),
     /// Control the daemon, which starts by itself when it is needed
     #[command(subcommand)]
     Daemon(DaemonCommand),
@@ -183,6 +230,108 @@ pub(crate) struct ForkArgs {
     /// A file that says at length what the sandbox is for; copied to feature-request.md
     #[arg(long, value_name = "FILE")]
     pub(crate) context: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AdoptArgs {
+    /// A folder in the worktree [default: the current one]
+    pub(crate) path: Option<PathBuf>,
+    /// The name of the sandbox [default: that of the worktree's folder]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// List the files with their numbers of lines
+    #[arg(long)]
+    pub(crate) stat: bool,
+    /// Compare with where the branch left this commit [default: the base of the fork]
+    #[arg(long, value_name = "REF")]
+    pub(crate) base: Option<String>,
+    /// Show about this many tokens, then say how to go on
+    #[arg(long, value_name = "N")]
+    pub(crate) budget: Option<usize>,
+    /// Begin with this line
+    #[arg(long, value_name = "LINE")]
+    pub(crate) since: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Begin where the branch left this commit [default: the base of the fork]
+    #[arg(long, value_name = "REF")]
+    pub(crate) base: Option<String>,
+    /// Show about this many tokens, then say how to go on
+    #[arg(long, value_name = "N")]
+    pub(crate) budget: Option<usize>,
+    /// Begin with this line
+    #[arg(long, value_name = "LINE")]
+    pub(crate) since: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PromoteArgs {
+    /// The sandbox: NAME, or PROJECT/NAME
+    #[arg(conflicts_with = "sandbox")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Push the branch, and open no pull request
+    #[arg(long, conflicts_with = "merge")]
+    pub(crate) push: bool,
+    /// Merge the branch into its base, here
+    #[arg(long)]
+    pub(crate) merge: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotArgs {
+    /// What to call it: a-z, 0-9 and - [default: the time]
+    #[arg(required_if_eq("remove", "true"))]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Remove that snapshot instead
+    #[arg(long)]
+    pub(crate) remove: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The snapshot
+    pub(crate) label: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SizeArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CleanArgs {
+    /// One sandbox, as `delete` does it
+    #[arg(conflicts_with_all = ["all", "merged", "runs"])]
+    pub(crate) name: Option<String>,
+    /// Every sandbox in which nothing would be lost
+    #[arg(long, conflicts_with_all = ["merged", "runs"])]
+    pub(crate) all: bool,
+    /// Those of them whose branch is merged into its base
+    #[arg(long, conflicts_with = "runs")]
+    pub(crate) merged: bool,
+    /// The artifacts of runs that are over
+    #[arg(long)]
+    pub(crate) runs: bool,
+    /// Only say what would go, and why
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -355,6 +504,27 @@ pub(crate) enum ConfigCommand {
 pub(crate) struct ConfigArgs {
     /// The file [default: hothouse.toml here or in a folder above]
     pub(crate) file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PoolCommand {
+    /// Make a pool for the sandboxes of this project: a btrfs in a file; needs root
+    ///
+    /// The file lies in the folder of the sandboxes and grows as it is written in. There must be no
+    /// sandbox there yet. The daemon mounts the pool again after a restart of the host; `nuke`
+    /// removes it.
+    #[command(after_help = "Examples:\n  hothouse pool create\n  hothouse pool create --size 20G")]
+    Create(PoolCreateArgs),
+    /// Show the pools of all projects
+    #[command(after_help = "Examples:\n  hothouse pool status\n  hothouse pool status --json")]
+    Status,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PoolCreateArgs {
+    /// How much it may grow to, such as 20G [default: half of what is free]
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -4,10 +4,14 @@ mod config;
 mod daemon;
 mod doctor;
 mod exec;
+mod house;
 mod logs;
+mod pool;
+mod review;
 mod room;
 mod sandbox;
 mod service;
+mod snapshot;
 
 use std::process::ExitCode;
 
@@ -16,7 +20,7 @@ use hothouse_model::Failure;
 
 use crate::{
     Surroundings,
-    args::{Command, ConfigCommand},
+    args::{Command, ConfigCommand, PoolCommand},
     session::Session,
     ui::Ui,
 };
@@ -30,6 +34,16 @@ pub(crate) fn run(
 ) -> Result<ExitCode, Failure> {
     match command {
         Command::Fork(args) => sandbox::fork(session, ui, args, &surroundings.variables),
+        Command::Adopt(args) => house::adopt(session, ui, args),
+        Command::Diff(args) => review::diff(session, ui, args),
+        Command::Log(args) => review::log(session, ui, args),
+        Command::Promote(args) => review::promote(session, ui, args, &surroundings.credentials),
+        Command::Snapshot(args) => snapshot::take(session, ui, args),
+        Command::Snapshots(which) => snapshot::list(session, ui, which),
+        Command::Restore(args) => snapshot::restore(session, ui, args),
+        Command::Size(args) => house::size(session, ui, args),
+        Command::Clean(args) => house::clean(session, ui, args),
+        Command::Runs => house::runs(session, ui),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),
@@ -53,6 +67,10 @@ pub(crate) fn run(
         Command::Config(ConfigCommand::Show(args)) => {
             config::show(session, ui, &args, &surroundings.variables)
         }
+        Command::Pool(PoolCommand::Create(args)) => {
+            pool::create(session, ui, &args, &surroundings.variables)
+        }
+        Command::Pool(PoolCommand::Status) => pool::status(session, ui),
         Command::Daemon(command) => daemon::run(session, ui, &command, surroundings),
         Command::Version => Ok(version(session, ui)),
         Command::Completions(args) => Ok(completions(ui, args.shell)),

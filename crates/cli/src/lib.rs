@@ -4,6 +4,7 @@
 //! linked. What is asked goes through [`session`] to the daemon; what is said goes through [`ui`].
 
 mod args;
+mod budget;
 mod commands;
 mod progress;
 mod reach;
@@ -26,6 +27,8 @@ pub struct Surroundings {
     pub arguments: Vec<OsString>,
     /// The `HOTHOUSE_*` variables.
     pub variables: Vec<(String, String)>,
+    /// What the user's own git and `gh` need to reach other machines.
+    pub credentials: Vec<(String, String)>,
     /// The value of `PATH`.
     pub search_path: OsString,
     pub folder: io::Result<PathBuf>,

@@ -7,7 +7,7 @@ use std::{
 
 use hothouse_model::{Happening, OperationId};
 
-use crate::{session::Session, ui::Ui};
+use crate::{render::plain, session::Session, ui::Ui};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 const FRAME: Duration = Duration::from_millis(100);
@@ -31,11 +31,15 @@ impl Progress {
         let title = Arc::new(Mutex::new("working".to_owned()));
         // Progress is a courtesy: without the stream the command works just as well.
         if let Some(mut events) = session.events(operation) {
-            let title = title.clone();
+            let (title, notes) = (title.clone(), *ui);
             progress.tasks.push(session.spawn(async move {
                 while let Some(event) = events.next().await {
-                    if let Happening::StepBegun { title: next, .. } = event.what {
-                        *title.lock().expect("nobody panics with the title") = next;
+                    match event.what {
+                        Happening::StepBegun { title: next, .. } => {
+                            *title.lock().expect("nobody panics with the title") = next;
+                        }
+                        Happening::Note { text } => notes.say(&plain(&text)),
+                        _ => {}
                     }
                 }
             }));

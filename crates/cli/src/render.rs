@@ -30,6 +30,29 @@ pub(crate) fn plain(text: &str) -> String {
         .collect()
 }
 
+/// Makes a text of several lines fit for a terminal; tabs stay.
+pub(crate) fn plain_lines(text: &str) -> String {
+    let visible = |c: char| match c {
+        '\n' | '\t' => vec![c],
+        c if c.is_control() => c.escape_default().collect(),
+        c => vec![c],
+    };
+    text.chars().flat_map(visible).collect()
+}
+
+/// Says how many bytes something has, in its largest unit.
+pub(crate) fn bytes(count: u64) -> String {
+    const UNITS: [(&str, u64); 4] =
+        [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
+    match UNITS.iter().find(|(_, size)| count >= *size) {
+        Some((unit, size)) => {
+            let tenths = u128::from(count) * 10 / u128::from(*size);
+            format!("{}.{}{unit}", tenths / 10, tenths % 10)
+        }
+        None => format!("{count}B"),
+    }
+}
+
 /// Renders rows under a heading, columns padded, without trailing blanks.
 pub(crate) fn table(ui: &Ui, heading: &[&str], rows: Vec<Vec<Cell>>) -> String {
     let heading = heading.iter().map(|text| Cell::new(text).tone(Tone::Faint)).collect();
@@ -81,7 +104,14 @@ mod tests {
     }
 
     #[test]
+    fn sizes_use_their_largest_unit() {
+        let shown = [0, 1023, 1024, 1536, 5 << 30].map(bytes);
+        assert_eq!(shown, ["0B", "1023B", "1.0K", "1.5K", "5.0G"]);
+    }
+
+    #[test]
     fn a_hostile_text_cannot_move_the_cursor() {
         assert_eq!(plain("a\x1b[2Jb\nc"), "a\\u{1b}[2Jb\\nc");
+        assert_eq!(plain_lines("a\x1b[2J\n\tc\r"), "a\\u{1b}[2J\n\tc\\r");
     }
 }

@@ -61,6 +61,11 @@ impl Ui {
         self.print(&text);
     }
 
+    /// Says whether a terminal shows what is printed.
+    pub(crate) fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
     /// Says something, unless asked not to.
     pub(crate) fn say(&self, text: &str) {
         if !self.quiet {

@@ -96,10 +96,7 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
 /// Imports what a command has committed, before its end is told.
 async fn import(door: &Door, sandbox: &SandboxRecord) {
     let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
-    let imported = tokio::task::spawn_blocking(move || engine.import(&sandbox)).await;
-    if let Ok(Err(failure)) = imported {
-        tracing::warn!(?failure, "commits were not imported");
-    }
+    tokio::task::spawn_blocking(move || engine.import_if_possible(&sandbox)).await.ok();
 }
 
 /// A command that runs.

@@ -4,8 +4,11 @@ pub(crate) mod daemon;
 pub(crate) mod doctor;
 pub(crate) mod event;
 pub(crate) mod operation;
+pub(crate) mod pool;
 pub(crate) mod sandbox;
 pub(crate) mod service;
+pub(crate) mod snapshot;
+pub(crate) mod workspace;
 
 use axum::{
     Router,
@@ -33,7 +36,18 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::SANDBOX_DELETE, post(sandbox::delete))
         .route(route::SERVICE_ACT, post(service::act))
         .route(route::LOGS, get(service::logs))
+        .route(route::SANDBOX_ADOPT, post(workspace::adopt))
+        .route(route::SANDBOX_DIFF, get(workspace::diff))
+        .route(route::SANDBOX_LOG, get(workspace::log))
+        .route(route::SANDBOX_PROMOTE, post(workspace::promote))
+        .route(route::SIZES, get(workspace::sizes))
+        .route(route::CLEAN, post(workspace::clean))
+        .route(route::RUNS, get(workspace::runs))
+        .route(route::SNAPSHOTS, get(snapshot::list).post(snapshot::take))
+        .route(route::SNAPSHOT_RESTORE, post(snapshot::restore))
+        .route(route::SNAPSHOT_FORGET, post(snapshot::forget))
         .route(route::NUKE, post(sandbox::nuke))
+        .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))
         .route(route::EVENTS, get(event::follow))
         .route(route::DOCTOR, get(doctor::look))

@@ -26,6 +26,11 @@ pub(crate) fn sandbox(engine: &Engine, record: SandboxRecord) -> SandboxView {
     let services = services(stack.as_ref(), report, &engine.logs_of(&record));
     let mut caveats = caveats(state, found.as_ref());
     caveats.extend(tree_caveats(&record));
+    caveats.extend(engine.refused_import(&record).map(|reason| Caveat {
+        area: "git".into(),
+        class: "not-imported".into(),
+        text: format!("the agent's last commits are not in your repository: {reason}"),
+    }));
     SandboxView {
         name: record.name.to_string(),
         id: record.id.to_string(),

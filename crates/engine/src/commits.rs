@@ -12,7 +12,7 @@ use std::{
     collections::{BTreeMap, HashMap, HashSet},
     ffi::OsString,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use hothouse_backend::{RoomCommand, RoomError};
@@ -106,6 +106,14 @@ impl Explain for CommitError {
 pub(crate) struct Seen {
     room: Mutex<HashMap<SandboxKey, u64>>,
     user: Mutex<HashMap<SandboxKey, u64>>,
+    /// Refs of rooms that could not be imported, and why; they are not tried again as they are.
+    refused: Mutex<HashMap<SandboxKey, (u64, String)>>,
+}
+
+impl Seen {
+    fn refused(&self) -> MutexGuard<'_, HashMap<SandboxKey, (u64, String)>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn is_seen(known: &Mutex<HashMap<SandboxKey, u64>>, key: SandboxKey, print: u64) -> bool {
@@ -139,11 +147,29 @@ impl Engine {
     /// Imports from every room that runs. One that fails does not keep the others from it.
     pub fn import_all(&self) -> Result<(), Failure> {
         for sandbox in self.sandboxes()?.iter().filter(|sandbox| sandbox.room.is_some()) {
-            if let Err(error) = self.try_import(sandbox) {
-                tracing::warn!(sandbox = %sandbox.name, error = ?error.failure(), "not imported");
-            }
+            self.import_if_possible(sandbox);
         }
         Ok(())
+    }
+
+    /// Imports for somebody whose work goes on without. What was refused is not tried again before
+    /// the room's branches change; `status` says why.
+    pub fn import_if_possible(&self, sandbox: &SandboxRecord) {
+        let print = refs::print(&trees::places(sandbox).git()).unwrap_or_default();
+        if self.seen.refused().get(&sandbox.key).is_some_and(|(refused, _)| *refused == print) {
+            return;
+        }
+        if let Err(error) = self.try_import(sandbox) {
+            let failure = error.failure();
+            tracing::warn!(sandbox = %sandbox.name, ?failure, "not imported");
+            let reason = failure.causes.last().unwrap_or(&failure.message).clone();
+            self.seen.refused().insert(sandbox.key, (print, reason));
+        }
+    }
+
+    /// Says why the agent's commits are not imported, if that failed.
+    pub fn refused_import(&self, sandbox: &SandboxRecord) -> Option<String> {
+        self.seen.refused().get(&sandbox.key).map(|(_, reason)| reason.clone())
     }
 
     /// Imports through a room that runs, be it the sandbox's own or a fresh one.
@@ -195,6 +221,7 @@ impl Engine {
         }
         tracing::info!(sandbox = %sandbox.name, ?imported, "imported");
         note_seen(&self.seen.room, sandbox.key, print);
+        self.seen.refused().remove(&sandbox.key);
         Ok(Some(imported))
     }
 

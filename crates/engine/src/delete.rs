@@ -66,9 +66,9 @@ impl Engine {
         }
         if losses == Losses::Refused {
             self.check_losses(sandbox)?;
-        } else if let Err(failure) = self.import(sandbox) {
+        } else {
             // It was accepted that work is lost, but what can be kept is kept.
-            tracing::warn!(?failure, "commits of a sandbox that is deleted were not imported");
+            self.import_if_possible(sandbox);
         }
         self.remove(
             PlanKind::Delete,
@@ -120,9 +120,7 @@ impl Engine {
         self.recover()?;
         let all = self.sandboxes()?;
         for sandbox in &all {
-            if let Err(failure) = self.import(sandbox) {
-                tracing::warn!(?failure, "commits of a sandbox were not imported");
-            }
+            self.import_if_possible(sandbox);
         }
         self.remove(PlanKind::Nuke, counted_sandboxes(all.len()), &all, operation)?;
         Ok(all)
@@ -144,6 +142,7 @@ impl Engine {
             let folders: BTreeSet<_> = sandboxes.iter().map(|sandbox| &sandbox.sandboxes).collect();
             let stores = folders.into_iter();
             steps.extend(stores.map(|folder| Step::RemoveStore { sandboxes: folder.clone() }));
+            steps.extend(self.pool_removals().map_err(|error| error.failure())?);
         }
         let plan = NewPlan { operation, kind, subject, steps, begun: self.with.clock.now() };
         let keys: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.key).collect();

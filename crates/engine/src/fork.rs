@@ -236,7 +236,7 @@ impl Engine {
         let new = NewSandbox {
             pinned_config: match &parent {
                 Some(parent) => parent.sandbox.pinned_config.clone(),
-                None => pinned_config(&repository, &base.commit)?,
+                None => pinned_config::<ForkError>(&repository, &base.commit)?,
             },
             ..new_sandbox(spec, &settings, &repository, &facts, base, self.with.clock.now())
         };
@@ -344,8 +344,8 @@ impl Engine {
         if sandbox.is_adopted() {
             return Err(ForkError::Foreign { name: sandbox.name });
         }
-        // What the agent has committed is the base, so it must be here.
-        self.import(&sandbox).map_err(ForkError::Parent)?;
+        // What cannot be imported comes along as uncommitted work.
+        self.import_if_possible(&sandbox);
         let sandbox = self.sandbox(sandbox.key).map_err(ForkError::Parent)?.unwrap_or(sandbox);
         let repository = Repository { place: sandbox.repository.clone() };
         let places = trees::places(&sandbox);
@@ -448,7 +448,10 @@ fn find_branch(
 }
 
 /// Returns the config that grants: the base commit's, or where that has none, the user's own copy.
-fn pinned_config(repository: &Repository, commit: &str) -> Result<Option<String>, ForkError> {
+pub(crate) fn pinned_config<E: From<RunError> + From<FileError>>(
+    repository: &Repository,
+    commit: &str,
+) -> Result<Option<String>, E> {
     if let Some(text) = repository.file_at(commit, CONFIG_FILE)? {
         return Ok(Some(text));
     }

@@ -1,5 +1,7 @@
 //! What is not as it should be: found for `doctor`, mended by `doctor --fix`.
 
+use std::path::PathBuf;
+
 use hothouse_host::files;
 use hothouse_model::{Explain, Failure, OperationId, SandboxRecord};
 use hothouse_store::{Outcome, PlanRecord};
@@ -39,7 +41,7 @@ impl Leftover {
             },
             Self::NoWorktree(sandbox) => {
                 format!(
-                    "{} was deleted or moved by hand; --fix forgets the sandbox",
+                    "{} was deleted or moved by hand; --fix finds or forgets it",
                     sandbox.worktree.display()
                 )
             }
@@ -58,13 +60,26 @@ impl Engine {
 
     /// Mends what can be mended.
     pub fn fix_leftovers(&self) -> Result<(), Failure> {
+        self.restore_trees()?;
         self.recover()?;
         for sandbox in self.sandboxes()?.into_iter().filter(is_lost) {
+            if let Some(path) = moved_to(&sandbox)? {
+                let moved = self.with.store.move_worktree(sandbox.key, &path);
+                moved.map_err(|error| error.failure())?;
+                continue;
+            }
             let operation = OperationId::from_random(hothouse_host::random::bytes());
             self.delete(&sandbox, Losses::Accepted, operation)?;
         }
         Ok(())
     }
+}
+
+/// Returns where `git worktree move` has put a sandbox's worktree.
+fn moved_to(sandbox: &SandboxRecord) -> Result<Option<PathBuf>, Failure> {
+    let repository = Repository { place: sandbox.repository.clone() };
+    let found = repository.checkout_of(&sandbox.branch).map_err(|error| error.failure())?;
+    Ok(found.filter(|path| *path != sandbox.worktree && files::exists(path)))
 }
 
 /// Says whether a sandbox's worktree is gone from where the repository knows it, or vice versa.

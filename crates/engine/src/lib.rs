@@ -3,6 +3,8 @@
 //! Invariants of absence: the engine never prints, never awaits, never reads the environment or
 //! the current folder, and never changes anything outside a recorded plan.
 
+mod adopt;
+mod clean;
 mod commits;
 mod data;
 mod delete;
@@ -10,12 +12,16 @@ pub mod environment;
 mod fork;
 mod journal;
 mod leftover;
+mod pool;
 mod project;
+mod promote;
 mod recipe;
 mod recover;
+mod review;
 mod room;
 mod run;
 mod services;
+mod size;
 mod snapshot;
 mod stack;
 mod steps;
@@ -38,17 +44,24 @@ use hothouse_model::{
 use hothouse_store::{PlanRecord, Store};
 use hothouse_workspace::Repository;
 
+pub use adopt::AdoptError;
+pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::CommitError;
 pub use data::DataError;
 pub use delete::{DeleteError, Losses};
 pub use fork::{ForkError, ForkSpec, FromRef};
+pub use hothouse_workspace::{pool::Pool, promote::Merged};
 pub use journal::Journal;
 pub use leftover::Leftover;
+pub use pool::{PoolRequestError, PoolSpec};
+pub use promote::{Promoted, Promotion, PromotionError};
 pub use recipe::RecipeError;
 pub use recover::Recovery;
+pub use review::LookError;
 pub use room::{RoomPlaces, RoomRequestError, UpSpec};
 pub use run::{PlanFailure, StepError};
 pub use services::ServicesError;
+pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
 

@@ -266,10 +266,8 @@ impl Engine {
             if sandbox.room.as_ref().is_none_or(|room| room.wish == RoomWish::Stopped) {
                 return Ok(());
             }
-            if let Err(error) = self.try_import(sandbox) {
-                // They stay in the room's git folder, and are imported at the next `up`.
-                tracing::warn!(error = ?error.failure(), "commits were not imported");
-            }
+            // What fails stays in the room's git folder, and is imported at the next `up`.
+            self.import_if_possible(sandbox);
             let plan = NewPlan {
                 operation,
                 kind: PlanKind::Down,

@@ -7,7 +7,9 @@ use hothouse_backend::RoomError;
 use hothouse_host::{FileError, RunError};
 use hothouse_model::{Event, Explain, Failure, FailureKind, Happening, PlanKind, plan::Direction};
 use hothouse_store::{Outcome, PlanRecord, StoreError};
-use hothouse_workspace::{WorktreeError, room_git::RoomGitError, tree::ChooseError};
+use hothouse_workspace::{
+    WorktreeError, pool::PoolError, room_git::RoomGitError, tree::ChooseError,
+};
 
 use crate::{Engine, data::DataError};
 
@@ -26,6 +28,10 @@ pub enum StepError {
     RoomGit(#[from] RoomGitError),
     #[error(transparent)]
     Choose(ChooseError),
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     #[error("there is no tree driver `{driver}`")]
     UnknownDriver { driver: String },
     #[error("move branch `{branch}` back")]

@@ -9,7 +9,7 @@ use hothouse_model::{
 use hothouse_store::{NewPlan, SnapshotRecord, StoreError, Subject};
 
 use crate::{
-    CommitError, Engine,
+    Engine,
     run::PlanFailure,
     trees::{self, Others},
 };
@@ -32,8 +32,6 @@ pub enum SnapshotError {
     #[error("sandbox `{name}` has no snapshot `{label}`")]
     Unknown { name: SandboxName, label: String },
     #[error(transparent)]
-    Commit(#[from] CommitError),
-    #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -49,7 +47,6 @@ impl Explain for SnapshotError {
             }
             Self::Label { .. } => FailureKind::Usage,
             Self::Unknown { .. } => FailureKind::NotFound,
-            Self::Commit(error) => error.kind(),
             Self::File(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Plan(error) => error.kind(),
@@ -64,7 +61,6 @@ impl Explain for SnapshotError {
             Self::Taken { name, .. } | Self::Unknown { name, .. } => {
                 vec![format!("`hothouse snapshots -w {name}` lists them")]
             }
-            Self::Commit(error) => error.hints(),
             Self::File(error) => error.hints(),
             Self::Store(error) => error.hints(),
             Self::Plan(error) => error.hints(),
@@ -119,7 +115,7 @@ impl Engine {
             Some(label) => check_label(label)?,
             None => now.strftime("%Y%m%d-%H%M%S").to_string(),
         };
-        self.try_import(sandbox)?;
+        self.import_if_possible(sandbox);
         let sandbox = &self.with.store.sandbox(sandbox.key)?.unwrap_or_else(|| sandbox.clone());
         let places = trees::places(sandbox);
         let folder = places.snapshot(&label);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hothouse_host::{FileError, Lock, files};
-use hothouse_model::{Explain, FailureKind, OperationId, Step, id::fnv1a};
+use hothouse_model::{Explain, FailureKind, OperationId, Step, config::ByteSize, id::fnv1a};
 
 use crate::{Engine, StepError, task, trees};
 
@@ -51,6 +51,10 @@ impl Engine {
             Step::RemoveStore { sandboxes } => {
                 Ok(trees::remove_store(sandboxes, self.with.clock.now())?)
             }
+            Step::MakePool { folder, bytes } => {
+                self.make_pool(folder, ByteSize::from_bytes(*bytes))
+            }
+            Step::RemovePool { folder } => self.remove_pool(folder),
         }
     }
 
@@ -74,6 +78,7 @@ impl Engine {
             }
             Step::StartRoom { order } => Ok(self.with.rooms.stop(&order.runtime)?),
             Step::FreezeTree { to, .. } => Ok(crate::data::remove_unfinished(to)?),
+            Step::MakePool { folder, .. } => self.remove_pool(folder),
             // The worktree goes with the step before; plans that remove or replace never go back.
             // Data is nothing that a failed start may take away.
             Step::WriteTask { .. }
@@ -87,7 +92,8 @@ impl Engine {
             | Step::StopRoom { .. }
             | Step::RemoveStorage { .. }
             | Step::Remove { .. }
-            | Step::RemoveStore { .. } => Ok(()),
+            | Step::RemoveStore { .. }
+            | Step::RemovePool { .. } => Ok(()),
         }
     }
 
@@ -109,6 +115,8 @@ impl Explain for StepError {
             Self::Choose(error) => error.kind(),
             Self::UnknownDriver { .. } => FailureKind::Internal,
             Self::Rewind { source, .. } => source.kind(),
+            Self::Pool(error) => error.kind(),
+            Self::Store(error) => error.kind(),
         }
     }
 
@@ -129,6 +137,8 @@ impl Explain for StepError {
             Self::Choose(error) => error.hints(),
             Self::UnknownDriver { .. } => Vec::new(),
             Self::Rewind { source, .. } => source.hints(),
+            Self::Pool(error) => error.hints(),
+            Self::Store(error) => error.hints(),
         }
     }
 }

@@ -19,7 +19,9 @@ use hothouse_workspace::{
     Repository, SandboxPlaces, TreePlace, TreeStore, WorktreeError,
     fork::ForkSource,
     golden::{self, Budget},
-    tree::{self, ChooseError, DriverName, Owner, Restored, Sources, TreeDriver, TreeWish},
+    tree::{
+        self, ChooseError, DriverName, Owner, Restored, Sources, TreeDriver, TreeSizes, TreeWish,
+    },
     worktree::NewWorktree,
 };
 
@@ -307,6 +309,15 @@ pub(crate) fn replace(copies: &[TreeCopy]) -> Result<(), StepError> {
         copy(std::slice::from_ref(copied))?;
     }
     Ok(())
+}
+
+/// Measures a tree; one that is gone takes nothing.
+pub(crate) fn sizes(tree: &TreeOrder) -> Result<TreeSizes, StepError> {
+    if !files::exists(&tree.path) {
+        return Ok(TreeSizes::default());
+    }
+    let (_, place) = place(tree)?;
+    Ok(driver(tree)?.sizes(&place)?)
 }
 
 /// Removes trees that belong to no repository.

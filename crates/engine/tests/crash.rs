@@ -15,9 +15,11 @@ use std::{
 };
 
 use hothouse_backend::fake::FakeRooms;
-use hothouse_engine::{Collaborators, Engine, ForkSpec, Journal, Losses, UpSpec};
+use hothouse_engine::{Collaborators, Engine, ForkSpec, Journal, Losses, PoolSpec, UpSpec};
 use hothouse_host::clock::HostClock;
-use hothouse_model::{OperationId, PlanKind, SandboxRecord, SandboxState, id::PlanKey};
+use hothouse_model::{
+    OperationId, PlanKind, SandboxRecord, SandboxState, config::ByteSize, id::PlanKey,
+};
 use hothouse_store::{NewPlan, Outcome, PlanRecord, Store, StoreError, Subject};
 use hothouse_testkit::git;
 use jiff::Timestamp;
@@ -578,4 +580,40 @@ fn what_half_a_worktree_looks_like_does_not_matter() {
 
 fn write(path: &Path) {
     std::fs::write(path, "").unwrap();
+}
+
+#[test]
+fn a_pool_whose_making_died_at_any_point_is_there_or_never_was_and_nuke_finds_it() {
+    if !hothouse_host::process::is_root() {
+        return hothouse_testkit::skip("pools", "root");
+    }
+    let spec = |ground: &Ground| PoolSpec {
+        folder: ground.repository(),
+        size: Some(ByteSize::from_bytes(300 << 20)),
+        variables: Vec::new(),
+    };
+    let tried = Ground::new("");
+    let engine = tried.engine(usize::MAX);
+    if let Err(failure) = engine.create_pool(&spec(&tried), operation("op_00000000")) {
+        return hothouse_testkit::skip("pools", &failure.message);
+    }
+    engine.nuke(operation("op_0000nuke")).unwrap();
+    let points = die_everywhere(
+        "[project]\nplace = \"inside\"\n",
+        |_| {},
+        |ground, engine| {
+            engine.create_pool(&spec(ground), operation("op_00000001")).unwrap();
+        },
+        |ground, engine, before| {
+            let begun = engine.operation(&operation("op_00000001")).unwrap().is_some();
+            assert_eq!(engine.pools().unwrap().len(), usize::from(begun));
+            engine.nuke(operation("op_0000nuke")).unwrap();
+            assert!(engine.pools().unwrap().is_empty());
+            assert!(!ground.repository().join(".worktrees").exists());
+            let left: BTreeSet<_> =
+                ground.world().into_iter().filter(|line| !line.starts_with("exclude")).collect();
+            assert_eq!(&left, before);
+        },
+    );
+    assert_eq!(points, 7, "begin, one tick and the end, each before and after");
 }

@@ -312,16 +312,24 @@ fn drain(stream: Option<&mut impl Read>) -> Vec<u8> {
     kept
 }
 
-/// Returns the line that says most, for a message: the last that git marks as the reason, or the
-/// last at all.
+/// Returns what says most, for a message: the lines that git marks as reasons, or the last at all.
 fn last_words(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    let last = |wanted: fn(&str) -> bool| text.lines().rev().find(|line| wanted(line));
-    let line = last(|line| line.starts_with("fatal: "))
-        .or_else(|| last(|line| !line.trim().is_empty()))
-        .unwrap_or("it said nothing");
-    line.trim().chars().filter(|c| !c.is_control()).take(300).collect()
+    let reasons =
+        text.lines().filter(|line| line.starts_with("error: ") || line.starts_with("fatal: "));
+    let mut said: Vec<_> = reasons.map(str::trim).collect();
+    if said.is_empty() {
+        let last = text.lines().rev().find(|line| !line.trim().is_empty());
+        said.push(last.map_or("it said nothing", str::trim));
+    }
+    said.dedup();
+    // The first reasons are the causes of the later ones.
+    said.truncate(REASON_LIMIT);
+    said.join("; ").chars().filter(|c| !c.is_control()).take(400).collect()
 }
+
+/// How many reasons of a program are told.
+const REASON_LIMIT: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -338,6 +346,10 @@ mod tests {
     #[test]
     fn advice_after_the_reason_is_left_out() {
         assert_eq!(last_words(b"fatal: locked\n\nremove the file\n"), "fatal: locked");
+        assert_eq!(
+            last_words(b"error: a is bad\nhint: b\nfatal: no\n"),
+            "error: a is bad; fatal: no"
+        );
         assert_eq!(last_words(b"one\ntwo\n\n"), "two");
         assert_eq!(last_words(b""), "it said nothing");
     }

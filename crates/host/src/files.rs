@@ -143,11 +143,38 @@ pub fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|stat| stat.is_dir())
 }
 
+/// Makes a file for the owner alone that is all hole: it takes room as it is written in.
+pub fn make_sparse(path: &Path, size: u64) -> Result<(), FileError> {
+    let made = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
+    made.and_then(|file| file.set_len(size)).map_err(about("make", path))
+}
+
+/// Returns how many bytes a file takes on the disk, and how long it is.
+pub fn stored_and_size(path: &Path) -> Result<(u64, u64), FileError> {
+    use std::os::unix::fs::MetadataExt;
+    let stat = fs::metadata(path).map_err(about("look at", path))?;
+    Ok((stat.blocks() * 512, stat.len()))
+}
+
+/// Keeps everybody but the owner out of a folder.
+pub fn close_to_others(folder: &Path) -> Result<(), FileError> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))
+        .map_err(about("set the mode of", folder))
+}
+
 /// Returns how many bytes the user may still write on the file system of a folder.
 pub fn free_bytes(folder: &Path) -> Result<u64, FileError> {
     let system = rustix::fs::statvfs(folder)
         .map_err(|errno| about("look at the file system of", folder)(errno.into()))?;
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
+/// Returns how many bytes are taken on the file system of a folder.
+pub fn used_bytes(folder: &Path) -> Result<u64, FileError> {
+    let system = rustix::fs::statvfs(folder)
+        .map_err(|errno| about("look at the file system of", folder)(errno.into()))?;
+    Ok(system.f_blocks.saturating_sub(system.f_bfree).saturating_mul(system.f_frsize))
 }
 
 /// Makes a folder and its parents for the owner alone; one that exists is left as it is.
@@ -164,7 +191,7 @@ pub fn make_folder(path: &Path) -> Result<(), FileError> {
     fs::create_dir_all(path).map_err(about("make the folder", path))
 }
 
-/// Removes a folder if it is there and empty; says whether it is gone.
+/// Removes a folder if it is there, empty and no mount; says whether it is gone.
 pub fn remove_empty_folder(path: &Path) -> Result<bool, FileError> {
     match fs::remove_dir(path) {
         Ok(()) => Ok(true),
@@ -172,7 +199,9 @@ pub fn remove_empty_folder(path: &Path) -> Result<bool, FileError> {
         Err(error)
             if matches!(
                 error.kind(),
-                io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::NotADirectory
+                io::ErrorKind::DirectoryNotEmpty
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::ResourceBusy
             ) =>
         {
             Ok(false)

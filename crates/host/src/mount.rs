@@ -45,6 +45,63 @@ pub fn is_mount_point(path: &Path) -> bool {
     found.is_ok_and(|stat| stat.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
+/// A file that is mounted as if it were a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopDevice {
+    /// The file, by the path it was attached with.
+    pub image: PathBuf,
+    /// How long it is.
+    pub size: u64,
+}
+
+/// Returns the file whose content is mounted on a folder, if it is one.
+pub fn loop_on(folder: &Path) -> Result<Option<LoopDevice>, FileError> {
+    if !is_mount_point(folder) {
+        return Ok(None);
+    }
+    let table = crate::files::read_capped(Path::new("/proc/self/mountinfo"), 64 << 20)?;
+    let Some(device) = loop_device(&String::from_utf8_lossy(&table), folder) else {
+        return Ok(None);
+    };
+    let about_device = Path::new("/sys/block").join(&device);
+    let read = |name: &str| crate::files::read_text(&about_device.join(name));
+    let image = PathBuf::from(read("loop/backing_file")?.trim_end_matches('\n'));
+    // The kernel counts sectors of 512 bytes here, whatever those of the disk are.
+    let sectors: u64 = read("size")?.trim().parse().unwrap_or_default();
+    Ok(Some(LoopDevice { image, size: sectors * 512 }))
+}
+
+/// Finds the loop device that is mounted on a folder, the last one winning, in the kernel's table.
+fn loop_device(table: &str, folder: &Path) -> Option<String> {
+    let found = table.lines().rev().find_map(|line| {
+        let (mount, system) = line.split_once(" - ")?;
+        let point = unescaped(mount.split(' ').nth(4)?);
+        (point == folder.as_os_str()).then(|| system.split(' ').nth(1).unwrap_or_default())
+    })?;
+    let name = found.strip_prefix("/dev/")?;
+    name.starts_with("loop").then(|| name.to_owned())
+}
+
+/// Reads a path as the kernel's tables write it: with some characters in octal.
+fn unescaped(written: &str) -> OsString {
+    let mut bytes = Vec::new();
+    let mut rest = written.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let octal = tail.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) if *first == b'\\' => {
+                bytes.push(byte);
+                rest = &tail[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
 /// Mounts an overlay on a folder, without setuid and devices.
 ///
 /// Directories can be renamed (`redirect_dir`), and inode numbers stay what they were below.
@@ -186,6 +243,16 @@ mod tests {
     fn what_overlayfs_would_split_is_escaped() {
         assert_eq!(escaped(Path::new("/a:b,c\\d"), b"\\:,"), "/a\\:b\\,c\\\\d");
         assert_eq!(escaped(Path::new("/a:b,c"), b"\\"), "/a:b,c");
+    }
+
+    #[test]
+    fn the_loop_device_of_a_folder_is_found_in_the_kernels_table() {
+        let table = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                     2 1 7:3 / /a\\040b rw,nosuid shared:1 - btrfs /dev/loop3 rw\n\
+                     3 1 0:9 / /run rw - tmpfs tmpfs rw\n";
+        let find = |folder: &str| loop_device(table, Path::new(folder));
+        assert_eq!(find("/a b"), Some("loop3".into()));
+        assert_eq!((find("/"), find("/run"), find("/none")), (None, None, None));
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub struct Usage {
     pub shared: u64,
 }
 
-/// Adds up what a tree takes. What goes away meanwhile is not counted.
+/// Adds up what a tree takes. What goes away meanwhile, or may not be read, is not counted.
 pub fn usage(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(folder, flags, Mode::empty())
@@ -47,7 +47,15 @@ pub fn usage(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
     work_through(vec![PathBuf::new()], |relative: PathBuf, more| {
         let measured = measure_folder(root.as_fd(), &relative, blocks, &seen, more);
         let usage = match measured {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Usage::default(),
+            // Folders of other users, such as those that a room's root made, count for themselves alone.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
+                ) =>
+            {
+                Usage::default()
+            }
             other => other.map_err(about("measure", &folder.join(&relative)))?,
         };
         total.fetch_add(usage.total, Ordering::Relaxed);

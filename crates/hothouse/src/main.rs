@@ -11,6 +11,22 @@ use hothouse_host::{
 };
 use hothouse_model::Explain;
 
+/// What the user's own git and `gh` need to reach other machines, handed on by `promote` alone.
+const CREDENTIALS: [&str; 12] = [
+    "HOME",
+    "PATH",
+    "SSH_AUTH_SOCK",
+    "SSH_AGENT_PID",
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_ASKPASS",
+    "SSH_ASKPASS",
+    "GH_TOKEN",
+    "GITHUB_TOKEN",
+    "GH_CONFIG_DIR",
+    "XDG_CONFIG_HOME",
+];
+
 fn main() -> ExitCode {
     let arguments: Vec<_> = env::args_os().collect();
     if arguments.get(1).is_some_and(|word| word == probe::CHILD_ARGUMENT) {
@@ -30,6 +46,10 @@ fn main() -> ExitCode {
     hothouse_cli::run(Surroundings {
         arguments,
         variables: env::vars().filter(|(name, _)| name.starts_with("HOTHOUSE_")).collect(),
+        credentials: CREDENTIALS
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), env::var(name).ok()?)))
+            .collect(),
         search_path: env::var_os("PATH").unwrap_or_default(),
         folder: env::current_dir(),
         no_color: env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()),

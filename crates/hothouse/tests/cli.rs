@@ -11,10 +11,14 @@ mod crash;
 mod daemon;
 #[path = "cli/doctor.rs"]
 mod doctor;
+#[path = "cli/pool.rs"]
+mod pool;
 #[path = "cli/room.rs"]
 mod room;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
+#[path = "cli/workspace.rs"]
+mod workspace;
 
 use hothouse_testkit::TestEnv;
 

@@ -12,6 +12,7 @@
 //! down:     begin -> StopRoom -> done                            a failure stays
 //! snapshot: begin -> [Freeze] -> CopyTrees -> [Thaw] -> done     a failure goes back
 //! restore:  begin -> ReplaceTrees -> done                        a failure stays
+//! pool:     begin -> [Exclude] -> MakePool -> done               a failure goes back
 //! ```
 
 use std::path::PathBuf;
@@ -37,6 +38,7 @@ pub enum PlanKind {
     Snapshot,
     Restore,
     Forget,
+    Pool,
 }
 
 /// Which way an interrupted or failed plan goes.
@@ -49,7 +51,7 @@ pub enum Direction {
 }
 
 impl PlanKind {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Fork,
         Self::Adopt,
         Self::Delete,
@@ -59,12 +61,13 @@ impl PlanKind {
         Self::Snapshot,
         Self::Restore,
         Self::Forget,
+        Self::Pool,
     ];
 
     /// Returns which way a plan of this kind goes when one of its steps fails.
     pub fn after_failure(self) -> Direction {
         match self {
-            Self::Fork | Self::Adopt | Self::Up | Self::Snapshot => Direction::Back,
+            Self::Fork | Self::Adopt | Self::Up | Self::Snapshot | Self::Pool => Direction::Back,
             Self::Delete | Self::Nuke | Self::Down | Self::Restore | Self::Forget => {
                 Direction::Forward
             }
@@ -88,6 +91,7 @@ impl PlanKind {
             Self::Snapshot => "snapshot",
             Self::Restore => "restore",
             Self::Forget => "forget",
+            Self::Pool => "pool",
         }
     }
 }
@@ -150,6 +154,10 @@ pub enum Step {
     Remove { path: PathBuf },
     /// Removes the golden trees and the trash beside sandboxes, and the folder if it is empty then.
     RemoveStore { sandboxes: PathBuf },
+    /// Makes a file system of our own for a folder of sandboxes. Undone by removing it.
+    MakePool { folder: PathBuf, bytes: u64 },
+    /// Removes such a file system, in which no sandbox is left.
+    RemovePool { folder: PathBuf },
 }
 
 impl Step {
@@ -183,6 +191,8 @@ impl Step {
             Self::RemoveStore { sandboxes } => {
                 format!("remove the golden trees in {}", sandboxes.display())
             }
+            Self::MakePool { folder, .. } => format!("make the pool of {}", folder.display()),
+            Self::RemovePool { folder } => format!("remove the pool of {}", folder.display()),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! with itself. `synchronous=FULL`: what a function here returned `Ok` for survives a power cut.
 
 mod plans;
+mod pools;
 mod rooms;
 mod sandboxes;
 mod schema;
@@ -15,7 +16,7 @@ use hothouse_model::{Explain, FailureKind};
 use rusqlite::Connection;
 
 pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
-pub use rooms::NewRoom;
+pub use rooms::{NewRoom, RunLine};
 pub use sandboxes::NewSandbox;
 pub use snapshots::SnapshotRecord;
 

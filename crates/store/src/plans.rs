@@ -167,6 +167,7 @@ impl Store {
                 }
                 (Outcome::Done, PlanKind::Delete | PlanKind::Nuke)
                 | (Outcome::Undone(_), PlanKind::Fork | PlanKind::Adopt) => {
+                    rooms::end_runs(transaction, plan.0, ended)?;
                     sandboxes::forget(transaction, plan.0)?
                 }
                 (Outcome::Done, PlanKind::Snapshot) => snapshots::mark_made(transaction, plan.0)?,

@@ -1,5 +1,7 @@
 //! Rooms and runs.
 
+use std::path::PathBuf;
+
 use hothouse_model::{
     id::SandboxKey,
     room::{RoomRecord, RoomWish, RunRecord},
@@ -41,6 +43,22 @@ pub(crate) fn begin(transaction: &Transaction<'_>, new: &NewRoom) -> rusqlite::R
     Ok(())
 }
 
+/// The sandboxes of a plan.
+const SUBJECTS: &str = "(SELECT sandbox_id FROM plan_subjects WHERE plan_id = ?1)";
+
+/// Notes that the runs of a plan's sandboxes are over.
+pub(crate) fn end_runs(
+    transaction: &Transaction<'_>,
+    plan: i64,
+    now: Timestamp,
+) -> rusqlite::Result<usize> {
+    let sql = format!(
+        "UPDATE runs SET ended = ?2 WHERE ended IS NULL AND id IN
+         (SELECT run_id FROM rooms WHERE sandbox_id IN {SUBJECTS})"
+    );
+    transaction.execute(&sql, params![plan, now.to_string()])
+}
+
 /// Notes how the rooms of a plan are wanted from now on.
 pub(crate) fn wish(
     transaction: &Transaction<'_>,
@@ -48,13 +66,8 @@ pub(crate) fn wish(
     wish: RoomWish,
     now: Timestamp,
 ) -> rusqlite::Result<usize> {
-    const SUBJECTS: &str = "(SELECT sandbox_id FROM plan_subjects WHERE plan_id = ?1)";
     if wish == RoomWish::Stopped {
-        let sql = format!(
-            "UPDATE runs SET ended = ?2 WHERE ended IS NULL AND id IN
-             (SELECT run_id FROM rooms WHERE sandbox_id IN {SUBJECTS})"
-        );
-        transaction.execute(&sql, params![plan, now.to_string()])?;
+        end_runs(transaction, plan, now)?;
     }
     let sql = format!("UPDATE rooms SET wish = ?2 WHERE sandbox_id IN {SUBJECTS}");
     transaction.execute(&sql, params![plan, wish.as_str()])
@@ -76,7 +89,51 @@ pub(crate) fn record(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Roo
     Ok(Some(RoomRecord { wish, run, ends }))
 }
 
+/// A run as it is listed, also after its sandbox is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunLine {
+    pub id: String,
+    /// The sandbox's public id, while there is one.
+    pub sandbox: Option<String>,
+    pub artifacts: PathBuf,
+    pub started: Timestamp,
+    pub ended: Option<Timestamp>,
+}
+
 impl Store {
+    /// Returns every run, newest first.
+    pub fn all_runs(&self) -> Result<Vec<RunLine>, StoreError> {
+        self.read("list the runs", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT u.id, s.public_id, u.artifacts, u.started, u.ended FROM runs u
+                     LEFT JOIN sandboxes s ON s.id = u.sandbox_id ORDER BY u.started DESC, u.id",
+                )?
+                .query_map([], |row| {
+                    let ended = row.get::<_, Option<String>>(4)?;
+                    Ok(RunLine {
+                        id: row.get(0)?,
+                        sandbox: row.get(1)?,
+                        artifacts: row.get::<_, String>(2)?.into(),
+                        started: parsed(row, 3)?,
+                        ended: ended.map(|_| parsed(row, 4)).transpose()?,
+                    })
+                })?
+                .collect()
+        })
+    }
+
+    /// Forgets a run that no room belongs to any more.
+    pub fn forget_run(&self, id: &str) -> Result<(), StoreError> {
+        self.change("forget a run", |transaction| {
+            transaction.execute(
+                "DELETE FROM runs WHERE id = ?1 AND id NOT IN (SELECT run_id FROM rooms)",
+                [id],
+            )
+        })?;
+        Ok(())
+    }
+
     /// Returns the runs that there were, newest first.
     pub fn runs(&self, sandbox: SandboxKey) -> Result<Vec<RunRecord>, StoreError> {
         self.read("list the runs", |connection| {

@@ -1,6 +1,6 @@
 //! Projects, workspaces and sandboxes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hothouse_model::{
     ProjectName, SandboxRecord,
@@ -71,6 +71,18 @@ impl Store {
                 "UPDATE workspaces SET imported = ?2, agent_branch = ?3
                  WHERE id = (SELECT workspace_id FROM sandboxes WHERE id = ?1)",
                 params![key.0, tip, agent_branch],
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Notes where a worktree was moved.
+    pub fn move_worktree(&self, key: SandboxKey, to: &Path) -> Result<(), StoreError> {
+        self.change("note a moved worktree", |transaction| {
+            transaction.execute(
+                "UPDATE workspaces SET worktree = ?2
+                 WHERE id = (SELECT workspace_id FROM sandboxes WHERE id = ?1)",
+                params![key.0, to.to_string_lossy()],
             )
         })?;
         Ok(())

@@ -5,10 +5,11 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite_migration::{M, Migrations};
 
-const MIGRATIONS: [M<'static>; 3] = [
+const MIGRATIONS: [M<'static>; 4] = [
     M::up(include_str!("schema/001-foundation.sql")),
     M::up(include_str!("schema/002-rooms.sql")),
     M::up(include_str!("schema/003-workspaces.sql")),
+    M::up(include_str!("schema/004-pools.sql")),
 ];
 
 /// Sets what holds for every connection.

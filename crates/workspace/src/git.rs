@@ -72,6 +72,18 @@ pub fn inside(admin_dir: &Path, worktree: &Path) -> Program {
     hardened().arg("--git-dir").arg(admin_dir).arg("--work-tree").arg(worktree).folder(worktree)
 }
 
+/// Returns a git command that may reach other machines with the user's own keys: ssh, credential
+/// helpers and askpass are theirs. Nothing of a repository's content is looked at.
+pub fn outward(common_dir: &Path) -> Program {
+    const KEPT: [&str; 4] =
+        ["core.sshCommand", "credential.helper", "core.askPass", "core.gitProxy"];
+    let program = Program::new("git").env("GIT_TERMINAL_PROMPT", "0").env("LC_ALL", "C");
+    let settings = SETTINGS.iter().copied().filter(|(key, _)| !KEPT.contains(key));
+    let removed = REMOVED.iter().filter(|name| !name.starts_with("GIT_SSH"));
+    let program = removed.fold(program, |program, name| program.env_remove(name));
+    with_settings(program, settings).arg("--git-dir").arg(common_dir)
+}
+
 fn hardened() -> Program {
     let mut program = Program::new("git");
     for name in REMOVED {

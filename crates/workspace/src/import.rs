@@ -165,16 +165,6 @@ impl Repository {
         work.clear_staging()?;
         outcome
     }
-
-    /// Returns a git command for a diff of a worktree that runs nothing and looks into no submodule.
-    /// The caller adds what is compared and how it is shown.
-    pub fn diff(&self, worktree: &Path) -> Result<Option<Program>, ImportError> {
-        let about = |source| ImportError::Index { worktree: worktree.to_owned(), source };
-        let Some(admin) = self.admin_dir(worktree)? else { return Ok(None) };
-        let quiet = git::Config::of(&admin).map_err(about)?.quiet();
-        let diff = quiet.apply(git::inside(&admin, worktree)).args(["diff", "--no-ext-diff"]);
-        Ok(Some(diff.args(["--no-textconv", "--no-color", "--ignore-submodules=all"])))
-    }
 }
 
 /// An import that goes on.

@@ -123,6 +123,12 @@ impl Repository {
         git::maybe_line(git::around(folder).args(["symbolic-ref", "--quiet", "--short", "HEAD"]))
     }
 
+    /// Returns the top folder of the checkout around a folder.
+    pub fn checkout_around(&self, folder: &Path) -> Result<PathBuf, RunError> {
+        let ask = git::around(folder).args(["rev-parse", "--path-format=absolute"]);
+        git::line(ask.arg("--show-toplevel")).map(PathBuf::from)
+    }
+
     /// Returns the commit that is checked out around a folder, or nothing when there is none yet.
     pub fn head_around(&self, folder: &Path) -> Result<Option<String>, RunError> {
         git::maybe_line(git::around(folder).args([

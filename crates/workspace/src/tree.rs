@@ -27,6 +27,8 @@ use hothouse_model::{Explain, FailureKind};
 
 pub use hothouse_host::owners::Owner;
 
+use crate::pool;
+
 pub use self::{
     btrfs::Btrfs,
     choose::{ChooseError, Chosen, PassedOver, TreeWish, choose, choose_for},
@@ -251,8 +253,16 @@ pub struct TreeStore {
 }
 
 impl TreeStore {
-    /// Makes the folder, for its owner alone, where there is none.
+    /// Makes the folder, for its owner alone, where there is none. A pool that the host's restart
+    /// took away is mounted first: else what is in it would be missed, and made below it.
     pub fn open(sandboxes: &Path) -> Result<Self, FileError> {
+        if pool::is_left_unmounted(sandboxes) {
+            pool::restore(sandboxes).map_err(|error| FileError {
+                attempt: "mount the pool of",
+                path: sandboxes.to_owned(),
+                source: std::io::Error::other(error),
+            })?;
+        }
         let folder = sandboxes.join(STORE_FOLDER);
         host_files::make_private_folder(&folder)?;
         let store = Self { folder };

@@ -155,8 +155,8 @@ impl Case {
 
     /// Runs all that Hothouse runs on a worktree, and a user's own look from above.
     fn look_everywhere(&self) {
-        let diff = self.repository.diff(&self.place.path).unwrap().unwrap();
-        diff.arg("main").output().unwrap();
+        self.repository.difference(&self.place.path, "main").unwrap();
+        self.repository.commits_since("main", "agent", 100).unwrap();
         self.repository.dirt(&self.place.path).unwrap();
         self.repository
             .golden(
@@ -390,9 +390,13 @@ fn programs_of_the_users_own_config_do_not_run_on_an_agents_files() {
     case.agent_commits("a", "changed");
     fs::write(case.place.path.join("b"), "edited").unwrap();
     case.import(&case.commit);
-    let diff =
-        case.repository.diff(&case.place.path).unwrap().unwrap().arg("main").output().unwrap();
-    assert!(String::from_utf8_lossy(&diff).contains("+edited"));
+    fs::write(case.place.path.join("new"), "unknown to git\n").unwrap();
+    let diff = case.repository.difference(&case.place.path, "main").unwrap();
+    let text = String::from_utf8_lossy(&diff.text).into_owned();
+    assert!(text.contains("+edited") && text.contains("+unknown to git"), "{text}");
+    let names: Vec<_> = diff.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(names, [".gitattributes", "a", "b", "new"]);
+    fs::remove_file(case.place.path.join("new")).unwrap();
     assert_eq!(case.repository.dirt(&case.place.path).unwrap().sample, ["b"]);
     let store = TreeStore::open(case.place.path.parent().unwrap()).unwrap();
     case.repository.golden(&store, &case.tip("agent")).unwrap();

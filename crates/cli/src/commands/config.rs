@@ -71,6 +71,17 @@ pub(crate) fn show(
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the command that installs what a worktree needs, as the config around says.
+pub(super) fn setup(session: &Session, variables: &[(String, String)]) -> Result<String, Failure> {
+    let file = find(session, &ConfigArgs { file: None })?;
+    let resolved = read(session, &file, variables)?.map_err(|problems| broken(&problems))?;
+    let setup = resolved.config.project.setup;
+    setup.map(|command| command.as_str().to_owned()).ok_or_else(|| {
+        Failure::new(FailureKind::Config, "hothouse.toml names no command for --setup")
+            .hint("set `setup = \"npm ci\"` under `[project]`")
+    })
+}
+
 /// Cuts a value that would break the table; `--json` has it whole.
 fn short(value: &str) -> String {
     const WIDTH: usize = 60;

@@ -60,6 +60,26 @@ pub(crate) fn exec(
     run_one(session, ui, ask)
 }
 
+/// Runs a line of shell in a new room on a sandbox's worktree. What it says is talk, not data.
+pub(super) fn run_in_fresh_room(
+    session: &Session,
+    ui: &Ui,
+    sandbox: &str,
+    line: &str,
+) -> Result<ExitCode, Failure> {
+    let words = ["/bin/sh", "-c", "exec 1>&2; eval \"$1\"", "setup", line];
+    let ask = Ask::Run(RunAsk {
+        target: target(session, ui, Some(sandbox.to_owned()))?,
+        words: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        root: false,
+        fresh: true,
+        service: None,
+        database: None,
+        terminal: None,
+    });
+    run_one(session, ui, ask)
+}
+
 /// Opens a login shell.
 pub(crate) fn shell(
     session: &Session,

@@ -10,6 +10,7 @@ use hothouse_api::{
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{Failure, FailureKind, SandboxName, SandboxRef, SandboxState};
 
+use super::{config, exec};
 use crate::{
     args::{DeleteArgs, ForkArgs, NukeArgs, StatusArgs},
     progress::Progress,
@@ -29,6 +30,7 @@ pub(crate) fn fork(
         Failure::of(FailureKind::Usage, &error)
             .hint("a good name is short, such as `agent-a` or `fix-login`")
     })?;
+    let setup = args.setup.then(|| config::setup(session, variables)).transpose()?;
     let body = ForkBody {
         name: name.to_string(),
         folder: session.folder_text()?,
@@ -48,16 +50,21 @@ pub(crate) fn fork(
     let made = made?;
     if ui.json {
         ui.print_json(&made);
-        return Ok(ExitCode::SUCCESS);
+    } else {
+        let base = plain(&made.base);
+        ui.say(&format!(
+            "Made sandbox `{}` on branch `{}`, based on `{base}`.",
+            made.name, made.branch
+        ));
+        ui.print(&made.worktree);
     }
-    ui.say(&format!(
-        "Made sandbox `{}` on branch `{}`, based on `{}`.",
-        made.name,
-        made.branch,
-        plain(&made.base)
-    ));
-    ui.print(&made.worktree);
-    Ok(ExitCode::SUCCESS)
+    match setup {
+        Some(line) => {
+            ui.say(&format!("Installing in a room: {line}"));
+            exec::run_in_fresh_room(session, ui, &made.name, &line)
+        }
+        None => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// The most that a description of a task may take.

@@ -93,6 +93,10 @@ pub(crate) async fn up(
     Json(body): Json<UpBody>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
     already(&door, &id).await?;
+    if body.sandbox.is_none() {
+        let (engine, folder) = (door.engine.clone(), PathBuf::from(&body.folder));
+        blocking(move || engine.adopt_around(&folder)).await?;
+    }
     let spec = UpSpec {
         ttl: body.ttl_seconds.map(Duration::from_secs),
         profile: body.profile,
@@ -209,7 +213,7 @@ pub(crate) async fn nuke(
 }
 
 /// Says whether this very operation was done before; one that failed fails again in the same way.
-async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
+pub(super) async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
     match operation::ended(door, id).await?.map(|plan| plan.outcome) {
         None => Ok(false),
         Some(Outcome::Undone(failure) | Outcome::Stuck(failure)) => Err(Refusal(failure)),
@@ -217,7 +221,7 @@ async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
     }
 }
 
-fn reference(text: &str) -> Result<SandboxRef, Refusal> {
+pub(super) fn reference(text: &str) -> Result<SandboxRef, Refusal> {
     text.parse().map_err(|error| {
         let Refusal(failure) = usage(&error);
         Refusal(Failure::hint(failure, "`hothouse list` shows their names"))

@@ -10,13 +10,26 @@ use crate::surroundings;
 fn it_tells_of_a_worktree_that_was_deleted_by_hand_and_mends_it() {
     let env = surroundings();
     let repository = env.repository("acme", "");
-    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["fork", "a", "--tree", "copy"]);
     fs::remove_dir_all(env.root().join("acme-sandboxes/a")).unwrap();
     let report = env.run(&repository, &["doctor"]);
     assert!(report.stdout.contains("sandbox `acme/a` has no worktree"), "{report}");
     env.ok(&repository, &["doctor", "--fix"]);
     assert_eq!(env.json(&repository, &["list", "--json"]), serde_json::json!([]));
     assert_eq!(git(&repository, &["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
+fn it_finds_a_worktree_that_git_has_moved() {
+    let env = surroundings();
+    let repository = env.repository("acme", "");
+    env.ok(&repository, &["fork", "a", "--tree", "copy"]);
+    let (old, new) = (env.root().join("acme-sandboxes/a"), env.root().join("elsewhere"));
+    let words = ["worktree", "move", "-f", "-f"];
+    git(&repository, &[&words[..], &[old.to_str().unwrap(), new.to_str().unwrap()]].concat());
+    env.ok(&repository, &["doctor", "--fix"]);
+    let status = env.json(&repository, &["status", "-w", "a", "--json"]);
+    assert_eq!(status["worktree"].as_str(), new.to_str());
 }
 
 #[test]

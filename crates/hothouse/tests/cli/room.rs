@@ -12,7 +12,7 @@ use hothouse_testkit::{Ran, TestEnv, User, is_running, kill, skip, wait_until};
 use crate::surroundings;
 
 /// A sandbox `a` that is up, for each user that can be had here.
-fn rooms(test: impl Fn(&TestEnv, &Path)) {
+pub(crate) fn rooms(test: impl Fn(&TestEnv, &Path)) {
     let mut users = vec![None];
     if is_root() {
         users.extend(User::ordinary().map(Some));
@@ -330,7 +330,10 @@ fn deleting_a_sandbox_ends_its_room_and_removes_its_layers() {
         let pid = room_pid(env);
         env.ok(repository, &["delete", "a"]);
         assert!(!is_running(pid));
-        assert!(!env.root().join("acme-sandboxes").exists(), "layers and folders are gone");
+        let kept = env.root().join("acme-sandboxes/.hothouse");
+        for part in ["rooms/a", "git/a", "git/a.pointer"] {
+            assert!(!kept.join(part).exists(), "{part} is gone");
+        }
         let status = env.run(repository, &["status", "-w", "a"]);
         assert_eq!(status.code, 4, "{status}");
     });

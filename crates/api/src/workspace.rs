@@ -1,0 +1,175 @@
+//! Workspaces: what changed, what is kept, what it takes, where it goes.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// Which sandbox to look at, and against which commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoParams)]
+pub struct ReviewQuery {
+    /// `NAME` or `PROJECT/NAME`; without it, the one meant by the folder.
+    pub sandbox: Option<String>,
+    pub folder: String,
+    /// A commit to compare with, other than the base of the fork.
+    pub base: Option<String>,
+}
+
+/// What a sandbox changed, uncommitted work included.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DiffView {
+    /// The commit that it is compared with.
+    pub base: String,
+    pub files: Vec<FileChangeView>,
+    /// As git shows it. Its bytes are the agent's.
+    pub diff: String,
+    /// Whether it is longer than what is shown.
+    pub truncated: bool,
+}
+
+/// A file that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FileChangeView {
+    pub path: String,
+    /// Lines; absent for a binary file.
+    pub added: Option<u64>,
+    pub removed: Option<u64>,
+}
+
+/// The commits of a sandbox, newest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogView {
+    pub base: String,
+    pub commits: Vec<CommitView>,
+}
+
+/// A commit, in a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CommitView {
+    pub id: String,
+    pub author: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub date: Timestamp,
+    pub subject: String,
+}
+
+/// What `promote` asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PromoteBody {
+    pub sandbox: Option<String>,
+    pub folder: String,
+    pub how: PromotionWord,
+    /// What the user's own git and `gh` need to reach other machines.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
+}
+
+/// How a branch is promoted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PromotionWord {
+    /// Merged into its base.
+    Merge,
+    /// Pushed.
+    Push,
+    /// Pushed, with a pull request where `gh` is there.
+    Request,
+}
+
+/// What a promotion came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PromotedView {
+    pub branch: String,
+    pub into: String,
+    pub commits: usize,
+    /// `nothing`, `forward` or `commit`, when it was merged.
+    pub merged: Option<String>,
+    /// The commit that the base is at then.
+    pub commit: Option<String>,
+    pub pushed_to: Option<String>,
+    pub request: Option<String>,
+    pub no_request: Option<String>,
+    /// How many paths stay behind, because no commit holds them.
+    pub left_behind: usize,
+}
+
+/// What `adopt` asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AdoptBody {
+    /// A folder in the worktree.
+    pub folder: String,
+    pub name: Option<String>,
+}
+
+/// Which snapshot is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SnapshotBody {
+    pub sandbox: Option<String>,
+    pub folder: String,
+    /// Without it, a new one is named by the time.
+    pub label: Option<String>,
+}
+
+/// A snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SnapshotView {
+    pub sandbox: String,
+    pub label: String,
+    /// The tip of the branch at that instant.
+    pub tip: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub created: Timestamp,
+}
+
+/// What a sandbox takes on the disk, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SizeView {
+    pub project: String,
+    pub name: String,
+    pub tree_driver: String,
+    /// What would be free again without it.
+    pub own: u64,
+    /// What it has in common with golden trees or other sandboxes.
+    pub shared: u64,
+    pub total: u64,
+    /// The total of each part.
+    pub parts: BTreeMap<String, u64>,
+}
+
+/// What `clean` asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CleanBody {
+    pub what: CleanWord,
+    pub dry_run: bool,
+}
+
+/// What is to be cleaned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CleanWord {
+    All,
+    Merged,
+    Runs,
+}
+
+/// One thing that `clean` looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CleanedView {
+    pub what: String,
+    pub goes: bool,
+    pub reason: String,
+}
+
+/// One period of a sandbox being up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunLineView {
+    pub id: String,
+    /// The sandbox's id, while there is one.
+    pub sandbox: Option<String>,
+    pub artifacts: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub started: Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub ended: Option<Timestamp>,
+}

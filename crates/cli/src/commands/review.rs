@@ -1,0 +1,163 @@
+//! `diff`, `log`, `promote`: what a sandbox changed, and where that goes.
+
+use std::process::ExitCode;
+
+use hothouse_api::{
+    route,
+    workspace::{DiffView, LogView, PromoteBody, PromotedView, PromotionWord, ReviewQuery},
+};
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::Failure;
+
+use super::sandbox::check_reference;
+use crate::{
+    args::{DiffArgs, LogArgs, PromoteArgs, Which},
+    budget::{Budget, cut},
+    render::{Cell, age, plain, plain_lines, table},
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// Shows what a sandbox changed.
+pub(crate) fn diff(session: &Session, ui: &Ui, args: DiffArgs) -> Result<ExitCode, Failure> {
+    let query = query(session, args.which, args.base)?;
+    let diff: DiffView = session.query(route::SANDBOX_DIFF, &query)?;
+    if ui.json {
+        ui.print_json(&diff);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if diff.files.is_empty() {
+        ui.say("Nothing has changed.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let text = if args.stat { stat(ui, &diff) } else { shown(ui, &diff.diff) };
+    print_within(ui, &text, args.budget, args.since)?;
+    if diff.truncated && !args.stat {
+        ui.say("The difference is longer than what can be shown; `--stat` lists every file.");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// On a terminal control characters are made visible: the text is an agent's.
+fn shown(ui: &Ui, text: &str) -> String {
+    let text = text.trim_end_matches('\n');
+    if ui.is_terminal() { plain_lines(text) } else { text.to_owned() }
+}
+
+fn stat(ui: &Ui, diff: &DiffView) -> String {
+    let number = |lines: Option<u64>, sign: char| match lines {
+        Some(lines) => format!("{sign}{lines}"),
+        None => "binary".into(),
+    };
+    let rows = diff.files.iter().map(|file| {
+        vec![
+            Cell::new(&file.path),
+            Cell::new(number(file.added, '+')).tone(Tone::Good),
+            Cell::new(number(file.removed, '-')).tone(Tone::Bad),
+        ]
+    });
+    table(ui, &["FILE", "ADDED", "REMOVED"], rows.collect())
+}
+
+/// Prints a text within the reader's budget, and says how to go on.
+fn print_within(
+    ui: &Ui,
+    text: &str,
+    budget: Option<usize>,
+    since: Option<usize>,
+) -> Result<(), Failure> {
+    let cut = cut(text, Budget { tokens: budget, first_line: since.unwrap_or(0) });
+    ui.print(cut.text);
+    if let Some(next) = cut.next_line {
+        ui.say(&format!("There is more: go on with `--since {next}`."));
+    }
+    Ok(())
+}
+
+/// Lists the commits of a sandbox.
+pub(crate) fn log(session: &Session, ui: &Ui, args: LogArgs) -> Result<ExitCode, Failure> {
+    let query = query(session, args.which, args.base)?;
+    let log: LogView = session.query(route::SANDBOX_LOG, &query)?;
+    if ui.json {
+        ui.print_json(&log);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if log.commits.is_empty() {
+        ui.say("There is no commit yet.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let now = HostClock.now();
+    let rows = log.commits.iter().map(|commit| {
+        vec![
+            Cell::new(commit.id.get(..10).unwrap_or(&commit.id)).tone(Tone::Strong),
+            Cell::new(age(commit.date, now)),
+            Cell::new(&commit.author),
+            Cell::new(&commit.subject),
+        ]
+    });
+    let text = table(ui, &["COMMIT", "AGE", "AUTHOR", "SUBJECT"], rows.collect());
+    print_within(ui, &text, args.budget, args.since)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Brings a sandbox's branch to the user's own, or to a remote.
+pub(crate) fn promote(
+    session: &Session,
+    ui: &Ui,
+    args: PromoteArgs,
+    environment: &[(String, String)],
+) -> Result<ExitCode, Failure> {
+    if let Some(text) = &args.name {
+        check_reference(text)?;
+    }
+    let body = PromoteBody {
+        sandbox: args.name.or(args.which.sandbox),
+        folder: session.folder_text()?,
+        how: match (args.merge, args.push) {
+            (true, _) => PromotionWord::Merge,
+            (false, true) => PromotionWord::Push,
+            (false, false) => PromotionWord::Request,
+        },
+        environment: environment.iter().cloned().collect(),
+    };
+    let operation = session.operation();
+    let promoted: PromotedView = session.post(route::SANDBOX_PROMOTE, &operation, &body)?;
+    if ui.json {
+        ui.print_json(&promoted);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for line in told(&promoted) {
+        ui.say(&line);
+    }
+    if let Some(address) = &promoted.request {
+        ui.print(&plain(address));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn told(promoted: &PromotedView) -> Vec<String> {
+    let PromotedView { branch, into, commits, .. } = promoted;
+    let counted = if *commits == 1 { "1 commit".into() } else { format!("{commits} commits") };
+    let merged = promoted.merged.as_deref().map(|how| match how {
+        "nothing" => format!("`{into}` has all of `{branch}` already."),
+        _ => format!("Merged {counted} of `{branch}` into `{into}`."),
+    });
+    let pushed = promoted.pushed_to.as_ref();
+    let pushed = pushed.map(|remote| format!("Pushed {counted} of `{branch}` to `{remote}`."));
+    let request = promoted.request.as_ref().map(|_| "Opened a pull request.".to_owned());
+    let no_request = promoted.no_request.as_ref();
+    let no_request = no_request.map(|why| format!("No pull request was opened: {}.", plain(why)));
+    let left = match promoted.left_behind {
+        0 => None,
+        1 => Some("1 changed path stays behind: no commit holds it.".to_owned()),
+        count => Some(format!("{count} changed paths stay behind: no commit holds them.")),
+    };
+    [merged, pushed, request, no_request, left].into_iter().flatten().collect()
+}
+
+fn query(session: &Session, which: Which, base: Option<String>) -> Result<ReviewQuery, Failure> {
+    if let Some(text) = &which.sandbox {
+        check_reference(text)?;
+    }
+    Ok(ReviewQuery { sandbox: which.sandbox, folder: session.folder_text()?, base })
+}

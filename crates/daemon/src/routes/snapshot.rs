@@ -1,0 +1,145 @@
+//! Snapshots.
+
+use std::path::PathBuf;
+
+use axum::extract::{Query, State};
+use hothouse_api::{
+    ErrorBody,
+    sandbox::FindQuery,
+    workspace::{SnapshotBody, SnapshotView},
+};
+use hothouse_engine::{Engine, UpSpec};
+use hothouse_model::{Failure, FailureKind, OperationId, SandboxRecord};
+use hothouse_store::SnapshotRecord;
+
+use super::{
+    Json, Operation, blocking,
+    sandbox::{already, reference},
+    service::START_TIMEOUT,
+};
+use crate::{Door, failure::Refusal};
+
+#[utoipa::path(
+    get, path = "/v1/snapshots", operation_id = "snapshot_list", params(FindQuery),
+    responses((status = 200, body = [SnapshotView]), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn list(
+    State(door): State<Door>,
+    Query(query): Query<FindQuery>,
+) -> Result<axum::Json<Vec<SnapshotView>>, Refusal> {
+    let wanted = query.sandbox.as_deref().map(reference).transpose()?;
+    let listed = blocking(move || {
+        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        let all = door.engine.snapshots(&sandbox)?;
+        Ok(all.into_iter().map(|snapshot| shown(&sandbox, snapshot)).collect())
+    });
+    listed.await.map(axum::Json)
+}
+
+#[utoipa::path(
+    post, path = "/v1/snapshots", operation_id = "snapshot_take", request_body = SnapshotBody,
+    description = "Takes a snapshot, also of a sandbox whose room runs: it holds still meanwhile.",
+    responses((status = 200, body = SnapshotView), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn take(
+    State(door): State<Door>,
+    Operation(id): Operation,
+    Json(body): Json<SnapshotBody>,
+) -> Result<axum::Json<SnapshotView>, Refusal> {
+    let label = body.label.clone();
+    let done = already(&door, &id).await?;
+    act(door, body, move |engine, sandbox| {
+        if done {
+            let all = engine.snapshots(sandbox)?;
+            return all.into_iter().next_back().ok_or_else(|| gone(sandbox));
+        }
+        engine.snapshot(sandbox, label.as_deref(), id)
+    })
+    .await
+}
+
+#[utoipa::path(
+    post, path = "/v1/snapshots/restore", operation_id = "snapshot_restore", request_body = SnapshotBody,
+    description = "Brings a sandbox back to a snapshot. A room that is up ends first and is started again.",
+    responses((status = 200, body = SnapshotView), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn restore(
+    State(door): State<Door>,
+    Operation(id): Operation,
+    Json(body): Json<SnapshotBody>,
+) -> Result<axum::Json<SnapshotView>, Refusal> {
+    let label = body.label.clone().unwrap_or_default();
+    let done = already(&door, &id).await?;
+    act(door, body, move |engine, sandbox| {
+        let was_up = engine.room_of(sandbox).is_some();
+        let profile = engine.stack_of(sandbox).map(|stack| stack.profile);
+        if !done {
+            // A label that is not there must not cost the user a running room.
+            let known = engine.snapshots(sandbox)?;
+            if was_up && known.iter().any(|snapshot| snapshot.label == label) {
+                engine.down(sandbox, another())?;
+            }
+            engine.restore(sandbox, &label, id)?;
+            if was_up {
+                let now = engine.sandbox(sandbox.key)?.unwrap_or_else(|| sandbox.clone());
+                engine.up(&now, &UpSpec { profile, ..UpSpec::default() }, another())?;
+                let now = engine.sandbox(sandbox.key)?.unwrap_or(now);
+                engine.await_services(&now, START_TIMEOUT)?;
+            }
+        }
+        let all = engine.snapshots(sandbox)?;
+        all.into_iter().find(|snapshot| snapshot.label == label).ok_or_else(|| gone(sandbox))
+    })
+    .await
+}
+
+#[utoipa::path(
+    post, path = "/v1/snapshots/forget", operation_id = "snapshot_forget", request_body = SnapshotBody,
+    responses((status = 200, body = SnapshotView), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn forget(
+    State(door): State<Door>,
+    Operation(id): Operation,
+    Json(body): Json<SnapshotBody>,
+) -> Result<axum::Json<SnapshotView>, Refusal> {
+    let label = body.label.clone().unwrap_or_default();
+    act(door, body, move |engine, sandbox| {
+        let all = engine.snapshots(sandbox)?;
+        let known = all.into_iter().find(|snapshot| snapshot.label == label);
+        engine.forget_snapshot(sandbox, &label, id)?;
+        engine.empty_trash(&sandbox.sandboxes)?;
+        known.ok_or_else(|| gone(sandbox))
+    })
+    .await
+}
+
+async fn act(
+    door: Door,
+    body: SnapshotBody,
+    action: impl FnOnce(&Engine, &SandboxRecord) -> Result<SnapshotRecord, Failure> + Send + 'static,
+) -> Result<axum::Json<SnapshotView>, Refusal> {
+    let wanted = body.sandbox.as_deref().map(reference).transpose()?;
+    let done = blocking(move || {
+        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(body.folder))?;
+        let snapshot = action(&door.engine, &sandbox)?;
+        Ok(shown(&sandbox, snapshot))
+    });
+    done.await.map(axum::Json)
+}
+
+fn another() -> OperationId {
+    OperationId::from_random(hothouse_host::random::bytes())
+}
+
+fn gone(sandbox: &SandboxRecord) -> Failure {
+    Failure::new(FailureKind::NotFound, format!("the snapshot of `{}` is gone", sandbox.name))
+}
+
+fn shown(sandbox: &SandboxRecord, snapshot: SnapshotRecord) -> SnapshotView {
+    SnapshotView {
+        sandbox: sandbox.name.to_string(),
+        label: snapshot.label,
+        tip: snapshot.tip,
+        created: snapshot.created,
+    }
+}

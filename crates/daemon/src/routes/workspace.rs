@@ -1,0 +1,228 @@
+//! Workspaces: what changed, where it goes, what it takes.
+
+use std::path::PathBuf;
+
+use axum::extract::{Query, State};
+use hothouse_api::{
+    ErrorBody, SandboxView,
+    sandbox::FindQuery,
+    workspace::{
+        AdoptBody, CleanBody, CleanWord, CleanedView, CommitView, DiffView, FileChangeView,
+        LogView, PromoteBody, PromotedView, PromotionWord, ReviewQuery, RunLineView, SizeView,
+    },
+};
+use hothouse_engine::{CleanWish, Doing, Merged, Promoted, Promotion, SandboxSizes};
+use hothouse_model::SandboxRecord;
+
+use super::{
+    Json, Operation, blocking,
+    sandbox::{already, reference},
+};
+use crate::{
+    Door,
+    failure::{Refusal, usage},
+    view,
+};
+
+/// The most of a difference that is shown.
+const DIFF_LIMIT: usize = 16 << 20;
+
+#[utoipa::path(
+    get, path = "/v1/sandboxes/diff", operation_id = "sandbox_diff", params(ReviewQuery),
+    responses((status = 200, body = DiffView), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn diff(
+    State(door): State<Door>,
+    Query(query): Query<ReviewQuery>,
+) -> Result<axum::Json<DiffView>, Refusal> {
+    let wanted = query.sandbox.as_deref().map(reference).transpose()?;
+    let shown = blocking(move || {
+        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        let (base, difference) = door.engine.difference(&sandbox, query.base.as_deref())?;
+        let truncated = difference.text.len() > DIFF_LIMIT;
+        let text = &difference.text[..difference.text.len().min(DIFF_LIMIT)];
+        let files = difference.files.into_iter().map(|file| FileChangeView {
+            path: file.path,
+            added: file.added,
+            removed: file.removed,
+        });
+        Ok(DiffView {
+            base,
+            files: files.collect(),
+            diff: String::from_utf8_lossy(text).into_owned(),
+            truncated,
+        })
+    });
+    shown.await.map(axum::Json)
+}
+
+#[utoipa::path(
+    get, path = "/v1/sandboxes/log", operation_id = "sandbox_log", params(ReviewQuery),
+    responses((status = 200, body = LogView), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn log(
+    State(door): State<Door>,
+    Query(query): Query<ReviewQuery>,
+) -> Result<axum::Json<LogView>, Refusal> {
+    let wanted = query.sandbox.as_deref().map(reference).transpose()?;
+    let shown = blocking(move || {
+        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        let (base, commits) = door.engine.commits(&sandbox, query.base.as_deref())?;
+        let commits = commits.into_iter().map(|commit| CommitView {
+            id: commit.id,
+            author: commit.author,
+            date: commit.date,
+            subject: commit.subject,
+        });
+        Ok(LogView { base, commits: commits.collect() })
+    });
+    shown.await.map(axum::Json)
+}
+
+#[utoipa::path(
+    post, path = "/v1/sandboxes/promote", operation_id = "sandbox_promote", request_body = PromoteBody,
+    responses((status = 200, body = PromotedView), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn promote(
+    State(door): State<Door>,
+    Json(body): Json<PromoteBody>,
+) -> Result<axum::Json<PromotedView>, Refusal> {
+    let wanted = body.sandbox.as_deref().map(reference).transpose()?;
+    let how = match body.how {
+        PromotionWord::Merge => Promotion::Merge,
+        PromotionWord::Push => Promotion::Push,
+        PromotionWord::Request => Promotion::Request,
+    };
+    let promoted = blocking(move || {
+        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(body.folder))?;
+        let environment: Vec<_> = body.environment.into_iter().collect();
+        door.engine.promote(&sandbox, how, &environment)
+    });
+    promoted.await.map(|promoted| axum::Json(promoted_view(promoted)))
+}
+
+fn promoted_view(promoted: Promoted) -> PromotedView {
+    let (merged, commit) = match promoted.merged {
+        None => (None, None),
+        Some(Merged::Nothing) => (Some("nothing"), None),
+        Some(Merged::Forward { to }) => (Some("forward"), Some(to)),
+        Some(Merged::Commit { id }) => (Some("commit"), Some(id)),
+    };
+    PromotedView {
+        branch: promoted.branch,
+        into: promoted.into,
+        commits: promoted.commits,
+        merged: merged.map(str::to_owned),
+        commit,
+        pushed_to: promoted.pushed_to,
+        request: promoted.request,
+        no_request: promoted.no_request,
+        left_behind: promoted.left_behind.count,
+    }
+}
+
+#[utoipa::path(
+    post, path = "/v1/sandboxes/adopt", operation_id = "sandbox_adopt", request_body = AdoptBody,
+    responses((status = 200, body = SandboxView), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn adopt(
+    State(door): State<Door>,
+    Operation(id): Operation,
+    Json(body): Json<AdoptBody>,
+) -> Result<axum::Json<SandboxView>, Refusal> {
+    let name = body.name.as_deref().map(str::parse).transpose().map_err(|error| usage(&error))?;
+    let done = already(&door, &id).await?;
+    let adopted = blocking(move || {
+        let folder = PathBuf::from(body.folder);
+        let sandbox = match done {
+            true => door.engine.find(None, &folder)?,
+            false => door.engine.adopt(&folder, name, id)?,
+        };
+        Ok(view::sandbox(&door.engine, sandbox))
+    });
+    adopted.await.map(axum::Json)
+}
+
+#[utoipa::path(
+    get, path = "/v1/sizes", operation_id = "sizes", params(FindQuery),
+    description = "Measures one sandbox, or all where none is named.",
+    responses((status = 200, body = [SizeView]), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn sizes(
+    State(door): State<Door>,
+    Query(query): Query<FindQuery>,
+) -> Result<axum::Json<Vec<SizeView>>, Refusal> {
+    let wanted = query.sandbox.as_deref().map(reference).transpose()?;
+    let measured = blocking(move || {
+        let all = match wanted {
+            Some(_) => vec![door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?],
+            None => door.engine.sandboxes()?,
+        };
+        all.iter().map(|sandbox| Ok(size_view(sandbox, &door.engine.size(sandbox)?))).collect()
+    });
+    measured.await.map(axum::Json)
+}
+
+fn size_view(sandbox: &SandboxRecord, sizes: &SandboxSizes) -> SizeView {
+    let SandboxSizes { worktree, git, data, room, snapshots } = sizes;
+    let parts = [
+        ("worktree", worktree.total),
+        ("git", *git),
+        ("data", data.total),
+        ("room", *room),
+        ("snapshots", snapshots.total),
+    ];
+    let sum = sizes.sum();
+    SizeView {
+        project: sandbox.project.to_string(),
+        name: sandbox.name.to_string(),
+        tree_driver: sandbox.tree_driver.clone(),
+        own: sum.own,
+        shared: sum.shared,
+        total: sum.total,
+        parts: parts.map(|(part, bytes)| (part.to_owned(), bytes)).into(),
+    }
+}
+
+#[utoipa::path(
+    post, path = "/v1/clean", operation_id = "clean", request_body = CleanBody,
+    responses((status = 200, body = [CleanedView]))
+)]
+pub(crate) async fn clean(
+    State(door): State<Door>,
+    Json(body): Json<CleanBody>,
+) -> Result<axum::Json<Vec<CleanedView>>, Refusal> {
+    let wish = match body.what {
+        CleanWord::All => CleanWish::All,
+        CleanWord::Merged => CleanWish::Merged,
+        CleanWord::Runs => CleanWish::Runs,
+    };
+    let doing = if body.dry_run { Doing::Dry } else { Doing::Now };
+    let cleaned = blocking(move || {
+        let looked_at = door.engine.clean(wish, doing)?;
+        let shown = looked_at.into_iter().map(|item| CleanedView {
+            what: item.what,
+            goes: item.goes,
+            reason: item.reason,
+        });
+        Ok(shown.collect())
+    });
+    cleaned.await.map(axum::Json)
+}
+
+#[utoipa::path(get, path = "/v1/runs", operation_id = "runs", responses((status = 200, body = [RunLineView])))]
+pub(crate) async fn runs(
+    State(door): State<Door>,
+) -> Result<axum::Json<Vec<RunLineView>>, Refusal> {
+    let listed = blocking(move || {
+        let runs = door.engine.runs()?.into_iter().map(|run| RunLineView {
+            id: run.id,
+            sandbox: run.sandbox,
+            artifacts: run.artifacts.to_string_lossy().into_owned(),
+            started: run.started,
+            ended: run.ended,
+        });
+        Ok(runs.collect())
+    });
+    listed.await.map(axum::Json)
+}

@@ -1,0 +1,210 @@
+//! `adopt`: a worktree that somebody else made becomes a sandbox. It is never removed by Hothouse.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{FileError, RunError, files};
+use hothouse_model::{
+    Explain, Failure, FailureKind, NameError, OperationId, PlanKind, SandboxId, SandboxName,
+    SandboxRecord, tree::FOREIGN_TREE,
+};
+use hothouse_store::{NewPlan, NewSandbox, StoreError, Subject};
+use hothouse_workspace::{DiscoverError, Repository};
+
+use crate::{
+    Engine,
+    fork::pinned_config,
+    project::{ProjectError, ProjectSettings},
+    run::PlanFailure,
+};
+
+/// A worktree that was not adopted.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    #[error("{} is your own checkout", .path.display())]
+    OwnCheckout { path: PathBuf },
+    #[error("{} is the worktree of sandbox `{name}`", .path.display())]
+    Known { path: PathBuf, name: SandboxName },
+    #[error("there is a sandbox `{name}` already")]
+    Taken { name: SandboxName },
+    #[error("the folder `{folder}` does not give a name for a sandbox")]
+    Name {
+        folder: String,
+        #[source]
+        source: NameError,
+    },
+    #[error("no branch is checked out in {}", .path.display())]
+    Detached { path: PathBuf },
+    #[error("ask git about the worktree")]
+    Git(#[from] RunError),
+    #[error(transparent)]
+    Discover(#[from] DiscoverError),
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Plan(#[from] PlanFailure),
+}
+
+impl Explain for AdoptError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::OwnCheckout { .. } | Self::Name { .. } => FailureKind::Usage,
+            Self::Known { .. } | Self::Taken { .. } | Self::Detached { .. } => {
+                FailureKind::Conflict
+            }
+            Self::Git(error) => error.kind(),
+            Self::Discover(error) => error.kind(),
+            Self::Project(error) => error.kind(),
+            Self::File(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Plan(error) => error.kind(),
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Project(error) => error.causes(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::OwnCheckout { .. } => {
+                vec!["`hothouse fork NAME` makes a worktree beside it".into()]
+            }
+            Self::Known { name, .. } => vec![format!("see `hothouse status -w {name}`")],
+            Self::Taken { .. } | Self::Name { .. } => vec!["say `--name OTHER`".into()],
+            Self::Detached { .. } => vec!["check a branch out there: `git switch -c NAME`".into()],
+            Self::Git(error) => error.hints(),
+            Self::Discover(error) => error.hints(),
+            Self::Project(error) => error.hints(),
+            Self::File(error) => error.hints(),
+            Self::Store(error) => error.hints(),
+            Self::Plan(error) => error.hints(),
+        }
+    }
+}
+
+impl Engine {
+    /// Makes a sandbox of the worktree around a folder.
+    pub fn adopt(
+        &self,
+        folder: &Path,
+        name: Option<SandboxName>,
+        operation: OperationId,
+    ) -> Result<SandboxRecord, Failure> {
+        self.try_adopt(folder, name, operation).map_err(|error| error.failure())
+    }
+
+    /// Makes a sandbox of the worktree around a folder if somebody else made it and it is none yet.
+    pub fn adopt_around(&self, folder: &Path) -> Result<(), Failure> {
+        let known = self.sandboxes()?;
+        if known.iter().any(|sandbox| folder.starts_with(&sandbox.worktree)) {
+            return Ok(());
+        }
+        let operation = OperationId::from_random(hothouse_host::random::bytes());
+        match self.try_adopt(folder, None, operation) {
+            // No worktree of anybody: what is meant is found, or not, as always.
+            Ok(_) | Err(AdoptError::OwnCheckout { .. } | AdoptError::Discover(_)) => Ok(()),
+            Err(error) => Err(error.failure()),
+        }
+    }
+
+    fn try_adopt(
+        &self,
+        folder: &Path,
+        name: Option<SandboxName>,
+        operation: OperationId,
+    ) -> Result<SandboxRecord, AdoptError> {
+        let repository = Repository::discover(folder)?;
+        let path = files::canonical(&repository.checkout_around(folder)?)?;
+        if path == repository.place.root || repository.admin_dir(&path)?.is_none() {
+            return Err(AdoptError::OwnCheckout { path });
+        }
+        let known = self.with.store.sandboxes()?;
+        if let Some(known) = known.into_iter().find(|sandbox| sandbox.worktree == path) {
+            return Err(AdoptError::Known { path, name: known.name });
+        }
+        let name = match name {
+            Some(name) => name,
+            None => name_of(&path)?,
+        };
+        if self.with.store.is_taken(&repository.place, name.as_str())? {
+            return Err(AdoptError::Taken { name });
+        }
+        let branch = repository.branch_around(&path)?;
+        let branch = branch.ok_or_else(|| AdoptError::Detached { path: path.clone() })?;
+        let new = self.adopted(&repository, &path, name.clone(), branch)?;
+        let plan = NewPlan {
+            operation,
+            kind: PlanKind::Adopt,
+            subject: name.to_string(),
+            steps: Vec::new(),
+            begun: new.created,
+        };
+        let begun = self.with.journal.begin_plan(&plan, &Subject::Makes(&new));
+        let plan = begun.map_err(|error| match error {
+            StoreError::Taken => AdoptError::Taken { name: name.clone() },
+            other => other.into(),
+        })?;
+        self.run(&plan)?;
+        let made = plan.sandboxes.first().copied().expect("an adoption makes one sandbox");
+        self.with.store.sandbox(made)?.ok_or(AdoptError::Taken { name })
+    }
+
+    fn adopted(
+        &self,
+        repository: &Repository,
+        path: &Path,
+        name: SandboxName,
+        branch: String,
+    ) -> Result<NewSandbox, AdoptError> {
+        let settings = ProjectSettings::read(&repository.place, &self.with.user_config, &[])?;
+        // Where the branch left what is checked out in the user's own checkout.
+        let root = &repository.place.root;
+        let own = repository.branch_around(root)?;
+        let tip = repository.branch_tip(&branch)?.unwrap_or_default();
+        let left = match &own {
+            Some(own) => repository.merge_base(&format!("refs/heads/{own}"), &tip)?,
+            None => None,
+        };
+        let base_commit = left.unwrap_or(tip);
+        Ok(NewSandbox {
+            id: SandboxId::derive(
+                &settings.name,
+                &name,
+                &repository.place.common_dir,
+                path,
+                &branch,
+            ),
+            project: settings.name.clone(),
+            repository: repository.place.clone(),
+            worktree: path.to_string_lossy().into_owned(),
+            sandboxes: settings.sandboxes(&repository.place).to_string_lossy().into_owned(),
+            base: own.unwrap_or_else(|| base_commit.clone()),
+            pinned_config: pinned_config::<AdoptError>(repository, &base_commit)?,
+            base_commit,
+            tree_driver: FOREIGN_TREE.to_owned(),
+            task: None,
+            created: self.with.clock.now(),
+            name,
+            branch,
+        })
+    }
+}
+
+/// Makes a name of the worktree's folder.
+fn name_of(path: &Path) -> Result<SandboxName, AdoptError> {
+    let folder = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let text: String = folder
+        .to_lowercase()
+        .chars()
+        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
+        .collect();
+    let text: String = text.trim_matches('-').chars().take(40).collect();
+    text.trim_matches('-').parse().map_err(|source| AdoptError::Name { folder, source })
+}

@@ -1,0 +1,117 @@
+//! `clean`: what may go, why, and what stays.
+
+use hothouse_host::files;
+use hothouse_model::{Explain, Failure, OperationId, SandboxRecord};
+use hothouse_store::RunLine;
+use hothouse_workspace::Repository;
+
+use crate::{Engine, Losses};
+
+/// What is to be cleaned away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CleanWish {
+    /// Every sandbox without work that would be lost.
+    All,
+    /// Those of them whose branch is merged into its base.
+    Merged,
+    /// The artifacts of runs that are over.
+    Runs,
+}
+
+/// Whether something is removed, or only would be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doing {
+    Now,
+    /// Only said.
+    Dry,
+}
+
+/// One thing that `clean` looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cleaned {
+    /// A sandbox as `PROJECT/NAME`, or a run.
+    pub what: String,
+    pub goes: bool,
+    pub reason: String,
+}
+
+impl Engine {
+    /// Removes what may go, or says what would.
+    pub fn clean(&self, wish: CleanWish, doing: Doing) -> Result<Vec<Cleaned>, Failure> {
+        match wish {
+            CleanWish::Runs => self.clean_runs(doing),
+            CleanWish::All | CleanWish::Merged => {
+                let all = self.sandboxes()?;
+                all.iter().map(|sandbox| self.clean_sandbox(sandbox, wish, doing)).collect()
+            }
+        }
+    }
+
+    fn clean_sandbox(
+        &self,
+        sandbox: &SandboxRecord,
+        wish: CleanWish,
+        doing: Doing,
+    ) -> Result<Cleaned, Failure> {
+        let what = format!("{}/{}", sandbox.project, sandbox.name);
+        let stays = |reason: String| Cleaned { what: what.clone(), goes: false, reason };
+        if self.room_of(sandbox).is_some() {
+            return Ok(stays("its room is up".into()));
+        }
+        if wish == CleanWish::Merged && !is_merged(sandbox)? {
+            return Ok(stays(format!("{} is not merged into {}", sandbox.branch, sandbox.base)));
+        }
+        if let Err(failure) = self.check_losses(sandbox) {
+            return Ok(stays(failure.message));
+        }
+        let reason = match wish {
+            CleanWish::Merged => format!("{} is merged into {}", sandbox.branch, sandbox.base),
+            _ => "everything in it is committed".into(),
+        };
+        if doing == Doing::Now {
+            let operation = OperationId::from_random(hothouse_host::random::bytes());
+            self.delete(sandbox, Losses::Refused, operation)?;
+        }
+        Ok(Cleaned { what, goes: true, reason })
+    }
+
+    fn clean_runs(&self, doing: Doing) -> Result<Vec<Cleaned>, Failure> {
+        let runs = self.with.store.all_runs().map_err(|error| error.failure())?;
+        let mut looked_at = Vec::new();
+        for run in runs {
+            let (goes, reason) = match (&run.ended, &run.sandbox) {
+                (Some(ended), _) => (true, format!("it ended {ended}")),
+                (None, None) => (true, "its sandbox is gone".into()),
+                (None, Some(_)) => (false, "it goes on".into()),
+            };
+            if goes && doing == Doing::Now {
+                files::remove_tree(&run.artifacts).map_err(|error| error.failure())?;
+                self.with.store.forget_run(&run.id).map_err(|error| error.failure())?;
+            }
+            looked_at.push(Cleaned { what: run.id, goes, reason });
+        }
+        Ok(looked_at)
+    }
+}
+
+impl Engine {
+    /// Returns every run, newest first, also those of sandboxes that are gone.
+    pub fn runs(&self) -> Result<Vec<RunLine>, Failure> {
+        self.with.store.all_runs().map_err(|error| error.failure())
+    }
+}
+
+/// Says whether the base has all that the sandbox's branch has, and the branch has something.
+fn is_merged(sandbox: &SandboxRecord) -> Result<bool, Failure> {
+    let repository = Repository { place: sandbox.repository.clone() };
+    let branch = format!("refs/heads/{}", sandbox.branch);
+    let ask = || -> Result<bool, hothouse_host::RunError> {
+        let (Some(tip), Some(base)) =
+            (repository.commit(&branch)?, repository.commit(&sandbox.base)?)
+        else {
+            return Ok(false);
+        };
+        Ok(tip != sandbox.base_commit && repository.is_ancestor(&tip, &base)?)
+    };
+    ask().map_err(|error| error.failure())
+}

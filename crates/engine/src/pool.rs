@@ -1,0 +1,179 @@
+//! `pool create` and `pool status`: a file system of our own for the sandboxes of a project.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::FileError;
+use hothouse_model::{
+    Explain, Failure, FailureKind, OperationId, PlanKind, Step, config::ByteSize,
+};
+use hothouse_store::{NewPlan, StoreError, Subject};
+use hothouse_workspace::{
+    DiscoverError, Repository,
+    pool::{self, Pool, PoolError},
+};
+
+use crate::{
+    Engine, StepError,
+    project::{ProjectError, ProjectSettings},
+    run::PlanFailure,
+};
+
+/// What a pool is asked to be.
+#[derive(Clone, Debug)]
+pub struct PoolSpec {
+    /// Where the command was given; the pool is for the sandboxes of its repository.
+    pub folder: PathBuf,
+    /// How much it may grow to; without it, half of what is free.
+    pub size: Option<ByteSize>,
+    /// The caller's `HOTHOUSE_*` variables, which win over the files.
+    pub variables: Vec<(String, String)>,
+}
+
+/// A pool that was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolRequestError {
+    #[error("there is a pool for {} already", .folder.display())]
+    Exists { folder: PathBuf },
+    #[error("the path {} is not valid UTF-8", .folder.display())]
+    NotText { folder: PathBuf },
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    #[error(transparent)]
+    Discover(#[from] DiscoverError),
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Plan(#[from] PlanFailure),
+}
+
+impl Explain for PoolRequestError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Exists { .. } => FailureKind::Conflict,
+            Self::NotText { .. } => FailureKind::Host,
+            Self::Pool(error) => error.kind(),
+            Self::Discover(error) => error.kind(),
+            Self::Project(error) => error.kind(),
+            Self::File(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Plan(error) => error.kind(),
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Project(error) => error.causes(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Exists { .. } => vec!["`hothouse pool status` shows it".into()],
+            Self::NotText { .. } => vec!["move the repository to a path of plain text".into()],
+            Self::Pool(error) => error.hints(),
+            Self::Discover(error) => error.hints(),
+            Self::Project(error) => error.hints(),
+            Self::File(error) => error.hints(),
+            Self::Store(error) => error.hints(),
+            Self::Plan(error) => error.hints(),
+        }
+    }
+}
+
+impl Engine {
+    /// Makes a pool for the sandboxes of a project.
+    pub fn create_pool(&self, spec: &PoolSpec, operation: OperationId) -> Result<Pool, Failure> {
+        self.try_create_pool(spec, operation).map_err(|error| error.failure())
+    }
+
+    fn try_create_pool(
+        &self,
+        spec: &PoolSpec,
+        operation: OperationId,
+    ) -> Result<Pool, PoolRequestError> {
+        let (repository, settings) = self.project_of(spec)?;
+        let folder = settings.sandboxes(&repository.place);
+        if folder.to_str().is_none() {
+            return Err(PoolRequestError::NotText { folder });
+        }
+        if pool::look(&folder)?.is_some() {
+            return Err(PoolRequestError::Exists { folder });
+        }
+        let size = match spec.size {
+            Some(size) => size,
+            None => pool::default_size(&folder)?,
+        };
+        pool::check(&folder, size)?;
+        let mut steps = Vec::new();
+        if let Some(pattern) =
+            settings.ignored().filter(|_| folder.starts_with(&repository.place.root))
+            && !repository.excludes(pattern)?
+        {
+            let common_dir = repository.place.common_dir.clone();
+            steps.push(Step::Exclude { common_dir, pattern: pattern.to_owned() });
+        }
+        steps.push(Step::MakePool { folder: folder.clone(), bytes: size.bytes() });
+        let plan = NewPlan {
+            operation,
+            kind: PlanKind::Pool,
+            subject: folder.display().to_string(),
+            steps,
+            begun: self.with.clock.now(),
+        };
+        let plan = self.with.journal.begin_plan(&plan, &Subject::Removes(&[]))?;
+        self.run(&plan)?;
+        Ok(pool::look(&folder)?.ok_or(PoolError::Gone { folder })?)
+    }
+
+    /// Returns the pool that was made for a project.
+    pub fn pool_of(&self, spec: &PoolSpec) -> Result<Pool, Failure> {
+        let find = || -> Result<Pool, PoolRequestError> {
+            let (repository, settings) = self.project_of(spec)?;
+            let folder = settings.sandboxes(&repository.place);
+            Ok(pool::look(&folder)?.ok_or(PoolError::Gone { folder })?)
+        };
+        find().map_err(|error| error.failure())
+    }
+
+    fn project_of(
+        &self,
+        spec: &PoolSpec,
+    ) -> Result<(Repository, ProjectSettings), PoolRequestError> {
+        let repository = Repository::discover(&spec.folder)?;
+        let settings =
+            ProjectSettings::read(&repository.place, &self.with.user_config, &spec.variables)?;
+        Ok((repository, settings))
+    }
+
+    /// Returns every pool that there is.
+    pub fn pools(&self) -> Result<Vec<Pool>, Failure> {
+        let folders = self.with.store.pools().map_err(|error| error.failure())?;
+        let pools = folders.iter().map(|folder| pool::look(folder));
+        let pools: Result<Vec<_>, _> = pools.collect();
+        Ok(pools.map_err(|error| error.failure())?.into_iter().flatten().collect())
+    }
+
+    /// Returns the steps that remove every pool.
+    pub(crate) fn pool_removals(&self) -> Result<Vec<Step>, StoreError> {
+        let folders = self.with.store.pools()?;
+        Ok(folders.into_iter().map(|folder| Step::RemovePool { folder }).collect())
+    }
+
+    /// Makes a pool. It is noted first, so that `nuke` knows of it whatever happens.
+    pub(crate) fn make_pool(&self, folder: &Path, size: ByteSize) -> Result<(), StepError> {
+        self.with.store.remember_pool(folder)?;
+        Ok(pool::create(folder, size)?)
+    }
+
+    /// Removes a pool, whole or half-made, and forgets it.
+    pub(crate) fn remove_pool(&self, folder: &Path) -> Result<(), StepError> {
+        pool::remove(folder)?;
+        hothouse_host::files::remove_empty_folder(folder)?;
+        Ok(self.with.store.forget_pool(folder)?)
+    }
+}

@@ -1,0 +1,165 @@
+//! `promote`: a sandbox's branch becomes part of the user's, here or where others see it.
+
+use hothouse_host::RunError;
+use hothouse_model::{Explain, Failure, FailureKind, SandboxName, SandboxRecord};
+use hothouse_workspace::{
+    Dirt, Repository, WorktreeError,
+    promote::{Merged, PromoteError, PullRequest},
+};
+
+use crate::{Engine, review};
+
+/// How many commits are counted.
+const COMMIT_LIMIT: usize = 100_000;
+
+/// How a branch is promoted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promotion {
+    /// Merged into its base, here.
+    Merge,
+    /// Pushed.
+    Push,
+    /// Pushed, and a pull request opened where `gh` is there to do it.
+    Request,
+}
+
+/// What a promotion came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Promoted {
+    pub branch: String,
+    pub into: String,
+    pub commits: usize,
+    pub merged: Option<Merged>,
+    pub pushed_to: Option<String>,
+    /// The address of the pull request.
+    pub request: Option<String>,
+    /// Why there is none, though one was asked for.
+    pub no_request: Option<String>,
+    /// What stays behind, because no commit holds it.
+    pub left_behind: Dirt,
+}
+
+/// A promotion that was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum PromotionError {
+    #[error("sandbox `{name}` has no commit of its own")]
+    Nothing { name: SandboxName, dirt: Dirt },
+    #[error("the agent's commits of `{name}` are on `{agent_branch}`, since you moved its branch")]
+    Diverged { name: SandboxName, agent_branch: String },
+    #[error("`{base}` is not a branch to merge into")]
+    NoBranch { base: String },
+    #[error("ask git about the branch")]
+    Git(#[from] RunError),
+    #[error(transparent)]
+    Worktree(#[from] WorktreeError),
+    #[error(transparent)]
+    Look(#[from] review::LookError),
+    #[error(transparent)]
+    Promote(#[from] PromoteError),
+}
+
+impl Explain for PromotionError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Nothing { .. } | Self::Diverged { .. } => FailureKind::Conflict,
+            Self::NoBranch { .. } => FailureKind::NotFound,
+            Self::Git(error) => error.kind(),
+            Self::Worktree(error) => error.kind(),
+            Self::Look(error) => error.kind(),
+            Self::Promote(error) => error.kind(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Nothing { name, dirt } if !dirt.is_clean() => {
+                vec![format!("commit its work first: `hothouse exec -w {name} -- git commit -a`")]
+            }
+            Self::Nothing { .. } => Vec::new(),
+            Self::Diverged { agent_branch, .. } => {
+                vec![format!("merge them by hand: `git merge {agent_branch}`")]
+            }
+            Self::NoBranch { .. } => {
+                vec!["push it instead: `hothouse promote --push`".into()]
+            }
+            Self::Git(error) => error.hints(),
+            Self::Worktree(error) => error.hints(),
+            Self::Look(error) => error.hints(),
+            Self::Promote(error) => error.hints(),
+        }
+    }
+}
+
+impl Engine {
+    /// Promotes a sandbox's branch. `environment` is what the user's own git and `gh` need.
+    pub fn promote(
+        &self,
+        sandbox: &SandboxRecord,
+        how: Promotion,
+        environment: &[(String, String)],
+    ) -> Result<Promoted, Failure> {
+        self.import(sandbox)?;
+        let now = self.sandbox(sandbox.key)?.unwrap_or_else(|| sandbox.clone());
+        self.try_promote(&now, how, environment).map_err(|error| error.failure())
+    }
+
+    fn try_promote(
+        &self,
+        sandbox: &SandboxRecord,
+        how: Promotion,
+        environment: &[(String, String)],
+    ) -> Result<Promoted, PromotionError> {
+        let repository = Repository { place: sandbox.repository.clone() };
+        if let Some(agent_branch) = sandbox.agent_branch.clone() {
+            return Err(PromotionError::Diverged { name: sandbox.name.clone(), agent_branch });
+        }
+        let dirt = repository.dirt(&sandbox.worktree)?;
+        let base = review::base_of(&repository, sandbox, None)?;
+        let commits = repository.commits_since(&base, &sandbox.branch, COMMIT_LIMIT);
+        let commits = commits.map_err(review::LookError::from)?;
+        let Some(newest) = commits.first() else {
+            return Err(PromotionError::Nothing { name: sandbox.name.clone(), dirt });
+        };
+        let mut promoted = Promoted {
+            branch: sandbox.branch.clone(),
+            into: sandbox.base.clone(),
+            commits: commits.len(),
+            merged: None,
+            pushed_to: None,
+            request: None,
+            no_request: None,
+            left_behind: dirt,
+        };
+        if how == Promotion::Merge {
+            let into = &sandbox.base;
+            if repository.branch_tip(into)?.is_none() {
+                return Err(PromotionError::NoBranch { base: into.clone() });
+            }
+            let lock = self.repository_lock(&sandbox.repository.common_dir);
+            let lock = lock.map_err(PromoteError::from)?;
+            promoted.merged = Some(repository.merge(&lock, &sandbox.branch, into)?);
+            return Ok(promoted);
+        }
+        let remote = repository.push_remote(&sandbox.base)?.ok_or(PromoteError::NoRemote)?;
+        repository.push(&sandbox.branch, &remote, environment)?;
+        promoted.pushed_to = Some(remote);
+        if how == Promotion::Request {
+            let title = sandbox.task.as_deref().unwrap_or(&newest.subject);
+            let title: String =
+                title.lines().next().unwrap_or_default().chars().take(120).collect();
+            let body = commits.iter().rev().map(|commit| format!("- {}\n", commit.subject));
+            let request = PullRequest {
+                branch: &sandbox.branch,
+                base: &sandbox.base,
+                title: &title,
+                body: &body.collect::<String>(),
+            };
+            match repository.open_pull_request(&request, environment) {
+                Ok(address) => promoted.request = Some(address),
+                // The branch is pushed, which is worth more than the request.
+                Err(error) => promoted.no_request = Some(error.to_string()),
+            }
+        }
+        Ok(promoted)
+    }
+}

@@ -1,0 +1,97 @@
+//! `diff` and `log`: what a sandbox changed since its base.
+
+use hothouse_host::RunError;
+use hothouse_model::{Explain, Failure, FailureKind, SandboxRecord};
+use hothouse_workspace::{
+    Repository,
+    review::{CommitLine, Difference, ReviewError},
+};
+
+use crate::Engine;
+
+/// How many commits are listed.
+const COMMIT_LIMIT: usize = 1000;
+
+/// A question about a sandbox's work that has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    #[error("the repository has no commit `{base}`")]
+    NoBase { base: String },
+    #[error("ask git about the base")]
+    Git(#[from] RunError),
+    #[error(transparent)]
+    Review(#[from] ReviewError),
+}
+
+impl Explain for LookError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::NoBase { .. } => FailureKind::NotFound,
+            Self::Git(error) => error.kind(),
+            Self::Review(error) => error.kind(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::NoBase { .. } => vec!["`git branch -a` and `git tag` list what there is".into()],
+            Self::Git(error) => error.hints(),
+            Self::Review(error) => error.hints(),
+        }
+    }
+}
+
+impl Engine {
+    /// Compares the files of a sandbox with its base, or with where it left another commit.
+    pub fn difference(
+        &self,
+        sandbox: &SandboxRecord,
+        base: Option<&str>,
+    ) -> Result<(String, Difference), Failure> {
+        self.import_if_possible(sandbox);
+        let look = || -> Result<_, LookError> {
+            let repository = Repository { place: sandbox.repository.clone() };
+            let base = base_of(&repository, sandbox, base)?;
+            let difference = repository.difference(&sandbox.worktree, &base)?;
+            Ok((base, difference))
+        };
+        look().map_err(|error| error.failure())
+    }
+
+    /// Lists the commits of a sandbox since its base, newest first.
+    pub fn commits(
+        &self,
+        sandbox: &SandboxRecord,
+        base: Option<&str>,
+    ) -> Result<(String, Vec<CommitLine>), Failure> {
+        self.import_if_possible(sandbox);
+        let look = || -> Result<_, LookError> {
+            let repository = Repository { place: sandbox.repository.clone() };
+            let base = base_of(&repository, sandbox, base)?;
+            let commits = repository.commits_since(&base, &sandbox.branch, COMMIT_LIMIT)?;
+            Ok((base, commits))
+        };
+        look().map_err(|error| error.failure())
+    }
+}
+
+/// Returns where the sandbox's branch left its base: after a rebase that is later than the fork.
+pub(crate) fn base_of(
+    repository: &Repository,
+    sandbox: &SandboxRecord,
+    asked: Option<&str>,
+) -> Result<String, LookError> {
+    let named = match asked {
+        Some(base) => {
+            let found = repository.commit(base)?;
+            Some(found.ok_or_else(|| LookError::NoBase { base: base.to_owned() })?)
+        }
+        None => repository.commit(&sandbox.base)?,
+    };
+    let branch = format!("refs/heads/{}", sandbox.branch);
+    let left = match &named {
+        Some(named) => repository.merge_base(named, &branch)?,
+        None => None,
+    };
+    Ok(left.or(named).unwrap_or_else(|| sandbox.base_commit.clone()))
+}

@@ -1,0 +1,273 @@
+//! Pools: a btrfs in a file, for sandboxes whose own file system cannot share anything.
+//!
+//! ```text
+//! <sandboxes>/.hothouse-pool        the file; what is mounted on the folder then hides it
+//! <sandboxes>/.hothouse-pool.new    one that is being made, or was left half-made
+//! ```
+//!
+//! Made by root and on request only. The file alone says that there is a pool: a folder in which it
+//! can be seen is a pool that is not mounted, as after a restart of the host, and [`restore`] mounts
+//! it. So nothing has to be remembered elsewhere. Every step can be done again after a crash.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use hothouse_host::{FileError, Program, RunError, btrfs, files, mount, process};
+use hothouse_model::{Explain, FailureKind, config::ByteSize};
+
+use crate::tree::{Restored, STORE_FOLDER, remove_tree};
+
+/// The name of the file that holds a pool.
+pub const IMAGE: &str = ".hothouse-pool";
+
+/// What a store may hold besides trees: it can be made again.
+const CACHES: [&str; 4] = ["golden", "trash", "try", "try.lock"];
+
+/// The least that a pool may have; btrfs alone takes a part of it.
+const LEAST: u64 = 256 << 20;
+
+/// Held while a pool is mounted. The folder itself can hold no lock: it is another one afterwards.
+static MOUNTING: Mutex<()> = Mutex::new(());
+
+/// A pool that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// The folder of sandboxes that it holds.
+    pub folder: PathBuf,
+    /// The file, as it was called when it was mounted.
+    pub image: PathBuf,
+    /// What is written in it, in bytes.
+    pub used: u64,
+    /// How much it may grow to, in bytes.
+    pub size: u64,
+    /// What can still be written in it; unknown while it is not mounted.
+    pub free: Option<u64>,
+}
+
+/// A pool that could not be made, mounted or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    #[error("only root can make and mount a pool")]
+    NeedsRoot,
+    #[error("{} is on btrfs already and needs no pool", .folder.display())]
+    NotNeeded { folder: PathBuf },
+    #[error("{} holds {what}, which a pool would hide", .folder.display())]
+    InUse { folder: PathBuf, what: String },
+    #[error("the pool in {} still holds {what}", .folder.display())]
+    NotEmpty { folder: PathBuf, what: String },
+    #[error("a pool of {size} is too small; {} is the least", ByteSize::from_bytes(LEAST))]
+    TooSmall { size: ByteSize },
+    #[error("a pool of {size} does not fit: {} has {free} free", .folder.display())]
+    TooLarge { size: ByteSize, folder: PathBuf, free: ByteSize },
+    #[error("the pool of {} is gone again", .folder.display())]
+    Gone { folder: PathBuf },
+    #[error("make the file system of the pool {}", .image.display())]
+    Format {
+        image: PathBuf,
+        #[source]
+        source: RunError,
+    },
+    #[error("mount the pool {}", .image.display())]
+    Mount {
+        image: PathBuf,
+        #[source]
+        source: RunError,
+    },
+    #[error("limit what {} may take", .tree.display())]
+    Limit {
+        tree: PathBuf,
+        #[source]
+        source: RunError,
+    },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for PoolError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::TooSmall { .. } => FailureKind::Usage,
+            Self::InUse { .. } | Self::NotEmpty { .. } | Self::NotNeeded { .. } => {
+                FailureKind::Conflict
+            }
+            _ => FailureKind::Host,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::NeedsRoot => vec![
+                "run the command as root, whose daemon then mounts it at each start".into(),
+                "without a pool, sandboxes are copied file by file".into(),
+            ],
+            Self::InUse { .. } | Self::NotEmpty { .. } => {
+                vec!["delete the sandboxes there first: `hothouse list` shows them".into()]
+            }
+            Self::TooLarge { .. } => vec!["ask for less: `--size 10G`".into()],
+            Self::Format { source, .. } | Self::Limit { source, .. } => {
+                let mut hints = source.hints();
+                if matches!(source, RunError::Missing { .. }) {
+                    hints.push("on Debian and Ubuntu it is in the package btrfs-progs".into());
+                }
+                hints
+            }
+            Self::Mount { .. } => {
+                vec!["`hothouse doctor` says whether the kernel knows btrfs".into()]
+            }
+            Self::File(error) => error.hints(),
+            Self::NotNeeded { .. } | Self::TooSmall { .. } | Self::Gone { .. } => Vec::new(),
+        }
+    }
+}
+
+/// Returns the size that a pool gets when nobody asked for one: half of what is free there.
+pub fn default_size(folder: &Path) -> Result<ByteSize, FileError> {
+    let half = files::free_bytes(existing(folder))? / 2;
+    let gigabytes = half >> 30;
+    Ok(ByteSize::from_bytes(if gigabytes == 0 { half.max(LEAST) } else { gigabytes << 30 }))
+}
+
+/// Says why a pool cannot be made in a folder, before anything is done.
+pub fn check(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
+    if !process::is_root() {
+        return Err(PoolError::NeedsRoot);
+    }
+    if btrfs::is_btrfs(existing(folder)) {
+        return Err(PoolError::NotNeeded { folder: folder.to_owned() });
+    }
+    if let Some(what) = occupant(folder)? {
+        return Err(PoolError::InUse { folder: folder.to_owned(), what });
+    }
+    if size.bytes() < LEAST {
+        return Err(PoolError::TooSmall { size });
+    }
+    let free = files::free_bytes(existing(folder))?;
+    if size.bytes() > free {
+        let folder = folder.to_owned();
+        return Err(PoolError::TooLarge { size, folder, free: ByteSize::from_bytes(free) });
+    }
+    Ok(())
+}
+
+/// Makes a pool for a folder of sandboxes, and mounts it. One that is there already is left alone.
+///
+/// The file grows as it is written in, up to `size`.
+pub fn create(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
+    if look(folder)?.is_some() {
+        restore(folder)?;
+        return Ok(());
+    }
+    check(folder, size)?;
+    files::make_private_folder(folder)?;
+    // Nothing but caches, which would be out of reach below the pool.
+    remove_tree(&folder.join(STORE_FOLDER))?;
+    let (image, fresh) = (folder.join(IMAGE), fresh(folder));
+    files::remove_file(&fresh)?;
+    files::make_sparse(&fresh, size.bytes())?;
+    let format = Program::new("mkfs.btrfs").args(["--quiet", "--force", "--label", "hothouse"]);
+    let formatted = format.arg(&fresh).output();
+    if let Err(source) = formatted {
+        files::remove_file(&fresh)?;
+        return Err(PoolError::Format { image, source });
+    }
+    files::sync_file_system(folder)?;
+    files::rename(&fresh, &image)?;
+    restore(folder)?;
+    Ok(())
+}
+
+/// Says whether a folder has a pool that is not mounted.
+pub fn is_left_unmounted(folder: &Path) -> bool {
+    files::exists(&folder.join(IMAGE))
+}
+
+/// Mounts the pool of a folder again, if there is one and the host was started anew since.
+pub fn restore(folder: &Path) -> Result<Option<Restored>, PoolError> {
+    let _alone = MOUNTING.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_left_unmounted(folder) {
+        mount_image(folder, &folder.join(IMAGE))?;
+        return Ok(Some(Restored::Mounted));
+    }
+    Ok(look(folder)?.map(|_| Restored::WasThere))
+}
+
+/// Returns the pool of a folder, if there is one, mounted or not.
+pub fn look(folder: &Path) -> Result<Option<Pool>, FileError> {
+    let image = folder.join(IMAGE);
+    if files::exists(&image) {
+        let (used, size) = files::stored_and_size(&image)?;
+        return Ok(Some(Pool { folder: folder.to_owned(), image, used, size, free: None }));
+    }
+    let Some(device) = mount::loop_on(folder)? else { return Ok(None) };
+    if device.image != image {
+        return Ok(None);
+    }
+    let free = Some(files::free_bytes(folder)?);
+    let (used, size) = (files::used_bytes(folder)?, device.size);
+    Ok(Some(Pool { folder: folder.to_owned(), image, used, size, free }))
+}
+
+/// Removes the pool of a folder that holds no sandbox any more, whole or half-made. Doing it twice
+/// is fine.
+pub fn remove(folder: &Path) -> Result<(), PoolError> {
+    files::remove_file(&fresh(folder))?;
+    let Some(pool) = look(folder)? else { return Ok(()) };
+    if pool.free.is_some() {
+        if let Some(what) = occupant(folder)? {
+            return Err(PoolError::NotEmpty { folder: folder.to_owned(), what });
+        }
+        mount::unmount_tree(folder)?;
+    }
+    Ok(files::remove_file(&folder.join(IMAGE))?)
+}
+
+/// Limits what one tree in a pool may take that it shares with no other.
+pub fn limit(folder: &Path, tree: &Path, size: ByteSize) -> Result<(), PoolError> {
+    let about = |source| PoolError::Limit { tree: tree.to_owned(), source };
+    let program = || Program::new("btrfs").arg("--quiet");
+    // Where quotas are on already this changes nothing.
+    program().args(["quota", "enable"]).arg(folder).output().map_err(about)?;
+    let limit = program().args(["qgroup", "limit", "-e"]).arg(size.bytes().to_string());
+    limit.arg(tree).output().map_err(about)?;
+    Ok(())
+}
+
+/// Without setuid and devices, because rooms write in it; without access times, because reading
+/// would else write, and take apart what snapshots share.
+fn mount_image(folder: &Path, image: &Path) -> Result<(), PoolError> {
+    if !process::is_root() {
+        return Err(PoolError::NeedsRoot);
+    }
+    let options = "loop,noatime,nosuid,nodev";
+    let mount = Program::new("mount").args(["-t", "btrfs", "-o", options]).arg(image).arg(folder);
+    mount.output().map_err(|source| PoolError::Mount { image: image.to_owned(), source })?;
+    Ok(files::close_to_others(folder)?)
+}
+
+/// Returns what in a folder of sandboxes cannot be made again, if there is something.
+fn occupant(folder: &Path) -> Result<Option<String>, FileError> {
+    let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let own = [STORE_FOLDER, IMAGE, &name(&fresh(folder))].map(str::to_owned);
+    let mut others = files::list(folder)?.into_iter().map(|path| name(&path));
+    if let Some(other) = others.find(|other| !own.contains(other)) {
+        return Ok(Some(format!("`{other}`")));
+    }
+    for kept in files::list(&folder.join(STORE_FOLDER))? {
+        let is_cache = CACHES.contains(&name(&kept).as_str());
+        if !is_cache && files::is_folder(&kept) && !files::list(&kept)?.is_empty() {
+            return Ok(Some(format!("`{STORE_FOLDER}/{}`", name(&kept))));
+        }
+    }
+    Ok(None)
+}
+
+fn fresh(folder: &Path) -> PathBuf {
+    folder.join(format!("{IMAGE}.new"))
+}
+
+/// Returns the folder, or the nearest one above it that exists.
+fn existing(folder: &Path) -> &Path {
+    folder.ancestors().find(|path| files::exists(path)).unwrap_or(Path::new("/"))
+}

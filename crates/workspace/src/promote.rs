@@ -1,0 +1,252 @@
+//! From a sandbox's branch to the user's own: merged here, or pushed to where others see it.
+//!
+//! A merge is worked out on commits alone; only one without conflicts touches a checkout, and git
+//! refuses it where that would overwrite changes of the user's.
+
+use std::path::PathBuf;
+
+use hothouse_host::{FileError, Lock, Program, RunError};
+use hothouse_model::{Explain, FailureKind};
+
+use crate::{Repository, git};
+
+/// A branch that was not promoted.
+#[derive(Debug, thiserror::Error)]
+pub enum PromoteError {
+    #[error("`{branch}` and `{into}` change the same lines of {}", .files.join(", "))]
+    Conflicts { branch: String, into: String, files: Vec<String> },
+    #[error("the checkout {} cannot follow: {said}", .checkout.display())]
+    Checkout { checkout: PathBuf, said: String },
+    #[error("there is no branch `{branch}`")]
+    NoBranch { branch: String },
+    #[error("the repository has no remote")]
+    NoRemote,
+    #[error("push `{branch}` to `{remote}`")]
+    Push {
+        branch: String,
+        remote: String,
+        #[source]
+        source: RunError,
+    },
+    #[error("merge `{branch}` into `{into}`")]
+    Merge {
+        branch: String,
+        into: String,
+        #[source]
+        source: RunError,
+    },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for PromoteError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Conflicts { .. } | Self::Checkout { .. } => FailureKind::Conflict,
+            Self::NoBranch { .. } | Self::NoRemote => FailureKind::NotFound,
+            _ => FailureKind::Host,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Conflicts { into, .. } => vec![
+                format!("merge `{into}` in the sandbox and solve them there: `hothouse shell`"),
+                "or merge by hand with `git merge`".into(),
+            ],
+            Self::Checkout { .. } => vec!["commit or stash your own changes first".into()],
+            Self::NoBranch { .. } => vec!["`git branch -a` lists what there is".into()],
+            Self::NoRemote => vec![
+                "add one with `git remote add origin URL`".into(),
+                "or merge here: `hothouse promote --merge`".into(),
+            ],
+            Self::Push { source, .. } | Self::Merge { source, .. } => source.hints(),
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+/// What a merge came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merged {
+    /// Everything was there already.
+    Nothing,
+    /// The branch had only to be moved forward.
+    Forward { to: String },
+    /// A merge commit was made.
+    Commit { id: String },
+}
+
+impl Repository {
+    /// Merges a branch into another one, and brings a checkout of that along.
+    pub fn merge(&self, lock: &Lock, branch: &str, into: &str) -> Result<Merged, PromoteError> {
+        let about = |source| PromoteError::Merge {
+            branch: branch.to_owned(),
+            into: into.to_owned(),
+            source,
+        };
+        let tip = |name: &str| {
+            let found = self.branch_tip(name).map_err(about)?;
+            found.ok_or_else(|| PromoteError::NoBranch { branch: name.to_owned() })
+        };
+        let (ours, theirs) = (tip(into)?, tip(branch)?);
+        if self.is_ancestor(&theirs, &ours).map_err(about)? {
+            return Ok(Merged::Nothing);
+        }
+        let merged = if self.is_ancestor(&ours, &theirs).map_err(about)? {
+            Merged::Forward { to: theirs }
+        } else {
+            Merged::Commit { id: self.merge_commit(branch, into, [&ours, &theirs])? }
+        };
+        let target = match &merged {
+            Merged::Forward { to } | Merged::Commit { id: to } => to,
+            Merged::Nothing => return Ok(merged),
+        };
+        self.move_forward(lock, into, &ours, target).map_err(|error| match error {
+            Moving::Run(source) => about(source),
+            Moving::Other(error) => error,
+        })?;
+        Ok(merged)
+    }
+
+    /// Makes the commit of a merge, or names the files in which there are conflicts.
+    fn merge_commit(
+        &self,
+        branch: &str,
+        into: &str,
+        [ours, theirs]: [&str; 2],
+    ) -> Result<String, PromoteError> {
+        let about = |source| PromoteError::Merge {
+            branch: branch.to_owned(),
+            into: into.to_owned(),
+            source,
+        };
+        let quiet = git::Config::of(&self.place.common_dir).map_err(about)?.quiet();
+        let words = ["merge-tree", "--write-tree", "--name-only", "--no-messages", "-z"];
+        let run = quiet.apply(self.git()).args(words).args([ours, theirs]).run().map_err(about)?;
+        let text = String::from_utf8_lossy(&run.stdout).into_owned();
+        let mut lines = text.split('\0').filter(|line| !line.is_empty()).map(str::to_owned);
+        let tree = lines.next().unwrap_or_default();
+        match run.status.code() {
+            Some(0) => {}
+            Some(1) => {
+                let mut files: Vec<_> = lines.collect();
+                files.dedup();
+                return Err(PromoteError::Conflicts {
+                    branch: branch.to_owned(),
+                    into: into.to_owned(),
+                    files,
+                });
+            }
+            _ => {
+                let said = String::from_utf8_lossy(&run.stderr).trim().to_owned();
+                return Err(about(RunError::Failed {
+                    command: "git merge-tree".into(),
+                    status: run.status,
+                    said,
+                }));
+            }
+        }
+        let message = format!("Merge branch '{branch}' into {into}");
+        let commit = self.git().args(["commit-tree", &tree, "-p", ours, "-p", theirs]);
+        git::line(commit.args(["-m", &message])).map_err(about)
+    }
+
+    /// Moves a branch forward, with its checkout if it has one.
+    fn move_forward(&self, lock: &Lock, branch: &str, from: &str, to: &str) -> Result<(), Moving> {
+        let Some(checkout) = self.checkout_of(branch)? else {
+            let name = format!("refs/heads/{branch}");
+            let words = ["update-ref", "-m", "hothouse: promote", &name, to, from];
+            let git = self.git().args(words).stdin(lock.share_as_stdin()?);
+            return Ok(git.output().map(drop)?);
+        };
+        let quiet = git::Config::of(&self.place.common_dir)?.quiet();
+        let git = quiet.apply(git::around(&checkout)).args(["merge", "--ff-only", "--quiet", to]);
+        let run = git.stdin(lock.share_as_stdin()?).run()?;
+        if run.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&run.stderr).into_owned();
+        let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
+        let said = said.collect::<Vec<_>>().join(" ");
+        Err(Moving::Other(PromoteError::Checkout { checkout, said }))
+    }
+
+    /// Returns the remote that a branch is pushed to: that of its base, `origin`, or the only one.
+    pub fn push_remote(&self, base: &str) -> Result<Option<String>, RunError> {
+        let key = format!("branch.{base}.remote");
+        if let Some(remote) = git::maybe_line(self.git().args(["config", "--get", &key]))? {
+            return Ok(Some(remote));
+        }
+        let output = self.git().args(["remote"]).output()?;
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let remotes: Vec<_> = text.lines().collect();
+        let chosen = remotes.iter().find(|name| **name == "origin").or(match remotes[..] {
+            [_] => remotes.first(),
+            _ => None,
+        });
+        Ok(chosen.map(|name| (*name).to_owned()))
+    }
+
+    /// Pushes a branch, with the user's own keys and helpers, which come in `environment`. No hook
+    /// runs: one that lies in the tree may be an agent's.
+    pub fn push(
+        &self,
+        branch: &str,
+        remote: &str,
+        environment: &[(String, String)],
+    ) -> Result<(), PromoteError> {
+        let refspec = format!("refs/heads/{branch}:refs/heads/{branch}");
+        let mut push = git::outward(&self.place.common_dir);
+        for (name, value) in environment {
+            push = push.env(name, value);
+        }
+        let words = ["push", "--porcelain", "--force-with-lease", "--", remote, &refspec];
+        push.args(words).output().map(drop).map_err(|source| PromoteError::Push {
+            branch: branch.to_owned(),
+            remote: remote.to_owned(),
+            source,
+        })
+    }
+
+    /// Opens a pull request with `gh`, and returns what it printed: the address of it.
+    pub fn open_pull_request(
+        &self,
+        request: &PullRequest<'_>,
+        environment: &[(String, String)],
+    ) -> Result<String, RunError> {
+        let PullRequest { branch, base, title, body } = *request;
+        let mut gh = Program::new("gh").folder(&self.place.root);
+        for (name, value) in environment {
+            gh = gh.env(name, value);
+        }
+        let words = ["pr", "create", "--head", branch, "--base", base, "--title", title];
+        git::line(gh.args(words).args(["--body", body]))
+    }
+}
+
+/// A pull request that is to be opened.
+#[derive(Clone, Copy, Debug)]
+pub struct PullRequest<'a> {
+    pub branch: &'a str,
+    pub base: &'a str,
+    pub title: &'a str,
+    pub body: &'a str,
+}
+
+enum Moving {
+    Run(RunError),
+    Other(PromoteError),
+}
+
+impl From<RunError> for Moving {
+    fn from(error: RunError) -> Self {
+        Self::Run(error)
+    }
+}
+
+impl From<FileError> for Moving {
+    fn from(error: FileError) -> Self {
+        Self::Other(error.into())
+    }
+}

@@ -1,0 +1,220 @@
+//! What a sandbox changed: the difference of its files to a commit, and its commits.
+//!
+//! The files are an agent's. git runs on them with everything switched off that a repository or a
+//! `.gitattributes` could run, and looks into no repository below the worktree.
+
+use std::{
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use hothouse_host::{FileError, Program, RunError, copy::copy_file, files, random};
+use hothouse_model::{Explain, FailureKind};
+use jiff::Timestamp;
+
+use crate::{Repository, git};
+
+/// How long git may look at an agent's files; a pipe planted in place of one would hold it.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A difference that could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewError {
+    #[error("compare {} with its base", .worktree.display())]
+    Diff {
+        worktree: PathBuf,
+        #[source]
+        source: RunError,
+    },
+    #[error("list the commits of `{branch}`")]
+    Log {
+        branch: String,
+        #[source]
+        source: RunError,
+    },
+    #[error("git has no record of the worktree {}", .worktree.display())]
+    Unknown { worktree: PathBuf },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for ReviewError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Unknown { .. } => FailureKind::NotFound,
+            _ => FailureKind::Host,
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Diff { source, .. } | Self::Log { source, .. } => source.hints(),
+            Self::Unknown { .. } => vec!["`hothouse doctor --fix` repairs or forgets it".into()],
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+/// A file that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    pub path: String,
+    /// Lines; nothing for a binary file.
+    pub added: Option<u64>,
+    pub removed: Option<u64>,
+}
+
+/// A commit, in a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CommitLine {
+    pub id: String,
+    pub author: String,
+    pub date: Timestamp,
+    pub subject: String,
+}
+
+/// A difference: the files, and as git shows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    pub files: Vec<FileChange>,
+    pub text: Vec<u8>,
+}
+
+impl Repository {
+    /// Returns the best common ancestor of two commits, if there is one.
+    pub fn merge_base(&self, one: &str, two: &str) -> Result<Option<String>, RunError> {
+        git::maybe_line(self.git().args(["merge-base", "--end-of-options", one, two]))
+    }
+
+    /// Says whether a commit is among the ancestors of another one, or is it.
+    pub fn is_ancestor(&self, old: &str, new: &str) -> Result<bool, RunError> {
+        let ask = self.git().args(["merge-base", "--is-ancestor", "--end-of-options", old, new]);
+        Ok(git::maybe_line(ask)?.is_some())
+    }
+
+    /// Compares the files of a worktree, also those that git does not know yet, with a commit.
+    pub fn difference(&self, worktree: &Path, base: &str) -> Result<Difference, ReviewError> {
+        let about = |source| ReviewError::Diff { worktree: worktree.to_owned(), source };
+        let unknown = || ReviewError::Unknown { worktree: worktree.to_owned() };
+        let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
+        let quiet = git::Config::of(&admin).map_err(about)?.quiet();
+        let index = TemporaryIndex::of(&admin)?;
+        let git = || {
+            let git = quiet.apply(git::inside(&admin, worktree));
+            git.env("GIT_INDEX_FILE", &index.0).env("GIT_LITERAL_PATHSPECS", "1")
+        };
+        let new = untracked(git().args(["ls-files", "-z", "--others", "--exclude-standard"]))
+            .map_err(about)?;
+        if !new.is_empty() {
+            let names = files::memory(&new)?;
+            let add = git().args(["add", "--intent-to-add", "--pathspec-from-file=-"]);
+            let add = add.arg("--pathspec-file-nul").stdin(names);
+            add.output_within(PATIENCE).map_err(about)?;
+        }
+        let diff = |form: &[&str]| {
+            let fixed = ["diff", "--no-ext-diff", "--no-textconv", "--no-color"];
+            let git = git().args(fixed).args(["--ignore-submodules=all", "--no-renames"]);
+            git.args(form).arg(base).arg("--").output_within(PATIENCE).map_err(about)
+        };
+        Ok(Difference { files: parse_numstat(&diff(&["--numstat", "-z"])?), text: diff(&[])? })
+    }
+
+    /// Lists the commits that a branch has and another commit has not, newest first.
+    pub fn commits_since(
+        &self,
+        base: &str,
+        branch: &str,
+        most: usize,
+    ) -> Result<Vec<CommitLine>, ReviewError> {
+        let range = format!("{base}..refs/heads/{branch}");
+        let git = self.git().args(["log", "-z", "--no-show-signature", "--no-color"]);
+        let git = git.args(["--format=%H%n%an%n%aI%n%s", &format!("--max-count={most}"), &range]);
+        let output = git.arg("--").output();
+        let output =
+            output.map_err(|source| ReviewError::Log { branch: branch.to_owned(), source })?;
+        Ok(parse_log(&String::from_utf8_lossy(&output)))
+    }
+}
+
+/// A copy of git's index, in which untracked files can be noted without the user noticing.
+struct TemporaryIndex(PathBuf);
+
+impl TemporaryIndex {
+    fn of(admin: &Path) -> Result<Self, FileError> {
+        let number = u64::from_ne_bytes(random::bytes());
+        let copy = Self(admin.join(format!("hothouse-index-{number:016x}")));
+        copy_file(&admin.join("index"), &copy.0, 0o600)?;
+        Ok(copy)
+    }
+}
+
+impl Drop for TemporaryIndex {
+    fn drop(&mut self) {
+        // It lies in a folder that goes with the worktree.
+        files::remove_file(&self.0).ok();
+    }
+}
+
+/// Lists names, each closed by a NUL, leaving out repositories below the worktree: they end in `/`.
+fn untracked(list: Program) -> Result<Vec<u8>, RunError> {
+    let output = list.output_within(PATIENCE)?;
+    let names = output.split_inclusive(|byte| *byte == 0);
+    Ok(names.filter(|name| !name.ends_with(b"/\0")).collect::<Vec<_>>().concat())
+}
+
+/// Reads `git diff --numstat -z --no-renames`.
+fn parse_numstat(output: &[u8]) -> Vec<FileChange> {
+    let lines = output.split(|byte| *byte == 0).filter(|line| !line.is_empty());
+    lines
+        .filter_map(|line| {
+            let mut parts = line.splitn(3, |byte| *byte == b'\t');
+            let mut number = || {
+                let word = parts.next()?;
+                Some(std::str::from_utf8(word).ok()?.parse().ok())
+            };
+            let (added, removed) = (number()?, number()?);
+            let path = std::ffi::OsStr::from_bytes(parts.next()?).to_string_lossy().into_owned();
+            Some(FileChange { path, added, removed })
+        })
+        .collect()
+}
+
+fn parse_log(output: &str) -> Vec<CommitLine> {
+    let commits = output.split('\0').filter(|commit| !commit.is_empty());
+    commits
+        .filter_map(|commit| {
+            let mut lines = commit.splitn(4, '\n').map(str::to_owned);
+            Some(CommitLine {
+                id: lines.next()?,
+                author: lines.next()?,
+                date: lines.next()?.parse().ok()?,
+                subject: lines.next()?,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_lines_are_read_and_binary_files_have_none() {
+        let read = parse_numstat(b"3\t1\tsrc/a b\0-\t-\timage.png\0");
+        assert_eq!(read.len(), 2);
+        assert_eq!(
+            (read[0].path.as_str(), read[0].added, read[0].removed),
+            ("src/a b", Some(3), Some(1))
+        );
+        assert_eq!((read[1].added, read[1].removed), (None, None));
+        assert_eq!(parse_numstat(b"nonsense\0"), []);
+    }
+
+    #[test]
+    fn a_log_is_read_line_by_line() {
+        let read = parse_log("c1\nAda\n2026-01-02T03:04:05+00:00\nmake it blue\0broken\0");
+        assert_eq!(read.len(), 1);
+        assert_eq!((read[0].id.as_str(), read[0].subject.as_str()), ("c1", "make it blue"));
+    }
+}
