@@ -17,6 +17,8 @@ mod pool;
 mod room;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
+#[path = "cli/services.rs"]
+mod services;
 #[path = "cli/workspace.rs"]
 mod workspace;
 
