@@ -185,10 +185,16 @@ impl Engine {
     ) -> Result<(), Failure> {
         let runtime = self.running(sandbox)?;
         self.with.rooms.act(&runtime, Some(service), action).map_err(|error| error.failure())?;
+        // Without a probe there is nothing to wait for but the process itself.
+        let stack = self.with.rooms.stack(&runtime).unwrap_or_default();
+        let order = stack.services.iter().find(|order| order.name == service);
+        let unasked = order.is_some_and(|order| order.probe.is_none() && !order.task);
         let done = |report: &ServiceReport| match action {
             ServiceAction::Signal(_) => true,
             ServiceAction::Stop => !is_running(report),
-            ServiceAction::Start | ServiceAction::Restart => report.is_settled(),
+            ServiceAction::Start | ServiceAction::Restart => {
+                report.is_settled() || unasked && report.state == "starting"
+            }
         };
         let deadline = Instant::now() + timeout;
         let mut after = None;

@@ -227,7 +227,8 @@ run = "trap 'echo got-hup' HUP; echo begun; while :; do sleep 0.05; done"
         assert_eq!(state(&env, &repository, "loop"), "stopped");
         assert!(!is_running(second));
         let started = env.json(&repository, &["start", "loop", "-w", "a", "--json"]);
-        assert_eq!(started["state"], "ready");
+        assert!(started["pid"].is_u64(), "{started}");
+        wait_until("it is ready", || state(&env, &repository, "loop") == "ready");
         assert_eq!(log_of(&env, &repository, "loop").matches("begun").count(), 3);
         let unknown = env.run(&repository, &["restart", "nope", "-w", "a"]);
         assert_eq!(unknown.code, 4, "{unknown}");
