@@ -87,6 +87,12 @@ pub struct ForkBody {
     /// The sandbox, or the snapshot of one, to start from: `NAME[@LABEL]`.
     #[serde(default)]
     pub from: Option<String>,
+    /// The address of the repository to fork, where it is not the one around the folder.
+    #[serde(default)]
+    pub repository: Option<String>,
+    /// What the user's own git needs to reach it.
+    #[serde(default)]
+    pub environment: BTreeMap<String, String>,
     /// The tree driver: `auto`, `btrfs`, `overlay`, `reflink` or `copy`.
     #[serde(default)]
     pub tree: Option<String>,

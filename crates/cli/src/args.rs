@@ -218,6 +218,9 @@ pub(crate) struct ForkArgs {
     /// and its data
     #[arg(long, value_name = "SANDBOX[@SNAPSHOT]", conflicts_with_all = ["base", "tree", "setup"])]
     pub(crate) from: Option<String>,
+    /// Fork the repository at this address; it is cloned once, and afterwards only fetched
+    #[arg(long, value_name = "URL", conflicts_with = "from")]
+    pub(crate) repo: Option<String>,
     /// How the files are made: auto, btrfs, overlay, reflink or copy [default: the config's]
     #[arg(long, value_name = "DRIVER")]
     pub(crate) tree: Option<String>,

@@ -33,7 +33,7 @@ pub(crate) fn run(
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
     match command {
-        Command::Fork(args) => sandbox::fork(session, ui, args, &surroundings.variables),
+        Command::Fork(args) => sandbox::fork(session, ui, args, surroundings),
         Command::Adopt(args) => house::adopt(session, ui, args),
         Command::Diff(args) => review::diff(session, ui, args),
         Command::Log(args) => review::log(session, ui, args),

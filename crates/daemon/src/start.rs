@@ -125,6 +125,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         rooms: Arc::new(NativeRooms { base_layer: spec.folders.cache.join("base") }),
         runtime: spec.folders.runtime.join("rooms"),
         runs: spec.folders.state.join("runs"),
+        repositories: spec.folders.state.join("repositories"),
         logs: spec.folders.logs(),
         home: spec.folders.home.clone(),
     }));

@@ -12,12 +12,13 @@ use hothouse_model::{
 use hothouse_store::{NewPlan, NewSandbox, StoreError, Subject};
 use hothouse_workspace::{
     DiscoverError, Repository, SandboxPlaces, TreeStore, WorktreeError,
+    clone::{CloneError, absolute_address, clone_of},
     tree::{ChooseError, DriverName, TreeWish},
 };
 
 use crate::{
     Engine,
-    project::{CONFIG_FILE, ProjectError, ProjectSettings, read_file},
+    project::{self, CONFIG_FILE, ProjectError, ProjectSettings, read_file},
     run::PlanFailure,
     task,
     trees::{self, Others},
@@ -37,12 +38,22 @@ pub struct ForkSpec {
     pub context: Option<String>,
     /// The sandbox, or the snapshot of one, to start from.
     pub from: Option<FromRef>,
+    /// The repository to fork, where it is not the one around the folder.
+    pub repository: Option<RemoteRepository>,
     /// The tree driver to use, or none for what the config says.
     pub tree: Option<String>,
     /// Whether dependencies are installed anew rather than brought along.
     pub setup: bool,
     /// The caller's `HOTHOUSE_*` variables, which win over the files.
     pub variables: Vec<(String, String)>,
+}
+
+/// A repository known by its address.
+#[derive(Clone, Debug)]
+pub struct RemoteRepository {
+    pub url: String,
+    /// What the user's own git needs to reach it.
+    pub environment: Vec<(String, String)>,
 }
 
 /// A sandbox, or a snapshot of one: `NAME[@LABEL]`.
@@ -92,6 +103,8 @@ pub enum ForkError {
     #[error("{}", .0.message)]
     Parent(Failure),
     #[error(transparent)]
+    Clone(#[from] CloneError),
+    #[error(transparent)]
     Choose(#[from] ChooseError),
     #[error(transparent)]
     Worktree(#[from] WorktreeError),
@@ -119,6 +132,7 @@ impl Explain for ForkError {
             Self::Foreign { .. } => FailureKind::Conflict,
             Self::NoSnapshot { .. } => FailureKind::NotFound,
             Self::Parent(failure) => failure.kind,
+            Self::Clone(error) => error.kind(),
             Self::Choose(error) => error.kind(),
             Self::Worktree(error) => error.kind(),
             Self::NotText { .. } => FailureKind::Host,
@@ -168,6 +182,7 @@ impl Explain for ForkError {
                 vec![format!("`hothouse snapshots -w {name}` lists them")]
             }
             Self::Parent(failure) => failure.hints.clone(),
+            Self::Clone(error) => error.hints(),
             Self::Choose(error) => error.hints(),
             Self::Worktree(error) => error.hints(),
             Self::NotText { .. } => vec!["move the repository to a path of plain text".into()],
@@ -199,20 +214,20 @@ impl Engine {
         operation: OperationId,
     ) -> Result<SandboxRecord, ForkError> {
         let parent = spec.from.as_ref().map(|from| self.parent(from, &spec.folder)).transpose()?;
-        let repository = match &parent {
-            Some(parent) => Repository { place: parent.sandbox.repository.clone() },
-            None => Repository::discover(&spec.folder)?,
+        let repository = match (&parent, &spec.repository) {
+            (Some(parent), _) => Repository { place: parent.sandbox.repository.clone() },
+            (None, Some(remote)) => self.cloned(remote, &spec.folder, &operation)?,
+            (None, None) => Repository::discover(&spec.folder)?,
         };
-        let settings =
-            ProjectSettings::read(&repository.place, &self.with.user_config, &spec.variables)?;
-        let taken = self.with.store.is_taken(&repository.place, spec.name.as_str());
-        if taken.map_err(ForkError::Store)? {
-            return Err(ForkError::Taken { name: spec.name.clone() });
-        }
         let base = match &parent {
             Some(parent) => parent.base(),
             None => find_base(&repository, spec)?,
         };
+        let settings = self.settings(&repository, &base, spec)?;
+        let taken = self.with.store.is_taken(&repository.place, spec.name.as_str());
+        if taken.map_err(ForkError::Store)? {
+            return Err(ForkError::Taken { name: spec.name.clone() });
+        }
         let branch = spec.branch.clone().unwrap_or_else(|| spec.name.to_string());
         let origin = find_branch(&repository, spec, &branch, &base)?;
         let sandboxes = match &parent {
@@ -260,6 +275,38 @@ impl Engine {
         record.ok_or_else(|| ForkError::Taken { name: spec.name.clone() })
     }
 
+    /// Returns the clone of a repository that is known by its address.
+    fn cloned(
+        &self,
+        remote: &RemoteRepository,
+        folder: &Path,
+        operation: &OperationId,
+    ) -> Result<Repository, ForkError> {
+        let url = absolute_address(&remote.url, folder)
+            .map_err(|_| CloneError::Address { url: remote.url.clone() })?;
+        let cloned = clone_of(&self.with.repositories, &url, &remote.environment)?;
+        if let Some(error) = cloned.stale {
+            let text = format!("the clone could not be brought up to date: {error}");
+            self.note(Some(operation), text);
+        }
+        Ok(cloned.repository)
+    }
+
+    /// Reads the settings from the user's checkout, or from the base where there is none.
+    fn settings(
+        &self,
+        repository: &Repository,
+        base: &Base,
+        spec: &ForkSpec,
+    ) -> Result<ProjectSettings, ForkError> {
+        let (place, user) = (&repository.place, &self.with.user_config);
+        if !project::is_bare(place) {
+            return Ok(ProjectSettings::read(place, user, &spec.variables)?);
+        }
+        let text = repository.file_at(&base.commit, CONFIG_FILE)?;
+        Ok(ProjectSettings::of(place, text.map(String::into_bytes), user, &spec.variables)?)
+    }
+
     fn choose_driver(
         &self,
         sandboxes: &Path,
@@ -286,7 +333,7 @@ impl Engine {
         base: &Base,
     ) -> Result<ForkFacts, ForkError> {
         let task = task::request(spec.task.as_deref(), spec.context.as_deref());
-        let ignored = settings.ignored().into_iter();
+        let ignored = settings.ignored(&repository.place).into_iter();
         let ignored = ignored.chain(task.iter().flat_map(|_| task::IGNORED));
         let mut excludes = Vec::new();
         for pattern in ignored {
@@ -413,6 +460,9 @@ impl Parent {
 }
 
 fn find_base(repository: &Repository, spec: &ForkSpec) -> Result<Base, ForkError> {
+    if spec.repository.is_some() {
+        return find_remote_base(repository, spec);
+    }
     let Some(wanted) = &spec.base else {
         let commit = repository.head_around(&spec.folder)?;
         let commit =
@@ -423,6 +473,19 @@ fn find_base(repository: &Repository, spec: &ForkSpec) -> Result<Base, ForkError
     let commit = repository.commit(wanted)?;
     let commit = commit.ok_or_else(|| ForkError::NoBase { base: wanted.clone() })?;
     Ok(Base { commit, label: wanted.clone() })
+}
+
+/// Finds the base in a clone, whose branches are its remote's.
+fn find_remote_base(repository: &Repository, spec: &ForkSpec) -> Result<Base, ForkError> {
+    let label = match &spec.base {
+        Some(wanted) => repository.remote_branch(wanted)?.unwrap_or_else(|| wanted.clone()),
+        None => repository
+            .remote_head()?
+            .ok_or_else(|| ForkError::Unborn { root: repository.place.root.clone() })?,
+    };
+    let commit = repository.commit(&label)?;
+    let commit = commit.ok_or_else(|| ForkError::NoBase { base: label.clone() })?;
+    Ok(Base { commit, label })
 }
 
 /// Decides whether the branch is new. An existing one is taken when the user named it, or when it
@@ -454,6 +517,9 @@ pub(crate) fn pinned_config<E: From<RunError> + From<FileError>>(
 ) -> Result<Option<String>, E> {
     if let Some(text) = repository.file_at(commit, CONFIG_FILE)? {
         return Ok(Some(text));
+    }
+    if project::is_bare(&repository.place) {
+        return Ok(None);
     }
     let own = read_file(&repository.place.root.join(CONFIG_FILE))?;
     Ok(own.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))

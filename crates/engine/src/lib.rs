@@ -49,7 +49,7 @@ pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::CommitError;
 pub use data::DataError;
 pub use delete::{DeleteError, Losses};
-pub use fork::{ForkError, ForkSpec, FromRef};
+pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
 pub use hothouse_workspace::{pool::Pool, promote::Merged};
 pub use journal::Journal;
 pub use leftover::Leftover;
@@ -83,6 +83,8 @@ pub struct Collaborators {
     pub runtime: PathBuf,
     /// Holds the artifact folders of runs.
     pub runs: PathBuf,
+    /// Holds the clones of repositories that are known by their address.
+    pub repositories: PathBuf,
     /// Holds the logs of services, one folder per sandbox.
     pub logs: PathBuf,
     /// The user's home, for paths that begin with `~`.

@@ -110,8 +110,9 @@ impl Engine {
         };
         pool::check(&folder, size)?;
         let mut steps = Vec::new();
-        if let Some(pattern) =
-            settings.ignored().filter(|_| folder.starts_with(&repository.place.root))
+        if let Some(pattern) = settings
+            .ignored(&repository.place)
+            .filter(|_| folder.starts_with(&repository.place.root))
             && !repository.excludes(pattern)?
         {
             let common_dir = repository.place.common_dir.clone();

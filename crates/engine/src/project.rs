@@ -65,6 +65,16 @@ impl ProjectSettings {
         variables: &[(String, String)],
     ) -> Result<Self, ProjectError> {
         let project = read_file(&place.root.join(CONFIG_FILE))?;
+        Self::of(place, project, user_config, variables)
+    }
+
+    /// Takes the settings from a text, for a repository without a checkout.
+    pub(crate) fn of(
+        place: &RepositoryPlace,
+        project: Option<Vec<u8>>,
+        user_config: &Path,
+        variables: &[(String, String)],
+    ) -> Result<Self, ProjectError> {
         let user = read_file(user_config)?;
         let user_name = user_config.display().to_string();
         let layers = Layers {
@@ -83,14 +93,15 @@ impl ProjectSettings {
     /// Returns the folder in which sandboxes go.
     pub(crate) fn sandboxes(&self, place: &RepositoryPlace) -> PathBuf {
         match self.config.project.place {
-            Place::Inside => place.root.join(".worktrees"),
-            Place::Sibling => beside(&place.root),
+            Place::Inside if !is_bare(place) => place.root.join(".worktrees"),
+            Place::Inside | Place::Sibling => beside(place),
         }
     }
 
     /// Returns the pattern by which git must ignore the sandboxes, if they are inside the checkout.
-    pub(crate) fn ignored(&self) -> Option<&'static str> {
-        (self.config.project.place == Place::Inside).then_some("/.worktrees/")
+    pub(crate) fn ignored(&self, place: &RepositoryPlace) -> Option<&'static str> {
+        let inside = self.config.project.place == Place::Inside && !is_bare(place);
+        inside.then_some("/.worktrees/")
     }
 }
 
@@ -102,9 +113,15 @@ pub(crate) fn read_file(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     }
 }
 
+/// Says whether a repository has no checkout of its own.
+pub(crate) fn is_bare(place: &RepositoryPlace) -> bool {
+    place.root == place.common_dir
+}
+
 /// Returns the folder of a repository's sandboxes: `<repo>-sandboxes` beside it.
-fn beside(root: &Path) -> PathBuf {
-    let mut folder = root.as_os_str().to_owned();
+fn beside(place: &RepositoryPlace) -> PathBuf {
+    let root = if is_bare(place) { place.root.with_extension("") } else { place.root.clone() };
+    let mut folder = root.into_os_string();
     folder.push("-sandboxes");
     folder.into()
 }
@@ -129,7 +146,7 @@ mod tests {
         assert_eq!(settings.name.as_str(), "my-shop");
         let folder = settings.sandboxes(&place);
         assert!(folder.ends_with("My Shop.git-sandboxes"), "{}", folder.display());
-        assert_eq!(settings.ignored(), None);
+        assert_eq!(settings.ignored(&place), None);
     }
 
     #[test]
@@ -137,7 +154,7 @@ mod tests {
         let (settings, place) =
             settings("[project]\nname = \"shop\"\nplace = \"inside\"\n").unwrap();
         assert_eq!(settings.sandboxes(&place), place.root.join(".worktrees"));
-        assert_eq!(settings.ignored(), Some("/.worktrees/"));
+        assert_eq!(settings.ignored(&place), Some("/.worktrees/"));
     }
 
     #[test]

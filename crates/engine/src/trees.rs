@@ -273,7 +273,7 @@ impl Engine {
         Ok(())
     }
 
-    fn note(&self, operation: Option<&OperationId>, text: String) {
+    pub(crate) fn note(&self, operation: Option<&OperationId>, text: String) {
         tracing::info!(text, "note");
         if let Some(operation) = operation {
             (self.with.events)(hothouse_model::Event {

@@ -102,6 +102,7 @@ impl Ground {
             rooms: self.rooms.clone(),
             runtime: self.folder.path().join("run"),
             runs: self.folder.path().join("runs"),
+            repositories: self.folder.path().join("repositories"),
             logs: self.folder.path().join("logs"),
             home: self.folder.path().to_owned(),
         })
@@ -116,6 +117,7 @@ impl Ground {
             task: None,
             context: None,
             from: None,
+            repository: None,
             tree: Some("copy".into()),
             setup: false,
             variables: Vec::new(),

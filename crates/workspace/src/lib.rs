@@ -3,6 +3,7 @@
 //! Invariant: every call of git goes through [`git`], which switches off all that a repository
 //! could run on the host, and never trusts the `.git` file inside a sandbox's worktree.
 
+pub mod clone;
 pub mod fork;
 pub mod git;
 pub mod golden;

@@ -12,6 +12,7 @@ use hothouse_model::{Failure, FailureKind, SandboxName, SandboxRef, SandboxState
 
 use super::{config, exec};
 use crate::{
+    Surroundings,
     args::{DeleteArgs, ForkArgs, NukeArgs, StatusArgs},
     progress::Progress,
     render::{Cell, age, plain, table},
@@ -24,8 +25,9 @@ pub(crate) fn fork(
     session: &Session,
     ui: &Ui,
     args: ForkArgs,
-    variables: &[(String, String)],
+    surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
+    let Surroundings { variables, credentials, .. } = surroundings;
     let name: SandboxName = args.name.parse().map_err(|error| {
         Failure::of(FailureKind::Usage, &error)
             .hint("a good name is short, such as `agent-a` or `fix-login`")
@@ -39,6 +41,8 @@ pub(crate) fn fork(
         task: args.idea,
         context: args.context.as_deref().map(read_context).transpose()?,
         from: args.from,
+        environment: args.repo.iter().flat_map(|_| credentials.iter().cloned()).collect(),
+        repository: args.repo,
         tree: args.tree,
         setup: args.setup,
         variables: variables.iter().cloned().collect(),

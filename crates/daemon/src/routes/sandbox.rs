@@ -7,7 +7,7 @@ use hothouse_api::{
     ErrorBody, SandboxView,
     sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, UpBody},
 };
-use hothouse_engine::{Engine, ForkSpec, Losses, UpSpec};
+use hothouse_engine::{Engine, ForkSpec, Losses, RemoteRepository, UpSpec};
 use hothouse_model::{Failure, OperationId, SandboxRecord, SandboxRef};
 use hothouse_store::Outcome;
 
@@ -63,6 +63,10 @@ pub(crate) async fn fork(
         task: body.task,
         context: body.context,
         from: body.from.as_deref().map(str::parse).transpose().map_err(|error| usage(&error))?,
+        repository: body.repository.map(|url| RemoteRepository {
+            url,
+            environment: body.environment.into_iter().collect(),
+        }),
         tree: body.tree,
         setup: body.setup,
         variables: body.variables.into_iter().collect(),

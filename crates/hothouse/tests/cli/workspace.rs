@@ -364,6 +364,44 @@ fn a_pushed_branch_is_on_the_remote() {
 }
 
 #[test]
+fn a_repository_known_by_its_address_is_cloned_once() {
+    let env = surroundings();
+    let origin = env.repository("shop", "[project]\nname = \"the-shop\"\n");
+    let elsewhere = env.root().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    let made = env.json(&elsewhere, &["fork", "a", "--repo", "../shop", "--json"]);
+    assert_eq!((&made["project"], &made["base"]), (&"the-shop".into(), &"origin/main".into()));
+    let first = PathBuf::from(made["worktree"].as_str().unwrap());
+    assert_eq!(fs::read_to_string(first.join("README")).unwrap(), "hello\n");
+    git(&origin, &["commit", "-q", "--allow-empty", "-m", "later"]);
+    let words = ["fork", "b", "--repo", origin.to_str().unwrap(), "--base", "main", "--json"];
+    let made = env.json(&elsewhere, &words);
+    let second = PathBuf::from(made["worktree"].as_str().unwrap());
+    assert_eq!(git(&second, &["log", "-1", "--format=%s"]), "later", "it was fetched");
+    assert_eq!(first.parent(), second.parent(), "it was not cloned again");
+    git(&second, &["commit", "-q", "--allow-empty", "-m", "agent"]);
+    env.ok(&second, &["promote", "--push"]);
+    assert_eq!(git(&origin, &["log", "-1", "--format=%s", "b"]), "agent");
+    for (url, code) in [("ext::sh -c id", 2), ("../nothing", 2), ("https://127.0.0.1:1/x", 6)] {
+        let refused = env.run(&elsewhere, &["fork", "c", "--repo", url]);
+        assert_eq!(refused.code, code, "{refused}");
+    }
+}
+
+#[test]
+fn a_bare_repository_is_forked() {
+    let env = surroundings();
+    let origin = env.repository("shop", "[project]\nname = \"the-shop\"\n");
+    let bare = env.root().join("bare.git");
+    git(env.root(), &["clone", "-q", "--bare", origin.to_str().unwrap(), bare.to_str().unwrap()]);
+    let made = env.json(&bare, &["fork", "a", "--json"]);
+    assert_eq!(made["project"], "the-shop");
+    let worktree = PathBuf::from(made["worktree"].as_str().unwrap());
+    assert_eq!(worktree, env.root().join("bare-sandboxes/a"));
+    assert_eq!(git(&worktree, &["status", "--porcelain"]), "");
+}
+
+#[test]
 fn a_worktree_of_somebody_else_is_adopted_and_never_removed() {
     let env = surroundings();
     fs::set_permissions(env.root(), fs::Permissions::from_mode(0o700)).unwrap();

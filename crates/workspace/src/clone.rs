@@ -1,0 +1,199 @@
+//! Repositories known by their address: cloned once, afterwards only fetched.
+//!
+//! ```text
+//! <repositories>/NAME-HASH/NAME.git      a bare clone; its remote's branches are `origin/*`
+//! <repositories>/NAME-HASH/making.git    one that is being made, or was interrupted
+//! ```
+//!
+//! Sandboxes' branches are made in it, so it is no cache: it holds work until that is promoted.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use hothouse_host::{FileError, Lock, Program, RunError, files};
+use hothouse_model::{Explain, FailureKind, id::fnv1a, sandbox::RepositoryPlace};
+
+use crate::{Repository, git};
+
+/// The remote of a clone.
+const REMOTE: &str = "origin";
+
+/// A repository that could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum CloneError {
+    #[error("`{url}` is not the address of a repository")]
+    Address { url: String },
+    #[error("clone {url}")]
+    Clone {
+        url: String,
+        #[source]
+        source: RunError,
+    },
+    #[error("{url} has no branch to start from")]
+    Empty { url: String },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for CloneError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Address { .. } => FailureKind::Usage,
+            Self::Empty { .. } => FailureKind::NotFound,
+            Self::Clone { .. } => FailureKind::Host,
+            Self::File(error) => error.kind(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Address { .. } => {
+                vec![
+                    "write it as for `git clone`: https://…, ssh://…, user@host:path or a folder"
+                        .into(),
+                ]
+            }
+            Self::Clone { url, .. } => vec![format!("see what `git ls-remote {url}` says")],
+            Self::Empty { .. } => vec!["push a first commit to it".into()],
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+/// A clone, and how fresh it is.
+#[derive(Debug)]
+pub struct Cloned {
+    pub repository: Repository,
+    /// Why it could not be fetched anew; what was there is used.
+    pub stale: Option<RunError>,
+}
+
+/// Returns the clone of a repository below `store`, making it when there is none.
+///
+/// `environment` is what the user's own git needs to reach other machines.
+pub fn clone_of(
+    store: &Path,
+    url: &str,
+    environment: &[(String, String)],
+) -> Result<Cloned, CloneError> {
+    let name = name_of(url).ok_or_else(|| CloneError::Address { url: shown(url) })?;
+    let around = store.join(format!("{name}-{:08x}", fnv1a(&[url.as_bytes()]) & 0xffff_ffff));
+    files::make_private_folder(&around)?;
+    let _lock = Lock::take(&around.join("clone.lock"))?;
+    let folder = around.join(format!("{name}.git"));
+    let about = |source| CloneError::Clone { url: shown(url), source };
+    let mut stale = None;
+    if files::exists(&folder) {
+        stale = fetch(&folder, environment).err();
+    } else {
+        let making = around.join("making.git");
+        files::remove_tree(&making)?;
+        make(&making, url, environment).map_err(about)?;
+        files::rename(&making, &folder)?;
+    }
+    let repository =
+        Repository { place: RepositoryPlace { common_dir: folder.clone(), root: folder } };
+    Ok(Cloned { repository, stale })
+}
+
+impl Repository {
+    /// Returns what a clone's remote calls its main branch, such as `origin/main`.
+    pub fn remote_head(&self) -> Result<Option<String>, RunError> {
+        let name = format!("refs/remotes/{REMOTE}/HEAD");
+        git::maybe_line(self.git().args(["symbolic-ref", "--quiet", "--short", &name]))
+    }
+
+    /// Returns a branch as a clone's remote has it, if there is one.
+    pub fn remote_branch(&self, branch: &str) -> Result<Option<String>, RunError> {
+        let name = format!("{REMOTE}/{branch}");
+        let found = self.commit(&format!("refs/remotes/{name}"))?;
+        Ok(found.map(|_| name))
+    }
+}
+
+fn make(folder: &Path, url: &str, environment: &[(String, String)]) -> Result<(), RunError> {
+    git::around(Path::new("/")).args(["init", "--quiet", "--bare", "--"]).arg(folder).output()?;
+    let set = |key: &str, value: &str| git::of(folder).args(["config", key, value]).output();
+    set("remote.origin.url", url)?;
+    set("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")?;
+    fetch(folder, environment)
+}
+
+fn fetch(folder: &Path, environment: &[(String, String)]) -> Result<(), RunError> {
+    let reach = || {
+        let git = git::outward(folder);
+        environment.iter().fold(git, |git: Program, (name, value)| git.env(name, value))
+    };
+    reach().args(["fetch", "--quiet", "--prune", "--tags", REMOTE]).output()?;
+    // A remote without a branch has no head to follow.
+    reach().args(["remote", "set-head", REMOTE, "--auto"]).run().map(drop)
+}
+
+/// Returns what to call the clone of an address; nothing for what is none, or would run a program.
+fn name_of(url: &str) -> Option<String> {
+    let runs_something =
+        url.split_once("::").is_some_and(|(helper, _)| !helper.contains(['/', ':']));
+    if url.is_empty() || url.starts_with('-') || runs_something || url.contains(char::is_control) {
+        return None;
+    }
+    let last = url.trim_end_matches('/').trim_end_matches(".git").rsplit(['/', ':']).next()?;
+    let name: String = last
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
+        .take(64)
+        .collect();
+    let name = name.trim_start_matches(['.', '-']).to_owned();
+    (!name.is_empty()).then_some(name)
+}
+
+/// Returns an address without what may be a password in it.
+fn shown(url: &str) -> String {
+    match (url.split_once("://"), url.find('@')) {
+        (Some((scheme, rest)), Some(_)) => {
+            let host = rest.split_once('@').map_or(rest, |(_, host)| host);
+            format!("{scheme}://{host}")
+        }
+        _ => url.to_owned(),
+    }
+}
+
+/// Returns an address as git takes it from anywhere: a folder by its whole path.
+pub fn absolute_address(url: &str, folder: &Path) -> io::Result<String> {
+    let looks_local = !url.contains("://") && !url.contains(':');
+    if !looks_local {
+        return Ok(url.to_owned());
+    }
+    let path: PathBuf = folder.join(url);
+    let found = files::canonical(&path).map_err(|error| error.source)?;
+    Ok(found.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_is_called_as_its_address_ends() {
+        for (url, name) in [
+            ("https://example.com/acme/shop.git", Some("shop")),
+            ("git@example.com:acme/shop", Some("shop")),
+            ("/srv/git/shop.git/", Some("shop")),
+            ("ssh://example.com/~me/a b", Some("a-b")),
+            ("ext::sh -c touch% /x", None),
+            ("fd::17", None),
+            ("--upload-pack=x", None),
+            ("", None),
+            ("https://example.com/..", None),
+        ] {
+            assert_eq!(name_of(url).as_deref(), name, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_not_shown() {
+        assert_eq!(shown("https://user:secret@example.com/x"), "https://example.com/x");
+        assert_eq!(shown("git@example.com:x"), "git@example.com:x");
+    }
+}
