@@ -20,6 +20,8 @@ mod hostile;
 mod logs;
 #[path = "services/recipes.rs"]
 mod recipes;
+#[path = "services/shop.rs"]
+mod shop;
 
 /// A repository whose stack is `config`, and sandbox `a` of it, not yet up.
 fn forked(user: Option<User>, config: &str) -> (TestEnv, PathBuf) {
