@@ -109,12 +109,12 @@ pub(crate) async fn up(
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };
     act(door, find, move |engine, sandbox| {
-        engine.up(sandbox, &spec, id)?;
+        engine.up(sandbox, &spec, id.clone())?;
         if body.no_wait {
             return Ok(());
         }
         let now = engine.sandbox(sandbox.key)?;
-        engine.await_services(now.as_ref().unwrap_or(sandbox), timeout)
+        engine.await_services(now.as_ref().unwrap_or(sandbox), timeout, &id)
     })
     .await
 }
