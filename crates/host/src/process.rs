@@ -67,7 +67,7 @@ pub fn is_root() -> bool {
 
 /// Returns the process that listens on a port of the loopback or of every address, if it can be seen.
 pub fn listener_of(port: u16) -> Option<u32> {
-    let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
+    let table = crate::files::read_text(Path::new("/proc/net/tcp")).ok()?;
     let inode = listening_inode(&table, port)?;
     let wanted = format!("socket:[{inode}]");
     let processes = std::fs::read_dir("/proc").ok()?.flatten();

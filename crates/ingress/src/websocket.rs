@@ -112,7 +112,7 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
             text.push(char::from(DIGITS[usize::try_from(index).unwrap_or(0)]));
         }
     }
-    while text.len() % 4 != 0 {
+    while !text.len().is_multiple_of(4) {
         text.push('=');
     }
     text
