@@ -2,6 +2,7 @@
 
 mod fork;
 mod room;
+mod services;
 
 use std::{
     io::Write,
@@ -16,8 +17,12 @@ const ROUNDS: usize = 200;
 /// Runs the benchmarks that are named, or all.
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     let all = names.is_empty();
-    if let Some(unknown) = names.iter().find(|name| !["cli", "fork", "room"].contains(name)) {
-        return Err(format!("there is no benchmark `{unknown}`; there are cli, fork and room"));
+    if let Some(unknown) =
+        names.iter().find(|name| !["cli", "fork", "room", "services"].contains(name))
+    {
+        return Err(format!(
+            "there is no benchmark `{unknown}`; there are cli, fork, room and services"
+        ));
     }
     if all || names.contains(&"cli") {
         cli(binary)?;
@@ -27,6 +32,9 @@ pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     }
     if all || names.contains(&"room") {
         room::run(binary)?;
+    }
+    if all || names.contains(&"services") {
+        services::run(binary)?;
     }
     Ok(())
 }

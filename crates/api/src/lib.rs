@@ -12,6 +12,7 @@ pub mod handshake;
 pub mod log;
 pub mod operation;
 pub mod pool;
+pub mod port;
 pub mod sandbox;
 pub mod service;
 pub mod workspace;
@@ -47,6 +48,8 @@ pub mod route {
     pub const SNAPSHOTS: &str = "/v1/snapshots";
     pub const SNAPSHOT_RESTORE: &str = "/v1/snapshots/restore";
     pub const SNAPSHOT_FORGET: &str = "/v1/snapshots/forget";
+    pub const PORTS: &str = "/v1/ports";
+    pub const PORTS_RELEASE: &str = "/v1/ports/release";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";

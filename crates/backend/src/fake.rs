@@ -9,7 +9,7 @@ use std::{
 
 use hothouse_host::{Program, command::Talker, relay::Pipes};
 use hothouse_model::{
-    room::{RoomOrder, RoomReport},
+    room::{DiskUse, RoomOrder, RoomReport},
     stack::{ServiceAction, ServiceReport, StackOrder, StackReport},
 };
 
@@ -27,6 +27,7 @@ struct State {
     storage: BTreeSet<PathBuf>,
     orders: Vec<RoomOrder>,
     refuses: bool,
+    disk: BTreeMap<PathBuf, DiskUse>,
     talkers: Vec<Talker>,
     stacks: BTreeMap<PathBuf, StackOrder>,
 }
@@ -44,6 +45,11 @@ impl FakeRooms {
     /// Takes a room away behind everybody's back.
     pub fn lose(&self, runtime: &Path) {
         self.state().alive.remove(runtime);
+    }
+
+    /// Makes a room take so much of the disk.
+    pub fn fill(&self, runtime: &Path, use_: DiskUse) {
+        self.state().disk.insert(runtime.to_owned(), use_);
     }
 
     /// Returns the storage folders that exist.
@@ -130,6 +136,19 @@ impl Rooms for FakeRooms {
 
     fn thaw(&self, runtime: &Path) -> Result<(), RoomError> {
         self.set_frozen(runtime, false)
+    }
+
+    fn pause_if_full(&self, runtime: &Path) -> Result<Option<DiskUse>, RoomError> {
+        let used = self.state().disk.get(runtime).copied();
+        let full = used.filter(|used| used.is_too_much(None));
+        if full.is_some() {
+            self.freeze(runtime)?;
+        }
+        Ok(full)
+    }
+
+    fn tidy(&self) -> Result<(), RoomError> {
+        Ok(())
     }
 
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {

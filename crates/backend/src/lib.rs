@@ -16,7 +16,7 @@ use std::{
 use hothouse_host::{FileError, relay::Pipes, room};
 use hothouse_model::{
     Explain, FailureKind,
-    room::{RoomOrder, RoomReport},
+    room::{DiskUse, RoomOrder, RoomReport},
     stack::{ServiceAction, StackOrder, StackReport},
 };
 
@@ -44,6 +44,12 @@ pub trait Rooms: Send + Sync {
 
     /// Lets them go on.
     fn thaw(&self, runtime: &Path) -> Result<(), RoomError>;
+
+    /// Pauses a room whose own files take more of the disk than it may; says so if it did.
+    fn pause_if_full(&self, runtime: &Path) -> Result<Option<DiskUse>, RoomError>;
+
+    /// Removes what earlier rooms shared and no room needs any more.
+    fn tidy(&self) -> Result<(), RoomError>;
 
     /// Removes the layers and the home of a room that has ended.
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError>;
@@ -105,6 +111,8 @@ pub enum RoomError {
     Remove(#[source] room::RemoveError),
     #[error("pause or resume the room")]
     Freeze(#[source] room::CgroupError),
+    #[error("measure what the room takes of the disk")]
+    Measure(#[source] room::MeasureError),
     #[error("talk to the room")]
     Talk(#[source] room::ClientError),
     #[error("there is no room at {}", .runtime.display())]

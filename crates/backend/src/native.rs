@@ -7,6 +7,7 @@ use std::{
     collections::BTreeMap,
     future::Future,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -14,11 +15,12 @@ use hothouse_host::{
     files,
     relay::Pipes,
     room::{
-        self, Access, Bind, ClientError, Fences, Limits, ROOM_FILE, RoomClient, RoomSpec, Started,
+        self, Access, Bind, ClientError, Fences, Launcher, Limits, ROOM_FILE, RoomClient, RoomSpec,
+        Started,
     },
 };
 use hothouse_model::{
-    room::{RoomGitPlaces, RoomOrder, RoomReport, STOP_GRACE},
+    room::{DISK_CHECK, DiskUse, RoomGitPlaces, RoomOrder, RoomReport, STOP_GRACE},
     stack::{ServiceAction, StackOrder, StackReport},
 };
 
@@ -28,17 +30,26 @@ use crate::{RoomCommand, RoomError, RoomRun, Rooms};
 /// keeps no trace.
 const SUSPENDED: &str = "suspended";
 
-/// Lists the tool folders of a room in its runtime folder, each closed by a NUL.
-const TOOLS: &str = "tools";
+/// Its presence in a runtime folder says that the room was paused because it was full, and how full.
+const FULL: &str = "full";
 
 /// How much longer than its own grace a room may take before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// A file system that has filled by less is not worth a walk through a room's files.
+const NOTABLE: u64 = 8 << 20;
+
+/// After so long a walk is made anyway: somebody else may have freed what the room took.
+const LONG_AGO: Duration = Duration::from_secs(300);
+
 /// The native backend.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct NativeRooms {
     /// The base layers that all rooms share.
-    pub base_layer: PathBuf,
+    base_layer: PathBuf,
+    launcher: Launcher,
+    /// What was taken of the file system when a storage folder was last measured.
+    looked: Mutex<BTreeMap<PathBuf, (u64, Instant)>>,
 }
 
 /// A room as it is written down.
@@ -46,13 +57,16 @@ pub struct NativeRooms {
 struct RoomFile {
     started: Started,
     suspended: bool,
+    full: Option<DiskUse>,
 }
 
 impl RoomFile {
     fn read(runtime: &Path) -> Option<Self> {
         let text = files::read_text(&runtime.join(ROOM_FILE)).ok()?;
         let suspended = files::exists(&runtime.join(SUSPENDED));
-        Some(Self { started: serde_json::from_str(&text).ok()?, suspended })
+        let full = files::read_text(&runtime.join(FULL)).ok();
+        let full = full.and_then(|text| serde_json::from_str(&text).ok());
+        Some(Self { started: serde_json::from_str(&text).ok()?, suspended, full })
     }
 
     /// Reads the room, if it lives.
@@ -62,23 +76,34 @@ impl RoomFile {
     }
 
     fn report(&self) -> RoomReport {
-        let Started { mode, groups, fences, caveats, .. } = &self.started;
+        let Started { mode, groups, fences, caveats, disk, .. } = &self.started;
+        let frozen = self.suspended || groups.is_frozen();
+        let full = self.full.filter(|_| frozen).map(|full| ("disk".to_owned(), paused_text(full)));
         let mode =
             serde_json::to_value(mode).ok().and_then(|word| word.as_str().map(str::to_owned));
         RoomReport {
             mode: mode.unwrap_or_default(),
-            fences: shown_fences(fences),
+            fences: shown_fences(fences, *disk),
             caveats: caveats
                 .iter()
                 .map(|caveat| (caveat.code.clone(), caveat.message.clone()))
+                .chain(full)
                 .collect(),
-            frozen: self.suspended || groups.is_frozen(),
+            frozen,
         }
     }
 }
 
+fn paused_text(DiskUse { used, limit }: DiskUse) -> String {
+    format!(
+        "paused because its own files take {} of {} MiB; after `hothouse resume` there is some air to delete files, or set `disk` under `[room]`",
+        used >> 20,
+        limit >> 20
+    )
+}
+
 /// Names the fences as the API does: snake case, a plain `on` without details, one entry per limit.
-fn shown_fences(fences: &Fences) -> BTreeMap<String, String> {
+fn shown_fences(fences: &Fences, disk: Option<u64>) -> BTreeMap<String, String> {
     let plain = |state: &str| match state.split_once(':') {
         Some(("on", _)) => "on".to_owned(),
         _ => state.to_owned(),
@@ -93,8 +118,15 @@ fn shown_fences(fences: &Fences) -> BTreeMap<String, String> {
             shown.insert(name.replace('-', "_"), plain(state));
         }
     }
-    shown
-        .insert("disk".into(), "off: this file system has no quota that hothouse could set".into());
+    let disk = match disk {
+        Some(limit) => format!(
+            "watched: no quota here; every {} s the room is paused if its own files take more than {} MiB",
+            DISK_CHECK.as_secs(),
+            limit >> 20
+        ),
+        None => "off: no limit was asked for".to_owned(),
+    };
+    shown.insert("disk".into(), disk);
     shown
 }
 
@@ -103,11 +135,11 @@ impl Rooms for NativeRooms {
         files::make_private_folder(&order.runtime)?;
         files::make_private_folder(&order.storage)?;
         files::make_private_folder(&self.base_layer)?;
-        files::remove_file(&order.runtime.join(SUSPENDED))?;
-        let tools: String =
-            order.tools.iter().map(|tool| format!("{}\0", tool.display())).collect();
-        files::write_quick(&order.runtime.join(TOOLS), tools.as_bytes(), 0o600)?;
-        Ok(RoomFile { started: room::start(&self.spec(order))?, suspended: false }.report())
+        for mark in [SUSPENDED, FULL] {
+            files::remove_file(&order.runtime.join(mark))?;
+        }
+        let started = self.launcher.start(&self.spec(order))?;
+        Ok(RoomFile { started, suspended: false, full: None }.report())
     }
 
     fn stop(&self, runtime: &Path) -> Result<(), RoomError> {
@@ -130,8 +162,7 @@ impl Rooms for NativeRooms {
     }
 
     fn tools(&self, runtime: &Path) -> Vec<PathBuf> {
-        let text = files::read_text(&runtime.join(TOOLS)).unwrap_or_default();
-        text.split_terminator('\0').map(PathBuf::from).collect()
+        RoomFile::read(runtime).map(|file| file.started.tools).unwrap_or_default()
     }
 
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError> {
@@ -149,8 +180,36 @@ impl Rooms for NativeRooms {
         Ok(files::remove_file(&runtime.join(SUSPENDED))?)
     }
 
+    fn pause_if_full(&self, runtime: &Path) -> Result<Option<DiskUse>, RoomError> {
+        let Ok(RoomFile { started, full, suspended }) = RoomFile::alive(runtime) else {
+            return Ok(None);
+        };
+        let (Some(storage), Some(limit)) = (&started.storage, started.disk) else {
+            return Ok(None);
+        };
+        if suspended || started.groups.is_frozen() || !self.may_have_grown(storage) {
+            return Ok(None);
+        }
+        let used = self.launcher.measure_storage(storage, None).map_err(RoomError::Measure)?;
+        let found = DiskUse { used, limit };
+        if !found.is_too_much(full.map(|full| full.used)) {
+            return Ok(None);
+        }
+        let text = serde_json::to_vec(&found).expect("two numbers are plain text");
+        files::write_quick(&runtime.join(FULL), &text, 0o600)?;
+        self.freeze(runtime)?;
+        Ok(Some(found))
+    }
+
+    fn tidy(&self) -> Result<(), RoomError> {
+        if !files::exists(&self.base_layer) {
+            return Ok(());
+        }
+        self.launcher.prune_layers(&self.base_layer, None).map_err(RoomError::Remove)
+    }
+
     fn remove_storage(&self, storage: &Path) -> Result<(), RoomError> {
-        room::remove_storage(storage, None).map_err(RoomError::Remove)
+        self.launcher.remove_storage(storage, None).map_err(RoomError::Remove)
     }
 
     fn converse(&self, runtime: &Path, command: &RoomCommand) -> Result<Pipes, RoomError> {
@@ -189,6 +248,27 @@ impl Rooms for NativeRooms {
 }
 
 impl NativeRooms {
+    /// Makes rooms over the base layers in a folder.
+    pub fn new(base_layer: PathBuf) -> Self {
+        Self { base_layer, launcher: Launcher::default(), looked: Mutex::default() }
+    }
+
+    /// Says whether a walk through a room's files could find more than the last one did: only if the
+    /// file system has filled since, or it was long ago.
+    fn may_have_grown(&self, storage: &Path) -> bool {
+        let Ok(taken) = files::taken(storage) else { return true };
+        let now = Instant::now();
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = looked.get(storage).copied();
+        let due = known.is_none_or(|(before, when)| {
+            taken.saturating_sub(before) >= NOTABLE || now.duration_since(when) >= LONG_AGO
+        });
+        if due {
+            looked.insert(storage.to_owned(), (taken, now));
+        }
+        due
+    }
+
     fn spec(&self, order: &RoomOrder) -> RoomSpec {
         let mounts = order.mounts.iter().map(|mount| Bind {
             source: mount.source.clone(),
@@ -210,7 +290,12 @@ impl NativeRooms {
             mounts: mounts.chain(git_mounts).collect(),
             readonly_binds: pointers,
             masks: order.masks.clone(),
-            limits: Limits { memory: order.memory, cpus: order.cpus, pids: order.pids },
+            limits: Limits {
+                memory: order.memory,
+                cpus: order.cpus,
+                pids: order.pids,
+                disk: order.disk,
+            },
             ephemeral: order.ephemeral,
             mode: None,
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
@@ -249,7 +334,11 @@ fn thaw(file: &RoomFile, runtime: &Path) -> Result<(), RoomError> {
 
 /// Asks a room to end, and waits a while. Whoever does not end is killed next.
 fn end_politely(file: &RoomFile, runtime: &Path) {
-    let asked = talk(runtime, async |client: &RoomClient| client.shutdown(STOP_GRACE).await);
+    let asked = talk(runtime, async |client: &RoomClient| {
+        // A room whose first process is stuck would never answer.
+        let answer = tokio::time::timeout(PATIENCE, client.shutdown(STOP_GRACE)).await;
+        answer.unwrap_or(Err(ClientError::Gone))
+    });
     if let Err(error) = asked {
         tracing::warn!(%error, "the room does not listen; it is killed");
         return;
@@ -286,7 +375,7 @@ mod tests {
         let of = |pairs: &[(&str, &str)]| {
             let fences =
                 pairs.iter().map(|(name, state)| ((*name).to_owned(), (*state).to_owned()));
-            shown_fences(&fences.collect())
+            shown_fences(&fences.collect(), Some(1 << 30))
         };
         let shown = of(&[
             ("landlock", "on: ABI 7, signals"),
@@ -303,6 +392,6 @@ mod tests {
             assert_eq!(shown.get(name).map(String::as_str), Some(state), "{name}");
         }
         assert!(of(&[("cgroup", "off: not delegated")])["memory"].starts_with("off: "));
-        assert!(shown["disk"].starts_with("off: "));
+        assert!(shown["disk"].starts_with("watched: ") && shown["disk"].contains("1024 MiB"));
     }
 }

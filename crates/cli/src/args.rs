@@ -107,6 +107,16 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse clean --merged --dry-run\n  hothouse clean --runs\n  hothouse clean agent-a"
     )]
     Clean(CleanArgs),
+    /// Print the URL of an app
+    #[command(
+        after_help = "Examples:\n  hothouse url web -w agent-a\n  curl \"$(hothouse url api --direct)/health\""
+    )]
+    Url(UrlArgs),
+    /// List the ports of this host that are kept for apps, or give some back
+    #[command(
+        after_help = "Examples:\n  hothouse ports\n  hothouse ports release\n  hothouse ports release 43100"
+    )]
+    Ports(PortsArgs),
     /// List runs, also those of sandboxes that are gone
     #[command(after_help = "Example:\n  hothouse runs --json")]
     Runs,
@@ -310,6 +320,32 @@ pub(crate) struct RestoreArgs {
     pub(crate) label: String,
     #[command(flatten)]
     pub(crate) which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UrlArgs {
+    /// The app, by its label in URLs
+    pub(crate) app: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Print the address on 127.0.0.1, which needs no trust and no resolver
+    #[arg(long)]
+    pub(crate) direct: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PortsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<PortsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PortsCommand {
+    /// Give a port back, or all whose sandboxes are gone
+    Release {
+        /// The port
+        port: Option<u16>,
+    },
 }
 
 #[derive(Debug, Args)]

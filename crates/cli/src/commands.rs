@@ -12,6 +12,7 @@ mod room;
 mod sandbox;
 mod service;
 mod snapshot;
+mod url;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,8 @@ pub(crate) fn run(
         Command::Size(args) => house::size(session, ui, args),
         Command::Clean(args) => house::clean(session, ui, args),
         Command::Runs => house::runs(session, ui),
+        Command::Url(args) => url::url(session, ui, args),
+        Command::Ports(args) => url::ports(session, ui, &args),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),

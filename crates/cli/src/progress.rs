@@ -35,7 +35,8 @@ impl Progress {
             progress.tasks.push(session.spawn(async move {
                 while let Some(event) = events.next().await {
                     match event.what {
-                        Happening::StepBegun { title: next, .. } => {
+                        Happening::StepBegun { title: next, .. }
+                        | Happening::Waiting { title: next } => {
                             *title.lock().expect("nobody panics with the title") = next;
                         }
                         Happening::Note { text } => notes.say(&plain(&text)),

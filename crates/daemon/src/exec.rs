@@ -21,7 +21,7 @@ use hothouse_host::{
         wire::{ExecId, ExecSpec, Exit, RefusalKind, RoomUser, Stdio, WindowSize},
     },
 };
-use hothouse_model::{Failure, FailureKind, SandboxRecord, stack::ServiceOrder};
+use hothouse_model::{Failure, FailureKind, SandboxRecord, SandboxRef, stack::ServiceOrder};
 use tokio::sync::Mutex;
 
 use crate::{Door, listener::OwnUser};
@@ -35,7 +35,7 @@ pub(crate) struct Clients(Mutex<HashMap<PathBuf, Arc<RoomClient>>>);
 
 impl Clients {
     /// Returns a connection that answered a moment ago, or a new one.
-    async fn of(&self, runtime: &Path) -> Result<Arc<RoomClient>, ClientError> {
+    pub(crate) async fn of(&self, runtime: &Path) -> Result<Arc<RoomClient>, ClientError> {
         let mut known = self.0.lock().await;
         if let Some(client) = known.get(runtime).filter(|client| !client.is_closed()) {
             return Ok(client.clone());
@@ -165,9 +165,8 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
             "it may have 1 to {ARGUMENT_LIMIT} bytes; pass more through a file or standard input"
         )));
     }
-    let sandbox = find(door, &run.target).await?;
-    let service = service(door, &sandbox, &run).await?;
-    let (runtime, fresh) = place(door, &sandbox, run.fresh).await?;
+    let service = service(door, &run).await?;
+    let Place { sandbox, runtime, fresh } = place(door, &run.target, run.fresh).await?;
     let exec = ExecId(run.target.exec.clone());
     let started = match door.clients.of(&runtime).await {
         Ok(client) => {
@@ -217,16 +216,14 @@ fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId, tools: &[PathBuf]) 
 }
 
 /// Finds the service that a command is for.
-async fn service(
-    door: &Door,
-    sandbox: &SandboxRecord,
-    run: &RunAsk,
-) -> Result<Option<ServiceOrder>, Failure> {
+async fn service(door: &Door, run: &RunAsk) -> Result<Option<ServiceOrder>, Failure> {
     if run.service.is_none() && run.database.is_none() {
         return Ok(None);
     }
-    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
+    let wanted = wanted(&run.target)?;
+    let (engine, folder) = (door.engine.clone(), PathBuf::from(&run.target.folder));
     let stack = tokio::task::spawn_blocking(move || {
+        let sandbox = engine.find(wanted.as_ref(), &folder)?;
         engine.running(&sandbox)?;
         Ok(engine.stack_of(&sandbox))
     });
@@ -276,43 +273,45 @@ fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<E
     Ok(ExecSpec { argv, env, cwd, service: Some(service.name.clone()), ..spec })
 }
 
-/// Returns where the room is, making it when a fresh one is wanted.
-async fn place(
-    door: &Door,
-    sandbox: &SandboxRecord,
-    fresh: bool,
-) -> Result<(PathBuf, Option<PathBuf>), Failure> {
-    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
+/// Reads the name of the sandbox that is meant, if one was given.
+fn wanted(target: &Target) -> Result<Option<SandboxRef>, Failure> {
+    let wanted = target.sandbox.as_deref().map(str::parse).transpose();
+    wanted.map_err(|error: hothouse_model::NameError| Failure::of(FailureKind::Usage, &error))
+}
+
+/// Where a command is to run.
+struct Place {
+    sandbox: SandboxRecord,
+    runtime: PathBuf,
+    /// The runtime folder of a room that was made for this command.
+    fresh: Option<PathBuf>,
+}
+
+/// Finds the room of a sandbox, making one when a fresh one is wanted.
+async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failure> {
+    let wanted = wanted(target)?;
+    let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
     let place = tokio::task::spawn_blocking(move || {
+        let sandbox = engine.find(wanted.as_ref(), &folder)?;
         if !fresh {
             let runtime = engine.running(&sandbox)?;
             if let Err(failure) = engine.bring(&sandbox) {
                 tracing::warn!(?failure, "the user's commits did not reach the room");
             }
-            return Ok((runtime, None));
+            return Ok(Place { sandbox, runtime, fresh: None });
         }
         let [a, b, c, d] = random::bytes::<4>();
         let runtime = engine.start_fresh(&sandbox, &format!("{a:02x}{b:02x}{c:02x}{d:02x}"))?;
-        Ok((runtime.clone(), Some(runtime)))
+        Ok(Place { sandbox, runtime: runtime.clone(), fresh: Some(runtime) })
     });
     place.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
-}
-
-async fn find(door: &Door, target: &Target) -> Result<SandboxRecord, Failure> {
-    let wanted = target.sandbox.as_deref().map(str::parse).transpose();
-    let wanted = wanted
-        .map_err(|error: hothouse_model::NameError| Failure::of(FailureKind::Usage, &error))?;
-    let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
-    let found = tokio::task::spawn_blocking(move || engine.find(wanted.as_ref(), &folder));
-    found.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
 }
 
 async fn known(
     door: &Door,
     target: &Target,
 ) -> Result<(SandboxRecord, Arc<RoomClient>, ExecId), Failure> {
-    let sandbox = find(door, target).await?;
-    let (runtime, _) = place(door, &sandbox, false).await?;
+    let Place { sandbox, runtime, .. } = place(door, target, false).await?;
     let exec = ExecId(target.exec.clone());
     let client = door.clients.of(&runtime).await.map_err(|error| refusal(&error, &exec))?;
     Ok((sandbox, client, exec))

@@ -6,6 +6,7 @@
 mod exec;
 mod failure;
 mod handshake;
+mod ingress;
 mod listener;
 mod log;
 pub mod openapi;
@@ -13,7 +14,10 @@ mod routes;
 mod start;
 mod view;
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
 
 use hothouse_api::Build;
 use hothouse_engine::Engine;
@@ -34,6 +38,22 @@ pub(crate) struct Door {
     pub(crate) about: Arc<About>,
     /// Connections to rooms.
     pub(crate) clients: Arc<exec::Clients>,
+    /// URLs, from the moment that their ports are open.
+    pub(crate) ingress: Arc<OnceLock<Arc<ingress::Ingress>>>,
+}
+
+impl Door {
+    /// Returns the port of `https` URLs, if there are any.
+    pub(crate) fn url_port(&self) -> Option<u16> {
+        self.ingress.get().and_then(|ingress| ingress.port())
+    }
+
+    /// Brings URLs in step with what is up.
+    pub(crate) async fn refresh_urls(&self) {
+        if let Some(ingress) = self.ingress.get() {
+            ingress.refresh().await;
+        }
+    }
 }
 
 /// What the daemon knows of itself.

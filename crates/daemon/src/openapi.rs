@@ -38,6 +38,8 @@ use crate::routes;
         routes::snapshot::forget,
         routes::pool::list,
         routes::pool::create,
+        routes::port::list,
+        routes::port::release,
         routes::operation::wait,
         routes::event::follow,
         routes::doctor::look,

@@ -5,6 +5,7 @@ pub(crate) mod doctor;
 pub(crate) mod event;
 pub(crate) mod operation;
 pub(crate) mod pool;
+pub(crate) mod port;
 pub(crate) mod sandbox;
 pub(crate) mod service;
 pub(crate) mod snapshot;
@@ -46,6 +47,8 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::SNAPSHOTS, get(snapshot::list).post(snapshot::take))
         .route(route::SNAPSHOT_RESTORE, post(snapshot::restore))
         .route(route::SNAPSHOT_FORGET, post(snapshot::forget))
+        .route(route::PORTS, get(port::list))
+        .route(route::PORTS_RELEASE, post(port::release))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

@@ -13,7 +13,7 @@ use hothouse_host::{
     clock::HostClock,
     socket::{self, SocketError},
 };
-use hothouse_model::{Explain, FailureKind};
+use hothouse_model::{Explain, FailureKind, room::DISK_CHECK};
 use hothouse_store::{Store, StoreError};
 use tokio::{
     net::UnixListener,
@@ -21,7 +21,7 @@ use tokio::{
     sync::{broadcast, watch},
 };
 
-use crate::{About, Door, exec, listener::OwnUser, log, routes};
+use crate::{About, Door, exec, ingress::Ingress, listener::OwnUser, log, routes};
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -35,8 +35,13 @@ const SOCKET_CHECK: Duration = Duration::from_secs(5);
 /// How often the daemon looks whether a room's time is over.
 const TIME_CHECK: Duration = Duration::from_secs(1);
 
+/// How often old base layers are looked for.
+const TIDY: Duration = Duration::from_secs(3600);
 /// How soon a commit in a room is seen while its command goes on.
 const COMMIT_CHECK: Duration = Duration::from_millis(500);
+
+/// How soon a room that died is seen by the router.
+const URL_CHECK: Duration = Duration::from_secs(2);
 
 /// How often golden trees are looked after.
 const HOUSE_CHECK: Duration = Duration::from_secs(15 * 60);
@@ -122,7 +127,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         },
         locks: spec.folders.locks(),
         user_config: spec.folders.user_config(),
-        rooms: Arc::new(NativeRooms { base_layer: spec.folders.cache.join("base") }),
+        rooms: Arc::new(NativeRooms::new(spec.folders.cache.join("base"))),
         runtime: spec.folders.runtime.join("rooms"),
         runs: spec.folders.state.join("runs"),
         repositories: spec.folders.state.join("repositories"),
@@ -137,7 +142,14 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         started: clock.now(),
     });
     let clients = Arc::default();
-    let door = Door { engine, event_tx, stop_tx: watch::Sender::new(false), about, clients };
+    let door = Door {
+        engine,
+        event_tx,
+        stop_tx: watch::Sender::new(false),
+        about,
+        clients,
+        ingress: Arc::default(),
+    };
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -164,13 +176,17 @@ async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
     recover(&door).await;
+    open_urls(&door).await;
     tracing::info!(socket = %path.display(), build = %door.about.build, "ready");
     writeln!(announce, "ready").ok();
 
     tokio::spawn(watch_signals(door.stop_tx.clone()));
     tokio::spawn(watch_socket(door.clone(), identity));
     tokio::spawn(watch_time(door.clone()));
+    tokio::spawn(watch_disk(door.clone()));
+    tokio::spawn(tidy(door.clone()));
     tokio::spawn(watch_commits(door.clone()));
+    tokio::spawn(watch_urls(door.clone()));
     tokio::spawn(keep_house(door.clone()));
     tokio::spawn(exec::serve(door.clone(), exec_listener));
     let mut stop_rx = door.stop_tx.subscribe();
@@ -206,6 +222,50 @@ async fn watch_time(door: Door) {
         let stopped = tokio::task::spawn_blocking(move || engine.stop_expired()).await;
         if let Ok(Err(failure)) = stopped {
             tracing::warn!(?failure, "a room whose time is over could not be stopped");
+        }
+    }
+}
+
+/// Opens the ports of URLs, with the routes of what is up already.
+async fn open_urls(door: &Door) {
+    let (engine, clients) = (door.engine.clone(), door.clients.clone());
+    let ingress = Ingress::start(engine, clients, door.about.state.clone()).await;
+    door.ingress.set(ingress).ok();
+    door.refresh_urls().await;
+}
+
+/// Brings URLs in step with rooms that came or went without being told to.
+async fn watch_urls(door: Door) {
+    loop {
+        tokio::time::sleep(URL_CHECK).await;
+        door.refresh_urls().await;
+    }
+}
+
+/// Removes what earlier rooms left to be shared, now and from time to time.
+async fn tidy(door: Door) {
+    loop {
+        let engine = door.engine.clone();
+        match tokio::task::spawn_blocking(move || engine.tidy_rooms()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => tracing::warn!(?failure, "old base layers could not be removed"),
+            Err(error) => tracing::error!(%error, "tidying up broke"),
+        }
+        tokio::time::sleep(TIDY).await;
+    }
+}
+
+/// Pauses rooms that take too much of the disk.
+async fn watch_disk(door: Door) {
+    loop {
+        tokio::time::sleep(DISK_CHECK).await;
+        let engine = door.engine.clone();
+        match tokio::task::spawn_blocking(move || engine.pause_full_rooms()).await {
+            Ok(Ok(paused)) => {
+                paused.iter().for_each(|name| tracing::warn!(%name, "a room is full: paused"));
+            }
+            Ok(Err(failure)) => tracing::warn!(?failure, "the disk use of rooms is unknown"),
+            Err(error) => tracing::error!(%error, "the disk watcher broke"),
         }
     }
 }

@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use hothouse_api::{
     OperationView, SandboxView,
     operation::OperationState,
-    sandbox::{Caveat, RunView},
+    sandbox::{AppView, Caveat, RunView},
     service::{ProbeView, ServiceView},
 };
-use hothouse_engine::Engine;
+use hothouse_engine::urls_of;
 use hothouse_model::{
     SandboxRecord, SandboxState,
     config::DEFAULT_PROFILE,
@@ -17,8 +17,11 @@ use hothouse_model::{
 };
 use hothouse_store::{Outcome, PlanRecord};
 
+use crate::Door;
+
 /// Shows a sandbox.
-pub(crate) fn sandbox(engine: &Engine, record: SandboxRecord) -> SandboxView {
+pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
+    let engine = &door.engine;
     let found = engine.room_of(&record);
     let stack = engine.stack_of(&record);
     let report = stack.as_ref().and_then(|_| engine.services(&record));
@@ -26,6 +29,7 @@ pub(crate) fn sandbox(engine: &Engine, record: SandboxRecord) -> SandboxView {
     let services = services(stack.as_ref(), report, &engine.logs_of(&record));
     let mut caveats = caveats(state, found.as_ref());
     caveats.extend(tree_caveats(&record));
+    let apps = apps(door, &record, &mut caveats);
     caveats.extend(engine.refused_import(&record).map(|reason| Caveat {
         area: "git".into(),
         class: "not-imported".into(),
@@ -53,10 +57,42 @@ pub(crate) fn sandbox(engine: &Engine, record: SandboxRecord) -> SandboxView {
             started: room.run.started,
         }),
         services,
-        apps: BTreeMap::new(),
+        apps,
         fences: found.map(|room| room.fences).unwrap_or_default(),
         caveats,
     }
+}
+
+/// Shows where apps are reached, and says what keeps them from it.
+fn apps(
+    door: &Door,
+    record: &SandboxRecord,
+    caveats: &mut Vec<Caveat>,
+) -> BTreeMap<String, AppView> {
+    let caveat = |text: String| Caveat { area: "urls".into(), class: "limited".into(), text };
+    let apps = match door.engine.apps(record) {
+        Ok(apps) => apps,
+        Err(failure) => {
+            caveats.push(caveat(failure.message));
+            return BTreeMap::new();
+        }
+    };
+    if let (false, Some(ingress)) = (apps.is_empty(), door.ingress.get()) {
+        caveats.extend(
+            ingress.problem().map(|why| caveat(format!("there are no routed URLs: {why}"))),
+        );
+        caveats.extend(ingress.conflicts(record.key).into_iter().map(caveat));
+    }
+    let views = apps.iter().map(|app| {
+        let urls = urls_of(record, app, door.url_port());
+        let view = AppView {
+            url: urls.url.unwrap_or_else(|| urls.direct.clone()),
+            shared: urls.shared.unwrap_or_else(|| urls.direct.clone()),
+            direct: urls.direct,
+        };
+        (urls.app, view)
+    });
+    views.collect()
 }
 
 /// Shows services as they stand, in the order of their names.

@@ -174,7 +174,8 @@ fn beside_golden(order: &DataOrder) -> PathBuf {
 pub(crate) fn freeze(from: &Path, to: &Path) -> Result<(), FileError> {
     remove_unfinished(to)?;
     files::make_private_folder(to)?;
-    copy::copy_tree(from, to, Content::Reflink, Tree::Plain)?;
+    // In one piece: the owners of an overlay's files are several, and the room's map knows one.
+    copy::copy_tree(from, to, Content::Reflink, Tree::Foreign)?;
     Ok(())
 }
 
@@ -189,7 +190,7 @@ fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> 
         names: Vec::new(),
         worktree: folder.to_owned(),
         aliases: Vec::new(),
-        storage: PathBuf::from(folder).with_added_extension("room"),
+        storage: runtime.join("layers"),
         runtime: runtime.to_owned(),
         tools: Vec::new(),
         mounts: Vec::new(),
@@ -198,6 +199,7 @@ fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> 
         memory: None,
         cpus: None,
         pids: None,
+        disk: None,
         ephemeral: true,
     }
 }

@@ -4,6 +4,7 @@
 //! the current folder, and never changes anything outside a recorded plan.
 
 mod adopt;
+mod apps;
 mod clean;
 mod commits;
 mod data;
@@ -12,6 +13,7 @@ pub mod environment;
 mod fork;
 mod journal;
 mod leftover;
+mod metadata;
 mod pool;
 mod project;
 mod promote;
@@ -45,6 +47,7 @@ use hothouse_store::{PlanRecord, Store};
 use hothouse_workspace::Repository;
 
 pub use adopt::AdoptError;
+pub use apps::{App, PortError};
 pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::CommitError;
 pub use data::DataError;
@@ -53,6 +56,7 @@ pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
 pub use hothouse_workspace::{pool::Pool, promote::Merged};
 pub use journal::Journal;
 pub use leftover::Leftover;
+pub use metadata::{AppUrls, urls_of};
 pub use pool::{PoolRequestError, PoolSpec};
 pub use promote::{Promoted, Promotion, PromotionError};
 pub use recipe::RecipeError;

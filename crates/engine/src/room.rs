@@ -352,6 +352,30 @@ impl Engine {
         Ok(())
     }
 
+    /// Removes what earlier rooms shared and no room needs any more.
+    pub fn tidy_rooms(&self) -> Result<(), Failure> {
+        self.with.rooms.tidy().map_err(|error| error.failure())
+    }
+
+    /// Pauses every room that takes more of the disk than it may; returns their names.
+    pub fn pause_full_rooms(&self) -> Result<Vec<SandboxName>, Failure> {
+        let mut paused = Vec::new();
+        for sandbox in self.sandboxes()? {
+            if sandbox.room.as_ref().is_none_or(|room| room.wish != RoomWish::Up) {
+                continue;
+            }
+            match self.with.rooms.pause_if_full(&self.places(&sandbox).runtime) {
+                Ok(Some(_)) => paused.push(sandbox.name),
+                Ok(None) => {}
+                Err(error) => {
+                    // The others are looked at all the same, and this one again soon.
+                    tracing::warn!(sandbox = %sandbox.name, ?error, "the disk use of a room is unknown");
+                }
+            }
+        }
+        Ok(paused)
+    }
+
     /// Returns where the room of a sandbox is, or would be.
     pub fn places(&self, sandbox: &SandboxRecord) -> RoomPlaces {
         let SandboxKey(key) = sandbox.key;
@@ -435,6 +459,7 @@ impl Engine {
             memory: Some(config.room.memory.bytes()),
             cpus: Some(config.room.cpus),
             pids: Some(config.room.pids),
+            disk: Some(config.room.disk.bytes()),
             ephemeral: false,
         })
     }

@@ -8,7 +8,7 @@ use std::{
 use hothouse_backend::RoomError;
 use hothouse_host::{FileError, beneath, files, logs, room::wire::RoomUser};
 use hothouse_model::{
-    Explain, Failure, FailureKind, SandboxRecord, SandboxState,
+    Event, Explain, Failure, FailureKind, Happening, OperationId, SandboxRecord, SandboxState,
     config::{self, Config, File, Layers, MAX_BYTES, UnapprovedService, UnknownProfile, Work},
     stack::{ServiceAction, ServiceReport, StackOrder, StackReport, Verdict},
 };
@@ -151,17 +151,19 @@ impl Engine {
         &self,
         sandbox: &SandboxRecord,
         timeout: Duration,
+        operation: &OperationId,
     ) -> Result<(), Failure> {
         if self.stack_of(sandbox).is_none() {
             return Ok(());
         }
         let runtime = self.places(sandbox).runtime;
         let deadline = Instant::now() + timeout;
-        let mut after = None;
+        let (mut after, mut told) = (None, Vec::new());
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let report = self.with.rooms.services(&runtime, after, left.min(LOOK_UP));
             let report = report.map_err(|error| error.failure())?;
+            self.say_waiting(&report, &mut told, operation);
             match report.verdict() {
                 Verdict::Ready => return Ok(()),
                 Verdict::Failed(names) => return Err(self.not_up(sandbox, &report, &names, None)),
@@ -175,6 +177,18 @@ impl Engine {
         }
     }
 
+    /// Says who is waited for, when that has changed.
+    fn say_waiting(&self, report: &StackReport, told: &mut Vec<String>, operation: &OperationId) {
+        let open = report.services.iter().filter(|service| !service.is_settled());
+        let open: Vec<String> = open.map(|s| format!("{} ({})", s.name, s.state)).collect();
+        if !open.is_empty() && open != *told {
+            let title = format!("wait for {}", open.join(", "));
+            let what = Happening::Waiting { title };
+            (self.with.events)(Event { operation: operation.clone(), what });
+            *told = open;
+        }
+    }
+
     /// Does something with a service and, where it starts, waits for it.
     pub fn act_on_service(
         &self,
@@ -185,10 +199,16 @@ impl Engine {
     ) -> Result<(), Failure> {
         let runtime = self.running(sandbox)?;
         self.with.rooms.act(&runtime, Some(service), action).map_err(|error| error.failure())?;
+        // Without a probe there is nothing to wait for but the process itself.
+        let stack = self.with.rooms.stack(&runtime).unwrap_or_default();
+        let order = stack.services.iter().find(|order| order.name == service);
+        let unasked = order.is_some_and(|order| order.probe.is_none() && !order.task);
         let done = |report: &ServiceReport| match action {
             ServiceAction::Signal(_) => true,
             ServiceAction::Stop => !is_running(report),
-            ServiceAction::Start | ServiceAction::Restart => report.is_settled(),
+            ServiceAction::Start | ServiceAction::Restart => {
+                report.is_settled() || unasked && report.state == "starting"
+            }
         };
         let deadline = Instant::now() + timeout;
         let mut after = None;
@@ -245,7 +265,8 @@ impl Engine {
             .hint(format!("the rest is up: look around with `hothouse status -w {name}`, try again with `hothouse up -w {name}`"))
     }
 
-    fn last_lines(&self, sandbox: &SandboxRecord, service: &str) -> Vec<String> {
+    /// Returns the last lines of a service's log, fit to be shown.
+    pub fn last_lines(&self, sandbox: &SandboxRecord, service: &str) -> Vec<String> {
         let folder = self.logs_of(sandbox).join(service);
         let stream = logs::Stream { service: service.to_owned(), folder };
         let wanted =

@@ -350,6 +350,26 @@ fn a_room_whose_start_died_at_any_point_is_up_or_never_was() {
 }
 
 #[test]
+fn a_stack_whose_start_died_at_any_point_is_up_or_never_was() {
+    let config = "[service.app]\nrun = \"serve\"\n[profile.dev]\nfiles = \"frozen\"\n";
+    let points = die_everywhere(
+        config,
+        |ground| ground.fork(&ground.engine(usize::MAX), "a", "op_00000001"),
+        |ground, engine| up(ground, engine, "a"),
+        |ground, engine, _| {
+            let sandbox = engine.sandboxes().unwrap().remove(0);
+            let begun = engine.operation(&operation("op_000000up")).unwrap().is_some();
+            let services = engine.stack_of(&sandbox).map(|stack| stack.services.len());
+            assert_eq!(services, begun.then_some(1));
+            assert_eq!(ground.rooms.count(), usize::from(begun));
+            let frozen = ground.folder.path().join("r-sandboxes/.hothouse/frozen/a/hothouse.toml");
+            assert!(!begun || frozen.is_file());
+        },
+    );
+    assert_eq!(points, 9, "begin, two ticks and the end, each before and after");
+}
+
+#[test]
 fn a_room_that_refuses_to_start_leaves_nothing_wherever_the_undoing_dies() {
     die_everywhere(
         "",

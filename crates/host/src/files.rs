@@ -63,15 +63,30 @@ pub(crate) fn about<'a>(
     move |source| FileError { attempt, path: path.to_owned(), source }
 }
 
+/// Where a reader begins that does not know how much there is.
+const FIRST_READ: usize = 4096;
+
 /// Reads at most `limit` bytes of a file; a larger one is an error.
 pub fn read_capped(path: &Path, limit: u64) -> Result<Vec<u8>, FileError> {
     let file = fs::File::open(path).map_err(about("read", path))?;
-    let mut bytes = Vec::new();
+    // Files under /proc do not say how long they are; a small one is read at once.
+    let mut bytes = Vec::with_capacity(FIRST_READ);
     file.take(limit + 1).read_to_end(&mut bytes).map_err(about("read", path))?;
     if bytes.len() as u64 > limit {
         return Err(about("read", path)(io::Error::from(io::ErrorKind::FileTooLarge)));
     }
     Ok(bytes)
+}
+
+/// What an inode counts for where space is counted.
+pub const BLOCK: u64 = 4096;
+
+/// Returns the bytes that are taken of the file system of a path, by blocks or by inodes.
+pub fn taken(path: &Path) -> Result<u64, FileError> {
+    let found = rustix::fs::statvfs(path).map_err(|errno| about("look at", path)(errno.into()))?;
+    let blocks = found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize);
+    let inodes = found.f_files.saturating_sub(found.f_ffree).saturating_mul(BLOCK);
+    Ok(blocks.saturating_add(inodes))
 }
 
 /// Reads a small text file of the host, such as one under `/proc`.

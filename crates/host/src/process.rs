@@ -64,3 +64,48 @@ pub fn executable_stamp() -> u64 {
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
+
+/// Returns the process that listens on a port of the loopback or of every address, if it can be seen.
+pub fn listener_of(port: u16) -> Option<u32> {
+    let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
+    let inode = listening_inode(&table, port)?;
+    let wanted = format!("socket:[{inode}]");
+    let processes = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let descriptors =
+            std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut links = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        links.any(|link| link.to_str() == Some(wanted.as_str()))
+    })
+}
+
+/// Finds the inode of a listening socket in the text of `/proc/net/tcp`.
+fn listening_inode(table: &str, port: u16) -> Option<u64> {
+    const LISTEN: &str = "0A";
+    table.lines().skip(1).find_map(|line| {
+        let mut words = line.split_whitespace();
+        let local = words.nth(1)?;
+        let state = words.nth(1)?;
+        let (_, number) = local.split_once(':')?;
+        let same = u16::from_str_radix(number, 16).ok()? == port && state == LISTEN;
+        same.then(|| words.nth(5)?.parse().ok()).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_is_found_by_its_port() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+                     0: 0100007F:A8BC 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0\n   \
+                     1: 0100007F:A8BD 0100007F:0001 01 00000000:00000000 00:00000000 00000000     0        0 4343 1 0\n";
+        assert_eq!(listening_inode(table, 0xA8BC), Some(4242));
+        assert_eq!(listening_inode(table, 0xA8BD), None);
+        let own = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = own.local_addr().unwrap().port();
+        assert_eq!(listener_of(port), Some(std::process::id()));
+    }
+}

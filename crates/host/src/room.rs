@@ -1,7 +1,7 @@
 //! The room: isolation without Docker, VM or root.
 //!
 //! ```text
-//! daemon ──spawn──> helper (one thread) ──clone──> PID 1 in the wall W ──execs──> room-init
+//! daemon ──> launcher ──fork──> helper ──clone──> PID 1 in the wall W ──execs──> room-init
 //!   ▲                 │ writes id maps, opens mounts   │ network, mounts, pivot      │
 //!   └── Started ──────┘ and leaves                     └──clone──> U: the room's     │
 //!                                                                  user and mounts   │
@@ -15,11 +15,14 @@
 mod base_layer;
 mod cgroups;
 mod client;
+mod descendants;
 mod filter;
 mod identity;
 mod ids;
 mod inside;
+mod launcher;
 mod layout;
+mod measure;
 mod mounts;
 mod network;
 mod removal;
@@ -34,10 +37,11 @@ pub use cgroups::{CgroupError, Groups};
 pub use client::{Attached, ClientError, Egress, ExecStreams, RoomClient, Started as ExecStarted};
 pub use hothouse_room_wire as wire;
 pub use identity::{IdentityError, RoomIdentity, host_pids};
-pub use removal::{RemoveError, remove_storage};
-pub use setup::room_setup_main;
+pub use launcher::{HelperError, LAUNCHER_ARGUMENT, Launcher, room_launcher_main};
+pub use measure::MeasureError;
+pub use removal::RemoveError;
 pub use spec::{Access, Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem};
-pub use start::{HELPER_ARGUMENT, StartError, Started, StopError, start, stop};
+pub use start::{StartError, Started, StopError, stop};
 pub use step::StepError;
 
 /// The control socket in a room's runtime folder.

@@ -69,6 +69,18 @@ pub(crate) fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
+/// Lets the kernel reap children, for a process that never asks how they ended.
+pub(crate) fn forget_children() {
+    // SAFETY: sets a disposition; no handler of ours runs.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+}
+
+/// Takes [`forget_children`] back, for a child that has children to wait for.
+pub(crate) fn remember_children() {
+    // SAFETY: as above.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// Leaves the caller's session keyring behind for a new, empty one.
 pub(crate) fn join_new_session_keyring() -> io::Result<()> {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;

@@ -35,6 +35,8 @@ pub struct Usage {
     pub total: u64,
     /// Those that files outside or inside share.
     pub shared: u64,
+    /// Files and folders, each file once: even an empty one takes something.
+    pub entries: u64,
 }
 
 /// Adds up what a tree takes. What goes away meanwhile, or may not be read, is not counted.
@@ -43,6 +45,7 @@ pub fn usage(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
     let root = rustix::fs::open(folder, flags, Mode::empty())
         .map_err(|errno| about("open the folder", folder)(errno.into()))?;
     let (total, shared) = (AtomicU64::new(0), AtomicU64::new(0));
+    let count = AtomicU64::new(0);
     let seen = Mutex::new(HashSet::new());
     work_through(vec![PathBuf::new()], |relative: PathBuf, more| {
         let measured = measure_folder(root.as_fd(), &relative, blocks, &seen, more);
@@ -60,10 +63,12 @@ pub fn usage(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
         };
         total.fetch_add(usage.total, Ordering::Relaxed);
         shared.fetch_add(usage.shared, Ordering::Relaxed);
+        count.fetch_add(usage.entries, Ordering::Relaxed);
         Ok(())
     })?;
     let total = total.into_inner();
-    Ok(Usage { total, shared: shared.into_inner().min(total) })
+    let (shared, entries) = (shared.into_inner().min(total), count.into_inner());
+    Ok(Usage { total, shared, entries })
 }
 
 fn measure_folder(
@@ -88,6 +93,7 @@ fn measure_folder(
                 continue;
             }
         }
+        usage.entries += 1;
         usage.total += u64::try_from(stat.st_blocks).unwrap_or_default() * 512;
         if entry.kind == EntryKind::File && blocks == Blocks::MayBeShared && stat.st_size > 0 {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK;

@@ -32,8 +32,8 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|word| word == probe::CHILD_ARGUMENT) {
         return probe::probe_child(&arguments[2..]);
     }
-    if arguments.get(1).is_some_and(|word| word == room::HELPER_ARGUMENT) {
-        return room::room_setup_main();
+    if arguments.get(1).is_some_and(|word| word == room::LAUNCHER_ARGUMENT) {
+        return room::room_launcher_main();
     }
     let path = |name: &str| env::var_os(name).map(Into::into);
     let folders = Folders::decide(&FolderVariables {

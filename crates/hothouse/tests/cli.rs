@@ -11,12 +11,20 @@ mod crash;
 mod daemon;
 #[path = "cli/doctor.rs"]
 mod doctor;
+#[path = "cli/flood.rs"]
+mod flood;
 #[path = "cli/pool.rs"]
 mod pool;
 #[path = "cli/room.rs"]
 mod room;
+#[path = "cli/room_bad_input.rs"]
+mod room_bad_input;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
+#[path = "cli/services.rs"]
+mod services;
+#[path = "cli/url.rs"]
+mod url;
 #[path = "cli/workspace.rs"]
 mod workspace;
 

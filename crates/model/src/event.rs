@@ -34,6 +34,10 @@ pub enum Happening {
     Note {
         text: String,
     },
+    /// The plan is done, and its result is waited for.
+    Waiting {
+        title: String,
+    },
     StepUndone {
         index: usize,
         title: String,

@@ -32,7 +32,10 @@ pub struct RoomOrder {
     pub memory: Option<u64>,
     pub cpus: Option<f64>,
     pub pids: Option<u32>,
-    /// Whether layers and home go with the room.
+    /// Bytes that its own files may take on the disk.
+    #[serde(default)]
+    pub disk: Option<u64>,
+    /// Whether layers and home go with the room, and the room with its first command.
     pub ephemeral: bool,
 }
 
@@ -74,6 +77,22 @@ pub struct RoomReport {
     /// What this room does not keep, by area.
     pub caveats: Vec<(String, String)>,
     pub frozen: bool,
+}
+
+/// What a room was found to take of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskUse {
+    pub used: u64,
+    pub limit: u64,
+}
+
+impl DiskUse {
+    /// Says whether the room is to be paused. One that was resumed although it was full may grow by a
+    /// twentieth, so that somebody can clean up in it.
+    pub fn is_too_much(self, forgiven: Option<u64>) -> bool {
+        let allowed = forgiven.map_or(self.limit, |used| used.saturating_add(self.limit / 20));
+        self.used > allowed.max(self.limit)
+    }
 }
 
 /// What the user wants of a room.
@@ -118,5 +137,33 @@ pub struct RoomRecord {
     pub ends: Option<Timestamp>,
 }
 
+/// How often it is looked whether a room takes too much of the disk.
+pub const DISK_CHECK: Duration = Duration::from_secs(5);
+
 /// How long a room may take to end by itself.
 pub const STOP_GRACE: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_room_is_paused_and_a_resumed_one_gets_some_air() {
+        let limit = 1000;
+        for (used, forgiven, too_much) in [
+            (1000, None, false),
+            (1001, None, true),
+            (1040, Some(1001), false),
+            (1052, Some(1001), true),
+            (900, Some(1200), false),
+            (1001, Some(10), true),
+            (u64::MAX, Some(u64::MAX), false),
+        ] {
+            assert_eq!(
+                DiskUse { used, limit }.is_too_much(forgiven),
+                too_much,
+                "{used} {forgiven:?}"
+            );
+        }
+    }
+}

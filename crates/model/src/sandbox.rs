@@ -58,6 +58,8 @@ pub struct SandboxRecord {
     pub id: SandboxId,
     pub name: SandboxName,
     pub project: ProjectName,
+    /// The project's label in URLs: its name, or that with a number where two have the same.
+    pub label: String,
     pub repository: RepositoryPlace,
     pub worktree: PathBuf,
     /// The folder of sandboxes, beside which trees, layers and data are kept.
@@ -232,6 +234,7 @@ mod tests {
             id: format!("{project}-{name}-0000").into(),
             name: name.parse().unwrap(),
             project: project.parse().unwrap(),
+            label: project.into(),
             repository: RepositoryPlace {
                 common_dir: format!("/{project}/.git").into(),
                 root: format!("/{project}").into(),

@@ -13,6 +13,7 @@ pub(crate) struct Adopted {
     pub(crate) peer_uid: u32,
     pub(crate) has_root: bool,
     pub(crate) dropped_capabilities: u64,
+    pub(crate) ephemeral: bool,
     pub(crate) control: OwnedFd,
     pub(crate) ready: Option<OwnedFd>,
     pub(crate) user_namespace: OwnedFd,
@@ -22,6 +23,8 @@ pub(crate) struct Adopted {
     pub(crate) dns_datagram: Vec<OwnedFd>,
     pub(crate) dns_stream: Vec<OwnedFd>,
     pub(crate) elevate: OwnedFd,
+    /// Held, never used.
+    _base_layer: OwnedFd,
 }
 
 /// Reads the boot record and takes every descriptor it names.
@@ -38,6 +41,7 @@ pub(crate) fn adopt() -> io::Result<Adopted> {
         peer_uid: boot.peer_uid,
         has_root: boot.has_root,
         dropped_capabilities: boot.dropped_capabilities,
+        ephemeral: boot.ephemeral,
         control: sys::adopt(boot.control)?,
         ready: Some(sys::adopt(boot.ready)?),
         user_namespace: sys::adopt(boot.user_namespace)?,
@@ -47,5 +51,6 @@ pub(crate) fn adopt() -> io::Result<Adopted> {
         dns_datagram: all(boot.dns_datagram)?,
         dns_stream: all(boot.dns_stream)?,
         elevate: sys::adopt(boot.elevate)?,
+        _base_layer: sys::adopt(boot.base_layer)?,
     })
 }

@@ -61,6 +61,11 @@ impl Connection {
         }
     }
 
+    /// Whether nothing waits to be sent.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.outgoing.is_empty()
+    }
+
     /// Reads what is there; `Gone` at the end of the stream.
     pub(crate) fn receive(&mut self, scratch: &mut [u8]) -> Result<(), Gone> {
         let mut space =

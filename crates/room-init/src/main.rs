@@ -1,7 +1,8 @@
 //! PID 1 of a room.
 //!
-//! One small static program with two names: started by the setup helper it is room-init; under
-//! the name `sudo` it asks room-init to run a command as the room's root.
+//! One small static program with three names: started by the setup helper it is room-init; under
+//! the name `sudo` it asks room-init to run a command as the room's root; as `dpkg-deb` it unpacks
+//! packages without setuid bits.
 //!
 //! - [`boot`]: what the helper left, adopted and checked
 //! - [`room`]: the loop that owns all state
@@ -9,14 +10,17 @@
 //! - [`exec`] and [`output`], [`history`], [`terminal`]: commands and what they say
 //! - [`services`]: the services of the room, supervised
 //! - [`spawn`]: the way of a child from fork to exec
+//! - [`guard`]: frees the loop from a pipe that somebody holds
 //! - [`closed`]: what happens to the room's traffic while no daemon runs
 //! - [`sudo`]: the other name
+//! - [`unpack`]: the third
 //! - [`sys`]: the only unsafe code
 
 mod boot;
 mod closed;
 mod connection;
 mod exec;
+mod guard;
 mod history;
 mod output;
 mod room;
@@ -25,17 +29,22 @@ mod spawn;
 mod sudo;
 mod sys;
 mod terminal;
+mod unpack;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let name = std::env::args_os().next().unwrap_or_default();
-    if name.as_encoded_bytes().rsplit(|byte| *byte == b'/').next() == Some(b"sudo") {
-        let mut arguments = std::env::args_os().skip(1);
-        if arguments.next().is_some_and(|word| word == services::watch::ARGUMENT) {
-            return services::watch::main(arguments);
+    match name.as_encoded_bytes().rsplit(|byte| *byte == b'/').next() {
+        Some(b"sudo") => {
+            let mut arguments = std::env::args_os().skip(1);
+            if arguments.next().is_some_and(|word| word == services::watch::ARGUMENT) {
+                return services::watch::main(arguments);
+            }
+            return sudo::main();
         }
-        return sudo::main();
+        Some(b"dpkg-deb") => return unpack::main(),
+        _ => {}
     }
     match boot::adopt().and_then(room::Room::open) {
         Ok(room) => room.run(),

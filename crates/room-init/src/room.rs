@@ -11,6 +11,7 @@ mod watch;
 use crate::boot::Adopted;
 use crate::connection::{Arrival, Connection, Gone};
 use crate::exec::Exec;
+use crate::guard::Guard;
 use crate::services::{Hands, Services};
 use crate::sys::{self, Reaped};
 use crate::{closed, spawn};
@@ -22,10 +23,14 @@ use rustix::net::SocketFlags;
 use std::collections::BTreeMap;
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 use watch::Source;
 
 /// How much output of ended commands is kept in all.
 const MEMORY_LIMIT: usize = 2 << 20;
+
+/// How many `sudo` may be at work at a time.
+const ELEVATION_LIMIT: usize = 128;
 
 /// How many ended commands are remembered.
 const RECORD_LIMIT: usize = 256;
@@ -45,6 +50,7 @@ pub(crate) struct Room {
     watchers: Vec<serving::Waiting>,
     ending: Option<ending::Ending>,
     scratch: Vec<u8>,
+    guard: Guard,
 }
 
 struct Daemon {
@@ -77,6 +83,7 @@ impl Room {
             watchers: Vec::new(),
             ending: None,
             scratch: vec![0; 64 << 10],
+            guard: Guard::start()?,
         })
     }
 
@@ -86,7 +93,9 @@ impl Room {
             if self.ending.as_ref().is_some_and(|ending| ending.is_due()) {
                 return self.finish();
             }
-            for (source, events) in self.wait() {
+            let happened = self.wait();
+            self.guard.begin();
+            for (source, events) in happened {
                 self.react(source, events);
             }
             if self.reap() && self.ending.is_some() {
@@ -97,6 +106,7 @@ impl Room {
             self.report_services();
             self.report_ends();
             self.forget_old();
+            self.guard.end();
         }
     }
 
@@ -176,6 +186,7 @@ impl Room {
     /// Tells those who wait how commands ended.
     fn report_ends(&mut self) {
         let mut lost = Vec::new();
+        let mut told = false;
         for exec in self.execs.values_mut() {
             if exec.waiters.is_empty() && exec.elevated_for.is_none() {
                 continue;
@@ -185,7 +196,10 @@ impl Room {
                 let reply = Reply { seq, answer: Answer::Exited(exit.clone()) };
                 let Some(peer) = self.daemons.get_mut(&daemon) else { continue };
                 match peer.connection.send(&reply, vec![]) {
-                    Ok(()) => exec.delivered = true,
+                    Ok(()) => {
+                        exec.delivered = true;
+                        told |= peer.connection.is_flushed();
+                    }
                     Err(Gone) => lost.push(daemon),
                 }
             }
@@ -199,6 +213,10 @@ impl Room {
         }
         for daemon in lost {
             self.lose_daemon(daemon);
+        }
+        if told && self.boot.ephemeral {
+            // The daemon would ask for it next; so it need not wait for that.
+            self.begin_ending(Duration::ZERO);
         }
     }
 
@@ -271,6 +289,10 @@ impl Room {
 
     fn accept_elevation(&mut self) {
         let Some(socket) = accept(&self.boot.elevate) else { return };
+        // The room could otherwise use up our descriptors, and with them everything we do for it.
+        if self.elevations.len() >= ELEVATION_LIMIT {
+            return;
+        }
         if sys::peer(&socket).is_ok_and(|peer| matches!(peer.uid, 0 | spawn::AGENT)) {
             let key = self.key();
             self.elevations.insert(key, Connection::new(socket));

@@ -181,7 +181,7 @@ impl Services {
         ServiceRecord {
             name: entry.spec.name.clone(),
             state: service.state.as_str().to_owned(),
-            pid: entry.pid,
+            pid: entry.pid(),
             restarts: service.restarts,
             task: entry.spec.task,
             stuck: self.machine.is_stuck(at),

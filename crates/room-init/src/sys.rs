@@ -22,9 +22,10 @@ pub(crate) enum Fork {
     Child,
 }
 
-/// Forks. This program has one thread, so the child may run any code.
+/// Forks. The child may run any code: the only other thread, the guard, holds no lock.
 pub(crate) fn fork() -> io::Result<Fork> {
-    // SAFETY: single-threaded, so no lock can be held by a thread that the child lacks.
+    // SAFETY: the guard takes no lock but the allocator's, and that only while this thread is stuck
+    // in the kernel; should the two still meet, glibc's fork waits for the allocator.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Fork::Child),
@@ -111,6 +112,23 @@ pub(crate) fn kill(pid: i32, signal: i32) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
+}
+
+/// Returns the pids of the room.
+pub(crate) fn pids() -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Says whether a process was stopped by a signal or a tracer.
+pub(crate) fn is_stopped(pid: i32) -> bool {
+    let mut stat = Vec::new();
+    // A process that is gone has no state to read, and none that matters.
+    let _ = std::fs::File::open(format!("/proc/{pid}/stat"))
+        .and_then(|mut file| io::Read::read_to_end(&mut file, &mut stat));
+    // The name may hold anything, so the state is looked for behind its last bracket.
+    let behind = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2));
+    matches!(behind, Some(b'T' | b't'))
 }
 
 /// One child that ended.

@@ -19,6 +19,8 @@ pub struct Boot {
     pub has_root: bool,
     /// Capabilities that even the room's root is left without, as a bit set.
     pub dropped_capabilities: u64,
+    /// Whether the room ends with the first command whose end a daemon was told.
+    pub ephemeral: bool,
     /// Listens in the host's runtime folder.
     pub control: i32,
     /// Where to say that the room is ready.
@@ -37,4 +39,6 @@ pub struct Boot {
     pub dns_stream: Vec<i32>,
     /// Listens inside the room, for `sudo`.
     pub elevate: i32,
+    /// Keeps the base layer from being removed while it is open.
+    pub base_layer: i32,
 }

@@ -8,12 +8,14 @@
 //! - [`call`]: what the daemon asks
 //! - [`answer`]: what room-init replies
 //! - [`boot`]: what the setup helper hands to room-init when it starts
+//! - [`dns`]: how a question about a name is refused
 //! - [`service`]: services, declared and reported
 //! - [`elevate`]: what the `sudo` of the room asks of room-init
 
 pub mod answer;
 pub mod boot;
 pub mod call;
+pub mod dns;
 pub mod elevate;
 pub mod frame;
 pub mod service;

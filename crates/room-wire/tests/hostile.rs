@@ -2,8 +2,9 @@
 
 use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};
 use hothouse_room_wire::{
-    Answer, Boot, Call, Elevate, ExecId, ExecSpec, FrameBuffer, Reply, Request, RoomUser, Stdio,
-    WindowSize, WireError, decode, encode,
+    Answer, Boot, Call, Elevate, ExecId, ExecSpec, FrameBuffer, LogStart, NeedCondition, ProbeSpec,
+    Question, Reply, Request, RestartPolicy, RoomUser, ServiceSpec, Stdio, WindowSize, WireError,
+    decode, encode,
 };
 use proptest::prelude::*;
 
@@ -53,6 +54,41 @@ proptest! {
         }
         prop_assert_eq!(seen, vec![request]);
         prop_assert_eq!(buffer.pending(), 0);
+    }
+
+    #[test]
+    fn a_service_survives_the_wire(
+        name in "[a-z]{1,20}",
+        pattern in "\\PC{0,40}",
+        port in any::<u16>(),
+        grace in any::<u32>(),
+    ) {
+        let service = ServiceSpec {
+            name,
+            run: vec![pattern.clone().into_bytes()],
+            build: None,
+            env: vec![],
+            cwd: b"/".to_vec(),
+            task: false,
+            needs: vec![("db".into(), NeedCondition::Ready)],
+            policy: RestartPolicy::OnFailure,
+            restarts: 5,
+            stop_signal: 15,
+            grace_ms: grace,
+            pty: false,
+            watch: vec![],
+            probe: Some(ProbeSpec {
+                question: Question::Http { port, path: pattern },
+                interval_ms: 1,
+                timeout_ms: 2,
+                retries: 3,
+            }),
+        };
+        let log = LogStart { segment: 1, offset: 0, index: 0, line: 0 };
+        let call = Call::Declare { service: Box::new(service), log };
+        let request = Request { seq: 1, call };
+        let bytes = encode(&request, 8).unwrap();
+        prop_assert_eq!(decode::<Request>(&bytes[5..]).unwrap(), request);
     }
 
     #[test]

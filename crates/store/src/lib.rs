@@ -1,10 +1,13 @@
 //! The state of Hothouse, in SQLite. Only this crate sees SQL.
 //!
 //! One connection behind one lock: writes are short and rare, and a single writer cannot dead-lock
-//! with itself. `synchronous=FULL`: what a function here returned `Ok` for survives a power cut.
+//! with itself. `synchronous=FULL`: what a function here returned `Ok` for survives a power cut. The
+//! one exception is that a room is being started: a power cut ends every room, so waiting for the
+//! disk would only save a record of what is no more (see [`Lasts`]).
 
 mod plans;
 mod pools;
+mod ports;
 mod rooms;
 mod sandboxes;
 mod schema;
@@ -16,6 +19,7 @@ use hothouse_model::{Explain, FailureKind};
 use rusqlite::Connection;
 
 pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
+pub use ports::PortReservation;
 pub use rooms::{NewRoom, RunLine};
 pub use sandboxes::NewSandbox;
 pub use snapshots::SnapshotRecord;
@@ -94,6 +98,15 @@ impl Explain for StoreError {
     }
 }
 
+/// What a change must survive. Either way it is whole or not there at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lasts {
+    /// A power cut: the disk is waited for.
+    PowerCut,
+    /// The end of this process, at any moment.
+    Crash,
+}
+
 /// The open database.
 #[derive(Debug)]
 pub struct Store {
@@ -113,14 +126,29 @@ impl Store {
         Ok(Self { connection: Mutex::new(connection) })
     }
 
-    /// Runs one transaction. It is begun as a writer, so that it never has to be upgraded.
+    /// Runs one transaction that outlasts a power cut.
     fn change<T>(
         &self,
         attempt: &'static str,
         body: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, StoreError> {
+        self.change_lasting(Lasts::PowerCut, attempt, body)
+    }
+
+    /// Runs one transaction. It is begun as a writer, so that it never has to be upgraded.
+    fn change_lasting<T>(
+        &self,
+        lasts: Lasts,
+        attempt: &'static str,
+        body: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, StoreError> {
         let mut connection = self.connection.lock().expect("no holder of the connection panics");
         let query = |source| StoreError::Query { attempt, source };
+        let synchronous = match lasts {
+            Lasts::PowerCut => "FULL",
+            Lasts::Crash => "NORMAL",
+        };
+        connection.pragma_update(None, "synchronous", synchronous).map_err(query)?;
         let transaction = connection
             .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
             .map_err(query)?;

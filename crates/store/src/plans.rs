@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{
-    NewRoom, NewSandbox, SnapshotRecord, Store, StoreError, is_unique_violation, rooms, sandboxes,
-    snapshots,
+    Lasts, NewRoom, NewSandbox, SnapshotRecord, Store, StoreError, is_unique_violation, rooms,
+    sandboxes, snapshots,
 };
 
 /// A plan about to begin.
@@ -80,7 +80,11 @@ impl Store {
             .iter()
             .map(|step| serde_json::to_string(step).expect("a step is plain text"))
             .collect();
-        let begun = self.change("write down the plan", |transaction| {
+        let lasts = match subject {
+            Subject::Starts(_) | Subject::Stops(_) => Lasts::Crash,
+            _ => Lasts::PowerCut,
+        };
+        let begun = self.change_lasting(lasts, "write down the plan", |transaction| {
             transaction.execute(
                 "INSERT INTO plans (operation, kind, subject, state, begun) VALUES (?1, ?2, ?3, 'open', ?4)",
                 params![plan.operation.as_str(), plan.kind.as_str(), plan.subject, plan.begun.to_string()],
@@ -160,7 +164,11 @@ impl Store {
         };
         let failure =
             failure.map(|failure| serde_json::to_string(failure).expect("a failure is plain text"));
-        self.change("close the plan", |transaction| {
+        let lasts = match kind {
+            PlanKind::Up => Lasts::Crash,
+            _ => Lasts::PowerCut,
+        };
+        self.change_lasting(lasts, "close the plan", |transaction| {
             match (outcome, kind) {
                 (Outcome::Done, PlanKind::Fork | PlanKind::Adopt) => {
                     sandboxes::mark_made(transaction, plan.0)?
@@ -396,6 +404,32 @@ mod tests {
         assert!(store.sandbox(key).unwrap().unwrap().deleting);
         store.end_plan(removal.key, removal.kind, &Outcome::Done, Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(store.sandbox(key).unwrap(), None);
+    }
+
+    #[test]
+    fn only_the_start_of_a_room_does_not_wait_for_the_disk() {
+        const FULL: i64 = 2;
+        let (_folder, store) = store();
+        let waited = || {
+            let mode = |c: &Connection| {
+                c.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))
+            };
+            store.read("", mode).unwrap() == FULL
+        };
+        let made = fork(&store, "op_00000001", &sandbox("/r", "a"));
+        assert!(waited(), "a fork is begun");
+        store.end_plan(made.key, made.kind, &Outcome::Done, Timestamp::UNIX_EPOCH).unwrap();
+        assert!(waited(), "a fork has ended");
+        let down = plan("op_00000002", PlanKind::Down);
+        let down = store.begin_plan(&down, &Subject::Stops(made.sandboxes[0])).unwrap();
+        assert!(!waited(), "a room is about to stop");
+        store.end_plan(down.key, PlanKind::Down, &Outcome::Done, Timestamp::UNIX_EPOCH).unwrap();
+        assert!(waited(), "a room was stopped, and stays so");
+        let up = store.begin_plan(&plan("op_00000003", PlanKind::Up), &Subject::Removes(&[]));
+        store
+            .end_plan(up.unwrap().key, PlanKind::Up, &Outcome::Done, Timestamp::UNIX_EPOCH)
+            .unwrap();
+        assert!(!waited(), "a room is up");
     }
 
     #[test]

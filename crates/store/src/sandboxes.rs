@@ -32,7 +32,7 @@ pub struct NewSandbox {
 const SELECT: &str = "
     SELECT s.id, s.public_id, w.name, p.name, r.common_dir, r.root, w.worktree, w.branch, w.base, w.base_commit,
            w.tree_driver, w.task, w.created, s.phase, w.pinned_config,
-           w.sandboxes, w.imported, w.agent_branch,
+           w.sandboxes, w.imported, w.agent_branch, p.label,
            m.wish, m.run_id, u.artifacts, u.started, m.ends
     FROM sandboxes s
     LEFT JOIN rooms m ON m.sandbox_id = s.id
@@ -238,8 +238,9 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SandboxRecord> {
         pinned_config: row.get(14)?,
         imported: row.get(16)?,
         agent_branch: row.get(17)?,
+        label: text(18)?,
         deleting: phase == "deleting",
-        room: rooms::record(row, 18)?,
+        room: rooms::record(row, 19)?,
     })
 }
 

@@ -415,8 +415,10 @@ impl Machine {
         let forked_away = success
             && known.rules.kind == Kind::Service
             && matches!(known.state, State::Starting | State::Ready | State::Unhealthy);
-        let has_grace = matches!(known.state, State::Stopping { .. });
-        if !forked_away && !has_grace {
+        if matches!(known.state, State::Stopping { .. }) {
+            // Whoever is left did not hear the signal, which went to the first process's group.
+            actions.push(Action::Signal { service, signal: known.rules.stop_signal });
+        } else if !forked_away {
             actions.push(Action::Kill { service });
         }
     }

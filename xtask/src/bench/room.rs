@@ -14,13 +14,13 @@ const ROUNDS: usize = 50;
 const CROWD: usize = 100;
 
 /// A repository with a state of its own.
-struct Ground<'a> {
+pub(super) struct Ground<'a> {
     binary: &'a Path,
-    folder: tempfile::TempDir,
+    pub(super) folder: tempfile::TempDir,
 }
 
 impl<'a> Ground<'a> {
-    fn new(binary: &'a Path) -> Result<Self, String> {
+    pub(super) fn new(binary: &'a Path) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let ground = Self { binary, folder };
         files::make_private_folder(&ground.folder.path().join("run")).map_err(|e| e.to_string())?;
@@ -28,7 +28,7 @@ impl<'a> Ground<'a> {
         Ok(ground)
     }
 
-    fn repository(&self) -> PathBuf {
+    pub(super) fn repository(&self) -> PathBuf {
         self.folder.path().join("r")
     }
 
@@ -40,14 +40,14 @@ impl<'a> Ground<'a> {
             .env("XDG_CACHE_HOME", at("cache"))
     }
 
-    fn hothouse(&self, words: &[&str]) -> Result<String, String> {
+    pub(super) fn hothouse(&self, words: &[&str]) -> Result<String, String> {
         let program =
             self.prepare(Program::new(self.binary).args(words).folder(&self.repository()));
         let output = program.output().map_err(|error| error.to_string())?;
         Ok(String::from_utf8_lossy(&output).into_owned())
     }
 
-    fn shell(&self, line: &str) -> Result<(), String> {
+    pub(super) fn shell(&self, line: &str) -> Result<(), String> {
         let program =
             self.prepare(Program::new("sh").args(["-c", line]).folder(self.folder.path()));
         program.output().map(|_| ()).map_err(|error| error.to_string())

@@ -17,7 +17,7 @@ use hothouse_model::stack::{
     StackOrder, StackReport,
 };
 
-use super::{RoomFile, block_on, talk};
+use super::{RoomFile, talk};
 use crate::RoomError;
 
 /// The stack as it was ordered, in the runtime folder of its room.
@@ -25,29 +25,36 @@ const STACK: &str = "stack.json";
 
 /// Tells a room its services, and to start them.
 pub(super) fn supervise(runtime: &Path, stack: &StackOrder) -> Result<(), RoomError> {
+    let text = serde_json::to_vec(stack).map_err(|error| RoomError::Told(error.to_string()))?;
+    let known = talk(runtime, async |client: &RoomClient| client.services(None).await)?;
+    let known: BTreeSet<String> = known.services.into_iter().map(|record| record.name).collect();
+    let wanted: BTreeSet<&str> = stack.services.iter().map(|s| s.name.as_str()).collect();
+    let gone: Vec<String> =
+        known.iter().filter(|name| !wanted.contains(name.as_str())).cloned().collect();
     let mut told = Vec::new();
     for service in &stack.services {
-        let log = logs::open(&stack.logs.join(&service.name))?;
+        // A log that is being written has its files already, and must not be touched.
+        let log = match known.contains(&service.name) {
+            true => None,
+            false => Some(logs::open(&stack.logs.join(&service.name))?),
+        };
         told.push((spec(service), log));
     }
-    let text = serde_json::to_vec(stack).map_err(|error| RoomError::Told(error.to_string()))?;
     files::write_quick(&runtime.join(STACK), &text, 0o600)?;
-    let wanted: BTreeSet<String> = stack.services.iter().map(|s| s.name.clone()).collect();
-    let conversation = async {
-        let client = RoomClient::connect(runtime).await?;
-        for record in client.services(None).await?.services {
-            if !wanted.contains(&record.name) {
-                client.order_service(Some(record.name), Order::Remove).await?;
-            }
+    talk(runtime, async |client: &RoomClient| {
+        for name in gone {
+            client.order_service(Some(name), Order::Remove).await?;
         }
-        for (spec, logs::OpenLog { files, start }) in told {
-            let LogStart { .. } = start;
+        for (spec, log) in told {
+            let (files, start) = log.map_or((Vec::new(), NO_LOG), |log| (log.files, log.start));
             client.declare(spec, start, &files).await?;
         }
         client.order_service(None, Order::Start).await
-    };
-    block_on(conversation)?.map_err(RoomError::Talk)
+    })
 }
+
+/// Where a log goes on that room-init has already.
+const NO_LOG: LogStart = LogStart { segment: 0, offset: 0, index: 0, line: 0 };
 
 /// Returns the stack that a room was told.
 pub(super) fn stack(runtime: &Path) -> Option<StackOrder> {

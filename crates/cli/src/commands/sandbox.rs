@@ -192,6 +192,9 @@ pub(super) fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
     if let Some(run) = &sandbox.run {
         facts.push(("run", format!("{} (since {})", run.id, run.started)));
     }
+    for (app, urls) in &sandbox.apps {
+        facts.push(("app", format!("{app}  {}  ({})", urls.url, urls.direct)));
+    }
     if let Some(ttl) = &sandbox.ttl {
         facts.push(("ends", ttl.clone()));
     }

@@ -24,7 +24,7 @@ pub(crate) async fn list(
 ) -> Result<axum::Json<Vec<SandboxView>>, Refusal> {
     let all = blocking(move || {
         let all = door.engine.sandboxes()?;
-        Ok(all.into_iter().map(|sandbox| view::sandbox(&door.engine, sandbox)).collect())
+        Ok(all.into_iter().map(|sandbox| view::sandbox(&door, sandbox)).collect())
     })
     .await?;
     Ok(axum::Json(all))
@@ -41,7 +41,7 @@ pub(crate) async fn find(
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let found = blocking(move || {
         let found = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
-        Ok(view::sandbox(&door.engine, found))
+        Ok(view::sandbox(&door, found))
     });
     found.await.map(axum::Json)
 }
@@ -75,13 +75,13 @@ pub(crate) async fn fork(
         let wanted = SandboxRef { project: None, name: spec.name };
         let found = blocking(move || {
             let found = door.engine.find(Some(&wanted), &spec.folder)?;
-            Ok(view::sandbox(&door.engine, found))
+            Ok(view::sandbox(&door, found))
         });
         return found.await.map(axum::Json);
     }
     let made = blocking(move || {
         let made = door.engine.fork(&spec, id)?;
-        Ok(view::sandbox(&door.engine, made))
+        Ok(view::sandbox(&door, made))
     });
     made.await.map(axum::Json)
 }
@@ -109,12 +109,12 @@ pub(crate) async fn up(
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };
     act(door, find, move |engine, sandbox| {
-        engine.up(sandbox, &spec, id)?;
+        engine.up(sandbox, &spec, id.clone())?;
         if body.no_wait {
             return Ok(());
         }
         let now = engine.sandbox(sandbox.key)?;
-        engine.await_services(now.as_ref().unwrap_or(sandbox), timeout)
+        engine.await_services(now.as_ref().unwrap_or(sandbox), timeout, &id)
     })
     .await
 }
@@ -161,11 +161,25 @@ pub(super) async fn act(
     action: impl FnOnce(&Engine, &SandboxRecord) -> Result<(), Failure> + Send + 'static,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
+    let urls = door.clone();
+    let done = blocking({
+        let door = door.clone();
+        move || {
+            let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+            let done = action(&door.engine, &sandbox);
+            let now = door.engine.sandbox(sandbox.key)?.unwrap_or(sandbox);
+            done.map(|()| now)
+        }
+    })
+    .await;
+    // Also after a failure: what came up before it is reachable, and what went is not.
+    urls.refresh_urls().await;
+    let now = done?;
     let shown = blocking(move || {
-        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
-        action(&door.engine, &sandbox)?;
-        let now = door.engine.sandbox(sandbox.key)?.unwrap_or(sandbox);
-        Ok(view::sandbox(&door.engine, now))
+        if let Err(failure) = door.engine.write_metadata(&now, door.url_port()) {
+            tracing::warn!(?failure, "metadata of the run was not written");
+        }
+        Ok(view::sandbox(&door, now))
     });
     shown.await.map(axum::Json)
 }

@@ -79,12 +79,12 @@ pub(crate) async fn restore(
             if was_up && known.iter().any(|snapshot| snapshot.label == label) {
                 engine.down(sandbox, another())?;
             }
-            engine.restore(sandbox, &label, id)?;
+            engine.restore(sandbox, &label, id.clone())?;
             if was_up {
                 let now = engine.sandbox(sandbox.key)?.unwrap_or_else(|| sandbox.clone());
                 engine.up(&now, &UpSpec { profile, ..UpSpec::default() }, another())?;
                 let now = engine.sandbox(sandbox.key)?.unwrap_or(now);
-                engine.await_services(&now, START_TIMEOUT)?;
+                engine.await_services(&now, START_TIMEOUT, &id)?;
             }
         }
         let all = engine.snapshots(sandbox)?;

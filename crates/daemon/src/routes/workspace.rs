@@ -138,7 +138,7 @@ pub(crate) async fn adopt(
             true => door.engine.find(None, &folder)?,
             false => door.engine.adopt(&folder, name, id)?,
         };
-        Ok(view::sandbox(&door.engine, sandbox))
+        Ok(view::sandbox(&door, sandbox))
     });
     adopted.await.map(axum::Json)
 }

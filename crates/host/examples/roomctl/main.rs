@@ -12,8 +12,8 @@ use hothouse_host::room::wire::{
     ExecId, ExecSpec, Exit, ListenSpec, Proto, RoomUser, Stdio, WindowSize,
 };
 use hothouse_host::room::{
-    Access, Attached, Bind, ExecStreams, HELPER_ARGUMENT, Limits, Mode, RoomClient, RoomSpec,
-    Started, remove_storage, room_setup_main, start, stop,
+    Access, Attached, Bind, ExecStreams, LAUNCHER_ARGUMENT, Launcher, Limits, Mode, RoomClient,
+    RoomSpec, Started, room_launcher_main, stop,
 };
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -27,8 +27,8 @@ const USAGE: &str = "usage: roomctl start|fresh|exec|shell|attach|wait|signal|li
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments.first().map(String::as_str) == Some(HELPER_ARGUMENT) {
-        return room_setup_main();
+    if arguments.first().map(String::as_str) == Some(LAUNCHER_ARGUMENT) {
+        return room_launcher_main();
     }
     match run(&arguments) {
         Ok(code) => ExitCode::from(code),
@@ -52,7 +52,7 @@ fn run(arguments: &[String]) -> Outcome {
     let state = State(std::path::absolute(state)?);
     match verb.as_str() {
         "start" => {
-            let started = start(&spec(&state, &mut words)?)?;
+            let started = Launcher::default().start(&spec(&state, &mut words)?)?;
             state.save(&started)?;
             println!("{}", serde_json::to_string_pretty(&started)?);
             Ok(0)
@@ -63,7 +63,7 @@ fn run(arguments: &[String]) -> Outcome {
             Ok(0)
         }
         "remove" => {
-            remove_storage(&state.storage(), None)?;
+            Launcher::default().remove_storage(&state.storage(), None)?;
             Ok(0)
         }
         "freeze" => {
@@ -144,6 +144,7 @@ fn spec(state: &State, words: &mut Words) -> Result<RoomSpec, Box<dyn Error>> {
             "--memory" => spec.limits.memory = Some(value()?.parse()?),
             "--cpus" => spec.limits.cpus = Some(value()?.parse()?),
             "--pids" => spec.limits.pids = Some(value()?.parse()?),
+            "--disk" => spec.limits.disk = Some(value()?.parse()?),
             other => return Err(format!("unknown option {other}").into()),
         }
     }
@@ -168,7 +169,7 @@ fn bind(text: &str, access: Access) -> Result<Bind, String> {
 fn fresh(state: &State, words: &mut Words) -> Outcome {
     let mut spec = spec(state, words)?;
     spec.ephemeral = true;
-    let started = start(&spec)?;
+    let started = Launcher::default().start(&spec)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let code = runtime.block_on(talk("exec", state, words));
     stop(&started, &state.runtime())?;

@@ -5,6 +5,7 @@
 //! taken. Made once per host state and mode, shared by all rooms, never changed afterwards.
 
 mod accounts;
+mod prune;
 mod scan;
 mod write;
 
@@ -31,12 +32,27 @@ const INIT: &[u8] = include_bytes!(env!("HOTHOUSE_ROOM_INIT_PATH"));
 
 const INIT_NAME: &str = "room-init";
 
+/// A base layer, and the lock that keeps it while a room stands on it.
+pub(super) struct BaseLayer {
+    pub(super) folder: PathBuf,
+    pub(super) used: OwnedFd,
+}
+
 /// Returns the base layer for `mode`, making it when it is not there.
-pub(super) fn ensure(folder: &Path, mode: Mode, wall: &Wall) -> Result<PathBuf, StepError> {
+pub(super) fn ensure(folder: &Path, mode: Mode, wall: &Wall) -> Result<BaseLayer, StepError> {
     let layer = folder.join(name(mode));
-    if layer.join(INIT_NAME).exists() {
-        return Ok(layer);
+    if !layer.join(INIT_NAME).exists() {
+        make(folder, &layer, mode, wall)?;
     }
+    let used = prune::hold(&layer)?;
+    if !layer.join(INIT_NAME).exists() {
+        // Removed between our look and our hold, by somebody for whom it was an old one.
+        make(folder, &layer, mode, wall)?;
+    }
+    Ok(BaseLayer { folder: layer, used })
+}
+
+fn make(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
     files::make_private_folder(folder).step("make the base layer's folder")?;
     let lock = folder.join("lock");
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
@@ -44,12 +60,17 @@ pub(super) fn ensure(folder: &Path, mode: Mode, wall: &Wall) -> Result<PathBuf, 
         rustix::fs::open(&lock, flags, FileMode::from_raw_mode(0o600)).step_at("lock", &lock)?;
     rustix::fs::flock(&guard, FlockOperation::LockExclusive).step_at("lock", &lock)?;
     if layer.join(INIT_NAME).exists() {
-        return Ok(layer);
+        return Ok(());
     }
     let fresh = format!(".{}", name(mode));
     build(folder, Path::new(&fresh), mode, wall)?;
-    std::fs::rename(folder.join(&fresh), &layer).step_at("finish the base layer", &layer)?;
-    Ok(layer)
+    std::fs::rename(folder.join(&fresh), layer).step_at("finish the base layer", layer)?;
+    Ok(())
+}
+
+/// Removes the layers of `mode` that are neither current nor in use.
+pub(super) fn prune(folder: &Path, mode: Mode, wall: &Wall) {
+    prune::prune(folder, &folder.join(name(mode)), mode, wall);
 }
 
 /// Opens the program that becomes PID 1. A file, not memory: all rooms share its pages.
@@ -74,12 +95,15 @@ fn name(mode: Mode) -> String {
             std::fs::metadata(input).map(|found| (found.mtime(), found.mtime_nsec(), found.size()));
         found.ok().hash(&mut hasher);
     }
-    let mode = match mode {
+    format!("{}-{:016x}", word(mode), hasher.finish())
+}
+
+fn word(mode: Mode) -> &'static str {
+    match mode {
         Mode::Root => "root",
         Mode::Range => "range",
         Mode::Single => "single",
-    };
-    format!("{mode}-{:016x}", hasher.finish())
+    }
 }
 
 /// Scans outside, where owners are what they are, and writes inside, where ids are the room's.

@@ -303,6 +303,17 @@ impl Groups {
         Ok(files::write(&freezer.switch, &freezer.thawed)?)
     }
 
+    /// Kills every process of the room at once, where the kernel offers that (v2 since Linux 5.14).
+    pub(super) fn kill(&self) {
+        for folder in &self.folders {
+            let switch = folder.join("cgroup.kill");
+            if files::exists(&switch) {
+                // What is left is killed one by one.
+                files::write(&switch, "1").ok();
+            }
+        }
+    }
+
     /// Removes the groups of a room that is gone; its last processes may need a moment.
     pub fn remove(&self) -> Result<(), CgroupError> {
         for folder in &self.folders {
@@ -331,7 +342,8 @@ fn remove(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    const ALL: Limits = Limits { memory: Some(1 << 30), cpus: Some(0.5), pids: Some(64) };
+    const ALL: Limits =
+        Limits { memory: Some(1 << 30), cpus: Some(0.5), pids: Some(64), disk: None };
 
     fn legacy() -> Vec<(String, PathBuf)> {
         ["memory", "cpu", "pids", "freezer"]
@@ -363,6 +375,62 @@ mod tests {
         assert_eq!(plan.groups.version, "v2");
         assert_eq!(plan.join_init, Some("/cg/hothouse/r1/init/cgroup.procs".into()));
         assert_eq!(plan.groups.folders.last(), Some(&PathBuf::from("/cg/hothouse/r1")));
+    }
+
+    #[test]
+    fn v2_is_written_as_its_files_want_it() {
+        // A folder that looks like a delegated branch; the kernel would make these files.
+        let base = tempfile::tempdir().unwrap();
+        let controllers = ["cpu", "memory", "pids"].map(str::to_owned).to_vec();
+        let unified = Some((base.path().to_owned(), controllers));
+        let plan = plan(&Offer { unified, legacy: vec![] }, "r1", &ALL);
+        plan.apply().unwrap();
+        let room = base.path().join("hothouse/r1");
+        for (file, content) in [
+            ("memory.max", "1073741824"),
+            ("cpu.max", "50000 100000"),
+            ("pids.max", "64"),
+            ("commands/cgroup.procs", "0"),
+            ("../cgroup.subtree_control", "+pids"),
+            ("../../cgroup.subtree_control", "+pids"),
+        ] {
+            assert_eq!(files::read_text(&room.join(file)).unwrap(), content, "{file}");
+        }
+        // Groups with processes of their own may not hand controllers on, so the room's does not.
+        assert!(!files::exists(&room.join("cgroup.subtree_control")));
+        files::write(&room.join("commands/cgroup.events"), "populated 1\nfrozen 1\n").unwrap();
+        assert!(plan.groups.is_frozen());
+        files::write(&room.join("commands/cgroup.events"), "populated 1\nfrozen 0\n").unwrap();
+        assert!(!plan.groups.is_frozen());
+        plan.groups.thaw().unwrap();
+        assert_eq!(files::read_text(&room.join("commands/cgroup.freeze")).unwrap(), "0");
+    }
+
+    #[test]
+    fn a_real_v2_freezes_thaws_and_kills() {
+        let Some((base, _)) = look().unified else {
+            eprintln!("SKIPPED: no cgroup v2 here that this user may write");
+            return;
+        };
+        let id = format!("test-{}", std::process::id());
+        let plan = unified_plan(&base, &id, &Limits::default(), &[]);
+        for folder in plan.enable.iter().map(|(folder, _)| folder).chain(&plan.groups.folders) {
+            files::make_folder(folder).unwrap();
+        }
+        let mut child = crate::command::bare("sleep").arg("1000").spawn().unwrap();
+        files::write(&plan.join_commands[0], child.id().to_string()).unwrap();
+        assert!(!plan.groups.is_frozen());
+        plan.groups.freeze().unwrap();
+        assert!(plan.groups.is_frozen());
+        plan.groups.thaw().unwrap();
+        assert!(!plan.groups.is_frozen());
+        // A frozen process can be killed this way, too.
+        plan.groups.freeze().unwrap();
+        plan.groups.kill();
+        let status = child.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGKILL));
+        plan.groups.remove().unwrap();
+        assert!(!files::exists(&base.join("hothouse").join(&id)));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::Interest;
@@ -62,7 +63,9 @@ pub struct RoomClient {
     writer: tokio::sync::Mutex<OwnedWriteHalf>,
     waiting: Arc<Mutex<Waiting>>,
     reader: JoinHandle<()>,
-    protocol: u16,
+    /// The answer to our greeting, until somebody has looked at it.
+    greeting: tokio::sync::Mutex<Option<oneshot::Receiver<Answered>>>,
+    protocol: AtomicU16,
 }
 
 /// A command that was started.
@@ -105,7 +108,8 @@ pub struct Egress {
 }
 
 impl RoomClient {
-    /// Connects to the room whose control socket lies in `runtime`, and greets it.
+    /// Connects to the room whose control socket lies in `runtime`, and greets it. The first call
+    /// does not wait for the room to greet back, but fails as the greeting does.
     pub async fn connect(runtime: &Path) -> Result<Self, ClientError> {
         let token =
             files::read_capped(&runtime.join(TOKEN_FILE), 1 << 20).map_err(ClientError::Token)?;
@@ -116,21 +120,35 @@ impl RoomClient {
         let (reader, writer) = socket.into_split();
         let waiting = Arc::new(Mutex::new(Waiting::default()));
         let reader = tokio::spawn(read(reader, Arc::clone(&waiting)));
-        let mut client =
-            Self { writer: tokio::sync::Mutex::new(writer), waiting, reader, protocol: 0 };
-        match client.call(Call::Hello { protocol: PROTOCOL, token }).await? {
+        let mut client = Self {
+            writer: tokio::sync::Mutex::new(writer),
+            waiting,
+            reader,
+            greeting: tokio::sync::Mutex::default(),
+            protocol: AtomicU16::new(0),
+        };
+        let greeting = client.ask(Call::Hello { protocol: PROTOCOL, token }, &[]).await?;
+        client.greeting = tokio::sync::Mutex::new(Some(greeting));
+        Ok(client)
+    }
+
+    /// Returns the protocol that the room speaks, once it has answered anything.
+    pub fn protocol(&self) -> u16 {
+        self.protocol.load(Ordering::Relaxed)
+    }
+
+    /// Makes sure that the room has greeted back.
+    async fn greeted(&self) -> Result<(), ClientError> {
+        let mut greeting = self.greeting.lock().await;
+        let Some(answer_rx) = greeting.take() else { return Ok(()) };
+        match hear(answer_rx).await? {
             (Answer::Hello { protocol }, _) if speaks(protocol) => {
-                client.protocol = protocol;
-                Ok(client)
+                self.protocol.store(protocol, Ordering::Relaxed);
+                Ok(())
             }
             (Answer::Hello { protocol }, _) => Err(ClientError::Protocol(protocol)),
             _ => Err(ClientError::Unexpected),
         }
-    }
-
-    /// Returns the protocol that the room speaks.
-    pub fn protocol(&self) -> u16 {
-        self.protocol
     }
 
     /// Says whether the room has closed the connection.
@@ -267,7 +285,7 @@ impl RoomClient {
         log: LogStart,
         files: &[OwnedFd],
     ) -> Result<(), ClientError> {
-        self.need_services()?;
+        self.need_services().await?;
         let call = Call::Declare { service: Box::new(service), log };
         let beside: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         match self.call_with(call, &beside).await? {
@@ -282,13 +300,14 @@ impl RoomClient {
         name: Option<String>,
         order: ServiceOrder,
     ) -> Result<(), ClientError> {
-        self.need_services()?;
+        self.need_services().await?;
         self.order(Call::Service { name, order }).await
     }
 
     /// Returns how the services stand, once they have changed since version `after`.
     pub async fn services(&self, after: Option<u64>) -> Result<ServicesReport, ClientError> {
-        if self.protocol < SERVICES_SINCE {
+        self.greeted().await?;
+        if self.protocol() < SERVICES_SINCE {
             return Ok(ServicesReport::default());
         }
         match self.call(Call::Services { after }).await? {
@@ -297,8 +316,9 @@ impl RoomClient {
         }
     }
 
-    fn need_services(&self) -> Result<(), ClientError> {
-        match self.protocol {
+    async fn need_services(&self) -> Result<(), ClientError> {
+        self.greeted().await?;
+        match self.protocol() {
             SERVICES_SINCE.. => Ok(()),
             older => Err(ClientError::NoServices(older)),
         }
@@ -326,6 +346,17 @@ impl RoomClient {
         call: Call,
         beside: &[BorrowedFd<'_>],
     ) -> Result<Answered, ClientError> {
+        let answer_rx = self.ask(call, beside).await?;
+        self.greeted().await?;
+        hear(answer_rx).await
+    }
+
+    /// Sends a question; its answer comes later.
+    async fn ask(
+        &self,
+        call: Call,
+        beside: &[BorrowedFd<'_>],
+    ) -> Result<oneshot::Receiver<Answered>, ClientError> {
         let (answer_tx, answer_rx) = oneshot::channel();
         let seq = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -347,11 +378,15 @@ impl RoomClient {
             self.waiting.lock().unwrap_or_else(PoisonError::into_inner).answer_txs.remove(&seq);
             return Err(error);
         }
-        match answer_rx.await {
-            Ok((Answer::Refused(refusal), _)) => Err(ClientError::Refused(refusal)),
-            Ok(answered) => Ok(answered),
-            Err(_) => Err(ClientError::Gone),
-        }
+        Ok(answer_rx)
+    }
+}
+
+async fn hear(answer_rx: oneshot::Receiver<Answered>) -> Result<Answered, ClientError> {
+    match answer_rx.await {
+        Ok((Answer::Refused(refusal), _)) => Err(ClientError::Refused(refusal)),
+        Ok(answered) => Ok(answered),
+        Err(_) => Err(ClientError::Gone),
     }
 }
 

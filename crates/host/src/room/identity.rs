@@ -89,6 +89,12 @@ fn stat_file(pid: i32) -> PathBuf {
     Path::new("/proc").join(pid.to_string()).join("stat")
 }
 
+/// Returns the parent of a process.
+pub(super) fn parent_of(pid: i32) -> Option<i32> {
+    let stat = files::read_text(&stat_file(pid)).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// The name in the second field may hold anything, so fields are counted from its last bracket.
 fn state_and_start(stat: &str) -> Option<(char, u64)> {
     let (_, fields) = stat.rsplit_once(')')?;

@@ -45,6 +45,7 @@ pub(super) struct Inside<'a> {
     pub(super) channel: OwnedFd,
     pub(super) control: OwnedFd,
     pub(super) init_program: OwnedFd,
+    pub(super) base_layer: OwnedFd,
     pub(super) cgroups: Vec<OwnedFd>,
     pub(super) init_cgroup: Option<OwnedFd>,
     pub(super) filters: Vec<Vec<Instruction>>,
@@ -64,6 +65,8 @@ pub(super) enum Word {
         has_sys: bool,
         has_ipv6: bool,
     },
+    /// room-init has taken over. It says so in a word of its own.
+    Ready,
     Failed(StepError),
 }
 
@@ -271,6 +274,7 @@ fn become_init(
         peer_uid: ids::daemon_uid(inside.mode),
         has_root: inside.mode != Mode::Single,
         dropped_capabilities: DROPPED.iter().fold(0, |all, capability| all | capability.bits()),
+        ephemeral: inside.spec.ephemeral,
         control: inside.control.as_raw_fd(),
         ready: inside.channel.as_raw_fd(),
         user_namespace: room.user.as_raw_fd(),
@@ -280,8 +284,10 @@ fn become_init(
         dns_datagram: raw(&catch.dns_datagram),
         dns_stream: raw(&catch.dns_stream),
         elevate: elevate.as_raw_fd(),
+        base_layer: inside.base_layer.as_raw_fd(),
     };
-    let single = [&inside.control, &inside.channel, &room.user, &room.mount, &elevate];
+    let single =
+        [&inside.control, &inside.channel, &room.user, &room.mount, &elevate, &inside.base_layer];
     let many = [&inside.cgroups, &catch.tcp, &catch.dns_datagram, &catch.dns_stream];
     for fd in single.into_iter().chain(many.into_iter().flatten()) {
         rustix::io::fcntl_setfd(fd, FdFlags::empty()).step("pass on a descriptor")?;

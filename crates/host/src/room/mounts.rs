@@ -6,7 +6,7 @@
 
 use super::AGENT_ID;
 use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts, with_names};
-use super::spec::{Access, Bind, Mode, RoomSpec};
+use super::spec::{Access, Bind, Limits, Mode, RoomSpec};
 use super::step::{Step, StepError};
 use crate::files;
 use crate::sys::{self, MountChange};
@@ -233,15 +233,22 @@ pub(super) fn build_root(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<bool
         mount("sysfs", root.join("sys"), "sysfs", plain | MountFlags::RDONLY, None).is_ok();
     for (name, options) in [("tmp", "mode=1777"), ("run", "mode=0755"), ("dev/shm", "mode=1777")] {
         folder(&root.join(name), 0o755)?;
-        memory_folder(&root.join(name), &format!("{options},size={}", memory_size(build.spec)))?;
+        memory_folder(&root.join(name), &format!("{options},{}", memory_size(&build.spec.limits)))?;
     }
     pivot(root)?;
     Ok(has_sys)
 }
 
-/// Memory that `/tmp`, `/run` and `/dev/shm` may each hold.
-fn memory_size(spec: &RoomSpec) -> String {
-    spec.limits.memory.map_or("50%".into(), |bytes| (bytes / 2).to_string())
+/// Files that `/tmp`, `/run` and `/dev/shm` may each hold: where no control group counts them, names
+/// of empty files could fill the host's memory.
+const MEMORY_FILES: std::ops::RangeInclusive<u64> = 16_384..=262_144;
+
+/// What `/tmp`, `/run` and `/dev/shm` may each hold.
+fn memory_size(limits: &Limits) -> String {
+    let most = limits.memory.map(|bytes| bytes / 2).into_iter().chain(limits.disk).min();
+    let size = most.map_or("50%".into(), |bytes| bytes.to_string());
+    let files = most.unwrap_or(u64::MAX) / files::BLOCK;
+    format!("size={size},nr_inodes={}", files.clamp(*MEMORY_FILES.start(), *MEMORY_FILES.end()))
 }
 
 /// Attaches the layers where overlays can name them: `base`, `layers`, and the shared folders.

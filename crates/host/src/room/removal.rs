@@ -1,15 +1,15 @@
 //! Layers belong to ids of the room, so they are deleted from inside a user namespace.
 
 use super::base_layer::in_namespace;
+use super::launcher::{HelperError, Launcher};
 use super::setup::{Job, Report};
 use super::spec::Mode;
-use super::start::{HelperError, ask};
 use super::step::{Step, StepError};
 use super::walls::Wall;
 use crate::files;
 use std::path::Path;
 
-/// A storage folder that could not be removed.
+/// A storage folder, or a base layer, that could not be removed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoveError {
     #[error("remove the storage of a room")]
@@ -18,14 +18,26 @@ pub enum RemoveError {
     Step(#[source] StepError),
 }
 
-/// Removes a room's storage folder and all in it. Blocks; the room must be gone.
-pub fn remove_storage(storage: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
-    if !storage.exists() {
-        return Ok(());
+impl Launcher {
+    /// Removes a room's storage folder and all in it. Blocks; the room must be gone.
+    pub fn remove_storage(&self, storage: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
+        if !storage.exists() {
+            return Ok(());
+        }
+        match self.ask(&Job::RemoveStorage { storage: storage.to_owned(), mode })? {
+            Report::Failed(error) => Err(RemoveError::Step(error)),
+            Report::Removed | Report::Started(_) | Report::Measured(_) => Ok(()),
+        }
     }
-    match ask(&Job::RemoveStorage { storage: storage.to_owned(), mode })? {
-        Report::Failed(error) => Err(RemoveError::Step(error)),
-        Report::Removed | Report::Started(_) => Ok(()),
+}
+
+impl Launcher {
+    /// Removes base layers that no room stands on and none will be made from. Blocks.
+    pub fn prune_layers(&self, folder: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
+        match self.ask(&Job::PruneLayers { folder: folder.to_owned(), mode })? {
+            Report::Failed(error) => Err(RemoveError::Step(error)),
+            Report::Removed | Report::Started(_) | Report::Measured(_) => Ok(()),
+        }
     }
 }
 

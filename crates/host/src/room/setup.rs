@@ -1,6 +1,6 @@
-//! The helper: one thread, started anew for each job, gone when it is done.
+//! The helper: one thread, forked by the launcher for each job, gone when it is done.
 //!
-//! It alone forks and makes namespaces; the daemon, with its many threads, never does.
+//! It alone makes namespaces; the daemon, with its many threads, never does.
 
 use super::ids;
 use super::inside::{self, GO, Inside, MAPPED, MORE, Word};
@@ -11,7 +11,7 @@ use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, user_namespace, walls, write_maps};
 use super::{
     AGENT_ID, CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, filter, identity, layout,
-    removal, sockets,
+    measure, removal, sockets,
 };
 use crate::files;
 use crate::sys::{self, Fork};
@@ -29,13 +29,14 @@ use std::io::{IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 /// What the daemon wants of a helper.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Job {
     Start(Box<RoomSpec>),
     RemoveStorage { storage: PathBuf, mode: Option<Mode> },
+    MeasureStorage { storage: PathBuf, mode: Option<Mode> },
+    PruneLayers { folder: PathBuf, mode: Option<Mode> },
 }
 
 /// What the helper says before it leaves.
@@ -43,21 +44,14 @@ pub(super) enum Job {
 pub(super) enum Report {
     Started(Box<Started>),
     Removed,
+    Measured(u64),
     Failed(StepError),
 }
 
-/// Runs one job: the hidden subcommand of every program that makes rooms. Call it first thing in
-/// `main`, before any thread exists. The job comes in on stdin, the report goes out there too.
-pub fn room_setup_main() -> ExitCode {
-    match serve_on_stdin() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    }
-}
-
-/// Runs one job; fails only when its report could not be delivered.
-pub(super) fn serve_on_stdin() -> std::io::Result<()> {
-    let report = serve().unwrap_or_else(Report::Failed);
+/// Runs one job; fails only when its report could not be delivered. The job comes in on stdin, the
+/// report goes out there too.
+pub(super) fn serve_on_stdin(session: Result<Fences, StepError>) -> std::io::Result<()> {
+    let report = session.and_then(serve).map_err(explained).unwrap_or_else(Report::Failed);
     if let Report::Started(started) = &report
         && is_abandoned()
     {
@@ -70,6 +64,18 @@ pub(super) fn serve_on_stdin() -> std::io::Result<()> {
     std::fs::File::from(channel).write_all(&bytes)
 }
 
+/// Puts the reason first that makes every step hopeless, whichever of them noticed.
+fn explained(error: StepError) -> StepError {
+    let most = files::read_text(Path::new("/proc/sys/user/max_user_namespaces"));
+    match most.is_ok_and(|most| most.trim() == "0") {
+        true => {
+            let reason = "user namespaces are forbidden here (user.max_user_namespaces is 0)";
+            StepError::because("make the room's namespaces", None, reason)
+        }
+        false => error,
+    }
+}
+
 /// Says whether the other end of the channel is closed for good.
 fn is_abandoned() -> bool {
     let mut channel = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::empty())];
@@ -78,7 +84,7 @@ fn is_abandoned() -> bool {
         && channel[0].revents().contains(PollFlags::HUP)
 }
 
-fn serve() -> Result<Report, StepError> {
+fn serve(session: Fences) -> Result<Report, StepError> {
     sys::close_from(3).step("close what was inherited")?;
     // Holds the number on which room-init will look for its boot record.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -91,34 +97,30 @@ fn serve() -> Result<Report, StepError> {
     std::fs::File::from(channel).read_to_end(&mut bytes).step("read the job")?;
     let job = serde_json::from_slice(&bytes).map_err(std::io::Error::from).step("read the job")?;
     match job {
-        Job::Start(spec) => {
-            let started = start(&spec)?;
-            // Before anybody is told: a daemon that dies now finds the room by this file.
-            let text = serde_json::to_vec(&started)
-                .map_err(std::io::Error::from)
-                .step("write the room down")?;
-            if let Err(error) = files::write_quick(&spec.runtime.join(ROOM_FILE), &text, 0o600) {
-                kill(started.identity.pid);
-                return Err(error).step("write the room down");
-            }
-            Ok(Report::Started(Box::new(started)))
-        }
+        Job::Start(spec) => Ok(Report::Started(Box::new(start(&spec, session)?))),
         Job::RemoveStorage { storage, mode } => {
             let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
             removal::remove(&storage, mode, &wall)?;
             Ok(Report::Removed)
         }
+        Job::PruneLayers { folder, mode } => {
+            let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
+            base_layer::prune(&folder, mode, &wall);
+            Ok(Report::Removed)
+        }
+        Job::MeasureStorage { storage, mode } => {
+            let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
+            Ok(Report::Measured(measure::measure(&storage, mode, &wall)?))
+        }
     }
 }
 
-fn start(spec: &RoomSpec) -> Result<Started, StepError> {
+fn start(spec: &RoomSpec, mut fences: Fences) -> Result<Started, StepError> {
     spec.check()
         .map_err(|problem| StepError::because("read the spec", None, problem.to_string()))?;
-    let mut fences = Fences::new();
     let mut caveats = Vec::new();
-    leave_the_session(&mut fences)?;
     let (mode, wall) = walls(spec.mode, spec.shifted_base)?;
-    caveats.extend(mode_caveats(mode));
+    caveats.extend(mode_caveats(mode, &wall));
     if mode == Mode::Root {
         guard_setuid(spec)?;
     }
@@ -126,36 +128,27 @@ fn start(spec: &RoomSpec) -> Result<Started, StepError> {
     prepare_storage(spec, mode)?;
     let system = layout::look();
     let hidden = sockets::below(&mounts::exposed(spec));
-    let plan = mounts::plan(spec, mode, &base, &system, &hidden);
+    let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden);
     let groups = cgroups::plan(&cgroups::look(), &spec.id, &spec.limits);
     let room = Room {
         spec,
         mode,
         wall: &wall,
-        base: &base,
+        base: &base.folder,
+        base_used: &base.used,
         system: &system,
         plan: &plan,
         groups: &groups,
     };
-    let made = room.make(&mut fences).inspect_err(|_| undo(spec, &groups))?;
     fences.insert("cgroup".into(), groups.groups.version.clone());
     caveats.extend(groups.caveats.clone());
-    if !made.has_sys {
-        caveats
-            .push(Caveat::new("no-sys", "the host's /sys is partly hidden, so the room has none"));
-    }
-    if !made.has_ipv6 {
-        caveats.push(Caveat::new("no-ipv6", "the kernel has no IPv6, so the room has none"));
-    }
-    let identity = identity::RoomIdentity::of(made.pid)
-        .map_err(|error| StepError::because("identify the room", None, error.to_string()))?;
-    Ok(Started { identity, mode, groups: groups.groups, fences, caveats })
+    room.make(fences, caveats).inspect_err(|_| undo(spec, &groups))
 }
 
 /// Takes back what a failed start left on the host.
 fn undo(spec: &RoomSpec, groups: &cgroups::Plan) {
     // The first error is the one to report; these are best effort, and `stop` repeats them.
-    for name in [CONTROL_SOCKET, TOKEN_FILE] {
+    for name in [CONTROL_SOCKET, TOKEN_FILE, ROOM_FILE] {
         let _ = files::remove_file(&spec.runtime.join(name));
     }
     let _ =
@@ -174,7 +167,9 @@ fn leave_cgroups(groups: &cgroups::Plan) -> std::io::Result<()> {
     Ok(())
 }
 
-fn leave_the_session(fences: &mut Fences) -> Result<(), StepError> {
+/// Leaves behind what the user's session would lend to a room; returns the fences that stand then.
+pub(super) fn leave_the_session() -> Result<Fences, StepError> {
+    let mut fences = Fences::new();
     match sys::join_new_session_keyring() {
         Ok(()) => fences.insert("keyring".into(), "on".into()),
         // A kernel without keyrings has none to leak.
@@ -188,12 +183,20 @@ fn leave_the_session(fences: &mut Fences) -> Result<(), StepError> {
     fences.insert("core-dumps".into(), "on".into());
     // Fails only for a process that leads a group, which has no need of it.
     let _ = rustix::process::setsid();
-    Ok(())
+    Ok(fences)
 }
 
-fn mode_caveats(mode: Mode) -> Vec<Caveat> {
+fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
     match mode {
-        Mode::Root | Mode::Range => vec![],
+        Mode::Root | Mode::Range => {
+            let root = wall.uids.iter().find(|extent| extent.inside == 0);
+            let owner =
+                root.map_or("another uid".to_owned(), |root| format!("uid {}", root.outside));
+            let message = format!(
+                "files that the room's root makes in the worktree belong to {owner} on the host; those of `agent` are yours"
+            );
+            vec![Caveat::new("root-files", message)]
+        }
         Mode::Single => vec![
             Caveat::new(
                 "single-uid",
@@ -253,15 +256,10 @@ struct Room<'a> {
     mode: Mode,
     wall: &'a Wall,
     base: &'a Path,
+    base_used: &'a OwnedFd,
     system: &'a layout::System,
     plan: &'a mounts::Plan,
     groups: &'a cgroups::Plan,
-}
-
-struct Made {
-    pid: i32,
-    has_sys: bool,
-    has_ipv6: bool,
 }
 
 const WALL: libc::c_int = libc::CLONE_NEWUSER
@@ -273,7 +271,7 @@ const WALL: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWCGROUP;
 
 impl Room<'_> {
-    fn make(&self, fences: &mut Fences) -> Result<Made, StepError> {
+    fn make(&self, mut fences: Fences, caveats: Vec<Caveat>) -> Result<Started, StepError> {
         let token = random::<32>()?;
         files::write_quick(&self.spec.runtime.join(TOKEN_FILE), &token, 0o600)
             .step("write the token")?;
@@ -283,9 +281,15 @@ impl Room<'_> {
             .map_err(std::io::Error::other)
             .step("compile the seccomp filter")?;
         fences.insert("seccomp".into(), "on".into());
+        fences.insert("inotify".into(), format!("on: {} instances", inotify_share()));
+        let nproc = match self.spec.limits.pids {
+            Some(most) => format!("on: RLIMIT_NPROC {most} for all users of the room together"),
+            None => "off: no limit was asked for".into(),
+        };
+        fences.insert("nproc".into(), nproc);
         fences.insert("no-new-privileges".into(), "on".into());
         fences.insert("capabilities".into(), "on".into());
-        let landlock = landlock(fences);
+        let landlock = landlock(&mut fences);
         self.groups.apply().step("make the room's cgroup")?;
         let (ours, theirs) = pair().step("open a channel")?;
         let machine_id =
@@ -302,6 +306,8 @@ impl Room<'_> {
             channel: theirs,
             control,
             init_program,
+            base_layer: rustix::io::fcntl_dupfd_cloexec(self.base_used, 3)
+                .step("hold the base layer")?,
             cgroups: open_all(&self.groups.join_commands)?,
             init_cgroup: open_all(self.groups.join_init.as_slice())?.pop(),
             filters,
@@ -316,44 +322,68 @@ impl Room<'_> {
             }
             Fork::Parent(pid) => {
                 drop(inside);
-                self.guide(pid, &ours).inspect_err(|_| kill(pid))
+                self.guide(pid, &ours, fences, caveats).inspect_err(|_| kill(pid))
             }
         }
     }
 
     /// Gives the first process its ids and trees, and waits until room-init has taken over.
-    fn guide(&self, pid: i32, channel: &OwnedFd) -> Result<Made, StepError> {
+    fn guide(
+        &self,
+        pid: i32,
+        channel: &OwnedFd,
+        fences: Fences,
+        caveats: Vec<Caveat>,
+    ) -> Result<Started, StepError> {
         write_maps(pid, self.mode, self.wall)?;
         rustix::net::send(channel, MAPPED, SendFlags::NOSIGNAL).step("start the room")?;
         if self.mode == Mode::Root {
-            self.send_trees(pid, channel)?;
+            let holders = self.send_trees(pid, channel)?;
             rustix::net::send(channel, GO, SendFlags::NOSIGNAL).step("start the room")?;
+            holders.into_iter().for_each(reap);
         }
-        let mut made = Made { pid, has_sys: false, has_ipv6: false };
-        let mut bytes = vec![0_u8; 64 << 10];
-        loop {
-            let (length, _) = rustix::net::recv(channel, &mut bytes[..], RecvFlags::empty())
-                .step("wait for the room")?;
-            match &bytes[..length] {
-                READY => return Ok(made),
-                b"" => return Err(StepError::because("start the room", None, ended(pid))),
-                word => match serde_json::from_slice(word)
-                    .map_err(std::io::Error::from)
-                    .step("hear the room")?
-                {
-                    Word::Failed(error) => return Err(error),
-                    Word::Built { has_sys, has_ipv6 } => made = Made { pid, has_sys, has_ipv6 },
-                },
+        let Word::Built { has_sys, has_ipv6 } = hear(pid, channel)? else {
+            return Err(StepError::because("start the room", None, "it began with its end"));
+        };
+        let mut started = self.started(pid, fences, caveats)?;
+        started.caveats.extend(lacks(has_sys, has_ipv6));
+        // While room-init starts, and before anybody is told: a daemon that dies now finds the room
+        // by this file.
+        let text = serde_json::to_vec(&started).map_err(std::io::Error::from);
+        let text = text.step("write the room down")?;
+        files::write_quick(&self.spec.runtime.join(ROOM_FILE), &text, 0o600)
+            .step("write the room down")?;
+        match hear(pid, channel)? {
+            Word::Ready => Ok(started),
+            Word::Built { .. } | Word::Failed(_) => {
+                Err(StepError::because("start the room", None, "it was built twice"))
             }
         }
     }
 
-    fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<(), StepError> {
+    fn started(
+        &self,
+        pid: i32,
+        fences: Fences,
+        caveats: Vec<Caveat>,
+    ) -> Result<Started, StepError> {
+        let identity = identity::RoomIdentity::of(pid)
+            .map_err(|error| StepError::because("identify the room", None, error.to_string()))?;
+        let (groups, tools) = (self.groups.groups.clone(), self.spec.tools.clone());
+        let storage = (!self.spec.ephemeral).then(|| self.spec.storage.clone());
+        let disk = self.spec.limits.disk;
+        Ok(Started { identity, mode: self.mode, groups, fences, caveats, tools, storage, disk })
+    }
+
+    /// Returns the processes that held the ids of trees, which wait to be reaped.
+    fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<Vec<i32>, StepError> {
         let base = self.spec.shifted_base;
-        let mut owned = Vec::new();
+        let (mut owned, mut holders) = (Vec::new(), Vec::new());
         for (user, group) in mounts::owners(self.plan)? {
             let map = Wall { uids: ids::worktree(user, base), gids: ids::worktree(group, base) };
-            owned.push(((user, group), namespace_with(&map)?));
+            let (namespace, holder) = namespace_with(&map)?;
+            owned.push(((user, group), namespace));
+            holders.push(holder);
         }
         let maps = IdMaps { shifted: user_namespace(pid)?, owned, agent: base + AGENT_ID };
         let sources =
@@ -364,8 +394,36 @@ impl Room<'_> {
         for part in trees.chunks(64) {
             send_descriptors(channel, part).step("pass on the room's files")?;
         }
-        Ok(())
+        Ok(holders)
     }
+}
+
+/// Waits for a word of the room's first process; its failure is ours.
+fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, StepError> {
+    let mut bytes = vec![0_u8; 64 << 10];
+    let (length, _) =
+        rustix::net::recv(channel, &mut bytes[..], RecvFlags::empty()).step("wait for the room")?;
+    match &bytes[..length] {
+        READY => Ok(Word::Ready),
+        b"" => Err(StepError::because("start the room", None, ended(pid))),
+        word => {
+            match serde_json::from_slice(word)
+                .map_err(std::io::Error::from)
+                .step("hear the room")?
+            {
+                Word::Failed(error) => Err(error),
+                word => Ok(word),
+            }
+        }
+    }
+}
+
+/// What of a usual room this one is without.
+fn lacks(has_sys: bool, has_ipv6: bool) -> Vec<Caveat> {
+    let no_sys = Caveat::new("no-sys", "the host's /sys is partly hidden, so the room has none");
+    let no_ipv6 = Caveat::new("no-ipv6", "the kernel has no IPv6, so the room has none");
+    let lacking = [(has_sys, no_sys), (has_ipv6, no_ipv6)].into_iter();
+    lacking.filter(|(has, _)| !has).map(|(_, caveat)| caveat).collect()
 }
 
 fn send_descriptors(channel: &OwnedFd, descriptors: &[OwnedFd]) -> rustix::io::Result<()> {

@@ -33,7 +33,8 @@ pub struct RoomSpec {
     /// empty.
     pub masks: Vec<PathBuf>,
     pub limits: Limits,
-    /// Keeps layers and `$HOME` in memory and drops them with the room.
+    /// Keeps layers and `$HOME` in memory and drops them with the room, which ends with the first
+    /// command whose end somebody was told.
     pub ephemeral: bool,
     /// Overrules what [`Mode::detect`](Mode) would choose.
     pub mode: Option<Mode>,
@@ -74,6 +75,10 @@ pub struct Limits {
     /// Cores; half a core is 0.5.
     pub cpus: Option<f64>,
     pub pids: Option<u32>,
+    /// Bytes of its own files on the disk. Nothing here enforces it: it bounds the folders in memory,
+    /// and whoever watches the room can ask for it.
+    #[serde(default)]
+    pub disk: Option<u64>,
 }
 
 /// How ids are mapped, which follows from who we are.
@@ -121,6 +126,8 @@ pub enum SpecProblem {
     Memory(u64),
     #[error("a limit of {0} cores is not between 0.01 and 4096")]
     Cpus(String),
+    #[error("a limit of {0} bytes of disk space is below 1 MiB")]
+    Disk(u64),
     #[error("a limit of {0} processes is below 8")]
     Pids(u32),
     #[error("the shifted base {0} does not leave room for 65536 uids, or overlaps the host's own")]
@@ -193,6 +200,7 @@ impl Limits {
             Self { cpus: Some(cores), .. } if !(0.01..=4096.0).contains(&cores) => {
                 Err(SpecProblem::Cpus(cores.to_string()))
             }
+            Self { disk: Some(bytes), .. } if bytes < 1 << 20 => Err(SpecProblem::Disk(bytes)),
             Self { pids: Some(pids), .. } if pids < 8 => Err(SpecProblem::Pids(pids)),
             _ => Ok(()),
         }
@@ -267,7 +275,9 @@ mod tests {
         assert!(with(Limits { cpus: Some(0.0), ..Limits::default() }).is_err());
         assert!(with(Limits { cpus: Some(f64::NAN), ..Limits::default() }).is_err());
         assert!(with(Limits { pids: Some(1), ..Limits::default() }).is_err());
-        assert!(with(Limits { memory: Some(1 << 30), cpus: Some(0.5), pids: Some(64) }).is_ok());
+        assert!(with(Limits { disk: Some(4096), ..Limits::default() }).is_err());
+        let good = Limits { memory: Some(1 << 30), cpus: Some(0.5), pids: Some(64), disk: None };
+        assert!(with(good).is_ok());
     }
 
     #[test]

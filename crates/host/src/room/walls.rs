@@ -119,8 +119,9 @@ pub(super) fn user_namespace(pid: i32) -> Result<OwnedFd, StepError> {
         .step_at("open", path)
 }
 
-/// Makes a user namespace for the sake of its map alone.
-pub(super) fn namespace_with(wall: &Wall) -> Result<OwnedFd, StepError> {
+/// Makes a user namespace for the sake of its map alone. The process that held it is about to end;
+/// it is reaped by [`reap`], when there is time for it.
+pub(super) fn namespace_with(wall: &Wall) -> Result<(OwnedFd, i32), StepError> {
     let (held, holder) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
     match sys::fork_into(libc::CLONE_NEWUSER).step("make a user namespace")? {
         Fork::Child => {
@@ -132,8 +133,7 @@ pub(super) fn namespace_with(wall: &Wall) -> Result<OwnedFd, StepError> {
         Fork::Parent(pid) => {
             let namespace = write_maps(pid, Mode::Root, wall).and_then(|()| user_namespace(pid));
             drop(holder);
-            reap(pid);
-            namespace
+            Ok((namespace?, pid))
         }
     }
 }

@@ -1,250 +1,479 @@
-"""Tries every way out of a room that we know of. Prints one line per attempt: `held` or `OPEN`.
+"""Tries every way out of a room that we know of, and says how each was refused.
 
-Facts about the host come in as JSON in argv[1]."""
-import array, ctypes, errno, fcntl, json, os, socket, stat, struct, subprocess, sys, time
+Facts about the host come in as JSON in argv[1]. One line per attempt:
+
+    held NAME: REASON    refused, and for the reason that we expect
+    ODD NAME: REASON     refused for another one: perhaps it was not tried at all
+    OPEN NAME: RESULT    it worked
+
+The same code runs outside a room too (`control` in the facts), as root in a scratch namespace. There the attempts
+marked with `control=True` must be OPEN: what never works proves nothing."""
+import array, ctypes, errno, fcntl, json, os, signal, socket, stat, struct, sys, time
 
 facts = json.loads(sys.argv[1])
+control_run = facts.get("control", False)
 libc = ctypes.CDLL(None, use_errno=True)
 am_root = os.geteuid() == 0
+BY_OWNER = ("EINVAL", "EPERM") if am_root else ("EPERM",)
+NOTHING = "nothing"
+# In a room PID 1 is room-init; outside, some process stands in for it.
+first = facts["pid"] if control_run else 1
 
 
-def attempt(name):
+def attempt(name, *expected, control=False):
     def decorate(function):
+        if control_run and not control:
+            return function
         try:
             result = function()
-        except (OSError, PermissionError) as error:
-            print(f"held {name}: {errno.errorcode.get(error.errno, error)}")
-            return function
-        except (subprocess.SubprocessError, ValueError) as error:
-            print(f"held {name}: {error}")
-            return function
-        print(f"OPEN {name}: {result!r}" if result else f"held {name}: nothing")
+        except OSError as error:
+            reason = errno.errorcode.get(error.errno, str(error))
+        except ValueError as error:
+            reason = str(error)
+        else:
+            if result:
+                print(f"OPEN {name}: {result!r}")
+                return function
+            reason = NOTHING
+        print(f"{'held' if reason in expected else 'ODD'} {name}: {reason}", flush=True)
         return function
     return decorate
 
 
 def call(number, *arguments):
-    result = libc.syscall(number, *arguments)
+    whole = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    result = libc.syscall(ctypes.c_long(number), *whole)
     if result < 0:
         raise OSError(ctypes.get_errno(), "syscall")
     return result or True
 
 
-def shell(line):
-    """True when the line succeeds."""
-    return subprocess.run(["sh", "-c", line], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=20).returncode == 0
+def mount(source, target, kind, flags=0, options=None):
+    encode = lambda text: text and text.encode()
+    return call(165, encode(source), encode(target), encode(kind), flags, encode(options))
 
+
+def umount(target, flags=0): return call(166, target.encode(), flags)
+
+
+def in_child(action):
+    """Runs the action in a process of its own; its error is ours."""
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try: code = 0 if action() else 254
+        except OSError as error: code = error.errno or 255
+        os._exit(code)
+    os.close(ours); os.close(theirs)
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0: raise OSError(0, f"died by signal {-code}")
+    if code not in (0, 254): raise OSError(code, os.strerror(code))
+    return code == 0
+
+
+NEWUSER, NEWNS, NEWCGROUP, NEWNET, NEWPID = 0x10000000, 0x20000, 0x02000000, 0x40000000, 0x20000000
+
+def nested(action, more=0):
+    """Runs the action as root of a user namespace below the room, with mounts of its own."""
+    def go():
+        call(272, NEWUSER | NEWNS | more)
+        return action()
+    return in_child(go)
+
+
+MS_BIND, MS_REMOUNT, MS_MOVE, MS_REC, MNT_DETACH = 4096, 32, 8192, 16384, 2
+work, mask = facts["worktree"], facts["mask"]
 
 # --- files of the host
-@attempt("host secret by path")
+@attempt("host secret by path", "ENOENT", control=True)
 def _(): return open(facts["secret"]).read()
 
-@attempt("host secret through a link in the worktree")
+@attempt("host secret through a link in the worktree", "ENOENT", control=True)
 def _():
     os.symlink(facts["secret"], "link-out")
     try: return open("link-out").read()
     finally: os.unlink("link-out")
 
-@attempt("hard link out of the worktree")
-def _(): os.link("/etc/passwd", "hard-link"); return True
+@attempt("host secret through a link in a folder link", "ENOENT", control=True)
+def _():
+    os.symlink(os.path.dirname(facts["secret"]), "folder-out")
+    try: return open("folder-out/" + os.path.basename(facts["secret"])).read()
+    finally: os.unlink("folder-out")
+
+@attempt("hard link to a masked file", "EXDEV", control=True)
+def _():
+    os.link(mask, "hard-link")
+    try: return open("hard-link").read()
+    finally: os.unlink("hard-link")
+
+@attempt("rename a masked file", "EBUSY", control=True)
+def _():
+    os.rename(mask, mask + "-moved")
+    try: return open(mask + "-moved").read()
+    finally: os.rename(mask + "-moved", mask)
+
+@attempt("exchange a masked file", "EBUSY", control=True)
+def _():
+    open("other", "w").close()
+    try:
+        call(316, -100, mask.encode(), -100, b"other", 2)
+        text = open("other").read(); call(316, -100, mask.encode(), -100, b"other", 2); return text
+    finally: os.unlink("other")
+
+@attempt("read a masked file", NOTHING, control=True)
+def _(): return open(mask).read()
 
 for pid in ("1", "self", "thread-self"):
     for name in ("root", "cwd"):
-        @attempt(f"/proc/{pid}/{name} to the host")
+        @attempt(f"/proc/{pid}/{name} to the host", NOTHING)
         def _(): return os.path.exists(f"/proc/{pid}/{name}{facts['secret']}") and "reached"
 
-@attempt("climb with .. from the root")
+@attempt("climb with .. from the root", NOTHING, control=True)
 def _(): return os.path.exists("/" + "../" * 40 + facts["secret"].lstrip("/")) and "reached"
 
-@attempt("inherited descriptors")
+@attempt("chroot and climb", "ENOENT" if am_root else "EPERM")
+def _():
+    def climb():
+        here = os.open("/", os.O_RDONLY); os.makedirs("/tmp/jail", exist_ok=True); os.chroot("/tmp/jail"); os.fchdir(here)
+        for _ in range(40): os.chdir("..")
+        return open(facts["secret"].lstrip("/")).read()
+    return in_child(climb)
+
+@attempt("inherited descriptors", NOTHING, control=True)
 def _():
     found = []
+    if control_run: os.open("/etc/passwd", os.O_RDONLY)
     for fd in os.listdir("/proc/self/fd"):
         try: found.append(os.readlink(f"/proc/self/fd/{fd}"))
         except OSError: pass
     return [f for f in found if not f.startswith(("pipe:", "/dev/null", "/proc")) and "/fd" not in f]
 
-@attempt("open_by_handle_at")
-def _(): return call(304, 3, b"\0" * 64, 0)
+@attempt("open_by_handle_at", "EPERM", control=True)
+def _():
+    handle = ctypes.create_string_buffer(struct.pack("Ii", 120, 0) + b"\0" * 120); mount_id = ctypes.c_int()
+    call(303, -100, facts["worktree"].encode(), handle, ctypes.byref(mount_id), 0)
+    return call(304, os.open(facts["worktree"], os.O_RDONLY), handle, os.O_RDONLY)
 
-@attempt("device node of the disk")
-def _(): os.mknod("/tmp/disk", stat.S_IFBLK | 0o600, os.makedev(254, 0)); return True
+for kind, number, name in ((stat.S_IFBLK, os.makedev(254, 0), "disk"), (stat.S_IFCHR, os.makedev(1, 1), "memory"), (stat.S_IFCHR, os.makedev(10, 229), "fuse")):
+    @attempt(f"device node of the {name}", "EPERM", control=True)
+    def _():
+        os.mknod("/tmp/node", kind | 0o600, number); os.unlink("/tmp/node"); return True
 
-@attempt("setuid file in the worktree")
+    if am_root and not control_run:
+        @attempt(f"device node of the {name}, nested", "EPERM")
+        def _(): return nested(lambda: os.mknod("/tmp/node", kind | 0o600, number) is None)
+
+# --- setuid
+@attempt("setuid file in the worktree", "EPERM", control=True)
 def _():
     open("su", "w").close()
-    try: os.chmod("su", 0o4755); return True
+    try: os.chmod("su", 0o4755); return os.stat("su").st_mode & 0o6000
     finally: os.unlink("su")
 
-@attempt("setuid file by open")
+@attempt("setgid file by fchmod", "EPERM", control=True)
+def _():
+    fd = os.open("su", os.O_CREAT | os.O_RDWR, 0o755)
+    try: os.fchmod(fd, 0o2755); return os.fstat(fd).st_mode & 0o6000
+    finally: os.close(fd); os.unlink("su")
+
+@attempt("setuid file by open", "EPERM", control=True)
 def _():
     fd = os.open("su2", os.O_CREAT | os.O_WRONLY, 0o4755)
     mode = os.fstat(fd).st_mode; os.close(fd); os.unlink("su2")
     return mode & 0o6000
 
-# --- PID 1 and other processes
-for name in ("environ", "mem", "maps", "fd/3", "exe", "auxv", "stack"):
-    @attempt(f"/proc/1/{name}")
-    def _():
-        path = f"/proc/1/{name}"
-        return os.readlink(path) if name == "exe" else open(path, "rb").read(16)
+@attempt("a setuid program of the host gives root", NOTHING)
+def _(): return [line for line in open("/proc/self/status") if line.startswith("NoNewPrivs:\t0")]
 
-@attempt("argv of PID 1")
+# --- PID 1 and other processes
+for name in ("environ", "mem", "maps", "fd/3", "exe", "auxv", "stack", "cwd", "root"):
+    @attempt(f"/proc/1/{name}", "EACCES", control=name in ("environ", "mem", "maps", "exe", "cwd", "root"))
+    def _():
+        path = f"/proc/{first}/{name}"
+        if name in ("exe", "cwd", "root"): return os.readlink(path)
+        if name == "mem": return bool(open(path, "rb")) or True
+        return open(path, "rb").read(16)
+
+@attempt("argv of PID 1", NOTHING)
 def _(): return open("/proc/1/cmdline").read().strip("\0") != "room-init"
 
-@attempt("kill PID 1")
-def _():
-    os.kill(1, 9); time.sleep(0.2); return not os.path.exists("/proc/1")
+for number in (signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV, signal.SIGTERM):
+    @attempt(f"signal {number} to PID 1", NOTHING if facts["single"] else "EPERM")
+    def _():
+        os.kill(1, number)
+        state = [line for line in open("/proc/1/status") if line.startswith("State:")][0]
+        return "sleeping" not in state and "running" not in state
 
-@attempt("ptrace PID 1")
-def _(): return call(101, 16, 1, 0, 0)
+# The number of a host process means nobody here, or somebody of the room: never that process.
+@attempt("environment of a host process", "ENOENT", control=True)
+def _(): return b"SECRET_IN_ENV" in open(f"/proc/{facts['pid']}/environ", "rb").read()
 
-@attempt("pidfd_getfd of PID 1")
-def _(): return call(438, call(434, 1, 0), 4, 0)
+@attempt("argv of a host process", "ENOENT", control=True)
+def _(): return open(f"/proc/{facts['pid']}/cmdline", "rb").read()
 
-@attempt("process_vm_readv of PID 1")
+@attempt("root of a host process", NOTHING, control=True)
+def _(): return os.path.exists(f"/proc/{facts['pid']}/root{facts['secret']}")
+
+@attempt("memory of a host process", "ENOENT", control=True)
+def _(): return bool(open(f"/proc/{facts['pid']}/mem", "rb"))
+
+@attempt("signal to a host process", "ESRCH", control=True)
+def _(): os.kill(facts["pid"], 0); return True
+
+@attempt("ptrace a host process", "ESRCH", control=True)
+def _(): return call(101, 0x4206, facts["pid"], 0, 0)
+
+@attempt("ptrace PID 1", "EPERM")
+def _(): return call(101, 0x4206, 1, 0, 0)
+
+@attempt("pidfd_getfd of PID 1", "EPERM", control=True)
+def _(): return call(438, call(434, first, 0), 0, 0)
+
+@attempt("process_vm_readv of PID 1", "EPERM")
 def _():
     buffer = ctypes.create_string_buffer(8)
     local = struct.pack("QQ", ctypes.addressof(buffer), 8); remote = struct.pack("QQ", 0x400000, 8)
     return call(310, 1, local, 1, remote, 1, 0)
 
-@attempt("limit PID 1")
+@attempt("limit PID 1", "EPERM")
 def _(): return call(302, 1, 7, struct.pack("QQ", 4, 4), 0)
 
 if not facts["single"]:
-    @attempt("renice PID 1")
+    @attempt("renice PID 1", "EPERM")
     def _(): os.setpriority(os.PRIO_PROCESS, 1, 19); return True
 
-    @attempt("pin PID 1")
+    @attempt("pin PID 1", "EPERM")
     def _(): os.sched_setaffinity(1, {0}); return True
 
-@attempt("host process visible")
-def _(): return os.path.exists(f"/proc/{facts['pid']}/comm") and open(f"/proc/{facts['pid']}/comm").read().strip() == facts["comm"]
-
 for kind in ("user", "mnt", "net", "pid", "ipc", "uts", "cgroup"):
-    @attempt(f"setns to the {kind} of PID 1")
+    @attempt(f"setns to the {kind} of PID 1", "EACCES", control=kind in ("net", "ipc", "uts"))
     def _():
-        fd = os.open(f"/proc/1/ns/{kind}", os.O_RDONLY); return call(308, fd, 0)
+        fd = os.open(f"/proc/{first}/ns/{kind}", os.O_RDONLY); return in_child(lambda: call(308, fd, 0))
 
 # --- sockets of the host
-@attempt("host loopback")
+@attempt("host loopback", "ECONNREFUSED")
 def _():
     s = socket.create_connection(("127.0.0.1", facts["port"]), timeout=3); return s.recv(99) or False
 
-@attempt("host abstract socket")
+@attempt("host abstract socket", "ECONNREFUSED")
 def _():
     s = socket.socket(socket.AF_UNIX); s.connect("\0" + facts["abstract"]); return True
 
-@attempt("host path socket in the worktree")
+@attempt("host path socket in the worktree", "EACCES", "ECONNREFUSED", control=True)
 def _():
     s = socket.socket(socket.AF_UNIX); s.connect(facts["socket"]); return True
 
-for path in ("/var/run/docker.sock", "/run/dbus/system_bus_socket", "/run/systemd/private"):
-    @attempt(path)
+@attempt("host path socket by a link", "EACCES", "ECONNREFUSED", control=True)
+def _():
+    os.symlink(facts["socket"], "socket-link")
+    try: s = socket.socket(socket.AF_UNIX); s.connect("socket-link"); return True
+    finally: os.unlink("socket-link")
+
+for path in facts["sockets"]:
+    @attempt(f"{path} of the host", "ENOENT", control=True)
     def _():
         s = socket.socket(socket.AF_UNIX); s.connect(path); return True
 
-for name, family, kind, protocol in (("packet", 17, 3, 3), ("raw", 2, 3, 1), ("raw v6", 10, 3, 58), ("vsock", 40, 1, 0), ("alg", 38, 5, 0),
-                                     ("bluetooth", 31, 3, 0), ("xdp", 44, 3, 0), ("can", 29, 3, 1), ("key", 15, 3, 2), ("tipc", 30, 1, 0)):
-    @attempt(f"{name} socket")
+for name, family, kind, protocol, reason, control in (
+        ("packet", 17, 3, 3, "EAFNOSUPPORT", True), ("raw", 2, 3, 1, "EPERM", True), ("raw v6", 10, 3, 58, "EPERM", True),
+        ("vsock", 40, 1, 0, "EAFNOSUPPORT", False), ("alg", 38, 5, 0, "EAFNOSUPPORT", False), ("bluetooth", 31, 3, 0, "EAFNOSUPPORT", False),
+        ("xdp", 44, 3, 0, "EAFNOSUPPORT", False), ("can", 29, 3, 1, "EAFNOSUPPORT", False), ("key", 15, 3, 2, "EAFNOSUPPORT", False),
+        ("tipc", 30, 1, 0, "EAFNOSUPPORT", False)):
+    @attempt(f"{name} socket", reason, control=control)
     def _(): socket.socket(family, kind, protocol); return True
 
-@attempt("SO_MARK")
+@attempt("raw socket, nested with a network of its own", NOTHING, "EPERM")
+def _():
+    # It may have one there: what counts is that nothing leaves.
+    def go():
+        s = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1); s.sendto(b"\x08\0\xf7\xff\0\0\0\0", ("192.0.2.1", 0)); return True
+    try: return nested(go, NEWNET)
+    except OSError as error:
+        if error.errno in (errno.ENETUNREACH, errno.EHOSTUNREACH): return False
+        raise
+
+@attempt("SO_MARK", "EPERM", control=True)
 def _(): socket.socket().setsockopt(socket.SOL_SOCKET, 36, 1); return True
 
-@attempt("IP_TRANSPARENT")
+@attempt("IP_TRANSPARENT", "EPERM", control=True)
 def _(): socket.socket().setsockopt(socket.SOL_IP, 19, 1); return True
 
-@attempt("listen on the egress port instead")
+@attempt("SO_BINDTODEVICE", "EPERM", "ENODEV", NOTHING, control=False)
+def _(): socket.socket().setsockopt(socket.SOL_SOCKET, 25, b"eth0\0"); return True
+
+@attempt("listen on the egress port instead", "EADDRINUSE", control=True)
 def _():
     s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     s.bind(("127.0.0.1", 15001)); s.listen(); return True
 
-@attempt("answer DNS instead")
+@attempt("answer DNS instead", "EADDRINUSE", control=True)
 def _():
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     s.bind(("127.0.0.1", 15053)); return True
 
-@attempt("flush packet rules by netlink")
-def _():
-    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12); s.bind((0, 0))
-    message = lambda kind, flags, body: struct.pack("IHHII", 16 + len(body), kind, flags, 1, 0) + body
-    begin = message(16, 1, struct.pack("BBH", 0, 0, 0x0A00)); end = message(17, 1, struct.pack("BBH", 0, 0, 0x0A00))
-    s.send(begin + message(0x0A02, 5, struct.pack("BBH", 1, 0, 0)) + end)
+def netlink(family, message):
+    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family); s.bind((0, 0)); s.settimeout(5)
+    s.send(message)
     code = struct.unpack_from("i", s.recv(4096), 16)[0]
-    if code: raise OSError(-code, "nft")
+    if code: raise OSError(-code, "netlink")
     return True
 
-@attempt("remove the local route by netlink")
+def header(kind, flags, body): return struct.pack("IHHII", 16 + len(body), kind, flags, 1, 0) + body
+
+def nft(kind, body):
+    begin = header(16, 1, struct.pack("BBH", 0, 0, 0x0A00)); end = header(17, 1, struct.pack("BBH", 0, 0, 0x0A00))
+    return netlink(12, begin + header(0x0A00 | kind, 5, body) + end)
+
+TABLE = struct.pack("BBH", 2, 0, 0) + struct.pack("HH", 8, 1) + b"ours"[:3] + b"\0"
+
+@attempt("new packet table by netlink", "EPERM", control=True)
+def _(): return nft(0, TABLE)
+
+@attempt("flush packet rules by netlink", "EPERM", control=True)
+def _(): return nft(2, struct.pack("BBH", 2, 0, 0))
+
+LO_UP = header(16, 5, struct.pack("BxHiII", 0, 0, 1, 1, 1))
+LO_DOWN = header(16, 5, struct.pack("BxHiII", 0, 0, 1, 0, 1))
+ROUTE = bytes([2, 0, 0, 0, 255, 3, 254, 2, 0, 0, 0, 0]) + struct.pack("HHI", 8, 4, 1)
+
+@attempt("take loopback down and up", "EPERM", control=True)
+def _(): return netlink(0, LO_DOWN) and netlink(0, LO_UP)
+
+@attempt("make a local route", "EPERM", control=True)
+def _(): return netlink(0, header(24, 0x405, ROUTE))
+
+@attempt("remove the local route", "EPERM", control=True)
+def _(): return netlink(0, header(25, 5, ROUTE))
+
+@attempt("make a link into the wall", "EPERM", "EOPNOTSUPP")
 def _():
-    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
-    s.send(struct.pack("IHHII", 28, 25, 5, 1, 0) + bytes([2, 0, 0, 0, 255, 3, 254, 2, 0, 0, 0, 0]))
-    code = struct.unpack_from("i", s.recv(4096), 16)[0]
-    if code: raise OSError(-code, "route")
-    return True
+    kind = struct.pack("HH", 10, 1) + b"dummy\0" + b"\0\0"
+    return netlink(0, header(16, 0x605, struct.pack("BxHiII", 0, 0, 0, 0, 0) + struct.pack("HH", 4 + len(kind), 18) + kind))
 
-for line in ("nft flush ruleset", "ip link set lo down", "ip link add v0 type veth peer name v1 netns 1", "ip route flush table local"):
-    @attempt(line)
-    def _(): return shell(line)
+# --- the kernel's knobs: opened for writing, never written
+for path in ("kernel/core_pattern", "vm/overcommit_memory", "net/ipv4/ip_forward", "kernel/randomize_va_space", "fs/suid_dumpable",
+             "kernel/hostname", "net/ipv4/ip_unprivileged_port_start"):
+    @attempt(f"sysctl {path}", "EACCES", control=True)
+    def _(): return bool(open(f"/proc/sys/{path}", "r+"))
 
-# --- the kernel's knobs
-for path, value in (("kernel/core_pattern", "|/tmp/x"), ("kernel/hostname", "x"), ("vm/overcommit_memory", "1"), ("net/ipv4/ip_forward", "1"),
-                    ("net/ipv4/ip_unprivileged_port_start", "1024"), ("kernel/modprobe", "/tmp/x"), ("fs/suid_dumpable", "2"),
-                    ("kernel/randomize_va_space", "0"), ("kernel/yama/ptrace_scope", "0")):
-    @attempt(f"sysctl {path}")
+    if am_root and not control_run:
+        @attempt(f"sysctl {path} on a /proc of one's own", "EACCES", "EPERM")
+        def _():
+            def go():
+                pid = os.fork()
+                if pid == 0:
+                    try: mount("proc", "/mnt", "proc"); os._exit(0 if open(f"/mnt/sys/{path}", "r+") else 1)
+                    except OSError as error: os._exit(error.errno)
+                code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                if code: raise OSError(code, "nested")
+                return True
+            return nested(go, NEWPID)
+
+for path, reasons in (("/proc/kmsg", ("EACCES", "EPERM")), ("/proc/self/oom_score_adj", (NOTHING, "EACCES")), ("/sys/kernel/uevent_helper", ("EROFS", "ENOENT", "EACCES")),
+                      ("/sys/power/state", ("EROFS", "ENOENT", "EACCES")), ("/sys/kernel/mm/transparent_hugepage/enabled", ("EROFS", "ENOENT", "EACCES"))):
+    @attempt(path, *reasons, control=path == "/sys/kernel/mm/transparent_hugepage/enabled" and os.path.exists(path))
     def _():
-        before = open(f"/proc/sys/{path}").read()
-        with open(f"/proc/sys/{path}", "w") as f: f.write(value)
-        return open(f"/proc/sys/{path}").read() != before
+        if path.endswith("kmsg"): return open(path, "rb").read(1)
+        if path.endswith("oom_score_adj"):
+            open(path, "w").write("-1000"); return open(path).read().strip() == "-1000"
+        return bool(open(path, "r+"))
 
-for path in ("/proc/sysrq-trigger", "/proc/kcore", "/proc/kmsg", "/sys/kernel/uevent_helper", "/sys/power/state", "/proc/self/oom_score_adj-"):
-    @attempt(path)
-    def _():
-        if path.endswith(("kcore", "kmsg")): return open(path, "rb").read(1)
-        with open(path, "w") as f: f.write("h")
-        return True
-
-for name, number, arguments in (
-        ("io_uring", 425, (8, b"\0" * 120)), ("keyctl", 250, (0, -3, 0)), ("add_key", 248, (b"user", b"k", b"v", 1, -3)), ("request_key", 249, (b"user", b"k", 0, -3)),
-        ("bpf", 321, (5, b"\0" * 120, 120)), ("perf_event_open", 298, (b"\0" * 128, 0, -1, -1, 0)), ("userfaultfd", 323, (0,)), ("kexec_load", 246, (0, 0, 0, 0)),
-        ("init_module", 175, (0, 0, b"")), ("finit_module", 313, (0, b"", 0)), ("delete_module", 176, (b"x", 0)), ("reboot", 169, (0, 0, 0, 0)),
-        ("swapon", 167, (b"/x", 0)), ("syslog", 103, (3, ctypes.create_string_buffer(64), 64)), ("settimeofday", 164, (struct.pack("qq", 0, 0), 0)),
-        ("x32 getpid", 0x40000000 + 39, ()), ("openat2", 437, (-100, b"/etc/passwd", struct.pack("QQQ", 0, 0, 0), 24))):
-    @attempt(f"syscall {name}")
+for name, number, arguments, reason, control in (
+        ("io_uring", 425, (8, b"\0" * 120), "EPERM", True), ("keyctl", 250, (0, -3, 0), "EPERM", True), ("add_key", 248, (b"user", b"hothouse-test", b"v", 1, -1), "EPERM", True),
+        ("request_key", 249, (b"user", b"k", 0, -3), "EPERM", False), ("bpf", 321, (5, b"\0" * 120, 120), "EPERM", False),
+        ("perf_event_open", 298, (struct.pack("IIQQQQ", 1, 128, 0, 0, 0, 0) + b"\0" * 88, 0, -1, -1, 0), "EPERM", True), ("userfaultfd", 323, (1,), "EPERM", True),
+        ("kexec_load", 246, (0, 0, 0, 0), "EPERM", False), ("init_module", 175, (0, 0, b""), "EPERM", False), ("finit_module", 313, (0, b"", 0), "EPERM", False),
+        ("delete_module", 176, (b"x", 0), "EPERM", False), ("reboot", 169, (0, 0, 0, 0), "EPERM", False), ("swapon", 167, (b"/x", 0), "EPERM", False),
+        ("syslog", 103, (10, 0, 0), "EPERM", True), ("settimeofday", 164, (struct.pack("qq", -1, -1), 0), "EPERM", False),
+        ("clock_settime", 227, (0, struct.pack("qq", -1, -1)), "EPERM", False), ("acct", 163, (0,), "EPERM", False), ("iopl", 172, (3,), "EPERM", False),
+        ("x32 getpid", 0x40000000 + 39, (), "ENOSYS", False), ("openat2", 437, (-100, b"/etc/passwd", struct.pack("QQQ", 0, 0, 0), 24), "ENOSYS", True)):
+    @attempt(f"syscall {name}", reason, control=control)
     def _(): return call(number, *arguments)
 
-@attempt("TIOCSTI")
+@attempt("TIOCSTI", "EPERM")
 def _():
     import pty
     master, slave = pty.openpty(); fcntl.ioctl(slave, 0x5412, b"x"); return True
 
-@attempt("core dumps")
+@attempt("core dumps", "not allowed to raise maximum limit")
 def _():
     import resource
     resource.setrlimit(resource.RLIMIT_CORE, (1 << 20, 1 << 20)); return True
 
-@attempt("cgroup release_agent")
-def _():
-    return shell("unshare -UrmC sh -c 'mkdir /tmp/cg && mount -t cgroup -o memory none /tmp/cg && (echo 1 > /tmp/cg/notify_on_release || echo /x > /tmp/cg/release_agent || mkdir /tmp/cg/x)'")
+# --- control groups
+def group_file(name):
+    def go():
+        os.makedirs("/tmp/cg", exist_ok=True); mount("none", "/tmp/cg", "cgroup", 0, "memory")
+        try: return bool(open(f"/tmp/cg/{name}", "r+"))
+        finally: umount("/tmp/cg")
+    return go
+
+for name in ("release_agent", "notify_on_release", "memory.limit_in_bytes", "tasks"):
+    @attempt(f"cgroup {name}", "EPERM", "EACCES", control=name != "release_agent")
+    def _(): return in_child(group_file(name))
+
+    @attempt(f"cgroup {name}, nested", "EPERM", "EACCES", "ENOENT")
+    def _(): return nested(group_file(name), NEWCGROUP)
 
 # --- mounts
-for line in (f"umount {facts['worktree']}", f"umount -l {facts['worktree']}", f"mount -o remount,bind,suid,dev {facts['worktree']}", "umount /proc", "umount -l /sys",
-             "mount -o remount,rw /sys", "mount -t sysfs none /mnt && echo x > /mnt/kernel/uevent_helper", f"mount --bind {facts['worktree']} /mnt && umount {facts['worktree']}",
-             f"unshare -Urm sh -c 'umount {facts['mask']} || umount -l {facts['mask']} || mount --bind {facts['worktree']} /mnt && test -s /mnt/.env'",
-             f"umount {facts['mask']} || umount -l {facts['mask']} || mount --move {facts['mask']} /mnt",
-             f"mount --bind {facts['worktree']} /mnt && test -s /mnt/.env",
-             "unshare -Urm --propagation=unchanged pivot_root / /mnt", "mount -t debugfs none /mnt", "mount -t tracefs none /mnt", "mount -t bpf none /mnt && ls /mnt/x",
-             "mount -t devtmpfs none /mnt", "mount /dev/vda /mnt", "mknod /tmp/null2 c 1 3 && echo > /tmp/null2", "modprobe dummy", "dmesg", "chroot /proc/1/root true"):
-    @attempt(line)
-    def _(): return shell(line)
-
-@attempt("mask by another name")
+@attempt("mounts of one's own, nested, can be had", NOTHING)
 def _():
-    for folder, _, names in os.walk(facts["worktree"]):
+    # Not an attack: it shows that those below fail for the reason that is theirs.
+    return not nested(lambda: mount("none", "/mnt", "tmpfs"))
+
+for what, path in (("worktree", work), ("/proc", "/proc"), ("/dev/null", "/dev/null"), ("masked file", mask)):
+    for how, flags in (("", 0), (" lazily", MNT_DETACH)):
+        @attempt(f"unmount the {what}{how}", *BY_OWNER)
+        def _(): return umount(path, flags)
+
+        @attempt(f"unmount the {what}{how}, nested", "EINVAL")
+        def _(): return nested(lambda: umount(path, flags))
+
+    @attempt(f"move the {what}", *BY_OWNER)
+    def _(): return mount(path, "/mnt", None, MS_MOVE)
+
+@attempt("remount the worktree with devices and setuid", "EPERM")
+def _(): return mount(None, work, None, MS_REMOUNT | MS_BIND)
+
+@attempt("remount the mask writable", "EPERM")
+def _(): return mount(None, mask, None, MS_REMOUNT | MS_BIND)
+
+@attempt("remount /sys writable", "EPERM", *(() if os.path.exists("/sys/kernel") else ("EINVAL",)))
+def _(): return mount(None, "/sys", None, MS_REMOUNT)
+
+@attempt("bind the worktree without its masks", *BY_OWNER)
+def _(): return in_child(lambda: mount(work, "/mnt", None, MS_BIND) and open("/mnt/.env").read())
+
+@attempt("bind the worktree without its masks, nested", "EINVAL")
+def _(): return nested(lambda: mount(work, "/mnt", None, MS_BIND) and open("/mnt/.env").read())
+
+@attempt("bind the worktree with its masks, nested", NOTHING)
+def _(): return nested(lambda: mount(work, "/mnt", None, MS_BIND | MS_REC) and open("/mnt/.env").read())
+
+@attempt("clone the tree without its masks", "EINVAL" if am_root else "EPERM")
+def _(): return call(428, -100, work.encode(), 1)
+
+@attempt("pivot_root, nested", "EINVAL", "EBUSY")
+def _(): return nested(lambda: call(155, b"/", b"/mnt"))
+
+for kind in ("debugfs", "tracefs", "devtmpfs", "securityfs", "configfs"):
+    @attempt(f"mount {kind}", "EPERM", "ENODEV", control=kind in ("tracefs", "devtmpfs"))
+    def _(): return in_child(lambda: mount("none", "/mnt", kind))
+
+    @attempt(f"mount {kind}, nested", "EPERM", "ENODEV")
+    def _(): return nested(lambda: mount("none", "/mnt", kind))
+
+@attempt("mount the disk", "EPERM", "ENOENT", "EACCES")
+def _(): return mount("/dev/vda", "/mnt", "ext4", 1)
+
+@attempt("mask by another name", NOTHING, control=True)
+def _():
+    for folder, _, names in os.walk(work):
         for name in names:
             try:
                 if "SECRET" in open(os.path.join(folder, name), errors="replace").read(99): return os.path.join(folder, name)
             except OSError: pass
 
-@attempt("environment of the host")
+@attempt("environment of the host", NOTHING, control=True)
 def _(): return [name for name in os.environ if "HOTHOUSE" in name or name == "SECRET_IN_ENV"]

@@ -1,6 +1,7 @@
-//! Real code in the room that tries to get out. A fence that is open fails the test by name.
+//! Real code in the room that tries to get out. A fence that is open fails the test by name, and so
+//! does an attempt that was refused for another reason than its own.
 
-use super::host::{Host, Room, host, hosts, program, ran};
+use super::host::{Host, Room, host, hosts, is_root, program, ran};
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
@@ -11,14 +12,16 @@ const SCRIPT: &str = include_str!("attack.py");
 
 /// What the host exposes for the room to find.
 struct Bait {
-    facts: String,
+    facts: serde_json::Value,
     lonely: Child,
+    socket: std::path::PathBuf,
 }
 
 impl Drop for Bait {
     fn drop(&mut self) {
         self.lonely.kill().unwrap();
         self.lonely.wait().unwrap();
+        hothouse_host::files::remove_file(&self.socket).unwrap();
     }
 }
 
@@ -34,6 +37,9 @@ fn bait(room: &Room, host: &Host) -> Bait {
     let name = format!("hothouse-{}", room.worktree.display());
     let hidden = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
     std::thread::spawn(move || hidden.incoming().count());
+    let socket = host_socket(room);
+    let service = UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || service.incoming().count());
     let lonely = program("sleep")
         .arg("1000")
         .env("SECRET_IN_ENV", "1")
@@ -47,11 +53,20 @@ fn bait(room: &Room, host: &Host) -> Bait {
         "port": port,
         "abstract": name,
         "socket": room.worktree.join("host.sock"),
+        "sockets": [host_socket(room)],
+        "control": false,
         "worktree": room.worktree,
         "mask": room.worktree.join(".env"),
         "single": host.mode == "single",
     });
-    Bait { facts: facts.to_string(), lonely }
+    Bait { facts, lonely, socket }
+}
+
+/// A socket where services of a host have theirs, which the room's own `/run` hides.
+fn host_socket(room: &Room) -> std::path::PathBuf {
+    let name = room.state.file_name().unwrap().to_str().unwrap();
+    let folder = if is_root() { "/run" } else { "/tmp" };
+    std::path::Path::new(folder).join(format!("hothouse-{}-{name}.sock", room.host.mode))
 }
 
 /// A room with bait in it, and a live socket of the host in its worktree.
@@ -81,11 +96,11 @@ fn assault(user: &[&str], least: usize) {
             "/usr/bin/python3",
             "-c",
             SCRIPT,
-            &bait.facts,
+            &bait.facts.to_string(),
         ]);
         let seen = ran(&mut attack);
         assert_eq!(seen.code, Some(0), "{}: the attack itself broke: {}", host.mode, seen.err);
-        let open: Vec<&str> = seen.out.lines().filter(|line| line.starts_with("OPEN")).collect();
+        let open: Vec<&str> = seen.out.lines().filter(|line| !line.starts_with("held ")).collect();
         let held = seen.out.lines().filter(|line| line.starts_with("held")).count();
         assert!(open.is_empty(), "{} {user:?}: {open:#?}", host.mode);
         assert!(held >= least, "{}: only {held} attempts", host.mode);
@@ -104,32 +119,55 @@ fn no_attack_of_the_rooms_root_gets_out() {
 }
 
 #[test]
-fn the_bait_can_be_had_outside_a_room() {
-    // The attacks above must be able to fail: without a room some of them succeed.
+fn the_same_attempts_succeed_outside_a_room() {
+    // As root in scratch namespaces, so that nothing of the host is changed.
+    let Some(host) = host("root") else { return };
+    let (room, _listener) = tempting(&host);
+    let mut bait = bait(&room, &host);
+    bait.facts["control"] = true.into();
+    let mut outside = program("unshare");
+    outside.args(["--mount", "--net", "--uts", "--ipc", "--", "/usr/bin/python3", "-c", SCRIPT]);
+    outside.arg(bait.facts.to_string()).env("SECRET_IN_ENV", "1").current_dir(&room.worktree);
+    let seen = ran(&mut outside);
+    assert_eq!(seen.code, Some(0), "the control itself broke: {}", seen.err);
+    let shut: Vec<&str> = seen.out.lines().filter(|line| !line.starts_with("OPEN ")).collect();
+    assert!(shut.is_empty(), "these prove nothing: {shut:#?}");
+    assert!(seen.out.lines().count() >= 55, "{}", seen.out.lines().count());
+}
+
+#[test]
+fn the_hosts_loopback_and_abstract_sockets_answer_outside_a_room() {
     let Some(host) = host("root") else { return };
     let (room, _listener) = tempting(&host);
     let bait = bait(&room, &host);
-    let script = SCRIPT.split("# --- the kernel's knobs").next().unwrap();
-    let script = script.split("# --- PID 1").next().unwrap().to_owned()
-        + "\n# --- sockets"
-        + script
-            .split("# --- sockets")
-            .nth(1)
-            .unwrap()
-            .split("@attempt(\"flush packet")
-            .next()
-            .unwrap();
-    let seen = ran(program("/usr/bin/python3")
-        .arg("-c")
-        .arg(script)
-        .arg(&bait.facts)
-        .current_dir(&room.worktree));
-    for name in ["host secret by path", "host loopback", "host abstract socket", "host path socket"]
-    {
-        assert!(
-            seen.out.lines().any(|line| line.starts_with(&format!("OPEN {name}"))),
-            "{name}: {seen:?}"
-        );
+    let reach = "
+import json,socket,sys
+facts=json.loads(sys.argv[1])
+print(socket.create_connection(('127.0.0.1',facts['port'])).recv(99).decode())
+s=socket.socket(socket.AF_UNIX); s.connect('\\0'+facts['abstract']); print('abstract')
+";
+    let mut outside = program("/usr/bin/python3");
+    let seen = ran(outside.arg("-c").arg(reach).arg(bait.facts.to_string()));
+    assert_eq!(seen.out, "host service\nabstract\n", "{}", seen.err);
+}
+
+#[test]
+fn what_its_caller_had_open_is_closed_in_a_room() {
+    for host in hosts() {
+        let room = host.prepare();
+        let secret = room.worktree.parent().unwrap().join("host-secret");
+        room.host_shell("echo topsecret > ../host-secret");
+        let (roomctl, state, worktree) =
+            (room.host.roomctl_path(), room.state.display(), room.worktree.display());
+        let held = format!("exec 7<{}", secret.display());
+        let started = room.host_shell(&format!("{held}; {roomctl} start {state} {worktree}"));
+        assert_eq!(started.code, Some(0), "{}", started.err);
+        let look = "import os; print([os.readlink(f'/proc/{p}/fd/{f}') for p in os.listdir('/proc') if p.isdigit() and p!='1' for f in os.listdir(f'/proc/{p}/fd') if os.path.exists(f'/proc/{p}/fd/{f}')])";
+        let seen = room.host_shell(&format!(
+            "{held}; cat <&7; {roomctl} exec {state} -- /usr/bin/python3 -c \"{look}\""
+        ));
+        assert!(seen.out.starts_with("topsecret\n["), "it was open outside: {seen:?}");
+        assert!(!seen.out.contains("host-secret"), "{}: {}", host.mode, seen.out);
     }
 }
 

@@ -4,7 +4,7 @@ use super::host::{hosts, ran};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !done() {
         assert!(Instant::now() < deadline, "{what} did not happen");
@@ -145,6 +145,46 @@ fn a_room_that_ends_leaves_nothing_behind() {
         for folder in state["groups"]["folders"].as_array().unwrap() {
             assert!(!std::path::Path::new(folder.as_str().unwrap()).exists(), "{folder}");
         }
+    }
+}
+
+/// Leaves a process behind that reads nothing from a silent socket into the command's output, and
+/// with that holds the lock of the pipe that room-init looks into when the command has ended.
+const HOLD: &str = "
+import ctypes,os,socket,time
+a,b=socket.socketpair()
+child=os.fork()
+if child==0:
+    os.setsid()
+    ctypes.CDLL(None).splice(a.fileno(),None,1,None,4096,0)
+    os._exit(0)
+SPLICE='275 '
+while not open(f'/proc/{child}/syscall').read().startswith(SPLICE): time.sleep(0.01)
+open('holding','w').close()
+";
+
+#[test]
+fn a_command_that_holds_its_own_output_does_not_hold_the_room() {
+    for host in hosts() {
+        let room = host.room();
+        let hold = room
+            .roomctl("exec")
+            .args(["--detach", "--id", "hold", "--cwd"])
+            .arg(&room.worktree)
+            .args(["--", "/usr/bin/python3", "-c", HOLD])
+            .status();
+        assert!(hold.unwrap().success());
+        until("the pipe is held", || room.host_shell("test -e holding").code == Some(0));
+        // Whoever asks for the end makes room-init look into the pipe.
+        let mut waits = room.roomctl("wait").arg("hold").spawn().unwrap();
+        until("room-init is free again", || waits.try_wait().unwrap().is_some());
+        assert_eq!(room.sh("echo alive").out, "alive\n", "{}", host.mode);
+        let mut stuck = room.roomctl("wait").arg("hold").spawn().unwrap();
+        let begun = Instant::now();
+        room.stop();
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        assert_eq!(ran(&mut room.roomctl("identity")).code, Some(1));
+        stuck.wait().unwrap();
     }
 }
 

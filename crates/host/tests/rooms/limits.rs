@@ -99,15 +99,19 @@ import ctypes,sys,time
 libc=ctypes.CDLL(None); n=0
 while libc.inotify_init()>=0: n+=1
 print(n,flush=True)
-if len(sys.argv)>1: time.sleep(60)
+if len(sys.argv)>1: open('taken','w').close(); time.sleep(60)
 ";
         let hog = room
             .roomctl("exec")
-            .args(["--detach", "--id", "hog", "--", "/usr/bin/python3", "-c", take, "stay"])
+            .args(["--detach", "--id", "hog", "--cwd"])
+            .arg(&room.worktree)
+            .args(["--", "/usr/bin/python3", "-c", take, "stay"])
             .status()
             .unwrap();
         assert!(hog.success());
-        std::thread::sleep(std::time::Duration::from_millis(400));
+        super::lifecycle::until("all are taken", || {
+            room.host_shell("test -e taken").code == Some(0)
+        });
         let left: u32 = neighbour.python(take).out.trim().parse().unwrap();
         assert!(left >= 16, "{}: {left} left", host.mode);
     }

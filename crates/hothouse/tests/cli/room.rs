@@ -13,6 +13,11 @@ use crate::surroundings;
 
 /// A sandbox `a` that is up, for each user that can be had here.
 pub(crate) fn rooms(test: impl Fn(&TestEnv, &Path)) {
+    rooms_with("", test);
+}
+
+/// The same, with more in the project's config.
+pub(crate) fn rooms_with(config: &str, test: impl Fn(&TestEnv, &Path)) {
     let mut users = vec![None];
     if is_root() {
         users.extend(User::ordinary().map(Some));
@@ -22,7 +27,7 @@ pub(crate) fn rooms(test: impl Fn(&TestEnv, &Path)) {
         if let Some(user) = user {
             env.become_user(user);
         }
-        let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+        let repository = env.repository("acme", &format!("[project]\nname = \"acme\"\n{config}"));
         env.ok(&repository, &["fork", "a"]);
         let up = env.run(&repository, &["up", "-w", "a"]);
         if up.code == 6 {
@@ -34,7 +39,7 @@ pub(crate) fn rooms(test: impl Fn(&TestEnv, &Path)) {
     }
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
@@ -301,7 +306,7 @@ fn a_room_that_was_killed_is_replaced_without_touching_the_workspace() {
 }
 
 /// Returns the pid of the room's first process.
-fn room_pid(env: &TestEnv) -> u32 {
+pub(crate) fn room_pid(env: &TestEnv) -> u32 {
     let rooms = env.root().join("run/hothouse/rooms");
     let folder: PathBuf = fs::read_dir(rooms).unwrap().next().unwrap().unwrap().path();
     let text = fs::read_to_string(folder.join("room.json")).unwrap();
@@ -408,6 +413,37 @@ fn a_terminal_reaches_the_command_and_its_size_too() {
         assert!(said.contains("33 77"), "{said}");
         assert_eq!(output.status.code(), Some(9), "{said}");
     });
+}
+
+#[test]
+fn a_launcher_that_was_killed_is_replaced_and_none_outlives_its_daemon() {
+    rooms(|env, repository| {
+        let launcher = launcher_of(env.daemon_pid().unwrap()).expect("it has made a room");
+        kill(launcher);
+        wait_until("it is gone", || !is_running(launcher));
+        // The first is made by the helper that waited already, the second needs a new launcher.
+        for _ in 0..2 {
+            let fresh = env.run(repository, &["exec", "-w", "a", "--fresh", "--", "echo", "made"]);
+            assert_eq!(fresh.stdout, "made\n", "{fresh}");
+        }
+        let next = launcher_of(env.daemon_pid().unwrap()).expect("another one");
+        env.kill_daemon();
+        wait_until("it leaves with its daemon", || !is_running(next));
+    });
+}
+
+/// Returns the launcher among the children of a daemon.
+fn launcher_of(daemon: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).ok();
+    let tasks = fs::read_dir(format!("/proc/{daemon}/task")).ok()?;
+    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).ok();
+    let all = children.into_iter().chain(tasks.flatten().filter_map(of_task)).collect::<String>();
+    let mut pids = all.split_whitespace().filter_map(|pid| pid.parse().ok());
+    pids.find(|pid: &u32| {
+        is_running(*pid)
+            && fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| name == "room-launcher\n")
+    })
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::{
     problem::{Complaint, Problem, shown},
     shape::{Shape, Table},
     tree::{Node, Value},
+    units::ByteSize,
 };
 
 pub(super) use self::stack::check_services;
@@ -32,7 +33,23 @@ pub(super) fn check_tree(tree: &Node) -> Vec<Problem> {
     wall::check_secrets(tree, &mut problems);
     wall::check_variables(tree, &mut problems);
     wall::check_rules(tree, &mut problems);
+    check_limits(tree, &mut problems);
     problems
+}
+
+/// Limits below which no room comes up at all.
+const LEAST: [(&str, &str, u64); 2] = [("memory", "16M", 16 << 20), ("disk", "1M", 1 << 20)];
+
+/// Reports limits that make no sense.
+fn check_limits(tree: &Node, problems: &mut Vec<Problem>) {
+    for (name, shown, least) in LEAST {
+        let Some(node) = tree.get("room").and_then(|room| room.get(name)) else { continue };
+        let size = node.text().and_then(|text| text.parse::<ByteSize>().ok());
+        if size.is_some_and(|size| size.bytes() < least) {
+            let complaint = format!("is less than {shown}, with which no room comes up");
+            problems.push(node.place.problem(Complaint::new(complaint)));
+        }
+    }
 }
 
 /// Reports keys that are missing or that exclude each other, here and below.

@@ -89,7 +89,7 @@ static PROJECT: Table = Table::of(&[
 static ROOM: Table = Table::of(&[
     key("stack", Shape::Text(&Stack::RULE), "What the room's system is made of."),
     key("memory", SIZE, "The most memory of the whole room."),
-    key("cpus", Shape::Number(0.0, 4096.0), "The most processor time, in cores."),
+    key("cpus", Shape::Number(0.01, 4096.0), "The most processor time, in cores."),
     key("pids", Shape::Integer(16, 4_194_304), "The most processes and threads."),
     key("disk", SIZE, "The most disk space beyond the copy-on-write base."),
     key("tools", Shape::List(&HOST_PATHS), "Folders of the host that the room sees read-only."),

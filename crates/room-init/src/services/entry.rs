@@ -34,7 +34,6 @@ pub(super) struct Entry {
     /// It was removed, and is kept only until its processes are gone.
     pub(super) hidden: bool,
     pub(super) kept: Option<Kept>,
-    pub(super) pid: Option<i32>,
     pub(super) source: Option<Pipe>,
     pub(super) asking: Option<(u64, Asking)>,
     pub(super) line_watch: Option<LineWatch>,
@@ -54,7 +53,6 @@ impl Entry {
             log,
             hidden: false,
             kept: None,
-            pid: None,
             source: None,
             asking: None,
             line_watch: None,
@@ -96,7 +94,6 @@ impl Entry {
             .ok_or_else(|| io::Error::other("the command is empty or holds zero bytes"))?;
         let (streams, pipe) = streams(self.spec.pty, boot.has_root)?;
         let kept = keeper::spawn(boot, &program, streams)?;
-        self.pid = Some(kept.main);
         self.main_lives = true;
         self.kept = Some(kept);
         self.source = Some(Pipe { pipe });
@@ -178,8 +175,16 @@ impl Entry {
         }
         let success = exit == Exit::Code(0);
         self.exit = Some(exit);
-        self.pid = tree::below(kept.keeper).first().copied();
         Some(success)
+    }
+
+    /// Returns its first process or, if that has forked away, the oldest that is left.
+    pub(super) fn pid(&self) -> Option<i32> {
+        let kept = self.kept.as_ref()?;
+        match self.main_lives {
+            true => Some(kept.main),
+            false => tree::below(kept.keeper).first().copied(),
+        }
     }
 
     /// Ends what a keeper left that was killed itself; true when there was something.
@@ -187,11 +192,11 @@ impl Entry {
         if !self.main_lives {
             return false;
         }
-        if let Some(pid) = self.pid {
-            tree::kill_below(pid);
+        if let Some(Kept { main, .. }) = self.kept {
+            tree::kill_below(main);
             // The session of the first process is all that still tells its children apart.
-            let _ = sys::kill(-pid, libc::SIGKILL);
-            let _ = sys::kill(pid, libc::SIGKILL);
+            let _ = sys::kill(-main, libc::SIGKILL);
+            let _ = sys::kill(main, libc::SIGKILL);
         }
         self.main_lives = false;
         self.exit = Some(Exit::Signal(libc::SIGKILL));
@@ -201,7 +206,6 @@ impl Entry {
     /// Notes that none of its processes is left.
     pub(super) fn gone(&mut self) {
         self.kept = None;
-        self.pid = None;
         self.source = None;
         self.line_watch = None;
         self.notify = None;

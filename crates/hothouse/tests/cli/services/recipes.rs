@@ -1,0 +1,159 @@
+//! Real databases.
+
+use super::*;
+
+const STACK: &str = "[service.db]\nrecipe = \"postgres\"\n[service.cache]\nrecipe = \"redis\"\n";
+
+#[test]
+fn two_sandboxes_have_the_same_ports_and_their_own_data() {
+    users(|user| {
+        let (env, repository) = forked(user, STACK);
+        if !up(&env, &repository) {
+            return;
+        }
+        env.ok(&repository, &["fork", "b"]);
+        env.ok(&repository, &["up", "-w", "b"]);
+        let psql = |name: &str, sql: &str| {
+            env.run(&repository, &["exec", "-w", name, "db", "--", "psql", "-qtAc", sql])
+        };
+        assert_eq!(psql("a", "create table t (x int); insert into t values (41)").code, 0);
+        assert_ne!(psql("b", "select x from t").code, 0);
+        assert_eq!(psql("b", "select 1").stdout, "1\n");
+        let redis = |name: &str, words: &[&str]| {
+            env.ok(
+                &repository,
+                &[&["exec", "-w", name, "cache", "--", "redis-cli"], words].concat(),
+            )
+        };
+        assert_eq!(redis("a", &["set", "key", "value"]), "OK\n");
+        assert_eq!(redis("b", &["get", "key"]), "\n");
+        // Down and up, and all is there.
+        env.ok(&repository, &["down", "-w", "a"]);
+        env.ok(&repository, &["up", "-w", "a"]);
+        assert_eq!(psql("a", "select x from t").stdout, "41\n");
+        assert_eq!(redis("a", &["get", "key"]), "value\n");
+        let tables = env.json(&repository, &["db", "db", "-w", "a", "--tables", "--json"]);
+        assert_eq!(tables, serde_json::json!([{ "table": "public.t", "rows": 1 }]));
+        let keys = env.json(&repository, &["db", "cache", "-w", "a", "--tables", "--json"]);
+        assert_eq!(keys, serde_json::json!([{ "table": "key", "rows": "string" }]));
+        let shell = env
+            .ok(&repository, &["db", "db", "-w", "a", "--", "-tAc", "select current_database()"]);
+        assert_eq!(shell, "app\n");
+    });
+}
+
+#[test]
+fn a_fork_of_a_running_stack_has_its_rows_and_leaves_it_alone() {
+    let (env, repository) = forked(None, STACK);
+    if !up(&env, &repository) {
+        return;
+    }
+    let psql = |name: &str, sql: &str| {
+        let ran = env.run(&repository, &["exec", "-w", name, "db", "--", "psql", "-qtAc", sql]);
+        assert_eq!(ran.code, 0, "{ran}");
+        ran.stdout.trim().to_owned()
+    };
+    psql("a", "create table t (x int); insert into t select generate_series(1, 1000)");
+    let before = pid(&env, &repository, "db");
+    env.ok(&repository, &["snapshot", "full", "-w", "a"]);
+    env.ok(&repository, &["fork", "b", "--from", "a"]);
+    env.ok(&repository, &["up", "-w", "b"]);
+    assert_eq!(psql("b", "select count(*) from t"), "1000");
+    psql("b", "delete from t");
+    assert_eq!(psql("a", "select count(*) from t"), "1000");
+    assert_eq!(pid(&env, &repository, "db"), before);
+    psql("a", "delete from t where x > 10");
+    env.ok(&repository, &["restore", "full", "-w", "a"]);
+    assert_eq!(state(&env, &repository, "db"), "ready");
+    assert_eq!(psql("a", "select count(*) from t"), "1000");
+}
+
+#[test]
+fn mariadb_starts_and_keeps_its_rows() {
+    users(|user| {
+        let (env, repository) = forked(user, "[service.db]\nrecipe = \"mariadb\"\n");
+        if !up(&env, &repository) {
+            return;
+        }
+        let client = |sql: &str| {
+            let ran = exec(&env, &repository, &["db", "--", "mariadb", "app", "-Ne", sql]);
+            assert_eq!(ran.code, 0, "{ran}");
+            ran.stdout
+        };
+        client("create table t (x int); insert into t values (7)");
+        env.ok(&repository, &["down", "-w", "a"]);
+        env.ok(&repository, &["up", "-w", "a"]);
+        assert_eq!(client("select x from t"), "7\n");
+        let tables = env.json(&repository, &["db", "-w", "a", "--tables", "--json"]);
+        assert_eq!(tables, serde_json::json!([{ "table": "t", "rows": 1 }]));
+    });
+}
+
+#[test]
+fn a_second_cache_has_its_own_port_and_needs_no_argument() {
+    let config =
+        "[service.one]\nrecipe = \"redis\"\n[service.two]\nrecipe = \"redis\"\nport = 6380\n";
+    let (env, repository) = forked(None, config);
+    if !up(&env, &repository) {
+        return;
+    }
+    let redis = |name: &str, words: &[&str]| {
+        env.ok(&repository, &[&["exec", "-w", "a", name, "--", "redis-cli"], words].concat())
+    };
+    redis("one", &["set", "key", "first"]);
+    redis("two", &["set", "key", "second"]);
+    assert_eq!(
+        (redis("one", &["get", "key"]), redis("two", &["get", "key"])),
+        ("first\n".into(), "second\n".into())
+    );
+}
+
+#[test]
+fn a_version_that_is_not_installed_is_named() {
+    let (env, repository) = forked(None, "[service.db]\nrecipe = \"postgres\"\nversion = \"99\"\n");
+    let up = env.run(&repository, &["up", "-w", "a"]);
+    assert_eq!(up.code, 6, "{up}");
+    assert!(up.stderr.contains("`db`") && up.stderr.contains("PostgreSQL"), "{up}");
+}
+
+#[test]
+fn data_of_another_version_is_refused_and_stays() {
+    let (env, repository) = forked(None, "[service.db]\nrecipe = \"postgres\"\n");
+    if !up(&env, &repository) {
+        return;
+    }
+    env.ok(&repository, &["down", "-w", "a"]);
+    let data = env.root().join("shop-sandboxes/.hothouse/data/a/db");
+    fs::write(data.join("PG_VERSION"), "9.4\n").unwrap();
+    let refused = env.run(&repository, &["up", "-w", "a"]);
+    assert_eq!(refused.code, 5, "{refused}");
+    assert!(refused.stderr.contains("postgres 9.4"), "{refused}");
+    assert!(data.join("base").is_dir());
+}
+
+#[test]
+fn an_interrupted_initialisation_is_never_used() {
+    let (env, repository) = forked(None, "[service.db]\nrecipe = \"postgres\"\n");
+    if !up(&env, &repository) {
+        return;
+    }
+    let store = env.root().join("shop-sandboxes/.hothouse/golden-data");
+    let golden: Vec<_> = fs::read_dir(&store)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_dir())
+        .collect();
+    let [golden] = &golden[..] else { panic!("{golden:?}") };
+    // As a crash in the middle of both would leave it: half made, half copied.
+    let new = golden.with_added_extension("new");
+    fs::rename(golden, &new).unwrap();
+    fs::remove_file(new.join("PG_VERSION")).unwrap();
+    let copy = store.join("b.db.copy");
+    fs::create_dir(&copy).unwrap();
+    fs::write(copy.join("PG_VERSION"), "99\n").unwrap();
+    env.ok(&repository, &["fork", "b"]);
+    env.ok(&repository, &["up", "-w", "b"]);
+    let ran = env.ok(&repository, &["exec", "-w", "b", "db", "--", "psql", "-tAc", "select 5"]);
+    assert_eq!(ran, "5\n");
+    assert!(golden.join("PG_VERSION").is_file() && !new.exists() && !copy.exists());
+}

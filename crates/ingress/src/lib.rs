@@ -1,0 +1,52 @@
+//! The wall, inward: from a URL on the host to an app in a room.
+//!
+//! ```text
+//! browser --TLS--> server --Host--> table --Route--> proxy --dialled by room-init--> app
+//! ```
+//!
+//! Invariants of absence: nothing here starts or stops anything, or knows what a sandbox is beyond
+//! its names. A request reaches the app that its host name says, or none.
+
+pub mod authority;
+pub mod cookies;
+pub mod direct;
+pub mod names;
+pub mod pages;
+pub mod pool;
+pub mod proxy;
+pub mod server;
+pub mod table;
+mod websocket;
+
+use std::{future::Future, io, path::PathBuf, pin::Pin};
+
+use tokio::net::TcpStream;
+
+pub use authority::{Authority, AuthorityError};
+pub use names::{Address, HostError};
+pub use server::{Server, ServerError, ServerSpec};
+pub use table::{Route, RouteTable};
+
+/// The header, query parameter and cookie that pick a sandbox on a shared host.
+pub const PICK: &str = "hothouse-sandbox";
+
+/// An app in a room.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// Where the room is reached.
+    pub runtime: PathBuf,
+    /// The app's port, inside.
+    pub port: u16,
+}
+
+/// A future that can be sent about.
+pub type Sendable<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What the router asks of those who know rooms.
+pub trait Rooms: Send + Sync {
+    /// Connects to an app.
+    fn dial<'a>(&'a self, target: &'a Target) -> Sendable<'a, io::Result<TcpStream>>;
+
+    /// Says what became of an app that does not answer: its service's state and last lines.
+    fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, String>;
+}

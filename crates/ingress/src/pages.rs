@@ -1,0 +1,210 @@
+//! Pages of our own: short, without script, and with every word that comes from a room escaped.
+
+use std::sync::Arc;
+
+use hyper::{
+    HeaderMap, Request, Response, StatusCode,
+    header::{self, HeaderValue},
+};
+
+use crate::{
+    Address, PICK, Route, RouteTable,
+    proxy::{Body, body_of},
+};
+
+/// What may be loaded by a page of ours: the style in it, which is known by its hash, and nothing else.
+const POLICY: &str = "default-src 'none'; style-src 'sha256-QcptzdphpEADQ9cOwA20Ow5kvFhdXUEWRyQGa0QJq7M='; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The style of all pages. Its hash is part of [`POLICY`]; a test compares them.
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1rem;\
+color:#1c2b22;background:#f7faf7}h1{font-size:1.4rem}a{color:#17663a}pre{background:#eaf1ea;padding:1rem;\
+overflow:auto;border-radius:6px}li{margin:.3rem 0}.faint{color:#5c6f63}\
+@media(prefers-color-scheme:dark){body{color:#dfe9e1;background:#101712}a{color:#7fd3a0}pre{background:#1a241d}\
+.faint{color:#8fa396}}";
+
+/// Says whether a client would show a page to somebody.
+pub fn wants_page(headers: &HeaderMap) -> bool {
+    let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepts.into_iter().any(|text| text.contains("text/html"))
+}
+
+/// Answers with a line of text.
+pub fn plain(status: StatusCode, text: &str) -> Response<Body> {
+    answer(status, "text/plain; charset=utf-8", format!("{text}\n"))
+}
+
+/// Sends the client elsewhere, with a cookie if there is one.
+pub fn redirect(to: &str, cookie: Option<&str>) -> Response<Body> {
+    let mut response = plain(StatusCode::FOUND, "go on there");
+    if let Ok(to) = HeaderValue::from_str(to) {
+        response.headers_mut().insert(header::LOCATION, to);
+    }
+    if let Some(cookie) = cookie.and_then(|text| HeaderValue::from_str(text).ok()) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// Tells that a host is unknown, and what there is.
+pub fn unknown_host<B>(
+    request: &Request<B>,
+    host: &str,
+    why: &str,
+    table: &RouteTable,
+    port: u16,
+) -> Response<Body> {
+    let routes = table.all();
+    if !wants_page(request.headers()) {
+        let known: Vec<_> = routes.iter().map(|route| url(route, port)).collect();
+        let known = if known.is_empty() { "nothing is up".into() } else { known.join(" ") };
+        let told = format!("{}: {why}; there is: {known}", visible(host));
+        return plain(StatusCode::NOT_FOUND, &told);
+    }
+    let title = format!("{} is not a host of Hothouse", escape(&visible(host)));
+    let body = format!("<p>{}.</p>{}", escape(why), list(&routes, |route| url(route, port)));
+    page(StatusCode::NOT_FOUND, &title, &body)
+}
+
+/// Shows the sandboxes of which one can be picked.
+pub fn picker(routes: &[Arc<Route>], port: u16) -> Response<Body> {
+    let target = |route: &Route| {
+        let shared = Address::Shared { app: route.app.clone(), project: route.project.clone() };
+        format!("https://{shared}{}/?{PICK}={}", shown_port(port), route.id)
+    };
+    let body = format!(
+        "<p class=faint>The choice is kept in a cookie of this browser.</p>{}",
+        list(routes, target)
+    );
+    page(StatusCode::OK, "Which sandbox?", &body)
+}
+
+/// Tells that a sandbox is not up.
+pub fn stopped<B>(request: &Request<B>, route: &Route) -> Response<Body> {
+    let command = format!("hothouse up -w {}/{}", route.project, route.sandbox);
+    if !wants_page(request.headers()) {
+        let told = format!("sandbox {} is not up; start it with `{command}`", route.sandbox);
+        return plain(StatusCode::SERVICE_UNAVAILABLE, &told);
+    }
+    let title = format!("Sandbox {} is not up", escape(&route.sandbox));
+    page(
+        StatusCode::SERVICE_UNAVAILABLE,
+        &title,
+        &format!("<p>Start it with</p><pre>{}</pre>", escape(&command)),
+    )
+}
+
+/// Tells that an app does not answer, and what is known of why.
+pub fn no_answer(wants_page: bool, route: &Route, told: &str) -> Response<Body> {
+    if !wants_page {
+        let text =
+            format!("service {} of sandbox {} does not answer", route.service, route.sandbox);
+        return plain(StatusCode::BAD_GATEWAY, &text);
+    }
+    let command = format!("hothouse logs {} -w {}", route.service, route.sandbox);
+    let title = format!("Service {} does not answer", escape(&route.service));
+    let lines = match told.is_empty() {
+        true => String::new(),
+        false => format!("<pre>{}</pre>", escape(told)),
+    };
+    let body = format!("{lines}<p>See <code>{}</code>.</p>", escape(&command));
+    page(StatusCode::BAD_GATEWAY, &title, &body)
+}
+
+fn list(routes: &[Arc<Route>], target: impl Fn(&Route) -> String) -> String {
+    if routes.is_empty() {
+        return "<p>Nothing is up. <code>hothouse up</code> starts a sandbox.</p>".into();
+    }
+    let items = routes.iter().map(|route| {
+        let state = if route.target.is_some() { "" } else { " <span class=faint>(not up)</span>" };
+        format!(
+            "<li><a href=\"{}\">{} of {}</a> <span class=faint>in {}</span>{state}</li>",
+            escape(&target(route)),
+            escape(&route.app),
+            escape(&route.sandbox),
+            escape(&route.project)
+        )
+    });
+    format!("<ul>{}</ul>", items.collect::<String>())
+}
+
+/// Returns the URL of an app of one sandbox.
+pub fn url(route: &Route, port: u16) -> String {
+    let address = Address::App {
+        app: route.app.clone(),
+        sandbox: route.sandbox.clone(),
+        project: route.project.clone(),
+    };
+    format!("https://{address}{}", shown_port(port))
+}
+
+/// Returns the port as it stands in a URL: nothing for the usual one.
+pub fn shown_port(port: u16) -> String {
+    if port == 443 { String::new() } else { format!(":{port}") }
+}
+
+fn page(status: StatusCode, title: &str, body: &str) -> Response<Body> {
+    let text = format!(
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
+         <title>{title}</title><style>{STYLE}</style><h1>{title}</h1>{body}</html>\n"
+    );
+    let mut response = answer(status, "text/html; charset=utf-8", text);
+    response
+        .headers_mut()
+        .insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    response
+}
+
+fn answer(status: StatusCode, kind: &'static str, text: String) -> Response<Body> {
+    let mut response = Response::new(body_of(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
+
+/// Makes a text harmless in HTML.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Makes a host name of anybody's fit to be shown.
+fn visible(host: &str) -> String {
+    host.chars().filter(|c| !c.is_control()).take(253).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_room_cannot_become_markup() {
+        assert_eq!(escape("<b a=\"1\">&'\x1b"), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;\u{fffd}");
+    }
+
+    #[test]
+    fn the_policy_names_the_style() {
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let hashes = provider.cipher_suites.iter().filter_map(|suite| suite.tls13());
+        let sha256 =
+            hashes.map(|suite| suite.common.hash_provider).find(|hash| hash.output_len() == 32);
+        let digest = sha256.unwrap().hash(STYLE.as_bytes());
+        let named = format!("'sha256-{}'", crate::websocket::base64(digest.as_ref()));
+        assert!(POLICY.contains(&named), "the policy must name {named}");
+    }
+}

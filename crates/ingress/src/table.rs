@@ -1,0 +1,168 @@
+//! The table of routes: a host name to an app, in one look however many there are.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{Address, Target};
+
+/// One app of one sandbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// The sandbox's public id, by which it is picked.
+    pub id: String,
+    pub sandbox: String,
+    /// The label of its project in names.
+    pub project: String,
+    /// The label of the app in names.
+    pub app: String,
+    /// The service behind it.
+    pub service: String,
+    /// Where it answers, while the room is up.
+    pub target: Option<Target>,
+}
+
+/// What a request leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    Route(Arc<Route>),
+    /// A shared host without a choice, or with one that does not exist: these can be picked.
+    Choose(Vec<Arc<Route>>),
+    /// The apps of a project.
+    Picker(Vec<Arc<Route>>),
+    /// Hothouse's own host.
+    Own,
+    Nothing,
+}
+
+/// All routes of the moment.
+#[derive(Clone, Debug, Default)]
+pub struct RouteTable {
+    apps: HashMap<String, Arc<Route>>,
+    shared: HashMap<String, HashMap<String, Arc<Route>>>,
+    projects: HashMap<String, Vec<Arc<Route>>>,
+}
+
+impl RouteTable {
+    /// Makes a table.
+    pub fn new(routes: impl IntoIterator<Item = Route>) -> Self {
+        let mut table = Self::default();
+        for route in routes {
+            let route = Arc::new(route);
+            let Route { id, sandbox, project, app, .. } = route.as_ref();
+            let own = Address::App {
+                app: app.clone(),
+                sandbox: sandbox.clone(),
+                project: project.clone(),
+            };
+            let shared = Address::Shared { app: app.clone(), project: project.clone() };
+            table.apps.insert(own.to_string(), route.clone());
+            table.shared.entry(shared.to_string()).or_default().insert(id.clone(), route.clone());
+            table.projects.entry(project.clone()).or_default().push(route);
+        }
+        table
+    }
+
+    /// Returns every route, by project, sandbox and app.
+    pub fn all(&self) -> Vec<Arc<Route>> {
+        let mut all: Vec<_> = self.apps.values().cloned().collect();
+        all.sort_by(|one, two| order(one).cmp(&order(two)));
+        all
+    }
+
+    /// Finds what an address leads to, `picked` being the id that the request brought along.
+    pub fn find(&self, address: &Address, picked: Option<&str>) -> Found {
+        match address {
+            Address::Own => Found::Own,
+            Address::App { .. } => match self.apps.get(&address.to_string()) {
+                Some(route) => Found::Route(route.clone()),
+                None => Found::Nothing,
+            },
+            Address::Shared { .. } => match self.shared.get(&address.to_string()) {
+                None => Found::Nothing,
+                Some(candidates) => match picked.and_then(|id| candidates.get(id)) {
+                    Some(route) => Found::Route(route.clone()),
+                    None => Found::Choose(sorted(candidates.values())),
+                },
+            },
+            Address::Picker { project } => match self.projects.get(project) {
+                Some(routes) => Found::Picker(sorted(routes)),
+                None => Found::Nothing,
+            },
+        }
+    }
+}
+
+fn sorted<'a>(routes: impl IntoIterator<Item = &'a Arc<Route>>) -> Vec<Arc<Route>> {
+    let mut routes: Vec<_> = routes.into_iter().cloned().collect();
+    routes.sort_by(|one, two| order(one).cmp(&order(two)));
+    routes
+}
+
+fn order(route: &Route) -> (&str, &str, &str) {
+    (&route.project, &route.sandbox, &route.app)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::names::parse;
+
+    pub(crate) fn route(project: &str, sandbox: &str, app: &str) -> Route {
+        Route {
+            id: format!("{project}-{sandbox}-0000"),
+            sandbox: sandbox.into(),
+            project: project.into(),
+            app: app.into(),
+            service: app.into(),
+            target: Some(Target {
+                runtime: format!("/run/{project}-{sandbox}").into(),
+                port: 3000,
+            }),
+        }
+    }
+
+    fn check(host: &str, picked: Option<&str>, expected: &str) {
+        let table = RouteTable::new([
+            route("shop", "a", "web"),
+            route("shop", "b", "web"),
+            route("shop", "a", "api"),
+            route("blog", "a", "web"),
+        ]);
+        let names = |routes: &[Arc<Route>]| {
+            let names = routes.iter().map(|route| format!("{}/{}", route.sandbox, route.app));
+            names.collect::<Vec<_>>().join(" ")
+        };
+        let shown = match table.find(&parse(host).unwrap(), picked) {
+            Found::Route(route) => format!("{}/{}/{}", route.project, route.sandbox, route.app),
+            Found::Choose(routes) => format!("choose {}", names(&routes)),
+            Found::Picker(routes) => format!("picker {}", names(&routes)),
+            Found::Own => "own".into(),
+            Found::Nothing => "nothing".into(),
+        };
+        assert_eq!(shown, expected, "{host} {picked:?}");
+    }
+
+    #[test]
+    fn a_name_leads_to_its_own_app_whatever_was_picked() {
+        check("web.a.shop.localhost", None, "shop/a/web");
+        check("web.a.shop.localhost", Some("shop-b-0000"), "shop/a/web");
+        check("web.a.blog.localhost", None, "blog/a/web");
+        check("api.b.shop.localhost", None, "nothing");
+        check("web.c.shop.localhost", None, "nothing");
+    }
+
+    #[test]
+    fn a_shared_name_needs_a_choice_that_exists() {
+        check("web.shop.localhost", Some("shop-b-0000"), "shop/b/web");
+        check("web.shop.localhost", None, "choose a/web b/web");
+        check("web.shop.localhost", Some("blog-a-0000"), "choose a/web b/web");
+        check("api.shop.localhost", Some("shop-b-0000"), "choose a/api");
+        check("mail.shop.localhost", None, "nothing");
+    }
+
+    #[test]
+    fn a_project_shows_its_apps() {
+        check("shop.localhost", None, "picker a/api a/web b/web");
+        check("none.localhost", None, "nothing");
+        check("hothouse.localhost", None, "own");
+    }
+}

@@ -1,0 +1,149 @@
+//! WebSockets: an upgrade of HTTP/1.1 passed on, and the CONNECT of HTTP/2 (RFC 8441) turned into one.
+//!
+//! Apps speak HTTP/1.1, while browsers open a WebSocket on the HTTP/2 connection that they have.
+
+use hothouse_host::random;
+use http_body_util::{BodyExt, Empty};
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode, Version,
+    body::Incoming,
+    ext::Protocol,
+    header::{self, HeaderValue},
+};
+use hyper_util::rt::TokioIo;
+
+use crate::{
+    Target,
+    pool::{Pool, UpstreamError},
+    proxy::Body,
+};
+
+/// How a client asks for something else than HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// By the `Upgrade` header, to what it names.
+    Upgrade(HeaderValue),
+    /// By an extended CONNECT.
+    Connect,
+}
+
+/// Returns how a request asks to leave HTTP, if it does.
+pub(crate) fn asked<B>(request: &Request<B>) -> Option<Asked> {
+    if request.method() == Method::CONNECT {
+        let protocol = request.extensions().get::<Protocol>()?;
+        return (protocol.as_str() == "websocket").then_some(Asked::Connect);
+    }
+    let upgrade = request.headers().get(header::UPGRADE)?;
+    let named = |value: &HeaderValue| {
+        value.to_str().is_ok_and(|text| {
+            text.split(',').any(|name| name.trim().eq_ignore_ascii_case("upgrade"))
+        })
+    };
+    let connection = request.headers().get_all(header::CONNECTION).iter().any(named);
+    (request.version() == Version::HTTP_11 && connection).then(|| Asked::Upgrade(upgrade.clone()))
+}
+
+/// Passes the question on, and if the app agrees, the bytes of both sides.
+pub(crate) async fn bridge(
+    pool: &Pool,
+    target: &Target,
+    asked: Asked,
+    mut request: Request<Incoming>,
+    prepare: impl FnOnce(Request<()>) -> Request<()>,
+) -> Result<Response<Body>, UpstreamError> {
+    let client = hyper::upgrade::on(&mut request);
+    let (parts, _) = request.into_parts();
+    let mut question = prepare(Request::from_parts(parts, ()));
+    *question.method_mut() = Method::GET;
+    let wanted = match &asked {
+        Asked::Upgrade(wanted) => wanted.clone(),
+        Asked::Connect => HeaderValue::from_static("websocket"),
+    };
+    let headers = question.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    headers.insert(header::UPGRADE, wanted);
+    if asked == Asked::Connect {
+        // Over HTTP/2 there is no key; the app wants one, and proves with it that it understood.
+        if let Ok(key) = HeaderValue::from_str(&key()) {
+            headers.insert(header::SEC_WEBSOCKET_KEY, key);
+        }
+    }
+    let body = Empty::new().map_err(|never| match never {}).boxed();
+    let mut response = pool.send_alone(target, question.map(|()| body)).await?;
+    if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+        return Ok(response.map(|body| body.boxed()));
+    }
+    let app = hyper::upgrade::on(&mut response);
+    tokio::spawn(async move {
+        if let (Ok(client), Ok(app)) = (client.await, app.await) {
+            let (mut client, mut app) = (TokioIo::new(client), TokioIo::new(app));
+            // Either side may go away without a word.
+            tokio::io::copy_bidirectional(&mut client, &mut app).await.ok();
+        }
+    });
+    let (mut parts, _) = response.into_parts();
+    if asked == Asked::Connect {
+        parts.status = StatusCode::OK;
+        forget_handshake(&mut parts.headers);
+    }
+    Ok(Response::from_parts(parts, Empty::new().map_err(|never| match never {}).boxed()))
+}
+
+fn forget_handshake(headers: &mut HeaderMap) {
+    for name in [header::CONNECTION, header::UPGRADE, header::SEC_WEBSOCKET_ACCEPT] {
+        headers.remove(name);
+    }
+}
+
+/// Makes a key: sixteen bytes in base 64.
+fn key() -> String {
+    base64(&random::bytes::<16>())
+}
+
+/// Writes bytes in base 64 (RFC 4648).
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let part = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
+        let bits = part(0) << 16 | part(1) << 8 | part(2);
+        for digit in 0..=chunk.len() {
+            let index = (bits >> (18 - 6 * digit)) & 63;
+            text.push(char::from(DIGITS[usize::try_from(index).unwrap_or(0)]));
+        }
+    }
+    while text.len() % 4 != 0 {
+        text.push('=');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_sixteen_bytes_in_base_64() {
+        let key = key();
+        assert_eq!((key.len(), key.ends_with("==")), (24, true), "{key}");
+        for (bytes, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")]
+        {
+            assert_eq!(base64(bytes.as_bytes()), text);
+        }
+    }
+
+    #[test]
+    fn only_a_whole_question_is_one() {
+        let ask = |headers: &[(&str, &str)]| {
+            let mut builder = Request::builder().uri("/");
+            for (name, value) in headers {
+                builder = builder.header(*name, *value);
+            }
+            asked(&builder.body(()).unwrap()).is_some()
+        };
+        assert!(ask(&[("upgrade", "websocket"), ("connection", "keep-alive, Upgrade")]));
+        assert!(!ask(&[("upgrade", "websocket")]));
+        assert!(!ask(&[("connection", "upgrade")]));
+    }
+}

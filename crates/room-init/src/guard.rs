@@ -1,0 +1,152 @@
+//! A second thread that frees the first from a pipe whose lock somebody in the room holds.
+//!
+//! A process that splices from something slow (a socket, a terminal) into a pipe holds the pipe's
+//! lock while it waits, and whoever reads, measures or closes the other end waits for it, beyond
+//! the reach of any signal. The commands' output pipes are such pipes, and PID 1 has one thread for
+//! everything. So the guard watches that thread: if one turn of its loop takes too long, every
+//! process of the room is stopped and continued, which makes a splice let go and begin again. The
+//! process notices nothing.
+//!
+//! The guard takes no lock that a fork could find held: it touches atomics and asks the kernel, and
+//! reads `/proc` only while the first thread is stuck in the kernel itself.
+
+use crate::sys;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::OwnedFd;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A turn that takes longer than two of these is stuck.
+const GLANCE: Duration = Duration::from_millis(250);
+
+/// A guard without work for so many glances goes to sleep.
+const PATIENCE: u32 = 8;
+
+const STACK: usize = 64 << 10;
+
+/// The first thread's side.
+pub(crate) struct Guard {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    /// Odd while the first thread is at work, even while it waits; never the same again.
+    turn: AtomicU64,
+    asleep: AtomicBool,
+    bell: OwnedFd,
+}
+
+impl Guard {
+    /// Starts the second thread, which sleeps until there is something to watch.
+    pub(crate) fn start() -> io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let shared =
+            Arc::new(Shared { turn: AtomicU64::new(0), asleep: AtomicBool::new(false), bell });
+        let watched = Arc::clone(&shared);
+        std::thread::Builder::new().stack_size(STACK).spawn(move || watched.watch())?;
+        Ok(Self { shared })
+    }
+
+    /// The first thread begins a turn, in which it may touch pipes of the room.
+    pub(crate) fn begin(&self) {
+        self.shared.turn.fetch_add(1, Ordering::SeqCst);
+        if self.shared.asleep.swap(false, Ordering::SeqCst) {
+            // Fails only if the counter were full, and then the guard is awake.
+            let _ = rustix::io::write(&self.shared.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// The turn is over.
+    pub(crate) fn end(&self) {
+        self.shared.turn.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Shared {
+    fn watch(&self) {
+        let mut watch = Watch::default();
+        loop {
+            match watch.glance(self.turn.load(Ordering::SeqCst)) {
+                Sight::Moving => {}
+                Sight::Stuck => loosen(),
+                Sight::Idle => {
+                    self.sleep_since(watch.last);
+                    watch = Watch::default();
+                }
+            }
+            std::thread::sleep(GLANCE);
+        }
+    }
+}
+
+impl Shared {
+    fn sleep_since(&self, seen: u64) {
+        self.asleep.store(true, Ordering::SeqCst);
+        // A turn that began meanwhile may not have seen that the bell is needed.
+        if self.turn.load(Ordering::SeqCst) == seen {
+            let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+        }
+        self.asleep.store(false, Ordering::SeqCst);
+    }
+}
+
+/// What the guard has seen so far.
+#[derive(Default)]
+struct Watch {
+    last: u64,
+    quiet: u32,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Sight {
+    Moving,
+    Stuck,
+    Idle,
+}
+
+impl Watch {
+    /// Decides what a look at the turn means.
+    fn glance(&mut self, turn: u64) -> Sight {
+        let same = turn == self.last;
+        self.last = turn;
+        if !same {
+            self.quiet = 0;
+            return Sight::Moving;
+        }
+        if turn % 2 == 1 {
+            return Sight::Stuck;
+        }
+        self.quiet += 1;
+        if self.quiet < PATIENCE { Sight::Moving } else { Sight::Idle }
+    }
+}
+
+/// Makes every process of the room that is not stopped already leave its system call for a moment.
+fn loosen() {
+    for pid in sys::pids().into_iter().filter(|pid| *pid != 1 && !sys::is_stopped(*pid)) {
+        // It may have ended since.
+        let _ = sys::kill(pid, libc::SIGSTOP);
+        let _ = sys::kill(pid, libc::SIGCONT);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_does_not_end_is_stuck_and_a_wait_that_does_not_end_is_idle() {
+        let mut watch = Watch::default();
+        assert_eq!(watch.glance(1), Sight::Moving);
+        assert_eq!(watch.glance(1), Sight::Stuck);
+        assert_eq!(watch.glance(1), Sight::Stuck, "until it moves");
+        assert_eq!(watch.glance(3), Sight::Moving);
+        for _ in 0..PATIENCE - 1 {
+            assert_eq!(watch.glance(4), Sight::Moving);
+        }
+        assert_eq!(watch.glance(4), Sight::Moving);
+        assert_eq!(watch.glance(4), Sight::Idle);
+    }
+}

@@ -1,0 +1,80 @@
+//! Ports of the host that are kept for apps, until they are released.
+
+use hothouse_model::id::SandboxKey;
+use rusqlite::{OptionalExtension, params};
+
+use crate::{Store, StoreError, sandboxes::parsed};
+
+/// A port that is kept for one app of one sandbox. It outlives the sandbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortReservation {
+    pub port: u16,
+    pub project: String,
+    pub sandbox: String,
+    pub app: String,
+    pub reserved: jiff::Timestamp,
+}
+
+impl Store {
+    /// Returns the port that is kept for an app, if one is.
+    pub fn reserved_port(&self, sandbox: SandboxKey, app: &str) -> Result<Option<u16>, StoreError> {
+        self.read("look for a reserved port", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT r.port FROM port_reservations r
+                     JOIN workspaces w ON w.project_id = r.project_id AND w.name = r.workspace
+                     JOIN sandboxes s ON s.workspace_id = w.id WHERE s.id = ?1 AND r.app = ?2",
+                )?
+                .query_row(params![sandbox.0, app], |row| row.get(0))
+                .optional()
+        })
+    }
+
+    /// Keeps a port for an app. Nothing happens if the app has one, or if somebody else has this.
+    pub fn reserve_port(
+        &self,
+        sandbox: SandboxKey,
+        app: &str,
+        port: u16,
+        now: jiff::Timestamp,
+    ) -> Result<(), StoreError> {
+        self.change("reserve a port", |transaction| {
+            transaction.execute(
+                "INSERT OR IGNORE INTO port_reservations (port, project_id, workspace, app, reserved)
+                 SELECT ?3, w.project_id, w.name, ?2, ?4 FROM workspaces w
+                 JOIN sandboxes s ON s.workspace_id = w.id WHERE s.id = ?1",
+                params![sandbox.0, app, port, now.to_string()],
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Returns every reservation, by port.
+    pub fn port_reservations(&self) -> Result<Vec<PortReservation>, StoreError> {
+        self.read("list reserved ports", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT r.port, p.name, r.workspace, r.app, r.reserved FROM port_reservations r
+                     JOIN projects p ON p.id = r.project_id ORDER BY r.port",
+                )?
+                .query_map([], |row| {
+                    Ok(PortReservation {
+                        port: row.get(0)?,
+                        project: row.get(1)?,
+                        sandbox: row.get(2)?,
+                        app: row.get(3)?,
+                        reserved: parsed(row, 4)?,
+                    })
+                })?
+                .collect()
+        })
+    }
+
+    /// Gives a port back.
+    pub fn release_port(&self, port: u16) -> Result<bool, StoreError> {
+        let released = self.change("release a port", |transaction| {
+            transaction.execute("DELETE FROM port_reservations WHERE port = ?1", [port])
+        })?;
+        Ok(released > 0)
+    }
+}

@@ -1,0 +1,148 @@
+//! Replays the corpus, and a bounded number of mutations of it, which are the same on every run.
+#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests stop at once")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use hothouse_api::exec::{Ask, Hello, RunAsk, Say, Target, TerminalAsk};
+use hothouse_fuzz_targets::TARGETS;
+use hothouse_room_wire::{
+    Answer, Call, Elevate, Elevated, ExecId, ExecSpec, Exit, Refusal, RefusalKind, Reply, Request,
+    RoomUser, Stdio, WindowSize, encode, frame::HEAD,
+};
+
+const MUTATIONS: usize = 20_000;
+
+fn corpus(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(target)
+}
+
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(corpus(target)).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+/// A small generator: mutations must be the same everywhere, and need not be good.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(below.max(1)).unwrap()).unwrap()
+    }
+
+    fn byte(&mut self) -> u8 {
+        // Edges are where decoders break.
+        match self.roll(4) {
+            0 => [0, 1, 0x7f, 0x80, 0xff][self.roll(5)],
+            _ => u8::try_from(self.roll(256)).unwrap(),
+        }
+    }
+
+    fn mutate(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = seeds[self.roll(seeds.len())].clone();
+        for _ in 0..=self.roll(6) {
+            let at = self.roll(bytes.len() + 1);
+            match self.roll(5) {
+                0 if at < bytes.len() => bytes[at] = self.byte(),
+                1 => bytes.insert(at, self.byte()),
+                2 => bytes.truncate(at),
+                3 => {
+                    let other = &seeds[self.roll(seeds.len())];
+                    bytes.splice(at.., other[self.roll(other.len())..].iter().copied());
+                }
+                _ if at < bytes.len() => drop(bytes.remove(at)),
+                _ => {}
+            }
+        }
+        bytes
+    }
+}
+
+#[test]
+fn no_decoder_breaks_its_word() {
+    for (name, target) in TARGETS {
+        let seeds = seeds(name);
+        assert!(seeds.len() >= 2, "{name} has a corpus");
+        seeds.iter().for_each(|seed| target(seed));
+        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+        for _ in 0..MUTATIONS {
+            target(&dice.mutate(&seeds));
+        }
+        target(&[]);
+    }
+}
+
+/// The seeds that ordinary talk gives. What fuzzers found is kept beside them.
+fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let body = |frame: Vec<u8>| frame[HEAD..].to_vec();
+    let words = || vec![b"sh".to_vec(), b"-c".to_vec(), b"true".to_vec()];
+    let spec = ExecSpec {
+        id: ExecId("ex-1".into()),
+        argv: words(),
+        env: vec![b"A=b".to_vec()],
+        cwd: b"/".to_vec(),
+        user: RoomUser::Agent,
+        stdio: Stdio::Pty(WindowSize { rows: 24, cols: 80 }),
+        service: Some("db".into()),
+    };
+    let exec = Request { seq: 7, call: Call::Exec(Box::new(spec)) };
+    let exited = Reply { seq: 7, answer: Answer::Exited(Exit::Signal(9)) };
+    let refusal = Refusal { kind: RefusalKind::System, message: "no".into(), errno: Some(1) };
+    let refused = Reply { seq: 8, answer: Answer::Refused(refusal) };
+    let run = Elevate::Run { argv: words(), env: vec![b"PATH=/bin".to_vec()], cwd: b"/".to_vec() };
+    let target = || Target { sandbox: Some("a".into()), folder: "/r".into(), exec: "ex-1".into() };
+    let terminal = TerminalAsk { rows: 24, columns: 80, kind: "xterm".into() };
+    let ask = RunAsk {
+        target: target(),
+        words: words(),
+        root: false,
+        fresh: true,
+        terminal: Some(terminal),
+        service: Some("db".into()),
+        database: None,
+    };
+    let stream = [vec![3], encode(&exec, 0).unwrap(), encode(&exited, 3).unwrap()].concat();
+    let question =
+        b"\xab\xcd\x01\x20\0\x01\0\0\0\0\0\x01\x02db\x03lan\0\0\x01\0\x01\0\0\x29\x10\0\0\0\0\0\0\0";
+    vec![
+        ("frames", "two", stream),
+        ("frames", "too-long", vec![1, 0xff, 0xff, 0xff, 0xff, 0, 1, 2, 3]),
+        ("room_answers", "exec", body(encode(&exec, 0).unwrap())),
+        ("room_answers", "exited", body(encode(&exited, 0).unwrap())),
+        ("room_answers", "refused", body(encode(&refused, 0).unwrap())),
+        ("sudo", "run", body(encode(&run, 3).unwrap())),
+        ("sudo", "signal", body(encode(&Elevate::Signal(15), 0).unwrap())),
+        ("sudo", "exited", body(encode(&Elevated::Exited(Exit::Code(1)), 0).unwrap())),
+        ("exec", "hello", body(encode(&Hello { build: "0.1.0+1".into() }, 0).unwrap())),
+        ("exec", "run", body(encode(&Ask::Run(ask), 0).unwrap())),
+        ("exec", "attach", body(encode(&Ask::Attach(target()), 0).unwrap())),
+        ("exec", "started", {
+            body(encode(&Say::Started { terminal: true, joined: false }, 2).unwrap())
+        }),
+        ("dns", "question", question.to_vec()),
+        ("dns", "pointer", b"\xab\xcd\x01\x20\0\x01\0\0\0\0\0\0\xc0\x0c\0\x01\0\x01".to_vec()),
+    ]
+}
+
+#[test]
+fn the_corpus_holds_ordinary_talk_as_it_is_spoken_now() {
+    for (target, name, bytes) in ordinary() {
+        let path = corpus(target).join(name);
+        if std::env::var_os("HOTHOUSE_WRITE_CORPUS").is_some() {
+            fs::create_dir_all(corpus(target)).unwrap();
+            fs::write(&path, &bytes).unwrap();
+        }
+        let kept = fs::read(&path).unwrap_or_default();
+        assert!(
+            kept == bytes,
+            "{target}/{name} is out of date: run this test with HOTHOUSE_WRITE_CORPUS=1"
+        );
+    }
+}
