@@ -147,8 +147,6 @@ pub fn copy_file(from: &Path, to: &Path, mode: u32) -> Result<(), FileError> {
             options.create(true).truncate(true).write(true).mode(mode).open(&beside)?;
         if rustix::fs::ioctl_ficlone(&target, &source).is_err() {
             io::copy(&mut source, &mut target)?;
-            // On its way now, it is not what the next file that must be on the disk has to wait for.
-            crate::sys::start_writing(target.as_fd());
         }
         std::fs::rename(&beside, to)
     };

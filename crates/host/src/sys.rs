@@ -63,13 +63,6 @@ pub(crate) fn leave_mount_namespace() -> io::Result<()> {
     check(unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS) }.into()).map(drop)
 }
 
-/// Lets the kernel begin to write a file to the disk, without waiting for it. A file system that
-/// cannot do that writes when it likes.
-pub(crate) fn start_writing(file: BorrowedFd<'_>) {
-    // SAFETY: takes numbers only; the descriptor is borrowed, hence open.
-    unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
-}
-
 /// Ends a child without running the parent's exit handlers.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` touches no memory of ours.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use hothouse_host::{FileError, Lock, Program, process};
+use hothouse_host::{FileError, Lock, Program, files, process};
 use hothouse_model::{config::ByteSize, plan::BranchOrigin};
 use hothouse_workspace::{
     Repository, TreeStore, WorktreeError,
@@ -22,7 +22,9 @@ use hothouse_workspace::{
 
 use super::{median, milliseconds, print, timed};
 
+/// Forks in a block, and blocks of each size.
 const FORKS: usize = 7;
+const BLOCKS: usize = 2;
 const MANY: usize = 60_000;
 const FEW: usize = 600;
 const AT_ONCE: usize = 50;
@@ -31,7 +33,7 @@ const AT_ONCE: usize = 50;
 const AGENT: Owner = Owner { user: 301_000, group: 301_000 };
 
 pub(super) fn run() -> Result<(), String> {
-    print("fork: median of 7, few and many files in turn; `git worktree add` once, beside them");
+    print("fork: median of 14, in two blocks of each size; `git worktree add` once, beside them");
     print("  driver    files   git worktree add      fork    ratio   first git status   delete");
     let host = tempfile::tempdir().map_err(text)?;
     let pool = Pool::make(host.path());
@@ -53,21 +55,30 @@ pub(super) fn run() -> Result<(), String> {
     outcome
 }
 
-/// Measures one driver with a small and a large repository in turn, so that whatever else the
-/// machine does weighs on both.
+/// Measures one driver with a small and a large repository, in blocks that take turns.
+///
+/// A fork may have to wait for what the one before it wrote. So within a block all are of one size,
+/// and before each block everything is on the disk: fork by fork in turn, the small ones would wait
+/// for the index of the large ones, and the ratio would flatter us.
 fn compare(driver: DriverName, host: &Path, folder: &Path) -> Result<(), String> {
     let few = Bench::make(driver, host, folder, FEW)?;
     let many = Bench::make(driver, host, folder, MANY)?;
     let (mut of_few, mut of_many) = (Times::default(), Times::default());
-    for number in 0..FORKS {
-        of_few.forks.push(timed(|| few.fork(&format!("fork-{number}")))?);
-        of_many.forks.push(timed(|| many.fork(&format!("fork-{number}")))?);
+    for block in 0..BLOCKS {
+        for (bench, times) in [(&few, &mut of_few), (&many, &mut of_many)] {
+            for place in [host, folder] {
+                files::sync_file_system(place).map_err(text)?;
+            }
+            for number in block * FORKS..(block + 1) * FORKS {
+                times.forks.push(timed(|| bench.fork(&format!("fork-{number}")))?);
+            }
+        }
     }
     for (bench, times) in [(&few, &mut of_few), (&many, &mut of_many)] {
-        for number in 0..FORKS {
+        for number in 0..BLOCKS * FORKS {
             times.statuses.push(timed(|| bench.status(&format!("fork-{number}")))?);
         }
-        for number in 0..FORKS {
+        for number in 0..BLOCKS * FORKS {
             times.deletes.push(timed(|| bench.delete(&format!("fork-{number}")))?);
         }
     }
