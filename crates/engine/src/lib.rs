@@ -101,6 +101,7 @@ pub struct Engine {
     in_flight: Mutex<HashSet<PlanKey>>,
     drivers: trees::Drivers,
     seen: commits::Seen,
+    read: room::ReadConfigs,
 }
 
 impl Engine {
@@ -111,6 +112,7 @@ impl Engine {
             in_flight: Mutex::default(),
             drivers: trees::Drivers::default(),
             seen: commits::Seen::default(),
+            read: room::ReadConfigs::default(),
         }
     }
 
