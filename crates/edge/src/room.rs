@@ -200,7 +200,7 @@ impl RoomEdge {
         let mut denied = None;
         let mut failed = None;
         for address in found {
-            let verdict = policy.decide_address(address, port);
+            let verdict = policy.decide_address(name, address, port);
             if !verdict.allowed {
                 denied = Some(verdict);
                 continue;

@@ -141,7 +141,9 @@ impl Policy {
         if let Some(rule) = self.deny.iter().find(|rule| rule.forbids(attempt)) {
             return Verdict::denied(rule.basis(), Reason::DenyRule);
         }
-        if let Some(verdict) = attempt.address.and_then(|to| self.forbidden(to, attempt.port)) {
+        let name = attempt.names().first().copied();
+        let forbidden = attempt.address.and_then(|to| self.forbidden(name, to, attempt.port));
+        if let Some(verdict) = forbidden {
             return verdict;
         }
         if let Some(expected) = self.expected(attempt.port)
@@ -157,13 +159,14 @@ impl Policy {
         }
     }
 
-    /// Decides whether an address may be dialled, for names that resolve to it.
-    pub fn decide_address(&self, address: IpAddr, port: u16) -> Verdict {
+    /// Decides whether an address may be dialled for a name that resolves to it.
+    pub fn decide_address(&self, name: &HostName, address: IpAddr, port: u16) -> Verdict {
         let denied = |rule: &&Grant| rule.is_whole() && rule.fits(port) && rule.holds(address);
         if let Some(rule) = self.deny.iter().find(denied) {
             return Verdict::denied(rule.basis(), Reason::DenyRule);
         }
-        self.forbidden(address, port).unwrap_or_else(|| Verdict::allowed(Basis::Mode(self.mode)))
+        let forbidden = self.forbidden(Some(name), address, port);
+        forbidden.unwrap_or_else(|| Verdict::allowed(Basis::Mode(self.mode)))
     }
 
     /// Says whether an address that nobody may reach by default was named by a rule.
@@ -293,12 +296,16 @@ impl Policy {
     }
 
     /// Returns why an address is out of reach unless a rule names it.
-    fn forbidden(&self, address: IpAddr, port: u16) -> Option<Verdict> {
+    fn forbidden(&self, name: Option<&HostName>, address: IpAddr, port: u16) -> Option<Verdict> {
         let sphere = match self.own.contains(&address.to_canonical()) {
             true => Sphere::OwnHost,
             false => sphere_of(address),
         };
-        let named = |rule: &Grant| rule.holds(address) && self.opens(rule, port);
+        let private = matches!(sphere, Sphere::Private | Sphere::Shared);
+        let named = |rule: &Grant| {
+            let by_name = private && name.is_some_and(|name| rule.privileges(name));
+            (by_name || rule.holds(address)) && self.opens(rule, port)
+        };
         if sphere == Sphere::Public || self.allow.iter().any(named) {
             return None;
         }

@@ -14,6 +14,8 @@ pub(super) struct Grant {
     pub(super) port: Option<u16>,
     methods: Vec<Method>,
     paths: Vec<UrlPath>,
+    /// Whether its hosts may have private addresses: the host's own tools are told to go there.
+    private: bool,
     /// The rule in the words of the config.
     text: String,
 }
@@ -45,7 +47,8 @@ impl Grant {
                 Hosts::Named(_) => return None,
             };
             let (methods, paths) = (rule.methods.clone(), rule.paths.clone());
-            Some(Self { hosts, port, methods, paths, text })
+            let private = rule.names(NamedHosts::Toolchain);
+            Some(Self { hosts, port, methods, paths, private, text })
         };
         let listed = match &rule.host.hosts {
             Hosts::Named(NamedHosts::Toolchain) => &lists.toolchain,
@@ -66,11 +69,17 @@ impl Grant {
             Hosts::Any | Hosts::Named(_) => Meant::Any,
         };
         let text = format!("egress allow {target}");
-        Self { hosts, port: target.port, methods: Vec::new(), paths: Vec::new(), text }
+        let (methods, paths) = (Vec::new(), Vec::new());
+        Self { hosts, port: target.port, methods, paths, private: false, text }
     }
 
     pub(super) fn basis(&self) -> Basis {
         Basis::Rule(self.text.clone())
+    }
+
+    /// Says whether it lets a name have a private address.
+    pub(super) fn privileges(&self, name: &HostName) -> bool {
+        self.private && self.names_host(name)
     }
 
     /// Says whether it means every request of its hosts.

@@ -213,11 +213,29 @@ fn requests_are_decided_by_method_and_path() {
 #[test]
 fn an_address_is_decided_by_itself_when_it_is_dialled() {
     let policy = policy("allowlist", &["a.example", "127.0.0.1:8443"], &["1.2.3.0/24"]);
-    let ask = |address: &str, port| policy.decide_address(address.parse().unwrap(), port).allowed;
+    let name = "a.example".parse().unwrap();
+    let ask =
+        |address: &str, port| policy.decide_address(&name, address.parse().unwrap(), port).allowed;
     assert!(ask("1.1.1.1", 443) && ask("127.0.0.1", 8443) && ask("::ffff:127.0.0.1", 8443));
     assert!(!ask("127.0.0.1", 443) && !ask("1.2.3.4", 443) && !ask("10.0.0.1", 443));
     assert!(policy.names_address("127.0.0.1".parse().unwrap()));
     assert!(!policy.names_address("127.0.0.2".parse().unwrap()));
+}
+
+#[test]
+fn a_registry_of_the_hosts_own_tools_may_have_a_private_address() {
+    let policy = policy("allowlist", &["@toolchain"], &[]);
+    check(
+        &policy,
+        &[
+            ("registry.example@10.0.0.7:443 tls", "pass"),
+            ("registry.example!@10.0.0.7:443 tls", "not-public"),
+            ("other.example@10.0.0.7:443 tls", "not-public"),
+            ("registry.example@169.254.169.254:443 tls", "not-public"),
+            ("registry.example@127.0.0.1:443 tls", "not-public"),
+            ("registry.example@10.0.0.7:4873 tls", "not-public"),
+        ],
+    );
 }
 
 #[test]
@@ -282,7 +300,7 @@ proptest! {
         for address in [address, match address { IpAddr::V4(v4) => v4.to_ipv6_mapped().into(), v6 => v6 }] {
             let verdict = policy.decide(&Attempt { claim: &claim, address: Some(address), answered: &answered, port, protocol, hidden: false });
             prop_assert!(!verdict.allowed, "{verdict:?}");
-            prop_assert!(!policy.decide_address(address, port).allowed);
+            prop_assert!(!policy.decide_address(&answered[0], address, port).allowed);
         }
     }
 }
