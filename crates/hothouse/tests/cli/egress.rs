@@ -268,3 +268,45 @@ fn other_clients_and_the_door_for_proxies_work() {
         },
     );
 }
+
+#[test]
+fn names_with_addresses_of_ipv6_are_reached_by_it() {
+    let listener = match std::net::TcpListener::bind("[::1]:0") {
+        Ok(listener) => listener,
+        Err(_) => return hothouse_testkit::skip("IPv6", "an IPv6 loopback"),
+    };
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            use std::io::{Read, Write};
+            let Ok(mut stream) = stream else { return };
+            let mut bytes = [0; 1024];
+            stream.read(&mut bytes).ok();
+            stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nsix\n").ok();
+        }
+    });
+    let egress = format!(
+        "mode = \"allowlist\"\nallow = [\"six.example:{port}\", \"[::1]:{port}\", \"ADDRESS\"]\n"
+    );
+    walled(&egress, |env, repository, _| {
+        let code = format!(
+            "{FETCH}
+found = socket.getaddrinfo('six.example', {port}, socket.AF_INET6, socket.SOCK_STREAM)
+stream = socket.create_connection(found[0][4][:2], timeout=10)
+stream.sendall(b'GET / HTTP/1.0\\r\\nHost: six.example\\r\\n\\r\\n')
+print(stream.family == socket.AF_INET6, stream.makefile().read().splitlines()[-1])
+print(fetch('http://six.example:{}/')[:3])
+for port in [80, 443]:
+    stream = socket.create_connection(('2606:4700:4700::1111', port), timeout=10)
+    stream.sendall(b'GET / HTTP/1.0\\r\\nHost: six.example\\r\\n\\r\\n')
+    print(stream.recv(12))
+",
+            port + 1
+        );
+        let ran = py(env, repository, &code);
+        let lines: Vec<&str> = ran.stdout.lines().collect();
+        assert_eq!(lines[0], "True six", "{ran}");
+        assert_eq!(lines[1], "403", "{ran}");
+        assert_eq!(lines[2..], ["b'HTTP/1.1 403'"; 2], "{ran}");
+    });
+}

@@ -79,7 +79,10 @@ def serve_requests(stream, scheme):
         body = file.read(int(headers.get("content-length", 0)))
         host = headers.get("host", "-")
         log(f"{scheme} {line.decode('latin-1').strip()} {host}")
-        path = line.split()[1].decode("latin-1")
+        words = line.split()
+        if len(words) != 3:
+            return
+        path = words[1].decode("latin-1")
         if path == "/slow":
             # One part now; the connection then stays open without a byte.
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nfirst")
@@ -94,6 +97,8 @@ def serve_requests(stream, scheme):
         stream.sendall(
             b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: text/plain\r\n\r\n" % len(text) + text
         )
+        if headers.get("connection") == "close":
+            return
 
 
 def listen(port, serve, wrap=None):
