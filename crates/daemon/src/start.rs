@@ -115,6 +115,10 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     let mut lock = take_lock(&spec.folders)?;
     lock.describe(&format!("pid {}, {}", std::process::id(), spec.folders.socket().display()))?;
     log::begin(&log_file, spec.log_filter.as_deref())?;
+    match hothouse_host::descriptors::raise_limit() {
+        Ok(limit) => tracing::debug!(limit, "descriptors"),
+        Err(error) => tracing::warn!(%error, "the limit of descriptors stays as it is"),
+    }
 
     let store = Arc::new(Store::open(&spec.folders.database())?);
     let (event_tx, _) = broadcast::channel(1024);

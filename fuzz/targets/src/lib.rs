@@ -11,8 +11,7 @@ use hothouse_api::exec::{Ask, Hello, Say};
 use hothouse_edge::wire::{
     Read,
     dns::{Code, Question, read_answer},
-    head, hello, sniff,
-    socks as socks_wire,
+    head, hello, sniff, socks as socks_wire,
 };
 use hothouse_model::policy::Claim;
 use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};

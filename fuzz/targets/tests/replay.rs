@@ -137,8 +137,16 @@ fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("tls_hello", "named", hello::sample(Some("api.example"), false, 0)),
         ("tls_hello", "large", hello::sample(Some("api.example"), true, 17_000)),
         ("tls_hello", "nameless", hello::sample(None, false, 9)),
-        ("http_head", "plain", b"GET /a HTTP/1.1\r\nHost: a.example:80\r\nAccept: */*\r\n\r\n".to_vec()),
-        ("http_head", "absolute", b"GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n".to_vec()),
+        (
+            "http_head",
+            "plain",
+            b"GET /a HTTP/1.1\r\nHost: a.example:80\r\nAccept: */*\r\n\r\n".to_vec(),
+        ),
+        (
+            "http_head",
+            "absolute",
+            b"GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n".to_vec(),
+        ),
         ("http_head", "connect", b"CONNECT [::1]:443 HTTP/1.1\r\n\r\n".to_vec()),
         ("socks", "greeting", vec![5, 2, 0, 2]),
         ("socks", "named", [&[5, 1, 0, 3, 9][..], b"a.example", &[1, 187]].concat()),

@@ -119,15 +119,30 @@ impl Bench<'_> {
         let rate = |times: Vec<f64>| MEGABYTES as f64 / 1024.0 / middle(times);
         let gigabytes = MEGABYTES as f64 / 1024.0 * ROUNDS as f64;
         let (direct, ours) = (rate(direct), rate(ours));
-        print(&format!("egress: {MEGABYTES} MB through a spliced connection, median of {ROUNDS}, alternating"));
+        print(&format!(
+            "egress: {MEGABYTES} MB through a spliced connection, median of {ROUNDS}, alternating"
+        ));
         print(&format!("  direct              {direct:>8.2} GB/s"));
         if !peer.is_empty() {
             let peer = rate(peer);
-            print(&format!("  squid, spliced      {peer:>8.2} GB/s   {:.3} s of CPU per GB", peer_cpu / gigabytes));
-            print(&format!("  hothouse            {ours:>8.2} GB/s   {:.3} s of CPU per GB", our_cpu / gigabytes));
-            print(&format!("  ratio               {:>8.2} (bar: at least 1), of CPU {:.2} (bar: at most 1)", ours / peer, our_cpu / peer_cpu));
+            print(&format!(
+                "  squid, spliced      {peer:>8.2} GB/s   {:.3} s of CPU per GB",
+                peer_cpu / gigabytes
+            ));
+            print(&format!(
+                "  hothouse            {ours:>8.2} GB/s   {:.3} s of CPU per GB",
+                our_cpu / gigabytes
+            ));
+            print(&format!(
+                "  ratio               {:>8.2} (bar: at least 1), of CPU {:.2} (bar: at most 1)",
+                ours / peer,
+                our_cpu / peer_cpu
+            ));
         } else {
-            print(&format!("  hothouse            {ours:>8.2} GB/s   {:.3} s of CPU per GB", our_cpu / gigabytes));
+            print(&format!(
+                "  hothouse            {ours:>8.2} GB/s   {:.3} s of CPU per GB",
+                our_cpu / gigabytes
+            ));
         }
         print(&format!("  share of direct     {:>8.2}", ours / direct));
         Ok(())
@@ -144,12 +159,17 @@ impl Bench<'_> {
             ours.push(self.inside(&["direct", "good.example", "setup", SETUPS])?);
         }
         let (direct, ours) = (middle(direct), middle(ours));
-        print(&format!("egress: connection set-up to the first byte, median of {SETUPS}, {ROUNDS} rounds"));
+        print(&format!(
+            "egress: connection set-up to the first byte, median of {SETUPS}, {ROUNDS} rounds"
+        ));
         print(&format!("  direct              {direct:>8.3} ms"));
         if !peer.is_empty() {
             print(&format!("  squid, spliced      {:>8.3} ms", middle(peer)));
         }
-        print(&format!("  hothouse            {ours:>8.3} ms   adds {:.3} ms (bar: at most 1)", ours - direct));
+        print(&format!(
+            "  hothouse            {ours:>8.3} ms   adds {:.3} ms (bar: at most 1)",
+            ours - direct
+        ));
         Ok(())
     }
 
@@ -166,7 +186,8 @@ impl Bench<'_> {
     /// Memory of connections that say nothing, by what the daemon has more than before.
     fn idle(&self) -> Result<(), String> {
         let before = memory(self.daemon);
-        let words = ["exec", "-w", "a", "--", PYTHON, "client.py", "direct", "good.example", "idle"];
+        let words =
+            ["exec", "-w", "a", "--", PYTHON, "client.py", "direct", "good.example", "idle"];
         let count = IDLE.to_string();
         let (talker, pipes) = self.ground.converse(&[&words[..], &[&count]].concat())?;
         let mut line = String::new();
@@ -205,7 +226,10 @@ fn memory(pid: u64) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-#[expect(clippy::disallowed_methods, reason = "a peer that runs beside us, and is ended by its handle")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a peer that runs beside us, and is ended by its handle"
+)]
 fn spawn(program: &str, words: &[&str]) -> Result<Child, String> {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -240,7 +264,21 @@ fn start_squid() -> Option<Child> {
     files::make_folder(&place).ok()?;
     let at = |name: &str| place.join(name).display().to_string();
     let (key, certificate) = (at("key.pem"), at("cert.pem"));
-    let words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=bench", "-keyout", &key, "-out", &certificate];
+    let words = [
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=bench",
+        "-keyout",
+        &key,
+        "-out",
+        &certificate,
+    ];
     Program::new("openssl").args(words).output().ok()?;
     let config = format!(
         "http_port 127.0.0.1:{SQUID_PORT} ssl-bump tls-cert={certificate} tls-key={key} generate-host-certificates=off\n\
