@@ -14,6 +14,7 @@ pub mod operation;
 pub mod pool;
 pub mod port;
 pub mod sandbox;
+pub mod secret;
 pub mod service;
 pub mod workspace;
 
@@ -50,6 +51,8 @@ pub mod route {
     pub const SNAPSHOT_FORGET: &str = "/v1/snapshots/forget";
     pub const PORTS: &str = "/v1/ports";
     pub const PORTS_RELEASE: &str = "/v1/ports/release";
+    pub const SECRETS: &str = "/v1/secrets";
+    pub const SECRETS_REMOVE: &str = "/v1/secrets/remove";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";

@@ -7,6 +7,7 @@ pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod port;
 pub(crate) mod sandbox;
+pub(crate) mod secret;
 pub(crate) mod service;
 pub(crate) mod snapshot;
 pub(crate) mod workspace;
@@ -49,6 +50,8 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::SNAPSHOT_FORGET, post(snapshot::forget))
         .route(route::PORTS, get(port::list))
         .route(route::PORTS_RELEASE, post(port::release))
+        .route(route::SECRETS, get(secret::list).post(secret::set))
+        .route(route::SECRETS_REMOVE, post(secret::remove))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

@@ -29,6 +29,9 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
     let services = services(stack.as_ref(), report, &engine.logs_of(&record));
     let mut caveats = caveats(state, found.as_ref());
     caveats.extend(tree_caveats(&record));
+    if found.is_some() {
+        caveats.extend(wall_caveats(door, &record));
+    }
     let apps = apps(door, &record, &mut caveats);
     caveats.extend(engine.refused_import(&record).map(|reason| Caveat {
         area: "git".into(),
@@ -151,6 +154,13 @@ fn caveats(state: SandboxState, found: Option<&RoomReport>) -> Vec<Caveat> {
         "nothing leaves the room: connections are reset, names do not resolve",
     ));
     all
+}
+
+/// What a reader should know of secrets, variables and live keys.
+fn wall_caveats(door: &Door, record: &SandboxRecord) -> Vec<Caveat> {
+    let wall = door.engine.wall_of(&door.engine.places(record).runtime);
+    let caveat = |(class, text)| Caveat { area: "secrets".into(), class, text };
+    wall.caveats.into_iter().map(caveat).collect()
 }
 
 /// What a reader should know of the sandbox's files and branch.

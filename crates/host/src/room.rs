@@ -31,6 +31,7 @@ mod sockets;
 mod spec;
 mod start;
 mod step;
+mod trust;
 mod walls;
 
 pub use cgroups::{CgroupError, Groups};

@@ -7,10 +7,12 @@ pub mod config;
 pub mod event;
 pub mod failure;
 pub mod id;
+pub mod live_keys;
 pub mod name;
 pub mod plan;
 pub mod room;
 pub mod sandbox;
+pub mod secret;
 pub mod stack;
 pub mod tree;
 

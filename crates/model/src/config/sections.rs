@@ -21,12 +21,13 @@ pub use self::{
         Signal, Work,
     },
     wall::{
-        Integration, IntegrationClass, Secret, SecretForm, SecretSource, ValueSource, Variable,
-        VariableKind, Webhook,
+        Integration, IntegrationClass, LiveKeyRule, LiveKeys, Secret, SecretForm, SecretSource,
+        ValueSource, Variable, VariableKind, Webhook,
     },
 };
 use super::{
     egress::Egress,
+    host::HostPattern,
     near::nearest,
     text::{EntryName, SecretName, VariableName},
 };
@@ -57,6 +58,8 @@ pub struct Config {
     #[serde(default, rename = "env")]
     pub variables: BTreeMap<VariableName, Variable>,
     #[serde(default)]
+    pub live_keys: LiveKeys,
+    #[serde(default)]
     pub seed: Seed,
     #[serde(default, rename = "scenario")]
     pub scenarios: BTreeMap<EntryName, Scenario>,
@@ -81,6 +84,18 @@ impl Config {
         let name = name.unwrap_or(DEFAULT_PROFILE);
         let profile = self.profiles.get(name).ok_or_else(|| self.unknown_profile(name))?;
         Ok(Self { services: profile.services.clone(), ..self.clone() })
+    }
+
+    /// Returns the hosts whose TLS the wall opens: those of secrets, and of integrations that are
+    /// recorded or stood in for.
+    pub fn terminated_hosts(&self) -> Vec<HostPattern> {
+        let of_secrets = self.secrets.values().flat_map(|secret| &secret.hosts);
+        let seen = self.integrations.values().filter(|one| one.class.is_terminated());
+        let mut hosts: Vec<_> =
+            of_secrets.chain(seen.flat_map(|one| &one.hosts)).cloned().collect();
+        hosts.sort();
+        hosts.dedup();
+        hosts
     }
 
     /// Returns a service by its name, as an argument of a command gives it.
