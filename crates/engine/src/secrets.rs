@@ -373,7 +373,10 @@ impl Engine {
                 SecretValue::new(value.clone()).map_err(unfit)
             }
             SecretSource::Command(command) => {
-                let program = Program::new("/bin/sh").args(["-c", command]).folder(&self.with.home);
+                // Never in a project's folder: what lies there is not the user's to answer for.
+                let home = &self.with.home;
+                let folder = if files::is_folder(home) { home } else { Path::new("/") };
+                let program = Program::new("/bin/sh").args(["-c", command]).folder(folder);
                 let gave_none = |error: RunError| {
                     // Not the error itself: a command may hold, or print, what nobody is to see.
                     tracing::warn!(%name, missing = matches!(error, RunError::Missing { .. }), "the command of a secret failed");

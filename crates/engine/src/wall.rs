@@ -9,7 +9,12 @@ use std::{
 };
 
 use hothouse_certificates::{Authority, AuthorityError, Purpose};
-use hothouse_host::{FileError, beneath, files, keyring::Keyring, random};
+use hothouse_host::{
+    FileError, beneath, files,
+    keyring::Keyring,
+    random,
+    room::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES},
+};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{Config, HostPattern, LiveKeys, Part, Secret, SecretName},
@@ -21,14 +26,6 @@ use hothouse_model::{
 use hothouse_workspace::WorktreeError;
 
 use crate::{Engine, secrets::scope, stack::Stack};
-
-/// The bundle of certificates in a room, by the system it is like.
-const BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 /// Variables that name the whole bundle.
 const BUNDLE_VARIABLES: [&str; 9] = [
@@ -44,7 +41,7 @@ const BUNDLE_VARIABLES: [&str; 9] = [
 ];
 
 /// The variable of Node, which names what it trusts besides its own.
-const NODE: (&str, &str) = ("NODE_EXTRA_CA_CERTS", "/etc/ssl/certs/hothouse.pem");
+const NODE: &str = "NODE_EXTRA_CA_CERTS";
 
 /// The most that an env file may have.
 const ENV_FILE_MOST: u64 = 1 << 20;
@@ -322,10 +319,12 @@ impl Engine {
 
 /// Returns the variables by which programs trust the bundle of the room.
 fn trust_variables() -> BTreeMap<String, String> {
-    let bundle = BUNDLES.into_iter().find(|path| files::exists(Path::new(path)));
-    let bundle = bundle.unwrap_or(BUNDLES[0]);
-    let all = BUNDLE_VARIABLES.into_iter().map(|name| (name, bundle)).chain([NODE]);
-    all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    let etc = |file: &str| Path::new("/etc").join(file);
+    let bundle = CERTIFICATE_BUNDLES.map(etc).into_iter().find(|path| files::exists(path));
+    let bundle = bundle.unwrap_or_else(|| etc(CERTIFICATE_BUNDLES[0]));
+    let bundles = BUNDLE_VARIABLES.into_iter().map(|name| (name, bundle.clone()));
+    let all = bundles.chain([(NODE, etc(AUTHORITY_ALONE))]);
+    all.map(|(name, path)| (name.to_owned(), path.display().to_string())).collect()
 }
 
 fn is_env_file(name: &Path) -> bool {

@@ -7,16 +7,16 @@
 use crate::{FileError, beneath::Folder};
 use std::path::Path;
 
-/// Bundles of the common systems, below `/etc`. Links among them are left alone.
-const BUNDLES: [&str; 4] = [
+/// The bundles of certificates of the common systems, below `/etc`. Links among them are left alone.
+pub const CERTIFICATE_BUNDLES: [&str; 4] = [
     "ssl/certs/ca-certificates.crt",
     "pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
     "ssl/ca-bundle.pem",
     "ssl/cert.pem",
 ];
 
-/// The authority alone, for programs that add a file to what they know.
-const ALONE: &str = "ssl/certs/hothouse.pem";
+/// The authority alone, below `/etc`, for programs that add a file to what they know.
+pub const AUTHORITY_ALONE: &str = "ssl/certs/hothouse.pem";
 
 /// Where Debian looks when it makes its bundle anew, below `/usr`.
 const DEBIAN: &str = "local/share/ca-certificates/hothouse.crt";
@@ -40,7 +40,7 @@ pub(super) fn apply(name: &str, upper: &Path, base: &Path, authority: Option<&st
 
 fn etc(upper: &Path, base: &Path, authority: Option<&str>) -> Result<(), FileError> {
     let (own, below) = (Folder::open(upper)?, Folder::open(base)?);
-    for bundle in BUNDLES.map(Path::new) {
+    for bundle in CERTIFICATE_BUNDLES.map(Path::new) {
         let lower = || authority.and_then(|_| text(&below, bundle));
         let Some(before) = text(&own, bundle).or_else(lower) else { continue };
         let after = with_authority(&before, authority);
@@ -49,7 +49,7 @@ fn etc(upper: &Path, base: &Path, authority: Option<&str>) -> Result<(), FileErr
             own.write(bundle, after.as_bytes(), 0o644)?;
         }
     }
-    alone(upper, ALONE, authority)
+    alone(upper, AUTHORITY_ALONE, authority)
 }
 
 fn alone(upper: &Path, file: &str, authority: Option<&str>) -> Result<(), FileError> {
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(files::read_text(&base.join(bundle)).unwrap(), "host\n");
         apply("etc", &upper, &base, None);
         assert_eq!(files::read_text(&upper.join(bundle)).unwrap(), "host\n");
-        assert!(!files::exists(&upper.join(ALONE)));
+        assert!(!files::exists(&upper.join(AUTHORITY_ALONE)));
 
         files::remove_tree(&upper.join("ssl")).unwrap();
         let outside = folder.path().join("outside");

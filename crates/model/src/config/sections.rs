@@ -26,7 +26,7 @@ pub use self::{
     },
 };
 use super::{
-    egress::Egress,
+    egress::{Egress, Hosts},
     host::HostPattern,
     near::nearest,
     text::{EntryName, SecretName, VariableName},
@@ -86,13 +86,20 @@ impl Config {
         Ok(Self { services: profile.services.clone(), ..self.clone() })
     }
 
-    /// Returns the hosts whose TLS the wall opens: those of secrets, and of integrations that are
-    /// recorded or stood in for.
+    /// Returns the hosts whose TLS the wall opens: those of secrets, of integrations that are recorded
+    /// or stood in for, and of rules that look at requests.
     pub fn terminated_hosts(&self) -> Vec<HostPattern> {
         let of_secrets = self.secrets.values().flat_map(|secret| &secret.hosts);
         let seen = self.integrations.values().filter(|one| one.class.is_terminated());
+        let of_integrations = seen.flat_map(|one| &one.hosts);
+        let rules = self.egress.allow.iter().chain(&self.egress.deny);
+        let looking = rules.filter(|rule| !rule.methods.is_empty() || !rule.paths.is_empty());
+        let of_rules = looking.filter_map(|rule| match &rule.host.hosts {
+            Hosts::Pattern(pattern) => Some(pattern),
+            Hosts::Any | Hosts::Named(_) | Hosts::Network(_) => None,
+        });
         let mut hosts: Vec<_> =
-            of_secrets.chain(seen.flat_map(|one| &one.hosts)).cloned().collect();
+            of_secrets.chain(of_integrations).chain(of_rules).cloned().collect();
         hosts.sort();
         hosts.dedup();
         hosts
