@@ -20,6 +20,8 @@ mod secrets;
 mod sigv4;
 mod substitute;
 mod text;
+#[doc(hidden)]
+pub mod trial;
 mod upstream;
 
 use std::{convert::Infallible, fmt, io, sync::Arc, time::Duration};
