@@ -108,6 +108,7 @@ pub struct Engine {
     drivers: trees::Drivers,
     seen: commits::Seen,
     authorities: wall::Authorities,
+    read: room::ReadConfigs,
 }
 
 impl Engine {
@@ -119,6 +120,7 @@ impl Engine {
             drivers: trees::Drivers::default(),
             seen: commits::Seen::default(),
             authorities: wall::Authorities::default(),
+            read: room::ReadConfigs::default(),
         }
     }
 

@@ -4,7 +4,9 @@
 //! user had committed at the base of the fork, never from the worktree's own copy.
 
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -34,6 +36,12 @@ use crate::{
 
 /// The path under which every room shows its worktree besides its own.
 const WORKSPACE: &str = "/workspace";
+
+/// Configs that grant, by the texts that they were read from: the user's and the pinned one.
+pub(crate) type ReadConfigs = Mutex<HashMap<(Option<Vec<u8>>, String), Arc<Config>>>;
+
+/// How many of them are kept.
+const CONFIGS_KEPT: usize = 64;
 
 /// A room that is not as it was asked to be.
 #[derive(Debug, thiserror::Error)]
@@ -417,17 +425,34 @@ impl Engine {
         }
     }
 
-    pub(crate) fn pinned_config(&self, sandbox: &SandboxRecord) -> Result<Config, ProjectError> {
+    /// Returns the config that grants. It is the same for the same two texts, so reading it before
+    /// each command costs a look into `read`.
+    pub(crate) fn pinned_config(
+        &self,
+        sandbox: &SandboxRecord,
+    ) -> Result<Arc<Config>, ProjectError> {
         let user = crate::project::read_file(&self.with.user_config)?;
-        let user_name = self.with.user_config.display().to_string();
         let pinned = sandbox.pinned_config.as_deref().unwrap_or_default();
+        let texts = (user.clone(), pinned.to_owned());
+        let known = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = known().get(&texts) {
+            return Ok(config.clone());
+        }
+        let user_name = self.with.user_config.display().to_string();
         let layers = Layers {
             user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
             project: Some(File { name: "hothouse.toml", bytes: pinned.as_bytes() }),
             environment: &[],
         };
         let resolved = config::resolve(&layers);
-        Ok(resolved.map_err(|problems| ProjectError::Config { problems })?.config)
+        let config = resolved.map_err(|problems| ProjectError::Config { problems })?.config;
+        let config = Arc::new(config);
+        let mut known = known();
+        if known.len() >= CONFIGS_KEPT {
+            known.clear();
+        }
+        known.insert(texts, config.clone());
+        Ok(config)
     }
 
     fn order(

@@ -164,10 +164,10 @@ impl Engine {
         timeout: Duration,
         operation: &OperationId,
     ) -> Result<(), Failure> {
-        if self.stack_of(sandbox).is_none() {
+        let runtime = self.running(sandbox)?;
+        if self.with.rooms.stack(&runtime).is_none() {
             return Ok(());
         }
-        let runtime = self.places(sandbox).runtime;
         let deadline = Instant::now() + timeout;
         let (mut after, mut told) = (None, Vec::new());
         loop {

@@ -125,7 +125,7 @@ pub struct Termination {
     pub hosts: Vec<HostPattern>,
     pub secrets: Vec<RoomSecret>,
     /// The pinned configuration.
-    pub config: Config,
+    pub config: Arc<Config>,
 }
 
 impl Engine {

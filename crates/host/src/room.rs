@@ -12,6 +12,7 @@
 //! decision (maps, mounts, filters, rules) is a plain value worked out by a pure function; the
 //! helper and PID 1 apply them.
 
+mod ahead;
 mod base_layer;
 mod cgroups;
 mod client;
