@@ -13,7 +13,7 @@ use std::{
 use hothouse_engine::{App, Engine};
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_ingress::{
-    Authority, Rooms, Route, RouteTable, Sendable, Server, ServerSpec, Target,
+    Rooms, Route, RouteTable, Sendable, Server, ServerSpec, Target, authority,
     direct::DirectPort,
     pages,
     proxy::{Body, OwnPages},
@@ -182,7 +182,7 @@ async fn start_server(state: &std::path::Path, rooms: Arc<dyn Rooms>) -> Result<
         None => error.to_string(),
     };
     let authority =
-        Authority::open(&state.join("ca"), HostClock.now()).map_err(|error| told(&error))?;
+        authority::open(&state.join("ca"), HostClock.now()).map_err(|error| told(&error))?;
     let file = state.join(PORTS_FILE);
     let (tls, plain) = remembered(&files::read_text(&file).unwrap_or_default());
     let spec = ServerSpec {
