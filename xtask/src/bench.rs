@@ -1,5 +1,6 @@
 //! Benchmarks: ratios against named peers, measured side by side in one run.
 
+mod egress;
 mod fork;
 mod room;
 mod services;
@@ -18,10 +19,10 @@ const ROUNDS: usize = 200;
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     let all = names.is_empty();
     if let Some(unknown) =
-        names.iter().find(|name| !["cli", "fork", "room", "services"].contains(name))
+        names.iter().find(|name| !["cli", "egress", "fork", "room", "services"].contains(name))
     {
         return Err(format!(
-            "there is no benchmark `{unknown}`; there are cli, fork, room and services"
+            "there is no benchmark `{unknown}`; there are cli, egress, fork, room and services"
         ));
     }
     if all || names.contains(&"cli") {
@@ -29,6 +30,9 @@ pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     }
     if all || names.contains(&"fork") {
         fork::run()?;
+    }
+    if all || names.contains(&"egress") {
+        egress::run(binary)?;
     }
     if all || names.contains(&"room") {
         room::run(binary)?;

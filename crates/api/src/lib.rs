@@ -6,6 +6,7 @@
 pub mod client;
 pub mod daemon;
 pub mod doctor;
+pub mod egress;
 pub mod error;
 pub mod exec;
 pub mod handshake;
@@ -53,6 +54,12 @@ pub mod route {
     pub const PORTS_RELEASE: &str = "/v1/ports/release";
     pub const SECRETS: &str = "/v1/secrets";
     pub const SECRETS_REMOVE: &str = "/v1/secrets/remove";
+    pub const EGRESS: &str = "/v1/egress";
+    pub const EGRESS_WHY: &str = "/v1/egress/why";
+    pub const EGRESS_LEARN: &str = "/v1/egress/learn";
+    pub const EGRESS_ALLOW: &str = "/v1/egress/allow";
+    pub const CONFIG_PENDING: &str = "/v1/config/pending";
+    pub const CONFIG_APPROVE: &str = "/v1/config/approve";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";

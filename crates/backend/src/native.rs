@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     future::Future,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -53,6 +53,18 @@ pub struct NativeRooms {
     launcher: Launcher,
     /// What was taken of the file system when a storage folder was last measured.
     looked: Mutex<BTreeMap<PathBuf, (u64, Instant)>>,
+    /// Told of every room that has started, before anything runs in it.
+    witness: Witness,
+}
+
+/// Who is told of rooms that have started.
+#[derive(Clone)]
+struct Witness(Arc<dyn Fn(&RoomOrder) + Send + Sync>);
+
+impl std::fmt::Debug for Witness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Witness")
+    }
 }
 
 /// A room as it is written down.
@@ -144,6 +156,7 @@ impl Rooms for NativeRooms {
         let wall = serde_json::to_vec(&order.wall).expect("texts are plain text");
         files::write_quick(&order.runtime.join(WALL), &wall, 0o600)?;
         let started = self.launcher.start(&self.spec(order))?;
+        (self.witness.0)(order);
         Ok(RoomFile { started, suspended: false, full: None }.report())
     }
 
@@ -260,7 +273,20 @@ impl Rooms for NativeRooms {
 impl NativeRooms {
     /// Makes rooms over the base layers in a folder.
     pub fn new(base_layer: PathBuf) -> Self {
-        Self { base_layer, launcher: Launcher::default(), looked: Mutex::default() }
+        Self {
+            base_layer,
+            launcher: Launcher::default(),
+            looked: Mutex::default(),
+            witness: Witness(Arc::new(|_| {})),
+        }
+    }
+
+    /// Tells somebody of every room that has started, before anything runs in it. What happens there
+    /// holds the start up.
+    #[must_use]
+    pub fn witnessed(mut self, witness: impl Fn(&RoomOrder) + Send + Sync + 'static) -> Self {
+        self.witness = Witness(Arc::new(witness));
+        self
     }
 
     /// Says whether a walk through a room's files could find more than the last one did: only if the

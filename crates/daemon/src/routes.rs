@@ -2,6 +2,7 @@
 
 pub(crate) mod daemon;
 pub(crate) mod doctor;
+pub(crate) mod egress;
 pub(crate) mod event;
 pub(crate) mod operation;
 pub(crate) mod pool;
@@ -52,6 +53,12 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::PORTS_RELEASE, post(port::release))
         .route(route::SECRETS, get(secret::list).post(secret::set))
         .route(route::SECRETS_REMOVE, post(secret::remove))
+        .route(route::EGRESS, get(egress::log))
+        .route(route::EGRESS_WHY, get(egress::why))
+        .route(route::EGRESS_LEARN, get(egress::learned))
+        .route(route::EGRESS_ALLOW, post(egress::allow))
+        .route(route::CONFIG_PENDING, get(egress::pending))
+        .route(route::CONFIG_APPROVE, post(egress::approve))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

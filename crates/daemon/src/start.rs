@@ -3,7 +3,14 @@
 //! The daemon's standard output is a pipe to whoever started it. On it goes one line: `ready`, or
 //! the failure as JSON. Then it is closed.
 
-use std::{collections::BTreeMap, fs::File, io::Write, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use hothouse_api::{Build, exec::EXEC_SOCKET};
 use hothouse_backend::NativeRooms;
@@ -23,7 +30,7 @@ use tokio::{
     sync::{broadcast, watch},
 };
 
-use crate::{About, Door, exec, ingress::Ingress, listener::OwnUser, log, routes};
+use crate::{About, Door, egress::Walls, exec, ingress::Ingress, listener::OwnUser, log, routes};
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -115,10 +122,21 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     let mut lock = take_lock(&spec.folders)?;
     lock.describe(&format!("pid {}, {}", std::process::id(), spec.folders.socket().display()))?;
     log::begin(&log_file, spec.log_filter.as_deref())?;
+    match hothouse_host::descriptors::raise_limit() {
+        Ok(limit) => tracing::debug!(limit, "descriptors"),
+        Err(error) => tracing::warn!(%error, "the limit of descriptors stays as it is"),
+    }
 
     let store = Arc::new(Store::open(&spec.folders.database())?);
     let (event_tx, _) = broadcast::channel(1024);
     let clock = Arc::new(HostClock);
+    let walls: Arc<OnceLock<Arc<Walls>>> = Arc::default();
+    let witness = walls.clone();
+    let rooms = NativeRooms::new(spec.folders.cache.join("base")).witnessed(move |order| {
+        if let Some(walls) = witness.get() {
+            walls.witness(order);
+        }
+    });
     let engine = Arc::new(Engine::new(Collaborators {
         store: store.clone(),
         journal: store,
@@ -133,7 +151,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         },
         locks: spec.folders.locks(),
         user_config: spec.folders.user_config(),
-        rooms: Arc::new(NativeRooms::new(spec.folders.cache.join("base"))),
+        rooms: Arc::new(rooms),
         runtime: spec.folders.runtime.join("rooms"),
         runs: spec.folders.state.join("runs"),
         repositories: spec.folders.state.join("repositories"),
@@ -162,6 +180,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         about,
         clients,
         ingress: Arc::default(),
+        walls,
     };
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -169,7 +188,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         .enable_all()
         .build()
         .map_err(StartError::Runtime)?;
-    let served = runtime.block_on(serve(door, &mut spec.announce));
+    let places = (spec.folders.user_config(), spec.folders.home.clone());
+    let served = runtime.block_on(serve(door, places, &mut spec.announce));
     runtime.shutdown_timeout(Duration::from_secs(1));
     tracing::info!("ended");
     served
@@ -182,12 +202,20 @@ fn take_lock(folders: &Folders) -> Result<Lock, StartError> {
     })
 }
 
-async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
+async fn serve(
+    door: Door,
+    (user_config, home): (PathBuf, PathBuf),
+    announce: &mut File,
+) -> Result<(), StartError> {
     let path = door.about.socket.clone();
     let listener = listen(&path)?;
     let identity = socket_identity(&path);
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
+    let walls = Walls::new(door.engine.clone(), user_config, home, &door.about.state);
+    door.walls.set(walls.clone()).ok();
+    // Rooms that outlived the last daemon come first: until then nothing leaves them.
+    walls.refresh().await;
     recover(&door).await;
     open_urls(&door).await;
     tracing::info!(socket = %path.display(), build = %door.about.build, "ready");
@@ -251,6 +279,9 @@ async fn open_urls(door: &Door) {
 async fn watch_urls(door: Door) {
     loop {
         tokio::time::sleep(URL_CHECK).await;
+        if let Some(walls) = door.walls.get() {
+            walls.refresh().await;
+        }
         door.refresh_urls().await;
     }
 }

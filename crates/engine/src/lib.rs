@@ -9,6 +9,7 @@ mod clean;
 mod commits;
 mod data;
 mod delete;
+mod egress;
 pub mod environment;
 mod fork;
 mod journal;
@@ -54,6 +55,7 @@ pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::CommitError;
 pub use data::DataError;
 pub use delete::{DeleteError, Losses};
+pub use egress::{EgressError, PendingConfig, RoomEgress};
 pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
 pub use hothouse_workspace::{pool::Pool, promote::Merged};
 pub use journal::Journal;
@@ -142,11 +144,17 @@ impl Engine {
     ) -> Result<SandboxRecord, Failure> {
         let all = self.sandboxes()?;
         let mut current = CurrentPlace { folder: folder.to_owned(), common_dir: None };
+        let is_plain = wanted.is_none_or(|wanted| wanted.project.is_none());
         let picked = match pick(&all, wanted, &current) {
-            // Asking git costs milliseconds, and is needed only where the project decides.
-            Err(PickError::Ambiguous { .. }) => {
-                current.common_dir =
-                    Repository::discover(folder).ok().map(|repository| repository.place.common_dir);
+            // Asking git costs milliseconds, and is needed only where the project decides: among
+            // several, and for a sandbox of another repository than the one around.
+            Ok(found) if !is_plain || found.is_around(folder) => Ok(found),
+            Ok(_) | Err(PickError::Ambiguous { .. }) => {
+                let around = all.iter().find(|known| folder.starts_with(&known.worktree));
+                current.common_dir = match around {
+                    Some(sandbox) => Some(sandbox.repository.common_dir.clone()),
+                    None => Repository::discover(folder).ok().map(|found| found.place.common_dir),
+                };
                 pick(&all, wanted, &current)
             }
             other => other,

@@ -154,6 +154,8 @@ pub struct UpSpec {
     pub profile: Option<String>,
     /// Whether a room that is up with another profile is left as it is.
     pub reuse: bool,
+    /// Whether the room reaches listed hosts only, whatever the config says.
+    pub restrict: bool,
 }
 
 /// Where the room of a sandbox keeps what it needs.
@@ -205,6 +207,7 @@ impl Engine {
             run,
             profile: spec.profile.as_deref().unwrap_or(config::DEFAULT_PROFILE).to_owned(),
             ends: spec.ttl.or(config.sandbox.ttl).and_then(|ttl| now.checked_add(ttl).ok()),
+            restricted: spec.restrict,
         };
         files::make_private_folder(&room.run.artifacts)?;
         let plan = NewPlan {
@@ -252,6 +255,10 @@ impl Engine {
 
     /// Brings the services of a room that is up to what the config says now.
     fn up_again(&self, sandbox: &SandboxRecord, spec: &UpSpec) -> Result<(), RoomRequestError> {
+        // Tightening is always right; only a new start loosens.
+        if spec.restrict {
+            self.with.store.restrict_room(sandbox.key, true)?;
+        }
         let runtime = self.places(sandbox).runtime;
         let running = self.with.rooms.stack(&runtime);
         let profile = running.as_ref().map_or(config::DEFAULT_PROFILE, |stack| &stack.profile);
@@ -567,7 +574,8 @@ fn matches_of(pattern: &Path) -> Result<Vec<PathBuf>, FileError> {
 
 /// Returns the sandbox as it is during a run that is about to begin.
 fn in_run(sandbox: &SandboxRecord, run: &RunRecord) -> SandboxRecord {
-    let room = RoomRecord { wish: RoomWish::Starting, run: run.clone(), ends: None };
+    let room =
+        RoomRecord { wish: RoomWish::Starting, run: run.clone(), ends: None, restricted: false };
     SandboxRecord { room: Some(room), ..sandbox.clone() }
 }
 

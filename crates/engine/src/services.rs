@@ -300,7 +300,8 @@ impl Engine {
             .into_iter()
             .filter_map(|folder| {
                 let service = folder.file_name()?.to_str()?.to_owned();
-                Some(logs::Stream { service, folder })
+                // What is no service's begins with a dot.
+                (!service.starts_with('.')).then_some(logs::Stream { service, folder })
             })
             .collect();
         for name in names {

@@ -3,6 +3,7 @@
 //! Decisions are made elsewhere; here is what they touch. Every error names the path or program
 //! it is about.
 
+pub mod addresses;
 pub mod beneath;
 pub mod btrfs;
 pub mod clock;
@@ -28,6 +29,7 @@ pub mod room;
 pub mod socket;
 mod sys;
 pub mod terminal;
+pub mod toolchain;
 pub mod usage;
 
 pub use clock::Clock;

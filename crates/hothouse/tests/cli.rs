@@ -11,6 +11,8 @@ mod crash;
 mod daemon;
 #[path = "cli/doctor.rs"]
 mod doctor;
+#[path = "cli/egress.rs"]
+mod egress;
 #[path = "cli/flood.rs"]
 mod flood;
 #[path = "cli/pool.rs"]

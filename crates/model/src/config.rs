@@ -29,7 +29,7 @@ mod units;
 mod walk;
 
 pub use self::{
-    egress::{Egress, EgressMode, Hosts, Method, NamedHosts, Rule, Target},
+    egress::{Egress, EgressMode, Hosts, Method, NamedHosts, Rule, Server, Target},
     halves::{
         PendingChange, PinnedHalf, PinnedProfile, Services, UnapprovedService, pending_changes,
     },

@@ -151,6 +151,8 @@ pub struct RoomRecord {
     pub run: RunRecord,
     /// When it is to be stopped.
     pub ends: Option<Timestamp>,
+    /// Whether it reaches listed hosts only, whatever the config says.
+    pub restricted: bool,
 }
 
 /// How often it is looked whether a room takes too much of the disk.

@@ -5,6 +5,7 @@
 //! one exception is that a room is being started: a power cut ends every room, so waiting for the
 //! disk would only save a record of what is no more (see [`Lasts`]).
 
+mod egress;
 mod plans;
 mod pools;
 mod ports;
@@ -19,6 +20,7 @@ use std::{path::Path, sync::Mutex};
 use hothouse_model::{Explain, FailureKind};
 use rusqlite::Connection;
 
+pub use egress::{EgressGrant, GrantReach};
 pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
 pub use ports::PortReservation;
 pub use rooms::{NewRoom, RunLine};

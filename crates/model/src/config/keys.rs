@@ -2,7 +2,7 @@
 //! where it has a default, a line in `defaults.toml`; a test says when one of them is missing.
 
 use super::{
-    egress::{EgressMode, Method, TARGET},
+    egress::{EgressMode, Method, RESOLVER, TARGET},
     host::HOST_PATTERN,
     path::{FilePattern, HostPath, TreePath, TreePattern, UrlPath},
     sections::{
@@ -47,6 +47,7 @@ static NEEDS: List = list(Shape::Table(&NEED));
 static RULES: List = list(Shape::Table(&RULE));
 static MASKS: List = List { append: true, ..list(Shape::Text(&FilePattern::RULE)) };
 static UNMASKS: List = list(Shape::Text(&FilePattern::RULE));
+static RESOLVERS: List = list(Shape::Text(&RESOLVER));
 static DENY_RULES: List = List { append: true, ..list(Shape::Table(&RULE)) };
 static LINES: List = List { single: true, ..list(LINE) };
 static NAMES_OR_ONE: List = List { single: true, ..list(NAME) };
@@ -215,6 +216,11 @@ static EGRESS: Table = Table::of(&[
     key("mode", Shape::Choice(EgressMode::WORDS), "What a room may reach without a rule."),
     key("allow", Shape::List(&RULES), "What it may reach besides, or in `allowlist` mode at all."),
     key("deny", Shape::List(&DENY_RULES), "What it may never reach; this wins over `allow`."),
+    key(
+        "resolvers",
+        Shape::List(&RESOLVERS),
+        "The resolvers that are asked instead of the host's; only in the user's own file.",
+    ),
 ]);
 
 pub(super) static RULE: Table = Table {

@@ -113,6 +113,18 @@ fn a_bad_variable_is_a_problem_like_any_other() {
 }
 
 #[test]
+fn resolvers_are_the_users_to_name() {
+    let text = "[egress]\nresolvers = [\"9.9.9.9\", \"127.0.0.1:5353\"]\n";
+    let servers = config(text, "", &[]).egress.resolvers;
+    let shown: Vec<String> = servers.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["9.9.9.9", "127.0.0.1:5353"]);
+    let told = problems("", text, &[]);
+    assert!(told.contains("hothouse.toml:2:13") && told.contains("user's own file"), "{told}");
+    let told = problems("[egress]\nresolvers = [\"dns.example\"]\n", "", &[]);
+    assert!(told.contains("`egress.resolvers[0]` must be an address"), "{told}");
+}
+
+#[test]
 fn problems_of_all_files_come_at_once() {
     let text = problems("[room]\ntree = \"x\"\n", "[rom]\n", &[]);
     assert!(text.contains("config.toml:2:8") && text.contains("hothouse.toml:1:2"), "{text}");
