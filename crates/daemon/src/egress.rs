@@ -4,6 +4,7 @@
 //! A wall that is not raised is closed: room-init resets connections and answers no names. So every
 //! failure here costs the network of a room and never opens it.
 
+mod terminate;
 mod toolchain;
 
 use std::{
@@ -19,6 +20,7 @@ use std::{
 
 use hothouse_edge::{
     About, Processes, RoomEdge, RoomSpec, Serving, Sockets, ledger::Ledger, resolver::Servers,
+    terminate::Terminate,
 };
 use hothouse_engine::{Engine, RoomEgress};
 use hothouse_host::{
@@ -30,7 +32,7 @@ use hothouse_host::{
 };
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
-    config::{EgressMode, NamedHosts},
+    config::{EgressMode, HostPattern, NamedHosts},
     id::SandboxKey,
     ledger::RoomProcess,
     policy::{NamedLists, Policy, common_hosts},
@@ -204,7 +206,7 @@ impl Walls {
             && known.identity == identity
             && !known.client.is_closed()
         {
-            return self.renew_one(sandbox, known).await;
+            return self.renew_one(sandbox, runtime, known).await;
         }
         standing.remove(runtime);
         let (found, policy, seen) = self.policy(sandbox).await?;
@@ -220,6 +222,8 @@ impl Walls {
             own_names: names.unwrap_or(found.own_names),
             terminate: None,
         });
+        // Before anything is served: a host that must be opened is never passed on closed.
+        edge.set_terminate(self.terminate(sandbox, runtime, &edge).await?);
         let talk =
             |error: hothouse_host::room::ClientError| Failure::of(FailureKind::Backend, &error);
         // A connection of its own: when it ends, room-init takes the sockets back.
@@ -254,9 +258,24 @@ impl Walls {
         Ok(())
     }
 
+    /// Makes what opens the terminated hosts of a room.
+    async fn terminate(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: &Path,
+        edge: &Arc<RoomEdge>,
+    ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
+        let (engine, sandbox) = (self.engine.clone(), sandbox.clone());
+        let (runtime, edge) = (runtime.to_owned(), Arc::downgrade(edge));
+        let made = move || terminate::of(&engine, &sandbox, &runtime, edge);
+        let made = tokio::task::spawn_blocking(made).await;
+        made.map_err(|error| Failure::of(FailureKind::Internal, &error))?
+    }
+
     async fn renew_one(
         &self,
         sandbox: &SandboxRecord,
+        runtime: &Path,
         known: &mut Standing,
     ) -> Result<(), Failure> {
         let unchanged = self.seen(sandbox) == known.seen;
@@ -264,6 +283,9 @@ impl Walls {
             return Ok(());
         }
         let (found, policy, seen) = self.policy(sandbox).await?;
+        if !unchanged {
+            known.edge.set_terminate(self.terminate(sandbox, runtime, &known.edge).await?);
+        }
         known.edge.set_policy(policy);
         if known.sandbox == sandbox.key && !found.own_names.is_empty() {
             known.edge.set_own_names(found.own_names);
@@ -301,9 +323,12 @@ impl Walls {
         Ok((found, policy, seen))
     }
 
-    /// Returns the policy of a sandbox, also of one that is down.
-    pub(crate) async fn policy_of(&self, sandbox: &SandboxRecord) -> Result<Policy, Failure> {
-        self.policy(sandbox).await.map(|(_, policy, _)| policy)
+    /// Returns the policy of a sandbox, also of one that is down, and the hosts that are opened.
+    pub(crate) async fn policy_of(
+        &self,
+        sandbox: &SandboxRecord,
+    ) -> Result<(Policy, Vec<HostPattern>), Failure> {
+        self.policy(sandbox).await.map(|(found, policy, _)| (policy, found.opened))
     }
 }
 

@@ -170,13 +170,23 @@ impl Engine {
         Ok(wall)
     }
 
+    /// Returns a variable of the host, as the daemon was started with it.
+    pub fn host_variable(&self, name: &str) -> Option<&str> {
+        self.with.wall.environment.get(name).map(String::as_str)
+    }
+
     /// Returns what the wall gave the room at a runtime folder.
     pub fn wall_of(&self, runtime: &Path) -> RoomWall {
         self.with.rooms.wall(runtime)
     }
 
-    /// Returns how connections of a room to terminated hosts are served; nothing if there are none.
-    pub fn termination(&self, sandbox: &SandboxRecord) -> Result<Option<Termination>, Failure> {
+    /// Returns how connections of the room at a runtime folder to terminated hosts are served; nothing
+    /// if there are none.
+    pub fn termination(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: &Path,
+    ) -> Result<Option<Termination>, Failure> {
         let config = self.pinned_config(sandbox).map_err(|error| error.failure())?;
         let hosts = config.terminated_hosts();
         if hosts.is_empty() {
@@ -184,7 +194,7 @@ impl Engine {
         }
         let project = &sandbox.repository.common_dir;
         let authority = self.authority_of(project).map_err(|error| error.failure())?;
-        let wall = self.wall_of(&self.places(sandbox).runtime);
+        let wall = self.wall_of(runtime);
         let secrets = config.secrets.iter().filter_map(|(name, declared)| {
             Some(RoomSecret {
                 name: name.clone(),
