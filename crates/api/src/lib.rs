@@ -15,6 +15,7 @@ pub mod operation;
 pub mod pool;
 pub mod port;
 pub mod sandbox;
+pub mod secret;
 pub mod service;
 pub mod workspace;
 
@@ -57,6 +58,8 @@ pub mod route {
     pub const EGRESS_ALLOW: &str = "/v1/egress/allow";
     pub const CONFIG_PENDING: &str = "/v1/config/pending";
     pub const CONFIG_APPROVE: &str = "/v1/config/approve";
+    pub const SECRETS: &str = "/v1/secrets";
+    pub const SECRETS_REMOVE: &str = "/v1/secrets/remove";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";

@@ -20,7 +20,7 @@ use hothouse_host::{
     },
 };
 use hothouse_model::{
-    room::{DISK_CHECK, DiskUse, RoomGitPlaces, RoomOrder, RoomReport, STOP_GRACE},
+    room::{DISK_CHECK, DiskUse, RoomGitPlaces, RoomOrder, RoomReport, RoomWall, STOP_GRACE},
     stack::{ServiceAction, StackOrder, StackReport},
 };
 
@@ -32,6 +32,9 @@ const SUSPENDED: &str = "suspended";
 
 /// Its presence in a runtime folder says that the room was paused because it was full, and how full.
 const FULL: &str = "full";
+
+/// What the wall gave a room, in its runtime folder.
+const WALL: &str = "wall.json";
 
 /// How much longer than its own grace a room may take before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -150,6 +153,8 @@ impl Rooms for NativeRooms {
         for mark in [SUSPENDED, FULL] {
             files::remove_file(&order.runtime.join(mark))?;
         }
+        let wall = serde_json::to_vec(&order.wall).expect("texts are plain text");
+        files::write_quick(&order.runtime.join(WALL), &wall, 0o600)?;
         let started = self.launcher.start(&self.spec(order))?;
         (self.witness.0)(order);
         Ok(RoomFile { started, suspended: false, full: None }.report())
@@ -176,6 +181,11 @@ impl Rooms for NativeRooms {
 
     fn tools(&self, runtime: &Path) -> Vec<PathBuf> {
         RoomFile::read(runtime).map(|file| file.started.tools).unwrap_or_default()
+    }
+
+    fn wall(&self, runtime: &Path) -> RoomWall {
+        let text = files::read_text(&runtime.join(WALL)).ok();
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
 
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError> {
@@ -325,6 +335,7 @@ impl NativeRooms {
             ephemeral: order.ephemeral,
             mode: None,
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
+            authority: order.wall.authority.clone(),
         }
     }
 }

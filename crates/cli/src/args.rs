@@ -1,9 +1,13 @@
 //! The arguments: every command, flag and help text.
 
+mod secret;
+
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 use hothouse_model::{Failure, FailureKind};
+
+pub(crate) use secret::{SecretCommand, SecretRemoveArgs, SecretSetArgs};
 
 /// Gives every coding agent its own universe for a repository.
 ///
@@ -205,6 +209,9 @@ pub(crate) enum Command {
     /// Keep sandboxes in a file system of their own, where forks cost next to nothing
     #[command(subcommand)]
     Pool(PoolCommand),
+    /// Credentials that rooms use without seeing them
+    #[command(subcommand)]
+    Secret(SecretCommand),
     /// Control the daemon, which starts by itself when it is needed
     #[command(subcommand)]
     Daemon(DaemonCommand),

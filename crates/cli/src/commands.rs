@@ -11,6 +11,7 @@ mod pool;
 mod review;
 mod room;
 mod sandbox;
+mod secret;
 mod service;
 mod snapshot;
 mod url;
@@ -80,6 +81,7 @@ pub(crate) fn run(
             pool::create(session, ui, &args, &surroundings.variables)
         }
         Command::Pool(PoolCommand::Status) => pool::status(session, ui),
+        Command::Secret(command) => secret::run(session, ui, command),
         Command::Daemon(command) => daemon::run(session, ui, &command, surroundings),
         Command::Version => Ok(version(session, ui)),
         Command::Completions(args) => Ok(completions(ui, args.shell)),

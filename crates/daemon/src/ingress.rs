@@ -4,13 +4,16 @@ use std::{
     collections::HashMap,
     io,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use hothouse_engine::{App, Engine};
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_ingress::{
-    Authority, Rooms, Route, RouteTable, Sendable, Server, ServerSpec, Target,
+    Rooms, Route, RouteTable, Sendable, Server, ServerSpec, Target, authority,
     direct::DirectPort,
     pages,
     proxy::{Body, OwnPages},
@@ -35,6 +38,9 @@ pub(crate) struct Ingress {
     direct: tokio::sync::Mutex<HashMap<(SandboxKey, String), DirectPort>>,
     /// Direct ports that could not be opened, and why.
     conflicts: Mutex<HashMap<(SandboxKey, String), String>>,
+    /// How often a refresh was asked for, and the last asking that one has answered.
+    asked: AtomicU64,
+    answered: tokio::sync::Mutex<u64>,
 }
 
 impl Ingress {
@@ -59,6 +65,8 @@ impl Ingress {
             problem,
             direct: tokio::sync::Mutex::default(),
             conflicts: Mutex::default(),
+            asked: AtomicU64::new(0),
+            answered: tokio::sync::Mutex::default(),
         };
         Arc::new(ingress)
     }
@@ -79,8 +87,18 @@ impl Ingress {
         all.iter().filter(|((key, _), _)| *key == sandbox).map(|(_, why)| why.clone()).collect()
     }
 
-    /// Brings routes and direct ports in step with what is up.
+    /// Brings routes and direct ports in step with what is up. Many who ask at once share one look.
     pub(crate) async fn refresh(&self) {
+        let wanted = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut answered = self.answered.lock().await;
+        if *answered < wanted {
+            let covered = self.asked.load(Ordering::SeqCst);
+            self.look_again().await;
+            *answered = covered;
+        }
+    }
+
+    async fn look_again(&self) {
         let engine = self.engine.clone();
         let known = tokio::task::spawn_blocking(move || {
             let sandboxes = engine.sandboxes()?;
@@ -164,7 +182,7 @@ async fn start_server(state: &std::path::Path, rooms: Arc<dyn Rooms>) -> Result<
         None => error.to_string(),
     };
     let authority =
-        Authority::open(&state.join("ca"), HostClock.now()).map_err(|error| told(&error))?;
+        authority::open(&state.join("ca"), HostClock.now()).map_err(|error| told(&error))?;
     let file = state.join(PORTS_FILE);
     let (tls, plain) = remembered(&files::read_text(&file).unwrap_or_default());
     let spec = ServerSpec {

@@ -8,6 +8,7 @@ pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod port;
 pub(crate) mod sandbox;
+pub(crate) mod secret;
 pub(crate) mod service;
 pub(crate) mod snapshot;
 pub(crate) mod workspace;
@@ -56,6 +57,8 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::EGRESS_ALLOW, post(egress::allow))
         .route(route::CONFIG_PENDING, get(egress::pending))
         .route(route::CONFIG_APPROVE, post(egress::approve))
+        .route(route::SECRETS, get(secret::list).post(secret::set))
+        .route(route::SECRETS_REMOVE, post(secret::remove))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

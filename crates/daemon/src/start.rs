@@ -4,6 +4,7 @@
 //! the failure as JSON. Then it is closed.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::Write,
     path::{Path, PathBuf},
@@ -13,10 +14,12 @@ use std::{
 
 use hothouse_api::{Build, exec::EXEC_SOCKET};
 use hothouse_backend::NativeRooms;
-use hothouse_engine::{Collaborators, Engine};
+use hothouse_engine::{Collaborators, Engine, WallSources};
 use hothouse_host::{
     Clock, FileError, Folders, Lock, LockError,
     clock::HostClock,
+    keyring::HostKeyring,
+    process,
     socket::{self, SocketError},
 };
 use hothouse_model::{Explain, FailureKind, room::DISK_CHECK};
@@ -60,6 +63,8 @@ pub struct DaemonSpec {
     pub log_filter: Option<String>,
     /// Where `ready` is said.
     pub announce: File,
+    /// The environment that the daemon was started with.
+    pub environment: BTreeMap<String, String>,
 }
 
 /// A daemon that did not start.
@@ -109,6 +114,8 @@ impl Explain for StartError {
 
 /// Runs the daemon until it is told to end.
 pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
+    // Values of secrets pass through this process: it leaves no image of its memory behind.
+    process::forbid_core_dumps();
     spec.folders.make()?;
     socket::check_private(&spec.folders.runtime)?;
     let log_file = spec.folders.logs().join("daemon.log");
@@ -150,6 +157,13 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         repositories: spec.folders.state.join("repositories"),
         logs: spec.folders.logs(),
         home: spec.folders.home.clone(),
+        wall: WallSources {
+            authorities: spec.folders.state.join("authorities"),
+            secrets: spec.folders.state.join("secrets"),
+            agent_env: spec.folders.config.join("env"),
+            keyring: Arc::new(HostKeyring),
+            environment: spec.environment,
+        },
     }));
     let about = Arc::new(About {
         build: spec.build,

@@ -30,6 +30,9 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
     let mut caveats = caveats(state, found.as_ref());
     caveats.extend(wall_caveats(door, &record, found.is_some()));
     caveats.extend(tree_caveats(&record));
+    if found.is_some() {
+        caveats.extend(secret_caveats(door, &record));
+    }
     let apps = apps(door, &record, &mut caveats);
     caveats.extend(engine.refused_import(&record).map(|reason| Caveat {
         area: "git".into(),
@@ -197,6 +200,13 @@ fn shortened(keys: &[String]) -> String {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
+}
+
+/// What a reader should know of secrets, variables and live keys.
+fn secret_caveats(door: &Door, record: &SandboxRecord) -> Vec<Caveat> {
+    let wall = door.engine.wall_of(&door.engine.places(record).runtime);
+    let caveat = |(class, text)| Caveat { area: "secrets".into(), class, text };
+    wall.caveats.into_iter().map(caveat).collect()
 }
 
 /// What a reader should know of the sandbox's files and branch.

@@ -104,7 +104,7 @@ impl Engine {
     /// Works out what the room of a sandbox may reach.
     pub fn room_egress(&self, sandbox: &SandboxRecord) -> Result<RoomEgress, Failure> {
         let find = || -> Result<RoomEgress, EgressError> {
-            let mut egress = self.pinned_config(sandbox)?.egress;
+            let mut egress = self.pinned_config(sandbox)?.egress.clone();
             if sandbox.room.as_ref().is_some_and(|room| room.restricted) {
                 egress.mode = EgressMode::Allowlist;
             }

@@ -23,6 +23,7 @@ mod recover;
 mod review;
 mod room;
 mod run;
+mod secrets;
 mod services;
 mod size;
 mod snapshot;
@@ -30,6 +31,7 @@ mod stack;
 mod steps;
 mod task;
 mod trees;
+mod wall;
 
 use std::{
     collections::HashSet,
@@ -66,10 +68,12 @@ pub use recover::Recovery;
 pub use review::LookError;
 pub use room::{RoomPlaces, RoomRequestError, UpSpec};
 pub use run::{PlanFailure, StepError};
+pub use secrets::{SecretError, SecretLine, SecretSpec};
 pub use services::ServicesError;
 pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
+pub use wall::{RoomSecret, Termination, WallError, WallSources};
 
 /// Where events go.
 pub type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
@@ -95,6 +99,8 @@ pub struct Collaborators {
     pub logs: PathBuf,
     /// The user's home, for paths that begin with `~`.
     pub home: PathBuf,
+    /// Where the wall finds what it gives rooms.
+    pub wall: WallSources,
 }
 
 /// Does what commands ask for.
@@ -103,6 +109,8 @@ pub struct Engine {
     in_flight: Mutex<HashSet<PlanKey>>,
     drivers: trees::Drivers,
     seen: commits::Seen,
+    authorities: wall::Authorities,
+    read: room::ReadConfigs,
 }
 
 impl Engine {
@@ -113,6 +121,8 @@ impl Engine {
             in_flight: Mutex::default(),
             drivers: trees::Drivers::default(),
             seen: commits::Seen::default(),
+            authorities: wall::Authorities::default(),
+            read: room::ReadConfigs::default(),
         }
     }
 
@@ -134,11 +144,17 @@ impl Engine {
     ) -> Result<SandboxRecord, Failure> {
         let all = self.sandboxes()?;
         let mut current = CurrentPlace { folder: folder.to_owned(), common_dir: None };
+        let is_plain = wanted.is_none_or(|wanted| wanted.project.is_none());
         let picked = match pick(&all, wanted, &current) {
-            // Asking git costs milliseconds, and is needed only where the project decides.
-            Err(PickError::Ambiguous { .. }) => {
-                current.common_dir =
-                    Repository::discover(folder).ok().map(|repository| repository.place.common_dir);
+            // Asking git costs milliseconds, and is needed only where the project decides: among
+            // several, and for a sandbox of another repository than the one around.
+            Ok(found) if !is_plain || found.is_around(folder) => Ok(found),
+            Ok(_) | Err(PickError::Ambiguous { .. }) => {
+                let around = all.iter().find(|known| folder.starts_with(&known.worktree));
+                current.common_dir = match around {
+                    Some(sandbox) => Some(sandbox.repository.common_dir.clone()),
+                    None => Repository::discover(folder).ok().map(|found| found.place.common_dir),
+                };
                 pick(&all, wanted, &current)
             }
             other => other,

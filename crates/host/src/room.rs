@@ -12,6 +12,7 @@
 //! decision (maps, mounts, filters, rules) is a plain value worked out by a pure function; the
 //! helper and PID 1 apply them.
 
+mod ahead;
 mod base_layer;
 mod cgroups;
 mod client;
@@ -32,6 +33,7 @@ mod sockets;
 mod spec;
 mod start;
 mod step;
+mod trust;
 mod walls;
 
 pub use cgroups::{CgroupError, Groups};
@@ -45,6 +47,7 @@ pub use removal::RemoveError;
 pub use spec::{Access, Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem};
 pub use start::{StartError, Started, StopError, stop};
 pub use step::StepError;
+pub use trust::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};
 
 /// The control socket in a room's runtime folder.
 pub const CONTROL_SOCKET: &str = "control.sock";

@@ -23,6 +23,8 @@ mod room;
 mod room_bad_input;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
+#[path = "cli/secrets.rs"]
+mod secrets;
 #[path = "cli/services.rs"]
 mod services;
 #[path = "cli/url.rs"]

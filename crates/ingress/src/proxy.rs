@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use hothouse_http::{host_of, strip_hop_by_hop};
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode, Uri, Version,
@@ -29,16 +30,6 @@ pub type Body = BoxBody<Bytes, hyper::Error>;
 
 /// Marks a request that went through us, so that one that comes back is noticed.
 const HOP: HeaderName = HeaderName::from_static("x-hothouse-hop");
-
-/// Headers that belong to one connection (RFC 9110, section 7.6.1).
-const HOP_BY_HOP: [HeaderName; 6] = [
-    header::CONNECTION,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 
 const FORWARDED: [&str; 6] = [
     "forwarded",
@@ -161,25 +152,6 @@ impl Proxy {
     }
 }
 
-/// Returns the one host that a request is for.
-fn host_of<B>(request: &Request<B>) -> Result<String, &'static str> {
-    let mut hosts = request.headers().get_all(header::HOST).iter();
-    let header = match (hosts.next(), hosts.next()) {
-        (_, Some(_)) => return Err("the request names its host twice"),
-        (Some(host), None) => Some(host.to_str().map_err(|_| "the host is not plain text")?),
-        (None, None) => None,
-    };
-    let authority = request.uri().authority().map(|authority| authority.as_str());
-    match (authority, header) {
-        (Some(authority), _) if authority.contains('@') => Err("an address has no user here"),
-        (Some(authority), Some(header)) if !authority.eq_ignore_ascii_case(header) => {
-            Err("the request names two different hosts")
-        }
-        (Some(host), _) | (None, Some(host)) => Ok(host.to_owned()),
-        (None, None) => Err("the request names no host"),
-    }
-}
-
 /// Returns the sandbox that a request picks: by header, query or cookie, in this order.
 fn picked<B>(request: &Request<B>) -> Option<String> {
     let text = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);
@@ -261,26 +233,6 @@ pub(crate) fn prepare<B>(request: Request<B>, host: &str, from: &Connection) -> 
     Request::from_parts(parts, body)
 }
 
-fn strip_hop_by_hop(headers: &mut HeaderMap, keep_trailers: bool) {
-    let named: Vec<_> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(',').map(|name| name.trim().to_ascii_lowercase()))
-        .collect();
-    for name in named {
-        headers.remove(name.as_str());
-    }
-    for name in HOP_BY_HOP {
-        headers.remove(name);
-    }
-    headers.remove("keep-alive");
-    headers.remove("proxy-connection");
-    if keep_trailers {
-        headers.insert(header::TE, HeaderValue::from_static("trailers"));
-    }
-}
-
 /// Takes out what is between client and us.
 fn strip_own(headers: &mut HeaderMap) {
     headers.remove(PICK);
@@ -341,20 +293,6 @@ mod tests {
             builder = builder.header(*name, *value);
         }
         builder.body(()).unwrap()
-    }
-
-    #[test]
-    fn a_request_has_one_host() {
-        let check = |uri: &str, headers: &[(&str, &str)], expected: Result<&str, ()>| {
-            let found = host_of(&request(uri, headers));
-            assert_eq!(found.as_deref().map_err(|_| ()), expected, "{uri} {headers:?}");
-        };
-        check("/", &[("host", "web.a.shop.localhost")], Ok("web.a.shop.localhost"));
-        check("https://web.a.shop.localhost/x", &[], Ok("web.a.shop.localhost"));
-        check("http://a.localhost/x", &[("host", "b.localhost")], Err(()));
-        check("http://u@a.localhost/x", &[], Err(()));
-        check("/", &[("host", "a.localhost"), ("host", "b.localhost")], Err(()));
-        check("/", &[], Err(()));
     }
 
     #[test]

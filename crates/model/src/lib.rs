@@ -8,11 +8,13 @@ pub mod event;
 pub mod failure;
 pub mod id;
 pub mod ledger;
+pub mod live_keys;
 pub mod name;
 pub mod plan;
 pub mod policy;
 pub mod room;
 pub mod sandbox;
+pub mod secret;
 pub mod stack;
 pub mod tree;
 

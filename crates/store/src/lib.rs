@@ -12,6 +12,7 @@ mod ports;
 mod rooms;
 mod sandboxes;
 mod schema;
+mod secrets;
 mod snapshots;
 
 use std::{path::Path, sync::Mutex};
@@ -24,6 +25,7 @@ pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
 pub use ports::PortReservation;
 pub use rooms::{NewRoom, RunLine};
 pub use sandboxes::NewSandbox;
+pub use secrets::SecretRecord;
 pub use snapshots::SnapshotRecord;
 
 /// The first SQLite without the WAL-reset corruption (two connections that checkpoint at once).

@@ -14,6 +14,7 @@ use hothouse_edge::wire::{
     head, hello, sniff, socks as socks_wire,
 };
 use hothouse_model::policy::Claim;
+use hothouse_model::{config::LiveKeys, live_keys};
 use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};
 use hothouse_room_wire::{
     Boot, Elevate, Elevated, FrameBuffer, Reply, Request, decode, dns, encode,
@@ -34,6 +35,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("tls_hello", tls_hello),
     ("http_head", http_head),
     ("socks", socks),
+    ("terminated_requests", terminated_requests),
+    ("terminated_answers", terminated_answers),
+    ("env_files", env_files),
 ];
 
 /// A stream of frames, cut where the first byte says. However it is cut, the same frames come out, and
@@ -95,6 +99,25 @@ pub fn name_questions(bytes: &[u8]) {
         assert!(answer.len() <= bytes.len());
         assert_eq!(answer[..2], bytes[..2], "it carries the question's id");
         assert_eq!(dns::servfail(&answer), None, "an answer is no question: two of us cannot chat");
+    }
+}
+
+/// A request to a terminated host: a value goes only where its form says.
+pub fn terminated_requests(bytes: &[u8]) {
+    hothouse_terminate::trial::request(bytes);
+}
+
+/// An answer of a terminated host: however it is cut, no value passes.
+pub fn terminated_answers(bytes: &[u8]) {
+    hothouse_terminate::trial::answer(bytes);
+}
+
+/// An env file of a worktree: every entry has a name, and is looked at for live keys.
+pub fn env_files(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for (name, value) in live_keys::env_file_entries(&text) {
+        assert!(!name.is_empty() && text.contains(&name));
+        live_keys::find(&name, &value, &LiveKeys::default());
     }
 }
 

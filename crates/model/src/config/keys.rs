@@ -71,6 +71,11 @@ pub(super) static ROOT: Table = Table::of(&[
         Shape::Map(&VARIABLES),
         "Variables for every command in the room, each with its declared kind.",
     ),
+    key(
+        "live-keys",
+        Shape::Table(&LIVE_KEYS),
+        "Live credentials: further forms of them, and exceptions by name.",
+    ),
     key("seed", Shape::Table(&SEED), "Real data for the stack."),
     key("scenario", Shape::Map(&SCENARIOS), "What `smoke` and `prove` do and expect."),
     key("auth", Shape::Map(&ROLES), "How the browser is signed in, per role."),
@@ -294,6 +299,27 @@ static VARIABLE: Table = Table {
         ),
     ])
 };
+
+static LIVE_KEYS: Table = Table::of(&[
+    key("rule", Shape::Map(&LIVE_KEY_RULES), "Forms of live keys besides the known ones."),
+    key(
+        "allow-live",
+        Shape::Map(&LIVE_KEYS_ALLOWED),
+        "Variables that may hold a live key, each with the reason; shown as a caveat.",
+    ),
+]);
+
+static LIVE_KEY_RULES: Map = Map::of("rule", &NAME_RULE, Shape::Table(&LIVE_KEY_RULE));
+
+static LIVE_KEY_RULE: Table = Table {
+    required: &["prefix"],
+    ..Table::of(&[
+        key("prefix", LINE, "What every live key begins with."),
+        key("vendor", LINE, "Whose keys they are, for messages."),
+    ])
+};
+
+static LIVE_KEYS_ALLOWED: Map = Map::of("variable", &VariableName::RULE, LINE);
 
 static SEED: Table = Table::of(&[
     key("bundle", Shape::Map(&BUNDLES), "Named pieces of data."),

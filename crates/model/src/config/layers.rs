@@ -62,7 +62,7 @@ pub const ENVIRONMENT: &[EnvironmentVariable] = &[
 
 /// What a user's own file may set; the rest describes one project.
 pub const USER_KEYS: &[&str] =
-    &["project.place", "room", "sandbox", "egress", "secret", "env", "agent"];
+    &["project.place", "room", "sandbox", "egress", "secret", "env", "live-keys", "agent"];
 
 /// A configuration and where each of its values came from.
 #[derive(Clone, Debug)]

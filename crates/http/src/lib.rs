@@ -1,0 +1,118 @@
+//! What every proxy must know of HTTP: whose request it is, what belongs to one connection only, and
+//! when it is about to become something else. Pure.
+
+use hyper::{
+    HeaderMap, Request, Version,
+    header::{self, HeaderName, HeaderValue},
+};
+
+/// Headers that belong to one connection (RFC 9110, section 7.6.1).
+const HOP_BY_HOP: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Returns the one host that a request is for.
+pub fn host_of<B>(request: &Request<B>) -> Result<String, &'static str> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let header = match (hosts.next(), hosts.next()) {
+        (_, Some(_)) => return Err("the request names its host twice"),
+        (Some(host), None) => Some(host.to_str().map_err(|_| "the host is not plain text")?),
+        (None, None) => None,
+    };
+    let authority = request.uri().authority().map(|authority| authority.as_str());
+    match (authority, header) {
+        (Some(authority), _) if authority.contains('@') => Err("an address has no user here"),
+        (Some(authority), Some(header)) if !authority.eq_ignore_ascii_case(header) => {
+            Err("the request names two different hosts")
+        }
+        (Some(host), _) | (None, Some(host)) => Ok(host.to_owned()),
+        (None, None) => Err("the request names no host"),
+    }
+}
+
+/// Takes out the headers that belong to one connection.
+pub fn strip_hop_by_hop(headers: &mut HeaderMap, keep_trailers: bool) {
+    let named: Vec<_> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(',').map(|name| name.trim().to_ascii_lowercase()))
+        .collect();
+    for name in named {
+        headers.remove(name.as_str());
+    }
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+    headers.remove("keep-alive");
+    headers.remove("proxy-connection");
+    if keep_trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Returns what a request of HTTP/1.1 asks to become by its `Upgrade` header.
+pub fn asked_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
+    let upgrade = request.headers().get(header::UPGRADE)?;
+    let named = |value: &HeaderValue| {
+        value.to_str().is_ok_and(|text| {
+            text.split(',').any(|name| name.trim().eq_ignore_ascii_case("upgrade"))
+        })
+    };
+    let connection = request.headers().get_all(header::CONNECTION).iter().any(named);
+    (request.version() == Version::HTTP_11 && connection).then(|| upgrade.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(uri: &str, headers: &[(&str, &str)]) -> Request<()> {
+        let mut builder = Request::builder().uri(uri);
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        builder.body(()).unwrap()
+    }
+
+    #[test]
+    fn a_request_has_one_host() {
+        let check = |uri: &str, headers: &[(&str, &str)], expected: Result<&str, ()>| {
+            let found = host_of(&request(uri, headers));
+            assert_eq!(found.as_deref().map_err(|_| ()), expected, "{uri} {headers:?}");
+        };
+        check("/", &[("host", "web.a.shop.localhost")], Ok("web.a.shop.localhost"));
+        check("https://web.a.shop.localhost/x", &[], Ok("web.a.shop.localhost"));
+        check("http://a.localhost/x", &[("host", "b.localhost")], Err(()));
+        check("http://u@a.localhost/x", &[], Err(()));
+        check("/", &[("host", "a.localhost"), ("host", "b.localhost")], Err(()));
+        check("/", &[], Err(()));
+    }
+
+    #[test]
+    fn what_belongs_to_one_connection_is_taken_out() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in
+            [("connection", "keep-alive, x-own"), ("x-own", "1"), ("te", "gzip"), ("accept", "*/*")]
+        {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        strip_hop_by_hop(&mut headers, true);
+        let left: Vec<_> =
+            headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
+        assert_eq!(left, ["accept: */*", "te: trailers"]);
+    }
+
+    #[test]
+    fn only_a_whole_question_asks_for_an_upgrade() {
+        let ask = |headers: &[(&str, &str)]| asked_upgrade(&request("/", headers)).is_some();
+        assert!(ask(&[("upgrade", "websocket"), ("connection", "keep-alive, Upgrade")]));
+        assert!(!ask(&[("upgrade", "websocket")]));
+        assert!(!ask(&[("connection", "upgrade")]));
+    }
+}

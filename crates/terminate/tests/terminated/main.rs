@@ -1,0 +1,8 @@
+//! Terminated hosts, against a host of our own on the loopback: with the clients that people use, and
+//! with hostile ones.
+
+mod ground;
+mod hostile;
+mod programs;
+mod streams;
+mod values;
