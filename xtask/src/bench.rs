@@ -2,6 +2,7 @@
 
 mod fork;
 mod room;
+mod router;
 mod services;
 
 use std::{
@@ -18,10 +19,10 @@ const ROUNDS: usize = 200;
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     let all = names.is_empty();
     if let Some(unknown) =
-        names.iter().find(|name| !["cli", "fork", "room", "services"].contains(name))
+        names.iter().find(|name| !["cli", "fork", "room", "router", "services"].contains(name))
     {
         return Err(format!(
-            "there is no benchmark `{unknown}`; there are cli, fork, room and services"
+            "there is no benchmark `{unknown}`; there are cli, fork, room, router and services"
         ));
     }
     if all || names.contains(&"cli") {
@@ -32,6 +33,9 @@ pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     }
     if all || names.contains(&"room") {
         room::run(binary)?;
+    }
+    if all || names.contains(&"router") {
+        router::run(binary)?;
     }
     if all || names.contains(&"services") {
         services::run(binary)?;

@@ -15,6 +15,7 @@ pub mod pool;
 pub mod port;
 pub mod sandbox;
 pub mod service;
+pub mod ui;
 pub mod workspace;
 
 pub use client::{Client, ClientError};
@@ -50,6 +51,9 @@ pub mod route {
     pub const SNAPSHOT_FORGET: &str = "/v1/snapshots/forget";
     pub const PORTS: &str = "/v1/ports";
     pub const PORTS_RELEASE: &str = "/v1/ports/release";
+    pub const PORTS_EXPOSE: &str = "/v1/ports/expose";
+    pub const AUTHORITY: &str = "/v1/authority";
+    pub const UI_LINK: &str = "/v1/ui";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";

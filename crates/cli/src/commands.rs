@@ -6,12 +6,14 @@ mod doctor;
 mod exec;
 mod house;
 mod logs;
+mod panel;
 mod pool;
 mod review;
 mod room;
 mod sandbox;
 mod service;
 mod snapshot;
+mod trust;
 mod url;
 
 use std::process::ExitCode;
@@ -47,6 +49,9 @@ pub(crate) fn run(
         Command::Runs => house::runs(session, ui),
         Command::Url(args) => url::url(session, ui, args),
         Command::Ports(args) => url::ports(session, ui, &args),
+        Command::Expose(args) => url::expose(session, ui, args),
+        Command::Trust(args) => trust::trust(session, ui, &args, &session.folders.home),
+        Command::Ui => trust::ui(session, ui),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),

@@ -9,6 +9,7 @@ pub(crate) mod port;
 pub(crate) mod sandbox;
 pub(crate) mod service;
 pub(crate) mod snapshot;
+pub(crate) mod ui;
 pub(crate) mod workspace;
 
 use axum::{
@@ -49,6 +50,9 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::SNAPSHOT_FORGET, post(snapshot::forget))
         .route(route::PORTS, get(port::list))
         .route(route::PORTS_RELEASE, post(port::release))
+        .route(route::PORTS_EXPOSE, post(port::expose))
+        .route(route::UI_LINK, post(ui::link))
+        .route(route::AUTHORITY, get(ui::authority))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

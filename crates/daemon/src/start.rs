@@ -13,7 +13,7 @@ use hothouse_host::{
     clock::HostClock,
     socket::{self, SocketError},
 };
-use hothouse_model::{Explain, FailureKind, room::DISK_CHECK};
+use hothouse_model::{Explain, FailureKind, Happening, room::DISK_CHECK};
 use hothouse_store::{Store, StoreError};
 use tokio::{
     net::UnixListener,
@@ -21,7 +21,7 @@ use tokio::{
     sync::{broadcast, watch},
 };
 
-use crate::{About, Door, exec, ingress::Ingress, listener::OwnUser, log, routes};
+use crate::{About, Door, exec, ingress::Ingress, listener::OwnUser, log, routes, sleep};
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -148,6 +148,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         stop_tx: watch::Sender::new(false),
         about,
         clients,
+        activities: Arc::default(),
+        beds: Arc::default(),
         ingress: Arc::default(),
     };
 
@@ -187,6 +189,8 @@ async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
     tokio::spawn(tidy(door.clone()));
     tokio::spawn(watch_commits(door.clone()));
     tokio::spawn(watch_urls(door.clone()));
+    tokio::spawn(watch_steps(door.clone()));
+    tokio::spawn(sleep::watch(door.clone()));
     tokio::spawn(keep_house(door.clone()));
     tokio::spawn(exec::serve(door.clone(), exec_listener));
     let mut stop_rx = door.stop_tx.subscribe();
@@ -228,9 +232,7 @@ async fn watch_time(door: Door) {
 
 /// Opens the ports of URLs, with the routes of what is up already.
 async fn open_urls(door: &Door) {
-    let (engine, clients) = (door.engine.clone(), door.clients.clone());
-    let ingress = Ingress::start(engine, clients, door.about.state.clone()).await;
-    door.ingress.set(ingress).ok();
+    door.ingress.set(Ingress::start(door)).ok();
     door.refresh_urls().await;
 }
 
@@ -239,6 +241,20 @@ async fn watch_urls(door: Door) {
     loop {
         tokio::time::sleep(URL_CHECK).await;
         door.refresh_urls().await;
+    }
+}
+
+/// Brings URLs in step with what the engine does, as it does it: a service that starts may need one.
+async fn watch_steps(door: Door) {
+    let mut event_rx = door.event_tx.subscribe();
+    loop {
+        match event_rx.recv().await {
+            Ok(event) if matches!(event.what, Happening::StepDone { .. }) => {
+                door.refresh_urls().await;
+            }
+            Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
+            Err(broadcast::error::RecvError::Closed) => return,
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod room;
 mod run;
 mod services;
 mod size;
+mod sleep;
 mod snapshot;
 mod stack;
 mod steps;
@@ -33,7 +34,7 @@ mod trees;
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
 use hothouse_backend::Rooms;
@@ -47,7 +48,7 @@ use hothouse_store::{PlanRecord, Store};
 use hothouse_workspace::Repository;
 
 pub use adopt::AdoptError;
-pub use apps::{App, PortError};
+pub use apps::{App, Exposed, PortError};
 pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::CommitError;
 pub use data::DataError;
@@ -101,6 +102,8 @@ pub struct Engine {
     in_flight: Mutex<HashSet<PlanKey>>,
     drivers: trees::Drivers,
     seen: commits::Seen,
+    /// The port of routed URLs.
+    url_port: OnceLock<u16>,
 }
 
 impl Engine {
@@ -111,6 +114,7 @@ impl Engine {
             in_flight: Mutex::default(),
             drivers: trees::Drivers::default(),
             seen: commits::Seen::default(),
+            url_port: OnceLock::new(),
         }
     }
 

@@ -27,6 +27,7 @@ pub mod room;
 pub mod socket;
 mod sys;
 pub mod terminal;
+pub mod trust;
 pub mod usage;
 
 pub use clock::Clock;

@@ -28,7 +28,8 @@ use rustls::{
 
 use crate::names::{OWN_LABEL, ZONE, parse};
 
-const CERTIFICATE_FILE: &str = "ca.pem";
+/// The file of the authority's certificate in its folder.
+pub const CERTIFICATE_FILE: &str = "ca.pem";
 const KEY_FILE: &str = "ca-key.pem";
 
 /// How long a leaf lives; browsers refuse more than 398 days.

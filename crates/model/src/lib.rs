@@ -11,6 +11,7 @@ pub mod name;
 pub mod plan;
 pub mod room;
 pub mod sandbox;
+pub mod sleep;
 pub mod stack;
 pub mod tree;
 

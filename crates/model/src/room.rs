@@ -135,6 +135,8 @@ pub struct RoomRecord {
     pub run: RunRecord,
     /// When it is to be stopped.
     pub ends: Option<Timestamp>,
+    /// Since when it sleeps because nobody used it.
+    pub slept: Option<Timestamp>,
 }
 
 /// How often it is looked whether a room takes too much of the disk.

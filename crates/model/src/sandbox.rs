@@ -285,7 +285,7 @@ mod tests {
                 started: Timestamp::UNIX_EPOCH,
             };
             SandboxRecord {
-                room: Some(RoomRecord { wish, run, ends: None }),
+                room: Some(RoomRecord { wish, run, ends: None, slept: None }),
                 ..sandbox("acme", "a")
             }
         };

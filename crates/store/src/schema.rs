@@ -5,11 +5,12 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite_migration::{M, Migrations};
 
-const MIGRATIONS: [M<'static>; 4] = [
+const MIGRATIONS: [M<'static>; 5] = [
     M::up(include_str!("schema/001-foundation.sql")),
     M::up(include_str!("schema/002-rooms.sql")),
     M::up(include_str!("schema/003-workspaces.sql")),
     M::up(include_str!("schema/004-pools.sql")),
+    M::up(include_str!("schema/007-sleep.sql")),
 ];
 
 /// Sets what holds for every connection.
