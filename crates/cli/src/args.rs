@@ -132,9 +132,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse trust\n  hothouse trust --yes\n  hothouse trust --remove"
     )]
     Trust(TrustArgs),
-    /// Print a link that opens the dashboard, once
-    #[command(after_help = "Example:\n  xdg-open \"$(hothouse ui)\"")]
-    Ui,
+    /// Print a link that opens the dashboard, or with -w one sandbox in it, once
+    #[command(
+        after_help = "Examples:\n  xdg-open \"$(hothouse ui)\"\n  hothouse ui -w agent-a"
+    )]
+    Ui(Which),
     /// List runs, also those of sandboxes that are gone
     #[command(after_help = "Example:\n  hothouse runs --json")]
     Runs,

@@ -51,7 +51,7 @@ pub(crate) fn run(
         Command::Ports(args) => url::ports(session, ui, &args),
         Command::Expose(args) => url::expose(session, ui, args),
         Command::Trust(args) => trust::trust(session, ui, &args, &session.folders.home),
-        Command::Ui => trust::ui(session, ui),
+        Command::Ui(which) => trust::ui(session, ui, which),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),

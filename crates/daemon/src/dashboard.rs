@@ -145,7 +145,9 @@ impl Dashboard {
             Some(session) => {
                 let cookie =
                     format!("{COOKIE}={}; Path=/; Secure; HttpOnly; SameSite=Strict", session.id);
-                let mut response = pages::redirect("/", Some(&cookie));
+                let one = query_value(query, "sandbox").map(|id| page::encoded(&id));
+                let to = one.map_or_else(|| "/".to_owned(), |id| format!("/sandbox/{id}"));
+                let mut response = pages::redirect(&to, Some(&cookie));
                 *response.status_mut() = StatusCode::SEE_OTHER;
                 response
             }

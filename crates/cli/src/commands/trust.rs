@@ -3,15 +3,17 @@
 use std::{path::Path, process::ExitCode};
 
 use hothouse_api::{
-    route,
+    SandboxView, route,
+    sandbox::FindQuery,
     ui::{AuthorityView, UiView},
 };
 use hothouse_host::trust::{self, Outcome, Place, TrustError, Wish};
 use hothouse_model::{Failure, FailureKind};
 use serde::Serialize;
 
+use super::sandbox::check_reference;
 use crate::{
-    args::TrustArgs,
+    args::{TrustArgs, Which},
     session::Session,
     ui::{Tone, Ui},
 };
@@ -107,9 +109,21 @@ fn say(ui: &Ui, told: &Told) {
     }
 }
 
-/// Prints a link that opens the dashboard once.
-pub(crate) fn ui(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
-    let link: UiView = session.post(route::UI_LINK, &session.operation(), &())?;
+/// Prints a link that opens the dashboard once, at one sandbox if one is named.
+pub(crate) fn ui(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
+    let one = match which.sandbox {
+        None => None,
+        Some(name) => {
+            check_reference(&name)?;
+            let query = FindQuery { sandbox: Some(name), folder: session.folder_text()? };
+            let found: SandboxView = session.query(route::SANDBOX_FIND, &query)?;
+            Some(found.id)
+        }
+    };
+    let mut link: UiView = session.post(route::UI_LINK, &session.operation(), &())?;
+    if let Some(id) = one {
+        link.url.push_str(&format!("&sandbox={id}"));
+    }
     if ui.json {
         ui.print_json(&link);
     } else {

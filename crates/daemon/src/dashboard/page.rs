@@ -170,7 +170,7 @@ fn row(shown: &Shown, token: &str, now: Timestamp) -> String {
         dot = state_of(shown),
         id = encoded(&view.id),
         name = escape(&view.name),
-        branch = escape(&view.branch),
+        branch = if view.branch == view.name { String::new() } else { escape(&view.branch) },
         age = age(view.created, now),
         task = task.unwrap_or_default(),
         apps = links(view),
@@ -279,7 +279,7 @@ fn log(name: &str, lines: &[String]) -> String {
 fn links(view: &SandboxView) -> String {
     let apps = view.apps.iter().map(|(app, urls)| {
         format!(
-            "<span class=app><a href=\"{url}\" rel=\"noopener noreferrer\">{app}</a><a class=direct href=\"{direct}\" rel=\"noopener noreferrer\">{port}</a></span>",
+            "<span class=app><a href=\"{url}\" rel=\"noopener noreferrer\">{app}</a><a class=direct href=\"{direct}\" rel=\"noopener noreferrer\">:{port}</a></span>",
             url = escape(&urls.url),
             app = escape(app),
             direct = escape(&urls.direct),

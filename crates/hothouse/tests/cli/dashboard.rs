@@ -106,11 +106,13 @@ fn what_a_room_says_is_shown_and_cannot_act() {
     if !has("chromium") {
         return skip("the dashboard in a browser", "chromium");
     }
-    let link = env.ok(&repository, &["ui"]).trim().to_owned();
+    let link = |words: &[&str]| env.ok(&repository, words).trim().to_owned();
     let profile = env.root().join("chromium");
     let seen = |to: &str, more: &[&str]| {
-        let output = Command::new("chromium")
+        let output = Command::new("timeout")
             .args([
+                "60",
+                "chromium",
                 "--headless",
                 "--no-sandbox",
                 "--disable-gpu",
@@ -119,7 +121,7 @@ fn what_a_room_says_is_shown_and_cannot_act() {
                 "--disable-sync",
                 "--ignore-certificate-errors",
                 "--no-proxy-server",
-                "--virtual-time-budget=4000",
+                "--timeout=5000",
                 "--window-size=1280,800",
             ])
             .arg(format!("--user-data-dir={}", profile.display()))
@@ -130,9 +132,11 @@ fn what_a_room_says_is_shown_and_cannot_act() {
             .unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let page = seen(&link, &["--dump-dom"]);
+    let page = seen(&link(&["ui"]), &["--dump-dom"]);
     assert!(page.contains("<title>Hothouse</title>") && page.contains(">a</a>"), "{page}");
     let shot = env.root().join("dashboard.png");
-    seen(&format!("{origin}/sandbox/{id}"), &[&format!("--screenshot={}", shot.display())]);
+    seen(&link(&["ui", "-w", "a"]), &[&format!("--screenshot={}", shot.display())]);
+    let detail = seen(&link(&["ui", "-w", "a"]), &["--dump-dom"]);
+    assert!(detail.contains("&lt;script&gt;") && !detail.contains(">owned<"), "{detail}");
     assert!(fs::metadata(&shot).is_ok_and(|file| file.len() > 5_000), "there is a picture");
 }
