@@ -133,9 +133,7 @@ pub(crate) enum Command {
     )]
     Trust(TrustArgs),
     /// Print a link that opens the dashboard, or with -w one sandbox in it, once
-    #[command(
-        after_help = "Examples:\n  xdg-open \"$(hothouse ui)\"\n  hothouse ui -w agent-a"
-    )]
+    #[command(after_help = "Examples:\n  xdg-open \"$(hothouse ui)\"\n  hothouse ui -w agent-a")]
     Ui(Which),
     /// List runs, also those of sandboxes that are gone
     #[command(after_help = "Example:\n  hothouse runs --json")]

@@ -3,7 +3,7 @@
 //! The daemon's standard output is a pipe to whoever started it. On it goes one line: `ready`, or
 //! the failure as JSON. Then it is closed.
 
-use std::{fs::File, io::Write, path::Path, sync::Arc, time::Duration};
+use std::{collections::HashSet, fs::File, io::Write, path::Path, sync::Arc, time::Duration};
 
 use hothouse_api::{Build, exec::EXEC_SOCKET};
 use hothouse_backend::NativeRooms;
@@ -13,7 +13,7 @@ use hothouse_host::{
     clock::HostClock,
     socket::{self, SocketError},
 };
-use hothouse_model::{Explain, FailureKind, Happening, room::DISK_CHECK};
+use hothouse_model::{Event, Explain, FailureKind, Happening, PlanKind, room::DISK_CHECK};
 use hothouse_store::{Store, StoreError};
 use tokio::{
     net::UnixListener,
@@ -244,16 +244,27 @@ async fn watch_urls(door: Door) {
     }
 }
 
-/// Brings URLs in step with what the engine does, as it does it: a service that starts may need one.
+/// Brings URLs in step with rooms as they start, step by step: a service that starts may need one.
 async fn watch_steps(door: Door) {
     let mut event_rx = door.event_tx.subscribe();
+    let mut starting = HashSet::new();
     loop {
-        match event_rx.recv().await {
-            Ok(event) if matches!(event.what, Happening::StepDone { .. }) => {
+        let Event { operation, what } = match event_rx.recv().await {
+            Ok(event) => event,
+            Err(broadcast::error::RecvError::Lagged(_)) => continue,
+            Err(broadcast::error::RecvError::Closed) => return,
+        };
+        match what {
+            Happening::PlanBegun { plan: PlanKind::Up, .. } => {
+                starting.insert(operation);
+            }
+            Happening::StepDone { .. } if starting.contains(&operation) => {
                 door.refresh_urls().await;
             }
-            Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
-            Err(broadcast::error::RecvError::Closed) => return,
+            Happening::PlanDone | Happening::PlanUndone { .. } | Happening::PlanStuck { .. } => {
+                starting.remove(&operation);
+            }
+            _ => {}
         }
     }
 }

@@ -79,14 +79,15 @@ pub fn picker(routes: &[Arc<Route>], port: u16) -> Response<Body> {
     page(StatusCode::OK, "Which sandbox?", &body)
 }
 
-/// Tells that a sandbox is not up.
+/// Tells that a sandbox is not up, or paused by its user.
 pub fn stopped<B>(request: &Request<B>, route: &Route) -> Response<Body> {
-    let command = format!("hothouse up -w {}/{}", route.project, route.sandbox);
+    let (state, verb) = if route.paused { ("paused", "resume") } else { ("not up", "up") };
+    let command = format!("hothouse {verb} -w {}/{}", route.project, route.sandbox);
     if !wants_page(request.headers()) {
-        let told = format!("sandbox {} is not up; start it with `{command}`", route.sandbox);
+        let told = format!("sandbox {} is {state}; start it with `{command}`", route.sandbox);
         return plain(StatusCode::SERVICE_UNAVAILABLE, &told);
     }
-    let title = format!("Sandbox {} is not up", escape(&route.sandbox));
+    let title = format!("Sandbox {} is {state}", escape(&route.sandbox));
     page(
         StatusCode::SERVICE_UNAVAILABLE,
         &title,
@@ -149,10 +150,11 @@ fn list(routes: &[Arc<Route>], target: impl Fn(&Route) -> String) -> String {
         return "<p>Nothing is up. <code>hothouse up</code> starts a sandbox.</p>".into();
     }
     let items = routes.iter().map(|route| {
-        let state = match (&route.target, route.activity.is_asleep()) {
-            (_, true) => " <span class=faint>(asleep)</span>",
-            (Some(_), false) => "",
-            (None, false) => " <span class=faint>(not up)</span>",
+        let state = match &route.target {
+            _ if route.activity.is_asleep() => " <span class=faint>(asleep)</span>",
+            _ if route.paused => " <span class=faint>(paused)</span>",
+            Some(_) => "",
+            None => " <span class=faint>(not up)</span>",
         };
         format!(
             "<li><a href=\"{}\">{} of {}</a> <span class=faint>in {}</span>{state}</li>",

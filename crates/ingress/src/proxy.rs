@@ -181,8 +181,8 @@ impl Proxy {
                 }
                 Err(answer) => return answer,
             },
-            Some(target) => target,
-            None => return pages::stopped(&request, route),
+            Some(target) if !route.paused => target,
+            _ => return pages::stopped(&request, route),
         };
         let wants_page = pages::wants_page(request.headers());
         let outcome = match websocket::asked(&request) {

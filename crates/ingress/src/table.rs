@@ -18,6 +18,8 @@ pub struct Route {
     pub service: String,
     /// Where it answers, while the room is up.
     pub target: Option<Target>,
+    /// Whether its user has paused it.
+    pub paused: bool,
     /// The use of its sandbox.
     pub activity: Arc<Activity>,
 }
@@ -132,6 +134,7 @@ pub(crate) mod tests {
                 runtime: format!("/run/{project}-{sandbox}").into(),
                 port: 3000,
             }),
+            paused: false,
             activity: Arc::default(),
         }
     }

@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn an_idle_sandbox_is_paused_and_later_stopped() {
-        let minutes = |count| Duration::from_secs(count * 60);
+        let minutes = |count: u64| Duration::from_secs(count * 60);
         let policy = SleepPolicy { idle: Some(minutes(10)), stop: Some(minutes(60)) };
         let never = SleepPolicy::default();
         for (policy, rest, step) in [

@@ -66,6 +66,7 @@ fn lookup() {
                 app: app.into(),
                 service: app.into(),
                 target: Some(Target { runtime: format!("/run/{sandbox}").into(), port: 3000 }),
+                paused: false,
                 activity: Default::default(),
             })
         });
@@ -222,7 +223,20 @@ fn wrk(url: &str) -> Result<Load, String> {
     let host = url.trim_start_matches("https://");
     let port = host.rsplit_once(':').map_or("443", |(_, port)| port);
     let (header, to) = (format!("Host: {host}"), format!("https://127.0.0.1:{port}/"));
-    let words = ["-c", OTHER_CPU, "wrk", "-t1", "-c", CONNECTIONS, "-d", SECONDS, "--latency", "-H", &header, &to];
+    let words = [
+        "-c",
+        OTHER_CPU,
+        "wrk",
+        "-t1",
+        "-c",
+        CONNECTIONS,
+        "-d",
+        SECONDS,
+        "--latency",
+        "-H",
+        &header,
+        &to,
+    ];
     let told = Program::new("taskset").args(words).output().map_err(|error| error.to_string())?;
     let told = String::from_utf8_lossy(&told).into_owned();
     let after = |name: &str| {

@@ -77,9 +77,10 @@ fn commands(sandbox: &SandboxView) -> Vec<(&'static str, String)> {
         .services
         .iter()
         .find(|service| !matches!(service.state.as_str(), "ready" | "completed"));
-    let app = sandbox.services.iter().find(|service| {
-        service.url.as_deref().is_some_and(|url| url.starts_with("https://"))
-    });
+    let app = sandbox
+        .services
+        .iter()
+        .find(|service| service.url.as_deref().is_some_and(|url| url.starts_with("https://")));
     if let Some(service) = ill.or(app).or(sandbox.services.first()) {
         all.push(("logs", format!("hothouse logs {} -w {name} -f", plain(&service.name))));
     }

@@ -18,6 +18,8 @@ pub(super) struct Known {
     exposed: Vec<Exposed>,
     /// Whether its room lives.
     pub(super) lives: bool,
+    /// Whether its user has paused it.
+    paused: bool,
     /// The services of the host that its room may reach.
     pub(super) hosted: Vec<HostedOrder>,
     /// The ports that its own services have in the room.
@@ -43,7 +45,7 @@ fn know(
     sandbox: SandboxRecord,
 ) -> Result<Known, Failure> {
     let activity = activities.of(sandbox.key);
-    let stack = engine.stack_of(&sandbox);
+    let (room, stack) = (engine.room_of(&sandbox), engine.stack_of(&sandbox));
     let awake = engine.apps(&sandbox)?.into_iter().map(|app| KnownApp {
         target: Some(Target { runtime: app.runtime, port: app.port }),
         app: app.app,
@@ -59,7 +61,8 @@ fn know(
     let apps = awake.chain(asleep).collect();
     activity.set_asleep(is_asleep(&sandbox));
     Ok(Known {
-        lives: engine.room_of(&sandbox).is_some(),
+        lives: room.is_some(),
+        paused: room.is_some_and(|room| room.frozen) && !is_asleep(&sandbox),
         runtime: engine.places(&sandbox).runtime,
         exposed: engine.exposed(&sandbox)?,
         activity,
@@ -80,6 +83,7 @@ impl Known {
             app: app.app.clone(),
             service: app.service.clone(),
             target: app.target.clone(),
+            paused: self.paused,
             activity: self.activity.clone(),
         })
     }

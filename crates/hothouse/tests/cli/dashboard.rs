@@ -140,3 +140,64 @@ fn what_a_room_says_is_shown_and_cannot_act() {
     assert!(detail.contains("&lt;script&gt;") && !detail.contains(">owned<"), "{detail}");
     assert!(fs::metadata(&shot).is_ok_and(|file| file.len() > 5_000), "there is a picture");
 }
+
+/// Drives a browser through steps; returns what they gave, a line each.
+fn browse(env: &TestEnv, steps: &[&str]) -> String {
+    let profile = env.root().join("profile");
+    fs::create_dir_all(&profile).unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/browser.js");
+    let output = Command::new("node")
+        .arg("--experimental-websocket")
+        .arg(script)
+        .arg(&profile)
+        .args(steps)
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_browser_follows_what_happens_and_its_buttons_work() {
+    if !has("chromium") || !has("node") {
+        return skip("the dashboard in a browser", "chromium or node");
+    }
+    let question = "process.exit(typeof WebSocket == 'function' ? 0 : 1)";
+    let modern = Command::new("node").args(["--experimental-websocket", "-e", question]).status();
+    if !modern.unwrap().success() {
+        return skip("the dashboard in a browser", "a Node.js with WebSocket (20.10)");
+    }
+    let Some((env, repository)) = apps() else { return };
+    let link = env.ok(&repository, &["ui", "-w", "a"]).trim().to_owned();
+    let (origin, _) = link.split_once("/enter?").unwrap();
+    let app = crate::url::app(&env, &repository, "b")["url"].as_str().unwrap().to_owned();
+    let state = "document.querySelector('.state').textContent";
+    let said = browse(
+        &env,
+        &[
+            &format!("go {link}"),
+            "until document.getElementById('live').textContent == 'live'",
+            "document.querySelector('h1').textContent",
+            "document.querySelector('button[value=pause]').click()",
+            &format!("until document.querySelector('.state') && {state} == 'paused'"),
+            "document.querySelector('button[value=resume]').click()",
+            &format!("until document.querySelector('.state') && {state} == 'ready'"),
+            state,
+            "document.cookie",
+            // An app can neither read the dashboard nor tell it anything.
+            &format!("go {app}"),
+            &format!(
+                "fetch('{origin}/', {{ credentials: 'include' }}).then((r) => r.text()).catch(() => 'refused')"
+            ),
+            &format!(
+                "fetch('{origin}/act', {{ method: 'POST', mode: 'no-cors', credentials: 'include', body: 'do=down' }}).then((r) => r.type, () => 'refused')"
+            ),
+            "document.cookie = '__Host-hothouse=x; Domain=localhost; Secure; Path=/'; document.cookie.includes('__Host')",
+        ],
+    );
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 8, "{said}");
+    assert!(lines[0].contains("u / a"), "{said}");
+    assert_eq!(lines[3..5], ["\"ready\"", "\"\""], "the cookie is not for script: {said}");
+    assert_eq!((lines[5], lines[7]), ("\"refused\"", "false"), "{said}");
+    assert_eq!(env.json(&repository, &["status", "-w", "a", "--json"])["state"], "ready");
+}

@@ -70,8 +70,8 @@ fn an_idle_sandbox_is_paused_and_the_first_use_wakes_it() {
     asleep(&env, &repository, "paused");
     env.ok(&repository, &["resume", "-w", "a"]);
     env.ok(&repository, &["pause", "-w", "a"]);
-    let code = curl(&["-m", "3", "-o", "/dev/null", "-w", "%{http_code}", url]);
-    assert_eq!(code, "000", "nobody answers");
+    let told = curl(&["-i", url]);
+    assert!(told.contains("503") && told.contains("`hothouse resume -w u/a`"), "{told}");
     assert_eq!(status(&env, &repository)["state"], "paused");
 }
 
