@@ -379,7 +379,8 @@ async function call(client, name) {
 const GRPC: &str = r#"
 const http2 = require('http2');
 const sessions = [];
-http2.createServer().on('session', (s) => sessions.push(s)).on('stream', (stream, headers) => {
+http2.createServer().on('stream', (stream, headers) => {
+  if (!sessions.includes(stream.session)) sessions.push(stream.session);
   const parts = [];
   stream.on('data', (part) => parts.push(part)).on('end', () => {
     const said = Buffer.concat(parts).subarray(5).toString() + ' on ' + sessions.indexOf(stream.session);
