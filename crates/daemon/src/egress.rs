@@ -4,6 +4,7 @@
 //! A wall that is not raised is closed: room-init resets connections and answers no names. So every
 //! failure here costs the network of a room and never opens it.
 
+mod terminate;
 mod toolchain;
 
 use std::{
@@ -19,6 +20,7 @@ use std::{
 
 use hothouse_edge::{
     About, Processes, RoomEdge, RoomSpec, Serving, Sockets, ledger::Ledger, resolver::Servers,
+    terminate::Terminate,
 };
 use hothouse_engine::{Engine, RoomEgress};
 use hothouse_host::{
@@ -38,7 +40,7 @@ use hothouse_model::{
 };
 use tokio::runtime::Handle;
 
-use self::toolchain::Toolchain;
+use self::{terminate::HostRoots, toolchain::Toolchain};
 
 /// The port of the room's loopback on which tools that insist find a proxy.
 pub(crate) const DOOR_PORT: u16 = 15_080;
@@ -55,12 +57,21 @@ const REGISTRIES: Duration = Duration::from_secs(5);
 /// After so long a policy is worked out anew although nothing is known to have changed.
 const LONG_AGO: Duration = Duration::from_secs(60);
 
+/// Where things of the user lie that walls are made of.
+pub(crate) struct WallPlaces {
+    pub(crate) user_config: PathBuf,
+    pub(crate) home: PathBuf,
+    /// The certificates that the user trusts, if not those of the system.
+    pub(crate) roots: Option<PathBuf>,
+}
+
 /// All walls.
 pub(crate) struct Walls {
     engine: Arc<Engine>,
     handle: Handle,
     user_config: PathBuf,
     toolchain: Arc<Toolchain>,
+    roots: Arc<HostRoots>,
     standing: tokio::sync::Mutex<HashMap<PathBuf, Standing>>,
     /// Counts what may change a policy.
     generation: AtomicU64,
@@ -109,17 +120,14 @@ struct Seen {
 }
 
 impl Walls {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        user_config: PathBuf,
-        home: PathBuf,
-        state: &Path,
-    ) -> Arc<Self> {
+    pub(crate) fn new(engine: Arc<Engine>, places: WallPlaces, state: &Path) -> Arc<Self> {
+        let WallPlaces { user_config, home, roots } = places;
         Arc::new(Self {
             engine,
             handle: Handle::current(),
             user_config,
             toolchain: Toolchain::new(home, state.join("toolchain.json")),
+            roots: HostRoots::new(roots),
             standing: tokio::sync::Mutex::default(),
             generation: AtomicU64::new(0),
             worked_out: Mutex::default(),
@@ -226,7 +234,7 @@ impl Walls {
             && known.identity == identity
             && !known.client.is_closed()
         {
-            return self.renew_one(sandbox, known).await;
+            return self.renew_one(sandbox, runtime, known).await;
         }
         standing.remove(runtime);
         let WorkedOut { found, policy, seen, at } = self.policy(sandbox).await?;
@@ -241,6 +249,7 @@ impl Walls {
             own_names: names.unwrap_or(found.own_names),
             terminate: None,
         });
+        edge.set_terminate(self.opener(sandbox, runtime, &edge).await?);
         let talk =
             |error: hothouse_host::room::ClientError| Failure::of(FailureKind::Backend, &error);
         // A connection of its own: when it ends, room-init takes the sockets back.
@@ -270,6 +279,7 @@ impl Walls {
     async fn renew_one(
         &self,
         sandbox: &SandboxRecord,
+        runtime: &Path,
         known: &mut Standing,
     ) -> Result<(), Failure> {
         let unchanged = self.seen(sandbox) == known.seen;
@@ -277,12 +287,28 @@ impl Walls {
             return Ok(());
         }
         let WorkedOut { found, policy, seen, at } = self.policy(sandbox).await?;
+        known.edge.set_terminate(self.opener(sandbox, runtime, &known.edge).await?);
         known.edge.set_policy(policy);
         if known.sandbox == sandbox.key && !found.own_names.is_empty() {
             known.edge.set_own_names(found.own_names);
         }
         (known.seen, known.at) = (seen, at);
         Ok(())
+    }
+
+    /// Makes what opens the terminated hosts of a room.
+    async fn opener(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: &Path,
+        edge: &Arc<RoomEdge>,
+    ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
+        let (engine, sandbox, runtime) = (self.engine.clone(), sandbox.clone(), runtime.to_owned());
+        let (roots, edge) = (self.roots.clone(), Arc::downgrade(edge));
+        let made = tokio::task::spawn_blocking(move || {
+            terminate::opener(&engine, &sandbox, &runtime, &roots, edge)
+        });
+        made.await.map_err(|error| Failure::of(FailureKind::Internal, &error))?
     }
 
     /// Opens a ledger, or shares the one that is open.

@@ -30,7 +30,14 @@ use tokio::{
     sync::{broadcast, watch},
 };
 
-use crate::{About, Door, egress::Walls, exec, ingress::Ingress, listener::OwnUser, log, routes};
+use crate::{
+    About, Door,
+    egress::{WallPlaces, Walls},
+    exec,
+    ingress::Ingress,
+    listener::OwnUser,
+    log, routes,
+};
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -130,6 +137,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     let store = Arc::new(Store::open(&spec.folders.database())?);
     let (event_tx, _) = broadcast::channel(1024);
     let clock = Arc::new(HostClock);
+    let roots = spec.environment.get("SSL_CERT_FILE").map(PathBuf::from);
     let walls: Arc<OnceLock<Arc<Walls>>> = Arc::default();
     let witness = walls.clone();
     let rooms = NativeRooms::new(spec.folders.cache.join("base")).witnessed(move |order| {
@@ -188,7 +196,11 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         .enable_all()
         .build()
         .map_err(StartError::Runtime)?;
-    let places = (spec.folders.user_config(), spec.folders.home.clone());
+    let places = WallPlaces {
+        user_config: spec.folders.user_config(),
+        home: spec.folders.home.clone(),
+        roots,
+    };
     let served = runtime.block_on(serve(door, places, &mut spec.announce));
     runtime.shutdown_timeout(Duration::from_secs(1));
     tracing::info!("ended");
@@ -202,17 +214,13 @@ fn take_lock(folders: &Folders) -> Result<Lock, StartError> {
     })
 }
 
-async fn serve(
-    door: Door,
-    (user_config, home): (PathBuf, PathBuf),
-    announce: &mut File,
-) -> Result<(), StartError> {
+async fn serve(door: Door, places: WallPlaces, announce: &mut File) -> Result<(), StartError> {
     let path = door.about.socket.clone();
     let listener = listen(&path)?;
     let identity = socket_identity(&path);
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
-    let walls = Walls::new(door.engine.clone(), user_config, home, &door.about.state);
+    let walls = Walls::new(door.engine.clone(), places, &door.about.state);
     door.walls.set(walls.clone()).ok();
     // Rooms that outlived the last daemon come first: until then nothing leaves them.
     walls.refresh().await;

@@ -175,8 +175,13 @@ impl Engine {
         self.with.rooms.wall(runtime)
     }
 
-    /// Returns how connections of a room to terminated hosts are served; nothing if there are none.
-    pub fn termination(&self, sandbox: &SandboxRecord) -> Result<Option<Termination>, Failure> {
+    /// Returns how connections of the room at a runtime folder to terminated hosts are served; nothing
+    /// if there are none.
+    pub fn termination(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: &Path,
+    ) -> Result<Option<Termination>, Failure> {
         let config = self.pinned_config(sandbox).map_err(|error| error.failure())?;
         let hosts = config.terminated_hosts();
         if hosts.is_empty() {
@@ -184,7 +189,7 @@ impl Engine {
         }
         let project = &sandbox.repository.common_dir;
         let authority = self.authority_of(project).map_err(|error| error.failure())?;
-        let wall = self.wall_of(&self.places(sandbox).runtime);
+        let wall = self.wall_of(runtime);
         let secrets = config.secrets.iter().filter_map(|(name, declared)| {
             Some(RoomSecret {
                 name: name.clone(),

@@ -99,10 +99,16 @@ impl Drop for Internet {
 /// A sandbox `a` that is up with this `[egress]`, for each user that can be had here. `ADDRESS` stands
 /// for the address of the Internet.
 pub(super) fn walled(egress: &str, test: impl Fn(&TestEnv, &Path, &Internet)) {
-    walled_with(egress, &["up", "-w", "a"], test);
+    walled_after(egress, |_, _| {}, test);
 }
 
-pub(super) fn walled_with(egress: &str, up: &[&str], test: impl Fn(&TestEnv, &Path, &Internet)) {
+/// The same, with something done to the surroundings before the daemon starts. The daemon trusts the
+/// certificate of the Internet.
+pub(super) fn walled_after(
+    egress: &str,
+    before: impl Fn(&mut TestEnv, &Internet),
+    test: impl Fn(&TestEnv, &Path, &Internet),
+) {
     let users = std::iter::once(None).chain(User::ordinary().map(Some));
     for user in users {
         let Some(internet) = Internet::start() else { return };
@@ -110,6 +116,10 @@ pub(super) fn walled_with(egress: &str, up: &[&str], test: impl Fn(&TestEnv, &Pa
         fs::create_dir_all(env.root().join("config/hothouse")).unwrap();
         let settings = format!("[egress]\nresolvers = [\"127.0.0.1:{}\"]\n", internet.dns);
         fs::write(env.root().join("config/hothouse/hothouse.toml"), settings).unwrap();
+        let roots = env.root().join("roots.pem");
+        fs::copy(internet.certificate(), &roots).unwrap();
+        env.set("SSL_CERT_FILE", roots.to_str().unwrap());
+        before(&mut env, &internet);
         if let Some(user) = user {
             env.become_user(user);
         }
@@ -117,7 +127,7 @@ pub(super) fn walled_with(egress: &str, up: &[&str], test: impl Fn(&TestEnv, &Pa
         let config = format!("[project]\nname = \"acme\"\n[egress]\n{egress}");
         let repository = env.repository("acme", &config);
         env.ok(&repository, &["fork", "a"]);
-        let ran = env.run(&repository, up);
+        let ran = env.run(&repository, &["up", "-w", "a"]);
         if ran.code == 6 {
             skip("rooms", ran.stderr.lines().last().unwrap_or("what a room needs"));
             continue;
