@@ -56,6 +56,7 @@ pub(crate) struct Facts {
     pub(crate) port: u16,
     pub(crate) protocol: Protocol,
     pub(crate) hidden: bool,
+    pub(crate) terminated: bool,
 }
 
 impl Facts {
@@ -68,6 +69,7 @@ impl Facts {
             port: self.port,
             protocol: self.protocol,
             hidden: self.hidden,
+            terminated: self.terminated,
         })
     }
 
@@ -167,7 +169,10 @@ async fn facts(edge: &RoomEdge, sniffed: &Sniffed, target: SocketAddr) -> Facts 
     {
         answered.push(name.clone());
     }
+    let terminated =
+        claim.name().is_some_and(|name| edge.terminator(name, target.port()).is_some());
     Facts {
+        terminated,
         claim,
         address: (!synthetic).then_some(address),
         answered,

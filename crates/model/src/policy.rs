@@ -68,6 +68,8 @@ pub struct Attempt<'a> {
     pub protocol: Protocol,
     /// Whether the greeting hides another name (encrypted client hello).
     pub hidden: bool,
+    /// Whether it will be opened, so that each of its requests is judged.
+    pub terminated: bool,
 }
 
 /// What the lists with a name hold.
@@ -291,7 +293,7 @@ impl Policy {
         };
         let limited = self.allow.iter().filter(of).find(|rule| !rule.is_whole())?;
         let whole = self.allow.iter().filter(of).any(Grant::is_whole);
-        let seen = attempt.protocol == Protocol::Http;
+        let seen = attempt.protocol == Protocol::Http || attempt.terminated;
         (!whole && !seen).then(|| Verdict::denied(limited.basis(), Reason::Unseen))
     }
 

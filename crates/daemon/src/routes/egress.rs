@@ -157,6 +157,7 @@ fn decision(policy: &Policy, text: &str) -> Result<DecisionView, Failure> {
                 port,
                 protocol,
                 hidden: false,
+                terminated: true,
             };
             (address.to_string(), policy.decide(&attempt))
         }
@@ -188,6 +189,7 @@ fn decide_name(policy: &Policy, name: &HostName, port: u16, protocol: Protocol) 
         port,
         protocol,
         hidden: false,
+        terminated: true,
     })
 }
 

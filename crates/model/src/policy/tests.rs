@@ -49,6 +49,7 @@ fn attempt(policy: &Policy, text: &str) -> String {
         port: port.parse().unwrap(),
         protocol,
         hidden,
+        terminated: false,
     });
     verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_owned())
 }
@@ -260,6 +261,7 @@ fn what_a_human_granted_counts_like_a_rule() {
         port: 443,
         protocol: Protocol::Tls,
         hidden: false,
+        terminated: false,
     });
     assert_eq!(verdict.rule, "egress allow new.example");
 }
@@ -280,7 +282,7 @@ proptest! {
         let claim = Claim::of(claim.as_bytes());
         let answered: Vec<HostName> = answered.into_iter().filter_map(|name| name.parse().ok()).collect();
         let address = Some(std::net::Ipv4Addr::from_bits(address).into());
-        let verdict = policy.decide(&Attempt { claim: &claim, address, answered: &answered, port, protocol, hidden });
+        let verdict = policy.decide(&Attempt { claim: &claim, address, answered: &answered, port, protocol, hidden, terminated: false });
         prop_assert!(!verdict.allowed, "{verdict:?}");
     }
 
@@ -298,7 +300,7 @@ proptest! {
         let (claim, answered) = (Claim::Name(name.clone()), [name]);
         let address: IpAddr = address.parse().unwrap();
         for address in [address, match address { IpAddr::V4(v4) => v4.to_ipv6_mapped().into(), v6 => v6 }] {
-            let verdict = policy.decide(&Attempt { claim: &claim, address: Some(address), answered: &answered, port, protocol, hidden: false });
+            let verdict = policy.decide(&Attempt { claim: &claim, address: Some(address), answered: &answered, port, protocol, hidden: false, terminated: false });
             prop_assert!(!verdict.allowed, "{verdict:?}");
             prop_assert!(!policy.decide_address(&answered[0], address, port).allowed);
         }

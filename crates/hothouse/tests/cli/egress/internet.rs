@@ -34,27 +34,7 @@ impl Internet {
         let own = NEXT.fetch_add(1, Ordering::Relaxed);
         let address = format!("127.{}.{low}.{own}", 64 | (high & 0x3f));
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-        let made = Command::new("openssl")
-            .args([
-                "req",
-                "-x509",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-                "-nodes",
-                "-days",
-                "2",
-            ])
-            .args([
-                "-subj",
-                "/CN=test",
-                "-addext",
-                "subjectAltName=DNS:good.example,DNS:other.example,DNS:evil.example",
-            ])
-            .args(["-keyout", &path("key.pem"), "-out", &path("ca.pem")])
-            .output();
-        if !made.is_ok_and(|made| made.status.success()) {
+        if !certify(folder.path()) {
             skip("an Internet of our own", "openssl");
             return None;
         }
@@ -66,7 +46,7 @@ impl Internet {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/egress/internet.py");
         let mut child = Command::new("python3")
             .arg(script)
-            .args([&address, &path("ca.pem"), &path("key.pem"), &path("log")])
+            .args([&address, &path("leaf.pem"), &path("key.pem"), &path("log")])
             .arg(names.to_string())
             .stdout(Stdio::piped())
             .spawn()
@@ -87,6 +67,19 @@ impl Internet {
     fn certificate(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
+}
+
+/// Makes an authority and a certificate of the names there are.
+fn certify(folder: &Path) -> bool {
+    let script = "set -e
+key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+openssl req -x509 $key -days 2 -subj '/CN=test authority' -keyout ca-key.pem -out ca.pem
+openssl req $key -subj '/CN=test' -keyout key.pem -out leaf.csr
+printf 'subjectAltName=DNS:good.example,DNS:other.example,DNS:evil.example\nbasicConstraints=CA:FALSE\n' >leaf.ext
+openssl x509 -req -in leaf.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile leaf.ext -out leaf.pem
+";
+    let made = Command::new("sh").args(["-c", script]).current_dir(folder).output();
+    made.is_ok_and(|made| made.status.success())
 }
 
 impl Drop for Internet {
