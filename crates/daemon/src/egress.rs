@@ -32,7 +32,7 @@ use hothouse_host::{
 };
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
-    config::{EgressMode, NamedHosts},
+    config::{EgressMode, HostPattern, NamedHosts},
     id::SandboxKey,
     ledger::RoomProcess,
     policy::{NamedLists, Policy, common_hosts},
@@ -40,7 +40,7 @@ use hothouse_model::{
 };
 use tokio::runtime::Handle;
 
-use self::{terminate::HostRoots, toolchain::Toolchain};
+use self::toolchain::Toolchain;
 
 /// The port of the room's loopback on which tools that insist find a proxy.
 pub(crate) const DOOR_PORT: u16 = 15_080;
@@ -60,21 +60,12 @@ const REGISTRIES: Duration = Duration::from_secs(5);
 /// After so long a policy is worked out anew although nothing is known to have changed.
 const LONG_AGO: Duration = Duration::from_secs(60);
 
-/// Where things of the user lie that walls are made of.
-pub(crate) struct WallPlaces {
-    pub(crate) user_config: PathBuf,
-    pub(crate) home: PathBuf,
-    /// The certificates that the user trusts, if not those of the system.
-    pub(crate) roots: Option<PathBuf>,
-}
-
 /// All walls.
 pub(crate) struct Walls {
     engine: Arc<Engine>,
     handle: Handle,
     user_config: PathBuf,
     toolchain: Arc<Toolchain>,
-    roots: Arc<HostRoots>,
     standing: tokio::sync::Mutex<HashMap<PathBuf, Standing>>,
     /// Counts what may change a policy.
     generation: AtomicU64,
@@ -123,14 +114,17 @@ struct Seen {
 }
 
 impl Walls {
-    pub(crate) fn new(engine: Arc<Engine>, places: WallPlaces, state: &Path) -> Arc<Self> {
-        let WallPlaces { user_config, home, roots } = places;
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        user_config: PathBuf,
+        home: PathBuf,
+        state: &Path,
+    ) -> Arc<Self> {
         Arc::new(Self {
             engine,
             handle: Handle::current(),
             user_config,
             toolchain: Toolchain::new(home, state.join("toolchain.json")),
-            roots: HostRoots::new(roots),
             standing: tokio::sync::Mutex::default(),
             generation: AtomicU64::new(0),
             worked_out: Mutex::default(),
@@ -259,7 +253,8 @@ impl Walls {
             own_names: names.unwrap_or(found.own_names),
             terminate: None,
         });
-        edge.set_terminate(self.opener(sandbox, runtime, &edge).await?);
+        // Before anything is served: a host that must be opened is never passed on closed.
+        edge.set_terminate(self.terminate(sandbox, runtime, &edge).await?);
         let talk =
             |error: hothouse_host::room::ClientError| Failure::of(FailureKind::Backend, &error);
         // A connection of its own: when it ends, room-init takes the sockets back.
@@ -286,6 +281,20 @@ impl Walls {
         Ok(())
     }
 
+    /// Makes what opens the terminated hosts of a room.
+    async fn terminate(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: &Path,
+        edge: &Arc<RoomEdge>,
+    ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
+        let (engine, sandbox) = (self.engine.clone(), sandbox.clone());
+        let (runtime, edge) = (runtime.to_owned(), Arc::downgrade(edge));
+        let made = move || terminate::of(&engine, &sandbox, &runtime, edge);
+        let made = tokio::task::spawn_blocking(made).await;
+        made.map_err(|error| Failure::of(FailureKind::Internal, &error))?
+    }
+
     async fn renew_one(
         &self,
         sandbox: &SandboxRecord,
@@ -297,28 +306,15 @@ impl Walls {
             return Ok(());
         }
         let WorkedOut { found, policy, seen, at } = self.policy(sandbox).await?;
-        known.edge.set_terminate(self.opener(sandbox, runtime, &known.edge).await?);
+        if !unchanged {
+            known.edge.set_terminate(self.terminate(sandbox, runtime, &known.edge).await?);
+        }
         known.edge.set_policy(policy);
         if known.sandbox == sandbox.key && !found.own_names.is_empty() {
             known.edge.set_own_names(found.own_names);
         }
         (known.seen, known.at) = (seen, at);
         Ok(())
-    }
-
-    /// Makes what opens the terminated hosts of a room.
-    async fn opener(
-        &self,
-        sandbox: &SandboxRecord,
-        runtime: &Path,
-        edge: &Arc<RoomEdge>,
-    ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
-        let (engine, sandbox, runtime) = (self.engine.clone(), sandbox.clone(), runtime.to_owned());
-        let (roots, edge) = (self.roots.clone(), Arc::downgrade(edge));
-        let made = tokio::task::spawn_blocking(move || {
-            terminate::opener(&engine, &sandbox, &runtime, &roots, edge)
-        });
-        made.await.map_err(|error| Failure::of(FailureKind::Internal, &error))?
     }
 
     /// Opens a ledger, or shares the one that is open.
@@ -374,9 +370,12 @@ impl Walls {
         Ok(worked_out)
     }
 
-    /// Returns the policy of a sandbox, also of one that is down.
-    pub(crate) async fn policy_of(&self, sandbox: &SandboxRecord) -> Result<Policy, Failure> {
-        self.policy(sandbox).await.map(|worked_out| worked_out.policy)
+    /// Returns the policy of a sandbox, also of one that is down, and the hosts that are opened.
+    pub(crate) async fn policy_of(
+        &self,
+        sandbox: &SandboxRecord,
+    ) -> Result<(Policy, Vec<HostPattern>), Failure> {
+        self.policy(sandbox).await.map(|worked_out| (worked_out.policy, worked_out.found.opened))
     }
 }
 

@@ -56,7 +56,8 @@ pub(crate) struct Facts {
     pub(crate) port: u16,
     pub(crate) protocol: Protocol,
     pub(crate) hidden: bool,
-    pub(crate) terminated: bool,
+    /// Whether its TLS will be opened.
+    pub(crate) opened: bool,
 }
 
 impl Facts {
@@ -69,7 +70,7 @@ impl Facts {
             port: self.port,
             protocol: self.protocol,
             hidden: self.hidden,
-            terminated: self.terminated,
+            opened: self.opened,
         })
     }
 
@@ -169,10 +170,11 @@ async fn facts(edge: &RoomEdge, sniffed: &Sniffed, target: SocketAddr) -> Facts 
     {
         answered.push(name.clone());
     }
-    let terminated =
-        claim.name().is_some_and(|name| edge.terminator(name, target.port()).is_some());
+    let is_tls = matches!(sniffed, Sniffed::Tls(_));
+    let opened =
+        is_tls && claim.name().is_some_and(|name| edge.terminator(name, target.port()).is_some());
     Facts {
-        terminated,
+        opened,
         claim,
         address: (!synthetic).then_some(address),
         answered,

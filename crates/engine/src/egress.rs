@@ -7,8 +7,8 @@ use hothouse_host::{FileError, beneath};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{
-        self, Config, Egress, EgressMode, File, Hosts, Layers, MAX_BYTES, PendingChange, Target,
-        pending_changes,
+        self, Config, Egress, EgressMode, File, HostPattern, Hosts, Layers, MAX_BYTES,
+        PendingChange, Target, pending_changes,
     },
 };
 use hothouse_store::{EgressGrant, GrantReach, StoreError};
@@ -26,6 +26,8 @@ const LEDGER: &str = ".egress";
 pub struct RoomEgress {
     pub egress: Egress,
     pub granted: Vec<Target>,
+    /// The hosts whose TLS is opened.
+    pub opened: Vec<HostPattern>,
     /// The names of services.
     pub own_names: Vec<String>,
     /// As `-w` takes it.
@@ -104,7 +106,8 @@ impl Engine {
     /// Works out what the room of a sandbox may reach.
     pub fn room_egress(&self, sandbox: &SandboxRecord) -> Result<RoomEgress, Failure> {
         let find = || -> Result<RoomEgress, EgressError> {
-            let mut egress = self.pinned_config(sandbox)?.egress.clone();
+            let config = self.pinned_config(sandbox)?;
+            let mut egress = config.egress.clone();
             if sandbox.room.as_ref().is_some_and(|room| room.restricted) {
                 egress.mode = EgressMode::Allowlist;
             }
@@ -114,6 +117,7 @@ impl Engine {
             Ok(RoomEgress {
                 egress,
                 granted: granted.collect(),
+                opened: config.terminated_hosts(),
                 own_names: stack.services.into_iter().map(|service| service.name).collect(),
                 sandbox: format!("{}/{}", sandbox.project, sandbox.name),
                 run: sandbox.room.as_ref().map(|room| room.run.id.clone()).unwrap_or_default(),

@@ -170,6 +170,11 @@ impl Engine {
         Ok(wall)
     }
 
+    /// Returns a variable of the host, as the daemon was started with it.
+    pub fn host_variable(&self, name: &str) -> Option<&str> {
+        self.with.wall.environment.get(name).map(String::as_str)
+    }
+
     /// Returns what the wall gave the room at a runtime folder.
     pub fn wall_of(&self, runtime: &Path) -> RoomWall {
         self.with.rooms.wall(runtime)

@@ -205,7 +205,7 @@ fn by_address(text: &str) -> Option<LiveKey> {
         rest = &rest[at + 3..];
         let authority = rest.split(['/', '?', '#', ' ', '"', '\'']).next().unwrap_or_default();
         let Some((user, hosts)) = authority.rsplit_once('@') else { continue };
-        if !user.split_once(':').is_some_and(|(_, password)| !password.is_empty()) {
+        if user.split_once(':').is_none_or(|(_, password)| password.is_empty()) {
             continue;
         }
         let hosts = hosts.split(',').map(|host| host.split(':').next().unwrap_or_default());

@@ -68,8 +68,8 @@ pub struct Attempt<'a> {
     pub protocol: Protocol,
     /// Whether the greeting hides another name (encrypted client hello).
     pub hidden: bool,
-    /// Whether it will be opened, so that each of its requests is judged.
-    pub terminated: bool,
+    /// Whether its TLS will be opened, so that each request is decided by itself.
+    pub opened: bool,
 }
 
 /// What the lists with a name hold.
@@ -293,7 +293,7 @@ impl Policy {
         };
         let limited = self.allow.iter().filter(of).find(|rule| !rule.is_whole())?;
         let whole = self.allow.iter().filter(of).any(Grant::is_whole);
-        let seen = attempt.protocol == Protocol::Http || attempt.terminated;
+        let seen = attempt.protocol == Protocol::Http || attempt.opened;
         (!whole && !seen).then(|| Verdict::denied(limited.basis(), Reason::Unseen))
     }
 

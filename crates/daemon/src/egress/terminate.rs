@@ -1,111 +1,125 @@
-//! The hosts of a room whose connections are opened: made of the pinned config, with values that are
-//! asked of the engine when a request needs them.
+//! Terminated hosts of a room, as egress asks for them.
 
 use std::{
-    collections::HashMap,
-    future::Future,
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
 };
 
 use hothouse_edge::{
     RoomEdge, Sendable,
-    terminate::{Dial, Note, RequestNote, Rewound, Target, Terminate},
+    terminate::{Dial, Note, RequestNote, Rewound, Target as EdgeTarget, Terminate},
 };
 use hothouse_engine::{Engine, Termination};
-use hothouse_host::files;
+use hothouse_host::{files, room::CERTIFICATE_BUNDLES};
 use hothouse_model::{
-    Explain, Failure, FailureKind, SandboxRecord,
+    Failure, FailureKind, SandboxRecord,
     config::{Method, Secret, SecretName},
     secret::SecretValue,
 };
 use hothouse_terminate::{
-    Asked, Gate, Gates, IntegrationGate, Refusal, RequestRecord, SecretUse, Terminator,
-    TerminatorSpec, Upstream, Vault, roots_of,
+    Asked, Gate, Gates, IntegrationGate, RecordSink, Refusal, RequestRecord, SecretUse, Target,
+    Terminator, TerminatorSpec, Upstream, Vault, roots_of,
 };
-use rustls::RootCertStore;
 use tokio::net::TcpStream;
 
-/// Where hosts keep the certificates that they trust.
-const BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
-
-/// The most that a bundle may have.
-const BUNDLE_LIMIT: u64 = 16 << 20;
-
-/// The certificates that this host trusts, read when the first room needs them.
-pub(super) struct HostRoots {
-    named: Option<PathBuf>,
-    read: OnceLock<Arc<RootCertStore>>,
-}
-
-impl HostRoots {
-    /// Takes those of a file, or of the system.
-    pub(super) fn new(named: Option<PathBuf>) -> Arc<Self> {
-        Arc::new(Self { named, read: OnceLock::new() })
-    }
-
-    fn get(&self) -> Arc<RootCertStore> {
-        self.read.get_or_init(|| host_roots(self.named.as_deref())).clone()
-    }
-}
-
-fn host_roots(named: Option<&Path>) -> Arc<RootCertStore> {
-    let usual = BUNDLES.iter().map(Path::new);
-    let mut places = named.map_or_else(|| usual.collect(), |named| vec![named]).into_iter();
-    let bundle = places.find_map(|place| files::read_capped(place, BUNDLE_LIMIT).ok());
-    let roots = roots_of(&bundle.unwrap_or_default());
-    if roots.is_empty() {
-        tracing::warn!(
-            "no certificate of this host is trusted: terminated hosts cannot be reached"
-        );
-    }
-    Arc::new(roots)
-}
+/// The most that a bundle of certificates may have.
+const BUNDLE_MOST: u64 = 16 << 20;
 
 /// Makes what opens the terminated hosts of a room; nothing if there are none.
-pub(super) fn opener(
+pub(super) fn of(
     engine: &Arc<Engine>,
     sandbox: &SandboxRecord,
     runtime: &Path,
-    roots: &HostRoots,
     edge: Weak<RoomEdge>,
 ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
-    let Some(termination) = engine.termination(sandbox, runtime)? else { return Ok(None) };
-    let Termination { authority, hosts, secrets, config } = termination;
-    let uses = secrets.iter().map(|secret| SecretUse {
-        name: secret.name.to_string(),
-        hosts: secret.hosts.clone(),
-        form: secret.declared.form,
-        placeholder: secret.placeholder.clone(),
-    });
-    let uses = uses.collect();
-    let declared = secrets.into_iter().map(|one| (one.name.to_string(), (one.name, one.declared)));
+    let Some(found) = engine.termination(sandbox, runtime)? else { return Ok(None) };
+    let Termination { authority, hosts, secrets, config } = found;
     let vault = EngineVault {
         engine: engine.clone(),
         project: sandbox.repository.common_dir.clone(),
-        declared: declared.collect(),
+        declared: secrets.iter().map(|one| (one.name.to_string(), one.declared.clone())).collect(),
     };
+    let uses = secrets.into_iter().map(|one| SecretUse {
+        name: one.name.to_string(),
+        hosts: one.hosts,
+        form: one.declared.form,
+        placeholder: one.placeholder,
+    });
+    let asks = format!("{}/{}", sandbox.project, sandbox.name);
     let gates: Vec<Arc<dyn Gate>> =
-        vec![Arc::new(PolicyGate(edge)), Arc::new(IntegrationGate::of(&config))];
-    let spec = TerminatorSpec {
+        vec![Arc::new(IntegrationGate::of(&config)), Arc::new(PolicyGate { edge, sandbox: asks })];
+    let terminator = Terminator::new(TerminatorSpec {
         authority,
         hosts,
-        secrets: uses,
+        secrets: uses.collect(),
         vault: Arc::new(vault),
-        roots: roots.get(),
+        roots: Arc::new(roots_of(&bundle(engine))),
         gate: Arc::new(Gates(gates)),
-    };
-    let terminator =
-        Terminator::new(spec).map_err(|error| Failure::of(FailureKind::Internal, &error))?;
+    });
+    let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
     Ok(Some(Arc::new(Opened(terminator))))
 }
 
+/// Reads the certificates that this host believes; without any, no host is believed.
+fn bundle(engine: &Engine) -> Vec<u8> {
+    let named = engine.host_variable("SSL_CERT_FILE").map(PathBuf::from);
+    let usual = CERTIFICATE_BUNDLES.iter().map(|file| Path::new("/etc").join(file));
+    let mut bundles = named.into_iter().chain(usual);
+    bundles.find_map(|path| files::read_capped(&path, BUNDLE_MOST).ok()).unwrap_or_default()
+}
+
+/// Fetches values where the user put them.
+struct EngineVault {
+    engine: Arc<Engine>,
+    project: PathBuf,
+    declared: BTreeMap<String, Secret>,
+}
+
+impl Vault for EngineVault {
+    fn value(&self, secret: &str) -> Result<SecretValue, String> {
+        let declared = self.declared.get(secret).ok_or("it is not declared")?;
+        let name: SecretName = secret.parse().map_err(|_| "it has no name")?;
+        let value = self.engine.secret_value(&self.project, &name, declared);
+        value.map_err(|error| error.to_string())
+    }
+}
+
+/// Asks the policy of this moment about each request.
+struct PolicyGate {
+    edge: Weak<RoomEdge>,
+    sandbox: String,
+}
+
+impl Gate for PolicyGate {
+    fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
+        let refusal = |rule: String, reason: String| Refusal {
+            rule,
+            reason,
+            hint: format!(
+                "a human can change the rules on the host; see `hothouse egress why {} -w {}`",
+                asked.host, self.sandbox
+            ),
+        };
+        let Some(edge) = self.edge.upgrade() else {
+            return Err(refusal("always".into(), "the wall is being taken down".into()));
+        };
+        let policy = edge.policy();
+        let verdict =
+            policy.decide_request(asked.host, asked.port, method_of(asked.method), asked.path);
+        match verdict.allowed {
+            true => Ok(()),
+            false => Err(refusal(verdict.rule.clone(), verdict.why())),
+        }
+    }
+}
+
+fn method_of(word: &str) -> Option<Method> {
+    serde_json::from_value(word.into()).ok()
+}
+
+/// The terminator, behind the seam of egress.
 struct Opened(Terminator);
 
 impl Terminate for Opened {
@@ -113,33 +127,51 @@ impl Terminate for Opened {
         self.0.covers(name, port)
     }
 
-    fn serve(&self, client: Rewound, target: Target, dial: Dial, note: Note) -> Sendable<'_, ()> {
-        let Target { name, port, tls } = target;
-        let target = hothouse_terminate::Target { name, port, tls };
-        let records = Arc::new(move |record| note(noted(record)));
-        Box::pin(self.0.serve(client, target, Dialler(dial), records))
+    fn serve(
+        &self,
+        client: Rewound,
+        target: EdgeTarget,
+        dial: Dial,
+        note: Note,
+    ) -> Sendable<'_, ()> {
+        let EdgeTarget { name, port, tls } = target;
+        let records: RecordSink = Arc::new(move |record| note(noted(record)));
+        Box::pin(self.0.serve(client, Target { name, port, tls }, Dialled(dial), records))
     }
 }
 
-/// How much of each body the ledger keeps.
-const BODY_SHOWN: usize = 2 << 10;
+/// Dials as egress decides.
+#[derive(Clone)]
+struct Dialled(Dial);
 
-/// Writes a request down for the ledger.
+impl Upstream for Dialled {
+    async fn dial(&self) -> io::Result<TcpStream> {
+        (self.0)().await
+    }
+}
+
+/// Writes a record as the ledger has it.
 fn noted(record: RequestRecord) -> RequestNote {
-    let body = |kept: &[u8]| {
-        let cut = &kept[..kept.len().min(BODY_SHOWN)];
-        String::from_utf8_lossy(cut).into_owned()
+    let headers = |all: &[(String, String)]| {
+        serde_json::Value::Array(
+            all.iter().map(|(name, value)| serde_json::json!([name, value])).collect(),
+        )
     };
-    let detail = serde_json::json!({
-        "version": record.version,
-        "request_headers": record.request_headers,
-        "response_headers": record.response_headers,
-        "request_body": body(&record.request_body.kept),
-        "response_body": body(&record.response_body.kept),
-        "secrets": record.secrets,
-        "refused": record.refused,
-    });
+    let body = |body: &hothouse_terminate::RecordedBody| {
+        serde_json::json!({
+            "bytes": body.total, "text": String::from_utf8_lossy(&body.kept),
+            "cut": body.total > body.kept.len() as u64,
+        })
+    };
     RequestNote {
+        detail: serde_json::json!({
+            "http": record.version,
+            "tls": record.tls,
+            "secrets": record.secrets,
+            "refused": record.refused,
+            "request": { "headers": headers(&record.request_headers), "body": body(&record.request_body) },
+            "response": { "headers": headers(&record.response_headers), "body": body(&record.response_body) },
+        }),
         method: record.method,
         path: record.path,
         status: record.status,
@@ -147,77 +179,5 @@ fn noted(record: RequestRecord) -> RequestNote {
         received: record.response_body.total,
         duration: record.duration,
         refused: record.refused,
-        detail,
-    }
-}
-
-#[derive(Clone)]
-struct Dialler(Dial);
-
-impl Upstream for Dialler {
-    fn dial(&self) -> impl Future<Output = io::Result<TcpStream>> + Send {
-        (self.0)()
-    }
-}
-
-/// The engine, asked for values of the secrets that the config declares.
-struct EngineVault {
-    engine: Arc<Engine>,
-    project: PathBuf,
-    declared: HashMap<String, (SecretName, Secret)>,
-}
-
-impl Vault for EngineVault {
-    fn value(&self, secret: &str) -> Result<SecretValue, String> {
-        let unknown = || format!("no secret `{secret}` is declared");
-        let (name, declared) = self.declared.get(secret).ok_or_else(unknown)?;
-        let value = self.engine.secret_value(&self.project, name, declared);
-        value.map_err(|error| error.failure().message)
-    }
-}
-
-/// The rules of egress that look at requests.
-struct PolicyGate(Weak<RoomEdge>);
-
-impl Gate for PolicyGate {
-    fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
-        let closed = || Refusal {
-            rule: "always".into(),
-            reason: "the wall of this room is being taken down".into(),
-            hint: "try again".into(),
-        };
-        let edge = self.0.upgrade().ok_or_else(closed)?;
-        let method = Method::WORDS
-            .iter()
-            .position(|word| *word == asked.method)
-            .and_then(|at| METHODS.get(at).copied());
-        let verdict = edge.policy().decide_request(asked.host, asked.port, method, asked.path);
-        if verdict.allowed {
-            return Ok(());
-        }
-        let hint = format!("`hothouse egress why {}` on the host says more", asked.host);
-        Err(Refusal { reason: verdict.why(), rule: verdict.rule, hint })
-    }
-}
-
-/// The methods that rules can name, in the order of their words.
-const METHODS: [Method; 7] = [
-    Method::Get,
-    Method::Head,
-    Method::Options,
-    Method::Post,
-    Method::Put,
-    Method::Patch,
-    Method::Delete,
-];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn methods_and_their_words_go_together() {
-        let words: Vec<&str> = METHODS.iter().map(|method| method.as_str()).collect();
-        assert_eq!(words, Method::WORDS);
     }
 }

@@ -16,7 +16,7 @@ use hothouse_engine::Engine;
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
-    config::{self, HostName},
+    config::{self, HostName, HostPattern},
     ledger::{LedgerRecord, learn},
     policy::{Attempt, Claim, Policy, Protocol, Verdict},
 };
@@ -112,11 +112,11 @@ pub(crate) async fn why(
     Query(query): Query<WhyQuery>,
 ) -> Result<axum::Json<WhyView>, Refusal> {
     let sandbox = find(&door, query.sandbox.as_deref(), &query.folder).await?;
-    let policy = match door.walls.get() {
+    let (policy, opened) = match door.walls.get() {
         Some(walls) => walls.policy_of(&sandbox).await.map_err(Refusal)?,
         None => return Err(Refusal(Failure::new(FailureKind::Internal, "there are no walls yet"))),
     };
-    let now = query.host.as_deref().map(|host| decision(&policy, host)).transpose();
+    let now = query.host.as_deref().map(|host| decision(&policy, &opened, host)).transpose();
     let now = now.map_err(Refusal)?;
     let folder = door.engine.ledger_of(&sandbox);
     let records = blocking(move || Ok(ledger::read(&folder))).await?;
@@ -143,12 +143,15 @@ pub(crate) async fn why(
 }
 
 /// Decides as if the room had looked the host up and spoken what its port expects.
-fn decision(policy: &Policy, text: &str) -> Result<DecisionView, Failure> {
+fn decision(policy: &Policy, opened: &[HostPattern], text: &str) -> Result<DecisionView, Failure> {
     let (claim, port) = Claim::with_port(text.as_bytes());
     let port = port.unwrap_or(443);
     let protocol = Protocol::expected_on(port).unwrap_or(Protocol::Tls);
     let (host, verdict) = match &claim {
-        Claim::Name(name) => (name.to_string(), decide_name(policy, name, port, protocol)),
+        Claim::Name(name) => {
+            let opened = opened.iter().any(|pattern| pattern.matches(name));
+            (name.to_string(), decide_name(policy, name, (port, protocol), opened))
+        }
         Claim::Address(address) => {
             let attempt = Attempt {
                 claim: &Claim::None,
@@ -157,7 +160,7 @@ fn decision(policy: &Policy, text: &str) -> Result<DecisionView, Failure> {
                 port,
                 protocol,
                 hidden: false,
-                terminated: true,
+                opened: false,
             };
             (address.to_string(), policy.decide(&attempt))
         }
@@ -177,7 +180,12 @@ fn decision(policy: &Policy, text: &str) -> Result<DecisionView, Failure> {
     })
 }
 
-fn decide_name(policy: &Policy, name: &HostName, port: u16, protocol: Protocol) -> Verdict {
+fn decide_name(
+    policy: &Policy,
+    name: &HostName,
+    (port, protocol): (u16, Protocol),
+    opened: bool,
+) -> Verdict {
     let looked_up = policy.decide_name(name);
     if !looked_up.allowed {
         return looked_up;
@@ -189,7 +197,7 @@ fn decide_name(policy: &Policy, name: &HostName, port: u16, protocol: Protocol) 
         port,
         protocol,
         hidden: false,
-        terminated: true,
+        opened,
     })
 }
 
@@ -206,9 +214,10 @@ pub(crate) async fn learned(
     let mut learned = blocking(move || Ok(learn(&ledger::read(&folder)))).await?;
     // What has been allowed since is no news.
     if let Some(walls) = door.walls.get() {
-        let policy = walls.policy_of(&sandbox).await.map_err(Refusal)?;
+        let (policy, opened) = walls.policy_of(&sandbox).await.map_err(Refusal)?;
         learned.retain(|rule| {
-            decision(&policy, &rule.rule).is_ok_and(|decision| decision.verdict == "denied")
+            decision(&policy, &opened, &rule.rule)
+                .is_ok_and(|decision| decision.verdict == "denied")
         });
     }
     Ok(axum::Json(learned.into_iter().map(LearnedView::from).collect()))

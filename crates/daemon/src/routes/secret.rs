@@ -42,8 +42,10 @@ pub(crate) async fn set(
         everywhere: body.everywhere,
         hosts: body.hosts.iter().map(|text| parsed("--host", text)).collect::<Result<_, _>>()?,
     };
-    let set = blocking(move || door.engine.set_secret(spec));
-    set.await.map(view).map(axum::Json)
+    let engine = door.engine.clone();
+    let set = blocking(move || engine.set_secret(spec)).await?;
+    door.renew_walls().await;
+    Ok(axum::Json(view(set)))
 }
 
 #[utoipa::path(
@@ -55,8 +57,10 @@ pub(crate) async fn remove(
     Json(body): Json<SecretRemoveBody>,
 ) -> Result<axum::Json<()>, Refusal> {
     let name = parsed("the name", &body.name)?;
-    let remove = move || door.engine.remove_secret(Path::new(&body.folder), &name, body.everywhere);
-    blocking(remove).await.map(axum::Json)
+    let engine = door.engine.clone();
+    blocking(move || engine.remove_secret(Path::new(&body.folder), &name, body.everywhere)).await?;
+    door.renew_walls().await;
+    Ok(axum::Json(()))
 }
 
 /// Reads a word of the user's; the word itself is not repeated beyond what its type allows.

@@ -49,7 +49,7 @@ fn attempt(policy: &Policy, text: &str) -> String {
         port: port.parse().unwrap(),
         protocol,
         hidden,
-        terminated: false,
+        opened: false,
     });
     verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_owned())
 }
@@ -261,9 +261,32 @@ fn what_a_human_granted_counts_like_a_rule() {
         port: 443,
         protocol: Protocol::Tls,
         hidden: false,
-        terminated: false,
+        opened: false,
     });
     assert_eq!(verdict.rule, "egress allow new.example");
+}
+
+#[test]
+fn a_rule_about_requests_passes_what_will_be_opened() {
+    let rule = r#"{ host = "api.example", methods = ["GET"] }"#;
+    let text = format!("[egress]\nmode = \"allowlist\"\nallow = [{rule}]\n");
+    let config = crate::config::parse("hothouse.toml", &text).unwrap().config;
+    assert_eq!(config.terminated_hosts().len(), 1);
+    let policy = Policy::new(&config.egress, &[], &NamedLists::default(), Vec::new());
+    let claim = Claim::of(b"api.example");
+    let answered = ["api.example".parse().unwrap()];
+    for opened in [false, true] {
+        let verdict = policy.decide(&Attempt {
+            claim: &claim,
+            address: None,
+            answered: &answered,
+            port: 443,
+            protocol: Protocol::Tls,
+            hidden: false,
+            opened,
+        });
+        assert_eq!(verdict.allowed, opened, "{verdict:?}");
+    }
 }
 
 proptest! {
@@ -282,7 +305,7 @@ proptest! {
         let claim = Claim::of(claim.as_bytes());
         let answered: Vec<HostName> = answered.into_iter().filter_map(|name| name.parse().ok()).collect();
         let address = Some(std::net::Ipv4Addr::from_bits(address).into());
-        let verdict = policy.decide(&Attempt { claim: &claim, address, answered: &answered, port, protocol, hidden, terminated: false });
+        let verdict = policy.decide(&Attempt { claim: &claim, address, answered: &answered, port, protocol, hidden, opened: false });
         prop_assert!(!verdict.allowed, "{verdict:?}");
     }
 
@@ -300,7 +323,7 @@ proptest! {
         let (claim, answered) = (Claim::Name(name.clone()), [name]);
         let address: IpAddr = address.parse().unwrap();
         for address in [address, match address { IpAddr::V4(v4) => v4.to_ipv6_mapped().into(), v6 => v6 }] {
-            let verdict = policy.decide(&Attempt { claim: &claim, address: Some(address), answered: &answered, port, protocol, hidden: false, terminated: false });
+            let verdict = policy.decide(&Attempt { claim: &claim, address: Some(address), answered: &answered, port, protocol, hidden: false, opened: false });
             prop_assert!(!verdict.allowed, "{verdict:?}");
             prop_assert!(!policy.decide_address(&answered[0], address, port).allowed);
         }

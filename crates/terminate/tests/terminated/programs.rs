@@ -1,5 +1,4 @@
 //! The programs that people use: curl, Python, Node, git. Each trusts the authority by its own variable.
-#![expect(clippy::disallowed_methods, reason = "tests run programs as a user would")]
 
 use std::process::{Command, Stdio};
 
