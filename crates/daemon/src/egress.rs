@@ -51,6 +51,9 @@ const SANDBOX_FILE: &str = "sandbox";
 /// How long a room's start may be held up until its wall stands.
 const RAISING: Duration = Duration::from_secs(10);
 
+/// How long a room that was found may take to hand its traffic over; others wait for it.
+const ADOPTING: Duration = Duration::from_secs(6);
+
 /// How long a start waits to know the registries of the host's tools, where nothing else is open.
 const REGISTRIES: Duration = Duration::from_secs(5);
 
@@ -183,11 +186,12 @@ impl Walls {
             let mut living = Vec::new();
             for sandbox in engine.sandboxes()? {
                 let up = sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up);
-                if up && engine.room_of(&sandbox).is_some() {
+                if let Some(room) = engine.room_of(&sandbox).filter(|_| up) {
                     let runtime = engine.places(&sandbox).runtime;
-                    living.push((sandbox.clone(), runtime));
+                    living.push((sandbox.clone(), runtime, room.frozen));
                 }
-                living.extend(fresh_rooms(&engine, &sandbox));
+                let fresh = fresh_rooms(&engine, &sandbox).into_iter();
+                living.extend(fresh.map(|(sandbox, runtime)| (sandbox, runtime, false)));
             }
             Ok::<_, Failure>(living)
         });
@@ -199,8 +203,14 @@ impl Walls {
             }
             Err(_) => return,
         };
-        for (sandbox, runtime) in living {
-            let raised = self.raise(&sandbox, &runtime, None).await;
+        for (sandbox, runtime, frozen) in living {
+            // A room that is paused answers nobody; its wall is raised when it goes on.
+            if frozen && !self.standing.lock().await.contains_key(&runtime) {
+                continue;
+            }
+            let raising = self.raise(&sandbox, &runtime, None);
+            let raised = tokio::time::timeout(ADOPTING, raising).await;
+            let raised = raised.unwrap_or_else(|_| Err(slow()));
             if raised.is_err() || self.problem(sandbox.key).is_some() {
                 self.note(sandbox.key, raised.err());
             }

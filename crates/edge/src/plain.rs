@@ -216,11 +216,15 @@ impl Talk {
                 return Err(Trouble::Failed(io::Error::other("an upgrade that nobody asked for")));
             };
             let outside = hyper::upgrade::on(&mut response);
+            let (mut changes, facts) = (self.edge.watch_policy(), facts.clone());
             tokio::spawn(async move {
                 if let (Ok(room), Ok(outside)) = tokio::join!(upgrading, outside) {
                     let (mut room, mut outside) = (TokioIo::new(room), TokioIo::new(outside));
-                    // Either side may break it off.
-                    copy_bidirectional(&mut room, &mut outside).await.ok();
+                    tokio::select! {
+                        // Either side may break it off.
+                        _ = copy_bidirectional(&mut room, &mut outside) => {}
+                        _ = forbidden(&mut changes, &facts) => {}
+                    }
                 }
             });
         } else {

@@ -94,8 +94,9 @@ pub fn registries(home: &Path) -> Vec<Target> {
 }
 
 fn ask(question: &Question) -> Vec<Target> {
+    // A wide terminal: a help text must not break its lines inside an address.
     let program = Program::new(question.program).args(question.words).folder(Path::new("/"));
-    let Ok(run) = program.run_within(PATIENCE) else { return Vec::new() };
+    let Ok(run) = program.env("COLUMNS", "400").run_within(PATIENCE) else { return Vec::new() };
     let text = String::from_utf8_lossy(&run.stdout);
     let mut found = addresses(&of_lines(&text, question.lines));
     // Go's sums come from a host that its proxy setting does not name.
