@@ -6,6 +6,8 @@ mod attacks;
 mod internet;
 #[path = "egress/pinned.rs"]
 mod pinned;
+#[path = "egress/terminated.rs"]
+mod terminated;
 
 use std::path::Path;
 

@@ -79,6 +79,8 @@ def serve_requests(stream, scheme):
         body = file.read(int(headers.get("content-length", 0)))
         host = headers.get("host", "-")
         log(f"{scheme} {line.decode('latin-1').strip()} {host}")
+        if "authorization" in headers:
+            log(f"{scheme} authorization {host} {headers['authorization']}")
         words = line.split()
         if len(words) != 3:
             return
@@ -94,6 +96,8 @@ def serve_requests(stream, scheme):
             )
             continue
         text = f"hello {host} {len(body)}\n".encode()
+        if path.startswith("/echo"):
+            text = json.dumps(headers).encode()
         stream.sendall(
             b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: text/plain\r\n\r\n" % len(text) + text
         )

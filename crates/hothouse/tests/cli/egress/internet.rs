@@ -15,6 +15,9 @@ use crate::{room::is_root, surroundings};
 /// Each has an address of its own, so that tests can run side by side with the usual ports.
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
+/// What the host's variable `GOOD_TOKEN` holds.
+pub(super) const VALUE: &str = "ghp_RealRealRealRealRealRealRealReal0001";
+
 pub(super) struct Internet {
     child: Child,
     pub(super) address: String,
@@ -34,10 +37,14 @@ impl Internet {
         let own = NEXT.fetch_add(1, Ordering::Relaxed);
         let address = format!("127.{}.{low}.{own}", 64 | (high & 0x3f));
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        // A host that may sign for others is believed by nobody; the usual settings would make it so.
+        fs::write(folder.path().join("settings"), "[req]\ndistinguished_name = d\n[d]\n").unwrap();
         let made = Command::new("openssl")
             .args([
                 "req",
                 "-x509",
+                "-config",
+                &path("settings"),
                 "-newkey",
                 "ec",
                 "-pkeyopt",
@@ -47,6 +54,8 @@ impl Internet {
                 "2",
             ])
             .args([
+                "-addext",
+                "basicConstraints=critical,CA:FALSE",
                 "-subj",
                 "/CN=test",
                 "-addext",
@@ -110,6 +119,10 @@ pub(super) fn walled_with(egress: &str, up: &[&str], test: impl Fn(&TestEnv, &Pa
         fs::create_dir_all(env.root().join("config/hothouse")).unwrap();
         let settings = format!("[egress]\nresolvers = [\"127.0.0.1:{}\"]\n", internet.dns);
         fs::write(env.root().join("config/hothouse/hothouse.toml"), settings).unwrap();
+        let world = env.root().join("world.pem");
+        fs::copy(internet.certificate(), &world).unwrap();
+        env.set("SSL_CERT_FILE", world.to_str().unwrap());
+        env.set("GOOD_TOKEN", VALUE);
         if let Some(user) = user {
             env.become_user(user);
         }

@@ -1,0 +1,130 @@
+//! Terminated hosts, from a program in a room to the host and back.
+
+use std::{fs, path::Path};
+
+use hothouse_testkit::{TestEnv, wait_until};
+
+use super::{
+    internet::{VALUE, walled},
+    py, records,
+};
+
+/// Asks with what the room has for the secret, and believes whom the room's system believes.
+const ASK: &str = "
+def ask(url, method='GET', cafile=None):
+    context = ssl.create_default_context(cafile=cafile)
+    headers = {'Authorization': 'Bearer ' + os.environ['TOKEN']}
+    body = b'x' if method == 'POST' else None
+    try:
+        request = u.Request(url, headers=headers, method=method, data=body)
+        with u.urlopen(request, timeout=20, context=context) as answer:
+            return f'{answer.status} {answer.read().decode()}'
+    except urllib.error.HTTPError as error:
+        return f'{error.code} {error.read().decode()}'
+    except OSError as error:
+        return f'ERROR {error}'
+";
+
+fn ask(env: &TestEnv, repository: &Path, arguments: &str) -> String {
+    let ran = py(env, repository, &format!("{ASK}\nprint(ask({arguments}))"));
+    assert_eq!(ran.code, 0, "{ran}");
+    ran.stdout
+}
+
+fn placeholder(env: &TestEnv, repository: &Path) -> String {
+    let print = ["exec", "-w", "a", "--", "sh", "-c", "printf %s \"$TOKEN\""];
+    env.ok(repository, &print)
+}
+
+const CONFIG: &str = "mode = \"web\"\nallow = [\"ADDRESS\"]\n\
+    [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:GOOD_TOKEN\"\n\
+    [integration.cms]\nclass = \"read-only\"\nhosts = [\"other.example\"]\n";
+
+#[test]
+fn the_named_host_gets_the_value_and_nobody_else_does() {
+    walled(CONFIG, |env, repository, internet| {
+        let own = placeholder(env, repository);
+        assert_ne!(own, VALUE);
+        let answer = ask(env, repository, "'https://good.example/echo'");
+        assert!(answer.starts_with("200 "), "{answer}");
+        assert!(answer.contains(&own) && !answer.contains(VALUE), "{answer}");
+        let sent = |line: &str| internet.log().lines().any(|known| known == line);
+        assert!(
+            sent(&format!("https authorization good.example Bearer {VALUE}")),
+            "{}",
+            internet.log()
+        );
+
+        // Terminated for another reason, and named by no secret.
+        assert!(ask(env, repository, "'https://other.example/echo'").starts_with("200 "));
+        assert!(sent(&format!("https authorization other.example Bearer {own}")));
+        let denied = ask(env, repository, "'https://other.example/echo', 'POST'");
+        assert!(denied.starts_with("403 ") && denied.contains("read-only"), "{denied}");
+        assert!(!internet.log().contains("https POST"), "{}", internet.log());
+
+        // Not terminated: the certificate is the host's own, which the room does not know.
+        let strange = ask(env, repository, "'https://evil.example/echo'");
+        assert!(strange.contains("CERTIFICATE_VERIFY_FAILED"), "{strange}");
+        let passed = ask(env, repository, "'https://evil.example/echo', cafile='ca.pem'");
+        assert!(passed.starts_with("200 ") && passed.contains(&own), "{passed}");
+        assert!(sent(&format!("https authorization evil.example Bearer {own}")));
+
+        // Without TLS nothing is put in.
+        assert!(ask(env, repository, "'http://good.example/echo'").starts_with("200 "));
+        assert!(sent(&format!("http authorization good.example Bearer {own}")));
+
+        let all = records(env, repository, &[]);
+        let request = all.iter().find(|record| {
+            record["host"] == "good.example" && record["request"]["detail"]["secrets"][0] == "TOKEN"
+        });
+        let request = request.unwrap_or_else(|| panic!("the request is not in {all:#?}"));
+        assert_eq!(request["request"]["status"], 200);
+        for folder in ["state", "run", "acme-sandboxes", "config"] {
+            assert!(!holds(&env.root().join(folder), VALUE), "{folder} holds the value");
+        }
+    });
+}
+
+#[test]
+fn a_new_daemon_serves_the_placeholder_of_the_old_one() {
+    walled(CONFIG, |env, repository, internet| {
+        let own = placeholder(env, repository);
+        env.kill_daemon();
+        wait_until("the next daemon serves the room", || {
+            ask(env, repository, "'https://good.example/echo'").starts_with("200 ")
+        });
+        assert_eq!(placeholder(env, repository), own);
+        let sent = format!("https authorization good.example Bearer {VALUE}");
+        assert!(internet.log().contains(&sent), "{}", internet.log());
+    });
+}
+
+#[test]
+fn a_rule_about_requests_opens_its_host() {
+    let config = "mode = \"allowlist\"\n\
+        allow = [{ host = \"good.example\", methods = [\"GET\"], paths = [\"/echo\"] }, \"ADDRESS\"]\n\
+        [env.TOKEN]\nkind = \"fake\"\nvalue = \"none\"\n";
+    walled(config, |env, repository, internet| {
+        assert!(ask(env, repository, "'https://good.example/echo'").starts_with("200 "));
+        for words in ["'https://good.example/echo', 'POST'", "'https://good.example/other'"] {
+            let denied = ask(env, repository, words);
+            assert!(denied.starts_with("403 ") && denied.contains("good.example"), "{denied}");
+        }
+        assert!(!internet.log().contains("POST") && !internet.log().contains("/other"));
+    });
+}
+
+/// Says whether a file below a folder holds a text.
+fn holds(folder: &Path, text: &str) -> bool {
+    fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
+        let Ok(kind) = entry.file_type() else { return false };
+        match kind {
+            kind if kind.is_dir() => holds(&entry.path(), text),
+            kind if kind.is_file() => {
+                let bytes = fs::read(entry.path()).unwrap_or_default();
+                bytes.windows(text.len()).any(|window| window == text.as_bytes())
+            }
+            _ => false,
+        }
+    })
+}
