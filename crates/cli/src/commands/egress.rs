@@ -191,7 +191,7 @@ pub(crate) fn learn(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode
         ui.say("Nothing was denied that a rule would mend.");
         return Ok(ExitCode::SUCCESS);
     }
-    let rules: Vec<String> = learned.iter().map(|rule| toml_line(rule)).collect();
+    let rules: Vec<String> = learned.iter().map(toml_line).collect();
     ui.print(&format!("[egress]\nallow = [\n{}\n]", rules.join("\n")));
     let hosts: Vec<_> = learned.iter().map(|rule| plain(&rule.rule)).collect();
     ui.say(&format!(
