@@ -8,11 +8,11 @@ mod terminate;
 mod toolchain;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -31,7 +31,7 @@ use hothouse_host::{
     },
 };
 use hothouse_model::{
-    Failure, FailureKind, SandboxRecord,
+    Explain, Failure, FailureKind, SandboxRecord,
     config::{EgressMode, HostPattern, NamedHosts},
     id::SandboxKey,
     ledger::RoomProcess,
@@ -66,6 +66,10 @@ pub(crate) struct Walls {
     standing: tokio::sync::Mutex<HashMap<PathBuf, Standing>>,
     /// Counts what may change a policy.
     generation: AtomicU64,
+    /// What was worked out last for each sandbox: a room for one command must not wait for it again.
+    worked_out: Mutex<HashMap<SandboxKey, WorkedOut>>,
+    /// One ledger for all rooms of a sandbox.
+    ledgers: Mutex<HashMap<PathBuf, Weak<Ledger>>>,
     problems: Mutex<HashMap<SandboxKey, String>>,
 }
 
@@ -76,13 +80,29 @@ struct Standing {
     client: RoomClient,
     edge: Arc<RoomEdge>,
     _serving: Serving,
+    at: Instant,
     seen: Seen,
-    worked_out: Instant,
+}
+
+/// What may leave a room, and since when that is known.
+#[derive(Clone)]
+struct WorkedOut {
+    found: RoomEgress,
+    policy: Policy,
+    seen: Seen,
+    at: Instant,
+}
+
+impl WorkedOut {
+    fn holds(&self, seen: &Seen) -> bool {
+        self.seen == *seen && self.at.elapsed() < LONG_AGO
+    }
 }
 
 /// What a policy was worked out from.
 #[derive(Clone, PartialEq)]
 struct Seen {
+    run: Option<String>,
     pinned: Option<String>,
     restricted: bool,
     generation: u64,
@@ -104,6 +124,8 @@ impl Walls {
             toolchain: Toolchain::new(home, state.join("toolchain.json")),
             standing: tokio::sync::Mutex::default(),
             generation: AtomicU64::new(0),
+            worked_out: Mutex::default(),
+            ledgers: Mutex::default(),
             problems: Mutex::default(),
         })
     }
@@ -177,12 +199,8 @@ impl Walls {
             }
             Err(_) => return,
         };
-        let mut fine = HashSet::new();
         for (sandbox, runtime) in living {
             let raised = self.raise(&sandbox, &runtime, None).await;
-            if raised.is_ok() {
-                fine.insert(sandbox.key);
-            }
             if raised.is_err() || self.problem(sandbox.key).is_some() {
                 self.note(sandbox.key, raised.err());
             }
@@ -191,6 +209,10 @@ impl Walls {
             .lock()
             .await
             .retain(|_, standing| !standing.client.is_closed() && standing.identity.is_alive());
+        let generation = self.generation.load(Ordering::Relaxed);
+        self.worked_out.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, known| {
+            known.seen.generation == generation && known.at.elapsed() < LONG_AGO
+        });
     }
 
     /// Makes sure that the wall of a room stands, with the policy of this moment.
@@ -209,14 +231,13 @@ impl Walls {
             return self.renew_one(sandbox, runtime, known).await;
         }
         standing.remove(runtime);
-        let (found, policy, seen) = self.policy(sandbox).await?;
-        let ledger = Ledger::open(&found.ledger)
-            .map_err(|error| hothouse_model::Explain::failure(&error))?;
+        let WorkedOut { found, policy, seen, at } = self.policy(sandbox).await?;
+        let ledger = self.ledger(&found.ledger)?;
         let servers = found.egress.resolvers.iter().map(|server| server.0).collect();
         let edge = RoomEdge::new(RoomSpec {
             about: About { sandbox: found.sandbox, run: found.run },
             policy,
-            ledger: Arc::new(ledger),
+            ledger,
             servers: Arc::new(Servers::new(servers)),
             processes: Arc::new(RoomProcesses(identity.clone())),
             own_names: names.unwrap_or(found.own_names),
@@ -244,16 +265,8 @@ impl Walls {
         };
         let serving =
             edge.serve(sockets).map_err(|error| Failure::of(FailureKind::Host, &error))?;
-        let worked_out = Instant::now();
-        let wall = Standing {
-            sandbox: sandbox.key,
-            identity,
-            client,
-            edge,
-            _serving: serving,
-            seen,
-            worked_out,
-        };
+        let wall =
+            Standing { sandbox: sandbox.key, identity, client, edge, _serving: serving, at, seen };
         standing.insert(runtime.to_owned(), wall);
         Ok(())
     }
@@ -279,10 +292,10 @@ impl Walls {
         known: &mut Standing,
     ) -> Result<(), Failure> {
         let unchanged = self.seen(sandbox) == known.seen;
-        if unchanged && known.worked_out.elapsed() < LONG_AGO {
+        if unchanged && known.at.elapsed() < LONG_AGO {
             return Ok(());
         }
-        let (found, policy, seen) = self.policy(sandbox).await?;
+        let WorkedOut { found, policy, seen, at } = self.policy(sandbox).await?;
         if !unchanged {
             known.edge.set_terminate(self.terminate(sandbox, runtime, &known.edge).await?);
         }
@@ -290,12 +303,26 @@ impl Walls {
         if known.sandbox == sandbox.key && !found.own_names.is_empty() {
             known.edge.set_own_names(found.own_names);
         }
-        (known.seen, known.worked_out) = (seen, Instant::now());
+        (known.seen, known.at) = (seen, at);
         Ok(())
+    }
+
+    /// Opens a ledger, or shares the one that is open.
+    fn ledger(&self, folder: &Path) -> Result<Arc<Ledger>, Failure> {
+        let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ledger) = ledgers.get(folder).and_then(Weak::upgrade) {
+            return Ok(ledger);
+        }
+        let ledger = Ledger::open(folder).map_err(|error| Explain::failure(&error))?;
+        let ledger = Arc::new(ledger);
+        ledgers.retain(|_, ledger| ledger.strong_count() > 0);
+        ledgers.insert(folder.to_owned(), Arc::downgrade(&ledger));
+        Ok(ledger)
     }
 
     fn seen(&self, sandbox: &SandboxRecord) -> Seen {
         Seen {
+            run: sandbox.room.as_ref().map(|room| room.run.id.clone()),
             pinned: sandbox.pinned_config.clone(),
             restricted: sandbox.room.as_ref().is_some_and(|room| room.restricted),
             generation: self.generation.load(Ordering::Relaxed),
@@ -304,8 +331,15 @@ impl Walls {
         }
     }
 
-    /// Works out the policy of a sandbox.
-    async fn policy(&self, sandbox: &SandboxRecord) -> Result<(RoomEgress, Policy, Seen), Failure> {
+    /// Works out what a sandbox may reach, unless that is known.
+    async fn policy(&self, sandbox: &SandboxRecord) -> Result<WorkedOut, Failure> {
+        let known = {
+            let all = self.worked_out.lock().unwrap_or_else(PoisonError::into_inner);
+            all.get(&sandbox.key).cloned()
+        };
+        if let Some(known) = known.filter(|known| known.holds(&self.seen(sandbox))) {
+            return Ok(known);
+        }
         let (engine, record) = (self.engine.clone(), sandbox.clone());
         let found = tokio::task::spawn_blocking(move || engine.room_egress(&record)).await;
         let found = found.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
@@ -320,7 +354,10 @@ impl Walls {
         let seen = self.seen(sandbox);
         let lists = NamedLists { toolchain, common: common_hosts() };
         let policy = Policy::new(&found.egress, &found.granted, &lists, addresses::own());
-        Ok((found, policy, seen))
+        let worked_out = WorkedOut { found, policy, seen, at: Instant::now() };
+        let mut all = self.worked_out.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(sandbox.key, worked_out.clone());
+        Ok(worked_out)
     }
 
     /// Returns the policy of a sandbox, also of one that is down, and the hosts that are opened.
@@ -328,7 +365,7 @@ impl Walls {
         &self,
         sandbox: &SandboxRecord,
     ) -> Result<(Policy, Vec<HostPattern>), Failure> {
-        self.policy(sandbox).await.map(|(found, policy, _)| (policy, found.opened))
+        self.policy(sandbox).await.map(|worked_out| (worked_out.policy, worked_out.found.opened))
     }
 }
 

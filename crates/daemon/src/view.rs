@@ -191,13 +191,6 @@ fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat>
     all
 }
 
-/// What a reader should know of secrets, variables and live keys.
-fn secret_caveats(door: &Door, record: &SandboxRecord) -> Vec<Caveat> {
-    let wall = door.engine.wall_of(&door.engine.places(record).runtime);
-    let caveat = |(class, text)| Caveat { area: "secrets".into(), class, text };
-    wall.caveats.into_iter().map(caveat).collect()
-}
-
 /// Lists some of many keys, which an agent may have written.
 fn shortened(keys: &[String]) -> String {
     const SHOWN: usize = 5;
@@ -207,6 +200,13 @@ fn shortened(keys: &[String]) -> String {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }
+}
+
+/// What a reader should know of secrets, variables and live keys.
+fn secret_caveats(door: &Door, record: &SandboxRecord) -> Vec<Caveat> {
+    let wall = door.engine.wall_of(&door.engine.places(record).runtime);
+    let caveat = |(class, text)| Caveat { area: "secrets".into(), class, text };
+    wall.caveats.into_iter().map(caveat).collect()
 }
 
 /// What a reader should know of the sandbox's files and branch.

@@ -166,7 +166,7 @@ async fn facts(edge: &RoomEdge, sniffed: &Sniffed, target: SocketAddr) -> Facts 
     let claim = sniffed.claim();
     if let (false, Claim::Name(name)) = (synthetic, &claim)
         && !answered.contains(name)
-        && leads_to(edge, name, address).await
+        && leads_to(edge, name, target).await
     {
         answered.push(name.clone());
     }
@@ -185,9 +185,10 @@ async fn facts(edge: &RoomEdge, sniffed: &Sniffed, target: SocketAddr) -> Facts 
 }
 
 /// Asks whether a name leads to an address, for rooms whose look-ups an earlier daemon answered.
-async fn leads_to(edge: &RoomEdge, name: &HostName, address: IpAddr) -> bool {
-    let policy = edge.policy();
-    let counts = policy.mode() == EgressMode::Allowlist || !policy.is_by_name();
+async fn leads_to(edge: &RoomEdge, name: &HostName, target: SocketAddr) -> bool {
+    let (policy, address) = (edge.policy(), target.ip());
+    let named = Protocol::expected_on(target.port()).is_none();
+    let counts = policy.mode() == EgressMode::Allowlist || named;
     if !counts || edge.is_own(name) || !policy.decide_name(name).allowed {
         return false;
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     fs::{File, OpenOptions},
-    io::Write,
+    io::{Read, Seek, SeekFrom, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{
@@ -40,7 +40,11 @@ impl Ledger {
     /// Opens the ledger in a folder, making it if need be.
     pub fn open(folder: &Path) -> Result<Self, FileError> {
         files::make_private_folder(folder)?;
-        let seq = read(folder).iter().map(|record| record.seq).max().unwrap_or(0);
+        let last = [FILE, OLDER].iter().find_map(|name| last_seq(&folder.join(name)));
+        let seq = last.unwrap_or_else(|| {
+            // Its last record is longer than what is searched, or there is none.
+            read(folder).iter().map(|record| record.seq).max().unwrap_or(0)
+        });
         let state = State { file: None, length: 0, seq };
         Ok(Self { folder: folder.to_owned(), state: Mutex::new(state), lost: AtomicU64::new(0) })
     }
@@ -90,6 +94,20 @@ impl Ledger {
         state.length += length;
         Ok(())
     }
+}
+
+/// How much of a file's end is searched for its last record.
+const TAIL: u64 = 256 << 10;
+
+/// Returns the number of the last record of a file.
+fn last_seq(path: &Path) -> Option<u64> {
+    let mut file = File::open(path).ok()?;
+    let length = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(TAIL))).ok()?;
+    let mut bytes = Vec::new();
+    file.take(TAIL).read_to_end(&mut bytes).ok()?;
+    let mut lines = bytes.rsplit(|byte| *byte == b'\n');
+    lines.find_map(|line| Some(serde_json::from_slice::<LedgerRecord>(line).ok()?.seq))
 }
 
 /// Makes a name for a record.

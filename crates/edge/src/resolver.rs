@@ -103,11 +103,19 @@ fn parse_servers(text: &str) -> Vec<SocketAddr> {
     addresses.take(SERVERS).map(|address| SocketAddr::new(address, 53)).collect()
 }
 
+/// What was found, and for how long that is believed.
+#[derive(Debug)]
+struct Remembered {
+    noted: Instant,
+    until: Instant,
+    found: Found,
+}
+
 /// The resolver of one room.
 #[derive(Debug)]
 pub struct Resolver {
     servers: Arc<Servers>,
-    cache: Mutex<HashMap<(HostName, u16), (Instant, Instant, Found)>>,
+    cache: Mutex<HashMap<(HostName, u16), Remembered>>,
     in_flight: Semaphore,
 }
 
@@ -121,10 +129,9 @@ impl Resolver {
     pub fn remembered(&self, name: &HostName, kind: u16) -> Option<Found> {
         let now = Instant::now();
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, until, found) =
-            cache.get(&(name.clone(), kind)).filter(|(_, until, _)| *until > now)?;
-        let left = until.duration_since(now).as_secs();
-        Some(Found { ttl: u32::try_from(left).unwrap_or(u32::MAX).max(1), ..found.clone() })
+        let known = cache.get(&(name.clone(), kind)).filter(|known| known.until > now)?;
+        let left = known.until.duration_since(now).as_secs();
+        Some(Found { ttl: u32::try_from(left).unwrap_or(u32::MAX).max(1), ..known.found.clone() })
     }
 
     /// Looks up the addresses of a name of one kind.
@@ -172,15 +179,16 @@ impl Resolver {
         let now = Instant::now();
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= CACHE {
-            cache.retain(|_, (_, until, _)| *until > now);
+            cache.retain(|_, known| known.until > now);
         }
         if cache.len() >= CACHE
             && let Some(oldest) =
-                cache.iter().min_by_key(|(_, (noted, _, _))| *noted).map(|(key, _)| key.clone())
+                cache.iter().min_by_key(|(_, known)| known.noted).map(|(key, _)| key.clone())
         {
             cache.remove(&oldest);
         }
-        cache.insert((name.clone(), kind), (now, now + life, found));
+        let known = Remembered { noted: now, until: now + life, found };
+        cache.insert((name.clone(), kind), known);
     }
 
     async fn ask(&self, question: &[u8]) -> Result<(Vec<u8>, Answered), LookupError> {

@@ -13,7 +13,8 @@ use hothouse_edge::wire::{
     dns::{Code, Question, read_answer},
     head, hello, sniff, socks as socks_wire,
 };
-use hothouse_model::{config::LiveKeys, live_keys, policy::Claim};
+use hothouse_model::policy::Claim;
+use hothouse_model::{config::LiveKeys, live_keys};
 use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};
 use hothouse_room_wire::{
     Boot, Elevate, Elevated, FrameBuffer, Reply, Request, decode, dns, encode,

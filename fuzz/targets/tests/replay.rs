@@ -128,13 +128,6 @@ fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
             body(encode(&Say::Started { terminal: true, joined: false }, 2).unwrap())
         }),
         ("dns", "question", question.to_vec()),
-        ("terminated_requests", "bearer", b"/x?key=ghp_placeholder000000\nauthorization: Bearer ghp_placeholder000000\nx-k: ghp_placeholder000000".to_vec()),
-        ("terminated_requests", "basic", b"/a.git/info/refs\nauthorization: Basic eDpnaHBfcGxhY2Vob2xkZXIwMDAwMDA=".to_vec()),
-        ("terminated_requests", "signed", b"/k?a=b\nx-amz-date: 20150830T123600Z\nauthorization: AWS4-HMAC-SHA256 Credential=AKID/20150830/us-east-1/s3/aws4_request, SignedHeaders=host;x-amz-date, Signature=00".to_vec()),
-        ("terminated_answers", "echo", b"\x03{\"t\":\"ghp_the-value-itself1\",\"b\":\"Z2hwX3RoZS12YWx1ZS1pdHNlbGYx\"}".to_vec()),
-        ("terminated_answers", "cut", b"\x05xghp_the-value-itself1ghp_the-value-itselfghp_the".to_vec()),
-        ("env_files", "plain", b"# c\nexport A='1'\nB=\"two\nlines\"\nC=postgres://u:p@x.neon.tech/db\n".to_vec()),
-        ("env_files", "odd", b"=\nA\nA==\n'=\"\nB='\n".to_vec()),
         ("names", "question", question.to_vec()),
         ("names", "asked", dns::ask(7, "api.example", dns::TYPE_AAAA).unwrap()),
         ("names", "answer", {
@@ -158,6 +151,13 @@ fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("socks", "greeting", vec![5, 2, 0, 2]),
         ("socks", "named", [&[5, 1, 0, 3, 9][..], b"a.example", &[1, 187]].concat()),
         ("socks", "address", vec![5, 1, 0, 1, 1, 2, 3, 4, 0, 80]),
+        ("terminated_requests", "bearer", b"/x?key=ghp_placeholder000000\nauthorization: Bearer ghp_placeholder000000\nx-k: ghp_placeholder000000".to_vec()),
+        ("terminated_requests", "basic", b"/a.git/info/refs\nauthorization: Basic eDpnaHBfcGxhY2Vob2xkZXIwMDAwMDA=".to_vec()),
+        ("terminated_requests", "signed", b"/k?a=b\nx-amz-date: 20150830T123600Z\nauthorization: AWS4-HMAC-SHA256 Credential=AKID/20150830/us-east-1/s3/aws4_request, SignedHeaders=host;x-amz-date, Signature=00".to_vec()),
+        ("terminated_answers", "echo", b"\x03{\"t\":\"ghp_the-value-itself1\",\"b\":\"Z2hwX3RoZS12YWx1ZS1pdHNlbGYx\"}".to_vec()),
+        ("terminated_answers", "cut", b"\x05xghp_the-value-itself1ghp_the-value-itselfghp_the".to_vec()),
+        ("env_files", "plain", b"# c\nexport A='1'\nB=\"two\nlines\"\nC=postgres://u:p@x.neon.tech/db\n".to_vec()),
+        ("env_files", "odd", b"=\nA\nA==\n'=\"\nB='\n".to_vec()),
         ("dns", "pointer", b"\xab\xcd\x01\x20\0\x01\0\0\0\0\0\0\xc0\x0c\0\x01\0\x01".to_vec()),
     ]
 }

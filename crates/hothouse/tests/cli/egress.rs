@@ -283,8 +283,9 @@ fn names_with_addresses_of_ipv6_are_reached_by_it() {
             use std::io::{Read, Write};
             let Ok(mut stream) = stream else { return };
             let mut bytes = [0; 1024];
-            stream.read(&mut bytes).ok();
-            stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nsix\n").ok();
+            if stream.read(&mut bytes).is_ok_and(|count| count > 0) {
+                stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nsix\n").ok();
+            }
         }
     });
     let egress = format!(
