@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use hothouse_testkit::{TestEnv, wait_until};
+use hothouse_testkit::{TestEnv, skip, wait_until};
 
 use super::{
     internet::{VALUE, walled},
@@ -82,6 +82,48 @@ fn the_named_host_gets_the_value_and_nobody_else_does() {
         for folder in ["state", "run", "acme-sandboxes", "config"] {
             assert!(!holds(&env.root().join(folder), VALUE), "{folder} holds the value");
         }
+    });
+}
+
+/// Asks as [`ask`] does.
+const JAVA: &str = r#"
+import java.net.URI;
+import java.net.http.*;
+
+public class Ask {
+    public static void main(String[] words) throws Exception {
+        var request = HttpRequest.newBuilder(URI.create(words[0]))
+            .header("Authorization", "Bearer " + System.getenv("TOKEN")).build();
+        var answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+        System.out.println(answer.statusCode() + " " + answer.body());
+    }
+}
+"#;
+
+#[test]
+fn other_clients_trust_the_authority_too() {
+    walled(CONFIG, |env, repository, internet| {
+        let own = placeholder(env, repository);
+        fs::write(env.root().join("acme-sandboxes/a/Ask.java"), JAVA).unwrap();
+        let node = "fetch('https://good.example/echo', { headers: { authorization: 'Bearer ' + process.env.TOKEN } })\
+                    .then(answer => answer.text()).then(text => console.log(text))";
+        let curl = "curl -sS https://good.example/echo -H \"Authorization: Bearer $TOKEN\"";
+        let clients = [
+            ("curl", curl.to_owned()),
+            ("node", format!("node -e \"{node}\"")),
+            ("javac", "java Ask.java https://good.example/echo".to_owned()),
+        ];
+        for (program, command) in clients {
+            let find = ["exec", "-w", "a", "--", "sh", "-c", &format!("command -v {program}")];
+            if env.run(repository, &find).code != 0 {
+                skip(&format!("a request by {program}"), program);
+                continue;
+            }
+            let ran = env.run(repository, &["exec", "-w", "a", "--", "sh", "-c", &command]);
+            assert_eq!(ran.code, 0, "{ran}");
+            assert!(ran.stdout.contains(&own) && !ran.stdout.contains(VALUE), "{ran}");
+        }
+        assert!(internet.log().contains(VALUE));
     });
 }
 
