@@ -3,6 +3,7 @@
 mod egress;
 mod fork;
 mod room;
+mod router;
 mod services;
 
 use std::{
@@ -15,14 +16,15 @@ use hothouse_host::Program;
 
 const ROUNDS: usize = 200;
 
+const BENCHMARKS: [&str; 6] = ["cli", "egress", "fork", "room", "router", "services"];
+
 /// Runs the benchmarks that are named, or all.
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     let all = names.is_empty();
-    if let Some(unknown) =
-        names.iter().find(|name| !["cli", "egress", "fork", "room", "services"].contains(name))
-    {
+    if let Some(unknown) = names.iter().find(|name| !BENCHMARKS.contains(name)) {
         return Err(format!(
-            "there is no benchmark `{unknown}`; there are cli, egress, fork, room and services"
+            "there is no benchmark `{unknown}`; there are {}",
+            BENCHMARKS.join(", ")
         ));
     }
     if all || names.contains(&"cli") {
@@ -36,6 +38,9 @@ pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     }
     if all || names.contains(&"room") {
         room::run(binary)?;
+    }
+    if all || names.contains(&"router") {
+        router::run(binary)?;
     }
     if all || names.contains(&"services") {
         services::run(binary)?;

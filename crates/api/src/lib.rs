@@ -17,6 +17,7 @@ pub mod port;
 pub mod sandbox;
 pub mod secret;
 pub mod service;
+pub mod ui;
 pub mod workspace;
 
 pub use client::{Client, ClientError};
@@ -60,6 +61,9 @@ pub mod route {
     pub const CONFIG_APPROVE: &str = "/v1/config/approve";
     pub const SECRETS: &str = "/v1/secrets";
     pub const SECRETS_REMOVE: &str = "/v1/secrets/remove";
+    pub const PORTS_EXPOSE: &str = "/v1/ports/expose";
+    pub const AUTHORITY: &str = "/v1/authority";
+    pub const UI_LINK: &str = "/v1/ui";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";

@@ -15,6 +15,18 @@ pub struct PortView {
     pub reserved: Timestamp,
 }
 
+/// What `expose` asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ExposeBody {
+    /// `NAME` or `PROJECT/NAME`; without it, the one meant by the folder.
+    pub sandbox: Option<String>,
+    pub folder: String,
+    /// The port in the room.
+    pub port: u16,
+    /// The port of the host; without it, one that stays the same.
+    pub host_port: Option<u16>,
+}
+
 /// What is to be given back.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReleaseBody {

@@ -32,6 +32,9 @@ pub struct SandboxView {
     pub run: Option<RunView>,
     pub services: Vec<ServiceView>,
     pub apps: BTreeMap<String, AppView>,
+    /// Further ports of the room that the host reaches.
+    #[serde(default)]
+    pub exposed: Vec<ExposedView>,
     pub fences: BTreeMap<String, String>,
     pub caveats: Vec<Caveat>,
 }
@@ -51,6 +54,15 @@ pub struct AppView {
     pub url: String,
     pub direct: String,
     pub shared: String,
+}
+
+/// A port of a room that the host reaches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ExposedView {
+    /// The port in the room.
+    pub port: u16,
+    /// The port on the host's loopback that leads there.
+    pub host_port: u16,
 }
 
 /// Something a reader must know before trusting what a sandbox shows.

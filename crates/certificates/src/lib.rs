@@ -29,7 +29,8 @@ use rustls::{
 
 pub use java::java_trust_store;
 
-const CERTIFICATE_FILE: &str = "ca.pem";
+/// The file of an authority's certificate in its folder.
+pub const CERTIFICATE_FILE: &str = "ca.pem";
 const KEY_FILE: &str = "ca-key.pem";
 
 /// How long a leaf lives; browsers refuse more than 398 days.

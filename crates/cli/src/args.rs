@@ -121,6 +121,24 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse ports\n  hothouse ports release\n  hothouse ports release 43100"
     )]
     Ports(PortsArgs),
+    /// Lead a port of this host to a port of the room
+    ///
+    /// The port of this host is on 127.0.0.1, stays the same, and is kept until `ports release`.
+    #[command(
+        after_help = "Examples:\n  hothouse expose 5432 -w agent-a\n  hothouse expose 9229 --host-port 9229"
+    )]
+    Expose(ExposeArgs),
+    /// Trust the certificates of URLs in this host's programs and browsers
+    ///
+    /// The authority behind them was made on this machine and can vouch for names below .localhost
+    /// alone. You are asked first.
+    #[command(
+        after_help = "Examples:\n  hothouse trust\n  hothouse trust --yes\n  hothouse trust --remove"
+    )]
+    Trust(TrustArgs),
+    /// Print a link that opens the dashboard, or with -w one sandbox in it, once
+    #[command(after_help = "Examples:\n  xdg-open \"$(hothouse ui)\"\n  hothouse ui -w agent-a")]
+    Ui(Which),
     /// List runs, also those of sandboxes that are gone
     #[command(after_help = "Example:\n  hothouse runs --json")]
     Runs,
@@ -356,6 +374,28 @@ pub(crate) enum PortsCommand {
         /// The port
         port: Option<u16>,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExposeArgs {
+    /// The port in the room
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// The port of this host [default: one that is kept for it]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) host_port: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// Take the trust back
+    #[arg(long)]
+    pub(crate) remove: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]

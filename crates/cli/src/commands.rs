@@ -7,6 +7,7 @@ mod egress;
 mod exec;
 mod house;
 mod logs;
+mod panel;
 mod pool;
 mod review;
 mod room;
@@ -14,6 +15,7 @@ mod sandbox;
 mod secret;
 mod service;
 mod snapshot;
+mod trust;
 mod url;
 
 use std::process::ExitCode;
@@ -49,6 +51,9 @@ pub(crate) fn run(
         Command::Runs => house::runs(session, ui),
         Command::Url(args) => url::url(session, ui, args),
         Command::Ports(args) => url::ports(session, ui, &args),
+        Command::Expose(args) => url::expose(session, ui, args),
+        Command::Trust(args) => trust::trust(session, ui, &args, &session.folders.home),
+        Command::Ui(which) => trust::ui(session, ui, which),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),

@@ -26,7 +26,7 @@ use hothouse_model::{
 };
 use tokio::sync::Mutex;
 
-use crate::{Door, listener::OwnUser};
+use crate::{Door, ingress::is_asleep, listener::OwnUser, sleep};
 
 /// SIGHUP, for a command whose terminal has vanished.
 const HANGUP: i32 = 1;
@@ -76,6 +76,8 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
     match begin(door, ask).await {
         Ok(mut running) => {
             let fresh = running.fresh.clone();
+            // A command is a use of its sandbox, for as long as it lasts.
+            let _held = door.activities.of(running.sandbox.key).enter();
             let followed = follow(framed, &mut running).await;
             import(door, &running.sandbox).await;
             if let Some(runtime) = fresh {
@@ -240,10 +242,9 @@ async fn service(door: &Door, run: &RunAsk) -> Result<Option<ServiceOrder>, Fail
     if run.service.is_none() && run.database.is_none() {
         return Ok(None);
     }
-    let wanted = wanted(&run.target)?;
-    let (engine, folder) = (door.engine.clone(), PathBuf::from(&run.target.folder));
+    let sandbox = find_awake(door, &run.target).await?;
+    let engine = door.engine.clone();
     let stack = tokio::task::spawn_blocking(move || {
-        let sandbox = engine.find(wanted.as_ref(), &folder)?;
         engine.running(&sandbox)?;
         Ok(engine.stack_of(&sandbox))
     });
@@ -309,10 +310,9 @@ struct Place {
 
 /// Finds the room of a sandbox, making one when a fresh one is wanted.
 async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failure> {
-    let wanted = wanted(target)?;
-    let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
+    let sandbox = find_awake(door, target).await?;
+    let engine = door.engine.clone();
     let place = tokio::task::spawn_blocking(move || {
-        let sandbox = engine.find(wanted.as_ref(), &folder)?;
         if !fresh {
             let runtime = engine.running(&sandbox)?;
             if let Err(failure) = engine.bring(&sandbox) {
@@ -325,6 +325,18 @@ async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failu
         Ok(Place { sandbox, runtime: runtime.clone(), fresh: Some(runtime) })
     });
     place.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
+}
+
+/// Finds the sandbox that is meant, and wakes it if it sleeps.
+async fn find_awake(door: &Door, target: &Target) -> Result<SandboxRecord, Failure> {
+    let wanted = wanted(target)?;
+    let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
+    let found = tokio::task::spawn_blocking(move || engine.find(wanted.as_ref(), &folder)).await;
+    let found = found.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
+    match is_asleep(&found) {
+        true => sleep::wake(door, found.key).await,
+        false => Ok(found),
+    }
 }
 
 async fn known(

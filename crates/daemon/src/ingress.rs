@@ -1,43 +1,79 @@
-//! URLs: the router and the direct ports, kept in step with what is up.
+//! URLs: the router, the direct ports and the ports inside rooms, kept in step with what is up.
+
+mod inside;
+mod known;
+mod rooms;
 
 use std::{
     collections::HashMap,
     io,
-    path::PathBuf,
+    net::IpAddr,
+    path::Path,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use hothouse_engine::{App, Engine};
-use hothouse_host::{Clock, clock::HostClock, files};
+use hothouse_host::{Clock, Program, clock::HostClock, files};
 use hothouse_ingress::{
-    Rooms, Route, RouteTable, Sendable, Server, ServerSpec, Target, authority,
-    direct::DirectPort,
-    pages,
-    proxy::{Body, OwnPages},
+    Activity, Rooms, RouteTable, Server, ServerSpec, authority,
+    direct::{DirectPort, Leads},
     server::Ports,
 };
 use hothouse_model::{SandboxRecord, id::SandboxKey};
-use hyper::{Request, Response, StatusCode, body::Incoming};
-use tokio::net::TcpStream;
 
-use crate::exec::Clients;
+use self::{
+    inside::Inside,
+    known::{Known, look},
+    rooms::DaemonRooms,
+};
+use crate::{
+    Door,
+    dashboard::{Dashboard, Site},
+};
 
 /// The file that remembers the ports of URLs.
 const PORTS_FILE: &str = "url-ports";
 
+/// The folder of the authority in the state folder.
+pub(crate) const AUTHORITY_FOLDER: &str = "ca";
+
+/// The uses of all sandboxes.
+#[derive(Debug, Default)]
+pub(crate) struct Activities(Mutex<HashMap<SandboxKey, Arc<Activity>>>);
+
+impl Activities {
+    /// Returns the use of a sandbox.
+    pub(crate) fn of(&self, sandbox: SandboxKey) -> Arc<Activity> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(sandbox).or_default().clone()
+    }
+
+    /// Forgets sandboxes that are gone.
+    fn keep(&self, known: &[Known]) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|key, _| known.iter().any(|known| known.sandbox.key == *key));
+    }
+}
+
+/// A direct port is that of an app, or of a port that was exposed, of one sandbox.
+type DirectKey = (SandboxKey, String);
+
 /// The router and the direct ports. Without a port to serve on there are no URLs, and that is said.
 pub(crate) struct Ingress {
-    engine: Arc<Engine>,
+    door: Door,
     rooms: Arc<dyn Rooms>,
-    server: Option<Server>,
+    server: Option<Arc<Server>>,
     /// Why there is no router.
     problem: Option<String>,
-    direct: tokio::sync::Mutex<HashMap<(SandboxKey, String), DirectPort>>,
-    /// Direct ports that could not be opened, and why.
-    conflicts: Mutex<HashMap<(SandboxKey, String), String>>,
+    pub(crate) dashboard: Arc<Dashboard>,
+    direct: tokio::sync::Mutex<HashMap<DirectKey, DirectPort>>,
+    inside: tokio::sync::Mutex<Inside>,
+    /// Whether this host's resolver leads names below `.localhost` to the loopback, once that is known.
+    resolves: Arc<OnceLock<bool>>,
+    /// What could not be opened, and why.
+    conflicts: Mutex<HashMap<SandboxKey, Vec<String>>>,
     /// How often a refresh was asked for, and the last asking that one has answered.
     asked: AtomicU64,
     answered: tokio::sync::Mutex<u64>,
@@ -45,30 +81,38 @@ pub(crate) struct Ingress {
 
 impl Ingress {
     /// Opens the ports, those of the last time if they are free.
-    pub(crate) async fn start(
-        engine: Arc<Engine>,
-        clients: Arc<Clients>,
-        state: PathBuf,
-    ) -> Arc<Self> {
-        let rooms: Arc<dyn Rooms> = Arc::new(DaemonRooms { clients, engine: engine.clone() });
-        let (server, problem) = match start_server(&state, rooms.clone()).await {
-            Ok(server) => (Some(server), None),
+    pub(crate) fn start(door: &Door) -> Arc<Self> {
+        let rooms: Arc<dyn Rooms> = Arc::new(DaemonRooms::new(door.clone()));
+        let dashboard = Arc::new(Dashboard::new(door.clone()));
+        let (server, problem) = match start_server(&door.about.state, rooms.clone(), &dashboard) {
+            Ok(server) => (Some(Arc::new(server)), None),
             Err(problem) => {
                 tracing::error!(problem, "there are no URLs");
                 (None, Some(problem))
             }
         };
-        let ingress = Self {
-            engine,
+        if let Some(server) = &server {
+            door.engine.set_url_port(server.port);
+            dashboard.set_port(server.port);
+        }
+        let resolves = Arc::new(OnceLock::new());
+        tokio::task::spawn_blocking({
+            let resolves = resolves.clone();
+            move || resolves.set(resolver_knows())
+        });
+        Arc::new(Self {
+            door: door.clone(),
             rooms,
             server,
             problem,
+            dashboard,
             direct: tokio::sync::Mutex::default(),
+            inside: tokio::sync::Mutex::default(),
+            resolves,
             conflicts: Mutex::default(),
             asked: AtomicU64::new(0),
             answered: tokio::sync::Mutex::default(),
-        };
-        Arc::new(ingress)
+        })
     }
 
     /// Returns the port of `https` URLs.
@@ -81,13 +125,18 @@ impl Ingress {
         self.problem.as_deref()
     }
 
-    /// Returns the direct ports of a sandbox that could not be opened.
-    pub(crate) fn conflicts(&self, sandbox: SandboxKey) -> Vec<String> {
-        let all = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter(|((key, _), _)| *key == sandbox).map(|(_, why)| why.clone()).collect()
+    /// Says whether programs of this host find routed names by themselves, as far as is known.
+    pub(crate) fn resolves(&self) -> bool {
+        self.resolves.get().copied().unwrap_or(true)
     }
 
-    /// Brings routes and direct ports in step with what is up. Many who ask at once share one look.
+    /// Returns what of a sandbox's ports could not be opened.
+    pub(crate) fn conflicts(&self, sandbox: SandboxKey) -> Vec<String> {
+        let all = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&sandbox).cloned().unwrap_or_default()
+    }
+
+    /// Brings routes and ports in step with what is up. Many who ask at once share one look.
     pub(crate) async fn refresh(&self) {
         let wanted = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut answered = self.answered.lock().await;
@@ -99,16 +148,8 @@ impl Ingress {
     }
 
     async fn look_again(&self) {
-        let engine = self.engine.clone();
-        let known = tokio::task::spawn_blocking(move || {
-            let sandboxes = engine.sandboxes()?;
-            let with_apps = sandboxes.into_iter().map(|sandbox| {
-                let apps = engine.apps(&sandbox)?;
-                Ok((sandbox, apps))
-            });
-            with_apps.collect::<Result<Vec<_>, hothouse_model::Failure>>()
-        });
-        let known = match known.await {
+        let (engine, activities) = (self.door.engine.clone(), self.door.activities.clone());
+        let known = match tokio::task::spawn_blocking(move || look(&engine, &activities)).await {
             Ok(Ok(known)) => known,
             Ok(Err(failure)) => {
                 tracing::warn!(?failure, "the routes are not brought up to date");
@@ -116,27 +157,31 @@ impl Ingress {
             }
             Err(_) => return,
         };
-        let routes = known.iter().flat_map(|(sandbox, apps)| {
-            apps.iter().map(|app| route(sandbox, app)).collect::<Vec<_>>()
-        });
+        self.door.activities.keep(&known);
         if let Some(server) = &self.server {
-            server.set_routes(RouteTable::new(routes));
+            server.set_routes(RouteTable::new(known.iter().flat_map(Known::routes)));
         }
-        self.open_direct(&known).await;
+        let mut conflicts = self.open_direct(&known).await;
+        let clients = &self.door.clients;
+        for (key, why) in self.inside.lock().await.open(&known, clients, self.server.as_ref()).await
+        {
+            conflicts.entry(key).or_default().push(why);
+        }
+        *self.conflicts.lock().unwrap_or_else(PoisonError::into_inner) = conflicts;
     }
 
-    async fn open_direct(&self, known: &[(SandboxRecord, Vec<App>)]) {
+    async fn open_direct(&self, known: &[Known]) -> HashMap<SandboxKey, Vec<String>> {
         let mut open = self.direct.lock().await;
-        let mut wanted = HashMap::new();
-        for (sandbox, apps) in known {
-            for app in apps {
-                wanted.insert((sandbox.key, app.app.clone()), (app.direct, target(app)));
+        let mut wanted: HashMap<DirectKey, (u16, Leads)> = HashMap::new();
+        for known in known {
+            for (port, leads) in known.direct() {
+                wanted.insert((known.sandbox.key, leads.app.clone()), (port, leads));
             }
         }
         open.retain(|key, direct| {
-            wanted.get(key).is_some_and(|(port, to)| *port == direct.port && *to == direct.target)
+            wanted.get(key).is_some_and(|(port, to)| *port == direct.port && *to == direct.to)
         });
-        let mut conflicts = HashMap::new();
+        let mut conflicts: HashMap<_, Vec<_>> = HashMap::new();
         for (key, (port, to)) in wanted {
             if open.contains_key(&key) {
                 continue;
@@ -145,53 +190,55 @@ impl Ingress {
                 Ok(direct) => {
                     open.insert(key, direct);
                 }
-                Err(error) => {
-                    conflicts.insert(key, conflict(port, &error));
-                }
+                Err(error) => conflicts.entry(key.0).or_default().push(conflict(port, &error)),
             }
         }
-        *self.conflicts.lock().unwrap_or_else(PoisonError::into_inner) = conflicts;
+        conflicts
     }
+}
+
+/// Asks this host's resolver for a name below `.localhost`.
+fn resolver_knows() -> bool {
+    // By a program, because a binary that carries its C library cannot load the host's resolvers.
+    let asked = Program::new("getent").args(["ahosts", "resolver.hothouse.localhost"]).output();
+    let answer = asked.unwrap_or_default();
+    let answer = String::from_utf8_lossy(&answer);
+    let addresses = answer.split_whitespace().filter_map(|word| word.parse::<IpAddr>().ok());
+    addresses.take(1).any(|address| address.is_loopback())
 }
 
 fn conflict(port: u16, error: &io::Error) -> String {
     match hothouse_host::process::listener_of(port) {
-        Some(pid) => format!("port {port} is held by process {pid}, so there is no direct URL"),
-        None => format!("port {port} cannot be opened ({error}), so there is no direct URL"),
+        Some(pid) => format!("port {port} is held by process {pid}, so it leads nowhere"),
+        None => format!("port {port} cannot be opened ({error}), so it leads nowhere"),
     }
 }
 
-fn route(sandbox: &SandboxRecord, app: &App) -> Route {
-    Route {
-        id: sandbox.id.to_string(),
-        sandbox: sandbox.name.to_string(),
-        project: sandbox.label.clone(),
-        app: app.app.clone(),
-        service: app.service.clone(),
-        target: Some(target(app)),
-    }
+/// Says whether a sandbox sleeps.
+pub(crate) fn is_asleep(sandbox: &SandboxRecord) -> bool {
+    sandbox.room.as_ref().is_some_and(|room| room.slept.is_some())
 }
 
-fn target(app: &App) -> Target {
-    Target { runtime: app.runtime.clone(), port: app.port }
-}
-
-async fn start_server(state: &std::path::Path, rooms: Arc<dyn Rooms>) -> Result<Server, String> {
+fn start_server(
+    state: &Path,
+    rooms: Arc<dyn Rooms>,
+    dashboard: &Arc<Dashboard>,
+) -> Result<Server, String> {
     let told = |error: &dyn std::error::Error| match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     };
-    let authority =
-        authority::open(&state.join("ca"), HostClock.now()).map_err(|error| told(&error))?;
+    let authority = authority::open(&state.join(AUTHORITY_FOLDER), HostClock.now())
+        .map_err(|error| told(&error))?;
     let file = state.join(PORTS_FILE);
     let (tls, plain) = remembered(&files::read_text(&file).unwrap_or_default());
     let spec = ServerSpec {
         ports: Ports::usual().preferring(tls, plain),
         authority: Arc::new(authority),
         rooms,
-        own: Arc::new(NoPages),
+        own: Arc::new(Site(dashboard.clone())),
     };
-    let server = Server::start(spec).await.map_err(|error| told(&error))?;
+    let server = Server::start(spec).map_err(|error| told(&error))?;
     let text = format!("{} {}\n", server.port, server.plain_port);
     if let Err(error) = files::replace(&file, text.as_bytes(), 0o600) {
         tracing::warn!(%error, "the ports of URLs are not remembered");
@@ -203,47 +250,6 @@ async fn start_server(state: &std::path::Path, rooms: Arc<dyn Rooms>) -> Result<
 fn remembered(text: &str) -> (Option<u16>, Option<u16>) {
     let mut words = text.split_whitespace().map(|word| word.parse().ok());
     (words.next().flatten(), words.next().flatten())
-}
-
-/// Hothouse's own host, which has no pages yet.
-struct NoPages;
-
-impl OwnPages for NoPages {
-    fn answer(&self, _request: Request<Incoming>) -> Sendable<'static, Response<Body>> {
-        Box::pin(async {
-            pages::plain(StatusCode::NOT_FOUND, "Hothouse has no page here; see `hothouse list`")
-        })
-    }
-}
-
-/// The rooms as the daemon reaches them.
-struct DaemonRooms {
-    clients: Arc<Clients>,
-    engine: Arc<Engine>,
-}
-
-impl Rooms for DaemonRooms {
-    fn dial<'a>(&'a self, target: &'a Target) -> Sendable<'a, io::Result<TcpStream>> {
-        Box::pin(async move {
-            let client = self.clients.of(&target.runtime).await.map_err(io::Error::other)?;
-            let socket = client.connect_inside(target.port).await.map_err(io::Error::other)?;
-            let stream = std::net::TcpStream::from(socket);
-            stream.set_nonblocking(true)?;
-            TcpStream::from_std(stream)
-        })
-    }
-
-    fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, String> {
-        let (engine, id, service) = (self.engine.clone(), route.id.clone(), route.service.clone());
-        Box::pin(async move {
-            let told = tokio::task::spawn_blocking(move || {
-                let all = engine.sandboxes().ok()?;
-                let sandbox = all.into_iter().find(|sandbox| sandbox.id.as_str() == id)?;
-                Some(engine.last_lines(&sandbox, &service).join("\n"))
-            });
-            told.await.ok().flatten().unwrap_or_default()
-        })
-    }
 }
 
 #[cfg(test)]

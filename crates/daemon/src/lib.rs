@@ -3,6 +3,7 @@
 //! Invariants of absence: no decision is made here, nothing is remembered here that the store does
 //! not hold, and nobody but the user who started it gets past [`listener`].
 
+mod dashboard;
 mod egress;
 mod exec;
 mod failure;
@@ -12,6 +13,7 @@ mod listener;
 mod log;
 pub mod openapi;
 mod routes;
+mod sleep;
 mod start;
 mod view;
 
@@ -39,6 +41,9 @@ pub(crate) struct Door {
     pub(crate) about: Arc<About>,
     /// Connections to rooms.
     pub(crate) clients: Arc<exec::Clients>,
+    /// Who uses which sandbox.
+    pub(crate) activities: Arc<ingress::Activities>,
+    pub(crate) beds: Arc<sleep::Beds>,
     /// URLs, from the moment that their ports are open.
     pub(crate) ingress: Arc<OnceLock<Arc<ingress::Ingress>>>,
     /// The walls of rooms, from the moment that rooms can be looked for.

@@ -11,6 +11,7 @@ pub(crate) mod sandbox;
 pub(crate) mod secret;
 pub(crate) mod service;
 pub(crate) mod snapshot;
+pub(crate) mod ui;
 pub(crate) mod workspace;
 
 use axum::{
@@ -59,6 +60,9 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::CONFIG_APPROVE, post(egress::approve))
         .route(route::SECRETS, get(secret::list).post(secret::set))
         .route(route::SECRETS_REMOVE, post(secret::remove))
+        .route(route::PORTS_EXPOSE, post(port::expose))
+        .route(route::UI_LINK, post(ui::link))
+        .route(route::AUTHORITY, get(ui::authority))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

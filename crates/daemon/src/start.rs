@@ -4,7 +4,7 @@
 //! the failure as JSON. Then it is closed.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs::File,
     io::Write,
     path::{Path, PathBuf},
@@ -22,7 +22,7 @@ use hothouse_host::{
     process,
     socket::{self, SocketError},
 };
-use hothouse_model::{Explain, FailureKind, room::DISK_CHECK};
+use hothouse_model::{Event, Explain, FailureKind, Happening, PlanKind, room::DISK_CHECK};
 use hothouse_store::{Store, StoreError};
 use tokio::{
     net::UnixListener,
@@ -30,7 +30,9 @@ use tokio::{
     sync::{broadcast, watch},
 };
 
-use crate::{About, Door, egress::Walls, exec, ingress::Ingress, listener::OwnUser, log, routes};
+use crate::{
+    About, Door, egress::Walls, exec, ingress::Ingress, listener::OwnUser, log, routes, sleep,
+};
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -179,6 +181,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         stop_tx: watch::Sender::new(false),
         about,
         clients,
+        activities: Arc::default(),
+        beds: Arc::default(),
         ingress: Arc::default(),
         walls,
     };
@@ -228,6 +232,8 @@ async fn serve(
     tokio::spawn(tidy(door.clone()));
     tokio::spawn(watch_commits(door.clone()));
     tokio::spawn(watch_urls(door.clone()));
+    tokio::spawn(watch_steps(door.clone()));
+    tokio::spawn(sleep::watch(door.clone()));
     tokio::spawn(keep_house(door.clone()));
     tokio::spawn(exec::serve(door.clone(), exec_listener));
     let mut stop_rx = door.stop_tx.subscribe();
@@ -269,9 +275,7 @@ async fn watch_time(door: Door) {
 
 /// Opens the ports of URLs, with the routes of what is up already.
 async fn open_urls(door: &Door) {
-    let (engine, clients) = (door.engine.clone(), door.clients.clone());
-    let ingress = Ingress::start(engine, clients, door.about.state.clone()).await;
-    door.ingress.set(ingress).ok();
+    door.ingress.set(Ingress::start(door)).ok();
     door.refresh_urls().await;
 }
 
@@ -283,6 +287,31 @@ async fn watch_urls(door: Door) {
             walls.refresh().await;
         }
         door.refresh_urls().await;
+    }
+}
+
+/// Brings URLs in step with rooms as they start, step by step: a service that starts may need one.
+async fn watch_steps(door: Door) {
+    let mut event_rx = door.event_tx.subscribe();
+    let mut starting = HashSet::new();
+    loop {
+        let Event { operation, what } = match event_rx.recv().await {
+            Ok(event) => event,
+            Err(broadcast::error::RecvError::Lagged(_)) => continue,
+            Err(broadcast::error::RecvError::Closed) => return,
+        };
+        match what {
+            Happening::PlanBegun { plan: PlanKind::Up, .. } => {
+                starting.insert(operation);
+            }
+            Happening::StepDone { .. } if starting.contains(&operation) => {
+                door.refresh_urls().await;
+            }
+            Happening::PlanDone | Happening::PlanUndone { .. } | Happening::PlanStuck { .. } => {
+                starting.remove(&operation);
+            }
+            _ => {}
+        }
     }
 }
 

@@ -5,12 +5,12 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use hothouse_api::{
     OperationView, SandboxView,
     operation::OperationState,
-    sandbox::{AppView, Caveat, RunView},
+    sandbox::{AppView, Caveat, ExposedView, RunView},
     service::{ProbeView, ServiceView},
 };
-use hothouse_engine::urls_of;
+use hothouse_engine::{Engine, urls_of};
 use hothouse_model::{
-    SandboxRecord, SandboxState,
+    Failure, SandboxRecord, SandboxState,
     config::DEFAULT_PROFILE,
     room::RoomReport,
     stack::{ServiceReport, StackOrder, StackReport},
@@ -34,6 +34,9 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
         caveats.extend(secret_caveats(door, &record));
     }
     let apps = apps(door, &record, &mut caveats);
+    caveats.extend(sleep_caveat(&record));
+    let exposed = engine.exposed(&record).unwrap_or_default().into_iter();
+    let exposed = exposed.map(|e| ExposedView { port: e.port, host_port: e.host_port }).collect();
     caveats.extend(engine.refused_import(&record).map(|reason| Caveat {
         area: "git".into(),
         class: "not-imported".into(),
@@ -62,11 +65,15 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
             started: room.run.started,
         }),
         services,
+        exposed,
         apps,
         fences: found.map(|room| room.fences).unwrap_or_default(),
         caveats,
     }
 }
+
+const NO_RESOLVER: &str = "this host's resolver does not know names below .localhost: browsers and curl do by \
+                           themselves, other programs use the direct addresses";
 
 /// Shows where apps are reached, and says what keeps them from it.
 fn apps(
@@ -75,7 +82,7 @@ fn apps(
     caveats: &mut Vec<Caveat>,
 ) -> BTreeMap<String, AppView> {
     let caveat = |text: String| Caveat { area: "urls".into(), class: "limited".into(), text };
-    let apps = match door.engine.apps(record) {
+    let apps = match labels(&door.engine, record) {
         Ok(apps) => apps,
         Err(failure) => {
             caveats.push(caveat(failure.message));
@@ -87,9 +94,12 @@ fn apps(
             ingress.problem().map(|why| caveat(format!("there are no routed URLs: {why}"))),
         );
         caveats.extend(ingress.conflicts(record.key).into_iter().map(caveat));
+        if ingress.port().is_some() && !ingress.resolves() {
+            caveats.push(caveat(NO_RESOLVER.into()));
+        }
     }
-    let views = apps.iter().map(|app| {
-        let urls = urls_of(record, app, door.url_port());
+    let views = apps.iter().map(|(app, direct)| {
+        let urls = urls_of(record, app, *direct, door.url_port());
         let view = AppView {
             url: urls.url.unwrap_or_else(|| urls.direct.clone()),
             shared: urls.shared.unwrap_or_else(|| urls.direct.clone()),
@@ -98,6 +108,21 @@ fn apps(
         (urls.app, view)
     });
     views.collect()
+}
+
+/// Returns the labels and direct ports of apps, also of those that sleep.
+fn labels(engine: &Engine, record: &SandboxRecord) -> Result<Vec<(String, u16)>, Failure> {
+    let awake = engine.apps(record)?.into_iter().map(|app| (app.app, app.direct));
+    Ok(awake.chain(engine.sleeping_apps(record)?).collect())
+}
+
+fn sleep_caveat(record: &SandboxRecord) -> Option<Caveat> {
+    let since = record.room.as_ref()?.slept?;
+    Some(Caveat {
+        area: "sleep".into(),
+        class: "asleep".into(),
+        text: format!("nobody used it: asleep since {since}; a request or a command wakes it"),
+    })
 }
 
 /// Shows services as they stand, in the order of their names.

@@ -1,6 +1,7 @@
 //! Apps: the services of a sandbox that have a URL, and where that is.
 
 use std::{
+    io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::PathBuf,
 };
@@ -27,6 +28,74 @@ pub struct App {
     pub runtime: PathBuf,
 }
 
+/// A port of a room that somebody exposed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exposed {
+    /// The port in the room.
+    pub port: u16,
+    /// The port on the host.
+    pub host_port: u16,
+    /// Where the room is reached.
+    pub runtime: PathBuf,
+}
+
+impl App {
+    /// Says whether what a port is kept for is no app, but a port that somebody exposed.
+    pub(crate) fn is_exposed_port(kept: &str) -> bool {
+        Exposed::port_of(kept).is_some()
+    }
+}
+
+impl Exposed {
+    /// Returns the name under which its port is kept.
+    pub fn name(&self) -> String {
+        Self::kept_as(self.port)
+    }
+
+    /// No label of an app has a colon.
+    fn kept_as(port: u16) -> String {
+        format!(":{port}")
+    }
+
+    fn port_of(kept: &str) -> Option<u16> {
+        kept.strip_prefix(':')?.parse().ok()
+    }
+}
+
+/// How the apps of a sandbox are named on the outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Names<'a> {
+    pub(crate) sandbox: &'a str,
+    /// The label of its project.
+    pub(crate) project: &'a str,
+    /// The port of the router.
+    pub(crate) port: u16,
+}
+
+impl Names<'_> {
+    /// Returns the URL of an app of this sandbox.
+    pub(crate) fn of(&self, app: &str) -> String {
+        let [own, _] = self.hosts(app);
+        format!("https://{own}{}", self.shown_port())
+    }
+
+    /// Returns the URL of an app of whichever sandbox is picked.
+    pub(crate) fn shared(&self, app: &str) -> String {
+        let [_, shared] = self.hosts(app);
+        format!("https://{shared}{}", self.shown_port())
+    }
+
+    /// Returns the host names of an app: its own, and the shared one.
+    pub(crate) fn hosts(&self, app: &str) -> [String; 2] {
+        let Self { sandbox, project, .. } = self;
+        [format!("{app}.{sandbox}.{project}.localhost"), format!("{app}.{project}.localhost")]
+    }
+
+    fn shown_port(&self) -> String {
+        if self.port == 443 { String::new() } else { format!(":{}", self.port) }
+    }
+}
+
 /// An app without a port of the host.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
@@ -34,6 +103,18 @@ pub enum PortError {
     Exhausted,
     #[error("port {port} is reserved for nobody")]
     Unknown { port: u16 },
+    #[error("port {port} of the host is kept for `{holder}`")]
+    Kept { port: u16, holder: String },
+    #[error("port {port} of the host is held by process {pid}")]
+    Held { port: u16, pid: u32 },
+    #[error("open port {port} of the host")]
+    Closed {
+        port: u16,
+        #[source]
+        source: io::Error,
+    },
+    #[error("port {port} of `{sandbox}` is exposed as {host_port} already")]
+    Elsewhere { sandbox: String, port: u16, host_port: u16 },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -41,7 +122,8 @@ pub enum PortError {
 impl Explain for PortError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::Exhausted => FailureKind::Host,
+            Self::Exhausted | Self::Closed { .. } => FailureKind::Host,
+            Self::Kept { .. } | Self::Held { .. } | Self::Elsewhere { .. } => FailureKind::Conflict,
             Self::Unknown { .. } => FailureKind::NotFound,
             Self::Store(error) => error.kind(),
         }
@@ -53,12 +135,35 @@ impl Explain for PortError {
                 vec!["`hothouse ports release` gives back those that nobody uses".into()]
             }
             Self::Unknown { .. } => vec!["`hothouse ports` lists them".into()],
+            Self::Kept { port, .. } => {
+                vec![format!("take another, or `hothouse ports release {port}`")]
+            }
+            Self::Held { .. } => {
+                vec!["take another with --host-port, or none to be given one".into()]
+            }
+            Self::Closed { port: 0..1024, .. } => vec!["ports below 1024 need privileges".into()],
+            Self::Closed { .. } => vec!["take another with --host-port".into()],
+            Self::Elsewhere { host_port, .. } => {
+                vec![format!("`hothouse ports release {host_port}` first")]
+            }
             Self::Store(error) => error.hints(),
         }
     }
 }
 
 impl Engine {
+    /// Notes the port of the router, once it is open.
+    pub fn set_url_port(&self, port: u16) {
+        // A router is opened once in the life of an engine.
+        self.url_port.set(port).ok();
+    }
+
+    /// Returns how the apps of a sandbox are named, where there is a router.
+    pub(crate) fn names<'a>(&self, sandbox: &'a SandboxRecord) -> Option<Names<'a>> {
+        let port = *self.url_port.get()?;
+        Some(Names { sandbox: sandbox.name.as_str(), project: &sandbox.label, port })
+    }
+
     /// Returns the apps of a sandbox that is up.
     pub fn apps(&self, sandbox: &SandboxRecord) -> Result<Vec<App>, Failure> {
         let runtime = self.places(sandbox).runtime;
@@ -77,6 +182,68 @@ impl Engine {
 
     /// Returns the port of the host that an app has, reserving one the first time.
     fn direct_port(&self, sandbox: &SandboxRecord, app: &str) -> Result<u16, PortError> {
+        self.reserve(sandbox, app)
+    }
+
+    /// Returns the ports of a room that somebody exposed.
+    pub fn exposed(&self, sandbox: &SandboxRecord) -> Result<Vec<Exposed>, Failure> {
+        let kept = self.with.store.ports_of(sandbox.key).map_err(|error| error.failure())?;
+        let runtime = self.places(sandbox).runtime;
+        let exposed = kept.into_iter().filter_map(|(host_port, kept)| {
+            let port = Exposed::port_of(&kept)?;
+            Some(Exposed { port, host_port, runtime: runtime.clone() })
+        });
+        Ok(exposed.collect())
+    }
+
+    /// Leads a port of the host to a port of a room, from now on and whenever that is up.
+    pub fn expose(
+        &self,
+        sandbox: &SandboxRecord,
+        port: u16,
+        host_port: Option<u16>,
+    ) -> Result<Exposed, Failure> {
+        let expose = || -> Result<Exposed, PortError> {
+            let name = Exposed::kept_as(port);
+            let known = self.with.store.reserved_port(sandbox.key, &name)?;
+            let host_port = match (known, host_port) {
+                (Some(known), Some(wanted)) if known != wanted => {
+                    let sandbox = sandbox.name.to_string();
+                    return Err(PortError::Elsewhere { sandbox, port, host_port: known });
+                }
+                (Some(known), _) => known,
+                (None, None) => self.reserve(sandbox, &name)?,
+                (None, Some(wanted)) => {
+                    self.check_free(wanted)?;
+                    let now = self.with.clock.now();
+                    self.with.store.reserve_port(sandbox.key, &name, wanted, now)?;
+                    wanted
+                }
+            };
+            Ok(Exposed { port, host_port, runtime: self.places(sandbox).runtime })
+        };
+        expose().map_err(|error| error.failure())
+    }
+
+    /// Says who has a port of the host, if somebody has.
+    fn check_free(&self, port: u16) -> Result<(), PortError> {
+        let kept = self.with.store.port_reservations()?;
+        if let Some(kept) = kept.into_iter().find(|kept| kept.port == port) {
+            let what = kept.app.trim_start_matches(':');
+            let holder = format!("{}/{} {what}", kept.project, kept.sandbox);
+            return Err(PortError::Kept { port, holder });
+        }
+        match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
+            Ok(_) => Ok(()),
+            Err(source) => Err(match hothouse_host::process::listener_of(port) {
+                Some(pid) => PortError::Held { port, pid },
+                None => PortError::Closed { port, source },
+            }),
+        }
+    }
+
+    /// Returns the port of the host that is kept under a name, keeping one the first time.
+    fn reserve(&self, sandbox: &SandboxRecord, app: &str) -> Result<u16, PortError> {
         let store = &self.with.store;
         if let Some(port) = store.reserved_port(sandbox.key, app)? {
             return Ok(port);

@@ -26,6 +26,7 @@ mod run;
 mod secrets;
 mod services;
 mod size;
+mod sleep;
 mod snapshot;
 mod stack;
 mod steps;
@@ -36,7 +37,7 @@ mod wall;
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
 use hothouse_backend::Rooms;
@@ -50,7 +51,7 @@ use hothouse_store::{PlanRecord, Store};
 use hothouse_workspace::Repository;
 
 pub use adopt::AdoptError;
-pub use apps::{App, PortError};
+pub use apps::{App, Exposed, PortError};
 pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::CommitError;
 pub use data::DataError;
@@ -111,6 +112,8 @@ pub struct Engine {
     seen: commits::Seen,
     authorities: wall::Authorities,
     read: room::ReadConfigs,
+    /// The port of routed URLs.
+    url_port: OnceLock<u16>,
 }
 
 impl Engine {
@@ -123,6 +126,7 @@ impl Engine {
             seen: commits::Seen::default(),
             authorities: wall::Authorities::default(),
             read: room::ReadConfigs::default(),
+            url_port: OnceLock::new(),
         }
     }
 

@@ -1,17 +1,21 @@
-//! Metadata of a run for tools: `run.json` and `env.sh` among its artifacts, `.superset/ports.json` in
-//! the worktree. What is written is decided by pure functions.
+//! Metadata of a run for tools: `run.json` and `env.sh` among its artifacts, files of Superset in the
+//! worktree. What is written is decided by pure functions.
 
 use std::path::Path;
 
 use hothouse_host::{FileError, beneath::Folder, files};
-use hothouse_model::{Explain, Failure, SandboxRecord};
+use hothouse_model::{Explain, Failure, SandboxRecord, stack::StackOrder};
 use serde_json::{Value, json};
 
-use crate::{App, Engine, trees};
+use crate::{App, Engine, apps::Names, trees};
 
-/// The folder of the worktree that another tool reads, and the pattern by which git ignores it.
+/// The folder of the worktree that Superset reads.
 const SUPERSET: &str = ".superset";
-const IGNORED: &str = "/.superset/ports.json";
+const PORTS_FILE: &str = "ports.json";
+const CONFIG_FILE: &str = "config.json";
+
+/// The most that a worktree's file of ours may have.
+const FILE_LIMIT: u64 = 64 << 10;
 
 /// Where the apps of a sandbox are, for those who write it down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,16 +27,15 @@ pub struct AppUrls {
     pub shared: Option<String>,
 }
 
-/// Returns where an app is reached, `port` being that of the router.
-pub fn urls_of(sandbox: &SandboxRecord, app: &App, port: Option<u16>) -> AppUrls {
-    let (label, name) = (&sandbox.label, &sandbox.name);
-    let shown = |port: u16| if port == 443 { String::new() } else { format!(":{port}") };
+/// Returns where an app is reached: by its label and direct port, `port` being that of the router.
+pub fn urls_of(sandbox: &SandboxRecord, app: &str, direct: u16, port: Option<u16>) -> AppUrls {
+    let names =
+        port.map(|port| Names { sandbox: sandbox.name.as_str(), project: &sandbox.label, port });
     AppUrls {
-        app: app.app.clone(),
-        url: port
-            .map(|port| format!("https://{}.{name}.{label}.localhost{}", app.app, shown(port))),
-        direct: format!("http://127.0.0.1:{}", app.direct),
-        shared: port.map(|port| format!("https://{}.{label}.localhost{}", app.app, shown(port))),
+        app: app.to_owned(),
+        url: names.map(|names| names.of(app)),
+        direct: format!("http://127.0.0.1:{direct}"),
+        shared: names.map(|names| names.shared(app)),
     }
 }
 
@@ -46,27 +49,55 @@ impl Engine {
         let apps = self.apps(sandbox)?;
         let write = || -> Result<(), FileError> {
             let Some(room) = &sandbox.room else { return Ok(()) };
-            let urls: Vec<_> = apps.iter().map(|app| urls_of(sandbox, app, port)).collect();
+            let urls: Vec<_> =
+                apps.iter().map(|app| urls_of(sandbox, &app.app, app.direct, port)).collect();
             let artifacts = &room.run.artifacts;
             files::make_private_folder(artifacts)?;
-            let run = pretty(&run_json(sandbox, &apps, &urls));
+            let about = About {
+                stack: self.stack_of(sandbox),
+                logs: &self.logs_of(sandbox),
+                caveats: self.room_of(sandbox).map(|room| room.caveats).unwrap_or_default(),
+            };
+            let run = pretty(&run_json(sandbox, &apps, &urls, &about));
             files::replace(&artifacts.join("run.json"), run.as_bytes(), 0o600)?;
             let env = env_sh(sandbox, artifacts, &urls);
             files::replace(&artifacts.join("env.sh"), env.as_bytes(), 0o600)?;
             if apps.is_empty() {
                 return Ok(());
             }
-            let repository = trees::repository(&sandbox.repository.common_dir);
-            if !repository.excludes(IGNORED)? {
-                let _lock = self.repository_lock(&sandbox.repository.common_dir)?;
-                repository.exclude(IGNORED)?;
-            }
-            let worktree = Folder::open(&sandbox.worktree)?;
-            worktree.make_folders(Path::new(SUPERSET))?;
-            let ports = pretty(&ports_json(&apps));
-            worktree.write(&Path::new(SUPERSET).join("ports.json"), ports.as_bytes(), 0o644)
+            self.write_in_worktree(sandbox, &apps)
         };
         write().map_err(|error| error.failure())
+    }
+
+    /// Writes the files of Superset. The agent can write there too: nothing of it is followed, and
+    /// a config that is there already, whoever wrote it, stays.
+    fn write_in_worktree(&self, sandbox: &SandboxRecord, apps: &[App]) -> Result<(), FileError> {
+        let repository = trees::repository(&sandbox.repository.common_dir);
+        let used = files::is_folder(&sandbox.repository.root.join(SUPERSET));
+        for file in [Some(PORTS_FILE), used.then_some(CONFIG_FILE)].into_iter().flatten() {
+            let pattern = format!("/{SUPERSET}/{file}");
+            if !repository.excludes(&pattern)? {
+                let _lock = self.repository_lock(&sandbox.repository.common_dir)?;
+                repository.exclude(&pattern)?;
+            }
+        }
+        let worktree = Folder::open(&sandbox.worktree)?;
+        worktree.make_folders(Path::new(SUPERSET))?;
+        let folder = worktree.folder(Path::new(SUPERSET))?;
+        let keep = |name: &str, value: &Value| {
+            let text = pretty(value);
+            let known = folder.read_capped(Path::new(name), FILE_LIMIT).unwrap_or_default();
+            match known == text.as_bytes() {
+                true => Ok(()),
+                false => folder.write(Path::new(name), text.as_bytes(), 0o644),
+            }
+        };
+        keep(PORTS_FILE, &ports_json(apps))?;
+        match used && folder.stat(Path::new(CONFIG_FILE))?.is_none() {
+            true => keep(CONFIG_FILE, &superset_json()),
+            false => Ok(()),
+        }
     }
 }
 
@@ -76,7 +107,14 @@ fn pretty(value: &Value) -> String {
     text
 }
 
-fn run_json(sandbox: &SandboxRecord, apps: &[App], urls: &[AppUrls]) -> Value {
+/// What is known of a run besides its apps.
+struct About<'a> {
+    stack: Option<StackOrder>,
+    logs: &'a Path,
+    caveats: Vec<(String, String)>,
+}
+
+fn run_json(sandbox: &SandboxRecord, apps: &[App], urls: &[AppUrls], about: &About<'_>) -> Value {
     let run = sandbox.room.as_ref().map(|room| &room.run);
     let shown = apps.iter().zip(urls).map(|(app, urls)| {
         let value = json!({
@@ -84,6 +122,13 @@ fn run_json(sandbox: &SandboxRecord, apps: &[App], urls: &[AppUrls]) -> Value {
         });
         (app.app.clone(), value)
     });
+    let services = about.stack.iter().flat_map(|stack| &stack.services).map(|service| {
+        json!({
+            "name": service.name, "port": service.port, "app": service.app, "task": service.task,
+            "log": about.logs.join(&service.name),
+        })
+    });
+    let caveats = about.caveats.iter().map(|(area, text)| json!({ "area": area, "text": text }));
     json!({
         "sandbox": sandbox.name.as_str(),
         "id": sandbox.id.as_str(),
@@ -93,13 +138,21 @@ fn run_json(sandbox: &SandboxRecord, apps: &[App], urls: &[AppUrls]) -> Value {
         "run": run.map(|run| &run.id),
         "artifacts": run.map(|run| &run.artifacts),
         "started": run.map(|run| run.started.to_string()),
+        "profile": about.stack.as_ref().map(|stack| &stack.profile),
+        "services": services.collect::<Vec<_>>(),
         "apps": shown.collect::<serde_json::Map<_, _>>(),
+        "caveats": caveats.collect::<Vec<_>>(),
     })
 }
 
 fn ports_json(apps: &[App]) -> Value {
     let ports = apps.iter().map(|app| json!({ "port": app.direct, "label": app.app }));
     json!({ "ports": ports.collect::<Vec<_>>() })
+}
+
+/// What Superset shall run in a worktree; without a name each command means the sandbox around it.
+fn superset_json() -> Value {
+    json!({ "setup": ["hothouse up"], "run": ["hothouse up --reuse"], "teardown": ["hothouse down"] })
 }
 
 fn env_sh(sandbox: &SandboxRecord, artifacts: &Path, urls: &[AppUrls]) -> String {

@@ -18,7 +18,7 @@ use hothouse_model::{
     config::{self, Config, File, Layers},
     id::{SandboxKey, fnv1a},
     room::{RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord},
-    stack::{DATA_INSIDE, FROZEN_INSIDE},
+    stack::{DATA_INSIDE, FROZEN_INSIDE, StackOrder},
 };
 use hothouse_store::{NewPlan, NewRoom, StoreError, Subject};
 use hothouse_workspace::{Repository, WorktreeError};
@@ -186,6 +186,10 @@ impl Engine {
             return Err(RoomRequestError::Deleting { name: sandbox.name.clone() });
         }
         if self.room_of(sandbox).is_some() {
+            if sandbox.room.as_ref().is_some_and(|room| room.slept.is_some()) {
+                self.with.rooms.thaw(&self.places(sandbox).runtime)?;
+                self.with.store.set_slept(sandbox.key, None)?;
+            }
             return self.up_again(sandbox, spec);
         }
         let config = self.pinned_config(sandbox)?;
@@ -230,6 +234,10 @@ impl Engine {
     ) -> Result<Vec<Step>, RoomRequestError> {
         let mut steps = Vec::new();
         order.names = stack.order.services.iter().map(|service| service.name.clone()).collect();
+        // Not every program leads names below `.localhost` to the loopback by itself.
+        let apps = stack.order.services.iter().filter_map(|service| service.app.as_deref());
+        let names = apps.zip(std::iter::repeat(self.names(sandbox)));
+        order.names.extend(names.filter_map(|(app, names)| Some(names?.hosts(app))).flatten());
         for data in stack.data {
             data::check(&data)?;
             order.mounts.push(RoomMount {
@@ -247,7 +255,7 @@ impl Engine {
         }
         let runtime = order.runtime.clone();
         steps.push(Step::StartRoom { order: Box::new(order.clone()) });
-        if !stack.order.services.is_empty() {
+        if !(stack.order.services.is_empty() && stack.order.hosted.is_empty()) {
             steps.push(Step::Supervise { runtime, stack: Box::new(stack.order) });
         }
         Ok(steps)
@@ -283,14 +291,26 @@ impl Engine {
                 service: data.service.clone(),
             });
         }
-        if !(stack.order.services.is_empty() && known.services.is_empty()) {
+        let nothing = |order: &StackOrder| order.services.is_empty() && order.hosted.is_empty();
+        if !(nothing(&stack.order) && nothing(&known)) {
             self.with.rooms.supervise(&runtime, &stack.order)?;
         }
         Ok(())
     }
 
-    /// Ends the room of a sandbox; everything else stays.
+    /// Ends the room of a sandbox; everything else stays. One that sleeps does not wake up any more.
     pub fn down(&self, sandbox: &SandboxRecord, operation: OperationId) -> Result<(), Failure> {
+        if sandbox.room.as_ref().is_some_and(|room| room.slept.is_some()) {
+            self.note_sleep(sandbox, false)?;
+        }
+        self.stop(sandbox, operation)
+    }
+
+    pub(crate) fn stop(
+        &self,
+        sandbox: &SandboxRecord,
+        operation: OperationId,
+    ) -> Result<(), Failure> {
         let down = |sandbox: &SandboxRecord| -> Result<(), RoomRequestError> {
             if sandbox.room.as_ref().is_none_or(|room| room.wish == RoomWish::Stopped) {
                 return Ok(());
@@ -310,8 +330,13 @@ impl Engine {
         down(sandbox).map_err(|error| error.failure())
     }
 
-    /// Stops every process of a room in its tracks.
+    /// Stops every process of a room in its tracks, until it is told to go on.
     pub fn pause(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        self.pause_room(sandbox)?;
+        self.note_sleep(sandbox, false)
+    }
+
+    pub(crate) fn pause_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let runtime = self.living(sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
         self.with.rooms.freeze(&runtime).map_err(|error| error.failure())
     }
@@ -319,7 +344,8 @@ impl Engine {
     /// Lets the processes of a room go on.
     pub fn resume_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let runtime = self.living(sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
-        self.with.rooms.thaw(&runtime).map_err(|error| error.failure())
+        self.with.rooms.thaw(&runtime).map_err(|error| error.failure())?;
+        self.note_sleep(sandbox, false)
     }
 
     /// Returns where a room that can run commands is reached.
@@ -419,7 +445,9 @@ impl Engine {
     /// Returns the run that goes on when a broken room is replaced, or a new one.
     fn run_of(&self, sandbox: &SandboxRecord) -> RunRecord {
         match &sandbox.room {
-            Some(room) if room.wish != RoomWish::Stopped => room.run.clone(),
+            Some(room) if room.wish != RoomWish::Stopped || room.slept.is_some() => {
+                room.run.clone()
+            }
             _ => {
                 let [a, b, c, d, e, f] = hothouse_host::random::bytes::<6>();
                 let id = format!("run_{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}{f:02x}");
@@ -586,8 +614,13 @@ fn matches_of(pattern: &Path) -> Result<Vec<PathBuf>, FileError> {
 
 /// Returns the sandbox as it is during a run that is about to begin.
 fn in_run(sandbox: &SandboxRecord, run: &RunRecord) -> SandboxRecord {
-    let room =
-        RoomRecord { wish: RoomWish::Starting, run: run.clone(), ends: None, restricted: false };
+    let room = RoomRecord {
+        wish: RoomWish::Starting,
+        run: run.clone(),
+        ends: None,
+        restricted: false,
+        slept: None,
+    };
     SandboxRecord { room: Some(room), ..sandbox.clone() }
 }
 

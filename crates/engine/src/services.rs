@@ -112,6 +112,7 @@ impl Engine {
             data: places.data(),
             golden: places.golden_data(),
             programs,
+            names: self.names(sandbox),
         };
         let mut stack = stack::resolve(&config, &facts)?;
         stack.caveats.extend(self.refuse_live_keys(sandbox, &config, &stack)?);
@@ -278,10 +279,14 @@ impl Engine {
 
     /// Returns the last lines of a service's log, fit to be shown.
     pub fn last_lines(&self, sandbox: &SandboxRecord, service: &str) -> Vec<String> {
+        self.tail_of(sandbox, service, LAST_LINES)
+    }
+
+    /// Returns so many of the last lines of a service's log, fit to be shown.
+    pub fn tail_of(&self, sandbox: &SandboxRecord, service: &str, lines: usize) -> Vec<String> {
         let folder = self.logs_of(sandbox).join(service);
         let stream = logs::Stream { service: service.to_owned(), folder };
-        let wanted =
-            logs::Wanted { tail: Some(LAST_LINES), limit: 64 << 10, ..logs::Wanted::default() };
+        let wanted = logs::Wanted { tail: Some(lines), limit: 64 << 10, ..logs::Wanted::default() };
         let plain = |line: logs::Line| {
             line.text.chars().filter(|c| !c.is_control()).take(400).collect::<String>()
         };

@@ -15,12 +15,15 @@ use hothouse_model::{
     },
     id::fnv1a,
     stack::{
-        DATA_INSIDE, DataOrder, FROZEN_INSIDE, NeedCondition, NeedOrder, ProbeOrder, Question,
-        RestartOrder, RestartWhen, ServiceOrder, StackOrder,
+        DATA_INSIDE, DataOrder, FROZEN_INSIDE, HostedOrder, NeedCondition, NeedOrder, ProbeOrder,
+        Question, RestartOrder, RestartWhen, ServiceOrder, StackOrder,
     },
 };
 
-use crate::recipe::{self, Cooked, Ingredients, Programs};
+use crate::{
+    apps::Names,
+    recipe::{self, Cooked, Ingredients, Programs},
+};
 
 /// What is known besides the config.
 pub(crate) struct Facts<'a> {
@@ -38,6 +41,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) golden: PathBuf,
     /// The programs of the services that follow a recipe.
     pub(crate) programs: BTreeMap<ServiceName, Programs>,
+    /// How its apps are named, where there is a router.
+    pub(crate) names: Option<Names<'a>>,
 }
 
 /// A stack, and the data that must be there first.
@@ -93,6 +98,7 @@ pub(crate) fn resolve(config: &Config, facts: &Facts<'_>) -> Result<Stack, Stack
             profile: facts.profile.to_owned(),
             logs: facts.logs.clone(),
             services: Vec::new(),
+            hosted: hosted(config),
         },
         data: Vec::new(),
         frozen: frozen && !config.services.is_empty(),
@@ -298,7 +304,9 @@ impl<'a> Kitchen<'a> {
     }
 
     fn url(&self, name: &ServiceName, service: &Service) -> Option<String> {
-        routed_url(service).or_else(|| self.local(name, service))
+        let label = service.url.as_ref().filter(|_| !service.host);
+        let routed = label.zip(self.facts.names).map(|(label, names)| names.of(label.as_str()));
+        routed.or_else(|| self.local(name, service))
     }
 
     fn local(&self, name: &ServiceName, service: &Service) -> Option<String> {
@@ -309,10 +317,14 @@ impl<'a> Kitchen<'a> {
     }
 }
 
-/// Returns the URL under which a service is reached from everywhere. Nothing routes yet, so it is
-/// the one in the room; a router changes this function and nothing else.
-fn routed_url(_service: &Service) -> Option<String> {
-    None
+/// Lists the services of the host that a room may reach. Only those of the base commit are in a config.
+fn hosted(config: &Config) -> Vec<HostedOrder> {
+    let on_host = config.services.iter().filter(|(_, service)| service.host);
+    let ports = on_host.flat_map(|(name, service)| {
+        let all = service.port.iter().chain(&service.ports);
+        all.map(|port| HostedOrder { service: name.to_string(), port: *port }).collect::<Vec<_>>()
+    });
+    ports.collect()
 }
 
 fn shown(reference: &Reference) -> String {
@@ -399,6 +411,7 @@ mod tests {
             data: "/s/.hothouse/data/a".into(),
             golden: "/s/.hothouse/golden-data".into(),
             programs: BTreeMap::from([("db".parse().unwrap(), programs)]),
+            names: Some(Names { sandbox: "a", project: "shop", port: 8443 }),
         }
     }
 
@@ -421,6 +434,7 @@ mod tests {
         DATABASE_URL = "{db.url}"
         SELF = "{port}"
         WEB = "{web.url}/x"
+        WEB_INSIDE = "{web.local}"
         [service.web]
         run = "npm run web"
         url = "web"
@@ -435,7 +449,8 @@ mod tests {
         let api = &stack.order.services[0];
         assert_eq!(api.env["DATABASE_URL"], "postgres://postgres:postgres@127.0.0.1:5432/app");
         assert_eq!((api.env["SELF"].as_str(), api.env["PORT"].as_str()), ("3000", "3000"));
-        assert_eq!(api.env["WEB"], "http://127.0.0.1:80/x");
+        assert_eq!(api.env["WEB"], "https://web.a.shop.localhost:8443/x");
+        assert_eq!(api.env["WEB_INSIDE"], "http://127.0.0.1:80");
         assert_eq!(api.folder, Path::new("/w/a/apps/api"));
         assert_eq!(api.watch, [Path::new("/w/a/src")]);
         assert!(matches!(&api.probe.as_ref().unwrap().question, Question::Http { port: 3000, .. }));
@@ -472,5 +487,6 @@ mod tests {
         let order = stack.unwrap().order;
         assert_eq!(order.services.len(), 1);
         assert!(order.services[0].needs.is_empty());
+        assert_eq!(order.hosted, [HostedOrder { service: "b".into(), port: 9 }]);
     }
 }

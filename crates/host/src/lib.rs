@@ -30,6 +30,7 @@ pub mod socket;
 mod sys;
 pub mod terminal;
 pub mod toolchain;
+pub mod trust;
 pub mod usage;
 
 pub use clock::Clock;

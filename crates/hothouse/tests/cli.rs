@@ -9,6 +9,8 @@ mod config;
 mod crash;
 #[path = "cli/daemon.rs"]
 mod daemon;
+#[path = "cli/dashboard.rs"]
+mod dashboard;
 #[path = "cli/doctor.rs"]
 mod doctor;
 #[path = "cli/egress.rs"]
@@ -21,12 +23,18 @@ mod pool;
 mod room;
 #[path = "cli/room_bad_input.rs"]
 mod room_bad_input;
+#[path = "cli/router.rs"]
+mod router;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
 #[path = "cli/secrets.rs"]
 mod secrets;
 #[path = "cli/services.rs"]
 mod services;
+#[path = "cli/sleep.rs"]
+mod sleep;
+#[path = "cli/trust.rs"]
+mod trust;
 #[path = "cli/url.rs"]
 mod url;
 #[path = "cli/workspace.rs"]

@@ -4,6 +4,7 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use tokio::{
@@ -11,22 +12,34 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{Rooms, Target};
+use crate::{Activity, Rooms, Target};
+
+/// Where a direct port leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leads {
+    /// The sandbox's public id.
+    pub id: String,
+    /// What it leads to, by the name that [`Rooms::wake`] knows.
+    pub app: String,
+    /// Where that answers, while the room is up.
+    pub target: Option<Target>,
+    pub activity: Arc<Activity>,
+}
 
 /// A port that is open for as long as this is held.
 #[derive(Debug)]
 pub struct DirectPort {
     pub port: u16,
-    pub target: Target,
+    pub to: Leads,
     task: JoinHandle<()>,
 }
 
 impl DirectPort {
     /// Opens a port of the loopback.
-    pub async fn open(port: u16, target: Target, rooms: Arc<dyn Rooms>) -> io::Result<Self> {
+    pub async fn open(port: u16, to: Leads, rooms: Arc<dyn Rooms>) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
-        let task = tokio::spawn(serve(listener, target.clone(), rooms));
-        Ok(Self { port, target, task })
+        let task = tokio::spawn(serve(listener, to.clone(), rooms));
+        Ok(Self { port, to, task })
     }
 }
 
@@ -36,20 +49,21 @@ impl Drop for DirectPort {
     }
 }
 
-async fn serve(listener: TcpListener, target: Target, rooms: Arc<dyn Rooms>) {
+async fn serve(listener: TcpListener, to: Leads, rooms: Arc<dyn Rooms>) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
             // Out of descriptors, most likely: others must end first.
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (target, rooms) = (target.clone(), rooms.clone());
-        tokio::spawn(async move { connect(client, &target, &*rooms).await });
+        let (to, rooms) = (to.clone(), rooms.clone());
+        tokio::spawn(async move { connect(client, &to, &*rooms).await });
     }
 }
 
-async fn connect(mut client: TcpStream, target: &Target, rooms: &dyn Rooms) {
-    match rooms.dial(target).await {
+async fn connect(mut client: TcpStream, to: &Leads, rooms: &dyn Rooms) {
+    let _held = to.activity.enter();
+    match dial(to, rooms).await {
         Ok(mut app) => {
             client.set_nodelay(true).ok();
             app.set_nodelay(true).ok();
@@ -57,8 +71,17 @@ async fn connect(mut client: TcpStream, target: &Target, rooms: &dyn Rooms) {
         }
         // A reset says "nobody there", as a port without a listener would.
         Err(error) => {
-            tracing::debug!(%error, port = target.port, "an app does not answer");
+            tracing::debug!(%error, app = to.app, "an app does not answer");
             client.set_zero_linger().ok();
         }
     }
+}
+
+async fn dial(to: &Leads, rooms: &dyn Rooms) -> io::Result<TcpStream> {
+    if to.activity.is_asleep() {
+        let target = rooms.wake(&to.id, &to.app).await.map_err(io::Error::other)?;
+        return rooms.dial(&target).await;
+    }
+    let target = to.target.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+    rooms.dial(target).await
 }

@@ -7,6 +7,7 @@
 //! Invariants of absence: nothing here starts or stops anything, or knows what a sandbox is beyond
 //! its names. A request reaches the app that its host name says, or none.
 
+pub mod activity;
 pub mod authority;
 pub mod cookies;
 pub mod direct;
@@ -14,14 +15,22 @@ pub mod names;
 pub mod pages;
 pub mod pool;
 pub mod proxy;
+mod rewrite;
 pub mod server;
 pub mod table;
 mod websocket;
 
-use std::{future::Future, io, path::PathBuf, pin::Pin};
+use std::{
+    future::Future,
+    hash::{Hash, Hasher},
+    io,
+    path::PathBuf,
+    pin::Pin,
+};
 
 use tokio::net::TcpStream;
 
+pub use activity::Activity;
 pub use authority::{Authority, AuthorityError};
 pub use names::{Address, HostError};
 pub use server::{Server, ServerError, ServerSpec};
@@ -31,12 +40,20 @@ pub use table::{Route, RouteTable};
 pub const PICK: &str = "hothouse-sandbox";
 
 /// An app in a room.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Where the room is reached.
     pub runtime: PathBuf,
     /// The app's port, inside.
     pub port: u16,
+}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // A path would hash its parts one by one, at every request.
+        self.runtime.as_os_str().hash(state);
+        self.port.hash(state);
+    }
 }
 
 /// A future that can be sent about.
@@ -46,6 +63,9 @@ pub type Sendable<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Rooms: Send + Sync {
     /// Connects to an app.
     fn dial<'a>(&'a self, target: &'a Target) -> Sendable<'a, io::Result<TcpStream>>;
+
+    /// Wakes a sandbox, by its public id; returns where one of its apps can be asked then.
+    fn wake<'a>(&'a self, id: &'a str, app: &'a str) -> Sendable<'a, Result<Target, String>>;
 
     /// Says what became of an app that does not answer: its service's state and last lines.
     fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, String>;

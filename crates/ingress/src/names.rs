@@ -49,6 +49,12 @@ pub enum HostError {
     TooDeep,
 }
 
+/// Returns a host without its port and a dot at the end, as it is written otherwise.
+pub fn bare(host: &str) -> &str {
+    let name = without_port(host).unwrap_or(host);
+    name.strip_suffix('.').unwrap_or(name)
+}
+
 /// Reads a host as it stands in a request or in a TLS greeting: any case, with or without a port and
 /// a dot at the end.
 pub fn parse(host: &str) -> Result<Address, HostError> {

@@ -79,14 +79,15 @@ pub fn picker(routes: &[Arc<Route>], port: u16) -> Response<Body> {
     page(StatusCode::OK, "Which sandbox?", &body)
 }
 
-/// Tells that a sandbox is not up.
+/// Tells that a sandbox is not up, or paused by its user.
 pub fn stopped<B>(request: &Request<B>, route: &Route) -> Response<Body> {
-    let command = format!("hothouse up -w {}/{}", route.project, route.sandbox);
+    let (state, verb) = if route.paused { ("paused", "resume") } else { ("not up", "up") };
+    let command = format!("hothouse {verb} -w {}/{}", route.project, route.sandbox);
     if !wants_page(request.headers()) {
-        let told = format!("sandbox {} is not up; start it with `{command}`", route.sandbox);
+        let told = format!("sandbox {} is {state}; start it with `{command}`", route.sandbox);
         return plain(StatusCode::SERVICE_UNAVAILABLE, &told);
     }
-    let title = format!("Sandbox {} is not up", escape(&route.sandbox));
+    let title = format!("Sandbox {} is {state}", escape(&route.sandbox));
     page(
         StatusCode::SERVICE_UNAVAILABLE,
         &title,
@@ -111,12 +112,50 @@ pub fn no_answer(wants_page: bool, route: &Route, told: &str) -> Response<Body> 
     page(StatusCode::BAD_GATEWAY, &title, &body)
 }
 
+/// Tells that a sandbox is about to wake up; a browser asks again by itself.
+pub fn waking(wants_page: bool, route: &Route) -> Response<Body> {
+    let mut response = match wants_page {
+        true => page(
+            StatusCode::SERVICE_UNAVAILABLE,
+            &format!("Sandbox {} wakes up", escape(&route.sandbox)),
+            "<p class=faint>It slept because nobody used it. This page comes back by itself.</p>",
+        ),
+        false => {
+            let told = format!("sandbox {} takes too long to wake up", route.sandbox);
+            plain(StatusCode::SERVICE_UNAVAILABLE, &told)
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    if wants_page {
+        headers.insert(header::REFRESH, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// Tells that a sandbox does not wake up.
+pub fn not_woken(wants_page: bool, route: &Route, why: &str) -> Response<Body> {
+    let told = format!("sandbox {} does not wake up: {why}", route.sandbox);
+    match wants_page {
+        true => {
+            let title = format!("Sandbox {} does not wake up", escape(&route.sandbox));
+            page(StatusCode::BAD_GATEWAY, &title, &format!("<pre>{}</pre>", escape(why)))
+        }
+        false => plain(StatusCode::BAD_GATEWAY, &told),
+    }
+}
+
 fn list(routes: &[Arc<Route>], target: impl Fn(&Route) -> String) -> String {
     if routes.is_empty() {
         return "<p>Nothing is up. <code>hothouse up</code> starts a sandbox.</p>".into();
     }
     let items = routes.iter().map(|route| {
-        let state = if route.target.is_some() { "" } else { " <span class=faint>(not up)</span>" };
+        let state = match &route.target {
+            _ if route.activity.is_asleep() => " <span class=faint>(asleep)</span>",
+            _ if route.paused => " <span class=faint>(paused)</span>",
+            Some(_) => "",
+            None => " <span class=faint>(not up)</span>",
+        };
         format!(
             "<li><a href=\"{}\">{} of {}</a> <span class=faint>in {}</span>{state}</li>",
             escape(&target(route)),
@@ -130,12 +169,7 @@ fn list(routes: &[Arc<Route>], target: impl Fn(&Route) -> String) -> String {
 
 /// Returns the URL of an app of one sandbox.
 pub fn url(route: &Route, port: u16) -> String {
-    let address = Address::App {
-        app: route.app.clone(),
-        sandbox: route.sandbox.clone(),
-        project: route.project.clone(),
-    };
-    format!("https://{address}{}", shown_port(port))
+    format!("https://{}{}", route.host(), shown_port(port))
 }
 
 /// Returns the port as it stands in a URL: nothing for the usual one.

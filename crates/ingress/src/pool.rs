@@ -1,9 +1,9 @@
 //! Connections to apps, kept for the next request.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -12,14 +12,16 @@ use hyper::{
     body::Incoming,
     client::conn::{http1, http2},
 };
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
 use crate::{Rooms, Target, proxy::Body};
 
-/// How many connections to one app wait for work.
-const IDLE_LIMIT: usize = 128;
-/// How long one waits. Most servers close after five seconds or more.
+/// How many connections to one app are kept.
+const KEPT_LIMIT: usize = 256;
+/// How long one waits for work. Most servers close after five seconds or more.
 const IDLE_TIME: Duration = Duration::from_secs(4);
+/// How often an HTTP/2 app is asked whether it is still there.
+const PING: Duration = Duration::from_secs(20);
 
 /// A request that did not reach its app, or an app that did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +32,8 @@ pub enum UpstreamError {
     Talk(#[source] hyper::Error),
 }
 
-struct Idle {
+/// A connection, busy or not: one whose answer is still being read is not ready.
+struct Kept {
     sender: http1::SendRequest<Body>,
     since: Instant,
 }
@@ -38,13 +41,15 @@ struct Idle {
 /// The connections of all apps.
 pub struct Pool {
     rooms: Arc<dyn Rooms>,
-    idle: Mutex<HashMap<Target, Vec<Idle>>>,
+    kept: Mutex<HashMap<Target, VecDeque<Kept>>>,
+    /// One connection per app that speaks HTTP/2, for all its streams.
+    shared: Mutex<HashMap<Target, http2::SendRequest<Body>>>,
 }
 
 impl Pool {
     /// Makes an empty pool.
     pub fn new(rooms: Arc<dyn Rooms>) -> Arc<Self> {
-        Arc::new(Self { rooms, idle: Mutex::default() })
+        Arc::new(Self { rooms, kept: Mutex::default(), shared: Mutex::default() })
     }
 
     /// Sends a request over HTTP/1.1, on a connection that waits or on a new one.
@@ -52,7 +57,7 @@ impl Pool {
     /// One that waited may have been closed meanwhile; then the request, if none of it was sent, is
     /// sent again on a new one.
     pub async fn send(
-        self: &Arc<Self>,
+        &self,
         target: &Target,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, UpstreamError> {
@@ -60,7 +65,7 @@ impl Pool {
         while let Some(mut sender) = self.take(target) {
             match sender.try_send_request(request).await {
                 Ok(response) => {
-                    self.keep_when_done(target, sender, &response);
+                    self.keep(target, sender, &response);
                     return Ok(response);
                 }
                 Err(mut error) => match error.take_message() {
@@ -71,7 +76,7 @@ impl Pool {
         }
         let mut sender = self.connect(target).await?;
         let response = sender.send_request(request).await.map_err(UpstreamError::Talk)?;
-        self.keep_when_done(target, sender, &response);
+        self.keep(target, sender, &response);
         Ok(response)
     }
 
@@ -85,28 +90,51 @@ impl Pool {
         sender.send_request(request).await.map_err(UpstreamError::Talk)
     }
 
-    /// Sends a request over HTTP/2 without TLS, as gRPC servers want it.
+    /// Sends a request over HTTP/2 without TLS, as gRPC servers want it, on the one connection that
+    /// all requests to this app share.
     pub async fn send_http2(
         &self,
         target: &Target,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, UpstreamError> {
+        let mut request = request;
+        if let Some(mut sender) = self.share(target)
+            && sender.ready().await.is_ok()
+        {
+            match sender.try_send_request(request).await {
+                Ok(response) => return Ok(response),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(UpstreamError::Talk(error.into_error())),
+                },
+            }
+        }
         let stream = self.rooms.dial(target).await.map_err(UpstreamError::Dial)?;
-        let (mut sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+        stream.set_nodelay(true).ok();
+        let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .keep_alive_interval(PING)
+            .handshake(TokioIo::new(stream))
             .await
             .map_err(UpstreamError::Talk)?;
         tokio::spawn(async move {
             // It ends with the last stream; what went wrong, the stream has been told.
             connection.await.ok();
         });
+        self.shared().insert(target.clone(), sender.clone());
         sender.send_request(request).await.map_err(UpstreamError::Talk)
+    }
+
+    fn share(&self, target: &Target) -> Option<http2::SendRequest<Body>> {
+        self.shared().get(target).filter(|sender| !sender.is_closed()).cloned()
     }
 
     async fn connect(&self, target: &Target) -> Result<http1::SendRequest<Body>, UpstreamError> {
         let stream = self.rooms.dial(target).await.map_err(UpstreamError::Dial)?;
         stream.set_nodelay(true).ok();
+        // Some old servers know `Content-Length` but not `content-length`.
         let (sender, connection) = http1::Builder::new()
-            .preserve_header_case(true)
+            .title_case_headers(true)
             .handshake(TokioIo::new(stream))
             .await
             .map_err(UpstreamError::Talk)?;
@@ -116,52 +144,58 @@ impl Pool {
         Ok(sender)
     }
 
+    /// Takes the connection that has waited longest: those kept a moment ago are still being read.
     fn take(&self, target: &Target) -> Option<http1::SendRequest<Body>> {
-        let mut idle = self.idle();
-        let waiting = idle.get_mut(target)?;
-        while let Some(Idle { sender, since }) = waiting.pop() {
-            if since.elapsed() < IDLE_TIME && !sender.is_closed() {
-                return Some(sender);
+        let mut kept = self.kept();
+        let waiting = kept.get_mut(target)?;
+        for _ in 0..waiting.len() {
+            let Kept { sender, since } = waiting.pop_front()?;
+            match () {
+                () if sender.is_closed() => {}
+                () if !sender.is_ready() => waiting.push_back(Kept { sender, since }),
+                () if since.elapsed() < IDLE_TIME => return Some(sender),
+                () => {}
             }
         }
         None
     }
 
-    /// Keeps a connection once its answer is read to the end.
-    fn keep_when_done(
-        self: &Arc<Self>,
+    /// Keeps a connection, whose answer may still be read: it is ready when that is over. One that is
+    /// dropped meanwhile ends with its answer.
+    fn keep(
+        &self,
         target: &Target,
-        mut sender: http1::SendRequest<Body>,
+        sender: http1::SendRequest<Body>,
         response: &Response<Incoming>,
     ) {
-        if response.status() == hyper::StatusCode::SWITCHING_PROTOCOLS {
+        if response.status() == hyper::StatusCode::SWITCHING_PROTOCOLS || sender.is_closed() {
             return;
         }
-        let (pool, target) = (self.clone(), target.clone());
-        tokio::spawn(async move {
-            if sender.ready().await.is_ok() {
-                pool.put(target, sender);
+        let mut kept = self.kept();
+        let entry = Kept { sender, since: Instant::now() };
+        match kept.get_mut(target) {
+            Some(waiting) if waiting.len() < KEPT_LIMIT => waiting.push_back(entry),
+            Some(_) => {}
+            None => {
+                kept.insert(target.clone(), VecDeque::from([entry]));
             }
-        });
-    }
-
-    fn put(&self, target: Target, sender: http1::SendRequest<Body>) {
-        let mut idle = self.idle();
-        let waiting = idle.entry(target).or_default();
-        if waiting.len() < IDLE_LIMIT {
-            waiting.push(Idle { sender, since: Instant::now() });
         }
     }
 
     /// Closes what waited too long.
     pub fn sweep(&self) {
-        self.idle().retain(|_, waiting| {
-            waiting.retain(|idle| idle.since.elapsed() < IDLE_TIME && !idle.sender.is_closed());
+        self.kept().retain(|_, waiting| {
+            waiting.retain(|kept| kept.since.elapsed() < IDLE_TIME && !kept.sender.is_closed());
             !waiting.is_empty()
         });
+        self.shared().retain(|_, sender| !sender.is_closed());
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, HashMap<Target, Vec<Idle>>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> MutexGuard<'_, HashMap<Target, VecDeque<Kept>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shared(&self) -> MutexGuard<'_, HashMap<Target, http2::SendRequest<Body>>> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,25 +2,32 @@
 //!
 //! What decides is the host alone: it must be the one of the TLS greeting, stand there once, and agree
 //! with an absolute address if the request has one. What a client says about itself by
-//! `X-Forwarded-*` is replaced by what we know.
+//! `X-Forwarded-*` is replaced by what we know. A request that comes out of a room sees its own
+//! sandbox and nothing else.
 
 use std::{
     net::SocketAddr,
+    pin::Pin,
     sync::{Arc, RwLock},
+    task::{Context, Poll},
+    time::Duration,
 };
 
 use bytes::Bytes;
-use hothouse_http::{host_of, strip_hop_by_hop};
+use hothouse_http::host_of;
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::{
-    HeaderMap, Method, Request, Response, StatusCode, Uri, Version,
-    body::Incoming,
+    HeaderMap, Method, Request, Response, StatusCode,
+    body::{Frame, Incoming, SizeHint},
     header::{self, HeaderName, HeaderValue},
 };
 
 use crate::{
-    Address, PICK, Rooms, Route, RouteTable, cookies, names, pages,
-    pool::{Pool, UpstreamError},
+    Address, PICK, Rooms, Route, RouteTable, Target,
+    activity::Use,
+    cookies, names, pages,
+    pool::Pool,
+    rewrite::{finish, is_grpc, prepare},
     table::Found,
     websocket,
 };
@@ -28,17 +35,16 @@ use crate::{
 /// The body of a request or an answer, passed on as it comes.
 pub type Body = BoxBody<Bytes, hyper::Error>;
 
-/// Marks a request that went through us, so that one that comes back is noticed.
-const HOP: HeaderName = HeaderName::from_static("x-hothouse-hop");
+/// Names the apps that a request went through on its way, so that one that comes back is noticed.
+pub(crate) const HOP: HeaderName = HeaderName::from_static("x-hothouse-hop");
 
-const FORWARDED: [&str; 6] = [
-    "forwarded",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-proto",
-    "x-real-ip",
-];
+/// How many apps one request may go through.
+const HOP_LIMIT: usize = 8;
+
+/// How long somebody before a browser is kept waiting before a page says why.
+const SHORT_WAIT: Duration = Duration::from_millis(700);
+/// How long a program waits for a sandbox to wake up.
+const LONG_WAIT: Duration = Duration::from_secs(180);
 
 /// Serves Hothouse's own host.
 pub trait OwnPages: Send + Sync {
@@ -49,11 +55,42 @@ pub trait OwnPages: Send + Sync {
 /// What is known of the connection that a request came on.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    pub peer: SocketAddr,
+    peer: SocketAddr,
     /// The name in the TLS greeting.
-    pub server_name: Option<String>,
+    server_name: Option<String>,
     /// The port that clients use.
-    pub port: u16,
+    port: u16,
+    /// The sandbox out of whose room it comes, by its public id.
+    room: Option<String>,
+    /// What apps are told of the above.
+    pub(crate) peer_shown: HeaderValue,
+    pub(crate) port_shown: HeaderValue,
+}
+
+impl Connection {
+    /// Describes a connection.
+    pub fn new(
+        peer: SocketAddr,
+        server_name: Option<String>,
+        port: u16,
+        room: Option<String>,
+    ) -> Self {
+        let shown = |text: String| {
+            HeaderValue::from_str(&text).expect("addresses and numbers are plain text")
+        };
+        let (peer_shown, port_shown) = (shown(peer.ip().to_string()), shown(port.to_string()));
+        Self { peer, server_name, port, room, peer_shown, port_shown }
+    }
+
+    /// Says whether the connection was made for a name; without one in the greeting, for any.
+    fn is_for(&self, name: &str) -> bool {
+        let greeted = self.server_name.as_deref();
+        greeted.is_none_or(|greeted| names::bare(greeted).eq_ignore_ascii_case(name))
+    }
+
+    fn may_see(&self, route: &Route) -> bool {
+        self.room.as_ref().is_none_or(|room| *room == route.id)
+    }
 }
 
 /// The router.
@@ -71,30 +108,42 @@ impl Proxy {
             Ok(host) => host,
             Err(why) => return pages::plain(StatusCode::BAD_REQUEST, why),
         };
-        let address = names::parse(&host);
-        let greeted = from.server_name.as_deref().and_then(|name| names::parse(name).ok());
-        if let (Ok(address), Some(greeted)) = (&address, &greeted)
-            && address != greeted
-        {
-            let why = "this connection was made for another host name";
-            return pages::plain(StatusCode::MISDIRECTED_REQUEST, why);
+        let table = self.table();
+        let name = names::bare(host.to_str().unwrap_or_default());
+        // Nearly every request is for an app's own host, written as we write it.
+        if let Some(route) = table.app(name).filter(|route| from.may_see(route)) {
+            return match from.is_for(name) {
+                true => self.forward(request, route, &host, from).await,
+                false => misdirected(),
+            };
         }
-        if request.headers().contains_key(&HOP) {
-            let why = "this request has been here before: an app proxies to its own URL";
-            return pages::plain(StatusCode::LOOP_DETECTED, why);
-        }
-        let table = self.table.read().map(|table| table.clone()).unwrap_or_default();
-        let address = match address {
+        self.answer_slowly(request, &host, table, from).await
+    }
+
+    async fn answer_slowly(
+        &self,
+        request: Request<Incoming>,
+        host: &HeaderValue,
+        table: Arc<RouteTable>,
+        from: &Connection,
+    ) -> Response<Body> {
+        let text = host.to_str().unwrap_or_default();
+        let table = match &from.room {
+            Some(room) => Arc::new(table.only(room)),
+            None => table,
+        };
+        let address = match names::parse(text) {
+            Ok(address) if !from.is_for(&address.to_string()) => return misdirected(),
             Ok(address) => address,
             Err(why) => {
-                return pages::unknown_host(&request, &host, &why.to_string(), &table, from.port);
+                return pages::unknown_host(&request, text, &why.to_string(), &table, from.port);
             }
         };
-        let picked = picked(&request);
+        let picked = from.room.clone().or_else(|| picked(&request));
         match table.find(&address, picked.as_deref()) {
-            Found::Own => self.own.answer(request).await,
-            Found::Nothing => {
-                pages::unknown_host(&request, &host, "nothing has this name", &table, from.port)
+            Found::Own if from.room.is_none() => self.own.answer(request).await,
+            Found::Own | Found::Nothing => {
+                pages::unknown_host(&request, text, "nothing has this name", &table, from.port)
             }
             Found::Picker(routes) => pages::picker(&routes, from.port),
             Found::Choose(routes) => choose(&request, &routes, from.port),
@@ -102,54 +151,122 @@ impl Proxy {
                 if let Some(answer) = remember_choice(&request, &address, &route) {
                     return answer;
                 }
-                self.forward(request, &route, &host, from).await
+                self.forward(request, &route, host, from).await
             }
         }
+    }
+
+    fn table(&self) -> Arc<RouteTable> {
+        self.table.read().map(|table| table.clone()).unwrap_or_default()
     }
 
     async fn forward(
         &self,
         request: Request<Incoming>,
         route: &Arc<Route>,
-        host: &str,
+        host: &HeaderValue,
         from: &Connection,
     ) -> Response<Body> {
-        let Some(target) = &route.target else {
-            return pages::stopped(&request, route);
+        let own = route.host();
+        if been_here(request.headers(), &own) {
+            let why = "this request has been here before: an app proxies to its own URL";
+            return pages::plain(StatusCode::LOOP_DETECTED, why);
+        }
+        let held = route.activity.enter();
+        let woken;
+        let target = match &route.target {
+            _ if route.activity.is_asleep() => match self.wake(&request, route).await {
+                Ok(target) => {
+                    woken = target;
+                    &woken
+                }
+                Err(answer) => return answer,
+            },
+            Some(target) if !route.paused => target,
+            _ => return pages::stopped(&request, route),
         };
         let wants_page = pages::wants_page(request.headers());
         let outcome = match websocket::asked(&request) {
             Some(asked) => {
                 websocket::bridge(&self.pool, target, asked, request, |request| {
-                    prepare(request, host, from)
+                    prepare(request, host, &own, from)
                 })
                 .await
             }
             None => {
-                let grpc = is_grpc(&request);
-                let request = prepare(request, host, from).map(|body| body.boxed());
+                let grpc = is_grpc(request.version(), request.headers());
+                let request = prepare(request, host, &own, from).map(|body| body.boxed());
                 match grpc {
                     true => self.pool.send_http2(target, request).await,
                     false => self.pool.send(target, request).await,
                 }
-                .map(|response| response.map(|body| body.boxed()))
+                .map(|response| response.map(|body| Held { body, _held: held }.boxed()))
             }
         };
         match outcome {
             Ok(response) => finish(response, route),
             Err(error) => {
                 tracing::debug!(%error, app = route.app, sandbox = route.sandbox, "no answer");
-                let told = match &error {
-                    // What an app said last is for those who sit at this machine.
-                    UpstreamError::Dial(_) if from.peer.ip().is_loopback() && wants_page => {
-                        self.rooms.explain(route).await
-                    }
-                    _ => String::new(),
+                let local = from.room.is_none() && from.peer.ip().is_loopback();
+                // What an app said last is for those who sit at this machine.
+                let told = match local && wants_page {
+                    true => self.rooms.explain(route).await,
+                    false => String::new(),
                 };
                 pages::no_answer(wants_page, route, &told)
             }
         }
     }
+
+    /// Wakes a sandbox. A program waits for it; somebody before a browser is told after a moment.
+    async fn wake<B>(&self, request: &Request<B>, route: &Route) -> Result<Target, Response<Body>> {
+        let page = request.method() == Method::GET && pages::wants_page(request.headers());
+        let patience = if page { SHORT_WAIT } else { LONG_WAIT };
+        let woken = tokio::time::timeout(patience, self.rooms.wake(&route.id, &route.app)).await;
+        match woken {
+            Ok(Ok(target)) => Ok(target),
+            Ok(Err(why)) => Err(pages::not_woken(page, route, &why)),
+            Err(_) => Err(pages::waking(page, route)),
+        }
+    }
+}
+
+/// The body of an answer, which is a use of its sandbox until it ends.
+struct Held<B> {
+    body: B,
+    _held: Use,
+}
+
+impl<B: hyper::body::Body + Unpin> hyper::body::Body for Held<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn misdirected() -> Response<Body> {
+    let why = "this connection was made for another host name";
+    pages::plain(StatusCode::MISDIRECTED_REQUEST, why)
+}
+
+/// Says whether a request went through this app before, or through too many.
+fn been_here(headers: &HeaderMap, own: &str) -> bool {
+    let mut hops = headers.get_all(HOP).iter();
+    let seen = hops.by_ref().take(HOP_LIMIT).any(|hop| hop.as_bytes() == own.as_bytes());
+    seen || hops.next().is_some()
 }
 
 /// Returns the sandbox that a request picks: by header, query or cookie, in this order.
@@ -189,105 +306,16 @@ fn choose<B>(request: &Request<B>, routes: &[Arc<Route>], port: u16) -> Response
     pages::plain(StatusCode::CONFLICT, &told)
 }
 
-fn is_grpc<B>(request: &Request<B>) -> bool {
-    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    request.version() == Version::HTTP_2
-        && kind.is_some_and(|kind| kind.starts_with("application/grpc"))
-}
-
-/// Makes the request that the app gets.
-pub(crate) fn prepare<B>(request: Request<B>, host: &str, from: &Connection) -> Request<B> {
-    let (mut parts, body) = request.into_parts();
-    let grpc = parts.version == Version::HTTP_2
-        && parts
-            .headers
-            .get(header::CONTENT_TYPE)
-            .is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"));
-    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    if grpc {
-        let uri = Uri::builder().scheme("http").authority(host).path_and_query(path).build();
-        parts.uri = uri.unwrap_or(parts.uri);
-        parts.headers.remove(header::HOST);
-    } else {
-        parts.uri = path.parse().unwrap_or_else(|_| Uri::from_static("/"));
-        parts.version = Version::HTTP_11;
-        if let Ok(host) = HeaderValue::from_str(host) {
-            parts.headers.insert(header::HOST, host);
-        }
-    }
-    strip_hop_by_hop(&mut parts.headers, grpc);
-    strip_own(&mut parts.headers);
-    for name in FORWARDED {
-        parts.headers.remove(name);
-    }
-    let mut set = |name: &'static str, value: &str| {
-        if let Ok(value) = HeaderValue::from_str(value) {
-            parts.headers.insert(HeaderName::from_static(name), value);
-        }
-    };
-    set("x-forwarded-for", &from.peer.ip().to_string());
-    set("x-forwarded-host", host);
-    set("x-forwarded-port", &from.port.to_string());
-    set("x-forwarded-proto", "https");
-    parts.headers.insert(HOP, HeaderValue::from_static("1"));
-    Request::from_parts(parts, body)
-}
-
-/// Takes out what is between client and us.
-fn strip_own(headers: &mut HeaderMap) {
-    headers.remove(PICK);
-    let kept: Vec<_> = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .filter_map(|value| match value.to_str() {
-            Ok(text) => {
-                let (_, kept) = cookies::split(text);
-                HeaderValue::from_str(&kept).ok().filter(|_| !kept.is_empty())
-            }
-            Err(_) => Some(value.clone()),
-        })
-        .collect();
-    headers.remove(header::COOKIE);
-    for value in kept {
-        headers.append(header::COOKIE, value);
-    }
-}
-
-/// Makes the answer that the client gets.
-fn finish(response: Response<Body>, route: &Route) -> Response<Body> {
-    let (mut parts, body) = response.into_parts();
-    let upgraded = parts.status == StatusCode::SWITCHING_PROTOCOLS;
-    if !upgraded {
-        strip_hop_by_hop(&mut parts.headers, false);
-        parts.headers.remove(header::TE);
-    }
-    let cookies: Vec<_> = parts
-        .headers
-        .get_all(header::SET_COOKIE)
-        .iter()
-        .filter_map(|value| match value.to_str() {
-            Ok(text) => HeaderValue::from_str(&cookies::confine(text, route)?).ok(),
-            Err(_) => None,
-        })
-        .collect();
-    parts.headers.remove(header::SET_COOKIE);
-    for cookie in cookies {
-        parts.headers.append(header::SET_COOKIE, cookie);
-    }
-    parts.version = Version::HTTP_11;
-    Response::from_parts(parts, body)
-}
-
 /// Makes a body of text.
 pub fn body_of(text: impl Into<Bytes>) -> Body {
     Full::new(text.into()).map_err(|never| match never {}).boxed()
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn request(uri: &str, headers: &[(&str, &str)]) -> Request<()> {
+    pub(crate) fn request(uri: &str, headers: &[(&str, &str)]) -> Request<()> {
         let mut builder = Request::builder().uri(uri);
         for (name, value) in headers {
             builder = builder.header(*name, *value);
@@ -296,35 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_says_of_itself_is_replaced() {
-        let from =
-            Connection { peer: "127.0.0.1:5".parse().unwrap(), server_name: None, port: 8443 };
-        let prepared = prepare(
-            request(
-                "https://web.a.shop.localhost:8443/x?y=1",
-                &[
-                    ("x-forwarded-for", "6.6.6.6"),
-                    ("forwarded", "for=6.6.6.6"),
-                    ("connection", "keep-alive, x-secret"),
-                    ("x-secret", "1"),
-                    ("cookie", "a=1; hothouse-sandbox=z"),
-                    ("hothouse-sandbox", "z"),
-                    ("transfer-encoding", "chunked"),
-                ],
-            ),
-            "web.a.shop.localhost:8443",
-            &from,
-        );
-        assert_eq!(prepared.uri(), "/x?y=1");
-        let get = |name: &str| prepared.headers().get(name).map(|value| value.to_str().unwrap());
-        assert_eq!(get("host"), Some("web.a.shop.localhost:8443"));
-        assert_eq!(get("x-forwarded-for"), Some("127.0.0.1"));
-        assert_eq!(get("x-forwarded-proto"), Some("https"));
-        assert_eq!(get("cookie"), Some("a=1"));
-        for gone in ["forwarded", "x-secret", "connection", "hothouse-sandbox", "transfer-encoding"]
-        {
-            assert_eq!(get(gone), None, "{gone}");
-        }
+    fn a_request_that_comes_back_is_noticed() {
+        let been = |hops: &[&str]| {
+            let headers: Vec<_> = hops.iter().map(|hop| ("x-hothouse-hop", *hop)).collect();
+            been_here(request("/", &headers).headers(), "web.a.shop.localhost")
+        };
+        assert!(!been(&[]) && !been(&["api.a.shop.localhost"]));
+        assert!(been(&["api.a.shop.localhost", "web.a.shop.localhost"]));
+        assert!(been(&["x"; 9]), "no honest request goes through so many");
     }
 
     #[test]

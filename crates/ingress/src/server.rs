@@ -1,23 +1,31 @@
 //! The listeners: TLS for requests, plain HTTP to send clients there.
+//!
+//! All of it runs on one thread of its own: a request's way through us never crosses threads, which
+//! costs more than the request itself.
 
 use std::{
     convert::Infallible,
     io,
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener, TcpStream as StdStream},
     sync::{Arc, RwLock},
+    thread,
     time::Duration,
 };
 
-use hyper::{Request, Response, body::Incoming, header, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
+use hyper::{
+    Request, Response,
+    body::Incoming,
+    header,
+    server::conn::{http1, http2},
+    service::service_fn,
 };
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
-    task::JoinSet,
+    runtime::{Builder, Handle},
+    sync::{OwnedSemaphorePermit, oneshot},
 };
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
     Authority, Rooms, RouteTable, authority, pages,
@@ -27,6 +35,9 @@ use crate::{
 
 /// How long a client may take to greet, and to send the head of a request.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// How often connections that waited too long are closed.
+const SWEEP: Duration = Duration::from_secs(5);
 
 /// The ports to try, the best first.
 #[derive(Clone, Debug)]
@@ -64,6 +75,8 @@ pub enum ServerError {
     Bind(#[source] io::Error),
     #[error("prepare TLS")]
     Tls(#[source] io::Error),
+    #[error("start the router's thread")]
+    Thread(#[source] io::Error),
 }
 
 /// A server that runs until it is dropped.
@@ -73,59 +86,104 @@ pub struct Server {
     /// The port that sends clients there.
     pub plain_port: u16,
     table: Arc<RwLock<Arc<RouteTable>>>,
-    _tasks: JoinSet<()>,
+    desk: Arc<Desk>,
+    handle: Handle,
+    /// server --dropped--> its thread, which ends
+    _end_tx: oneshot::Sender<()>,
+}
+
+/// What every connection is served with.
+struct Desk {
+    acceptor: TlsAcceptor,
+    proxy: Proxy,
+    port: u16,
 }
 
 impl Server {
     /// Opens the ports and begins to serve.
-    pub async fn start(spec: ServerSpec) -> Result<Self, ServerError> {
-        let (port, tls) = bind_first(&spec.ports.tls).await.map_err(ServerError::Bind)?;
-        let (plain_port, plain) = bind_first(&spec.ports.plain).await.map_err(ServerError::Bind)?;
+    pub fn start(spec: ServerSpec) -> Result<Self, ServerError> {
+        let (port, tls) = bind_first(&spec.ports.tls).map_err(ServerError::Bind)?;
+        let (plain_port, plain) = bind_first(&spec.ports.plain).map_err(ServerError::Bind)?;
         let config = authority::server_config(spec.authority).map_err(ServerError::Tls)?;
-        let acceptor = TlsAcceptor::from(Arc::new(config));
         let table: Arc<RwLock<Arc<RouteTable>>> = Arc::default();
-        let pool = Pool::new(spec.rooms.clone());
-        let proxy = Arc::new(Proxy {
-            table: table.clone(),
-            pool: pool.clone(),
-            rooms: spec.rooms,
-            own: spec.own,
+        let desk = Arc::new(Desk {
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            proxy: Proxy {
+                table: table.clone(),
+                pool: Pool::new(spec.rooms.clone()),
+                rooms: spec.rooms,
+                own: spec.own,
+            },
+            port,
         });
-        let mut tasks = JoinSet::new();
-        for listener in tls {
-            tasks.spawn(serve_tls(listener, acceptor.clone(), proxy.clone(), port));
-        }
-        for listener in plain {
-            tasks.spawn(serve_plain(listener, port));
-        }
-        tasks.spawn(async move {
-            loop {
-                tokio::time::sleep(Duration::from_secs(5)).await;
-                pool.sweep();
-            }
-        });
-        Ok(Self { port, plain_port, table, _tasks: tasks })
+        let runtime =
+            Builder::new_current_thread().enable_all().build().map_err(ServerError::Thread)?;
+        let handle = runtime.handle().clone();
+        let (end_tx, end_rx) = oneshot::channel();
+        let serving = serve(desk.clone(), tls, plain);
+        let body = move || {
+            runtime.block_on(async move {
+                tokio::select! {
+                    _ = end_rx => {}
+                    served = serving => tracing::error!(?served, "the router ended"),
+                }
+            });
+            runtime.shutdown_background();
+        };
+        thread::Builder::new().name("router".into()).spawn(body).map_err(ServerError::Thread)?;
+        Ok(Self { port, plain_port, table, desk, handle, _end_tx: end_tx })
     }
 
     /// Replaces the routes.
     pub fn set_routes(&self, table: RouteTable) {
-        if let Ok(mut current) = self.table.write() {
+        if let Ok(mut current) = self.table.write()
+            && **current != table
+        {
             *current = Arc::new(table);
         }
+    }
+
+    /// Serves a connection that comes out of the room of a sandbox, which sees itself alone.
+    pub fn serve_room(&self, stream: StdStream, id: String, permit: OwnedSemaphorePermit) {
+        let desk = self.desk.clone();
+        self.handle.spawn(async move {
+            if let Ok(stream) = TcpStream::from_std(stream) {
+                let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+                serve_stream(&desk, stream, peer, Some(id)).await;
+            }
+            drop(permit);
+        });
+    }
+}
+
+async fn serve(desk: Arc<Desk>, tls: Vec<StdListener>, plain: Vec<StdListener>) -> io::Result<()> {
+    for listener in tls {
+        tokio::spawn(serve_tls(TcpListener::from_std(listener)?, desk.clone()));
+    }
+    for listener in plain {
+        tokio::spawn(serve_plain(TcpListener::from_std(listener)?, desk.port));
+    }
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        desk.proxy.pool.sweep();
     }
 }
 
 /// Opens the first port that is free, on both loopbacks where there are two.
-async fn bind_first(ports: &[u16]) -> io::Result<(u16, Vec<TcpListener>)> {
+fn bind_first(ports: &[u16]) -> io::Result<(u16, Vec<StdListener>)> {
+    let bind = |address: SocketAddr| {
+        let listener = StdListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok::<_, io::Error>(listener)
+    };
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for port in ports {
-        match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, *port))).await {
+        match bind(SocketAddr::from((Ipv4Addr::LOCALHOST, *port))) {
             Ok(listener) => {
                 let port = listener.local_addr()?.port();
                 let mut all = vec![listener];
                 // A host without IPv6, or where somebody else has that port: one loopback will do.
-                let second = TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))).await;
-                all.extend(second);
+                all.extend(bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))));
                 return Ok((port, all));
             }
             Err(error) => last = error,
@@ -144,41 +202,49 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-async fn serve_tls(listener: TcpListener, acceptor: TlsAcceptor, proxy: Arc<Proxy>, port: u16) {
+async fn serve_tls(listener: TcpListener, desk: Arc<Desk>) {
     loop {
         let (stream, peer) = accept(&listener).await;
-        let (acceptor, proxy) = (acceptor.clone(), proxy.clone());
-        tokio::spawn(async move {
-            stream.set_nodelay(true).ok();
-            let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, acceptor.accept(stream)).await
-            else {
-                return;
-            };
-            let server_name = stream.get_ref().1.server_name().map(str::to_owned);
-            let from = Arc::new(Connection { peer, server_name, port });
-            let service = service_fn(move |request: Request<Incoming>| {
-                let (proxy, from) = (proxy.clone(), from.clone());
-                async move { Ok::<_, Infallible>(proxy.answer(request, &from).await) }
-            });
-            let served =
-                builder().serve_connection_with_upgrades(TokioIo::new(stream), service).await;
-            if let Err(error) = served {
-                tracing::debug!(%error, "a connection broke off");
-            }
-        });
+        let desk = desk.clone();
+        tokio::spawn(async move { serve_stream(&desk, stream, peer, None).await });
     }
 }
 
-fn builder() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+/// Serves one connection to its end.
+async fn serve_stream(desk: &Arc<Desk>, stream: TcpStream, peer: SocketAddr, room: Option<String>) {
+    stream.set_nodelay(true).ok();
+    let greeting = tokio::time::timeout(PATIENCE, desk.acceptor.accept(stream));
+    let Ok(Ok(stream)) = greeting.await else { return };
+    let (_, session) = stream.get_ref();
+    let server_name = session.server_name().map(str::to_owned);
+    let two = session.alpn_protocol() == Some(b"h2");
+    let from = Arc::new(Connection::new(peer, server_name, desk.port, room));
+    let desk = desk.clone();
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (desk, from) = (desk.clone(), from.clone());
+        async move { Ok::<_, Infallible>(desk.proxy.answer(request, &from).await) }
+    });
+    let stream: TokioIo<TlsStream<TcpStream>> = TokioIo::new(stream);
+    let served = match two {
+        true => second().serve_connection(stream, service).await,
+        false => first().serve_connection(stream, service).with_upgrades().await,
+    };
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection broke off");
+    }
+}
+
+/// How HTTP/1.1 is served.
+fn first() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(256 << 10);
     builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .max_buf_size(256 << 10)
-        .preserve_header_case(true);
+}
+
+/// How HTTP/2 is served.
+fn second() -> http2::Builder<TokioExecutor> {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
-        .http2()
         .timer(TokioTimer::new())
         .enable_connect_protocol()
         .max_concurrent_streams(256)
@@ -195,7 +261,7 @@ async fn serve_plain(listener: TcpListener, port: u16) {
             let service = service_fn(move |request: Request<Incoming>| async move {
                 Ok::<_, Infallible>(to_tls(&request, port))
             });
-            builder().serve_connection(TokioIo::new(stream), service).await.ok();
+            first().serve_connection(TokioIo::new(stream), service).await.ok();
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{Address, Target};
+use crate::{Activity, Address, Target, names::ZONE};
 
 /// One app of one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,18 @@ pub struct Route {
     pub service: String,
     /// Where it answers, while the room is up.
     pub target: Option<Target>,
+    /// Whether its user has paused it.
+    pub paused: bool,
+    /// The use of its sandbox.
+    pub activity: Arc<Activity>,
+}
+
+impl Route {
+    /// Returns its host name.
+    pub fn host(&self) -> String {
+        let Self { app, sandbox, project, .. } = self;
+        format!("{app}.{sandbox}.{project}.{ZONE}")
+    }
 }
 
 /// What a request leads to.
@@ -34,7 +46,7 @@ pub enum Found {
 }
 
 /// All routes of the moment.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteTable {
     apps: HashMap<String, Arc<Route>>,
     shared: HashMap<String, HashMap<String, Arc<Route>>>,
@@ -47,14 +59,9 @@ impl RouteTable {
         let mut table = Self::default();
         for route in routes {
             let route = Arc::new(route);
-            let Route { id, sandbox, project, app, .. } = route.as_ref();
-            let own = Address::App {
-                app: app.clone(),
-                sandbox: sandbox.clone(),
-                project: project.clone(),
-            };
+            let Route { id, project, app, .. } = route.as_ref();
             let shared = Address::Shared { app: app.clone(), project: project.clone() };
-            table.apps.insert(own.to_string(), route.clone());
+            table.apps.insert(route.host(), route.clone());
             table.shared.entry(shared.to_string()).or_default().insert(id.clone(), route.clone());
             table.projects.entry(project.clone()).or_default().push(route);
         }
@@ -66,6 +73,16 @@ impl RouteTable {
         let mut all: Vec<_> = self.apps.values().cloned().collect();
         all.sort_by(|one, two| order(one).cmp(&order(two)));
         all
+    }
+
+    /// Finds an app by its own name, written in the usual way: the quick look for most requests.
+    pub fn app(&self, name: &str) -> Option<&Arc<Route>> {
+        self.apps.get(name)
+    }
+
+    /// Returns the table as one sandbox sees it: itself alone.
+    pub fn only(&self, id: &str) -> Self {
+        Self::new(self.apps.values().filter(|route| route.id == id).map(|route| (**route).clone()))
     }
 
     /// Finds what an address leads to, `picked` being the id that the request brought along.
@@ -117,6 +134,8 @@ pub(crate) mod tests {
                 runtime: format!("/run/{project}-{sandbox}").into(),
                 port: 3000,
             }),
+            paused: false,
+            activity: Arc::default(),
         }
     }
 

@@ -15,6 +15,7 @@ pub mod policy;
 pub mod room;
 pub mod sandbox;
 pub mod secret;
+pub mod sleep;
 pub mod stack;
 pub mod tree;
 

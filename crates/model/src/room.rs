@@ -153,6 +153,8 @@ pub struct RoomRecord {
     pub ends: Option<Timestamp>,
     /// Whether it reaches listed hosts only, whatever the config says.
     pub restricted: bool,
+    /// Since when it sleeps because nobody used it.
+    pub slept: Option<Timestamp>,
 }
 
 /// How often it is looked whether a room takes too much of the disk.

@@ -17,6 +17,16 @@ pub struct StackOrder {
     /// Holds one folder per service for its log.
     pub logs: PathBuf,
     pub services: Vec<ServiceOrder>,
+    /// Services of the host that the room may reach.
+    #[serde(default)]
+    pub hosted: Vec<HostedOrder>,
+}
+
+/// A service that runs on the host, and answers in the room on the same port of its loopback.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostedOrder {
+    pub service: String,
+    pub port: u16,
 }
 
 /// One service, with its references resolved.

@@ -49,6 +49,20 @@ impl Store {
         Ok(())
     }
 
+    /// Returns the ports of a sandbox with what each is kept for.
+    pub fn ports_of(&self, sandbox: SandboxKey) -> Result<Vec<(u16, String)>, StoreError> {
+        self.read("list the ports of a sandbox", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT r.port, r.app FROM port_reservations r
+                     JOIN workspaces w ON w.project_id = r.project_id AND w.name = r.workspace
+                     JOIN sandboxes s ON s.workspace_id = w.id WHERE s.id = ?1 ORDER BY r.port",
+                )?
+                .query_map([sandbox.0], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect()
+        })
+    }
+
     /// Returns every reservation, by port.
     pub fn port_reservations(&self) -> Result<Vec<PortReservation>, StoreError> {
         self.read("list reserved ports", |connection| {

@@ -7,9 +7,9 @@ use hothouse_model::{
     room::{RoomRecord, RoomWish, RunRecord},
 };
 use jiff::Timestamp;
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use crate::{Store, StoreError, sandboxes::parsed};
+use crate::{Lasts, Store, StoreError, sandboxes::parsed};
 
 /// A room about to be started.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub(crate) fn begin(transaction: &Transaction<'_>, new: &NewRoom) -> rusqlite::R
     )?;
     transaction.execute(
         "INSERT INTO rooms (sandbox_id, wish, run_id, ends, restricted) VALUES (?1, 'starting', ?2, ?3, ?4)
-         ON CONFLICT (sandbox_id) DO UPDATE SET wish = 'starting', run_id = ?2, ends = ?3, restricted = ?4",
+         ON CONFLICT (sandbox_id) DO UPDATE SET wish = 'starting', run_id = ?2, ends = ?3, restricted = ?4, slept = NULL",
         params![sandbox.0, run.id, ends.map(|ends| ends.to_string()), restricted],
     )?;
     Ok(())
@@ -71,7 +71,7 @@ pub(crate) fn wish(
     if wish == RoomWish::Stopped {
         end_runs(transaction, plan, now)?;
     }
-    let sql = format!("UPDATE rooms SET wish = ?2 WHERE sandbox_id IN {SUBJECTS}");
+    let sql = format!("UPDATE rooms SET wish = ?2, slept = NULL WHERE sandbox_id IN {SUBJECTS}");
     transaction.execute(&sql, params![plan, wish.as_str()])
 }
 
@@ -89,7 +89,9 @@ pub(crate) fn record(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Roo
     let ends = row.get::<_, Option<String>>(first + 4)?;
     let ends = ends.map(|_| parsed(row, first + 4)).transpose()?;
     let restricted = row.get(first + 5)?;
-    Ok(Some(RoomRecord { wish, run, ends, restricted }))
+    let slept = row.get::<_, Option<String>>(first + 6)?;
+    let slept = slept.map(|_| parsed(row, first + 6)).transpose()?;
+    Ok(Some(RoomRecord { wish, run, ends, restricted, slept }))
 }
 
 /// A run as it is listed, also after its sandbox is gone.
@@ -123,6 +125,31 @@ impl Store {
                     })
                 })?
                 .collect()
+        })
+    }
+
+    /// Notes since when a room sleeps, or that it does not.
+    pub fn set_slept(
+        &self,
+        sandbox: SandboxKey,
+        since: Option<Timestamp>,
+    ) -> Result<(), StoreError> {
+        self.change_lasting(Lasts::Crash, "note the sleep of a room", |transaction| {
+            transaction.execute(
+                "UPDATE rooms SET slept = ?2 WHERE sandbox_id = ?1",
+                params![sandbox.0, since.map(|since| since.to_string())],
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Returns the profile of a run.
+    pub fn profile_of(&self, run: &str) -> Result<Option<String>, StoreError> {
+        self.read("look up the profile of a run", |connection| {
+            connection
+                .prepare_cached("SELECT profile FROM runs WHERE id = ?1")?
+                .query_row([run], |row| row.get(0))
+                .optional()
         })
     }
 

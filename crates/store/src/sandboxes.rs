@@ -33,7 +33,7 @@ const SELECT: &str = "
     SELECT s.id, s.public_id, w.name, p.name, r.common_dir, r.root, w.worktree, w.branch, w.base, w.base_commit,
            w.tree_driver, w.task, w.created, s.phase, w.pinned_config,
            w.sandboxes, w.imported, w.agent_branch, p.label,
-           m.wish, m.run_id, u.artifacts, u.started, m.ends, m.restricted
+           m.wish, m.run_id, u.artifacts, u.started, m.ends, m.restricted, m.slept
     FROM sandboxes s
     LEFT JOIN rooms m ON m.sandbox_id = s.id
     LEFT JOIN runs u ON u.id = m.run_id

@@ -78,10 +78,11 @@ impl<U: Upstream> Exchange<U> {
     }
 
     /// Lets a request in, if it is for this host and may be made at all.
-    fn admit(&self, parts: &Parts, host: Result<String, &'static str>) -> Result<(), Own> {
-        let asked = host.map_err(Own::bad_request)?;
-        if !self.is_own(&asked) {
-            return Err(Own::misdirected(&asked, &self.target.name));
+    fn admit(&self, parts: &Parts, host: Result<HeaderValue, &'static str>) -> Result<(), Own> {
+        let host = host.map_err(Own::bad_request)?;
+        let asked = host.to_str().unwrap_or_default();
+        if !self.is_own(asked) {
+            return Err(Own::misdirected(asked, &self.target.name));
         }
         // CONNECT would lead elsewhere, and TRACE sends back what it got.
         if parts.method == Method::CONNECT || parts.method == Method::TRACE {

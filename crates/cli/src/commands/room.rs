@@ -12,7 +12,7 @@ use hothouse_model::{
     stack::{ServiceReport, StackReport},
 };
 
-use super::sandbox::{check_reference, in_full};
+use super::{panel::panel, sandbox::check_reference};
 use crate::{
     args::{UpArgs, Which},
     progress::Progress,
@@ -71,13 +71,11 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
     if ui.json {
         ui.print_json(&shown);
     } else {
-        ui.say(&format!("The room of `{}` is up.", shown.name));
-        ui.print(&in_full(ui, &shown));
+        ui.print(&panel(ui, &shown));
         let chain = critical_chain(&shown.services);
         if !chain.is_empty() {
             ui.say(&chain);
         }
-        ui.say(&format!("Run something in it: `hothouse exec -w {} -- COMMAND`", shown.name));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -5,12 +5,11 @@ use std::{path::Path, process::ExitCode};
 use hothouse_api::{
     SandboxView, route,
     sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody},
-    service::ServiceView,
 };
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_model::{Failure, FailureKind, SandboxName, SandboxRef, SandboxState};
 
-use super::{config, exec};
+use super::{config, exec, panel};
 use crate::{
     Surroundings,
     args::{DeleteArgs, ForkArgs, NukeArgs, StatusArgs},
@@ -177,7 +176,7 @@ pub(crate) fn status(session: &Session, ui: &Ui, args: StatusArgs) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
+fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
     let mut facts = vec![
         ("state", ui.paint(tone(sandbox.state), sandbox.state.as_str())),
         ("id", sandbox.id.clone()),
@@ -193,9 +192,6 @@ pub(super) fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
     if let Some(run) = &sandbox.run {
         facts.push(("run", format!("{} (since {})", run.id, run.started)));
     }
-    for (app, urls) in &sandbox.apps {
-        facts.push(("app", format!("{app}  {}  ({})", urls.url, urls.direct)));
-    }
     if let Some(ttl) = &sandbox.ttl {
         facts.push(("ends", ttl.clone()));
     }
@@ -208,43 +204,9 @@ pub(super) fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
     let caveats = sandbox.caveats.iter().map(|caveat| {
         format!("  {} {}: {}", ui.paint(Tone::Warning, "caveat"), caveat.area, caveat.text)
     });
-    let services = (!sandbox.services.is_empty()).then(|| services(ui, &sandbox.services));
-    std::iter::once(title)
-        .chain(facts)
-        .chain(caveats)
-        .chain(services)
-        .collect::<Vec<_>>()
-        .join("\n")
-}
-
-/// Shows services as a table.
-fn services(ui: &Ui, services: &[ServiceView]) -> String {
-    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    let rows = services.iter().map(|service| {
-        let told = match &service.exit {
-            Some(exit) if service.pid.is_none() => Some(exit.clone()),
-            _ => service.health.clone(),
-        };
-        vec![
-            Cell::new("  "),
-            Cell::new(&service.name).tone(Tone::Strong),
-            Cell::new(&service.state).tone(service_tone(&service.state)),
-            Cell::new(or_dash(service.pid.map(|pid| pid.to_string()))),
-            Cell::new(or_dash(service.port.map(|port| port.to_string()))),
-            Cell::new(service.restarts.to_string()),
-            Cell::new(or_dash(told)),
-        ]
-    });
-    table(ui, &["  ", "SERVICE", "STATE", "PID", "PORT", "RESTARTS", "HEALTH"], rows.collect())
-}
-
-fn service_tone(state: &str) -> Tone {
-    match state {
-        "ready" | "completed" => Tone::Good,
-        "failed" => Tone::Bad,
-        "stopped" => Tone::Faint,
-        _ => Tone::Warning,
-    }
+    let about = std::iter::once(title).chain(facts).chain(caveats).collect::<Vec<_>>().join("\n");
+    let shown = std::iter::once(about).chain(panel::sections(ui, sandbox));
+    shown.collect::<Vec<_>>().join("\n\n")
 }
 
 fn tone(state: SandboxState) -> Tone {

@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use hothouse_api::{
     SandboxView,
-    port::{PortView, ReleaseBody},
+    port::{ExposeBody, PortView, ReleaseBody},
     route,
-    sandbox::FindQuery,
+    sandbox::{ExposedView, FindQuery},
 };
 use hothouse_model::{Failure, FailureKind};
 
 use super::sandbox::check_reference;
 use crate::{
-    args::{PortsArgs, PortsCommand, UrlArgs},
+    args::{ExposeArgs, PortsArgs, PortsCommand, UrlArgs},
     render::{Cell, table},
     session::Session,
     ui::{Tone, Ui},
@@ -42,6 +42,35 @@ pub(crate) fn url(session: &Session, ui: &Ui, args: UrlArgs) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
+/// Leads a port of the host to a port of a room.
+pub(crate) fn expose(session: &Session, ui: &Ui, args: ExposeArgs) -> Result<ExitCode, Failure> {
+    if let Some(text) = &args.which.sandbox {
+        check_reference(text)?;
+    }
+    let body = ExposeBody {
+        sandbox: args.which.sandbox,
+        folder: session.folder_text()?,
+        port: args.port,
+        host_port: args.host_port,
+    };
+    let exposed: ExposedView = session.post(route::PORTS_EXPOSE, &session.operation(), &body)?;
+    if ui.json {
+        ui.print_json(&exposed);
+    } else {
+        ui.print(&format!("127.0.0.1:{}", exposed.host_port));
+        let ExposedView { port, host_port } = exposed;
+        ui.say(&format!(
+            "It leads to port {port} of the room while that is up; `hothouse ports release {host_port}` ends that."
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Names what a port is kept for: an app, or a port that was exposed.
+fn kept_for(app: &str) -> String {
+    app.strip_prefix(':').map_or_else(|| app.to_owned(), |port| format!("port {port}"))
+}
+
 /// Lists the ports that are kept for apps, or gives some back.
 pub(crate) fn ports(session: &Session, ui: &Ui, args: &PortsArgs) -> Result<ExitCode, Failure> {
     let (ports, released): (Vec<PortView>, bool) = match &args.command {
@@ -63,7 +92,7 @@ pub(crate) fn ports(session: &Session, ui: &Ui, args: &PortsArgs) -> Result<Exit
         vec![
             Cell::new(port.port.to_string()).tone(Tone::Strong),
             Cell::new(format!("{}/{}", port.project, port.sandbox)),
-            Cell::new(&port.app),
+            Cell::new(kept_for(&port.app)),
         ]
     });
     ui.print(&table(ui, &["PORT", "SANDBOX", "APP"], rows.collect()));

@@ -3,11 +3,13 @@
 use axum::extract::State;
 use hothouse_api::{
     ErrorBody,
-    port::{PortView, ReleaseBody},
+    port::{ExposeBody, PortView, ReleaseBody},
+    sandbox::ExposedView,
 };
+use hothouse_model::{Failure, FailureKind};
 use hothouse_store::PortReservation;
 
-use super::{Json, blocking};
+use super::{Json, blocking, sandbox::reference};
 use crate::{Door, failure::Refusal};
 
 #[utoipa::path(get, path = "/v1/ports", operation_id = "port_list", responses((status = 200, body = [PortView])))]
@@ -28,6 +30,33 @@ pub(crate) async fn release(
     let released = blocking(move || Ok(shown(engine.release_ports(body.port)?))).await;
     door.refresh_urls().await;
     released.map(axum::Json)
+}
+
+#[utoipa::path(
+    post, path = "/v1/ports/expose", operation_id = "port_expose", request_body = ExposeBody,
+    description = "Leads a port of the host's loopback to a port of the room.",
+    responses((status = 200, body = ExposedView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn expose(
+    State(door): State<Door>,
+    Json(body): Json<ExposeBody>,
+) -> Result<axum::Json<ExposedView>, Refusal> {
+    let ExposeBody { sandbox, folder, port, host_port } = body;
+    if port == 0 || host_port == Some(0) {
+        return Err(Refusal(Failure::new(
+            FailureKind::Usage,
+            "a port is a number from 1 to 65535",
+        )));
+    }
+    let wanted = sandbox.as_deref().map(reference).transpose()?;
+    let engine = door.engine.clone();
+    let exposed = blocking(move || {
+        let sandbox = engine.find(wanted.as_ref(), std::path::Path::new(&folder))?;
+        engine.expose(&sandbox, port, host_port)
+    })
+    .await?;
+    door.refresh_urls().await;
+    Ok(axum::Json(ExposedView { port: exposed.port, host_port: exposed.host_port }))
 }
 
 fn shown(ports: Vec<PortReservation>) -> Vec<PortView> {

@@ -150,7 +150,7 @@ impl RoomSpec {
         if !word(&self.hostname, 63, &['-', '.']) {
             return Err(SpecProblem::Hostname(self.hostname.clone()));
         }
-        if let Some(name) = self.names.iter().find(|name| !word(name, 63, &['-'])) {
+        if let Some(name) = self.names.iter().find(|name| !word(name, 253, &['-', '.'])) {
             return Err(SpecProblem::Hostname(name.clone()));
         }
         for (what, path) in self.paths() {

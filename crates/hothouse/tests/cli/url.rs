@@ -11,7 +11,7 @@ use hothouse_testkit::{TestEnv, git, skip};
 use crate::surroundings;
 
 /// A server that says who it is, what it was asked, and sets a cookie for everybody.
-const SERVER: &str = r#"
+pub(crate) const SERVER: &str = r#"
 import http.server, os, sys
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
@@ -27,19 +27,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Handler).serve_forever()
 "#;
 
-const CONFIG: &str = r#"[project]
+pub(crate) const CONFIG: &str = r#"[project]
 name = "u"
 [service.web]
 run = "python3 server.py"
 port = 3000
 ready = { tcp = true }
 url = "web"
+[service.web.env]
+SELF_URL = "{web.url}"
+INSIDE = "{web.local}"
 "#;
 
+/// Says whether a program is installed.
+pub(crate) fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok()
+}
+
 /// Two sandboxes that are up, `a` and `b`, of the same app on the same port.
-fn apps() -> Option<(TestEnv, PathBuf)> {
+pub(crate) fn apps() -> Option<(TestEnv, PathBuf)> {
     for program in ["curl", "python3"] {
-        if Command::new(program).arg("--version").output().is_err() {
+        if !has(program) {
             skip("URLs", program);
             return None;
         }
@@ -62,13 +70,13 @@ fn apps() -> Option<(TestEnv, PathBuf)> {
     Some((env, repository))
 }
 
-fn curl(words: &[&str]) -> String {
+pub(crate) fn curl(words: &[&str]) -> String {
     let fixed = ["-sk", "--noproxy", "*", "-m", "30"];
     let output = Command::new("curl").args(fixed).args(words).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn app(env: &TestEnv, repository: &Path, name: &str) -> serde_json::Value {
+pub(crate) fn app(env: &TestEnv, repository: &Path, name: &str) -> serde_json::Value {
     let status = env.json(repository, &["status", "-w", name, "--json"]);
     let app = status["apps"]["web"].clone();
     assert!(app["url"].is_string(), "{status}");
@@ -139,7 +147,15 @@ fn a_request_cannot_be_two_things() {
     let astray =
         curl(&["-o", "/dev/null", "-w", "%{http_code}", "-H", "Host: web.b.u.localhost", &url]);
     assert_eq!(astray, "421", "the host of the request is that of the connection");
-    let looped = curl(&["-o", "/dev/null", "-w", "%{http_code}", "-H", "X-Hothouse-Hop: 1", &url]);
+    let looped = curl(&[
+        "-o",
+        "/dev/null",
+        "-w",
+        "%{http_code}",
+        "-H",
+        "X-Hothouse-Hop: web.a.u.localhost",
+        &url,
+    ]);
     assert_eq!(looped, "508");
     let nobody = url.replace("web.a.", "api.a.");
     let unknown = curl(&["-i", "-H", "Accept: text/html", &nobody]);

@@ -127,7 +127,8 @@ static MOUNT: Table = Table {
 
 static SANDBOX: Table = Table::of(&[
     key("ttl", TIME, "How long a sandbox may be up before it is stopped."),
-    key("idle", TIME, "How long without use until it goes to sleep."),
+    key("idle", TIME, "How long without use until it goes to sleep: its room is paused."),
+    key("idle-stop", TIME, "How long asleep until its room is stopped, which frees its memory."),
 ]);
 
 pub(super) static SERVICES: Map = Map::of("service", &NAME_RULE, Shape::Table(&SERVICE));

@@ -90,6 +90,8 @@ pub struct Lifetime {
     pub ttl: Option<Duration>,
     #[serde(default, with = "optional_duration")]
     pub idle: Option<Duration>,
+    #[serde(default, with = "optional_duration")]
+    pub idle_stop: Option<Duration>,
 }
 
 /// `[agent]`: the coding agent that runs in the room.

@@ -1,0 +1,149 @@
+//! The launch panel: where a sandbox is, how it stands, and what to type next. `up` prints it, `status`
+//! shows it again; it teaches the tool to whoever reads it.
+
+use hothouse_api::{SandboxView, service::ServiceView};
+use hothouse_model::SandboxState;
+
+use crate::{
+    render::{Cell, plain, table},
+    ui::{Tone, Ui},
+};
+
+/// Renders the panel of a sandbox.
+pub(super) fn panel(ui: &Ui, sandbox: &SandboxView) -> String {
+    let title = format!("Sandbox {}: {}", sandbox.state.as_str(), sandbox.name);
+    let title =
+        format!("{}  {}", ui.paint(Tone::Strong, &title), ui.paint(Tone::Faint, &sandbox.id));
+    let caveats =
+        (!sandbox.caveats.is_empty()).then(|| section(ui, "Caveats", &caveats(ui, sandbox)));
+    std::iter::once(title)
+        .chain(sections(ui, sandbox))
+        .chain(caveats)
+        .collect::<Vec<_>>()
+        .join("\n\n")
+}
+
+/// Renders what a sandbox that is up offers, a section each.
+pub(super) fn sections(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
+    let mut all = Vec::new();
+    if !sandbox.apps.is_empty() {
+        let rows = sandbox.apps.iter().map(|(app, urls)| {
+            vec![
+                Cell::new(app).tone(Tone::Strong),
+                Cell::new(&urls.url),
+                Cell::new(&urls.direct).tone(Tone::Faint),
+            ]
+        });
+        all.push(section(ui, "Apps", &rows_of(ui, rows.collect())));
+    }
+    if !sandbox.exposed.is_empty() {
+        let rows = sandbox.exposed.iter().map(|port| {
+            vec![
+                Cell::new(format!("port {}", port.port)).tone(Tone::Strong),
+                Cell::new(format!("127.0.0.1:{}", port.host_port)),
+            ]
+        });
+        all.push(section(ui, "Exposed", &rows_of(ui, rows.collect())));
+    }
+    if !sandbox.services.is_empty() {
+        all.push(section(ui, "Services", &services(ui, &sandbox.services)));
+    }
+    if is_up(sandbox.state) {
+        let rows = commands(sandbox)
+            .into_iter()
+            .map(|(what, command)| vec![Cell::new(what).tone(Tone::Faint), Cell::new(command)]);
+        all.push(section(ui, "X-ray", &rows_of(ui, rows.collect())));
+    }
+    if let Some(run) = &sandbox.run {
+        all.push(section(ui, "Artifacts", &plain(&run.artifacts)));
+    }
+    all
+}
+
+fn is_up(state: SandboxState) -> bool {
+    matches!(state, SandboxState::Ready | SandboxState::Starting | SandboxState::Degraded)
+}
+
+/// Returns what to type to look into a sandbox, only what there is something to see of.
+fn commands(sandbox: &SandboxView) -> Vec<(&'static str, String)> {
+    let name = &sandbox.name;
+    let mut all = vec![
+        ("status", format!("hothouse status -w {name}")),
+        ("run", format!("hothouse exec -w {name} -- COMMAND")),
+        ("shell", format!("hothouse shell -w {name}")),
+    ];
+    // The service that an ill sandbox is ill of is the one to read.
+    let ill = sandbox
+        .services
+        .iter()
+        .find(|service| !matches!(service.state.as_str(), "ready" | "completed"));
+    let app = sandbox
+        .services
+        .iter()
+        .find(|service| service.url.as_deref().is_some_and(|url| url.starts_with("https://")));
+    if let Some(service) = ill.or(app).or(sandbox.services.first()) {
+        all.push(("logs", format!("hothouse logs {} -w {name} -f", plain(&service.name))));
+    }
+    if sandbox.services.iter().any(|service| service.url.as_deref().is_some_and(is_database)) {
+        all.push(("database", format!("hothouse db -w {name}")));
+    }
+    all.push(("changes", format!("hothouse diff -w {name}")));
+    if !sandbox.apps.is_empty() {
+        all.push(("dashboard", "hothouse ui".to_owned()));
+    }
+    all.push(("end", format!("hothouse down -w {name}")));
+    all
+}
+
+fn is_database(url: &str) -> bool {
+    ["postgres://", "mysql://", "mariadb://", "redis://"]
+        .iter()
+        .any(|scheme| url.starts_with(scheme))
+}
+
+fn caveats(ui: &Ui, sandbox: &SandboxView) -> String {
+    let lines = sandbox.caveats.iter().map(|caveat| {
+        format!("{} {}", ui.paint(Tone::Warning, &plain(&caveat.area)), plain(&caveat.text))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Shows services as a table.
+fn services(ui: &Ui, services: &[ServiceView]) -> String {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let rows = services.iter().map(|service| {
+        let told = match &service.exit {
+            Some(exit) if service.pid.is_none() => Some(exit.clone()),
+            _ => service.health.clone(),
+        };
+        vec![
+            Cell::new(&service.name).tone(Tone::Strong),
+            Cell::new(&service.state).tone(service_tone(&service.state)),
+            Cell::new(or_dash(service.pid.map(|pid| pid.to_string()))),
+            Cell::new(or_dash(service.port.map(|port| port.to_string()))),
+            Cell::new(service.restarts.to_string()),
+            Cell::new(or_dash(told)),
+        ]
+    });
+    table(ui, &["SERVICE", "STATE", "PID", "PORT", "RESTARTS", "HEALTH"], rows.collect())
+}
+
+fn service_tone(state: &str) -> Tone {
+    match state {
+        "ready" | "completed" => Tone::Good,
+        "failed" => Tone::Bad,
+        "stopped" => Tone::Faint,
+        _ => Tone::Warning,
+    }
+}
+
+/// Renders rows without a heading.
+fn rows_of(ui: &Ui, rows: Vec<Vec<Cell>>) -> String {
+    let whole = table(ui, &[], rows);
+    whole.strip_prefix('\n').map(str::to_owned).unwrap_or(whole)
+}
+
+fn section(ui: &Ui, title: &str, body: &str) -> String {
+    let lines = body.lines().map(|line| format!("  {line}"));
+    std::iter::once(ui.paint(Tone::Strong, title)).chain(lines).collect::<Vec<_>>().join("\n")
+}

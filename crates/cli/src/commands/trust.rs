@@ -1,0 +1,135 @@
+//! `trust` and `ui`: the authority of URLs, and the way into the dashboard.
+
+use std::{path::Path, process::ExitCode};
+
+use hothouse_api::{
+    SandboxView, route,
+    sandbox::FindQuery,
+    ui::{AuthorityView, UiView},
+};
+use hothouse_host::trust::{self, Outcome, Place, TrustError, Wish};
+use hothouse_model::{Failure, FailureKind};
+use serde::Serialize;
+
+use super::sandbox::check_reference;
+use crate::{
+    args::{TrustArgs, Which},
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// What became of one place of trust, as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct Told {
+    place: String,
+    /// `done`, `already`, `by-hand` or `failed`.
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    commands: Vec<String>,
+}
+
+/// Makes this host trust the authority of URLs, or forget it.
+pub(crate) fn trust(
+    session: &Session,
+    ui: &Ui,
+    args: &TrustArgs,
+    home: &Path,
+) -> Result<ExitCode, Failure> {
+    let authority: AuthorityView = session.get(route::AUTHORITY)?;
+    let certificate = Path::new(&authority.certificate);
+    let wish = if args.remove { Wish::Forget } else { Wish::Trust };
+    let places = trust::places(home);
+    if !args.yes {
+        ask(ui, wish, certificate, &places)?;
+    }
+    let told: Vec<_> =
+        places.iter().map(|place| told(place, trust::apply(place, certificate, wish))).collect();
+    if ui.json {
+        ui.print_json(&serde_json::json!({ "certificate": authority.certificate, "places": told }));
+    } else {
+        told.iter().for_each(|told| say(ui, told));
+        if wish == Wish::Trust {
+            ui.say("Programs with certificates of their own (Node, Java) are told by NODE_EXTRA_CA_CERTS and the like:");
+            ui.say(&format!("  export NODE_EXTRA_CA_CERTS={}", certificate.display()));
+        }
+    }
+    match told.iter().find(|told| told.outcome == "failed") {
+        None => Ok(ExitCode::SUCCESS),
+        Some(failed) => {
+            let message = format!("{} could not be changed", failed.place);
+            let mut failure = Failure::new(FailureKind::Host, message);
+            failure.causes.extend(failed.why.clone());
+            // With --json the outcome is printed already.
+            if ui.json { Ok(ExitCode::from(FailureKind::Host.exit_code())) } else { Err(failure) }
+        }
+    }
+}
+
+fn ask(ui: &Ui, wish: Wish, certificate: &Path, places: &[Place]) -> Result<(), Failure> {
+    let verb = if wish == Wish::Trust { "Trust" } else { "Stop trusting" };
+    let places: Vec<_> = places.iter().map(Place::shown).collect();
+    ui.say(&format!(
+        "The authority {} can vouch for names below .localhost alone.",
+        certificate.display()
+    ));
+    match ui.ask(&format!("{verb} it in {}?", places.join(", "))) {
+        Some(true) => Ok(()),
+        Some(false) => Err(Failure::new(FailureKind::Unmet, "nothing was changed")),
+        None => Err(Failure::new(FailureKind::Usage, "there is nobody to ask")
+            .hint("say `hothouse trust --yes`, or `hothouse trust --remove --yes`")),
+    }
+}
+
+fn told(place: &Place, outcome: Result<Outcome, TrustError>) -> Told {
+    let (outcome, why, commands) = match outcome {
+        Ok(Outcome::Done) => ("done", None, Vec::new()),
+        Ok(Outcome::Already) => ("already", None, Vec::new()),
+        Ok(Outcome::ByHand { why, commands }) => ("by-hand", Some(why), commands),
+        Err(error) => {
+            let failure = Failure::of(FailureKind::Host, &error);
+            let whole = std::iter::once(failure.message).chain(failure.causes);
+            ("failed", Some(whole.collect::<Vec<_>>().join(": ")), Vec::new())
+        }
+    };
+    Told { place: place.shown(), outcome, why, commands }
+}
+
+fn say(ui: &Ui, told: &Told) {
+    let tone = match told.outcome {
+        "done" | "already" => Tone::Good,
+        "by-hand" => Tone::Warning,
+        _ => Tone::Bad,
+    };
+    let why = told.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+    ui.print(&format!("{} {}{why}", ui.paint(tone, &format!("{:<8}", told.outcome)), told.place));
+    for command in &told.commands {
+        ui.print(&format!("           {command}"));
+    }
+}
+
+/// Prints a link that opens the dashboard once, at one sandbox if one is named.
+pub(crate) fn ui(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
+    let one = match which.sandbox {
+        None => None,
+        Some(name) => {
+            check_reference(&name)?;
+            let query = FindQuery { sandbox: Some(name), folder: session.folder_text()? };
+            let found: SandboxView = session.query(route::SANDBOX_FIND, &query)?;
+            Some(found.id)
+        }
+    };
+    let mut link: UiView = session.post(route::UI_LINK, &session.operation(), &())?;
+    if let Some(id) = one {
+        link.url.push_str(&format!("&sandbox={id}"));
+    }
+    if ui.json {
+        ui.print_json(&link);
+    } else {
+        ui.print(&link.url);
+        ui.say("Open it in a browser of this machine; it works once, within two minutes.");
+        ui.say("If the browser warns of the certificate: `hothouse trust`.");
+    }
+    Ok(ExitCode::SUCCESS)
+}

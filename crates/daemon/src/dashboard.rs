@@ -1,0 +1,368 @@
+//! The dashboard, a site of its own: `https://hothouse.localhost`.
+//!
+//! Who has opened the one-time link of `hothouse ui` has a session. Everything else is a page that
+//! says how to get one. No app shares this site, so none can set its cookie (`__Host-`), and the
+//! cookie is not sent with what other sites ask for (`SameSite=Strict`). A change needs the session's
+//! token and our own origin besides. Nothing here is the daemon's API.
+
+mod keys;
+mod page;
+mod stream;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hothouse_engine::UpSpec;
+use hothouse_ingress::{
+    Sendable, pages,
+    proxy::{Body, OwnPages, body_of},
+};
+use hothouse_model::{Failure, FailureKind, OperationId, SandboxRecord, stack::ServiceAction};
+use http_body_util::{BodyExt, Limited};
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode,
+    body::Incoming,
+    header::{self, HeaderName, HeaderValue},
+};
+use tokio::runtime::Handle;
+
+use self::keys::{Keys, Session};
+use crate::{Door, sleep};
+
+/// What a page may load, and where its forms go: ourselves alone, and nothing that stands in the page.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The most that a form may have.
+const FORM_LIMIT: usize = 4 << 10;
+
+/// How long a service may take to start again.
+const RESTART_TIME: Duration = Duration::from_secs(60);
+
+const COOKIE: &str = "__Host-hothouse";
+
+/// The dashboard.
+pub(crate) struct Dashboard {
+    door: Door,
+    port: OnceLock<u16>,
+    keys: Mutex<Keys>,
+    /// What went wrong with a sandbox when it was last told something here.
+    failures: Mutex<HashMap<String, String>>,
+    /// The daemon's own threads.
+    handle: Handle,
+}
+
+/// The dashboard as the router asks it.
+pub(crate) struct Site(pub(crate) Arc<Dashboard>);
+
+impl OwnPages for Site {
+    fn answer(&self, request: Request<Incoming>) -> Sendable<'static, Response<Body>> {
+        let dashboard = self.0.clone();
+        Box::pin(async move { secured(dashboard.route(request).await) })
+    }
+}
+
+impl Dashboard {
+    /// Must be called on the daemon's threads.
+    pub(crate) fn new(door: Door) -> Self {
+        Self {
+            door,
+            port: OnceLock::new(),
+            keys: Mutex::default(),
+            failures: Mutex::default(),
+            handle: Handle::current(),
+        }
+    }
+
+    /// Notes the router's port, which is part of our origin.
+    pub(crate) fn set_port(&self, port: u16) {
+        self.port.set(port).ok();
+    }
+
+    /// Makes a link that opens the dashboard once, soon.
+    pub(crate) fn link(&self) -> Option<String> {
+        let origin = self.origin()?;
+        Some(format!("{origin}/enter?key={}", self.keys().make_link(Instant::now())))
+    }
+
+    fn origin(&self) -> Option<String> {
+        let port = *self.port.get()?;
+        Some(format!("https://hothouse.localhost{}", pages::shown_port(port)))
+    }
+
+    fn keys(&self) -> std::sync::MutexGuard<'_, Keys> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn route(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+        let path = request.uri().path().to_owned();
+        let get = matches!(*request.method(), Method::GET | Method::HEAD);
+        match path.as_str() {
+            "/style.css" if get => {
+                asset("text/css; charset=utf-8", include_str!("dashboard/style.css"))
+            }
+            "/live.js" if get => {
+                asset("text/javascript; charset=utf-8", include_str!("dashboard/live.js"))
+            }
+            "/icon.svg" if get => asset("image/svg+xml", include_str!("dashboard/icon.svg")),
+            "/enter" if get => self.enter(request.uri().query().unwrap_or_default()),
+            _ => match self.session(request.headers()) {
+                None => page::html(StatusCode::UNAUTHORIZED, &page::stranger()),
+                Some(session) => self.known(request, &path, get, session).await,
+            },
+        }
+    }
+
+    /// Answers somebody with a session.
+    async fn known(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        path: &str,
+        get: bool,
+        session: Session,
+    ) -> Response<Body> {
+        match path {
+            "/" if get => self.show(None, &session).await,
+            "/live" if get && is_own(request.headers()) => {
+                let one = query_value(request.uri().query().unwrap_or_default(), "sandbox");
+                stream::open(self, one, session)
+            }
+            "/act" if request.method() == Method::POST => self.act(request, &session).await,
+            _ => match path.strip_prefix("/sandbox/").filter(|_| get) {
+                Some(id) => self.show(Some(id.to_owned()), &session).await,
+                None => page::html(StatusCode::NOT_FOUND, &page::nothing()),
+            },
+        }
+    }
+
+    /// Turns a one-time key into a session.
+    fn enter(&self, query: &str) -> Response<Body> {
+        let key = query_value(query, "key").unwrap_or_default();
+        match self.keys().use_link(&key, Instant::now()) {
+            Some(session) => {
+                let cookie =
+                    format!("{COOKIE}={}; Path=/; Secure; HttpOnly; SameSite=Strict", session.id);
+                let one = query_value(query, "sandbox").map(|id| page::encoded(&id));
+                let to = one.map_or_else(|| "/".to_owned(), |id| format!("/sandbox/{id}"));
+                let mut response = pages::redirect(&to, Some(&cookie));
+                *response.status_mut() = StatusCode::SEE_OTHER;
+                response
+            }
+            None => page::html(StatusCode::UNAUTHORIZED, &page::used_up()),
+        }
+    }
+
+    fn session(&self, headers: &HeaderMap) -> Option<Session> {
+        let cookies =
+            headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let pairs =
+            cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let mut own = pairs.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value);
+        own.find_map(|id| self.keys().session(id, Instant::now()))
+    }
+
+    async fn show(self: Arc<Self>, one: Option<String>, session: &Session) -> Response<Body> {
+        match self.main(one.clone(), session).await {
+            Some(main) => page::html(StatusCode::OK, &page::whole(one.as_deref(), &main)),
+            None => page::html(StatusCode::NOT_FOUND, &page::nothing()),
+        }
+    }
+
+    /// Renders what changes: all sandboxes, or one.
+    async fn main(self: &Arc<Self>, one: Option<String>, session: &Session) -> Option<String> {
+        let (dashboard, token) = (self.clone(), session.token.clone());
+        let rendered = tokio::task::spawn_blocking(move || {
+            let failures =
+                dashboard.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            page::main(&dashboard.door, one.as_deref(), &token, &failures)
+        });
+        rendered.await.ok()?
+    }
+
+    /// Does what a form asks for, if it is a form of ours.
+    async fn act(self: Arc<Self>, request: Request<Incoming>, session: &Session) -> Response<Body> {
+        let headers = request.headers();
+        let origin = headers.get(header::ORIGIN).and_then(|value| value.to_str().ok());
+        if !is_own(headers) || origin != self.origin().as_deref() {
+            return pages::plain(StatusCode::FORBIDDEN, "this form comes from elsewhere");
+        }
+        let body = Limited::new(request.into_body(), FORM_LIMIT).collect().await;
+        let Ok(body) = body else {
+            return pages::plain(StatusCode::PAYLOAD_TOO_LARGE, "no form of ours is so long");
+        };
+        let form = String::from_utf8_lossy(&body.to_bytes()).into_owned();
+        let token = query_value(&form, "token").unwrap_or_default();
+        if !keys::same(&token, &session.token) {
+            return pages::plain(StatusCode::FORBIDDEN, "this form is not of this session");
+        }
+        let (id, what) = (query_value(&form, "id"), query_value(&form, "do"));
+        let (Some(id), Some(what)) = (id, what.and_then(|what| Wish::read(&what, &form))) else {
+            return pages::plain(StatusCode::BAD_REQUEST, "this form asks for nothing");
+        };
+        let back = if query_value(&form, "view").as_deref() == Some("one") {
+            format!("/sandbox/{}", page::encoded(&id))
+        } else {
+            "/".to_owned()
+        };
+        // It goes on when the browser leaves.
+        let dashboard = self.clone();
+        let done = self.handle.spawn(async move { dashboard.fulfil(id, what).await });
+        tokio::time::timeout(Duration::from_secs(2), done).await.ok();
+        let mut response = pages::redirect(&back, None);
+        *response.status_mut() = StatusCode::SEE_OTHER;
+        response
+    }
+
+    async fn fulfil(&self, id: String, wish: Wish) {
+        let engine = self.door.engine.clone();
+        let (door, wanted) = (self.door.clone(), id.clone());
+        let found = tokio::task::spawn_blocking(move || {
+            engine
+                .sandboxes()
+                .map(|all| all.into_iter().find(|sandbox| sandbox.id.as_str() == wanted))
+        });
+        let Ok(Ok(Some(sandbox))) = found.await else { return };
+        let key = sandbox.key;
+        let done = match wish {
+            Wish::Resume => sleep::wake(&door, key).await.and_then(|now| wish.fulfil(&door, &now)),
+            wish => tokio::task::spawn_blocking(move || wish.fulfil(&door, &sandbox))
+                .await
+                .unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error))),
+        };
+        self.door.refresh_urls().await;
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        match done {
+            Ok(()) => failures.remove(&id),
+            Err(failure) => failures.insert(id, failure.message),
+        };
+    }
+}
+
+/// What a form asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wish {
+    Up,
+    Down,
+    Pause,
+    Resume,
+    Restart(String),
+}
+
+impl Wish {
+    fn read(word: &str, form: &str) -> Option<Self> {
+        Some(match word {
+            "up" => Self::Up,
+            "down" => Self::Down,
+            "pause" => Self::Pause,
+            "resume" => Self::Resume,
+            "restart" => Self::Restart(query_value(form, "service")?),
+            _ => return None,
+        })
+    }
+
+    fn fulfil(&self, door: &Door, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let engine = &door.engine;
+        let operation = OperationId::from_random(hothouse_host::random::bytes());
+        match self {
+            Self::Up => {
+                engine.up(sandbox, &UpSpec::default(), operation)?;
+                let now = engine.sandbox(sandbox.key)?;
+                engine.write_metadata(now.as_ref().unwrap_or(sandbox), door.url_port())
+            }
+            Self::Down => engine.down(sandbox, operation),
+            Self::Pause => engine.pause(sandbox),
+            Self::Resume => engine.resume_room(sandbox),
+            Self::Restart(service) => {
+                engine.act_on_service(sandbox, service, ServiceAction::Restart, RESTART_TIME)
+            }
+        }
+    }
+}
+
+/// Says whether a browser asks on behalf of our own page; one that does not say so is no browser.
+fn is_own(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    matches!(site, None | Some("same-origin"))
+}
+
+/// Returns a value of a query or a form.
+fn query_value(text: &str, name: &str) -> Option<String> {
+    let value =
+        text.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name);
+    value.and_then(|(_, value)| decoded(value))
+}
+
+/// Decodes a value of a form.
+fn decoded(value: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+                let code = digit(rest.next())? * 16 + digit(rest.next())?;
+                u8::try_from(code).ok()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn asset(kind: &'static str, text: &'static str) -> Response<Body> {
+    let mut response = Response::new(body_of(text));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// Puts the walls of this site around an answer.
+fn secured(mut response: Response<Body>) -> Response<Body> {
+    let fixed = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        // `no-referrer` would also hide the origin of our own forms (Fetch, "serializing a request origin").
+        (header::REFERRER_POLICY, "same-origin"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in fixed {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_decoded_or_refused() {
+        let form = "token=ab%2Fc&do=restart&service=a+b&bad=%zz&cut=%2";
+        assert_eq!(query_value(form, "token").as_deref(), Some("ab/c"));
+        assert_eq!(Wish::read("restart", form), Some(Wish::Restart("a b".into())));
+        assert_eq!(Wish::read("delete", form), None);
+        for name in ["bad", "cut", "none"] {
+            assert_eq!(query_value(form, name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_our_own_pages_are_our_own() {
+        let of = |site: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.extend(site.map(|site| {
+                (HeaderName::from_static("sec-fetch-site"), HeaderValue::from_static(site))
+            }));
+            is_own(&headers)
+        };
+        assert!(of(None) && of(Some("same-origin")));
+        assert!(!of(Some("same-site")) && !of(Some("cross-site")) && !of(Some("none")));
+    }
+}

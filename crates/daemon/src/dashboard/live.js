@@ -1,0 +1,20 @@
+// Keeps the page in step with the sandboxes. Without script the page reloads by itself.
+(() => {
+  const main = document.querySelector('main');
+  const sandbox = main.dataset.sandbox;
+  const live = document.getElementById('live');
+  const source = new EventSource(sandbox ? `/live?sandbox=${encodeURIComponent(sandbox)}` : '/live');
+  source.onopen = () => { live.textContent = 'live'; live.className = 'live on'; };
+  source.onerror = () => { live.textContent = 'not connected'; live.className = 'live off'; };
+  source.onmessage = (event) => {
+    const open = new Set([...main.querySelectorAll('details[open]')].map((element) => element.id));
+    const atEnd = new Map([...main.querySelectorAll('pre[id]')].map((pre) => [pre.id, pre.scrollTop + pre.clientHeight >= pre.scrollHeight - 4 ? null : pre.scrollTop]));
+    const focus = document.activeElement && document.activeElement.id;
+    const parsed = new DOMParser().parseFromString(event.data, 'text/html');
+    main.replaceChildren(...parsed.body.childNodes);
+    for (const id of open) { const element = document.getElementById(id); if (element) element.open = true; }
+    for (const pre of main.querySelectorAll('pre[id]')) pre.scrollTop = atEnd.get(pre.id) ?? pre.scrollHeight;
+    if (focus) { const element = document.getElementById(focus); if (element) element.focus({ preventScroll: true }); }
+  };
+  for (const pre of main.querySelectorAll('pre[id]')) pre.scrollTop = pre.scrollHeight;
+})();

@@ -1,0 +1,194 @@
+//! Ports inside rooms that lead out to us: the router, so that routed URLs hold in a room too, and
+//! services of the host that the pinned config names.
+
+use std::{
+    collections::{HashMap, HashSet},
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener},
+    sync::Arc,
+    time::Duration,
+};
+
+use hothouse_host::room::{
+    ClientError, RoomClient,
+    wire::{ListenSpec, Proto},
+};
+use hothouse_ingress::Server;
+use hothouse_model::id::SandboxKey;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::{JoinHandle, JoinSet},
+};
+
+use super::Known;
+use crate::exec::Clients;
+
+/// How many connections one port of a room may have open: descriptors are the daemon's.
+const CONNECTIONS: usize = 256;
+
+/// How often it is looked whether a room has ended.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// A room is one run of a sandbox: a new one has a network of its own.
+type InsideKey = (SandboxKey, String, u16);
+
+/// The ports that are open inside.
+#[derive(Default)]
+pub(super) struct Inside {
+    open: HashMap<InsideKey, OpenPort>,
+    /// Those that a room would not open, with the reason, so that they are not tried again and again.
+    refused: HashMap<InsideKey, String>,
+}
+
+struct OpenPort(JoinHandle<()>);
+
+impl Drop for OpenPort {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Where a port inside leads.
+#[derive(Clone)]
+enum Way {
+    /// To the router, as the sandbox of this id.
+    Router { server: Arc<Server>, id: String },
+    /// To the same port of the host's loopback.
+    Host { service: String },
+}
+
+impl Inside {
+    /// Opens what is wanted and closes the rest; returns what could not be opened.
+    pub(super) async fn open(
+        &mut self,
+        known: &[Known],
+        clients: &Clients,
+        server: Option<&Arc<Server>>,
+    ) -> Vec<(SandboxKey, String)> {
+        let mut wanted = HashSet::new();
+        for known in known.iter().filter(|known| known.lives) {
+            let Some(room) = &known.sandbox.room else { continue };
+            for (port, way) in ways(known, server) {
+                let key = (known.sandbox.key, room.run.id.clone(), port);
+                wanted.insert(key.clone());
+                if self.is_settled(&key) {
+                    continue;
+                }
+                match open_one(known, clients, port, way).await {
+                    Ok(task) => {
+                        self.open.insert(key, OpenPort(task));
+                    }
+                    Err(Some(why)) => {
+                        self.refused.insert(key, why);
+                    }
+                    // A room that does not answer now is asked again.
+                    Err(None) => {}
+                }
+            }
+        }
+        self.open.retain(|key, _| wanted.contains(key));
+        self.refused.retain(|key, _| wanted.contains(key));
+        self.refused.iter().map(|((key, ..), why)| (*key, why.clone())).collect()
+    }
+
+    /// Says whether a port is open, or was refused for good. A listener that ended is opened again:
+    /// a room that was replaced keeps its run.
+    fn is_settled(&self, key: &InsideKey) -> bool {
+        let open = self.open.get(key).is_some_and(|port| !port.0.is_finished());
+        open || self.refused.contains_key(key)
+    }
+}
+
+/// Lists the ports that a room is to have. What its own services listen on is theirs.
+fn ways(known: &Known, server: Option<&Arc<Server>>) -> Vec<(u16, Way)> {
+    let id = known.sandbox.id.to_string();
+    let router = server.map(|server| (server.port, Way::Router { server: server.clone(), id }));
+    let router = router.filter(|(port, _)| !known.taken.contains(port));
+    let hosted = known
+        .hosted
+        .iter()
+        .map(|hosted| (hosted.port, Way::Host { service: hosted.service.clone() }));
+    router.into_iter().chain(hosted).collect()
+}
+
+async fn open_one(
+    known: &Known,
+    clients: &Clients,
+    port: u16,
+    way: Way,
+) -> Result<JoinHandle<()>, Option<String>> {
+    let client = clients.of(&known.runtime).await.map_err(|_| None)?;
+    let spec = |address: IpAddr| ListenSpec { address, port, proto: Proto::Tcp };
+    let listening = client.listen(spec(Ipv4Addr::LOCALHOST.into())).await;
+    let (socket, _) = listening.map_err(|error| match (&error, &way) {
+        (ClientError::Refused(refusal), Way::Host { service }) => {
+            Some(format!("service `{service}` of the host is not in the room: {}", refusal.message))
+        }
+        (ClientError::Refused(refusal), Way::Router { .. }) => {
+            Some(format!("routed URLs do not work inside the room: {}", refusal.message))
+        }
+        _ => None,
+    })?;
+    let mut listeners = vec![listener(socket.into()).map_err(|_| None)?];
+    // The second loopback is asked first by some; a room may be without it.
+    if let Ok((socket, _)) = client.listen(spec(Ipv6Addr::LOCALHOST.into())).await {
+        listeners.extend(listener(socket.into()));
+    }
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut serving = JoinSet::new();
+    for listener in listeners {
+        serving.spawn(serve(listener, port, way.clone(), places.clone()));
+    }
+    let task = tokio::spawn(async move {
+        // The sockets would keep the network of a room that has ended: they go with the room.
+        tokio::select! {
+            _ = serving.join_next() => {}
+            () = gone(&client) => {}
+        }
+    });
+    Ok(task)
+}
+
+/// Returns when a room has closed its connection.
+async fn gone(client: &RoomClient) {
+    while !client.is_closed() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn listener(socket: StdListener) -> io::Result<TcpListener> {
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket)
+}
+
+async fn serve(listener: TcpListener, port: u16, way: Way, places: Arc<Semaphore>) {
+    loop {
+        let Ok(permit) = places.clone().acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else { return };
+        match &way {
+            Way::Router { server, id } => {
+                if let Ok(stream) = stream.into_std() {
+                    server.serve_room(stream, id.clone(), permit);
+                }
+            }
+            Way::Host { .. } => {
+                tokio::spawn(pass(stream, port, permit));
+            }
+        }
+    }
+}
+
+/// Passes bytes between a room and a service of the host.
+async fn pass(mut inside: TcpStream, port: u16, _permit: OwnedSemaphorePermit) {
+    let host = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    match TcpStream::connect(host).await {
+        Ok(mut outside) => {
+            inside.set_nodelay(true).ok();
+            outside.set_nodelay(true).ok();
+            tokio::io::copy_bidirectional(&mut inside, &mut outside).await.ok();
+        }
+        // As if nobody listened, which is the case.
+        Err(_) => inside.set_zero_linger().unwrap_or_default(),
+    }
+}

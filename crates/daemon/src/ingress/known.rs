@@ -1,0 +1,107 @@
+//! What is known of sandboxes that can be reached, gathered at one moment.
+
+use std::{path::PathBuf, sync::Arc};
+
+use hothouse_engine::{Engine, Exposed};
+use hothouse_ingress::{Activity, Route, Target, direct::Leads};
+use hothouse_model::{Failure, SandboxRecord, stack::HostedOrder};
+
+use super::{Activities, is_asleep};
+
+/// One sandbox with its ways in.
+pub(super) struct Known {
+    pub(super) sandbox: SandboxRecord,
+    pub(super) activity: Arc<Activity>,
+    /// Where its room is reached.
+    pub(super) runtime: PathBuf,
+    apps: Vec<KnownApp>,
+    exposed: Vec<Exposed>,
+    /// Whether its room lives.
+    pub(super) lives: bool,
+    /// Whether its user has paused it.
+    paused: bool,
+    /// The services of the host that its room may reach.
+    pub(super) hosted: Vec<HostedOrder>,
+    /// The ports that its own services have in the room.
+    pub(super) taken: Vec<u16>,
+}
+
+struct KnownApp {
+    app: String,
+    service: String,
+    direct: u16,
+    /// Where it answers; nothing while its room is stopped.
+    target: Option<Target>,
+}
+
+/// Gathers all sandboxes.
+pub(super) fn look(engine: &Engine, activities: &Activities) -> Result<Vec<Known>, Failure> {
+    engine.sandboxes()?.into_iter().map(|sandbox| know(engine, activities, sandbox)).collect()
+}
+
+fn know(
+    engine: &Engine,
+    activities: &Activities,
+    sandbox: SandboxRecord,
+) -> Result<Known, Failure> {
+    let activity = activities.of(sandbox.key);
+    let (room, stack) = (engine.room_of(&sandbox), engine.stack_of(&sandbox));
+    let awake = engine.apps(&sandbox)?.into_iter().map(|app| KnownApp {
+        target: Some(Target { runtime: app.runtime, port: app.port }),
+        app: app.app,
+        service: app.service,
+        direct: app.direct,
+    });
+    let asleep = engine.sleeping_apps(&sandbox)?.into_iter().map(|(app, direct)| KnownApp {
+        service: app.clone(),
+        app,
+        direct,
+        target: None,
+    });
+    let apps = awake.chain(asleep).collect();
+    activity.set_asleep(is_asleep(&sandbox));
+    Ok(Known {
+        lives: room.is_some(),
+        paused: room.is_some_and(|room| room.frozen) && !is_asleep(&sandbox),
+        runtime: engine.places(&sandbox).runtime,
+        exposed: engine.exposed(&sandbox)?,
+        activity,
+        apps,
+        hosted: stack.as_ref().map(|stack| stack.hosted.clone()).unwrap_or_default(),
+        taken: stack.iter().flat_map(|stack| &stack.services).filter_map(|s| s.port).collect(),
+        sandbox,
+    })
+}
+
+impl Known {
+    /// Returns the routes to its apps.
+    pub(super) fn routes(&self) -> impl Iterator<Item = Route> {
+        self.apps.iter().map(|app| Route {
+            id: self.sandbox.id.to_string(),
+            sandbox: self.sandbox.name.to_string(),
+            project: self.sandbox.label.clone(),
+            app: app.app.clone(),
+            service: app.service.clone(),
+            target: app.target.clone(),
+            paused: self.paused,
+            activity: self.activity.clone(),
+        })
+    }
+
+    /// Returns its direct ports, and where each leads.
+    pub(super) fn direct(&self) -> Vec<(u16, Leads)> {
+        let leads = |app: &str, target: Option<Target>| Leads {
+            id: self.sandbox.id.to_string(),
+            app: app.to_owned(),
+            target,
+            activity: self.activity.clone(),
+        };
+        let apps = self.apps.iter().map(|app| (app.direct, leads(&app.app, app.target.clone())));
+        let reachable = self.lives || is_asleep(&self.sandbox);
+        let exposed = self.exposed.iter().filter(|_| reachable).map(|exposed| {
+            let target = Target { runtime: exposed.runtime.clone(), port: exposed.port };
+            (exposed.host_port, leads(&exposed.name(), Some(target)))
+        });
+        apps.chain(exposed).collect()
+    }
+}

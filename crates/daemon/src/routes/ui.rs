@@ -1,0 +1,42 @@
+//! The way into the dashboard, and the authority of its certificate.
+
+use axum::extract::State;
+use hothouse_api::{
+    ErrorBody,
+    ui::{AuthorityView, UiView},
+};
+use hothouse_ingress::authority::CERTIFICATE_FILE;
+use hothouse_model::{Failure, FailureKind};
+
+use crate::{Door, failure::Refusal, ingress::AUTHORITY_FOLDER};
+
+#[utoipa::path(
+    post, path = "/v1/ui", operation_id = "ui_link",
+    description = "Makes a link that opens the dashboard once.",
+    responses((status = 200, body = UiView), (status = 500, body = ErrorBody))
+)]
+pub(crate) async fn link(State(door): State<Door>) -> Result<axum::Json<UiView>, Refusal> {
+    let link = door.ingress.get().and_then(|ingress| ingress.dashboard.link());
+    let url = link.ok_or_else(|| no_urls(&door))?;
+    Ok(axum::Json(UiView { url }))
+}
+
+#[utoipa::path(
+    get, path = "/v1/authority", operation_id = "authority",
+    responses((status = 200, body = AuthorityView), (status = 500, body = ErrorBody))
+)]
+pub(crate) async fn authority(
+    State(door): State<Door>,
+) -> Result<axum::Json<AuthorityView>, Refusal> {
+    if door.url_port().is_none() {
+        return Err(no_urls(&door));
+    }
+    let file = door.about.state.join(AUTHORITY_FOLDER).join(CERTIFICATE_FILE);
+    Ok(axum::Json(AuthorityView { certificate: file.to_string_lossy().into_owned() }))
+}
+
+fn no_urls(door: &Door) -> Refusal {
+    let why = door.ingress.get().and_then(|ingress| ingress.problem());
+    let why = why.unwrap_or("the router has not started yet");
+    Refusal(Failure::new(FailureKind::Host, format!("there are no routed URLs: {why}")))
+}

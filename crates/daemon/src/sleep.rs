@@ -1,0 +1,174 @@
+//! Sleep and wake: who uses a sandbox is known here, what follows from it is decided in `model::sleep`.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_ingress::Target;
+use hothouse_model::{
+    Failure, FailureKind, SandboxRecord,
+    id::SandboxKey,
+    room::RoomWish,
+    sleep::{Rest, SleepPolicy, SleepStep, decide},
+};
+
+use crate::{Door, ingress::is_asleep};
+
+/// How often it is looked whether a sandbox is used.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long the services of a sandbox may take to wake up.
+const WAKE_TIME: Duration = Duration::from_secs(150);
+
+/// One lock per sandbox, so that it is woken once for all who ask.
+#[derive(Debug, Default)]
+pub(crate) struct Beds(Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Beds {
+    fn of(&self, sandbox: SandboxKey) -> Arc<tokio::sync::Mutex<()>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(sandbox).or_default().clone()
+    }
+}
+
+/// Puts to sleep whoever is not used, until the daemon ends.
+pub(crate) async fn watch(door: Door) {
+    // What a config says of sleep does not change during a run.
+    let mut policies: HashMap<String, SleepPolicy> = HashMap::new();
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let engine = door.engine.clone();
+        let all = tokio::task::spawn_blocking(move || engine.sandboxes()).await;
+        let Ok(Ok(all)) = all else { continue };
+        let runs = |run: &str| all.iter().any(|s| s.room.as_ref().is_some_and(|r| r.run.id == run));
+        policies.retain(|run, _| runs(run));
+        for sandbox in all {
+            let Some(room) = sandbox.room.as_ref().filter(|room| room.wish == RoomWish::Up) else {
+                continue;
+            };
+            let policy = match policies.get(&room.run.id) {
+                Some(policy) => *policy,
+                None => {
+                    let Some(policy) = policy_of(&door, &sandbox).await else { continue };
+                    policies.insert(room.run.id.clone(), policy);
+                    // Its time counts from now, also for a daemon that has just begun.
+                    door.activities.of(sandbox.key).touch();
+                    policy
+                }
+            };
+            consider(&door, sandbox, policy).await;
+        }
+    }
+}
+
+async fn policy_of(door: &Door, sandbox: &SandboxRecord) -> Option<SleepPolicy> {
+    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
+    let policy = tokio::task::spawn_blocking(move || engine.sleep_policy(&sandbox)).await;
+    policy.ok()?.ok()
+}
+
+async fn consider(door: &Door, sandbox: SandboxRecord, policy: SleepPolicy) {
+    let rest = rest_of(door, &sandbox);
+    let step = decide(policy, rest);
+    if step == SleepStep::Nothing {
+        return;
+    }
+    let bed = door.beds.of(sandbox.key);
+    let turn = bed.lock().await;
+    if step == SleepStep::Pause && works(door, &sandbox).await {
+        door.activities.of(sandbox.key).touch();
+        return;
+    }
+    tracing::info!(sandbox = %sandbox.name, ?rest, ?step, "nobody uses it");
+    let (engine, activity) = (door.engine.clone(), door.activities.of(sandbox.key));
+    let key = sandbox.key;
+    let done = tokio::task::spawn_blocking(move || match step {
+        SleepStep::Pause => engine.doze(&sandbox),
+        SleepStep::Stop => engine.sleep_deeply(&sandbox),
+        SleepStep::Nothing => Ok(()),
+    });
+    if let Ok(Err(failure)) = done.await {
+        tracing::warn!(?failure, "a sandbox does not go to sleep");
+        // Not again at once.
+        return activity.touch();
+    }
+    activity.set_asleep(true);
+    let disturbed = step == SleepStep::Pause && activity.quiet().is_none();
+    drop(turn);
+    if disturbed {
+        // Somebody came while the light was being put out.
+        wake(door, key).await.ok();
+    }
+    door.refresh_urls().await;
+}
+
+fn rest_of(door: &Door, sandbox: &SandboxRecord) -> Rest {
+    let slept = sandbox.room.as_ref().and_then(|room| room.slept);
+    match (slept, door.activities.of(sandbox.key).quiet()) {
+        (Some(since), _) => {
+            let time = HostClock.now().duration_since(since);
+            Rest::Asleep(Duration::try_from(time).unwrap_or_default())
+        }
+        (None, None) => Rest::Used,
+        (None, Some(time)) => Rest::Quiet(time),
+    }
+}
+
+/// Says whether a command runs in a room, also one whose client has gone.
+async fn works(door: &Door, sandbox: &SandboxRecord) -> bool {
+    let runtime = door.engine.places(sandbox).runtime;
+    let Ok(client) = door.clients.of(&runtime).await else { return false };
+    let execs = client.execs().await.unwrap_or_default();
+    execs.iter().any(|exec| exec.exit.is_none())
+}
+
+/// Wakes a sandbox, if it sleeps, and returns it as it is then.
+pub(crate) async fn wake(door: &Door, key: SandboxKey) -> Result<SandboxRecord, Failure> {
+    let bed = door.beds.of(key);
+    let _turn = bed.lock().await;
+    let engine = door.engine.clone();
+    let woken = tokio::task::spawn_blocking(move || {
+        let gone = || Failure::new(FailureKind::NotFound, "the sandbox is gone");
+        let sandbox = engine.sandbox(key)?.ok_or_else(gone)?;
+        if !is_asleep(&sandbox) {
+            return Ok((sandbox, false));
+        }
+        engine.wake(&sandbox, WAKE_TIME)?;
+        Ok((engine.sandbox(key)?.ok_or_else(gone)?, true))
+    });
+    let woken = woken.await.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
+    let (sandbox, slept) = woken?;
+    let activity = door.activities.of(key);
+    activity.touch();
+    activity.set_asleep(false);
+    if slept {
+        tracing::info!(sandbox = %sandbox.name, "woken");
+        door.refresh_urls().await;
+    }
+    Ok(sandbox)
+}
+
+/// Wakes the sandbox of a public id and returns where something in it answers: an app by its label, or
+/// a port that was exposed by the name that it is kept under.
+pub(crate) async fn wake_for(door: &Door, id: &str, what: &str) -> Result<Target, Failure> {
+    let engine = door.engine.clone();
+    let all = tokio::task::spawn_blocking(move || engine.sandboxes()).await;
+    let all = all.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
+    let gone = || Failure::new(FailureKind::NotFound, "the sandbox is gone");
+    let key = all.iter().find(|sandbox| sandbox.id.as_str() == id).ok_or_else(gone)?.key;
+    let sandbox = wake(door, key).await?;
+    let (engine, what) = (door.engine.clone(), what.to_owned());
+    let found = tokio::task::spawn_blocking(move || {
+        let app = engine.apps(&sandbox)?.into_iter().find(|app| app.app == what);
+        if let Some(app) = app {
+            return Ok(Some(Target { runtime: app.runtime, port: app.port }));
+        }
+        let exposed = engine.exposed(&sandbox)?.into_iter().find(|port| port.name() == what);
+        Ok::<_, Failure>(exposed.map(|port| Target { runtime: port.runtime, port: port.port }))
+    });
+    let found = found.await.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
+    found.ok_or_else(|| Failure::new(FailureKind::NotFound, "the app is not there any more"))
+}

@@ -1,0 +1,92 @@
+//! Sleep and wake: a room that nobody uses is paused, later stopped, and comes back by itself.
+//!
+//! When, is [`hothouse_model::sleep::decide`]'s to say; who uses it, the daemon knows.
+
+use std::time::Duration;
+
+use hothouse_model::{
+    Explain, Failure, OperationId, SandboxRecord, SandboxState, config, room::RoomWish,
+    sleep::SleepPolicy,
+};
+
+use crate::{App, Engine, UpSpec};
+
+impl Engine {
+    /// Returns when a sandbox goes to sleep, as the config of its base commit says.
+    pub fn sleep_policy(&self, sandbox: &SandboxRecord) -> Result<SleepPolicy, Failure> {
+        let config = self.pinned_config(sandbox).map_err(|error| error.failure())?;
+        Ok(SleepPolicy { idle: config.sandbox.idle, stop: config.sandbox.idle_stop })
+    }
+
+    /// Pauses a room because nobody uses it.
+    pub fn doze(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        self.note_sleep(sandbox, true)?;
+        let paused = self.pause_room(sandbox);
+        if paused.is_err() {
+            self.with.store.set_slept(sandbox.key, None).map_err(|error| error.failure())?;
+        }
+        paused
+    }
+
+    /// Stops a room that was asleep long enough. Its run goes on when it is woken.
+    pub fn sleep_deeply(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let operation = OperationId::from_random(hothouse_host::random::bytes());
+        self.stop(sandbox, operation)?;
+        self.note_sleep(sandbox, true)
+    }
+
+    /// Wakes a sandbox and waits for its services; one that does not sleep is left alone.
+    pub fn wake(&self, sandbox: &SandboxRecord, patience: Duration) -> Result<(), Failure> {
+        let Some(room) = sandbox.room.as_ref().filter(|room| room.slept.is_some()) else {
+            return Ok(());
+        };
+        if room.wish == RoomWish::Up && self.room_of(sandbox).is_some() {
+            return self.rouse(sandbox);
+        }
+        let operation = OperationId::from_random(hothouse_host::random::bytes());
+        let profile = self.with.store.profile_of(&room.run.id).map_err(|error| error.failure())?;
+        let now = self.with.clock.now();
+        let left = room.ends.map(|ends| {
+            Duration::try_from(ends.duration_since(now)).unwrap_or(Duration::from_secs(1))
+        });
+        let spec = UpSpec {
+            ttl: left,
+            profile: profile.filter(|name| name != config::DEFAULT_PROFILE),
+            reuse: false,
+            restrict: room.restricted,
+        };
+        self.up(sandbox, &spec, operation.clone())?;
+        let now = self.sandbox(sandbox.key)?;
+        self.await_services(now.as_ref().unwrap_or(sandbox), patience, &operation)
+    }
+
+    /// Lets a room that dozes go on.
+    pub(crate) fn rouse(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let thawed = self.with.rooms.thaw(&self.places(sandbox).runtime);
+        thawed.map_err(|error| error.failure())?;
+        self.note_sleep(sandbox, false)
+    }
+
+    /// Notes whether a room sleeps.
+    pub(crate) fn note_sleep(&self, sandbox: &SandboxRecord, asleep: bool) -> Result<(), Failure> {
+        let known = sandbox.room.as_ref().and_then(|room| room.slept);
+        if !asleep && known.is_none() {
+            return Ok(());
+        }
+        let since = asleep.then(|| known.unwrap_or_else(|| self.with.clock.now()));
+        self.with.store.set_slept(sandbox.key, since).map_err(|error| error.failure())
+    }
+
+    /// Returns the apps that a sandbox has while it sleeps with its room stopped: their labels, and
+    /// the ports that are kept for them.
+    pub fn sleeping_apps(&self, sandbox: &SandboxRecord) -> Result<Vec<(String, u16)>, Failure> {
+        let stopped = sandbox.state(None) == SandboxState::Stopped;
+        let asleep = sandbox.room.as_ref().is_some_and(|room| room.slept.is_some());
+        if !(stopped && asleep) {
+            return Ok(Vec::new());
+        }
+        let kept = self.with.store.ports_of(sandbox.key).map_err(|error| error.failure())?;
+        let apps = kept.into_iter().filter(|(_, app)| !App::is_exposed_port(app));
+        Ok(apps.map(|(port, app)| (app, port)).collect())
+    }
+}
