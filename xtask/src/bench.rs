@@ -1,5 +1,6 @@
 //! Benchmarks: ratios against named peers, measured side by side in one run.
 
+mod egress;
 mod fork;
 mod room;
 mod router;
@@ -19,10 +20,10 @@ const ROUNDS: usize = 200;
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     let all = names.is_empty();
     if let Some(unknown) =
-        names.iter().find(|name| !["cli", "fork", "room", "router", "services"].contains(name))
+        names.iter().find(|name| !["cli", "egress", "fork", "room", "router", "services"].contains(name))
     {
         return Err(format!(
-            "there is no benchmark `{unknown}`; there are cli, fork, room, router and services"
+            "there is no benchmark `{unknown}`; there are cli, egress, fork, room, router and services"
         ));
     }
     if all || names.contains(&"cli") {
@@ -30,6 +31,9 @@ pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     }
     if all || names.contains(&"fork") {
         fork::run()?;
+    }
+    if all || names.contains(&"egress") {
+        egress::run(binary)?;
     }
     if all || names.contains(&"room") {
         room::run(binary)?;

@@ -130,6 +130,9 @@ pub struct UpBody {
     /// Whether a room that is up with another profile is left as it is.
     #[serde(default)]
     pub reuse: bool,
+    /// Whether the room reaches listed hosts only, whatever the config says.
+    #[serde(default)]
+    pub restrict_domains: bool,
     /// Whether to return before the services are ready.
     #[serde(default)]
     pub no_wait: bool,

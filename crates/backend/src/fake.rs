@@ -9,7 +9,7 @@ use std::{
 
 use hothouse_host::{Program, command::Talker, relay::Pipes};
 use hothouse_model::{
-    room::{DiskUse, RoomOrder, RoomReport},
+    room::{DiskUse, RoomOrder, RoomReport, RoomWall},
     stack::{ServiceAction, ServiceReport, StackOrder, StackReport},
 };
 
@@ -128,6 +128,12 @@ impl Rooms for FakeRooms {
             .rfind(|order| order.runtime == runtime)
             .map(|order| order.tools.clone())
             .unwrap_or_default()
+    }
+
+    fn wall(&self, runtime: &Path) -> RoomWall {
+        let orders = self.orders();
+        let own = orders.iter().rfind(|order| order.runtime == runtime);
+        own.map(|order| order.wall.clone()).unwrap_or_default()
     }
 
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError> {

@@ -16,7 +16,7 @@ use std::{
 use hothouse_host::{FileError, relay::Pipes, room};
 use hothouse_model::{
     Explain, FailureKind,
-    room::{DiskUse, RoomOrder, RoomReport},
+    room::{DiskUse, RoomOrder, RoomReport, RoomWall},
     stack::{ServiceAction, StackOrder, StackReport},
 };
 
@@ -38,6 +38,9 @@ pub trait Rooms: Send + Sync {
 
     /// Returns the tool folders that a room was granted.
     fn tools(&self, runtime: &Path) -> Vec<PathBuf>;
+
+    /// Returns what the wall gave a room.
+    fn wall(&self, runtime: &Path) -> RoomWall;
 
     /// Stops every process of a room in its tracks.
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError>;

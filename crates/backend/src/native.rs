@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     future::Future,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -20,7 +20,7 @@ use hothouse_host::{
     },
 };
 use hothouse_model::{
-    room::{DISK_CHECK, DiskUse, RoomGitPlaces, RoomOrder, RoomReport, STOP_GRACE},
+    room::{DISK_CHECK, DiskUse, RoomGitPlaces, RoomOrder, RoomReport, RoomWall, STOP_GRACE},
     stack::{ServiceAction, StackOrder, StackReport},
 };
 
@@ -32,6 +32,9 @@ const SUSPENDED: &str = "suspended";
 
 /// Its presence in a runtime folder says that the room was paused because it was full, and how full.
 const FULL: &str = "full";
+
+/// What the wall gave a room, in its runtime folder.
+const WALL: &str = "wall.json";
 
 /// How much longer than its own grace a room may take before it is killed.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -50,6 +53,18 @@ pub struct NativeRooms {
     launcher: Launcher,
     /// What was taken of the file system when a storage folder was last measured.
     looked: Mutex<BTreeMap<PathBuf, (u64, Instant)>>,
+    /// Told of every room that has started, before anything runs in it.
+    witness: Witness,
+}
+
+/// Who is told of rooms that have started.
+#[derive(Clone)]
+struct Witness(Arc<dyn Fn(&RoomOrder) + Send + Sync>);
+
+impl std::fmt::Debug for Witness {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Witness")
+    }
 }
 
 /// A room as it is written down.
@@ -138,7 +153,10 @@ impl Rooms for NativeRooms {
         for mark in [SUSPENDED, FULL] {
             files::remove_file(&order.runtime.join(mark))?;
         }
+        let wall = serde_json::to_vec(&order.wall).expect("texts are plain text");
+        files::write_quick(&order.runtime.join(WALL), &wall, 0o600)?;
         let started = self.launcher.start(&self.spec(order))?;
+        (self.witness.0)(order);
         Ok(RoomFile { started, suspended: false, full: None }.report())
     }
 
@@ -163,6 +181,11 @@ impl Rooms for NativeRooms {
 
     fn tools(&self, runtime: &Path) -> Vec<PathBuf> {
         RoomFile::read(runtime).map(|file| file.started.tools).unwrap_or_default()
+    }
+
+    fn wall(&self, runtime: &Path) -> RoomWall {
+        let text = files::read_text(&runtime.join(WALL)).ok();
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
 
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError> {
@@ -250,7 +273,20 @@ impl Rooms for NativeRooms {
 impl NativeRooms {
     /// Makes rooms over the base layers in a folder.
     pub fn new(base_layer: PathBuf) -> Self {
-        Self { base_layer, launcher: Launcher::default(), looked: Mutex::default() }
+        Self {
+            base_layer,
+            launcher: Launcher::default(),
+            looked: Mutex::default(),
+            witness: Witness(Arc::new(|_| {})),
+        }
+    }
+
+    /// Tells somebody of every room that has started, before anything runs in it. What happens there
+    /// holds the start up.
+    #[must_use]
+    pub fn witnessed(mut self, witness: impl Fn(&RoomOrder) + Send + Sync + 'static) -> Self {
+        self.witness = Witness(Arc::new(witness));
+        self
     }
 
     /// Says whether a walk through a room's files could find more than the last one did: only if the
@@ -299,6 +335,7 @@ impl NativeRooms {
             ephemeral: order.ephemeral,
             mode: None,
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
+            authority: order.wall.authority.clone(),
         }
     }
 }

@@ -1,9 +1,13 @@
 //! The arguments: every command, flag and help text.
 
+mod secret;
+
 use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
 use hothouse_model::{Failure, FailureKind};
+
+pub(crate) use secret::{SecretCommand, SecretRemoveArgs, SecretSetArgs};
 
 /// Gives every coding agent its own universe for a repository.
 ///
@@ -217,9 +221,15 @@ pub(crate) enum Command {
     /// Look at hothouse.toml
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// See what a room tried to reach, why it was denied, and allow it
+    #[command(subcommand)]
+    Egress(EgressCommand),
     /// Keep sandboxes in a file system of their own, where forks cost next to nothing
     #[command(subcommand)]
     Pool(PoolCommand),
+    /// Credentials that rooms use without seeing them
+    #[command(subcommand)]
+    Secret(SecretCommand),
     /// Control the daemon, which starts by itself when it is needed
     #[command(subcommand)]
     Daemon(DaemonCommand),
@@ -444,6 +454,10 @@ pub(crate) struct UpArgs {
     /// Leave a room that is up with another profile as it is
     #[arg(long)]
     pub(crate) reuse: bool,
+    /// Reach listed hosts only: those of `egress.allow`, by default common development hosts and the
+    /// registries of this host's own tools
+    #[arg(long)]
+    pub(crate) restrict_domains: bool,
     /// Wait until the services are ready, which is the default
     #[arg(long, conflicts_with = "no_wait")]
     pub(crate) wait: bool,
@@ -577,6 +591,95 @@ pub(crate) enum ConfigCommand {
     /// Show every setting with where it comes from
     #[command(after_help = "Examples:\n  hothouse config show\n  hothouse config show --json")]
     Show(ConfigArgs),
+    /// Let a sandbox's own hothouse.toml change its wall and its room, after showing what would change
+    ///
+    /// An agent can edit the file. What describes the stack is taken from it at once; what could loosen
+    /// the wall or the room waits for this.
+    #[command(
+        after_help = "Examples:\n  hothouse config approve -w agent-a\n  hothouse config approve -w agent-a --yes"
+    )]
+    Approve(ApproveArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApproveArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum EgressCommand {
+    /// List what a room tried to reach, allowed or not
+    #[command(
+        after_help = "Examples:\n  hothouse egress log -w agent-a\n  hothouse egress log --denied --since 10m --json\n  \
+                      hothouse egress log -f"
+    )]
+    Log(EgressLogArgs),
+    /// Say why something was denied, or what would happen to a host now
+    #[command(
+        after_help = "Examples:\n  hothouse egress why\n  hothouse egress why api.example.com\n  \
+                      hothouse egress why db.example.com:5432"
+    )]
+    Why(EgressWhyArgs),
+    /// Propose rules for what was denied, to be put into hothouse.toml
+    #[command(after_help = "Example:\n  hothouse egress learn -w agent-a")]
+    Learn(Which),
+    /// Allow hosts for a sandbox, at once; without a host, list what was allowed so
+    ///
+    /// A rule is a host, `*.host` for everything below it, `host:port`, or a block of addresses.
+    #[command(after_help = "Examples:\n  hothouse egress allow api.example.com -w agent-a\n  \
+                      hothouse egress allow '*.example.com' db.example.com:5432 --project\n  \
+                      hothouse egress allow --remove api.example.com")]
+    Allow(EgressAllowArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EgressLogArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Go on with new records until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// From a cursor on, a moment (RFC 3339), or a span back such as 5m
+    #[arg(long, value_name = "CURSOR|TIME")]
+    pub(crate) since: Option<String>,
+    /// Only what was denied
+    #[arg(long)]
+    pub(crate) denied: bool,
+    /// Only attempts to reach this host
+    #[arg(long, value_name = "HOST")]
+    pub(crate) host: Option<String>,
+    /// Only the newest records
+    #[arg(long, value_name = "N")]
+    pub(crate) tail: Option<usize>,
+    /// About so many tokens, then a cursor to go on
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) budget: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EgressWhyArgs {
+    /// The host, with a port where it is not 443
+    pub(crate) host: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EgressAllowArgs {
+    /// The hosts
+    pub(crate) hosts: Vec<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Allow it for every sandbox of the project
+    #[arg(long)]
+    pub(crate) project: bool,
+    /// Take it back
+    #[arg(long, requires = "hosts")]
+    pub(crate) remove: bool,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 mod config;
 mod daemon;
 mod doctor;
+mod egress;
 mod exec;
 mod house;
 mod logs;
@@ -11,6 +12,7 @@ mod pool;
 mod review;
 mod room;
 mod sandbox;
+mod secret;
 mod service;
 mod snapshot;
 mod trust;
@@ -23,7 +25,7 @@ use hothouse_model::Failure;
 
 use crate::{
     Surroundings,
-    args::{Command, ConfigCommand, PoolCommand},
+    args::{Command, ConfigCommand, EgressCommand, PoolCommand},
     session::Session,
     ui::Ui,
 };
@@ -75,10 +77,16 @@ pub(crate) fn run(
         Command::Config(ConfigCommand::Show(args)) => {
             config::show(session, ui, &args, &surroundings.variables)
         }
+        Command::Config(ConfigCommand::Approve(args)) => config::approve(session, ui, args),
+        Command::Egress(EgressCommand::Log(args)) => egress::log(session, ui, args),
+        Command::Egress(EgressCommand::Why(args)) => egress::why(session, ui, args),
+        Command::Egress(EgressCommand::Learn(which)) => egress::learn(session, ui, which),
+        Command::Egress(EgressCommand::Allow(args)) => egress::allow(session, ui, args),
         Command::Pool(PoolCommand::Create(args)) => {
             pool::create(session, ui, &args, &surroundings.variables)
         }
         Command::Pool(PoolCommand::Status) => pool::status(session, ui),
+        Command::Secret(command) => secret::run(session, ui, command),
         Command::Daemon(command) => daemon::run(session, ui, &command, surroundings),
         Command::Version => Ok(version(session, ui)),
         Command::Completions(args) => Ok(completions(ui, args.shell)),

@@ -21,7 +21,9 @@ use hothouse_host::{
         wire::{ExecId, ExecSpec, Exit, RefusalKind, RoomUser, Stdio, WindowSize},
     },
 };
-use hothouse_model::{Failure, FailureKind, SandboxRecord, SandboxRef, stack::ServiceOrder};
+use hothouse_model::{
+    Failure, FailureKind, SandboxRecord, SandboxRef, room::RoomWall, stack::ServiceOrder,
+};
 use tokio::sync::Mutex;
 
 use crate::{Door, ingress::is_asleep, listener::OwnUser, sleep};
@@ -173,7 +175,13 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
     let started = match door.clients.of(&runtime).await {
         Ok(client) => {
             let tools = door.engine.tools_of(&runtime);
-            let spec = spec(&sandbox, &run, exec.clone(), &tools);
+            let mut wall = door.engine.wall_of(&runtime);
+            let own = door.engine.agent_variables()?;
+            // What the project says of a variable comes before what its user has for all agents.
+            own.into_iter().for_each(|(name, value)| {
+                wall.environment.entry(name).or_insert(value);
+            });
+            let spec = spec(&sandbox, &run, exec.clone(), &tools, &wall);
             let spec = match service {
                 Some(service) => for_service(spec, &service, &run)?,
                 None => spec,
@@ -200,7 +208,13 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
     Ok(Running { sandbox, client, exec, streams: Streams(streams), terminal, joined: false, fresh })
 }
 
-fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId, tools: &[PathBuf]) -> ExecSpec {
+fn spec(
+    sandbox: &SandboxRecord,
+    run: &RunAsk,
+    exec: ExecId,
+    tools: &[PathBuf],
+    wall: &RoomWall,
+) -> ExecSpec {
     let user = if run.root { RoomUser::Root } else { RoomUser::Agent };
     let stdio = match &run.terminal {
         Some(terminal) => Stdio::Pty(WindowSize { rows: terminal.rows, cols: terminal.columns }),
@@ -209,7 +223,13 @@ fn spec(sandbox: &SandboxRecord, run: &RunAsk, exec: ExecId, tools: &[PathBuf]) 
     ExecSpec {
         id: exec,
         argv: run.words.clone(),
-        env: environment::of(sandbox, user, run.terminal.as_ref().map(|t| t.kind.as_str()), tools),
+        env: environment::of(
+            sandbox,
+            user,
+            run.terminal.as_ref().map(|t| t.kind.as_str()),
+            tools,
+            wall,
+        ),
         cwd: sandbox.worktree.as_os_str().as_encoded_bytes().to_vec(),
         user,
         stdio,

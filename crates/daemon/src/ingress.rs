@@ -9,12 +9,15 @@ use std::{
     io,
     net::ToSocketAddrs,
     path::Path,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_ingress::{
-    Activity, Authority, Rooms, RouteTable, Server, ServerSpec,
+    Activity, Rooms, RouteTable, Server, ServerSpec, authority,
     direct::{DirectPort, Leads},
     server::Ports,
 };
@@ -71,6 +74,9 @@ pub(crate) struct Ingress {
     resolves: Arc<OnceLock<bool>>,
     /// What could not be opened, and why.
     conflicts: Mutex<HashMap<SandboxKey, Vec<String>>>,
+    /// How often a refresh was asked for, and the last asking that one has answered.
+    asked: AtomicU64,
+    answered: tokio::sync::Mutex<u64>,
 }
 
 impl Ingress {
@@ -104,6 +110,8 @@ impl Ingress {
             inside: tokio::sync::Mutex::default(),
             resolves,
             conflicts: Mutex::default(),
+            asked: AtomicU64::new(0),
+            answered: tokio::sync::Mutex::default(),
         })
     }
 
@@ -128,8 +136,18 @@ impl Ingress {
         all.get(&sandbox).cloned().unwrap_or_default()
     }
 
-    /// Brings routes and ports in step with what is up.
+    /// Brings routes and ports in step with what is up. Many who ask at once share one look.
     pub(crate) async fn refresh(&self) {
+        let wanted = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
+        let mut answered = self.answered.lock().await;
+        if *answered < wanted {
+            let covered = self.asked.load(Ordering::SeqCst);
+            self.look_again().await;
+            *answered = covered;
+        }
+    }
+
+    async fn look_again(&self) {
         let (engine, activities) = (self.door.engine.clone(), self.door.activities.clone());
         let known = match tokio::task::spawn_blocking(move || look(&engine, &activities)).await {
             Ok(Ok(known)) => known,
@@ -206,7 +224,7 @@ fn start_server(
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     };
-    let authority = Authority::open(&state.join(AUTHORITY_FOLDER), HostClock.now())
+    let authority = authority::open(&state.join(AUTHORITY_FOLDER), HostClock.now())
         .map_err(|error| told(&error))?;
     let file = state.join(PORTS_FILE);
     let (tls, plain) = remembered(&files::read_text(&file).unwrap_or_default());

@@ -4,6 +4,7 @@
 //! not hold, and nobody but the user who started it gets past [`listener`].
 
 mod dashboard;
+mod egress;
 mod exec;
 mod failure;
 mod handshake;
@@ -45,12 +46,21 @@ pub(crate) struct Door {
     pub(crate) beds: Arc<sleep::Beds>,
     /// URLs, from the moment that their ports are open.
     pub(crate) ingress: Arc<OnceLock<Arc<ingress::Ingress>>>,
+    /// The walls of rooms, from the moment that rooms can be looked for.
+    pub(crate) walls: Arc<OnceLock<Arc<egress::Walls>>>,
 }
 
 impl Door {
     /// Returns the port of `https` URLs, if there are any.
     pub(crate) fn url_port(&self) -> Option<u16> {
         self.ingress.get().and_then(|ingress| ingress.port())
+    }
+
+    /// Brings the walls of rooms in step with what is up, and with what was just changed.
+    pub(crate) async fn renew_walls(&self) {
+        if let Some(walls) = self.walls.get() {
+            walls.renew().await;
+        }
     }
 
     /// Brings URLs in step with what is up.

@@ -2,11 +2,13 @@
 
 pub(crate) mod daemon;
 pub(crate) mod doctor;
+pub(crate) mod egress;
 pub(crate) mod event;
 pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod port;
 pub(crate) mod sandbox;
+pub(crate) mod secret;
 pub(crate) mod service;
 pub(crate) mod snapshot;
 pub(crate) mod ui;
@@ -53,6 +55,14 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::PORTS_EXPOSE, post(port::expose))
         .route(route::UI_LINK, post(ui::link))
         .route(route::AUTHORITY, get(ui::authority))
+        .route(route::EGRESS, get(egress::log))
+        .route(route::EGRESS_WHY, get(egress::why))
+        .route(route::EGRESS_LEARN, get(egress::learned))
+        .route(route::EGRESS_ALLOW, post(egress::allow))
+        .route(route::CONFIG_PENDING, get(egress::pending))
+        .route(route::CONFIG_APPROVE, post(egress::approve))
+        .route(route::SECRETS, get(secret::list).post(secret::set))
+        .route(route::SECRETS_REMOVE, post(secret::remove))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

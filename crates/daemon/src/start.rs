@@ -3,14 +3,23 @@
 //! The daemon's standard output is a pipe to whoever started it. On it goes one line: `ready`, or
 //! the failure as JSON. Then it is closed.
 
-use std::{collections::HashSet, fs::File, io::Write, path::Path, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use hothouse_api::{Build, exec::EXEC_SOCKET};
 use hothouse_backend::NativeRooms;
-use hothouse_engine::{Collaborators, Engine};
+use hothouse_engine::{Collaborators, Engine, WallSources};
 use hothouse_host::{
     Clock, FileError, Folders, Lock, LockError,
     clock::HostClock,
+    keyring::HostKeyring,
+    process,
     socket::{self, SocketError},
 };
 use hothouse_model::{Event, Explain, FailureKind, Happening, PlanKind, room::DISK_CHECK};
@@ -21,7 +30,9 @@ use tokio::{
     sync::{broadcast, watch},
 };
 
-use crate::{About, Door, exec, ingress::Ingress, listener::OwnUser, log, routes, sleep};
+use crate::{
+    About, Door, egress::Walls, exec, ingress::Ingress, listener::OwnUser, log, routes, sleep,
+};
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -54,6 +65,8 @@ pub struct DaemonSpec {
     pub log_filter: Option<String>,
     /// Where `ready` is said.
     pub announce: File,
+    /// The environment that the daemon was started with.
+    pub environment: BTreeMap<String, String>,
 }
 
 /// A daemon that did not start.
@@ -103,16 +116,29 @@ impl Explain for StartError {
 
 /// Runs the daemon until it is told to end.
 pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
+    // Values of secrets pass through this process: it leaves no image of its memory behind.
+    process::forbid_core_dumps();
     spec.folders.make()?;
     socket::check_private(&spec.folders.runtime)?;
     let log_file = spec.folders.logs().join("daemon.log");
     let mut lock = take_lock(&spec.folders)?;
     lock.describe(&format!("pid {}, {}", std::process::id(), spec.folders.socket().display()))?;
     log::begin(&log_file, spec.log_filter.as_deref())?;
+    match hothouse_host::descriptors::raise_limit() {
+        Ok(limit) => tracing::debug!(limit, "descriptors"),
+        Err(error) => tracing::warn!(%error, "the limit of descriptors stays as it is"),
+    }
 
     let store = Arc::new(Store::open(&spec.folders.database())?);
     let (event_tx, _) = broadcast::channel(1024);
     let clock = Arc::new(HostClock);
+    let walls: Arc<OnceLock<Arc<Walls>>> = Arc::default();
+    let witness = walls.clone();
+    let rooms = NativeRooms::new(spec.folders.cache.join("base")).witnessed(move |order| {
+        if let Some(walls) = witness.get() {
+            walls.witness(order);
+        }
+    });
     let engine = Arc::new(Engine::new(Collaborators {
         store: store.clone(),
         journal: store,
@@ -127,12 +153,19 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         },
         locks: spec.folders.locks(),
         user_config: spec.folders.user_config(),
-        rooms: Arc::new(NativeRooms::new(spec.folders.cache.join("base"))),
+        rooms: Arc::new(rooms),
         runtime: spec.folders.runtime.join("rooms"),
         runs: spec.folders.state.join("runs"),
         repositories: spec.folders.state.join("repositories"),
         logs: spec.folders.logs(),
         home: spec.folders.home.clone(),
+        wall: WallSources {
+            authorities: spec.folders.state.join("authorities"),
+            secrets: spec.folders.state.join("secrets"),
+            agent_env: spec.folders.config.join("env"),
+            keyring: Arc::new(HostKeyring),
+            environment: spec.environment,
+        },
     }));
     let about = Arc::new(About {
         build: spec.build,
@@ -151,6 +184,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         activities: Arc::default(),
         beds: Arc::default(),
         ingress: Arc::default(),
+        walls,
     };
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -158,7 +192,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         .enable_all()
         .build()
         .map_err(StartError::Runtime)?;
-    let served = runtime.block_on(serve(door, &mut spec.announce));
+    let places = (spec.folders.user_config(), spec.folders.home.clone());
+    let served = runtime.block_on(serve(door, places, &mut spec.announce));
     runtime.shutdown_timeout(Duration::from_secs(1));
     tracing::info!("ended");
     served
@@ -171,12 +206,20 @@ fn take_lock(folders: &Folders) -> Result<Lock, StartError> {
     })
 }
 
-async fn serve(door: Door, announce: &mut File) -> Result<(), StartError> {
+async fn serve(
+    door: Door,
+    (user_config, home): (PathBuf, PathBuf),
+    announce: &mut File,
+) -> Result<(), StartError> {
     let path = door.about.socket.clone();
     let listener = listen(&path)?;
     let identity = socket_identity(&path);
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
+    let walls = Walls::new(door.engine.clone(), user_config, home, &door.about.state);
+    door.walls.set(walls.clone()).ok();
+    // Rooms that outlived the last daemon come first: until then nothing leaves them.
+    walls.refresh().await;
     recover(&door).await;
     open_urls(&door).await;
     tracing::info!(socket = %path.display(), build = %door.about.build, "ready");
@@ -240,6 +283,9 @@ async fn open_urls(door: &Door) {
 async fn watch_urls(door: Door) {
     loop {
         tokio::time::sleep(URL_CHECK).await;
+        if let Some(walls) = door.walls.get() {
+            walls.refresh().await;
+        }
         door.refresh_urls().await;
     }
 }

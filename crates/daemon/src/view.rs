@@ -28,7 +28,11 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
     let state = engine.state_with_services(record.state(found.as_ref()), report.as_ref());
     let services = services(stack.as_ref(), report, &engine.logs_of(&record));
     let mut caveats = caveats(state, found.as_ref());
+    caveats.extend(wall_caveats(door, &record, found.is_some()));
     caveats.extend(tree_caveats(&record));
+    if found.is_some() {
+        caveats.extend(secret_caveats(door, &record));
+    }
     let apps = apps(door, &record, &mut caveats);
     caveats.extend(sleep_caveat(&record));
     let exposed = engine.exposed(&record).unwrap_or_default().into_iter();
@@ -38,6 +42,7 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
         class: "not-imported".into(),
         text: format!("the agent's last commits are not in your repository: {reason}"),
     }));
+    let egress = egress_mode(door, &record);
     SandboxView {
         name: record.name.to_string(),
         id: record.id.to_string(),
@@ -48,7 +53,7 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
         created: record.created,
         task: record.task,
         stack: "host".into(),
-        egress: "none".into(),
+        egress,
         ttl: record.room.as_ref().and_then(|room| room.ends).map(|ends| ends.to_string()),
         state,
         backend: "native".into(),
@@ -168,14 +173,65 @@ fn caveats(state: SandboxState, found: Option<&RoomReport>) -> Vec<Caveat> {
             "the room has ended without being told to; `hothouse up` replaces it and loses no file";
         return died.then(|| caveat("room", "died", text)).into_iter().collect();
     };
-    let mut all: Vec<_> =
-        found.caveats.iter().map(|(area, text)| caveat(area, "limited", text)).collect();
-    all.push(caveat(
-        "network",
-        "closed",
-        "nothing leaves the room: connections are reset, names do not resolve",
-    ));
+    found.caveats.iter().map(|(area, text)| caveat(area, "limited", text)).collect()
+}
+
+/// Returns how far a sandbox reaches, in the word of the config.
+fn egress_mode(door: &Door, record: &SandboxRecord) -> String {
+    match door.engine.room_egress(record) {
+        Ok(found) => found.egress.mode.to_string(),
+        Err(_) => "none".into(),
+    }
+}
+
+/// What a reader should know of a sandbox's wall: that it is shut, or that somebody asks for more.
+fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat> {
+    let mut all = Vec::new();
+    let problem = door.walls.get().and_then(|walls| walls.problem(record.key));
+    if let (true, Some(problem)) = (lives, problem) {
+        all.push(Caveat {
+            area: "network".into(),
+            class: "closed".into(),
+            text: format!(
+                "nothing leaves the room, connections are reset and names do not resolve: {problem}"
+            ),
+        });
+    }
+    // A config that cannot be read asks for nothing; `up` says what is wrong with it.
+    let pending = door.engine.pending_config(record).map(|pending| pending.changes);
+    let keys: Vec<String> =
+        pending.unwrap_or_default().into_iter().map(|change| change.key).collect();
+    if !keys.is_empty() {
+        all.push(Caveat {
+            area: "config".into(),
+            class: "pending".into(),
+            text: format!(
+                "the worktree's hothouse.toml asks to change {}; it takes effect when you run `hothouse \
+                 config approve -w {}`",
+                shortened(&keys),
+                record.name
+            ),
+        });
+    }
     all
+}
+
+/// Lists some of many keys, which an agent may have written.
+fn shortened(keys: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = keys.iter().take(SHOWN).map(|key| key.escape_debug().to_string());
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    match keys.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// What a reader should know of secrets, variables and live keys.
+fn secret_caveats(door: &Door, record: &SandboxRecord) -> Vec<Caveat> {
+    let wall = door.engine.wall_of(&door.engine.places(record).runtime);
+    let caveat = |(class, text)| Caveat { area: "secrets".into(), class, text };
+    wall.caveats.into_iter().map(caveat).collect()
 }
 
 /// What a reader should know of the sandbox's files and branch.

@@ -166,8 +166,11 @@ impl Engine {
 
     /// Returns the apps of a sandbox that is up.
     pub fn apps(&self, sandbox: &SandboxRecord) -> Result<Vec<App>, Failure> {
-        let Some(stack) = self.stack_of(sandbox) else { return Ok(Vec::new()) };
         let runtime = self.places(sandbox).runtime;
+        let Some(stack) = self.with.rooms.stack(&runtime) else { return Ok(Vec::new()) };
+        if self.room_of(sandbox).is_none() {
+            return Ok(Vec::new());
+        }
         let mut apps = Vec::new();
         for service in stack.services {
             let (Some(app), Some(port)) = (service.app, service.port) else { continue };

@@ -18,7 +18,12 @@ use hothouse_host::{
     copy::{self, Content, Tree},
     files, random,
 };
-use hothouse_model::{Explain, FailureKind, id::fnv1a, room::RoomOrder, stack::DataOrder};
+use hothouse_model::{
+    Explain, FailureKind,
+    id::fnv1a,
+    room::{RoomOrder, RoomWall},
+    stack::DataOrder,
+};
 
 use crate::Engine;
 
@@ -201,6 +206,7 @@ fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> 
         pids: None,
         disk: None,
         ephemeral: true,
+        wall: RoomWall::default(),
     }
 }
 

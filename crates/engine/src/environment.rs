@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use hothouse_host::{files, room::wire::RoomUser};
-use hothouse_model::SandboxRecord;
+use hothouse_model::{SandboxRecord, room::RoomWall};
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -22,8 +22,9 @@ pub fn of(
     user: RoomUser,
     terminal: Option<&str>,
     tools: &[PathBuf],
+    wall: &RoomWall,
 ) -> Vec<Vec<u8>> {
-    let all = pairs(sandbox, user, terminal, tools).into_iter();
+    let all = pairs(sandbox, user, terminal, tools, wall).into_iter();
     all.map(|(name, value)| format!("{name}={value}").into_bytes()).collect()
 }
 
@@ -33,6 +34,7 @@ pub(crate) fn pairs(
     user: RoomUser,
     terminal: Option<&str>,
     tools: &[PathBuf],
+    wall: &RoomWall,
 ) -> Vec<(String, String)> {
     let (name, home) = match user {
         RoomUser::Agent => ("agent", "/home/agent"),
@@ -59,7 +61,11 @@ pub(crate) fn pairs(
     if let Some(kind) = terminal {
         all.push(("TERM", kind.to_owned()));
     }
-    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    let own = all.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let mut all: Vec<(String, String)> = own.collect();
+    all.retain(|(name, _)| !wall.environment.contains_key(name));
+    all.extend(wall.environment.clone());
+    all
 }
 
 /// The user's own programs come first, then those of granted tool folders, then the system's.

@@ -9,6 +9,7 @@ mod clean;
 mod commits;
 mod data;
 mod delete;
+mod egress;
 pub mod environment;
 mod fork;
 mod journal;
@@ -22,6 +23,7 @@ mod recover;
 mod review;
 mod room;
 mod run;
+mod secrets;
 mod services;
 mod size;
 mod sleep;
@@ -30,6 +32,7 @@ mod stack;
 mod steps;
 mod task;
 mod trees;
+mod wall;
 
 use std::{
     collections::HashSet,
@@ -53,6 +56,7 @@ pub use clean::{CleanWish, Cleaned, Doing};
 pub use commits::CommitError;
 pub use data::DataError;
 pub use delete::{DeleteError, Losses};
+pub use egress::{EgressError, PendingConfig, RoomEgress};
 pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
 pub use hothouse_workspace::{pool::Pool, promote::Merged};
 pub use journal::Journal;
@@ -65,10 +69,12 @@ pub use recover::Recovery;
 pub use review::LookError;
 pub use room::{RoomPlaces, RoomRequestError, UpSpec};
 pub use run::{PlanFailure, StepError};
+pub use secrets::{SecretError, SecretLine, SecretSpec};
 pub use services::ServicesError;
 pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
+pub use wall::{RoomSecret, Termination, WallError, WallSources};
 
 /// Where events go.
 pub type EventSink = Arc<dyn Fn(Event) + Send + Sync>;
@@ -94,6 +100,8 @@ pub struct Collaborators {
     pub logs: PathBuf,
     /// The user's home, for paths that begin with `~`.
     pub home: PathBuf,
+    /// Where the wall finds what it gives rooms.
+    pub wall: WallSources,
 }
 
 /// Does what commands ask for.
@@ -104,6 +112,8 @@ pub struct Engine {
     seen: commits::Seen,
     /// The port of routed URLs.
     url_port: OnceLock<u16>,
+    authorities: wall::Authorities,
+    read: room::ReadConfigs,
 }
 
 impl Engine {
@@ -115,6 +125,8 @@ impl Engine {
             drivers: trees::Drivers::default(),
             seen: commits::Seen::default(),
             url_port: OnceLock::new(),
+            authorities: wall::Authorities::default(),
+            read: room::ReadConfigs::default(),
         }
     }
 
@@ -136,11 +148,17 @@ impl Engine {
     ) -> Result<SandboxRecord, Failure> {
         let all = self.sandboxes()?;
         let mut current = CurrentPlace { folder: folder.to_owned(), common_dir: None };
+        let is_plain = wanted.is_none_or(|wanted| wanted.project.is_none());
         let picked = match pick(&all, wanted, &current) {
-            // Asking git costs milliseconds, and is needed only where the project decides.
-            Err(PickError::Ambiguous { .. }) => {
-                current.common_dir =
-                    Repository::discover(folder).ok().map(|repository| repository.place.common_dir);
+            // Asking git costs milliseconds, and is needed only where the project decides: among
+            // several, and for a sandbox of another repository than the one around.
+            Ok(found) if !is_plain || found.is_around(folder) => Ok(found),
+            Ok(_) | Err(PickError::Ambiguous { .. }) => {
+                let around = all.iter().find(|known| folder.starts_with(&known.worktree));
+                current.common_dir = match around {
+                    Some(sandbox) => Some(sandbox.repository.common_dir.clone()),
+                    None => Repository::discover(folder).ok().map(|found| found.place.common_dir),
+                };
                 pick(&all, wanted, &current)
             }
             other => other,

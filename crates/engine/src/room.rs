@@ -4,7 +4,9 @@
 //! user had committed at the base of the fork, never from the worktree's own copy.
 
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -15,7 +17,7 @@ use hothouse_model::{
     Step,
     config::{self, Config, File, Layers},
     id::{SandboxKey, fnv1a},
-    room::{RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWish, RunRecord},
+    room::{RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord},
     stack::{DATA_INSIDE, FROZEN_INSIDE, StackOrder},
 };
 use hothouse_store::{NewPlan, NewRoom, StoreError, Subject};
@@ -29,10 +31,17 @@ use crate::{
     services::ServicesError,
     stack::Stack,
     trees,
+    wall::WallError,
 };
 
 /// The path under which every room shows its worktree besides its own.
 const WORKSPACE: &str = "/workspace";
+
+/// Configs that grant, by the texts that they were read from: the user's and the pinned one.
+pub(crate) type ReadConfigs = Mutex<HashMap<(Option<Vec<u8>>, String), Arc<Config>>>;
+
+/// How many of them are kept.
+const CONFIGS_KEPT: usize = 64;
 
 /// A room that is not as it was asked to be.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +60,8 @@ pub enum RoomRequestError {
     NewData { name: SandboxName, service: String },
     #[error(transparent)]
     Services(#[from] ServicesError),
+    #[error(transparent)]
+    Wall(#[from] WallError),
     #[error(transparent)]
     Data(#[from] DataError),
     #[error(transparent)]
@@ -79,6 +90,7 @@ impl Explain for RoomRequestError {
             | Self::OtherProfile { .. }
             | Self::NewData { .. } => FailureKind::Conflict,
             Self::Services(error) => error.kind(),
+            Self::Wall(error) => error.kind(),
             Self::Data(error) => error.kind(),
             Self::NoWorktree { .. } => FailureKind::NotFound,
             Self::Backend { .. } => FailureKind::Host,
@@ -97,6 +109,7 @@ impl Explain for RoomRequestError {
         match self {
             Self::Project(error) => error.causes(),
             Self::Services(error) => error.causes(),
+            Self::Wall(error) => error.causes(),
             Self::Plan(error) => error.causes(),
             _ => Vec::new(),
         }
@@ -119,6 +132,7 @@ impl Explain for RoomRequestError {
                 vec![format!("`hothouse down -w {name}`, then `hothouse up -w {name}`")]
             }
             Self::Services(error) => error.hints(),
+            Self::Wall(error) => error.hints(),
             Self::Data(error) => error.hints(),
             Self::Backend { .. } => vec!["set `backend = \"native\"` under `[room]`".into()],
             Self::Project(error) => error.hints(),
@@ -140,6 +154,8 @@ pub struct UpSpec {
     pub profile: Option<String>,
     /// Whether a room that is up with another profile is left as it is.
     pub reuse: bool,
+    /// Whether the room reaches listed hosts only, whatever the config says.
+    pub restrict: bool,
 }
 
 /// Where the room of a sandbox keeps what it needs.
@@ -179,8 +195,15 @@ impl Engine {
         let config = self.pinned_config(sandbox)?;
         let mut order = self.order(sandbox, &config)?;
         let run = self.run_of(sandbox);
-        let stack =
-            self.stack_for(&in_run(sandbox, &run), spec.profile.as_deref(), &order.tools)?;
+        order.wall = self.wall_for(sandbox, &config)?;
+        let stack = self.stack_for(
+            &in_run(sandbox, &run),
+            spec.profile.as_deref(),
+            &order.tools,
+            &order.wall,
+        )?;
+        order.wall.environment.extend(stack.variables.clone());
+        order.wall.caveats.extend(stack.caveats.clone());
         let steps = self.steps_up(sandbox, &mut order, stack)?;
         let now = self.with.clock.now();
         let room = NewRoom {
@@ -188,6 +211,7 @@ impl Engine {
             run,
             profile: spec.profile.as_deref().unwrap_or(config::DEFAULT_PROFILE).to_owned(),
             ends: spec.ttl.or(config.sandbox.ttl).and_then(|ttl| now.checked_add(ttl).ok()),
+            restricted: spec.restrict,
         };
         files::make_private_folder(&room.run.artifacts)?;
         let plan = NewPlan {
@@ -239,6 +263,10 @@ impl Engine {
 
     /// Brings the services of a room that is up to what the config says now.
     fn up_again(&self, sandbox: &SandboxRecord, spec: &UpSpec) -> Result<(), RoomRequestError> {
+        // Tightening is always right; only a new start loosens.
+        if spec.restrict {
+            self.with.store.restrict_room(sandbox.key, true)?;
+        }
         let runtime = self.places(sandbox).runtime;
         let running = self.with.rooms.stack(&runtime);
         let profile = running.as_ref().map_or(config::DEFAULT_PROFILE, |stack| &stack.profile);
@@ -252,7 +280,8 @@ impl Engine {
             };
         }
         let tools = self.with.rooms.tools(&runtime);
-        let stack = self.stack_for(sandbox, Some(profile), &tools)?;
+        let wall = self.with.rooms.wall(&runtime);
+        let stack = self.stack_for(sandbox, Some(profile), &tools, &wall)?;
         let known = running.unwrap_or_default();
         let has = |name: &str| known.services.iter().any(|service| service.name == name);
         if let Some(data) = stack.data.iter().find(|data| !has(&data.service)) {
@@ -351,6 +380,8 @@ impl Engine {
             order.id = format!("{}-{nonce}", order.id);
             order.runtime = self.with.runtime.join(format!("fresh-{nonce}"));
             order.ephemeral = true;
+            order.wall = self.wall_for(sandbox, &config)?;
+            order.wall.environment.extend(self.variables_without_services(&config)?);
             let runtime = order.runtime.clone();
             self.with.rooms.start(&order)?;
             Ok(runtime)
@@ -429,17 +460,34 @@ impl Engine {
         }
     }
 
-    pub(crate) fn pinned_config(&self, sandbox: &SandboxRecord) -> Result<Config, ProjectError> {
+    /// Returns the config that grants. It is the same for the same two texts, so reading it before
+    /// each command costs a look into `read`.
+    pub(crate) fn pinned_config(
+        &self,
+        sandbox: &SandboxRecord,
+    ) -> Result<Arc<Config>, ProjectError> {
         let user = crate::project::read_file(&self.with.user_config)?;
-        let user_name = self.with.user_config.display().to_string();
         let pinned = sandbox.pinned_config.as_deref().unwrap_or_default();
+        let texts = (user.clone(), pinned.to_owned());
+        let known = || self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = known().get(&texts) {
+            return Ok(config.clone());
+        }
+        let user_name = self.with.user_config.display().to_string();
         let layers = Layers {
             user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
             project: Some(File { name: "hothouse.toml", bytes: pinned.as_bytes() }),
             environment: &[],
         };
         let resolved = config::resolve(&layers);
-        Ok(resolved.map_err(|problems| ProjectError::Config { problems })?.config)
+        let config = resolved.map_err(|problems| ProjectError::Config { problems })?.config;
+        let config = Arc::new(config);
+        let mut known = known();
+        if known.len() >= CONFIGS_KEPT {
+            known.clear();
+        }
+        known.insert(texts, config.clone());
+        Ok(config)
     }
 
     fn order(
@@ -454,12 +502,7 @@ impl Engine {
             return Err(RoomRequestError::NoWorktree { path: sandbox.worktree.clone() });
         }
         self.settle_owners(sandbox)?;
-        let repository = Repository { place: sandbox.repository.clone() };
-        let patterns = |list: &[config::FilePattern]| {
-            list.iter().map(|pattern| pattern.as_str().to_owned()).collect::<Vec<_>>()
-        };
-        let (mask, unmask) = (patterns(&config.room.mask), patterns(&config.room.unmask));
-        let mut masks = repository.untracked(&sandbox.worktree, &mask, &unmask)?;
+        let mut masks = self.masks_of_the_worktree(sandbox, config)?;
         let RoomPlaces { runtime, storage } = self.places(sandbox);
         let mounts = config.room.mounts.iter().map(|mount| RoomMount {
             source: self.expand(mount.source.as_str()),
@@ -471,6 +514,7 @@ impl Engine {
             config.room.tools.iter().map(|tool| self.expand(tool.as_str())).collect();
         let granted: Vec<_> =
             tools.iter().chain(mounts.iter().map(|mount| &mount.source)).collect();
+        let (mask, unmask) = mask_patterns(config);
         masks.extend(self.masks_of_the_host(&mask, &unmask, &granted)?);
         Ok(RoomOrder {
             id: room_id(&sandbox.name, &runtime),
@@ -489,7 +533,19 @@ impl Engine {
             pids: Some(config.room.pids),
             disk: Some(config.room.disk.bytes()),
             ephemeral: false,
+            wall: RoomWall::default(),
         })
+    }
+
+    /// Returns the untracked files of a worktree that its room does not see.
+    pub(crate) fn masks_of_the_worktree(
+        &self,
+        sandbox: &SandboxRecord,
+        config: &Config,
+    ) -> Result<Vec<PathBuf>, WorktreeError> {
+        let repository = Repository { place: sandbox.repository.clone() };
+        let (mask, unmask) = mask_patterns(config);
+        repository.untracked(&sandbox.worktree, &mask, &unmask)
     }
 
     /// Returns the secrets of the host that lie in what is granted: a tool folder may hold one.
@@ -521,6 +577,13 @@ impl Engine {
     }
 }
 
+fn mask_patterns(config: &Config) -> (Vec<String>, Vec<String>) {
+    let patterns = |list: &[config::FilePattern]| {
+        list.iter().map(|pattern| pattern.as_str().to_owned()).collect()
+    };
+    (patterns(&config.room.mask), patterns(&config.room.unmask))
+}
+
 /// Returns what exists of a path whose last part may hold `*`.
 fn matches_of(pattern: &Path) -> Result<Vec<PathBuf>, FileError> {
     let name = pattern.file_name().unwrap_or_default().to_string_lossy();
@@ -539,7 +602,13 @@ fn matches_of(pattern: &Path) -> Result<Vec<PathBuf>, FileError> {
 
 /// Returns the sandbox as it is during a run that is about to begin.
 fn in_run(sandbox: &SandboxRecord, run: &RunRecord) -> SandboxRecord {
-    let room = RoomRecord { wish: RoomWish::Starting, run: run.clone(), ends: None, slept: None };
+    let room = RoomRecord {
+        wish: RoomWish::Starting,
+        run: run.clone(),
+        ends: None,
+        slept: None,
+        restricted: false,
+    };
     SandboxRecord { room: Some(room), ..sandbox.clone() }
 }
 

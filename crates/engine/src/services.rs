@@ -10,6 +10,7 @@ use hothouse_host::{FileError, beneath, files, logs, room::wire::RoomUser};
 use hothouse_model::{
     Event, Explain, Failure, FailureKind, Happening, OperationId, SandboxRecord, SandboxState,
     config::{self, Config, File, Layers, MAX_BYTES, UnapprovedService, UnknownProfile, Work},
+    room::RoomWall,
     stack::{ServiceAction, ServiceReport, StackOrder, StackReport, Verdict},
 };
 
@@ -19,6 +20,7 @@ use crate::{
     recipe::{self, RecipeError},
     stack::{self, Facts, Stack, StackError},
     trees,
+    wall::WallError,
 };
 
 /// How many lines of a service's log a failed start shows.
@@ -42,6 +44,8 @@ pub enum ServicesError {
     Recipe(#[from] RecipeError),
     #[error(transparent)]
     Stack(#[from] StackError),
+    #[error(transparent)]
+    Wall(#[from] WallError),
 }
 
 impl Explain for ServicesError {
@@ -53,12 +57,14 @@ impl Explain for ServicesError {
             Self::Unapproved(_) => FailureKind::Config,
             Self::Recipe(error) => error.kind(),
             Self::Stack(error) => error.kind(),
+            Self::Wall(error) => error.kind(),
         }
     }
 
     fn causes(&self) -> Vec<String> {
         match self {
             Self::Project(error) => error.causes(),
+            Self::Wall(error) => error.causes(),
             _ => Vec::new(),
         }
     }
@@ -73,6 +79,7 @@ impl Explain for ServicesError {
             }
             Self::Recipe(error) => error.hints(),
             Self::Stack(error) => error.hints(),
+            Self::Wall(error) => error.hints(),
         }
     }
 }
@@ -84,6 +91,7 @@ impl Engine {
         sandbox: &SandboxRecord,
         profile: Option<&str>,
         tools: &[PathBuf],
+        wall: &RoomWall,
     ) -> Result<Stack, ServicesError> {
         let profile = profile.unwrap_or(config::DEFAULT_PROFILE);
         let config = self.worktree_config(sandbox)?.for_profile(Some(profile))?;
@@ -98,14 +106,17 @@ impl Engine {
         let facts = Facts {
             profile,
             worktree: &sandbox.worktree,
-            environment: environment::pairs(sandbox, RoomUser::Agent, None, tools),
+            environment: environment::pairs(sandbox, RoomUser::Agent, None, tools, wall),
+            host: &self.with.wall.environment,
             logs: self.logs_of(sandbox),
             data: places.data(),
             golden: places.golden_data(),
             programs,
             names: self.names(sandbox),
         };
-        Ok(stack::resolve(&config, &facts)?)
+        let mut stack = stack::resolve(&config, &facts)?;
+        stack.caveats.extend(self.refuse_live_keys(sandbox, &config, &stack)?);
+        Ok(stack)
     }
 
     /// Reads the config of the worktree, which the agent may have written, under the pinned half.
@@ -154,10 +165,10 @@ impl Engine {
         timeout: Duration,
         operation: &OperationId,
     ) -> Result<(), Failure> {
-        if self.stack_of(sandbox).is_none() {
+        let runtime = self.running(sandbox)?;
+        if self.with.rooms.stack(&runtime).is_none() {
             return Ok(());
         }
-        let runtime = self.places(sandbox).runtime;
         let deadline = Instant::now() + timeout;
         let (mut after, mut told) = (None, Vec::new());
         loop {
@@ -294,7 +305,8 @@ impl Engine {
             .into_iter()
             .filter_map(|folder| {
                 let service = folder.file_name()?.to_str()?.to_owned();
-                Some(logs::Stream { service, folder })
+                // What is no service's begins with a dot.
+                (!service.starts_with('.')).then_some(logs::Stream { service, folder })
             })
             .collect();
         for name in names {

@@ -53,6 +53,7 @@ impl Engine {
             ttl: left,
             profile: profile.filter(|name| name != config::DEFAULT_PROFILE),
             reuse: false,
+            restrict: room.restricted,
         };
         self.up(sandbox, &spec, operation.clone())?;
         let now = self.sandbox(sandbox.key)?;

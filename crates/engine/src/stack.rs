@@ -31,6 +31,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) worktree: &'a Path,
     /// The environment that every command of the room has.
     pub(crate) environment: Vec<(String, String)>,
+    /// The environment of the host, for variables that come from there.
+    pub(crate) host: &'a BTreeMap<String, String>,
     /// Where logs go, one folder per service.
     pub(crate) logs: PathBuf,
     /// Where the sandbox's data lies, one folder per service.
@@ -50,15 +52,17 @@ pub(crate) struct Stack {
     pub(crate) data: Vec<DataOrder>,
     /// Whether it runs from a tree that is frozen when it starts.
     pub(crate) frozen: bool,
+    /// The curated variables that every command of the room gets.
+    pub(crate) variables: BTreeMap<String, String>,
+    /// What a reader must know, by class.
+    pub(crate) caveats: Vec<(String, String)>,
 }
 
 /// A service that cannot be told to a room.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StackError {
-    #[error(
-        "variable `{variable}` of service `{service}` refers to `{reference}`, which has no such value"
-    )]
-    Reference { service: String, variable: String, reference: String },
+    #[error("variable `{variable}` of {place} refers to `{reference}`, which has no such value")]
+    Reference { place: String, variable: String, reference: String },
     #[error("service `{service}` follows a recipe whose programs were not looked for")]
     Programs { service: String },
 }
@@ -86,7 +90,9 @@ pub(crate) fn resolve(config: &Config, facts: &Facts<'_>) -> Result<Stack, Stack
     let frozen = config.profiles.iter().any(|(name, profile)| {
         name.as_str() == facts.profile && profile.files == config::Files::Frozen
     });
-    let kitchen = Kitchen::open(config, facts)?;
+    let mut kitchen = Kitchen::open(config, facts)?;
+    let (variables, caveats) = kitchen.variables()?;
+    kitchen.variables = variables.clone();
     let mut stack = Stack {
         order: StackOrder {
             profile: facts.profile.to_owned(),
@@ -96,6 +102,8 @@ pub(crate) fn resolve(config: &Config, facts: &Facts<'_>) -> Result<Stack, Stack
         },
         data: Vec::new(),
         frozen: frozen && !config.services.is_empty(),
+        variables,
+        caveats,
     };
     for (name, service) in config.services.iter().filter(|(_, service)| !service.host) {
         stack.order.services.push(kitchen.service(name, service, stack.frozen)?);
@@ -111,6 +119,8 @@ struct Kitchen<'a> {
     config: &'a Config,
     facts: &'a Facts<'a>,
     cooked: BTreeMap<ServiceName, Cooked>,
+    /// The curated variables, once they are known.
+    variables: BTreeMap<String, String>,
 }
 
 impl<'a> Kitchen<'a> {
@@ -127,7 +137,39 @@ impl<'a> Kitchen<'a> {
             let with = Ingredients { service: name.as_str(), port, data: &data, programs };
             cooked.insert(name.clone(), recipe::cook(recipe, &with));
         }
-        Ok(Self { config, facts, cooked })
+        Ok(Self { config, facts, cooked, variables: BTreeMap::new() })
+    }
+
+    /// Resolves the curated variables; one that the host does not have is left out, and said so.
+    #[expect(clippy::type_complexity, reason = "two plain lists")]
+    fn variables(&self) -> Result<(BTreeMap<String, String>, Vec<(String, String)>), StackError> {
+        let (mut all, mut caveats) = (BTreeMap::new(), Vec::new());
+        for (name, variable) in &self.config.variables {
+            let name = name.as_str();
+            if let Some(template) = &variable.value {
+                let value =
+                    self.value(None, template).map_err(|reference| StackError::Reference {
+                        place: "`[env]`".into(),
+                        variable: name.to_owned(),
+                        reference,
+                    })?;
+                all.insert(name.to_owned(), value);
+            } else if let Some(source) = &variable.from {
+                match self.facts.host.get(source.0.as_str()) {
+                    Some(value) => {
+                        all.insert(name.to_owned(), value.clone());
+                    }
+                    None => {
+                        let text = format!(
+                            "`{name}` is not set in the room: the host has no {}",
+                            source.0
+                        );
+                        caveats.push(("variable-missing".to_owned(), text));
+                    }
+                }
+            }
+        }
+        Ok((all, caveats))
     }
 
     fn service(
@@ -204,6 +246,7 @@ impl<'a> Kitchen<'a> {
         cooked: Option<&Cooked>,
     ) -> Result<BTreeMap<String, String>, StackError> {
         let mut env: BTreeMap<String, String> = self.facts.environment.iter().cloned().collect();
+        env.extend(self.variables.clone());
         if let Some(port) = service.main_port() {
             env.insert("PORT".to_owned(), port.to_string());
         }
@@ -215,12 +258,12 @@ impl<'a> Kitchen<'a> {
             }
         }
         for (variable, template) in &service.env {
-            let value =
-                self.value(name, service, template).map_err(|reference| StackError::Reference {
-                    service: name.to_string(),
-                    variable: variable.as_str().to_owned(),
-                    reference,
-                })?;
+            let value = self.value(Some((name, service)), template);
+            let value = value.map_err(|reference| StackError::Reference {
+                place: format!("service `{name}`"),
+                variable: variable.as_str().to_owned(),
+                reference,
+            })?;
             env.insert(variable.as_str().to_owned(), value);
         }
         Ok(env)
@@ -228,8 +271,7 @@ impl<'a> Kitchen<'a> {
 
     fn value(
         &self,
-        name: &ServiceName,
-        service: &Service,
+        own: Option<(&ServiceName, &Service)>,
         template: &Template,
     ) -> Result<String, String> {
         let mut value = String::new();
@@ -237,7 +279,7 @@ impl<'a> Kitchen<'a> {
             match part {
                 Part::Text(text) => value.push_str(&text),
                 Part::Reference(reference) => {
-                    let found = self.follow(name, service, &reference);
+                    let found = self.follow(own, &reference);
                     value.push_str(&found.ok_or_else(|| shown(&reference))?);
                 }
             }
@@ -245,9 +287,9 @@ impl<'a> Kitchen<'a> {
         Ok(value)
     }
 
-    fn follow(&self, own: &ServiceName, service: &Service, to: &Reference) -> Option<String> {
+    fn follow(&self, own: Option<(&ServiceName, &Service)>, to: &Reference) -> Option<String> {
         let (name, service) = match &to.service {
-            None => (own, service),
+            None => own?,
             Some(name) => {
                 self.config.services.iter().find(|(known, _)| known.as_str() == name.as_str())?
             }
@@ -356,12 +398,15 @@ fn signal_number(signal: Signal) -> i32 {
 mod tests {
     use super::*;
 
+    static HOST: BTreeMap<String, String> = BTreeMap::new();
+
     fn facts(profile: &str) -> Facts<'_> {
         let programs = Programs { folder: "/pg/bin".into(), version: "15".into() };
         Facts {
             profile,
             worktree: Path::new("/w/a"),
             environment: vec![("PATH".into(), "/bin".into())],
+            host: &HOST,
             logs: "/state/logs/a".into(),
             data: "/s/.hothouse/data/a".into(),
             golden: "/s/.hothouse/golden-data".into(),

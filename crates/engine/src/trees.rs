@@ -226,7 +226,7 @@ impl Engine {
         if driver.owner().is_none() {
             return Ok(());
         }
-        let config = self.pinned_config(sandbox).map(|config| config.room.deps);
+        let config = self.pinned_config(sandbox).map(|config| config.room.deps.clone());
         let skip: Vec<_> =
             config.unwrap_or_default().iter().map(|folder| folder.as_str().into()).collect();
         let (_, place) = place(&tree)?;

@@ -15,8 +15,10 @@ use std::{
 };
 
 use hothouse_backend::fake::FakeRooms;
-use hothouse_engine::{Collaborators, Engine, ForkSpec, Journal, Losses, PoolSpec, UpSpec};
-use hothouse_host::clock::HostClock;
+use hothouse_engine::{
+    Collaborators, Engine, ForkSpec, Journal, Losses, PoolSpec, UpSpec, WallSources,
+};
+use hothouse_host::{clock::HostClock, keyring::fakes::FakeKeyring};
 use hothouse_model::{
     OperationId, PlanKind, SandboxRecord, SandboxState, config::ByteSize, id::PlanKey,
 };
@@ -105,6 +107,13 @@ impl Ground {
             repositories: self.folder.path().join("repositories"),
             logs: self.folder.path().join("logs"),
             home: self.folder.path().to_owned(),
+            wall: WallSources {
+                authorities: self.folder.path().join("authorities"),
+                secrets: self.folder.path().join("secrets"),
+                agent_env: self.folder.path().join("none"),
+                keyring: Arc::new(FakeKeyring::default()),
+                environment: std::collections::BTreeMap::new(),
+            },
         })
     }
 

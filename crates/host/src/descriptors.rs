@@ -2,6 +2,22 @@
 
 use std::io;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// How many descriptors a daemon asks for: two for each connection that leaves a room.
+const WANTED: u64 = 65_536;
+
+/// Lets this process have as many descriptors as it may, within reason. Returns how many that are.
+pub fn raise_limit() -> io::Result<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let wanted = maximum.unwrap_or(WANTED).min(WANTED);
+    if current.is_none_or(|current| current >= wanted) {
+        return Ok(current.unwrap_or(WANTED));
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })?;
+    Ok(wanted)
+}
+
 /// Keeps every descriptor but the three standard ones from programs that we start.
 ///
 /// A shell hands on all it has open. A daemon that kept, say, a pipe of the caller's would make

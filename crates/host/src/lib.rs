@@ -3,6 +3,7 @@
 //! Decisions are made elsewhere; here is what they touch. Every error names the path or program
 //! it is about.
 
+pub mod addresses;
 pub mod beneath;
 pub mod btrfs;
 pub mod clock;
@@ -13,6 +14,7 @@ pub mod descriptors;
 pub mod files;
 pub mod folders;
 pub mod framed;
+pub mod keyring;
 pub mod lock;
 pub mod logs;
 pub mod mount;
@@ -27,6 +29,7 @@ pub mod room;
 pub mod socket;
 mod sys;
 pub mod terminal;
+pub mod toolchain;
 pub mod trust;
 pub mod usage;
 

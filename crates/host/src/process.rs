@@ -60,6 +60,13 @@ pub fn executable_stamp() -> u64 {
         .map_or(0, |stat| u64::try_from(stat.st_mtime).unwrap_or(0))
 }
 
+/// Keeps the memory of this process out of core dumps, and from others of the same user. A program
+/// that it starts is not affected.
+pub fn forbid_core_dumps() {
+    // A kernel that refuses leaves things as they were.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable).ok();
+}
+
 /// Says whether this process is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

@@ -12,6 +12,7 @@
 //! decision (maps, mounts, filters, rules) is a plain value worked out by a pure function; the
 //! helper and PID 1 apply them.
 
+mod ahead;
 mod base_layer;
 mod cgroups;
 mod client;
@@ -25,12 +26,14 @@ mod layout;
 mod measure;
 mod mounts;
 mod network;
+mod owner;
 mod removal;
 mod setup;
 mod sockets;
 mod spec;
 mod start;
 mod step;
+mod trust;
 mod walls;
 
 pub use cgroups::{CgroupError, Groups};
@@ -39,10 +42,12 @@ pub use hothouse_room_wire as wire;
 pub use identity::{IdentityError, RoomIdentity, host_pids};
 pub use launcher::{HelperError, LAUNCHER_ARGUMENT, Launcher, room_launcher_main};
 pub use measure::MeasureError;
+pub use owner::{SocketOwner, socket_owner};
 pub use removal::RemoveError;
 pub use spec::{Access, Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem};
 pub use start::{StartError, Started, StopError, stop};
 pub use step::StepError;
+pub use trust::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};
 
 /// The control socket in a room's runtime folder.
 pub const CONTROL_SOCKET: &str = "control.sock";

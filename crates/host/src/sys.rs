@@ -217,3 +217,55 @@ pub(crate) fn close_from(first: u32) -> io::Result<()> {
     // SAFETY: called once, first thing in a fresh helper process, which owns none of them.
     check(unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) }).map(drop)
 }
+
+/// The keyring that all processes of a user share.
+const USER_KEYRING: libc::c_long = -4;
+
+/// Puts a value into the user's keyring, in place of one with the same name; returns its number.
+pub(crate) fn add_key(name: &CStr, value: &[u8]) -> io::Result<libc::c_long> {
+    // SAFETY: both texts end with a zero byte, and the kernel reads as many bytes as it is told.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_add_key,
+            c"user".as_ptr(),
+            name.as_ptr(),
+            value.as_ptr(),
+            value.len(),
+            USER_KEYRING,
+        )
+    })
+}
+
+/// Lets the user, and nobody else, do everything with a key.
+pub(crate) fn open_key_to_user(key: libc::c_long) -> io::Result<()> {
+    const POSSESSOR_AND_USER: libc::c_long = 0x3f3f_0000;
+    let operation = libc::c_long::from(libc::KEYCTL_SETPERM);
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::syscall(libc::SYS_keyctl, operation, key, POSSESSOR_AND_USER) }).map(drop)
+}
+
+/// Finds a key of the user's keyring by its name.
+pub(crate) fn find_key(name: &CStr) -> io::Result<libc::c_long> {
+    let operation = libc::c_long::from(libc::KEYCTL_SEARCH);
+    // SAFETY: both texts end with a zero byte.
+    check(unsafe {
+        libc::syscall(libc::SYS_keyctl, operation, USER_KEYRING, c"user".as_ptr(), name.as_ptr(), 0)
+    })
+}
+
+/// Reads a key into `buffer`; returns how long its value is, which may be more than the buffer holds.
+pub(crate) fn read_key(key: libc::c_long, buffer: &mut [u8]) -> io::Result<usize> {
+    let operation = libc::c_long::from(libc::KEYCTL_READ);
+    // SAFETY: the kernel writes at most as many bytes as it is told the buffer has.
+    let length = check(unsafe {
+        libc::syscall(libc::SYS_keyctl, operation, key, buffer.as_mut_ptr(), buffer.len())
+    })?;
+    usize::try_from(length).map_err(io::Error::other)
+}
+
+/// Takes a key out of the user's keyring.
+pub(crate) fn unlink_key(key: libc::c_long) -> io::Result<()> {
+    let operation = libc::c_long::from(libc::KEYCTL_UNLINK);
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::syscall(libc::SYS_keyctl, operation, key, USER_KEYRING) }).map(drop)
+}

@@ -5,7 +5,9 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
 };
 
-use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr,
+};
 
 /// Returns rows and columns, if input and output are a terminal.
 pub fn size() -> Option<(u16, u16)> {
@@ -35,6 +37,29 @@ impl RawMode {
 }
 
 impl Drop for RawMode {
+    fn drop(&mut self) {
+        tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before).ok();
+    }
+}
+
+/// Keeps what is typed from being shown, until it is dropped.
+pub struct HiddenInput {
+    before: Termios,
+}
+
+impl HiddenInput {
+    /// Stops showing what is typed, if standard input is a terminal.
+    pub fn enter() -> Option<Self> {
+        let stdin = std::io::stdin();
+        let before = tcgetattr(&stdin).ok()?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(&stdin, OptionalActions::Flush, &hidden).ok()?;
+        Some(Self { before })
+    }
+}
+
+impl Drop for HiddenInput {
     fn drop(&mut self) {
         tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before).ok();
     }

@@ -59,7 +59,13 @@ fn main() -> ExitCode {
         folders,
         serve: Box::new(|folders, build, announce| {
             let log_filter = env::var("HOTHOUSE_LOG").ok();
-            match hothouse_daemon::run(DaemonSpec { folders, build, log_filter, announce }) {
+            let environment = env::vars_os()
+                .filter_map(|(name, value)| {
+                    Some((name.into_string().ok()?, value.into_string().ok()?))
+                })
+                .collect();
+            let spec = DaemonSpec { folders, build, log_filter, announce, environment };
+            match hothouse_daemon::run(spec) {
                 Ok(()) => DaemonEnd::Ended,
                 Err(error) => DaemonEnd::NotStarted(error.failure()),
             }

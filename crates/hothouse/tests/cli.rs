@@ -13,6 +13,8 @@ mod daemon;
 mod dashboard;
 #[path = "cli/doctor.rs"]
 mod doctor;
+#[path = "cli/egress.rs"]
+mod egress;
 #[path = "cli/flood.rs"]
 mod flood;
 #[path = "cli/pool.rs"]
@@ -25,6 +27,8 @@ mod room_bad_input;
 mod router;
 #[path = "cli/sandbox.rs"]
 mod sandbox;
+#[path = "cli/secrets.rs"]
+mod secrets;
 #[path = "cli/services.rs"]
 mod services;
 #[path = "cli/sleep.rs"]

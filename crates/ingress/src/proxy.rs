@@ -14,6 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use hothouse_http::host_value;
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
@@ -103,7 +104,7 @@ pub struct Proxy {
 impl Proxy {
     /// Answers a request.
     pub async fn answer(&self, request: Request<Incoming>, from: &Connection) -> Response<Body> {
-        let host = match host_of(&request) {
+        let host = match host_value(&request) {
             Ok(host) => host,
             Err(why) => return pages::plain(StatusCode::BAD_REQUEST, why),
         };
@@ -268,28 +269,6 @@ fn been_here(headers: &HeaderMap, own: &str) -> bool {
     seen || hops.next().is_some()
 }
 
-/// Returns the one host that a request is for.
-fn host_of<B>(request: &Request<B>) -> Result<HeaderValue, &'static str> {
-    let mut hosts = request.headers().get_all(header::HOST).iter();
-    let header = match (hosts.next(), hosts.next()) {
-        (_, Some(_)) => return Err("the request names its host twice"),
-        (header, None) => header,
-    };
-    if header.is_some_and(|host| host.to_str().is_err()) {
-        return Err("the host is not plain text");
-    }
-    let Some(authority) = request.uri().authority().map(|authority| authority.as_str()) else {
-        return header.cloned().ok_or("the request names no host");
-    };
-    if authority.contains('@') {
-        return Err("an address has no user here");
-    }
-    if header.is_some_and(|host| !host.as_bytes().eq_ignore_ascii_case(authority.as_bytes())) {
-        return Err("the request names two different hosts");
-    }
-    HeaderValue::from_str(authority).map_err(|_| "the host is not plain text")
-}
-
 /// Returns the sandbox that a request picks: by header, query or cookie, in this order.
 fn picked<B>(request: &Request<B>) -> Option<String> {
     let text = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);
@@ -342,21 +321,6 @@ pub(crate) mod tests {
             builder = builder.header(*name, *value);
         }
         builder.body(()).unwrap()
-    }
-
-    #[test]
-    fn a_request_has_one_host() {
-        let check = |uri: &str, headers: &[(&str, &str)], expected: Result<&str, ()>| {
-            let found = host_of(&request(uri, headers));
-            let found = found.as_ref().map(|host| host.to_str().unwrap());
-            assert_eq!(found.map_err(|_| ()), expected, "{uri} {headers:?}");
-        };
-        check("/", &[("host", "web.a.shop.localhost")], Ok("web.a.shop.localhost"));
-        check("https://web.a.shop.localhost/x", &[], Ok("web.a.shop.localhost"));
-        check("http://a.localhost/x", &[("host", "b.localhost")], Err(()));
-        check("http://u@a.localhost/x", &[], Err(()));
-        check("/", &[("host", "a.localhost"), ("host", "b.localhost")], Err(()));
-        check("/", &[], Err(()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is changed on a request before its app gets it, and on the answer before the client does.
 
+use hothouse_http::strip_hop_by_hop;
 use hyper::{
     HeaderMap, Request, Response, StatusCode, Uri, Version,
     header::{self, HeaderName, HeaderValue},
@@ -11,18 +12,6 @@ use crate::{
     proxy::{Body, Connection, HOP},
 };
 
-/// Headers that belong to one connection (RFC 9110, section 7.6.1).
-const HOP_BY_HOP: [HeaderName; 6] = [
-    header::CONNECTION,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
-
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 const PICK_HEADER: HeaderName = HeaderName::from_static(PICK);
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -47,10 +36,6 @@ pub(crate) fn prepare<B>(
     let grpc = is_grpc(parts.version, &parts.headers);
     address(&mut parts, host, grpc);
     let headers = &mut parts.headers;
-    if headers.contains_key(header::TRANSFER_ENCODING) {
-        // The two disagree about where the request ends; the one that counts is not passed on.
-        headers.remove(header::CONTENT_LENGTH);
-    }
     strip_hop_by_hop(headers, grpc);
     strip_own(headers);
     headers.remove(header::FORWARDED);
@@ -81,30 +66,6 @@ fn address(parts: &mut Parts, host: &HeaderValue, grpc: bool) {
     }
     parts.version = Version::HTTP_11;
     parts.headers.insert(header::HOST, host.clone());
-}
-
-fn strip_hop_by_hop(headers: &mut HeaderMap, keep_trailers: bool) {
-    if headers.contains_key(header::CONNECTION) {
-        let plain = |name: &str| {
-            name.eq_ignore_ascii_case("keep-alive") || name.eq_ignore_ascii_case("close")
-        };
-        let values = headers.get_all(header::CONNECTION).iter();
-        let named = values.filter_map(|value| value.to_str().ok());
-        let named = named.flat_map(|value| value.split(',').map(str::trim));
-        let named: Vec<_> =
-            named.filter(|name| !plain(name)).map(str::to_ascii_lowercase).collect();
-        for name in named {
-            headers.remove(name.as_str());
-        }
-    }
-    for name in HOP_BY_HOP {
-        headers.remove(name);
-    }
-    headers.remove(KEEP_ALIVE);
-    headers.remove(PROXY_CONNECTION);
-    if keep_trailers {
-        headers.insert(header::TE, HeaderValue::from_static("trailers"));
-    }
 }
 
 /// Takes out what is between client and us.

@@ -29,7 +29,7 @@ mod units;
 mod walk;
 
 pub use self::{
-    egress::{Egress, EgressMode, Hosts, Method, NamedHosts, Rule, Target},
+    egress::{Egress, EgressMode, Hosts, Method, NamedHosts, Rule, Server, Target},
     halves::{
         PendingChange, PinnedHalf, PinnedProfile, Services, UnapprovedService, pending_changes,
     },
@@ -43,10 +43,10 @@ pub use self::{
     schema::json_schema,
     sections::{
         Agent, Backend, Bundle, Condition, Config, DEFAULT_PROFILE, Expectation, Files,
-        Integration, IntegrationClass, Lifetime, Mount, Need, Place, Probe, Profile, Project,
-        Radius, Ready, Recipe, Restart, RestartPolicy, Role, Room, RowExpectation, Scenario,
-        Secret, SecretForm, SecretSource, Seed, Service, Signal, Tree, UnknownProfile, ValueSource,
-        Variable, VariableKind, Webhook, Work,
+        Integration, IntegrationClass, Lifetime, LiveKeyRule, LiveKeys, Mount, Need, Place, Probe,
+        Profile, Project, Radius, Ready, Recipe, Restart, RestartPolicy, Role, Room,
+        RowExpectation, Scenario, Secret, SecretForm, SecretSource, Seed, Service, Signal, Tree,
+        UnknownProfile, ValueSource, Variable, VariableKind, Webhook, Work,
     },
     source::MAX_BYTES,
     template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, Template},

@@ -37,6 +37,22 @@ pub struct RoomOrder {
     pub disk: Option<u64>,
     /// Whether layers and home go with the room, and the room with its first command.
     pub ephemeral: bool,
+    /// What the wall gives the room.
+    #[serde(default)]
+    pub wall: RoomWall,
+}
+
+/// What the wall gives a room, fixed for as long as the room lives. It holds no secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomWall {
+    /// Variables for every command.
+    pub environment: BTreeMap<String, String>,
+    /// What the room has instead of secrets, by their names.
+    pub placeholders: BTreeMap<String, String>,
+    /// The certificate of the authority that opens TLS of terminated hosts.
+    pub authority: Option<String>,
+    /// What a reader must know, by class.
+    pub caveats: Vec<(String, String)>,
 }
 
 /// Where the private git of a room is, on the host and inside.
@@ -137,6 +153,8 @@ pub struct RoomRecord {
     pub ends: Option<Timestamp>,
     /// Since when it sleeps because nobody used it.
     pub slept: Option<Timestamp>,
+    /// Whether it reaches listed hosts only, whatever the config says.
+    pub restricted: bool,
 }
 
 /// How often it is looked whether a room takes too much of the disk.

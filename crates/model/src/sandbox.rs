@@ -1,6 +1,9 @@
 //! Sandboxes: what is known of each, and how a user names one.
 
-use std::{path::PathBuf, str::FromStr};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -159,9 +162,9 @@ impl Explain for PickError {
 
 /// Picks the sandbox a command means.
 ///
-/// A name looks in the project of the current folder first, then everywhere. Without a name it is
-/// the sandbox whose worktree holds the current folder; else the only one of the project; else the
-/// only one there is.
+/// In a repository a name means one of its own sandboxes, and `project/NAME` any; elsewhere a name
+/// means the only sandbox that has it. Without a name it is the sandbox whose worktree holds the
+/// current folder; else the only one of the project; outside of repositories the only one there is.
 pub fn pick<'a>(
     all: &'a [SandboxRecord],
     wanted: Option<&SandboxRef>,
@@ -188,9 +191,8 @@ pub fn pick<'a>(
             s.name == wanted.name && wanted.project.as_ref().is_none_or(|p| *p == s.project)
         })
         .collect();
-    if let (None, Some(found)) = (&wanted.project, named.iter().find(|s| here(s))) {
-        return Ok(found);
-    }
+    let within = current.common_dir.is_some() && wanted.project.is_none();
+    let named: Vec<_> = named.into_iter().filter(|s| !within || here(s)).collect();
     match named[..] {
         [] => {
             let wanted = match &wanted.project {
@@ -204,6 +206,13 @@ pub fn pick<'a>(
         }
         [only] => Ok(only),
         _ => Err(PickError::Ambiguous { known: names(&named, current) }),
+    }
+}
+
+impl SandboxRecord {
+    /// Says whether a folder lies in the sandbox's repository or worktree.
+    pub fn is_around(&self, folder: &Path) -> bool {
+        folder.starts_with(&self.repository.root) || folder.starts_with(&self.worktree)
     }
 }
 
@@ -285,7 +294,7 @@ mod tests {
                 started: Timestamp::UNIX_EPOCH,
             };
             SandboxRecord {
-                room: Some(RoomRecord { wish, run, ends: None, slept: None }),
+                room: Some(RoomRecord { wish, run, ends: None, slept: None, restricted: false }),
                 ..sandbox("acme", "a")
             }
         };
@@ -307,7 +316,9 @@ mod tests {
         check("a", "/other/src", "other-a-0000");
         check("a", "/tmp", "which sandbox? there are acme/a, other/a");
         check("other/a", "/acme", "other-a-0000");
-        check("only", "/acme", "lone-only-0000");
+        check("only", "/tmp", "lone-only-0000");
+        check("only", "/acme", "there is no sandbox `only`");
+        check("lone/only", "/acme", "lone-only-0000");
         check("", "/acme-sandboxes/b/src", "acme-b-0000");
         check("", "/acme", "which sandbox? there are a, b");
         check("", "/lone", "lone-only-0000");

@@ -5,12 +5,14 @@
 //! one exception is that a room is being started: a power cut ends every room, so waiting for the
 //! disk would only save a record of what is no more (see [`Lasts`]).
 
+mod egress;
 mod plans;
 mod pools;
 mod ports;
 mod rooms;
 mod sandboxes;
 mod schema;
+mod secrets;
 mod snapshots;
 
 use std::{path::Path, sync::Mutex};
@@ -18,10 +20,12 @@ use std::{path::Path, sync::Mutex};
 use hothouse_model::{Explain, FailureKind};
 use rusqlite::Connection;
 
+pub use egress::{EgressGrant, GrantReach};
 pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
 pub use ports::PortReservation;
 pub use rooms::{NewRoom, RunLine};
 pub use sandboxes::NewSandbox;
+pub use secrets::SecretRecord;
 pub use snapshots::SnapshotRecord;
 
 /// The first SQLite without the WAL-reset corruption (two connections that checkpoint at once).

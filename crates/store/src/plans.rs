@@ -445,8 +445,13 @@ mod tests {
             artifacts: "/runs/run_1".into(),
             started: Timestamp::UNIX_EPOCH,
         };
-        let room =
-            NewRoom { sandbox: key, run, profile: "dev".into(), ends: Some(Timestamp::UNIX_EPOCH) };
+        let room = NewRoom {
+            sandbox: key,
+            run,
+            profile: "dev".into(),
+            ends: Some(Timestamp::UNIX_EPOCH),
+            restricted: true,
+        };
         for (operation, kind, subject, wanted) in [
             ("op_00000002", PlanKind::Up, Subject::Starts(&room), RoomWish::Up),
             ("op_00000003", PlanKind::Down, Subject::Stops(key), RoomWish::Stopped),

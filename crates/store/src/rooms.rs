@@ -19,11 +19,13 @@ pub struct NewRoom {
     pub run: RunRecord,
     pub profile: String,
     pub ends: Option<Timestamp>,
+    /// Whether it reaches listed hosts only.
+    pub restricted: bool,
 }
 
 /// Notes that a room is being started, with its run.
 pub(crate) fn begin(transaction: &Transaction<'_>, new: &NewRoom) -> rusqlite::Result<()> {
-    let NewRoom { sandbox, run, profile, ends } = new;
+    let NewRoom { sandbox, run, profile, ends, restricted } = new;
     transaction.execute(
         "INSERT INTO runs (id, sandbox_id, profile, artifacts, started) VALUES (?1, ?2, ?3, ?4, ?5)
          ON CONFLICT (id) DO UPDATE SET ended = NULL",
@@ -36,9 +38,9 @@ pub(crate) fn begin(transaction: &Transaction<'_>, new: &NewRoom) -> rusqlite::R
         ],
     )?;
     transaction.execute(
-        "INSERT INTO rooms (sandbox_id, wish, run_id, ends) VALUES (?1, 'starting', ?2, ?3)
-         ON CONFLICT (sandbox_id) DO UPDATE SET wish = 'starting', run_id = ?2, ends = ?3, slept = NULL",
-        params![sandbox.0, run.id, ends.map(|ends| ends.to_string())],
+        "INSERT INTO rooms (sandbox_id, wish, run_id, ends, restricted) VALUES (?1, 'starting', ?2, ?3, ?4)
+         ON CONFLICT (sandbox_id) DO UPDATE SET wish = 'starting', run_id = ?2, ends = ?3, restricted = ?4, slept = NULL",
+        params![sandbox.0, run.id, ends.map(|ends| ends.to_string()), restricted],
     )?;
     Ok(())
 }
@@ -86,9 +88,10 @@ pub(crate) fn record(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Roo
     };
     let ends = row.get::<_, Option<String>>(first + 4)?;
     let ends = ends.map(|_| parsed(row, first + 4)).transpose()?;
-    let slept = row.get::<_, Option<String>>(first + 5)?;
-    let slept = slept.map(|_| parsed(row, first + 5)).transpose()?;
-    Ok(Some(RoomRecord { wish, run, ends, slept }))
+    let restricted = row.get(first + 5)?;
+    let slept = row.get::<_, Option<String>>(first + 6)?;
+    let slept = slept.map(|_| parsed(row, first + 6)).transpose()?;
+    Ok(Some(RoomRecord { wish, run, ends, slept, restricted }))
 }
 
 /// A run as it is listed, also after its sandbox is gone.

@@ -33,7 +33,7 @@ const SELECT: &str = "
     SELECT s.id, s.public_id, w.name, p.name, r.common_dir, r.root, w.worktree, w.branch, w.base, w.base_commit,
            w.tree_driver, w.task, w.created, s.phase, w.pinned_config,
            w.sandboxes, w.imported, w.agent_branch, p.label,
-           m.wish, m.run_id, u.artifacts, u.started, m.ends, m.slept
+           m.wish, m.run_id, u.artifacts, u.started, m.ends, m.restricted, m.slept
     FROM sandboxes s
     LEFT JOIN rooms m ON m.sandbox_id = s.id
     LEFT JOIN runs u ON u.id = m.run_id
@@ -208,6 +208,13 @@ pub(crate) fn mark_made(transaction: &Transaction<'_>, plan: i64) -> rusqlite::R
 
 /// Forgets the sandboxes of a plan, and with them their workspaces.
 pub(crate) fn forget(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
+    // A later sandbox of the same name must not inherit what a human granted to this one.
+    transaction.execute(
+        "DELETE FROM egress_grants WHERE (project_id, workspace) IN
+         (SELECT w.project_id, w.name FROM workspaces w JOIN sandboxes s ON s.workspace_id = w.id
+          JOIN plan_subjects p ON p.sandbox_id = s.id WHERE p.plan_id = ?1)",
+        [plan],
+    )?;
     transaction.execute(
         "DELETE FROM workspaces WHERE id IN (SELECT workspace_id FROM sandboxes WHERE id IN
          (SELECT sandbox_id FROM plan_subjects WHERE plan_id = ?1))",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use hothouse_host::{FileError, Lock, RunError, files};
 use hothouse_model::{Explain, FailureKind, sandbox::RepositoryPlace};
 
-use crate::git;
+use crate::{git, refs};
 
 /// A folder without a usable repository.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +83,9 @@ impl Repository {
 
     /// Returns the commit a branch points at, if it exists.
     pub fn branch_tip(&self, branch: &str) -> Result<Option<String>, RunError> {
+        if let Some(tip) = refs::loose_tip(&self.place.common_dir, branch) {
+            return Ok(Some(tip));
+        }
         self.commit(&format!("refs/heads/{branch}"))
     }
 

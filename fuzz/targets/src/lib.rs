@@ -8,6 +8,13 @@
 use std::fmt::Debug;
 
 use hothouse_api::exec::{Ask, Hello, Say};
+use hothouse_edge::wire::{
+    Read,
+    dns::{Code, Question, read_answer},
+    head, hello, sniff, socks as socks_wire,
+};
+use hothouse_model::policy::Claim;
+use hothouse_model::{config::LiveKeys, live_keys};
 use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};
 use hothouse_room_wire::{
     Boot, Elevate, Elevated, FrameBuffer, Reply, Request, decode, dns, encode,
@@ -24,6 +31,13 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sudo", sudo),
     ("exec", exec),
     ("dns", name_questions),
+    ("names", names),
+    ("tls_hello", tls_hello),
+    ("http_head", http_head),
+    ("socks", socks),
+    ("terminated_requests", terminated_requests),
+    ("terminated_answers", terminated_answers),
+    ("env_files", env_files),
 ];
 
 /// A stream of frames, cut where the first byte says. However it is cut, the same frames come out, and
@@ -88,10 +102,98 @@ pub fn name_questions(bytes: &[u8]) {
     }
 }
 
+/// A request to a terminated host: a value goes only where its form says.
+pub fn terminated_requests(bytes: &[u8]) {
+    hothouse_terminate::trial::request(bytes);
+}
+
+/// An answer of a terminated host: however it is cut, no value passes.
+pub fn terminated_answers(bytes: &[u8]) {
+    hothouse_terminate::trial::answer(bytes);
+}
+
+/// An env file of a worktree: every entry has a name, and is looked at for live keys.
+pub fn env_files(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for (name, value) in live_keys::env_file_entries(&text) {
+        assert!(!name.is_empty() && text.contains(&name));
+        live_keys::find(&name, &value, &LiveKeys::default());
+    }
+}
+
 /// What was understood can be said again and is understood the same.
 fn same_again<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) {
     let Ok(value) = decode::<T>(bytes) else { return };
     let frame = encode(&value, 0).expect("what fitted in a frame fits again");
     let body = &frame[hothouse_room_wire::frame::HEAD..];
     assert_eq!(decode::<T>(body).as_ref(), Ok(&value));
+}
+
+/// A question of a room, or an answer to one of ours. What we answer is an answer to that very question.
+pub fn names(bytes: &[u8]) {
+    match Question::read(bytes) {
+        Ok(question) => {
+            let asked = question.asked(7);
+            let addresses = ["1.2.3.4".parse(), "::1".parse()].map(|at| at.expect("an address"));
+            for answer in [question.empty(Code::NoName), question.addresses(&addresses, 1)] {
+                assert!(read_answer(&renamed(&asked, bytes), &answer).is_some());
+                assert!(Question::read(&answer).is_err(), "an answer is no question");
+                assert!(question.cut(answer).len() <= 4096);
+            }
+            read_answer(&asked, bytes);
+            if let Claim::Name(name) = &question.claim {
+                assert!(name.as_str().is_ascii() && !name.as_str().contains('\0'));
+            }
+        }
+        Err(told) => {
+            if let Some(answer) = told.0 {
+                assert_eq!(answer[..2], bytes[..2], "it carries the question's id");
+                assert!(Question::read(&answer).is_err());
+            }
+        }
+    }
+}
+
+/// Gives a question the id of another.
+fn renamed(question: &[u8], like: &[u8]) -> Vec<u8> {
+    [&like[..2], &question[2..]].concat()
+}
+
+/// A greeting of TLS: more bytes never change what was read.
+pub fn tls_hello(bytes: &[u8]) {
+    if let Read::Done(read) = hello::read(bytes) {
+        let longer = [bytes, b"more"].concat();
+        assert_eq!(hello::read(&longer), Read::Done(read));
+        assert!(bytes.len() <= hello::HELLO_LIMIT + (1 << 14) + 5);
+    }
+    sniffed(bytes);
+}
+
+/// The head of a request: a name that is read is one that can be compared.
+pub fn http_head(bytes: &[u8]) {
+    if let Read::Done(read) = head::read(bytes)
+        && let Claim::Name(name) = &read.claim
+    {
+        assert_eq!(Claim::of(name.as_str().as_bytes()), read.claim);
+    }
+    sniffed(bytes);
+}
+
+/// What a connection is does not change when more of it comes.
+fn sniffed(bytes: &[u8]) {
+    let Read::Done(first) = sniff::read(bytes) else { return };
+    if !matches!(first, sniff::Sniffed::Broken(_)) {
+        let longer = [bytes, b" \r\n\r\n"].concat();
+        assert_eq!(sniff::read(&longer), Read::Done(first));
+    }
+}
+
+/// SOCKS: never more is taken than came.
+pub fn socks(bytes: &[u8]) {
+    if let Read::Done((_, length)) = socks_wire::read_greeting(bytes) {
+        assert!(length <= bytes.len());
+    }
+    if let Read::Done((_, length)) = socks_wire::read_request(bytes) {
+        assert!(length <= bytes.len());
+    }
 }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use hothouse_api::exec::{Ask, Hello, RunAsk, Say, Target, TerminalAsk};
+use hothouse_edge::wire::{dns, hello};
 use hothouse_fuzz_targets::TARGETS;
 use hothouse_room_wire::{
     Answer, Call, Elevate, Elevated, ExecId, ExecSpec, Exit, Refusal, RefusalKind, Reply, Request,
@@ -127,6 +128,36 @@ fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
             body(encode(&Say::Started { terminal: true, joined: false }, 2).unwrap())
         }),
         ("dns", "question", question.to_vec()),
+        ("names", "question", question.to_vec()),
+        ("names", "asked", dns::ask(7, "api.example", dns::TYPE_AAAA).unwrap()),
+        ("names", "answer", {
+            let asked = dns::ask(7, "api.example", dns::TYPE_A).unwrap();
+            dns::Question::read(&asked).unwrap().addresses(&["1.2.3.4".parse().unwrap()], 60)
+        }),
+        ("tls_hello", "named", hello::sample(Some("api.example"), false, 0)),
+        ("tls_hello", "large", hello::sample(Some("api.example"), true, 17_000)),
+        ("tls_hello", "nameless", hello::sample(None, false, 9)),
+        (
+            "http_head",
+            "plain",
+            b"GET /a HTTP/1.1\r\nHost: a.example:80\r\nAccept: */*\r\n\r\n".to_vec(),
+        ),
+        (
+            "http_head",
+            "absolute",
+            b"GET http://a.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n".to_vec(),
+        ),
+        ("http_head", "connect", b"CONNECT [::1]:443 HTTP/1.1\r\n\r\n".to_vec()),
+        ("socks", "greeting", vec![5, 2, 0, 2]),
+        ("socks", "named", [&[5, 1, 0, 3, 9][..], b"a.example", &[1, 187]].concat()),
+        ("socks", "address", vec![5, 1, 0, 1, 1, 2, 3, 4, 0, 80]),
+        ("terminated_requests", "bearer", b"/x?key=ghp_placeholder000000\nauthorization: Bearer ghp_placeholder000000\nx-k: ghp_placeholder000000".to_vec()),
+        ("terminated_requests", "basic", b"/a.git/info/refs\nauthorization: Basic eDpnaHBfcGxhY2Vob2xkZXIwMDAwMDA=".to_vec()),
+        ("terminated_requests", "signed", b"/k?a=b\nx-amz-date: 20150830T123600Z\nauthorization: AWS4-HMAC-SHA256 Credential=AKID/20150830/us-east-1/s3/aws4_request, SignedHeaders=host;x-amz-date, Signature=00".to_vec()),
+        ("terminated_answers", "echo", b"\x03{\"t\":\"ghp_the-value-itself1\",\"b\":\"Z2hwX3RoZS12YWx1ZS1pdHNlbGYx\"}".to_vec()),
+        ("terminated_answers", "cut", b"\x05xghp_the-value-itself1ghp_the-value-itselfghp_the".to_vec()),
+        ("env_files", "plain", b"# c\nexport A='1'\nB=\"two\nlines\"\nC=postgres://u:p@x.neon.tech/db\n".to_vec()),
+        ("env_files", "odd", b"=\nA\nA==\n'=\"\nB='\n".to_vec()),
         ("dns", "pointer", b"\xab\xcd\x01\x20\0\x01\0\0\0\0\0\0\xc0\x0c\0\x01\0\x01".to_vec()),
     ]
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_host::{Program, files};
+use hothouse_host::{Program, command::Talker, files, relay::Pipes};
 
 use super::{median, milliseconds, print, timed};
 
@@ -38,6 +38,14 @@ impl<'a> Ground<'a> {
             .env("XDG_STATE_HOME", at("state"))
             .env("XDG_RUNTIME_DIR", at("run"))
             .env("XDG_CACHE_HOME", at("cache"))
+            .env("XDG_CONFIG_HOME", at("config"))
+    }
+
+    /// Starts a command of the binary, to be talked to.
+    pub(super) fn converse(&self, words: &[&str]) -> Result<(Talker, Pipes), String> {
+        let program =
+            self.prepare(Program::new(self.binary).args(words).folder(&self.repository()));
+        program.converse().map_err(|error| error.to_string())
     }
 
     pub(super) fn hothouse(&self, words: &[&str]) -> Result<String, String> {

@@ -1,18 +1,25 @@
-//! `config check` and `config show`: both read files alone, so they work without a daemon.
+//! `config check` and `config show` read files alone, so they work without a daemon; `config approve`
+//! asks it what waits for a human.
 
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
+use hothouse_api::{
+    egress::{ApproveBody, PendingView},
+    route,
+    sandbox::FindQuery,
+};
 use hothouse_host::{FileError, files};
 use hothouse_model::{
     Explain, Failure, FailureKind,
     config::{self, File, Layers, MAX_BYTES, Problem, Resolved},
 };
 
+use super::sandbox::check_reference;
 use crate::{
-    args::ConfigArgs,
+    args::{ApproveArgs, ConfigArgs},
     render::{Cell, table},
     session::Session,
     ui::{Tone, Ui},
@@ -68,6 +75,61 @@ pub(crate) fn show(
         ]
     });
     ui.print(&table(ui, &["KEY", "VALUE", "ORIGIN"], rows.collect()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what an agent's config would change in the wall or the room, and lets it take effect.
+pub(crate) fn approve(session: &Session, ui: &Ui, args: ApproveArgs) -> Result<ExitCode, Failure> {
+    if let Some(text) = &args.which.sandbox {
+        check_reference(text)?;
+    }
+    let query = FindQuery { sandbox: args.which.sandbox, folder: session.folder_text()? };
+    let pending: PendingView = session.query(route::CONFIG_PENDING, &query)?;
+    if pending.changes.is_empty() {
+        match ui.json {
+            true => ui.print_json(&pending),
+            false => ui.say("Nothing waits for approval."),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !ui.json {
+        let value = |value: &Option<serde_json::Value>| match value {
+            Some(value) => short(&value.to_string()),
+            None => "-".to_owned(),
+        };
+        let rows = pending.changes.iter().map(|change| {
+            vec![
+                Cell::new(&change.key).tone(Tone::Strong),
+                Cell::new(value(&change.base)).tone(Tone::Faint),
+                Cell::new(value(&change.worktree)),
+            ]
+        });
+        ui.print(&table(ui, &["KEY", "NOW", "ASKED FOR"], rows.collect()));
+    }
+    if !args.yes {
+        let question = format!("Let this take effect in `{}`?", pending.sandbox);
+        match ui.ask(&question) {
+            Some(true) => {}
+            Some(false) => {
+                ui.say("Nothing was changed.");
+                return Ok(ExitCode::from(1));
+            }
+            None => {
+                return Err(Failure::new(FailureKind::Usage, "approval needs a human")
+                    .hint("say --yes once you have read what would change"));
+            }
+        }
+    }
+    let body =
+        ApproveBody { sandbox: query.sandbox, folder: query.folder, text: pending.text.clone() };
+    let now: PendingView = session.post(route::CONFIG_APPROVE, &session.operation(), &body)?;
+    match ui.json {
+        true => ui.print_json(&pending),
+        false => ui.say(&format!(
+            "Approved for `{}`. Egress holds at once; what the room is made of, at its next `up`.",
+            now.sandbox
+        )),
+    }
     Ok(ExitCode::SUCCESS)
 }
 

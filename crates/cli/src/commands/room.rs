@@ -59,6 +59,7 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         ttl_seconds: ttl.map(|ttl| ttl.as_secs().max(1)),
         profile: args.profile,
         reuse: args.reuse,
+        restrict_domains: args.restrict_domains,
         no_wait: args.no_wait,
         timeout_seconds: timeout.map(|timeout| timeout.as_secs().max(1)),
     };

@@ -183,6 +183,7 @@ fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
         ("branch", format!("{} (from {})", plain(&sandbox.branch), plain(&sandbox.base))),
         ("worktree", plain(&sandbox.worktree)),
         ("tree", sandbox.tree_driver.clone()),
+        ("egress", sandbox.egress.clone()),
         ("created", sandbox.created.to_string()),
     ];
     if let Some(task) = &sandbox.task {

@@ -105,6 +105,7 @@ pub(crate) async fn up(
         ttl: body.ttl_seconds.map(Duration::from_secs),
         profile: body.profile,
         reuse: body.reuse,
+        restrict: body.restrict_domains,
     };
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };
@@ -173,6 +174,7 @@ pub(super) async fn act(
     })
     .await;
     // Also after a failure: what came up before it is reachable, and what went is not.
+    urls.renew_walls().await;
     urls.refresh_urls().await;
     let now = done?;
     let shown = blocking(move || {

@@ -128,6 +128,7 @@ fn spec(state: &State, words: &mut Words) -> Result<RoomSpec, Box<dyn Error>> {
         ephemeral: false,
         mode: None,
         shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
+        authority: None,
     };
     while let Some(option) = words.option() {
         let mut value = || words.next().ok_or(format!("{option} wants a value"));

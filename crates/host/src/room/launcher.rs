@@ -8,6 +8,7 @@
 //! Starting the whole program anew for each room costs a millisecond and a half. A helper that
 //! waits at the door costs a wake-up. The daemon, which has many threads, never forks.
 
+use super::ahead::Ahead;
 use super::setup::{self, Job, Report};
 use super::spec::Fences;
 use super::step::StepError;
@@ -90,7 +91,9 @@ impl Launcher {
             // A command line tool is its own launcher.
             return match sys::fork_into(0)? {
                 Fork::Parent(pid) => Ok(Pid::from_raw(pid)),
-                Fork::Child => sys::exit_now(serve_as_copy(&channel, setup::leave_the_session())),
+                Fork::Child => {
+                    sys::exit_now(serve_as_copy(channel, setup::leave_the_session(), None))
+                }
             };
         }
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,6 +143,7 @@ pub fn room_launcher_main() -> ExitCode {
 fn serve() -> io::Result<()> {
     sys::close_from(3)?;
     rustix::thread::set_name(c"room-launcher")?;
+    let ahead = Ahead::make()?;
     sys::forget_children();
     loop {
         let (taken, helper_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
@@ -147,7 +151,7 @@ fn serve() -> io::Result<()> {
             Fork::Child => {
                 sys::remember_children();
                 drop(taken);
-                sys::exit_now(wait_at_the_door(helper_end))
+                sys::exit_now(wait_at_the_door(helper_end, &ahead))
             }
             Fork::Parent(_) => drop(helper_end),
         }
@@ -172,12 +176,12 @@ fn is_shut() -> io::Result<bool> {
 }
 
 /// The life of one helper. What every room needs is done before there is one to make.
-fn wait_at_the_door(taken: OwnedFd) -> i32 {
+fn wait_at_the_door(taken: OwnedFd, ahead: &Ahead) -> i32 {
     let session = setup::leave_the_session();
     match receive() {
         Ok(Some(channel)) => {
             drop(taken);
-            serve_as_copy(&channel, session)
+            serve_as_copy(channel, session, Some(ahead))
         }
         Ok(None) => 0,
         Err(_) => 1,
@@ -213,15 +217,21 @@ fn receive() -> io::Result<Option<OwnedFd>> {
 }
 
 /// Takes the place that a freshly started helper would have: the channel on stdin, no output.
-fn serve_as_copy(channel: &OwnedFd, session: Result<Fences, StepError>) -> i32 {
+fn serve_as_copy(
+    channel: OwnedFd,
+    session: Result<Fences, StepError>,
+    ahead: Option<&Ahead>,
+) -> i32 {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let Ok(null) = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()) else {
         return 1;
     };
-    for (stream, number) in [(channel, 0), (&null, 1), (&null, 2)] {
+    for (stream, number) in [(&channel, 0), (&null, 1), (&null, 2)] {
         if sys::place(stream.as_fd(), number).is_err() {
             return 1;
         }
     }
-    i32::from(setup::serve_on_stdin(session).is_err())
+    // A copy would keep the channel open when the daemon waits for its end.
+    drop((channel, null));
+    i32::from(setup::serve_on_stdin(session, ahead).is_err())
 }

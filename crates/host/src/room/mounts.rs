@@ -8,6 +8,7 @@ use super::AGENT_ID;
 use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts, with_names};
 use super::spec::{Access, Bind, Limits, Mode, RoomSpec};
 use super::step::{Step, StepError};
+use super::trust;
 use crate::files;
 use crate::sys::{self, MountChange};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -275,6 +276,8 @@ fn overlay(build: &Build<'_>, name: &str) -> Result<(), StepError> {
     if name == "etc" {
         identity_files(build, &upper, is_new)?;
     }
+    let base = Path::new("base").join(name);
+    trust::apply(name, &upper, &base, build.spec.authority.as_deref());
     let target = Path::new(ROOT).join(name);
     folder(&target, 0o755)?;
     let lower = match COPIED.contains(&name) {

@@ -2,7 +2,7 @@
 //!
 //! It alone makes namespaces; the daemon, with its many threads, never does.
 
-use super::ids;
+use super::ahead::{Ahead, reserve_boot_fd};
 use super::inside::{self, GO, Inside, MAPPED, MORE, Word};
 use super::mounts::{self, IdMaps};
 use super::spec::{Access, Caveat, Fences, Mode, RoomSpec};
@@ -10,7 +10,7 @@ use super::start::Started;
 use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, user_namespace, walls, write_maps};
 use super::{
-    AGENT_ID, CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, filter, identity, layout,
+    AGENT_ID, CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, identity, layout,
     measure, removal, sockets,
 };
 use crate::files;
@@ -50,8 +50,14 @@ pub(super) enum Report {
 
 /// Runs one job; fails only when its report could not be delivered. The job comes in on stdin, the
 /// report goes out there too.
-pub(super) fn serve_on_stdin(session: Result<Fences, StepError>) -> std::io::Result<()> {
-    let report = session.and_then(serve).map_err(explained).unwrap_or_else(Report::Failed);
+pub(super) fn serve_on_stdin(
+    session: Result<Fences, StepError>,
+    ahead: Option<&Ahead>,
+) -> std::io::Result<()> {
+    let report = session
+        .and_then(|fences| serve(fences, ahead))
+        .map_err(explained)
+        .unwrap_or_else(Report::Failed);
     if let Report::Started(started) = &report
         && is_abandoned()
     {
@@ -84,12 +90,16 @@ fn is_abandoned() -> bool {
         && channel[0].revents().contains(PollFlags::HUP)
 }
 
-fn serve(session: Fences) -> Result<Report, StepError> {
-    sys::close_from(3).step("close what was inherited")?;
-    // Holds the number on which room-init will look for its boot record.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let _reserved =
-        rustix::fs::open("/dev/null", flags, FileMode::empty()).step("reserve a descriptor")?;
+fn serve(session: Fences, ahead: Option<&Ahead>) -> Result<Report, StepError> {
+    let alone;
+    let ahead = match ahead {
+        Some(ahead) => ahead,
+        None => {
+            sys::close_from(3).step("close what was inherited")?;
+            alone = Ahead::nothing(reserve_boot_fd().step("reserve a descriptor")?);
+            &alone
+        }
+    };
     let mut bytes = Vec::new();
     // Not through std's stdin, whose buffer a copy of another program would share.
     let channel =
@@ -97,7 +107,7 @@ fn serve(session: Fences) -> Result<Report, StepError> {
     std::fs::File::from(channel).read_to_end(&mut bytes).step("read the job")?;
     let job = serde_json::from_slice(&bytes).map_err(std::io::Error::from).step("read the job")?;
     match job {
-        Job::Start(spec) => Ok(Report::Started(Box::new(start(&spec, session)?))),
+        Job::Start(spec) => Ok(Report::Started(Box::new(start(&spec, session, ahead)?))),
         Job::RemoveStorage { storage, mode } => {
             let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
             removal::remove(&storage, mode, &wall)?;
@@ -115,7 +125,7 @@ fn serve(session: Fences) -> Result<Report, StepError> {
     }
 }
 
-fn start(spec: &RoomSpec, mut fences: Fences) -> Result<Started, StepError> {
+fn start(spec: &RoomSpec, mut fences: Fences, ahead: &Ahead) -> Result<Started, StepError> {
     spec.check()
         .map_err(|problem| StepError::because("read the spec", None, problem.to_string()))?;
     let mut caveats = Vec::new();
@@ -139,6 +149,7 @@ fn start(spec: &RoomSpec, mut fences: Fences) -> Result<Started, StepError> {
         system: &system,
         plan: &plan,
         groups: &groups,
+        ahead,
     };
     fences.insert("cgroup".into(), groups.groups.version.clone());
     caveats.extend(groups.caveats.clone());
@@ -260,6 +271,7 @@ struct Room<'a> {
     system: &'a layout::System,
     plan: &'a mounts::Plan,
     groups: &'a cgroups::Plan,
+    ahead: &'a Ahead,
 }
 
 const WALL: libc::c_int = libc::CLONE_NEWUSER
@@ -277,9 +289,7 @@ impl Room<'_> {
             .step("write the token")?;
         let control = listen(&self.spec.runtime)?;
         let init_program = base_layer::open_init(self.base)?;
-        let filters = filter::compile(self.mode)
-            .map_err(std::io::Error::other)
-            .step("compile the seccomp filter")?;
+        let filters = self.ahead.filters(self.mode)?;
         fences.insert("seccomp".into(), "on".into());
         fences.insert("inotify".into(), format!("on: {} instances", inotify_share()));
         let nproc = match self.spec.limits.pids {
@@ -380,10 +390,15 @@ impl Room<'_> {
         let base = self.spec.shifted_base;
         let (mut owned, mut holders) = (Vec::new(), Vec::new());
         for (user, group) in mounts::owners(self.plan)? {
-            let map = Wall { uids: ids::worktree(user, base), gids: ids::worktree(group, base) };
-            let (namespace, holder) = namespace_with(&map)?;
+            let namespace = match self.ahead.ids_of(user, group, base)? {
+                Some(namespace) => namespace,
+                None => {
+                    let (namespace, holder) = namespace_with(&Wall::of_owner(user, group, base))?;
+                    holders.push(holder);
+                    namespace
+                }
+            };
             owned.push(((user, group), namespace));
-            holders.push(holder);
         }
         let maps = IdMaps { shifted: user_namespace(pid)?, owned, agent: base + AGENT_ID };
         let sources =

@@ -40,6 +40,9 @@ pub struct RoomSpec {
     pub mode: Option<Mode>,
     /// In root mode, the first host uid of the shared range of rooms.
     pub shifted_base: u32,
+    /// A certificate in PEM that the room's system trusts besides the host's.
+    #[serde(default)]
+    pub authority: Option<String>,
 }
 
 impl RoomSpec {
@@ -235,6 +238,7 @@ mod tests {
             ephemeral: false,
             mode: None,
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
+            authority: None,
         }
     }
 

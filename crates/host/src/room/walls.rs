@@ -18,6 +18,13 @@ pub(super) struct Wall {
     pub(super) gids: Vec<Extent>,
 }
 
+impl Wall {
+    /// Returns the map by which a tree of `user` and `group` belongs to the agent of a room.
+    pub(super) fn of_owner(user: u32, group: u32, base: u32) -> Self {
+        Self { uids: ids::worktree(user, base), gids: ids::worktree(group, base) }
+    }
+}
+
 /// Decides how ids are mapped.
 pub(super) fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), StepError> {
     let uid = rustix::process::geteuid().as_raw();

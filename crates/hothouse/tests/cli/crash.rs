@@ -129,6 +129,6 @@ fn a_daemon_that_is_told_to_end_finishes_what_it_has_begun() {
     gate.open();
     assert!(fork.wait().unwrap().success());
     assert!(stop.wait().unwrap().success());
-    assert!(!hothouse_testkit::is_running(first));
+    wait_until("the daemon has ended", || !hothouse_testkit::is_running(first));
     assert_eq!(env.json(&repository, &["list", "--json"]).as_array().unwrap().len(), 1);
 }

@@ -24,7 +24,7 @@ fn it_starts_by_itself_and_stops_when_told() {
     assert_eq!(fs::metadata(socket.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
     let pid = env.daemon_pid().unwrap();
     env.ok(env.root(), &["daemon", "stop"]);
-    assert!(!is_running(pid) && !socket.exists());
+    wait_until("the daemon is gone", || !is_running(pid) && !socket.exists());
     assert_eq!(
         env.json(env.root(), &["daemon", "stop", "--json"])["stopped"],
         serde_json::Value::Null

@@ -33,6 +33,7 @@ pub(super) fn check_tree(tree: &Node) -> Vec<Problem> {
     wall::check_secrets(tree, &mut problems);
     wall::check_variables(tree, &mut problems);
     wall::check_rules(tree, &mut problems);
+    wall::check_live_keys(tree, &mut problems);
     check_limits(tree, &mut problems);
     problems
 }

@@ -1,6 +1,10 @@
 //! The rules of egress as the config writes them; `Policy` decides with them.
 
-use std::{fmt, str::FromStr};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -50,6 +54,40 @@ pub struct Egress {
     pub allow: Vec<Rule>,
     #[serde(default)]
     pub deny: Vec<Rule>,
+    /// Asked instead of the host's own; a project cannot name one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resolvers: Vec<Server>,
+}
+
+/// A resolver: an address, with a port where it is not 53.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Server(pub SocketAddr);
+
+pub(super) const RESOLVER: TextRule = TextRule {
+    what: "an address such as `9.9.9.9`, `127.0.0.1:5353` or `[::1]:53`",
+    pattern: None,
+    check: |text| text.parse::<Server>().map(|_| ()),
+};
+
+impl FromStr for Server {
+    type Err = Complaint;
+
+    fn from_str(text: &str) -> Result<Self, Complaint> {
+        let address = text.parse::<IpAddr>().map(|address| SocketAddr::new(address, 53));
+        let address = address.or_else(|_| text.parse::<SocketAddr>());
+        address.map(Self).map_err(|_| {
+            Complaint::new(format!("must be {}, not `{}`", RESOLVER.what, shown(text)))
+        })
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.port() {
+            53 => self.0.ip().fmt(f),
+            _ => self.0.fmt(f),
+        }
+    }
 }
 
 /// One rule: the hosts it means and, on terminated hosts, the requests.
@@ -182,7 +220,7 @@ impl fmt::Display for Target {
     }
 }
 
-serde_as_text!(Target);
+serde_as_text!(Target, Server);
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use super::{
     egress::Egress,
-    sections::{Config, Integration, Lifetime, Profile, Project, Room, Secret, Service, Variable},
+    sections::{
+        Config, Integration, Lifetime, LiveKeys, Profile, Project, Room, Secret, Service, Variable,
+    },
     text::{EntryName, SecretName, VariableName},
     walk::join,
 };
@@ -34,6 +36,8 @@ pub struct PinnedHalf {
     pub secrets: BTreeMap<SecretName, Secret>,
     #[serde(rename = "env")]
     pub variables: BTreeMap<VariableName, Variable>,
+    #[serde(default)]
+    pub live_keys: LiveKeys,
     /// The services on the host, of the base and of each profile that has any.
     #[serde(rename = "service")]
     pub host_services: Services,
@@ -84,6 +88,7 @@ impl Config {
                 .collect(),
             secrets: self.secrets.clone(),
             variables: self.variables.clone(),
+            live_keys: self.live_keys.clone(),
             host_services: on_host(&self.services),
             profiles: profiles.filter(|(_, profile)| !profile.host_services.is_empty()).collect(),
         }
@@ -115,6 +120,7 @@ impl Config {
             integrations: integrations.collect(),
             secrets: pin.secrets.clone(),
             variables: pin.variables.clone(),
+            live_keys: pin.live_keys.clone(),
             seed: self.seed,
             scenarios: self.scenarios,
             roles: self.roles,

@@ -56,6 +56,17 @@ impl HostPattern {
     }
 }
 
+impl HostPattern {
+    /// Tells whether every host that `other` means is meant by this pattern too.
+    pub fn includes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, Self::Name(name)) => self.matches(name),
+            (Self::Below(ours), Self::Below(theirs)) => theirs.is_within(ours),
+            (Self::Name(_), Self::Below(_)) => false,
+        }
+    }
+}
+
 impl Network {
     /// Returns the first address.
     pub fn address(&self) -> IpAddr {
@@ -232,6 +243,22 @@ serde_as_text!(HostName, HostPattern);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_includes_what_is_narrower() {
+        for (wide, narrow, includes) in [
+            ("*.example.com", "api.example.com", true),
+            ("*.example.com", "*.eu.example.com", true),
+            ("*.example.com", "*.example.com", true),
+            ("*.example.com", "example.com", false),
+            ("*.eu.example.com", "*.example.com", false),
+            ("example.com", "*.example.com", false),
+            ("example.com", "example.com", true),
+        ] {
+            let pattern = |text: &str| text.parse::<HostPattern>().unwrap();
+            assert_eq!(pattern(wide).includes(&pattern(narrow)), includes, "{wide} {narrow}");
+        }
+    }
 
     #[test]
     fn a_host_has_one_written_form() {

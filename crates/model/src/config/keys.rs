@@ -2,7 +2,7 @@
 //! where it has a default, a line in `defaults.toml`; a test says when one of them is missing.
 
 use super::{
-    egress::{EgressMode, Method, TARGET},
+    egress::{EgressMode, Method, RESOLVER, TARGET},
     host::HOST_PATTERN,
     path::{FilePattern, HostPath, TreePath, TreePattern, UrlPath},
     sections::{
@@ -47,6 +47,7 @@ static NEEDS: List = list(Shape::Table(&NEED));
 static RULES: List = list(Shape::Table(&RULE));
 static MASKS: List = List { append: true, ..list(Shape::Text(&FilePattern::RULE)) };
 static UNMASKS: List = list(Shape::Text(&FilePattern::RULE));
+static RESOLVERS: List = list(Shape::Text(&RESOLVER));
 static DENY_RULES: List = List { append: true, ..list(Shape::Table(&RULE)) };
 static LINES: List = List { single: true, ..list(LINE) };
 static NAMES_OR_ONE: List = List { single: true, ..list(NAME) };
@@ -69,6 +70,11 @@ pub(super) static ROOT: Table = Table::of(&[
         "env",
         Shape::Map(&VARIABLES),
         "Variables for every command in the room, each with its declared kind.",
+    ),
+    key(
+        "live-keys",
+        Shape::Table(&LIVE_KEYS),
+        "Live credentials: further forms of them, and exceptions by name.",
     ),
     key("seed", Shape::Table(&SEED), "Real data for the stack."),
     key("scenario", Shape::Map(&SCENARIOS), "What `smoke` and `prove` do and expect."),
@@ -211,6 +217,11 @@ static EGRESS: Table = Table::of(&[
     key("mode", Shape::Choice(EgressMode::WORDS), "What a room may reach without a rule."),
     key("allow", Shape::List(&RULES), "What it may reach besides, or in `allowlist` mode at all."),
     key("deny", Shape::List(&DENY_RULES), "What it may never reach; this wins over `allow`."),
+    key(
+        "resolvers",
+        Shape::List(&RESOLVERS),
+        "The resolvers that are asked instead of the host's; only in the user's own file.",
+    ),
 ]);
 
 pub(super) static RULE: Table = Table {
@@ -289,6 +300,27 @@ static VARIABLE: Table = Table {
         ),
     ])
 };
+
+static LIVE_KEYS: Table = Table::of(&[
+    key("rule", Shape::Map(&LIVE_KEY_RULES), "Forms of live keys besides the known ones."),
+    key(
+        "allow-live",
+        Shape::Map(&LIVE_KEYS_ALLOWED),
+        "Variables that may hold a live key, each with the reason; shown as a caveat.",
+    ),
+]);
+
+static LIVE_KEY_RULES: Map = Map::of("rule", &NAME_RULE, Shape::Table(&LIVE_KEY_RULE));
+
+static LIVE_KEY_RULE: Table = Table {
+    required: &["prefix"],
+    ..Table::of(&[
+        key("prefix", LINE, "What every live key begins with."),
+        key("vendor", LINE, "Whose keys they are, for messages."),
+    ])
+};
+
+static LIVE_KEYS_ALLOWED: Map = Map::of("variable", &VariableName::RULE, LINE);
 
 static SEED: Table = Table::of(&[
     key("bundle", Shape::Map(&BUNDLES), "Named pieces of data."),

@@ -62,7 +62,7 @@ pub const ENVIRONMENT: &[EnvironmentVariable] = &[
 
 /// What a user's own file may set; the rest describes one project.
 pub const USER_KEYS: &[&str] =
-    &["project.place", "room", "sandbox", "egress", "secret", "env", "agent"];
+    &["project.place", "room", "sandbox", "egress", "secret", "env", "live-keys", "agent"];
 
 /// A configuration and where each of its values came from.
 #[derive(Clone, Debug)]
@@ -186,15 +186,21 @@ fn check_user_file(tree: &Node) -> Vec<Problem> {
     inner.map(|node| node.place.problem(complaint().among("", USER_KEYS.iter().copied()))).collect()
 }
 
-/// Reports sources of secrets that would run a project's command on the host.
+/// Reports what only the user may decide: commands on the host, and who is told every name.
 fn check_project_file(tree: &Node) -> Vec<Problem> {
+    let resolvers = tree.get("egress").and_then(|egress| egress.get("resolvers"));
+    let resolvers = resolvers.map(|node| {
+        let complaint = "cannot be set by a project: name resolvers in the user's own file";
+        node.place.problem(Complaint::new(complaint))
+    });
     let secrets = tree.get("secret").into_iter().flat_map(Node::entries);
     let sources = secrets.filter_map(|(_, secret)| secret.get("from"));
     let commands =
         sources.filter(|from| from.text().is_some_and(|text| text.starts_with("command:")));
     let complaint =
         "cannot be a command here: it would run on the host; name it in the user's own file";
-    commands.map(|from| from.place.problem(Complaint::new(complaint))).collect()
+    let commands = commands.map(|from| from.place.problem(Complaint::new(complaint)));
+    resolvers.into_iter().chain(commands).collect()
 }
 
 fn apply_environment(

@@ -21,12 +21,13 @@ pub use self::{
         Signal, Work,
     },
     wall::{
-        Integration, IntegrationClass, Secret, SecretForm, SecretSource, ValueSource, Variable,
-        VariableKind, Webhook,
+        Integration, IntegrationClass, LiveKeyRule, LiveKeys, Secret, SecretForm, SecretSource,
+        ValueSource, Variable, VariableKind, Webhook,
     },
 };
 use super::{
-    egress::Egress,
+    egress::{Egress, Hosts},
+    host::HostPattern,
     near::nearest,
     text::{EntryName, SecretName, VariableName},
 };
@@ -57,6 +58,8 @@ pub struct Config {
     #[serde(default, rename = "env")]
     pub variables: BTreeMap<VariableName, Variable>,
     #[serde(default)]
+    pub live_keys: LiveKeys,
+    #[serde(default)]
     pub seed: Seed,
     #[serde(default, rename = "scenario")]
     pub scenarios: BTreeMap<EntryName, Scenario>,
@@ -81,6 +84,25 @@ impl Config {
         let name = name.unwrap_or(DEFAULT_PROFILE);
         let profile = self.profiles.get(name).ok_or_else(|| self.unknown_profile(name))?;
         Ok(Self { services: profile.services.clone(), ..self.clone() })
+    }
+
+    /// Returns the hosts whose TLS the wall opens: those of secrets, of integrations that are recorded
+    /// or stood in for, and of rules that look at requests.
+    pub fn terminated_hosts(&self) -> Vec<HostPattern> {
+        let of_secrets = self.secrets.values().flat_map(|secret| &secret.hosts);
+        let seen = self.integrations.values().filter(|one| one.class.is_terminated());
+        let of_integrations = seen.flat_map(|one| &one.hosts);
+        let rules = self.egress.allow.iter().chain(&self.egress.deny);
+        let looking = rules.filter(|rule| !rule.methods.is_empty() || !rule.paths.is_empty());
+        let of_rules = looking.filter_map(|rule| match &rule.host.hosts {
+            Hosts::Pattern(pattern) => Some(pattern),
+            Hosts::Any | Hosts::Named(_) | Hosts::Network(_) => None,
+        });
+        let mut hosts: Vec<_> =
+            of_secrets.chain(of_integrations).chain(of_rules).cloned().collect();
+        hosts.sort();
+        hosts.dedup();
+        hosts
     }
 
     /// Returns a service by its name, as an argument of a command gives it.

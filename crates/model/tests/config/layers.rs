@@ -77,7 +77,8 @@ fn each_value_remembers_its_origin() {
 #[test]
 fn a_user_file_sets_only_what_is_the_users() {
     let user = "[project]\nname = \"mine\"\nplace = \"inside\"\n[service.x]\nrun = \"x\"\n[secret.TOKEN]\nhosts = [\"a.example\"]\nfrom = \"command:pass token\"\n";
-    let allowed = "\n  allowed: project.place, room, sandbox, egress, secret, env, agent";
+    let allowed =
+        "\n  allowed: project.place, room, sandbox, egress, secret, env, live-keys, agent";
     assert_eq!(
         problems(user, "", &[]),
         format!(
@@ -109,6 +110,18 @@ fn a_bad_variable_is_a_problem_like_any_other() {
          allowed: stack, memory, cpus, pids, disk, tools, mounts, mask, unmask, deps, tree, backend"
     );
     assert_eq!(config("", "", &[("HOTHOUSE_EGRESS_MODE", "open")]).egress.mode, EgressMode::Open);
+}
+
+#[test]
+fn resolvers_are_the_users_to_name() {
+    let text = "[egress]\nresolvers = [\"9.9.9.9\", \"127.0.0.1:5353\"]\n";
+    let servers = config(text, "", &[]).egress.resolvers;
+    let shown: Vec<String> = servers.iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["9.9.9.9", "127.0.0.1:5353"]);
+    let told = problems("", text, &[]);
+    assert!(told.contains("hothouse.toml:2:13") && told.contains("user's own file"), "{told}");
+    let told = problems("[egress]\nresolvers = [\"dns.example\"]\n", "", &[]);
+    assert!(told.contains("`egress.resolvers[0]` must be an address"), "{told}");
 }
 
 #[test]

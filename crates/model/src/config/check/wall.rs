@@ -1,10 +1,13 @@
 //! Integrations, secrets, variables and rules of egress.
 
 use super::{check_known, entries, names, references};
-use crate::config::{
-    egress::Target,
-    problem::{Complaint, Problem},
-    tree::{Node, Value},
+use crate::{
+    config::{
+        egress::Target,
+        problem::{Complaint, Problem},
+        tree::{Node, Value},
+    },
+    live_keys::LEAST_PREFIX,
 };
 
 /// Reports integrations whose webhooks or variables lead nowhere.
@@ -34,6 +37,16 @@ pub(super) fn check_secrets(tree: &Node, problems: &mut Vec<Problem>) {
 pub(super) fn check_variables(tree: &Node, problems: &mut Vec<Problem>) {
     for value in entries(tree, &["env"]).filter_map(|(_, variable)| variable.get("value")) {
         check_reference(value, tree, problems);
+    }
+}
+
+/// Reports rules for live keys that would match plain words.
+pub(super) fn check_live_keys(tree: &Node, problems: &mut Vec<Problem>) {
+    for prefix in entries(tree, &["live-keys", "rule"]).filter_map(|(_, rule)| rule.get("prefix")) {
+        if prefix.text().is_some_and(|text| text.chars().count() < LEAST_PREFIX) {
+            let message = format!("must have at least {LEAST_PREFIX} characters: less is no key");
+            problems.push(prefix.place.problem(Complaint::new(message)));
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
         path::{TreePath, UrlPath},
         problem::Complaint,
         template::Template,
-        text::{Line, SecretName, TextRule, VariableName, choice_type},
+        text::{EntryName, Line, SecretName, TextRule, VariableName, choice_type},
     },
 };
 
@@ -35,6 +35,17 @@ choice_type! {
         Disable = "disable",
         /// The app has its own seam for it.
         Seam = "seam",
+    }
+}
+
+impl IntegrationClass {
+    /// Says whether the hosts of such an integration are terminated: all that are recorded, or that
+    /// somebody else answers for.
+    pub fn is_terminated(self) -> bool {
+        match self {
+            Self::ReadOnly | Self::TestMode | Self::Mock | Self::Sink | Self::Disable => true,
+            Self::Local | Self::Shim | Self::Seam => false,
+        }
     }
 }
 
@@ -104,6 +115,25 @@ pub struct Variable {
     pub kind: VariableKind,
     pub value: Option<Template>,
     pub from: Option<ValueSource>,
+}
+
+/// `[live-keys]`: what counts as a live credential besides the known ones, and what may enter anyway.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LiveKeys {
+    #[serde(default, rename = "rule")]
+    pub rules: BTreeMap<EntryName, LiveKeyRule>,
+    /// Variables that may hold a live key, each with the reason that `status` shows.
+    #[serde(default)]
+    pub allow_live: BTreeMap<VariableName, Line>,
+}
+
+/// `[live-keys.rule.NAME]`: a form of live keys that only this project knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct LiveKeyRule {
+    pub prefix: Line,
+    pub vendor: Option<Line>,
 }
 
 /// A variable of the host's environment that holds a value.

@@ -1,0 +1,258 @@
+//! Certificates: authorities, each for one purpose, and leaves made as they are asked for.
+//!
+//! An authority's key lies in a file for its owner alone. Leaves live in memory, and are made anew
+//! before they expire. Nothing here decides for which names a leaf is made.
+
+use std::{
+    collections::HashMap,
+    fmt, io,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use hothouse_host::{FileError, files};
+use hothouse_model::{Explain, FailureKind};
+use jiff::{Timestamp, ToSpan};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints, SanType,
+};
+use rustls::{
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer},
+    server::ResolvesServerCert,
+    sign::CertifiedKey,
+};
+
+/// The file of an authority's certificate in its folder.
+pub const CERTIFICATE_FILE: &str = "ca.pem";
+const KEY_FILE: &str = "ca-key.pem";
+
+/// How long a leaf lives; browsers refuse more than 398 days.
+const LEAF_DAYS: i64 = 90;
+/// How long before its end a leaf is made anew.
+const RENEW_DAYS: i64 = 7;
+/// How many leaves are kept. Names are only those that exist, so this is never reached honestly.
+const LEAF_LIMIT: usize = 10_000;
+
+/// What an authority is for, which is fixed when it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Purpose<'a> {
+    /// Its name, as those who are asked to trust it see it.
+    pub name: &'a str,
+    /// The one zone it can vouch for, where those who trust it are not to trust it with more.
+    pub zone: Option<&'a str>,
+}
+
+/// An authority that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    #[error("the key {} can be read by others", .path.display())]
+    OpenKey { path: PathBuf },
+    #[error("make the authority's certificate")]
+    Make(#[source] rcgen::Error),
+    #[error("read the authority in {}", .folder.display())]
+    Read {
+        folder: PathBuf,
+        #[source]
+        source: rcgen::Error,
+    },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for AuthorityError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Host
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::OpenKey { path } => vec![
+                format!("if nobody can have read it: `chmod 600 {}`", path.display()),
+                "else `hothouse trust --remove` if it was trusted, delete it, and a new one is made".into(),
+            ],
+            Self::Make(_) => Vec::new(),
+            Self::Read { folder, .. } => {
+                vec![format!("delete {}, and a new one is made", folder.display())]
+            }
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+/// The authority, and the leaves it has made.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: CertificateDer<'static>,
+    pem: String,
+    leaves: Mutex<HashMap<String, Leaf>>,
+}
+
+#[derive(Clone)]
+struct Leaf {
+    key: Arc<CertifiedKey>,
+    renew: Timestamp,
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").finish_non_exhaustive()
+    }
+}
+
+impl Authority {
+    /// Opens the authority of a folder, making it when there is none.
+    pub fn open(
+        folder: &Path,
+        purpose: Purpose<'_>,
+        now: Timestamp,
+    ) -> Result<Self, AuthorityError> {
+        let (certificate_file, key_file) = (folder.join(CERTIFICATE_FILE), folder.join(KEY_FILE));
+        if !files::exists(&certificate_file) || !files::exists(&key_file) {
+            make(folder, purpose, now)?;
+        }
+        let mode = std::fs::metadata(&key_file).map(|found| found.permissions().mode());
+        if mode.is_ok_and(|mode| mode & 0o077 != 0) {
+            return Err(AuthorityError::OpenKey { path: key_file });
+        }
+        let pem = files::read_text(&certificate_file)?;
+        let broken = |source| AuthorityError::Read { folder: folder.to_owned(), source };
+        let key = KeyPair::from_pem(&files::read_text(&key_file)?).map_err(broken)?;
+        let certificate = der_of(&pem).ok_or_else(|| {
+            broken(rcgen::Error::PemError("there is no certificate in the file".into()))
+        })?;
+        let issuer = Issuer::from_ca_cert_der(&certificate, key).map_err(broken)?;
+        Ok(Self { issuer, certificate, pem, leaves: Mutex::default() })
+    }
+
+    /// Returns the authority's certificate, for those who shall trust it.
+    pub fn pem(&self) -> &str {
+        &self.pem
+    }
+
+    /// Returns a leaf for a host, making it when there is none or it is about to expire.
+    pub fn leaf(&self, host: &str, now: Timestamp) -> Option<Arc<CertifiedKey>> {
+        let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(leaf) = leaves.get(host).filter(|leaf| now < leaf.renew) {
+            return Some(leaf.key.clone());
+        }
+        if leaves.len() >= LEAF_LIMIT {
+            leaves.clear();
+        }
+        let key = match self.make_leaf(host, now) {
+            Ok(key) => Arc::new(key),
+            Err(error) => {
+                tracing::error!(%error, host, "no certificate could be made");
+                return None;
+            }
+        };
+        let renew = now.checked_add(days(LEAF_DAYS - RENEW_DAYS)).ok()?;
+        leaves.insert(host.to_owned(), Leaf { key: key.clone(), renew });
+        Some(key)
+    }
+
+    fn make_leaf(&self, host: &str, now: Timestamp) -> Result<CertifiedKey, rcgen::Error> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = named("Hothouse");
+        params.subject_alt_names = vec![SanType::DnsName(host.try_into()?)];
+        params.not_before = date(now, -1);
+        params.not_after = date(now, LEAF_DAYS);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.issuer)?;
+        let der = PrivateKeyDer::try_from(key.serialize_der())
+            .map_err(|_| rcgen::Error::CouldNotParseKeyPair)?;
+        let signing = aws_lc_rs::sign::any_supported_type(&der)
+            .map_err(|_| rcgen::Error::CouldNotParseKeyPair)?;
+        let chain = vec![certificate.der().clone(), self.certificate.clone()];
+        Ok(CertifiedKey::new(chain, signing))
+    }
+}
+
+fn make(folder: &Path, purpose: Purpose<'_>, now: Timestamp) -> Result<(), AuthorityError> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = named(purpose.name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params.name_constraints = purpose.zone.map(|zone| NameConstraints {
+        permitted_subtrees: vec![GeneralSubtree::DnsName(zone.into())],
+        excluded_subtrees: Vec::new(),
+    });
+    params.not_before = date(now, -1);
+    params.not_after = date(now, 3650);
+    let key = KeyPair::generate().map_err(AuthorityError::Make)?;
+    let certificate = params.self_signed(&key).map_err(AuthorityError::Make)?;
+    files::make_private_folder(folder)?;
+    files::replace(&folder.join(KEY_FILE), key.serialize_pem().as_bytes(), 0o600)?;
+    Ok(files::replace(&folder.join(CERTIFICATE_FILE), certificate.pem().as_bytes(), 0o644)?)
+}
+
+fn named(name: &str) -> DistinguishedName {
+    let mut names = DistinguishedName::new();
+    names.push(DnType::OrganizationName, "Hothouse");
+    names.push(DnType::CommonName, name);
+    names
+}
+
+fn days(count: i64) -> jiff::Span {
+    (count * 24).hours()
+}
+
+fn date(now: Timestamp, offset_days: i64) -> time::OffsetDateTime {
+    let then = now.checked_add(days(offset_days)).unwrap_or(now);
+    time::OffsetDateTime::from_unix_timestamp(then.as_second())
+        .unwrap_or(time::OffsetDateTime::UNIX_EPOCH)
+}
+
+/// Returns the first certificate of a PEM text.
+fn der_of(pem: &str) -> Option<CertificateDer<'static>> {
+    use rustls::pki_types::pem::PemObject;
+    CertificateDer::from_pem_slice(pem.as_bytes()).ok()
+}
+
+/// Makes the settings of a TLS server that speaks HTTP/2 and HTTP/1.1.
+pub fn server_config(leaves: Arc<dyn ResolvesServerCert>) -> io::Result<rustls::ServerConfig> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_cert_resolver(leaves);
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PURPOSE: Purpose<'_> = Purpose { name: "test", zone: Some("localhost") };
+
+    #[test]
+    fn an_authority_is_made_once_and_guards_its_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = Timestamp::now();
+        let first = Authority::open(folder.path(), PURPOSE, now).unwrap().pem().to_owned();
+        assert_eq!(Authority::open(folder.path(), PURPOSE, now).unwrap().pem(), first);
+        let key = folder.path().join(KEY_FILE);
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let refused = Authority::open(folder.path(), PURPOSE, now).unwrap_err();
+        assert!(matches!(refused, AuthorityError::OpenKey { .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_leaf_is_kept_and_made_anew_before_it_expires() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = Timestamp::now();
+        let authority = Authority::open(folder.path(), PURPOSE, now).unwrap();
+        let leaf = |at| authority.leaf("web.a.shop.localhost", at).unwrap();
+        let first = leaf(now);
+        assert!(Arc::ptr_eq(&first, &leaf(now)));
+        let later = now.checked_add(days(LEAF_DAYS)).unwrap();
+        assert!(!Arc::ptr_eq(&first, &leaf(later)));
+    }
+}

@@ -1,0 +1,257 @@
+//! `egress log`, `why`, `learn`, `allow`: what rooms tried to reach, and what they may.
+
+use std::process::ExitCode;
+
+use hothouse_api::{
+    egress::{
+        AllowBody, EgressPage, EgressQuery, EgressRecord, GrantView, LearnedView, WhyQuery, WhyView,
+    },
+    route,
+    sandbox::FindQuery,
+};
+use hothouse_model::Failure;
+
+use super::sandbox::check_reference;
+use crate::{
+    args::{EgressAllowArgs, EgressLogArgs, EgressWhyArgs, Which},
+    render::{Cell, bytes, plain, table},
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// About how many bytes a token has.
+const TOKEN_BYTES: usize = 4;
+
+/// How long one request waits for new records.
+const FOLLOW_WAIT_MS: u64 = 10_000;
+
+/// Shows the ledger.
+pub(crate) fn log(session: &Session, ui: &Ui, args: EgressLogArgs) -> Result<ExitCode, Failure> {
+    let mut query = EgressQuery {
+        sandbox: checked(args.which)?,
+        folder: session.folder_text()?,
+        since: args.since,
+        denied: args.denied,
+        host: args.host,
+        tail: args.tail,
+        wait_ms: None,
+    };
+    let mut first = true;
+    loop {
+        let page: EgressPage = session.query(route::EGRESS, &query)?;
+        let budget = args.budget.map(|tokens| tokens.saturating_mul(TOKEN_BYTES));
+        let (records, next) = within(page.records, budget);
+        match ui.json {
+            true if args.follow => records.iter().for_each(|record| {
+                ui.print(&serde_json::to_string(record).expect("a record is plain data"));
+            }),
+            true => ui.print_json(&records),
+            false if records.is_empty() && first && !args.follow => {
+                ui.say("Nothing has tried to leave the room.");
+            }
+            false => print(ui, &records, first),
+        }
+        if let (Some(next), false) = (next, args.follow) {
+            ui.say(&format!("There is more: go on with `--since {next}`."));
+        }
+        if !args.follow {
+            return Ok(ExitCode::SUCCESS);
+        }
+        first = false;
+        query.tail = None;
+        query.wait_ms = Some(FOLLOW_WAIT_MS);
+        query.since = Some(page.cursor);
+    }
+}
+
+/// Cuts records to a budget; returns the cursor to go on from, if any are left.
+fn within(
+    mut records: Vec<EgressRecord>,
+    budget: Option<usize>,
+) -> (Vec<EgressRecord>, Option<u64>) {
+    let Some(budget) = budget else { return (records, None) };
+    // By number, so that the cursor leaves nothing out.
+    records.sort_by_key(|record| record.seq);
+    let mut used = 0;
+    let size = |record: &EgressRecord| serde_json::to_string(record).map_or(0, |text| text.len());
+    let fits = records.iter().take_while(|record| {
+        used += size(record);
+        used <= budget
+    });
+    let count = fits.count().max(1);
+    if count >= records.len() {
+        return (records, None);
+    }
+    records.truncate(count);
+    let next = records.last().map(|record| record.seq);
+    (records, next)
+}
+
+fn print(ui: &Ui, records: &[EgressRecord], heading: bool) {
+    if records.is_empty() {
+        return;
+    }
+    let rows: Vec<_> = records.iter().map(row).collect();
+    let columns = ["TIME", "VERDICT", "HOST", "PORT", "SENT", "RECEIVED", "PROCESS", "WHY"];
+    let text = table(ui, &columns, rows);
+    let text = if heading { &text } else { text.split_once('\n').map_or("", |(_, rest)| rest) };
+    ui.print(text);
+}
+
+fn row(record: &EgressRecord) -> Vec<Cell> {
+    let time = record.time.strftime("%H:%M:%S").to_string();
+    let denied = record.verdict == "denied";
+    let verdict = match (denied, record.open) {
+        (true, _) => Cell::new("denied").tone(Tone::Bad),
+        (false, true) => Cell::new("open").tone(Tone::Good),
+        (false, false) => Cell::new("allowed").tone(Tone::Good),
+    };
+    let process =
+        record.process.as_ref().map(|process| format!("{}[{}]", process.name, process.pid));
+    let why = match (&record.reason, &record.error) {
+        (Some(reason), _) => reason.clone(),
+        (None, Some(error)) => error.clone(),
+        (None, None) => record.rule.clone(),
+    };
+    let size = |count: u64| if denied { "-".to_owned() } else { bytes(count) };
+    vec![
+        Cell::new(time).tone(Tone::Faint),
+        verdict,
+        Cell::new(shown_host(record)),
+        Cell::new(record.port.map_or_else(|| "dns".to_owned(), |port| port.to_string())),
+        Cell::new(size(record.sent)),
+        Cell::new(size(record.received)),
+        Cell::new(process.unwrap_or_else(|| "-".into())),
+        Cell::new(why),
+    ]
+}
+
+fn shown_host(record: &EgressRecord) -> String {
+    let host = record.host.clone().or_else(|| record.address.clone());
+    host.unwrap_or_else(|| "-".into())
+}
+
+/// Says why something was denied, or what would happen to a host now.
+pub(crate) fn why(session: &Session, ui: &Ui, args: EgressWhyArgs) -> Result<ExitCode, Failure> {
+    let query =
+        WhyQuery { sandbox: checked(args.which)?, folder: session.folder_text()?, host: args.host };
+    let why: WhyView = session.query(route::EGRESS_WHY, &query)?;
+    if ui.json {
+        ui.print_json(&why);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut lines = Vec::new();
+    if let Some(now) = &why.now {
+        let (word, tone) = match now.verdict.as_str() {
+            "allowed" => ("allowed", Tone::Good),
+            _ => ("denied", Tone::Bad),
+        };
+        lines.push(format!("{}:{} is {} now", plain(&now.host), now.port, ui.paint(tone, word)));
+        lines.push(format!("  rule: {}", plain(&now.rule)));
+        if let Some(reason) = &now.reason {
+            lines.push(format!("  why:  {}", plain(reason)));
+            lines.push(format!(
+                "  ask:  hothouse egress allow {} -w {}",
+                plain(&asked(now.port, &now.host)),
+                why.sandbox
+            ));
+        }
+    } else {
+        lines.push(format!(
+            "mode {}: {} allowed, {} denied",
+            why.mode, why.allowed_count, why.denied_count
+        ));
+    }
+    ui.print(&lines.join("\n"));
+    match why.denied.is_empty() {
+        true => ui.say("Nothing of it was denied so far."),
+        false => print(ui, &why.denied, true),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the rule that would allow a host on a port.
+fn asked(port: u16, host: &str) -> String {
+    match port {
+        22 | 80 | 443 => host.to_owned(),
+        port if host.contains(':') => format!("[{host}]:{port}"),
+        port => format!("{host}:{port}"),
+    }
+}
+
+/// Proposes rules for what was denied.
+pub(crate) fn learn(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
+    let query = FindQuery { sandbox: checked(which)?, folder: session.folder_text()? };
+    let learned: Vec<LearnedView> = session.query(route::EGRESS_LEARN, &query)?;
+    if ui.json {
+        ui.print_json(&learned);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if learned.is_empty() {
+        ui.say("Nothing was denied that a rule would mend.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rules: Vec<String> = learned.iter().map(|rule| toml_line(rule)).collect();
+    ui.print(&format!("[egress]\nallow = [\n{}\n]", rules.join("\n")));
+    let hosts: Vec<_> = learned.iter().map(|rule| plain(&rule.rule)).collect();
+    ui.say(&format!(
+        "Keep what should pass. For this sandbox alone, at once: `hothouse egress allow {}`",
+        hosts.join(" ")
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn toml_line(rule: &LearnedView) -> String {
+    let times = if rule.attempts == 1 { "once".into() } else { format!("{} times", rule.attempts) };
+    let by = match rule.processes.is_empty() {
+        true => String::new(),
+        false => format!(" by {}", plain(&rule.processes.join(", "))),
+    };
+    format!("    \"{}\",  # {times}{by}", plain(&rule.rule))
+}
+
+/// Allows hosts, takes that back, or lists what was allowed.
+pub(crate) fn allow(
+    session: &Session,
+    ui: &Ui,
+    args: EgressAllowArgs,
+) -> Result<ExitCode, Failure> {
+    let listing = args.hosts.is_empty();
+    let body = AllowBody {
+        sandbox: checked(args.which)?,
+        folder: session.folder_text()?,
+        rules: args.hosts,
+        project: args.project,
+        remove: args.remove,
+    };
+    let grants: Vec<GrantView> = session.post(route::EGRESS_ALLOW, &session.operation(), &body)?;
+    if ui.json {
+        ui.print_json(&grants);
+        return Ok(ExitCode::SUCCESS);
+    }
+    match (listing, body.remove) {
+        (true, _) if grants.is_empty() => ui.say("Nothing was allowed by hand."),
+        (true, _) => {}
+        (false, true) => ui.say("Taken back; connections that it had opened are cut."),
+        (false, false) => ui.say(&format!("Allowed {}; it holds at once.", body.rules.join(", "))),
+    }
+    if !grants.is_empty() {
+        let rows = grants.iter().map(|grant| {
+            let day = grant.granted.strftime("%Y-%m-%d %H:%M").to_string();
+            vec![
+                Cell::new(&grant.rule).tone(Tone::Strong),
+                Cell::new(&grant.reach),
+                Cell::new(day).tone(Tone::Faint),
+            ]
+        });
+        ui.print(&table(ui, &["RULE", "FOR", "SINCE"], rows.collect()));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn checked(which: Which) -> Result<Option<String>, Failure> {
+    if let Some(text) = &which.sandbox {
+        check_reference(text)?;
+    }
+    Ok(which.sandbox)
+}

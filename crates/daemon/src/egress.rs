@@ -1,0 +1,374 @@
+//! The walls of rooms: raised when a room starts, found again after a crash, kept in step with what
+//! humans allow.
+//!
+//! A wall that is not raised is closed: room-init resets connections and answers no names. So every
+//! failure here costs the network of a room and never opens it.
+
+mod terminate;
+mod toolchain;
+
+use std::{
+    collections::{HashMap, HashSet},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hothouse_edge::{
+    About, Processes, RoomEdge, RoomSpec, Serving, Sockets, ledger::Ledger, resolver::Servers,
+    terminate::Terminate,
+};
+use hothouse_engine::{Engine, RoomEgress};
+use hothouse_host::{
+    addresses, files,
+    room::{
+        ROOM_FILE, RoomClient, RoomIdentity, Started, socket_owner,
+        wire::{ListenSpec, Proto},
+    },
+};
+use hothouse_model::{
+    Failure, FailureKind, SandboxRecord,
+    config::{EgressMode, HostPattern, NamedHosts},
+    id::SandboxKey,
+    ledger::RoomProcess,
+    policy::{NamedLists, Policy, common_hosts},
+    room::{RoomOrder, RoomWish},
+};
+use tokio::runtime::Handle;
+
+use self::toolchain::Toolchain;
+
+/// The port of the room's loopback on which tools that insist find a proxy.
+pub(crate) const DOOR_PORT: u16 = 15_080;
+
+/// Names the sandbox of a room that has a folder of its own for one command.
+const SANDBOX_FILE: &str = "sandbox";
+
+/// How long a room's start may be held up until its wall stands.
+const RAISING: Duration = Duration::from_secs(10);
+
+/// How long a start waits to know the registries of the host's tools, where nothing else is open.
+const REGISTRIES: Duration = Duration::from_secs(5);
+
+/// After so long a policy is worked out anew although nothing is known to have changed.
+const LONG_AGO: Duration = Duration::from_secs(60);
+
+/// All walls.
+pub(crate) struct Walls {
+    engine: Arc<Engine>,
+    handle: Handle,
+    user_config: PathBuf,
+    toolchain: Arc<Toolchain>,
+    standing: tokio::sync::Mutex<HashMap<PathBuf, Standing>>,
+    /// Counts what may change a policy.
+    generation: AtomicU64,
+    problems: Mutex<HashMap<SandboxKey, String>>,
+}
+
+/// A wall that stands for as long as this is held.
+struct Standing {
+    sandbox: SandboxKey,
+    identity: RoomIdentity,
+    client: RoomClient,
+    edge: Arc<RoomEdge>,
+    _serving: Serving,
+    seen: Seen,
+    worked_out: Instant,
+}
+
+/// What a policy was worked out from.
+#[derive(Clone, PartialEq)]
+struct Seen {
+    pinned: Option<String>,
+    restricted: bool,
+    generation: u64,
+    registries: u64,
+    user_config: Option<jiff::Timestamp>,
+}
+
+impl Walls {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        user_config: PathBuf,
+        home: PathBuf,
+        state: &Path,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            engine,
+            handle: Handle::current(),
+            user_config,
+            toolchain: Toolchain::new(home, state.join("toolchain.json")),
+            standing: tokio::sync::Mutex::default(),
+            generation: AtomicU64::new(0),
+            problems: Mutex::default(),
+        })
+    }
+
+    /// Raises the wall of a room that has just started, before anything runs in it.
+    pub(crate) fn witness(self: &Arc<Self>, order: &RoomOrder) {
+        let all = self.engine.sandboxes().unwrap_or_default();
+        // A room that belongs to no sandbox makes first data, and needs no network.
+        let Some(sandbox) = all.into_iter().find(|sandbox| sandbox.worktree == order.worktree)
+        else {
+            return;
+        };
+        let SandboxKey(key) = sandbox.key;
+        let named = order.runtime.join(SANDBOX_FILE);
+        if let Err(error) = files::replace(&named, key.to_string().as_bytes(), 0o600) {
+            tracing::warn!(%error, "a room could not be marked");
+        }
+        let (walls, runtime, names) = (self.clone(), order.runtime.clone(), order.names.clone());
+        let raising = async move {
+            let raised =
+                tokio::time::timeout(RAISING, walls.raise(&sandbox, &runtime, Some(names)));
+            let raised = raised.await.unwrap_or_else(|_| Err(slow()));
+            walls.note(sandbox.key, raised.err());
+        };
+        self.handle.block_on(raising);
+    }
+
+    /// Says why the wall of a sandbox does not stand.
+    pub(crate) fn problem(&self, sandbox: SandboxKey) -> Option<String> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner).get(&sandbox).cloned()
+    }
+
+    fn note(&self, sandbox: SandboxKey, failure: Option<Failure>) {
+        let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
+        match failure {
+            Some(failure) => {
+                tracing::warn!(?failure, "a room has no way out");
+                problems.insert(sandbox, failure.message);
+            }
+            None => drop(problems.remove(&sandbox)),
+        }
+    }
+
+    /// Brings policies in step after a human has changed something.
+    pub(crate) async fn renew(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+        self.refresh().await;
+    }
+
+    /// Raises the walls of rooms that have none, takes down those of rooms that are gone, and brings
+    /// policies in step.
+    pub(crate) async fn refresh(&self) {
+        let engine = self.engine.clone();
+        let known = tokio::task::spawn_blocking(move || {
+            let mut living = Vec::new();
+            for sandbox in engine.sandboxes()? {
+                let up = sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up);
+                if up && engine.room_of(&sandbox).is_some() {
+                    let runtime = engine.places(&sandbox).runtime;
+                    living.push((sandbox.clone(), runtime));
+                }
+                living.extend(fresh_rooms(&engine, &sandbox));
+            }
+            Ok::<_, Failure>(living)
+        });
+        let living = match known.await {
+            Ok(Ok(living)) => living,
+            Ok(Err(failure)) => {
+                tracing::warn!(?failure, "the walls are not brought up to date");
+                return;
+            }
+            Err(_) => return,
+        };
+        let mut fine = HashSet::new();
+        for (sandbox, runtime) in living {
+            let raised = self.raise(&sandbox, &runtime, None).await;
+            if raised.is_ok() {
+                fine.insert(sandbox.key);
+            }
+            if raised.is_err() || self.problem(sandbox.key).is_some() {
+                self.note(sandbox.key, raised.err());
+            }
+        }
+        self.standing
+            .lock()
+            .await
+            .retain(|_, standing| !standing.client.is_closed() && standing.identity.is_alive());
+    }
+
+    /// Makes sure that the wall of a room stands, with the policy of this moment.
+    async fn raise(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: &Path,
+        names: Option<Vec<String>>,
+    ) -> Result<(), Failure> {
+        let identity = identity(runtime)?;
+        let mut standing = self.standing.lock().await;
+        if let Some(known) = standing.get_mut(runtime)
+            && known.identity == identity
+            && !known.client.is_closed()
+        {
+            return self.renew_one(sandbox, runtime, known).await;
+        }
+        standing.remove(runtime);
+        let (found, policy, seen) = self.policy(sandbox).await?;
+        let ledger = Ledger::open(&found.ledger)
+            .map_err(|error| hothouse_model::Explain::failure(&error))?;
+        let servers = found.egress.resolvers.iter().map(|server| server.0).collect();
+        let edge = RoomEdge::new(RoomSpec {
+            about: About { sandbox: found.sandbox, run: found.run },
+            policy,
+            ledger: Arc::new(ledger),
+            servers: Arc::new(Servers::new(servers)),
+            processes: Arc::new(RoomProcesses(identity.clone())),
+            own_names: names.unwrap_or(found.own_names),
+            terminate: None,
+        });
+        // Before anything is served: a host that must be opened is never passed on closed.
+        edge.set_terminate(self.terminate(sandbox, runtime, &edge).await?);
+        let talk =
+            |error: hothouse_host::room::ClientError| Failure::of(FailureKind::Backend, &error);
+        // A connection of its own: when it ends, room-init takes the sockets back.
+        let client = RoomClient::connect(runtime).await.map_err(talk)?;
+        let taken = client.take_egress().await.map_err(talk)?;
+        let door = ListenSpec {
+            address: IpAddr::from(Ipv4Addr::LOCALHOST),
+            port: DOOR_PORT,
+            proto: Proto::Tcp,
+        };
+        // Something in the room may have the port; whoever needs the door will see that.
+        let door = client.listen(door).await.ok().map(|(socket, _)| socket);
+        let sockets = Sockets {
+            tcp: taken.tcp,
+            dns_datagram: taken.dns_datagram,
+            dns_stream: taken.dns_stream,
+            door,
+        };
+        let serving =
+            edge.serve(sockets).map_err(|error| Failure::of(FailureKind::Host, &error))?;
+        let worked_out = Instant::now();
+        let wall = Standing {
+            sandbox: sandbox.key,
+            identity,
+            client,
+            edge,
+            _serving: serving,
+            seen,
+            worked_out,
+        };
+        standing.insert(runtime.to_owned(), wall);
+        Ok(())
+    }
+
+    /// Makes what opens the terminated hosts of a room.
+    async fn terminate(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: &Path,
+        edge: &Arc<RoomEdge>,
+    ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
+        let (engine, sandbox) = (self.engine.clone(), sandbox.clone());
+        let (runtime, edge) = (runtime.to_owned(), Arc::downgrade(edge));
+        let made = move || terminate::of(&engine, &sandbox, &runtime, edge);
+        let made = tokio::task::spawn_blocking(made).await;
+        made.map_err(|error| Failure::of(FailureKind::Internal, &error))?
+    }
+
+    async fn renew_one(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: &Path,
+        known: &mut Standing,
+    ) -> Result<(), Failure> {
+        let unchanged = self.seen(sandbox) == known.seen;
+        if unchanged && known.worked_out.elapsed() < LONG_AGO {
+            return Ok(());
+        }
+        let (found, policy, seen) = self.policy(sandbox).await?;
+        if !unchanged {
+            known.edge.set_terminate(self.terminate(sandbox, runtime, &known.edge).await?);
+        }
+        known.edge.set_policy(policy);
+        if known.sandbox == sandbox.key && !found.own_names.is_empty() {
+            known.edge.set_own_names(found.own_names);
+        }
+        (known.seen, known.worked_out) = (seen, Instant::now());
+        Ok(())
+    }
+
+    fn seen(&self, sandbox: &SandboxRecord) -> Seen {
+        Seen {
+            pinned: sandbox.pinned_config.clone(),
+            restricted: sandbox.room.as_ref().is_some_and(|room| room.restricted),
+            generation: self.generation.load(Ordering::Relaxed),
+            registries: self.toolchain.generation(),
+            user_config: files::modified(&self.user_config).ok(),
+        }
+    }
+
+    /// Works out the policy of a sandbox.
+    async fn policy(&self, sandbox: &SandboxRecord) -> Result<(RoomEgress, Policy, Seen), Failure> {
+        let (engine, record) = (self.engine.clone(), sandbox.clone());
+        let found = tokio::task::spawn_blocking(move || engine.room_egress(&record)).await;
+        let found = found.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
+        let patience = match found.egress.mode {
+            EgressMode::Allowlist => REGISTRIES,
+            EgressMode::Open | EgressMode::Web => Duration::ZERO,
+        };
+        let toolchain = match Policy::uses(&found.egress, NamedHosts::Toolchain) {
+            true => self.toolchain.registries(patience).await,
+            false => Vec::new(),
+        };
+        let seen = self.seen(sandbox);
+        let lists = NamedLists { toolchain, common: common_hosts() };
+        let policy = Policy::new(&found.egress, &found.granted, &lists, addresses::own());
+        Ok((found, policy, seen))
+    }
+
+    /// Returns the policy of a sandbox, also of one that is down, and the hosts that are opened.
+    pub(crate) async fn policy_of(
+        &self,
+        sandbox: &SandboxRecord,
+    ) -> Result<(Policy, Vec<HostPattern>), Failure> {
+        self.policy(sandbox).await.map(|(found, policy, _)| (policy, found.opened))
+    }
+}
+
+fn slow() -> Failure {
+    Failure::new(FailureKind::Backend, "the room did not hand its traffic over in time")
+}
+
+/// Returns the rooms of a sandbox that have a folder of their own for one command.
+fn fresh_rooms(engine: &Engine, sandbox: &SandboxRecord) -> Vec<(SandboxRecord, PathBuf)> {
+    let own = engine.places(sandbox).runtime;
+    let SandboxKey(key) = sandbox.key;
+    let rooms = own.parent().map(|folder| files::list(folder).unwrap_or_default());
+    let of_it = |runtime: &PathBuf| {
+        let fresh = runtime
+            .file_name()
+            .and_then(|name| name.to_str())
+            .is_some_and(|name| name.starts_with("fresh-"));
+        let marked = files::read_text(&runtime.join(SANDBOX_FILE));
+        fresh && marked.is_ok_and(|text| text.trim() == key.to_string())
+    };
+    let rooms = rooms.unwrap_or_default().into_iter().filter(of_it);
+    rooms
+        .filter(|runtime| identity(runtime).is_ok_and(|identity| identity.is_alive()))
+        .map(|runtime| (sandbox.clone(), runtime))
+        .collect()
+}
+
+fn identity(runtime: &Path) -> Result<RoomIdentity, Failure> {
+    let gone = || Failure::new(FailureKind::Backend, "the room's own record cannot be read");
+    let text = files::read_text(&runtime.join(ROOM_FILE)).map_err(|_| gone())?;
+    let started: Started = serde_json::from_str(&text).map_err(|_| gone())?;
+    Ok(started.identity)
+}
+
+/// The processes of a room as the host sees them.
+struct RoomProcesses(RoomIdentity);
+
+impl Processes for RoomProcesses {
+    fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess> {
+        let owner = socket_owner(&self.0, client, target)?;
+        Some(RoomProcess { pid: owner.pid, name: owner.name })
+    }
+}

@@ -1,0 +1,182 @@
+//! Terminated hosts of a room, as egress asks for them.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Weak},
+};
+
+use hothouse_edge::{
+    RoomEdge, Sendable,
+    terminate::{Dial, Note, RequestNote, Rewound, Target as EdgeTarget, Terminate},
+};
+use hothouse_engine::{Engine, Termination};
+use hothouse_host::{files, room::CERTIFICATE_BUNDLES};
+use hothouse_model::{
+    Failure, FailureKind, SandboxRecord,
+    config::{Method, Secret, SecretName},
+    secret::SecretValue,
+};
+use hothouse_terminate::{
+    Asked, Gate, Gates, IntegrationGate, RecordSink, Refusal, RequestRecord, SecretUse, Target,
+    Terminator, TerminatorSpec, Upstream, Vault, roots_of,
+};
+use tokio::net::TcpStream;
+
+/// The most that a bundle of certificates may have.
+const BUNDLE_MOST: u64 = 16 << 20;
+
+/// Makes what opens the terminated hosts of a room; nothing if there are none.
+pub(super) fn of(
+    engine: &Arc<Engine>,
+    sandbox: &SandboxRecord,
+    runtime: &Path,
+    edge: Weak<RoomEdge>,
+) -> Result<Option<Arc<dyn Terminate>>, Failure> {
+    let Some(found) = engine.termination(sandbox, runtime)? else { return Ok(None) };
+    let Termination { authority, hosts, secrets, config } = found;
+    let vault = EngineVault {
+        engine: engine.clone(),
+        project: sandbox.repository.common_dir.clone(),
+        declared: secrets.iter().map(|one| (one.name.to_string(), one.declared.clone())).collect(),
+    };
+    let uses = secrets.into_iter().map(|one| SecretUse {
+        name: one.name.to_string(),
+        hosts: one.hosts,
+        form: one.declared.form,
+        placeholder: one.placeholder,
+    });
+    let asks = format!("{}/{}", sandbox.project, sandbox.name);
+    let gates: Vec<Arc<dyn Gate>> =
+        vec![Arc::new(IntegrationGate::of(&config)), Arc::new(PolicyGate { edge, sandbox: asks })];
+    let terminator = Terminator::new(TerminatorSpec {
+        authority,
+        hosts,
+        secrets: uses.collect(),
+        vault: Arc::new(vault),
+        roots: Arc::new(roots_of(&bundle(engine))),
+        gate: Arc::new(Gates(gates)),
+    });
+    let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
+    Ok(Some(Arc::new(Opened(terminator))))
+}
+
+/// Reads the certificates that this host believes; without any, no host is believed.
+fn bundle(engine: &Engine) -> Vec<u8> {
+    let named = engine.host_variable("SSL_CERT_FILE").map(PathBuf::from);
+    let usual = CERTIFICATE_BUNDLES.iter().map(|file| Path::new("/etc").join(file));
+    let mut bundles = named.into_iter().chain(usual);
+    bundles.find_map(|path| files::read_capped(&path, BUNDLE_MOST).ok()).unwrap_or_default()
+}
+
+/// Fetches values where the user put them.
+struct EngineVault {
+    engine: Arc<Engine>,
+    project: PathBuf,
+    declared: BTreeMap<String, Secret>,
+}
+
+impl Vault for EngineVault {
+    fn value(&self, secret: &str) -> Result<SecretValue, String> {
+        let declared = self.declared.get(secret).ok_or("it is not declared")?;
+        let name: SecretName = secret.parse().map_err(|_| "it has no name")?;
+        let value = self.engine.secret_value(&self.project, &name, declared);
+        value.map_err(|error| error.to_string())
+    }
+}
+
+/// Asks the policy of this moment about each request.
+struct PolicyGate {
+    edge: Weak<RoomEdge>,
+    sandbox: String,
+}
+
+impl Gate for PolicyGate {
+    fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
+        let refusal = |rule: String, reason: String| Refusal {
+            rule,
+            reason,
+            hint: format!(
+                "a human can change the rules on the host; see `hothouse egress why {} -w {}`",
+                asked.host, self.sandbox
+            ),
+        };
+        let Some(edge) = self.edge.upgrade() else {
+            return Err(refusal("always".into(), "the wall is being taken down".into()));
+        };
+        let policy = edge.policy();
+        let verdict =
+            policy.decide_request(asked.host, asked.port, method_of(asked.method), asked.path);
+        match verdict.allowed {
+            true => Ok(()),
+            false => Err(refusal(verdict.rule.clone(), verdict.why())),
+        }
+    }
+}
+
+fn method_of(word: &str) -> Option<Method> {
+    serde_json::from_value(word.into()).ok()
+}
+
+/// The terminator, behind the seam of egress.
+struct Opened(Terminator);
+
+impl Terminate for Opened {
+    fn covers(&self, name: &str, port: u16) -> bool {
+        self.0.covers(name, port)
+    }
+
+    fn serve(
+        &self,
+        client: Rewound,
+        target: EdgeTarget,
+        dial: Dial,
+        note: Note,
+    ) -> Sendable<'_, ()> {
+        let EdgeTarget { name, port, tls } = target;
+        let records: RecordSink = Arc::new(move |record| note(noted(record)));
+        Box::pin(self.0.serve(client, Target { name, port, tls }, Dialled(dial), records))
+    }
+}
+
+/// Dials as egress decides.
+#[derive(Clone)]
+struct Dialled(Dial);
+
+impl Upstream for Dialled {
+    async fn dial(&self) -> io::Result<TcpStream> {
+        (self.0)().await
+    }
+}
+
+/// Writes a record as the ledger has it.
+fn noted(record: RequestRecord) -> RequestNote {
+    let headers = |all: &[(String, String)]| {
+        serde_json::Value::Array(
+            all.iter().map(|(name, value)| serde_json::json!([name, value])).collect(),
+        )
+    };
+    let body = |body: &hothouse_terminate::RecordedBody| {
+        serde_json::json!({
+            "bytes": body.total, "text": String::from_utf8_lossy(&body.kept),
+            "cut": body.total > body.kept.len() as u64,
+        })
+    };
+    RequestNote {
+        detail: serde_json::json!({
+            "http": record.version,
+            "tls": record.tls,
+            "secrets": record.secrets,
+            "refused": record.refused,
+            "request": { "headers": headers(&record.request_headers), "body": body(&record.request_body) },
+            "response": { "headers": headers(&record.response_headers), "body": body(&record.response_body) },
+        }),
+        method: record.method,
+        path: record.path,
+        status: record.status,
+        sent: record.request_body.total,
+        received: record.response_body.total,
+        duration: record.duration,
+    }
+}

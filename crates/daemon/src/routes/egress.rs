@@ -1,0 +1,322 @@
+//! The ledger of what rooms tried to reach, and what humans allow.
+
+use std::{path::PathBuf, time::Duration};
+
+use axum::extract::{Query, State};
+use hothouse_api::{
+    ErrorBody,
+    egress::{
+        AllowBody, ApproveBody, ChangeView, DecisionView, EgressPage, EgressQuery, EgressRecord,
+        GrantView, LearnedView, PendingView, WhyQuery, WhyView,
+    },
+    sandbox::FindQuery,
+};
+use hothouse_edge::ledger;
+use hothouse_engine::Engine;
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{
+    Failure, FailureKind, SandboxRecord,
+    config::{self, HostName, HostPattern},
+    ledger::{LedgerRecord, learn},
+    policy::{Attempt, Claim, Policy, Protocol, Verdict},
+};
+use hothouse_store::GrantReach;
+use jiff::Timestamp;
+
+use super::{Json, blocking, sandbox::reference};
+use crate::{Door, failure::Refusal};
+
+/// How many denials `why` shows.
+const SHOWN: usize = 20;
+
+/// The longest that a request waits for a record, and how often it looks.
+const LONGEST_WAIT: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(100);
+
+#[utoipa::path(
+    get, path = "/v1/egress", operation_id = "egress_log", params(EgressQuery),
+    responses((status = 200, body = EgressPage), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn log(
+    State(door): State<Door>,
+    Query(query): Query<EgressQuery>,
+) -> Result<axum::Json<EgressPage>, Refusal> {
+    let since = query.since.as_deref().map(|text| since(text, HostClock.now())).transpose();
+    let since = since.map_err(Refusal)?;
+    let sandbox = find(&door, query.sandbox.as_deref(), &query.folder).await?;
+    let folder = door.engine.ledger_of(&sandbox);
+    let patience = query.wait_ms.map_or(Duration::ZERO, Duration::from_millis).min(LONGEST_WAIT);
+    let begun = tokio::time::Instant::now();
+    let mut stop_rx = door.stop_tx.subscribe();
+    loop {
+        let (folder, query) = (folder.clone(), query.clone());
+        let page =
+            blocking(move || Ok(page(ledger::read(&folder), &query, since.as_ref()))).await?;
+        let over = begun.elapsed() >= patience || *stop_rx.borrow_and_update();
+        if !page.records.is_empty() || over {
+            return Ok(axum::Json(page));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Since {
+    Time(Timestamp),
+    Seq(u64),
+}
+
+/// Reads a cursor, a span back from now, or a moment.
+fn since(text: &str, now: Timestamp) -> Result<Since, Failure> {
+    if let Ok(seq) = text.parse::<u64>() {
+        return Ok(Since::Seq(seq));
+    }
+    if let Ok(span) = config::parse_duration(text) {
+        return Ok(Since::Time(now.checked_sub(span).unwrap_or(Timestamp::UNIX_EPOCH)));
+    }
+    text.parse::<Timestamp>().map(Since::Time).map_err(|_| {
+        let message = format!("`{text}` is no cursor, no time and no span such as `5m`");
+        Failure::new(FailureKind::Usage, message)
+    })
+}
+
+fn page(records: Vec<LedgerRecord>, query: &EgressQuery, since: Option<&Since>) -> EgressPage {
+    let newest = records.iter().map(|record| record.seq).max().unwrap_or(0);
+    let from = match since {
+        Some(Since::Seq(seq)) => newest.max(*seq),
+        _ => newest,
+    };
+    let wanted = |record: &LedgerRecord| {
+        let late = match since {
+            None => true,
+            Some(Since::Seq(seq)) => record.seq > *seq,
+            Some(Since::Time(time)) => record.time >= *time,
+        };
+        let host = query.host.as_deref().is_none_or(|host| record.host.as_deref() == Some(host));
+        late && host && !(query.denied && record.allowed)
+    };
+    let mut records: Vec<EgressRecord> =
+        records.into_iter().filter(wanted).map(EgressRecord::from).collect();
+    if let Some(tail) = query.tail {
+        records.drain(..records.len().saturating_sub(tail));
+    }
+    EgressPage { records, cursor: from.to_string() }
+}
+
+#[utoipa::path(
+    get, path = "/v1/egress/why", operation_id = "egress_why", params(WhyQuery),
+    responses((status = 200, body = WhyView), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn why(
+    State(door): State<Door>,
+    Query(query): Query<WhyQuery>,
+) -> Result<axum::Json<WhyView>, Refusal> {
+    let sandbox = find(&door, query.sandbox.as_deref(), &query.folder).await?;
+    let (policy, opened) = match door.walls.get() {
+        Some(walls) => walls.policy_of(&sandbox).await.map_err(Refusal)?,
+        None => return Err(Refusal(Failure::new(FailureKind::Internal, "there are no walls yet"))),
+    };
+    let now = query.host.as_deref().map(|host| decision(&policy, &opened, host)).transpose();
+    let now = now.map_err(Refusal)?;
+    let folder = door.engine.ledger_of(&sandbox);
+    let records = blocking(move || Ok(ledger::read(&folder))).await?;
+    let count = |allowed: bool| {
+        let of = records.iter().filter(|record| record.allowed == allowed).count();
+        u64::try_from(of).unwrap_or(u64::MAX)
+    };
+    let (allowed_count, denied_count) = (count(true), count(false));
+    let host = now.as_ref().map(|now| now.host.clone());
+    let of_host = |record: &LedgerRecord| {
+        let address = record.address.map(|address| address.to_string());
+        host.as_ref()
+            .is_none_or(|host| record.host.as_ref() == Some(host) || address.as_ref() == Some(host))
+    };
+    let denied = records.into_iter().rev().filter(|record| !record.allowed && of_host(record));
+    Ok(axum::Json(WhyView {
+        sandbox: format!("{}/{}", sandbox.project, sandbox.name),
+        mode: policy.mode().to_string(),
+        now,
+        denied: denied.take(SHOWN).map(EgressRecord::from).collect(),
+        allowed_count,
+        denied_count,
+    }))
+}
+
+/// Decides as if the room had looked the host up and spoken what its port expects.
+fn decision(policy: &Policy, opened: &[HostPattern], text: &str) -> Result<DecisionView, Failure> {
+    let (claim, port) = Claim::with_port(text.as_bytes());
+    let port = port.unwrap_or(443);
+    let protocol = Protocol::expected_on(port).unwrap_or(Protocol::Tls);
+    let (host, verdict) = match &claim {
+        Claim::Name(name) => {
+            let opened = opened.iter().any(|pattern| pattern.matches(name));
+            (name.to_string(), decide_name(policy, name, (port, protocol), opened))
+        }
+        Claim::Address(address) => {
+            let attempt = Attempt {
+                claim: &Claim::None,
+                address: Some(*address),
+                answered: &[],
+                port,
+                protocol,
+                hidden: false,
+                opened: false,
+            };
+            (address.to_string(), policy.decide(&attempt))
+        }
+        Claim::None | Claim::Bad(_) => {
+            let message = format!("`{text}` is no host");
+            return Err(Failure::new(FailureKind::Usage, message)
+                .hint("write it as `api.example.com` or `api.example.com:8443`"));
+        }
+    };
+    Ok(DecisionView {
+        host,
+        port,
+        verdict: if verdict.allowed { "allowed" } else { "denied" }.into(),
+        code: verdict.reason.as_ref().map(|reason| reason.code().to_owned()),
+        reason: verdict.reason.as_ref().map(ToString::to_string),
+        rule: verdict.rule,
+    })
+}
+
+fn decide_name(
+    policy: &Policy,
+    name: &HostName,
+    (port, protocol): (u16, Protocol),
+    opened: bool,
+) -> Verdict {
+    let looked_up = policy.decide_name(name);
+    if !looked_up.allowed {
+        return looked_up;
+    }
+    policy.decide(&Attempt {
+        claim: &Claim::Name(name.clone()),
+        address: None,
+        answered: std::slice::from_ref(name),
+        port,
+        protocol,
+        hidden: false,
+        opened,
+    })
+}
+
+#[utoipa::path(
+    get, path = "/v1/egress/learn", operation_id = "egress_learn", params(FindQuery),
+    responses((status = 200, body = [LearnedView]), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn learned(
+    State(door): State<Door>,
+    Query(query): Query<FindQuery>,
+) -> Result<axum::Json<Vec<LearnedView>>, Refusal> {
+    let sandbox = find(&door, query.sandbox.as_deref(), &query.folder).await?;
+    let folder = door.engine.ledger_of(&sandbox);
+    let mut learned = blocking(move || Ok(learn(&ledger::read(&folder)))).await?;
+    // What has been allowed since is no news.
+    if let Some(walls) = door.walls.get() {
+        let (policy, opened) = walls.policy_of(&sandbox).await.map_err(Refusal)?;
+        learned.retain(|rule| {
+            decision(&policy, &opened, &rule.rule)
+                .is_ok_and(|decision| decision.verdict == "denied")
+        });
+    }
+    Ok(axum::Json(learned.into_iter().map(LearnedView::from).collect()))
+}
+
+#[utoipa::path(
+    post, path = "/v1/egress/allow", operation_id = "egress_allow", request_body = AllowBody,
+    description = "Allows hosts for a sandbox or its project, or takes that back; it holds at once.",
+    responses((status = 200, body = [GrantView]), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn allow(
+    State(door): State<Door>,
+    Json(body): Json<AllowBody>,
+) -> Result<axum::Json<Vec<GrantView>>, Refusal> {
+    let sandbox = find(&door, body.sandbox.as_deref(), &body.folder).await?;
+    let engine = door.engine.clone();
+    let granted = blocking(move || {
+        let reach = if body.project { GrantReach::Project } else { GrantReach::Sandbox };
+        match body.remove {
+            true => engine.revoke_egress(&sandbox, reach, &body.rules)?,
+            false => engine.allow_egress(&sandbox, reach, &body.rules)?,
+        }
+        engine.egress_grants(&sandbox)
+    })
+    .await?;
+    door.renew_walls().await;
+    let view = |grant: hothouse_store::EgressGrant| GrantView {
+        rule: grant.rule,
+        reach: if grant.whole_project { "project" } else { "sandbox" }.into(),
+        granted: grant.granted,
+    };
+    Ok(axum::Json(granted.into_iter().map(view).collect()))
+}
+
+#[utoipa::path(
+    get, path = "/v1/config/pending", operation_id = "config_pending", params(FindQuery),
+    responses((status = 200, body = PendingView), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn pending(
+    State(door): State<Door>,
+    Query(query): Query<FindQuery>,
+) -> Result<axum::Json<PendingView>, Refusal> {
+    let sandbox = find(&door, query.sandbox.as_deref(), &query.folder).await?;
+    pending_view(door.engine, sandbox).await
+}
+
+#[utoipa::path(
+    post, path = "/v1/config/approve", operation_id = "config_approve", request_body = ApproveBody,
+    description = "Pins the worktree's config if it still is the text that was shown.",
+    responses((status = 200, body = PendingView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn approve(
+    State(door): State<Door>,
+    Json(body): Json<ApproveBody>,
+) -> Result<axum::Json<PendingView>, Refusal> {
+    let sandbox = find(&door, body.sandbox.as_deref(), &body.folder).await?;
+    let (engine, record) = (door.engine.clone(), sandbox.clone());
+    blocking(move || engine.approve_config(&record, &body.text)).await?;
+    door.renew_walls().await;
+    let engine = door.engine.clone();
+    let now =
+        blocking(move || engine.sandbox(sandbox.key).map(|now| now.unwrap_or(sandbox))).await?;
+    pending_view(door.engine, now).await
+}
+
+async fn pending_view(
+    engine: std::sync::Arc<Engine>,
+    sandbox: SandboxRecord,
+) -> Result<axum::Json<PendingView>, Refusal> {
+    let name = format!("{}/{}", sandbox.project, sandbox.name);
+    let pending = blocking(move || engine.pending_config(&sandbox)).await?;
+    let changes = pending.changes.into_iter().map(|change| ChangeView {
+        key: change.key,
+        base: change.base,
+        worktree: change.worktree,
+    });
+    Ok(axum::Json(PendingView { sandbox: name, changes: changes.collect(), text: pending.text }))
+}
+
+async fn find(door: &Door, sandbox: Option<&str>, folder: &str) -> Result<SandboxRecord, Refusal> {
+    let wanted = sandbox.map(reference).transpose()?;
+    let (engine, folder) = (door.engine.clone(), PathBuf::from(folder));
+    blocking(move || engine.find(wanted.as_ref(), &folder)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_a_cursor_a_span_or_a_moment() {
+        let now = Timestamp::from_second(1_000).unwrap();
+        assert!(matches!(since("12", now), Ok(Since::Seq(12))));
+        let moment = |text| match since(text, now) {
+            Ok(Since::Time(time)) => time.as_second(),
+            _ => panic!("{text}"),
+        };
+        assert_eq!(moment("5m"), 700);
+        assert_eq!(moment("1970-01-01T00:00:01Z"), 1);
+        assert!(since("yesterday", now).is_err());
+    }
+}

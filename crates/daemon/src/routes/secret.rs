@@ -1,0 +1,90 @@
+//! Secrets.
+
+use std::path::Path;
+
+use axum::extract::{Query, State};
+use hothouse_api::{
+    ErrorBody,
+    secret::{SecretBody, SecretQuery, SecretRemoveBody, SecretView},
+};
+use hothouse_engine::{SecretLine, SecretSpec};
+use hothouse_model::{Failure, FailureKind, config::SecretSource};
+
+use super::{Json, blocking};
+use crate::{Door, failure::Refusal};
+
+#[utoipa::path(
+    get, path = "/v1/secrets", operation_id = "secret_list", params(SecretQuery),
+    description = "Lists the secrets of the project around a folder, and those for every project.",
+    responses((status = 200, body = [SecretView]))
+)]
+pub(crate) async fn list(
+    State(door): State<Door>,
+    Query(query): Query<SecretQuery>,
+) -> Result<axum::Json<Vec<SecretView>>, Refusal> {
+    let lines = blocking(move || door.engine.secrets(Path::new(&query.folder))).await?;
+    Ok(axum::Json(lines.into_iter().map(view).collect()))
+}
+
+#[utoipa::path(
+    post, path = "/v1/secrets", operation_id = "secret_set", request_body = SecretBody,
+    responses((status = 200, body = SecretView), (status = 400, body = ErrorBody))
+)]
+pub(crate) async fn set(
+    State(door): State<Door>,
+    Json(body): Json<SecretBody>,
+) -> Result<axum::Json<SecretView>, Refusal> {
+    let spec = SecretSpec {
+        name: parsed("the name", &body.name)?,
+        folder: body.folder.into(),
+        source: body.from.as_deref().map(|text| parsed("--from", text)).transpose()?,
+        value: body.value.map(|value| value.0),
+        everywhere: body.everywhere,
+        hosts: body.hosts.iter().map(|text| parsed("--host", text)).collect::<Result<_, _>>()?,
+    };
+    let engine = door.engine.clone();
+    let set = blocking(move || engine.set_secret(spec)).await?;
+    door.renew_walls().await;
+    Ok(axum::Json(view(set)))
+}
+
+#[utoipa::path(
+    post, path = "/v1/secrets/remove", operation_id = "secret_remove", request_body = SecretRemoveBody,
+    responses((status = 200), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn remove(
+    State(door): State<Door>,
+    Json(body): Json<SecretRemoveBody>,
+) -> Result<axum::Json<()>, Refusal> {
+    let name = parsed("the name", &body.name)?;
+    let engine = door.engine.clone();
+    blocking(move || engine.remove_secret(Path::new(&body.folder), &name, body.everywhere)).await?;
+    door.renew_walls().await;
+    Ok(axum::Json(()))
+}
+
+/// Reads a word of the user's; the word itself is not repeated beyond what its type allows.
+fn parsed<T>(what: &str, text: &str) -> Result<T, Refusal>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    let wrong = |error| Refusal(Failure::new(FailureKind::Usage, format!("{what} {error}")));
+    text.parse().map_err(wrong)
+}
+
+fn view(line: SecretLine) -> SecretView {
+    SecretView {
+        name: line.name.to_string(),
+        scope: if line.everywhere { "everywhere" } else { "project" }.into(),
+        source: match line.source {
+            // A command may hold what nobody is to see.
+            SecretSource::Command(_) => "command".into(),
+            other => other.to_string(),
+        },
+        hosts: line.hosts.iter().map(ToString::to_string).collect(),
+        set: line.set,
+        declared: line.declared,
+        missing: line.missing,
+    }
+}

@@ -1,0 +1,128 @@
+//! The entry of one connection in the ledger, from its first byte to its last.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use hothouse_model::{
+    ledger::{AttemptKind, LedgerRecord, RoomProcess},
+    policy::{Protocol, Verdict},
+};
+use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
+
+use crate::{room::RoomEdge, splice::Counts};
+
+/// How many look-ups of processes may run at once in all rooms; who comes later stays unknown.
+static LOOKUPS: Semaphore = Semaphore::const_new(4);
+
+/// How long the end of a connection waits to know whose it was.
+const LOOKUP_WAIT: Duration = Duration::from_millis(200);
+
+/// One connection in the ledger.
+pub(crate) struct Entry {
+    edge: Arc<RoomEdge>,
+    begun: Instant,
+    process: Whose,
+    port: u16,
+    address: Option<IpAddr>,
+    pub(crate) host: Option<String>,
+    pub(crate) protocol: Option<Protocol>,
+    pub(crate) counts: Arc<Counts>,
+    record: Option<LedgerRecord>,
+}
+
+/// Whose connection it is, as soon as that is known.
+struct Whose {
+    known: Option<RoomProcess>,
+    search: Option<JoinHandle<Option<RoomProcess>>>,
+}
+
+impl Entry {
+    /// Begins an entry, and looks for the process meanwhile.
+    pub(crate) fn begin(
+        edge: Arc<RoomEdge>,
+        client: Option<SocketAddr>,
+        target: SocketAddr,
+    ) -> Self {
+        let search = client.and_then(|client| {
+            let permit = LOOKUPS.try_acquire().ok()?;
+            let processes = edge.processes.clone();
+            Some(tokio::task::spawn_blocking(move || {
+                let owner = processes.owner(client, target);
+                drop(permit);
+                owner
+            }))
+        });
+        let synthetic = crate::book::is_synthetic(target.ip());
+        Self {
+            edge,
+            begun: Instant::now(),
+            process: Whose { known: None, search },
+            port: target.port(),
+            address: (!synthetic).then(|| target.ip()),
+            host: None,
+            protocol: None,
+            counts: Arc::default(),
+            record: None,
+        }
+    }
+
+    /// Notes where a connection went that was made by name.
+    pub(crate) fn reached(&mut self, address: IpAddr) {
+        self.address = Some(address);
+    }
+
+    /// Writes down that a connection was denied.
+    pub(crate) async fn denied(mut self, verdict: &Verdict) {
+        let mut record = self.edge.record(AttemptKind::Connection, verdict);
+        if let Some(opened) = &self.record {
+            record.id = opened.id.clone();
+            record.time = opened.time;
+        }
+        self.fill(&mut record).await;
+        self.edge.ledger.append(&mut record);
+    }
+
+    /// Writes down that a connection was let through.
+    pub(crate) async fn opened(&mut self, verdict: &Verdict) {
+        let mut record = self.edge.record(AttemptKind::Connection, verdict);
+        record.open = true;
+        record.host = self.host.clone();
+        record.address = self.address;
+        record.port = Some(self.port);
+        record.protocol = self.protocol.map(|protocol| protocol.as_str().to_owned());
+        self.edge.ledger.append(&mut record);
+        self.record = Some(record);
+    }
+
+    /// Writes down how a connection ended.
+    pub(crate) async fn closed(mut self, error: Option<String>) {
+        let Some(mut record) = self.record.take() else { return };
+        record.open = false;
+        record.error = error;
+        self.fill(&mut record).await;
+        self.edge.ledger.append(&mut record);
+    }
+
+    async fn fill(&mut self, record: &mut LedgerRecord) {
+        record.host = self.host.clone();
+        record.address = self.address;
+        record.port = Some(self.port);
+        record.protocol = self.protocol.map(|protocol| protocol.as_str().to_owned());
+        record.sent = self.counts.sent.load(Ordering::Relaxed);
+        record.received = self.counts.received.load(Ordering::Relaxed);
+        record.duration_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        record.process = self.process.find().await;
+    }
+}
+
+impl Whose {
+    async fn find(&mut self) -> Option<RoomProcess> {
+        if let Some(search) = self.search.take() {
+            self.known = timeout(LOOKUP_WAIT, search).await.ok().and_then(Result::ok).flatten();
+        }
+        self.known.clone()
+    }
+}

@@ -1,0 +1,188 @@
+//! The ledger of one sandbox: lines of JSON in two files that take turns, so that it is bounded.
+
+use std::{
+    collections::HashMap,
+    fs::{File, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use hothouse_host::{FileError, files, random};
+use hothouse_model::ledger::LedgerRecord;
+
+const FILE: &str = "egress.jsonl";
+const OLDER: &str = "egress.1.jsonl";
+/// How much one file may hold.
+const FILE_LIMIT: u64 = 8 << 20;
+
+/// The ledger, open for writing.
+#[derive(Debug)]
+pub struct Ledger {
+    folder: PathBuf,
+    state: Mutex<State>,
+    /// Records that could not be written: a full disk, most likely.
+    lost: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    file: Option<File>,
+    length: u64,
+    seq: u64,
+}
+
+impl Ledger {
+    /// Opens the ledger in a folder, making it if need be.
+    pub fn open(folder: &Path) -> Result<Self, FileError> {
+        files::make_private_folder(folder)?;
+        let seq = read(folder).iter().map(|record| record.seq).max().unwrap_or(0);
+        let state = State { file: None, length: 0, seq };
+        Ok(Self { folder: folder.to_owned(), state: Mutex::new(state), lost: AtomicU64::new(0) })
+    }
+
+    /// Writes a record down, giving it its number. What cannot be written is counted.
+    pub fn append(&self, record: &mut LedgerRecord) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.seq += 1;
+        record.seq = state.seq;
+        let Ok(mut line) = serde_json::to_vec(record) else { return };
+        line.push(b'\n');
+        if self.write(&mut state, &line).is_err() {
+            // Reopened at the next record: the disk may have room by then.
+            state.file = None;
+            if self.lost.fetch_add(1, Ordering::Relaxed) == 0 {
+                tracing::error!(folder = %self.folder.display(), "the ledger cannot be written");
+            }
+        }
+    }
+
+    /// Returns how many records could not be written.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn write(&self, state: &mut State, line: &[u8]) -> std::io::Result<()> {
+        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        if state.file.is_some() && state.length.saturating_add(length) > FILE_LIMIT {
+            std::fs::rename(self.folder.join(FILE), self.folder.join(OLDER))?;
+            state.file = None;
+        }
+        let file = match &mut state.file {
+            Some(file) => file,
+            None => {
+                let path = self.folder.join(FILE);
+                let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+                state.length = file.metadata()?.len();
+                // A line that a crash cut off must not swallow this one.
+                let mut file = file;
+                if state.length > 0 {
+                    file.write_all(b"\n")?;
+                }
+                state.file.insert(file)
+            }
+        };
+        file.write_all(line)?;
+        state.length += length;
+        Ok(())
+    }
+}
+
+/// Makes a name for a record.
+pub fn record_id() -> String {
+    let [a, b, c, d, e] = random::bytes::<5>();
+    format!("eg_{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}")
+}
+
+/// Reads the ledger of a folder, oldest first, each attempt as it stands last.
+pub fn read(folder: &Path) -> Vec<LedgerRecord> {
+    let mut found: Vec<LedgerRecord> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for name in [OLDER, FILE] {
+        let Ok(bytes) = files::read_capped(&folder.join(name), 2 * FILE_LIMIT) else { continue };
+        for line in bytes.split(|byte| *byte == b'\n') {
+            let Ok(record) = serde_json::from_slice::<LedgerRecord>(line) else { continue };
+            match places.get(&record.id) {
+                Some(at) => found[*at] = record,
+                None => {
+                    places.insert(record.id.clone(), found.len());
+                    found.push(record);
+                }
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use hothouse_model::ledger::AttemptKind;
+
+    use super::*;
+
+    pub(crate) fn record(id: &str, open: bool) -> LedgerRecord {
+        LedgerRecord {
+            seq: 0,
+            id: id.into(),
+            time: jiff::Timestamp::UNIX_EPOCH,
+            run: "run_1".into(),
+            kind: AttemptKind::Connection,
+            allowed: true,
+            rule: "mode = \"web\"".into(),
+            code: None,
+            reason: None,
+            host: Some("a.example".into()),
+            address: None,
+            port: Some(443),
+            protocol: None,
+            sent: 0,
+            received: 0,
+            duration_ms: 0,
+            process: None,
+            open,
+            error: None,
+            request: None,
+        }
+    }
+
+    #[test]
+    fn the_last_word_on_an_attempt_counts_and_numbers_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(folder.path()).unwrap();
+        ledger.append(&mut record("a", true));
+        ledger.append(&mut record("b", true));
+        ledger.append(&mut record("a", false));
+        let shown = |records: Vec<LedgerRecord>| {
+            records.iter().map(|r| format!("{}{}{}", r.seq, r.id, r.open)).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(read(folder.path())), ["3afalse", "2btrue"]);
+        drop(ledger);
+        // A crash in the middle of a line.
+        let mut file = OpenOptions::new().append(true).open(folder.path().join(FILE)).unwrap();
+        file.write_all(b"{\"seq\":").unwrap();
+        let ledger = Ledger::open(folder.path()).unwrap();
+        ledger.append(&mut record("c", false));
+        assert_eq!(shown(read(folder.path())), ["3afalse", "2btrue", "4cfalse"]);
+        assert_eq!(ledger.lost(), 0);
+    }
+
+    #[test]
+    fn a_flood_does_not_grow_the_ledger_without_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(folder.path()).unwrap();
+        let mut large = record("x", false);
+        large.host = Some("h".repeat(250));
+        large.error = Some("e".repeat(60_000));
+        for number in 0..400 {
+            large.id = format!("x{number}");
+            ledger.append(&mut large);
+        }
+        let size = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().len();
+        assert!(size(FILE) <= FILE_LIMIT && size(OLDER) <= FILE_LIMIT);
+        assert_eq!(read(folder.path()).last().unwrap().seq, 400);
+    }
+}

@@ -1,0 +1,38 @@
+//! The wall, outward: what a room asks for by name, what it connects to, and the ledger of both.
+//!
+//! ```text
+//! room --udp/tcp 53--> names ----allowed----> resolver --> the host's resolvers
+//!                        └ denied: a synthetic address, so that the attempt comes here:
+//! room --any tcp-----> connection: read the first bytes, decide once, then
+//!                        ├ denied: 403, a TLS alert, or a reset     ┐
+//!                        ├ plain HTTP under rules by name: `plain`  ├─> ledger
+//!                        ├ a host that is terminated: `Terminate`   │
+//!                        └ else: dial and `splice`                  ┘
+//! ```
+//!
+//! Invariants of absence: nothing is decided here ([`hothouse_model::policy`] does), nothing of a
+//! name that may not be looked up leaves the host, and there is no way out beside the sockets that
+//! the room's PID 1 handed over.
+
+pub mod book;
+mod connection;
+mod door;
+mod entry;
+pub mod ledger;
+mod names;
+mod plain;
+mod refuse;
+pub mod resolver;
+mod room;
+mod serve;
+pub mod splice;
+pub mod terminate;
+pub mod wire;
+
+use std::{future::Future, pin::Pin};
+
+pub use room::{About, Processes, RoomEdge, RoomSpec};
+pub use serve::{Serving, Sockets};
+
+/// A future that may be sent between threads.
+pub type Sendable<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

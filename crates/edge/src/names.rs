@@ -1,0 +1,255 @@
+//! The resolver that every room has, on whatever address it asks.
+//!
+//! A name outside the policy is never asked for upstream: it gets a synthetic address, so that the
+//! attempt comes to us and gets its reason. The same goes for hosts that we terminate, and for names
+//! that lead to a loopback address which a rule opens: inside the room it would mean the room itself.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use hothouse_model::{
+    config::HostName,
+    policy::{Claim, Reason, Verdict},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UdpSocket},
+    sync::Semaphore,
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{
+    resolver::Found,
+    room::RoomEdge,
+    wire::dns::{self, CLASS_IN, Code, NoQuestion, Question, TYPE_A, TYPE_AAAA},
+};
+
+/// How long a synthetic address lives: short, since a rule may come that opens the name.
+const SYNTHETIC_TTL: u32 = 5;
+const OWN_TTL: u32 = 5;
+
+/// How many questions may be worked on; more are dropped, and asked again by those who want to know.
+const AT_ONCE: usize = 512;
+const STREAMS: usize = 64;
+const STREAM_IDLE: Duration = Duration::from_secs(10);
+const LONGEST_QUESTION: usize = 4096;
+
+/// Serves a datagram socket.
+pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
+    let socket = Arc::new(socket);
+    let permits = Arc::new(Semaphore::new(AT_ONCE));
+    let mut tasks = JoinSet::new();
+    let mut buffer = vec![0; LONGEST_QUESTION];
+    loop {
+        while tasks.try_join_next().is_some() {}
+        let (length, asker) = match socket.recv_from(&mut buffer).await {
+            Ok(received) => received,
+            Err(error) if is_passing(&error) => continue,
+            Err(error) => {
+                tracing::warn!(%error, "names are no longer answered");
+                return;
+            }
+        };
+        match read(&edge, &buffer[..length]) {
+            Work::Silence => {}
+            Work::Answer(answer) => {
+                // A full queue loses the answer as a network would.
+                socket.try_send_to(&answer, asker).ok();
+            }
+            Work::Ask(question) => {
+                let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
+                let (edge, socket) = (edge.clone(), socket.clone());
+                tasks.spawn(async move {
+                    let answer = question.cut(ask(&edge, &question).await);
+                    socket.try_send_to(&answer, asker).ok();
+                    drop(permit);
+                });
+            }
+        }
+    }
+}
+
+/// Says whether a socket goes on working after an error: a peer's port was closed, or so.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted};
+    matches!(error.kind(), ConnectionRefused | ConnectionReset | HostUnreachable | Interrupted)
+}
+
+/// Serves a stream listener.
+pub(crate) async fn serve_streams(edge: Arc<RoomEdge>, listener: TcpListener) {
+    let permits = Arc::new(Semaphore::new(STREAMS));
+    let mut tasks = JoinSet::new();
+    loop {
+        while tasks.try_join_next().is_some() {}
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
+        let Some((stream, _)) = crate::serve::accept(&listener).await else { return };
+        let edge = edge.clone();
+        tasks.spawn(async move {
+            // A client that breaks off needs no answer.
+            serve_stream(&edge, stream).await.ok();
+            drop(permit);
+        });
+    }
+}
+
+async fn serve_stream(edge: &RoomEdge, mut stream: TcpStream) -> io::Result<()> {
+    loop {
+        let question = async {
+            let length = usize::from(stream.read_u16().await?);
+            if length > LONGEST_QUESTION {
+                return Err(io::Error::from(io::ErrorKind::InvalidData));
+            }
+            let mut bytes = vec![0; length];
+            stream.read_exact(&mut bytes).await?;
+            Ok(bytes)
+        };
+        let bytes = timeout(STREAM_IDLE, question).await??;
+        let answer = match read(edge, &bytes) {
+            Work::Silence => return Ok(()),
+            Work::Answer(answer) => answer,
+            Work::Ask(question) => ask(edge, &question).await,
+        };
+        let length = u16::try_from(answer.len()).map_err(io::Error::other)?;
+        let framed = [&length.to_be_bytes()[..], &answer].concat();
+        timeout(STREAM_IDLE, stream.write_all(&framed)).await??;
+    }
+}
+
+/// What is to be done about a question.
+enum Work {
+    Silence,
+    Answer(Vec<u8>),
+    /// The host's resolvers must be asked.
+    Ask(Question),
+}
+
+/// Answers what can be answered at once.
+fn read(edge: &RoomEdge, bytes: &[u8]) -> Work {
+    let question = match Question::read(bytes) {
+        Ok(question) => question,
+        Err(NoQuestion(None)) => return Work::Silence,
+        Err(NoQuestion(Some(answer))) => return Work::Answer(answer),
+    };
+    match at_once(edge, &question) {
+        Some(answer) => Work::Answer(question.cut(answer)),
+        None => Work::Ask(question),
+    }
+}
+
+fn at_once(edge: &RoomEdge, question: &Question) -> Option<Vec<u8>> {
+    if question.class != CLASS_IN || dns::TYPE_WHOLESALE.contains(&question.kind) {
+        return Some(question.empty(Code::Refused));
+    }
+    let name = match &question.claim {
+        Claim::Name(name) => name,
+        Claim::None => return Some(question.empty(Code::Fine)),
+        // A name that ends in a number is never one of a host; others could not be compared.
+        Claim::Address(_) => return Some(question.empty(Code::NoName)),
+        Claim::Bad(text) => {
+            let verdict = Verdict::refused(Reason::BadName(text.clone()));
+            edge.note_denied_name(text, None, &verdict);
+            return Some(question.empty(Code::NoName));
+        }
+    };
+    if edge.is_own(name) {
+        let own = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+        return Some(question.addresses(&own, OWN_TTL));
+    }
+    // A name of one label is no host of the Internet; who asks for it means a service.
+    if !name.as_str().contains('.') {
+        return Some(question.empty(Code::NoName));
+    }
+    let verdict = edge.policy().decide_name(name);
+    if !verdict.allowed {
+        edge.note_denied_name(name.as_str(), Some(name), &verdict);
+        return Some(match question.kind {
+            TYPE_A | TYPE_AAAA => synthetic(edge, question, name),
+            dns::TYPE_PTR => question.empty(Code::NoName),
+            _ => question.empty(Code::Fine),
+        });
+    }
+    match question.kind {
+        TYPE_A | TYPE_AAAA if is_terminated(edge, name) => Some(synthetic(edge, question, name)),
+        TYPE_A | TYPE_AAAA => {
+            let found = edge.resolver.remembered(name, question.kind)?;
+            Some(told(edge, question, name, &found))
+        }
+        // They can carry keys for hiding names, and addresses that we would have to judge.
+        dns::TYPE_SVCB | dns::TYPE_HTTPS => Some(question.empty(Code::Fine)),
+        _ => None,
+    }
+}
+
+/// Asks the host's resolvers.
+async fn ask(edge: &RoomEdge, question: &Question) -> Vec<u8> {
+    let Claim::Name(name) = &question.claim else { return question.empty(Code::Failed) };
+    if !matches!(question.kind, TYPE_A | TYPE_AAAA) {
+        let relayed = edge.resolver.relay(question).await;
+        return relayed.unwrap_or_else(|_| question.empty(Code::Failed));
+    }
+    match edge.resolver.lookup(name, question.kind).await {
+        Ok(found) => told(edge, question, name, &found),
+        Err(error) => {
+            tracing::debug!(%error, %name, "a name could not be looked up");
+            question.empty(Code::Failed)
+        }
+    }
+}
+
+/// Tells the room what was found, and remembers that it was told.
+fn told(edge: &RoomEdge, question: &Question, name: &HostName, found: &Found) -> Vec<u8> {
+    if !found.exists {
+        return question.empty(Code::NoName);
+    }
+    let policy = edge.policy();
+    if found.addresses.iter().any(|at| is_loopback(*at) && policy.names_address(*at)) {
+        return synthetic(edge, question, name);
+    }
+    let now = Instant::now();
+    let mut book = edge.book();
+    found.addresses.iter().for_each(|address| book.note(*address, name, now));
+    drop(book);
+    question.addresses(&found.addresses, found.ttl)
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+fn synthetic(edge: &RoomEdge, question: &Question, name: &HostName) -> Vec<u8> {
+    let addresses = edge.book().synthesize(name);
+    question.addresses(&addresses, SYNTHETIC_TTL)
+}
+
+fn is_terminated(edge: &RoomEdge, name: &HostName) -> bool {
+    [443, 80].iter().any(|port| edge.terminator(name, *port).is_some())
+}
+
+impl RoomEdge {
+    /// Returns the address that the room would be told for a name, for those who ask by name.
+    pub(crate) async fn address_for(&self, name: &HostName) -> Option<IpAddr> {
+        if self.is_own(name) || !name.as_str().contains('.') {
+            return None;
+        }
+        if !self.policy().decide_name(name).allowed || is_terminated(self, name) {
+            return Some(self.book().synthesize(name)[0]);
+        }
+        let found = self.resolver.addresses(name).await.ok()?;
+        let policy = self.policy();
+        if found.iter().any(|at| is_loopback(*at) && policy.names_address(*at)) {
+            return Some(self.book().synthesize(name)[0]);
+        }
+        let now = Instant::now();
+        let mut book = self.book();
+        found.iter().for_each(|address| book.note(*address, name, now));
+        found.first().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests;

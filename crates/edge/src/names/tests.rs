@@ -1,0 +1,133 @@
+use hothouse_model::{
+    config,
+    ledger::RoomProcess,
+    policy::{NamedLists, Policy},
+};
+
+use super::*;
+use crate::{
+    About, Processes, RoomSpec, book,
+    ledger::{self, Ledger},
+    resolver::Servers,
+};
+
+struct Nobody;
+
+impl Processes for Nobody {
+    fn owner(&self, _: std::net::SocketAddr, _: std::net::SocketAddr) -> Option<RoomProcess> {
+        None
+    }
+}
+
+fn policy(text: &str) -> Policy {
+    let egress = config::parse("t", &format!("[egress]\n{text}")).unwrap().config.egress;
+    Policy::new(&egress, &[], &NamedLists::default(), Vec::new())
+}
+
+/// A wall whose resolvers are a socket that records what is asked, and answers with `address`.
+async fn wall(
+    text: &str,
+    address: &str,
+) -> (Arc<RoomEdge>, Arc<std::sync::Mutex<Vec<String>>>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let at = socket.local_addr().unwrap();
+    let asked: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let (notes, address) = (asked.clone(), address.parse::<IpAddr>().unwrap());
+    tokio::spawn(async move {
+        let mut buffer = [0; 1500];
+        while let Ok((length, from)) = socket.recv_from(&mut buffer).await {
+            let question = Question::read(&buffer[..length]).unwrap();
+            notes.lock().unwrap().push(format!("{:?}", question.claim));
+            let answer = question.addresses(&[address], 30);
+            socket.send_to(&answer, from).await.unwrap();
+        }
+    });
+    let edge = RoomEdge::new(RoomSpec {
+        about: About { sandbox: "p/a".into(), run: "run_1".into() },
+        policy: policy(text),
+        ledger: Arc::new(Ledger::open(folder.path()).unwrap()),
+        servers: Arc::new(Servers::new(vec![at])),
+        processes: Arc::new(Nobody),
+        own_names: vec!["db".into()],
+        terminate: None,
+    });
+    (edge, asked, folder)
+}
+
+/// Asks as a room would: the code, and the addresses.
+async fn ask_for(edge: &RoomEdge, name: &str, kind: u16) -> (u8, Vec<String>) {
+    let bytes = dns::ask(7, name, kind).unwrap();
+    let answer = match read(edge, &bytes) {
+        Work::Silence => panic!("no answer"),
+        Work::Answer(answer) => answer,
+        Work::Ask(question) => ask(edge, &question).await,
+    };
+    let answered = dns::read_answer(&bytes, &answer).unwrap();
+    (answered.code, answered.addresses.iter().map(ToString::to_string).collect())
+}
+
+#[tokio::test]
+async fn a_name_outside_the_policy_never_leaves_the_host() {
+    let (edge, asked, folder) =
+        wall("mode = \"allowlist\"\nallow = [\"good.example\"]\n", "1.2.3.4").await;
+    let (code, addresses) = ask_for(&edge, "secret-data.evil.example", TYPE_A).await;
+    assert_eq!((code, addresses.len()), (0, 1));
+    assert!(book::is_synthetic(addresses[0].parse().unwrap()), "{addresses:?}");
+    let (_, v6) = ask_for(&edge, "secret-data.evil.example", TYPE_AAAA).await;
+    assert!(book::is_synthetic(v6[0].parse().unwrap()), "{v6:?}");
+    for kind in [16, 15, 33, 65, 255] {
+        assert_eq!(ask_for(&edge, "x.evil.example", kind).await.1, Vec::<String>::new());
+    }
+    assert_eq!(*asked.lock().unwrap(), Vec::<String>::new());
+    assert_eq!(ask_for(&edge, "GOOD.example", TYPE_A).await, (0, vec!["1.2.3.4".to_owned()]));
+    assert_eq!(edge.names_of("1.2.3.4".parse().unwrap()), ["good.example".parse().unwrap()]);
+    let records = ledger::read(folder.path());
+    assert_eq!(records.len(), 2, "{records:?}");
+    assert_eq!(records[0].host.as_deref(), Some("secret-data.evil.example"));
+    assert_eq!(records[0].code.as_deref(), Some("not-listed"));
+}
+
+#[tokio::test]
+async fn own_names_lead_to_the_rooms_loopback() {
+    let (edge, asked, _folder) = wall("mode = \"web\"\n", "1.2.3.4").await;
+    for name in ["db", "localhost", "web.a.shop.localhost"] {
+        assert_eq!(ask_for(&edge, name, TYPE_A).await, (0, vec!["127.0.0.1".to_owned()]));
+        assert_eq!(ask_for(&edge, name, TYPE_AAAA).await, (0, vec!["::1".to_owned()]));
+    }
+    assert_eq!(ask_for(&edge, "unknown", TYPE_A).await.0, Code::NoName as u8);
+    assert_eq!(*asked.lock().unwrap(), Vec::<String>::new());
+    edge.set_own_names(vec!["cache".into()]);
+    assert_eq!(ask_for(&edge, "cache", TYPE_A).await.1, ["127.0.0.1"]);
+    assert_eq!(ask_for(&edge, "db", TYPE_A).await.0, Code::NoName as u8);
+}
+
+#[tokio::test]
+async fn records_that_could_hide_names_are_not_given() {
+    let (edge, asked, _folder) = wall("mode = \"web\"\n", "1.2.3.4").await;
+    for kind in [dns::TYPE_HTTPS, dns::TYPE_SVCB] {
+        assert_eq!(ask_for(&edge, "a.example", kind).await, (0, Vec::new()));
+    }
+    assert_eq!(ask_for(&edge, "a.example", 252).await.0, Code::Refused as u8);
+    assert_eq!(*asked.lock().unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_loopback_address_that_a_rule_opens_is_that_of_the_host() {
+    let opened = "mode = \"allowlist\"\nallow = [\"a.example\", \"127.0.0.1:8443\"]\n";
+    let (edge, _, _folder) = wall(opened, "127.0.0.1").await;
+    let (_, addresses) = ask_for(&edge, "a.example", TYPE_A).await;
+    assert!(book::is_synthetic(addresses[0].parse().unwrap()), "{addresses:?}");
+    // Without such a rule it means the room itself.
+    let (edge, _, _folder) = wall("mode = \"web\"\n", "127.0.0.1").await;
+    assert_eq!(ask_for(&edge, "a.example", TYPE_A).await.1, ["127.0.0.1"]);
+}
+
+#[tokio::test]
+async fn a_new_rule_opens_a_name_at_once() {
+    let (edge, _, _folder) = wall("mode = \"allowlist\"\nallow = []\n", "1.2.3.4").await;
+    let (_, addresses) = ask_for(&edge, "a.example", TYPE_A).await;
+    assert!(book::is_synthetic(addresses[0].parse().unwrap()));
+    edge.set_policy(policy("mode = \"allowlist\"\nallow = [\"a.example\"]\n"));
+    assert_eq!(ask_for(&edge, "a.example", TYPE_A).await.1, ["1.2.3.4"]);
+}

@@ -1,0 +1,376 @@
+//! Plain HTTP under rules by name: every request of a connection is looked at, not only its first.
+//!
+//! Requests are read and written again by one implementation, so what could be read in two ways does
+//! not get through; a second request cannot hide behind the first.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hothouse_model::{
+    config,
+    ledger::AttemptKind,
+    policy::{Claim, Protocol, Reason, Verdict},
+};
+use http_body_util::{BodyExt, Full, combinators::BoxBody};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::Incoming,
+    client::conn::http1::{self as client, SendRequest},
+    header::{self, HeaderName, HeaderValue},
+    server::conn::http1 as server,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional},
+    net::TcpStream,
+    sync::Mutex,
+};
+
+use crate::{
+    connection::{Facts, Way, forbidden, reach},
+    entry::Entry,
+    refuse::Refusal,
+    room::{DialError, RoomEdge},
+    splice::Counts,
+    terminate::Rewound,
+    wire::head::{HEAD_LIMIT, authority_of},
+};
+
+type Body = BoxBody<Bytes, hyper::Error>;
+
+/// How long a head may take to come.
+const HEAD_TIME: Duration = Duration::from_secs(20);
+
+/// Headers that belong to one connection, besides those that `Connection` names.
+const HOP_BY_HOP: [&str; 5] =
+    ["keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te"];
+
+/// A connection and the one that it leads to.
+struct Talk {
+    edge: Arc<RoomEdge>,
+    facts: Facts,
+    way: Way,
+    counts: Arc<Counts>,
+    upstream: Mutex<Option<(String, SendRequest<Incoming>)>>,
+    reached: std::sync::OnceLock<IpAddr>,
+}
+
+/// Serves a connection whose first request was allowed.
+pub(crate) async fn serve(
+    edge: Arc<RoomEdge>,
+    mut entry: Entry,
+    client: Rewound,
+    facts: Facts,
+    verdict: Verdict,
+    way: Way,
+) {
+    entry.opened(&verdict).await;
+    let counts = entry.counts.clone();
+    let talk = Arc::new(Talk {
+        edge: edge.clone(),
+        facts: facts.clone(),
+        way,
+        counts,
+        upstream: Mutex::default(),
+        reached: std::sync::OnceLock::new(),
+    });
+    let service = {
+        let talk = talk.clone();
+        service_fn(move |request| {
+            let talk = talk.clone();
+            async move { Ok::<_, std::convert::Infallible>(talk.answer(request).await) }
+        })
+    };
+    let served = server::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(HEAD_LIMIT)
+        .half_close(true)
+        .serve_connection(TokioIo::new(client), service)
+        .with_upgrades();
+    let mut changes = edge.watch_policy();
+    let ended = tokio::select! {
+        ended = served => Ok(ended.err().map(|error| error.to_string())),
+        denied = forbidden(&mut changes, &facts) => Err(denied),
+    };
+    if let Some(address) = talk.reached.get() {
+        entry.reached(*address);
+    }
+    match ended {
+        Ok(error) => entry.closed(error).await,
+        Err(denied) => entry.denied(&denied).await,
+    }
+}
+
+impl Talk {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let (facts, verdict) = self.decide(&request);
+        if !verdict.allowed {
+            return self.deny(&request, &facts, &verdict);
+        }
+        match self.forward(request, &facts).await {
+            Ok(mut response) => {
+                // The next request to a proxy may be for another host, and begins anew.
+                if self.way == Way::Asked && response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    let close = HeaderValue::from_static("close");
+                    response.headers_mut().insert(header::CONNECTION, close);
+                }
+                response
+            }
+            Err(Trouble::Denied(verdict, request)) => self.deny(&request, &facts, &verdict),
+            Err(Trouble::Failed(error)) => {
+                let host = facts.name().map_or_else(|| "the host".to_owned(), ToString::to_string);
+                let body = format!("Hothouse allowed this, but {host} was not reached: {error}\n");
+                page(StatusCode::BAD_GATEWAY, "text/plain; charset=utf-8", body)
+            }
+        }
+    }
+
+    /// Decides about one request by the policy as it is now.
+    fn decide(&self, request: &Request<Incoming>) -> (Facts, Verdict) {
+        let claim = match claim_of(request) {
+            Ok(claim) => claim,
+            Err(reason) => return (self.facts.clone(), Verdict::refused(reason)),
+        };
+        let facts = Facts { claim, protocol: Protocol::Http, ..self.facts.clone() };
+        let policy = self.edge.policy();
+        let verdict = facts.decide(&policy);
+        let Some(name) = facts.claim.name().filter(|_| verdict.allowed) else {
+            return (facts, verdict);
+        };
+        let path = request.uri().path();
+        let asked = policy.decide_request(name, facts.port, method_of(request.method()), path);
+        (facts, if asked.allowed { verdict } else { asked })
+    }
+
+    fn deny(
+        &self,
+        request: &Request<impl Sized>,
+        facts: &Facts,
+        verdict: &Verdict,
+    ) -> Response<Body> {
+        let host = match &facts.claim {
+            Claim::Name(name) => Some(name.to_string()),
+            Claim::Bad(text) => Some(text.clone()),
+            _ => None,
+        };
+        let mut record = self.edge.record(AttemptKind::Request, verdict);
+        record.host = host.clone();
+        record.port = Some(facts.port);
+        record.address = facts.address;
+        record.protocol = Some(Protocol::Http.as_str().to_owned());
+        let path: String = request.uri().path().chars().take(200).collect();
+        record.request =
+            Some(serde_json::json!({ "method": request.method().as_str(), "path": path }));
+        self.edge.ledger.append(&mut record);
+        let address = facts.address.unwrap_or(IpAddr::from([0, 0, 0, 0]));
+        let target = SocketAddr::new(address, facts.port);
+        let refusal = Refusal { verdict, host: host.as_deref(), target };
+        let json = request
+            .headers()
+            .get(header::ACCEPT)
+            .is_some_and(|accept| accept.as_bytes().starts_with(b"application/json"));
+        let (body, kind) = refusal.body(&self.edge.about, json);
+        let mut response = page(StatusCode::FORBIDDEN, kind, body);
+        // What of the request was not read must not be taken for the next one.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        response
+    }
+
+    async fn forward(
+        &self,
+        mut request: Request<Incoming>,
+        facts: &Facts,
+    ) -> Result<Response<Body>, Trouble> {
+        let upgrade = request.headers().get(header::UPGRADE).cloned();
+        let upgrading = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
+        strip(request.headers_mut());
+        if let Some(upgrade) = upgrade {
+            request.headers_mut().insert(header::UPGRADE, upgrade);
+            request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        }
+        let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        if request.uri().authority().is_some() {
+            *request.uri_mut() =
+                path.parse().map_err(|error| Trouble::Failed(io::Error::other(error)))?;
+        }
+        let mut sender = match self.sender(facts).await {
+            Ok(sender) => sender,
+            Err(DialError::Denied(verdict)) => {
+                return Err(Trouble::Denied(verdict, Box::new(request.map(drop))));
+            }
+            Err(DialError::Failed(error)) => return Err(Trouble::Failed(error)),
+        };
+        let sent = sender.send_request(request).await;
+        let mut response = sent.map_err(|error| Trouble::Failed(io::Error::other(error)))?;
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let Some(upgrading) = upgrading else {
+                return Err(Trouble::Failed(io::Error::other("an upgrade that nobody asked for")));
+            };
+            let outside = hyper::upgrade::on(&mut response);
+            tokio::spawn(async move {
+                if let (Ok(room), Ok(outside)) = tokio::join!(upgrading, outside) {
+                    let (mut room, mut outside) = (TokioIo::new(room), TokioIo::new(outside));
+                    // Either side may break it off.
+                    copy_bidirectional(&mut room, &mut outside).await.ok();
+                }
+            });
+        } else {
+            strip(response.headers_mut());
+            *self.upstream.lock().await = Some((key(facts), sender));
+        }
+        Ok(response.map(BodyExt::boxed))
+    }
+
+    /// Returns a connection to the host, the last one if it is still good.
+    async fn sender(&self, facts: &Facts) -> Result<SendRequest<Incoming>, DialError> {
+        let kept = self.upstream.lock().await.take();
+        if let Some((_, mut sender)) = kept.filter(|(of, _)| *of == key(facts))
+            && sender.ready().await.is_ok()
+        {
+            return Ok(sender);
+        }
+        let stream = reach(&self.edge, facts).await?;
+        if let Ok(at) = stream.peer_addr() {
+            self.reached.set(at.ip()).ok();
+        }
+        let counted = Counted { stream, counts: self.counts.clone() };
+        let shaken = client::Builder::new().handshake(TokioIo::new(counted)).await;
+        let (sender, connection) =
+            shaken.map_err(|error| DialError::Failed(io::Error::other(error)))?;
+        tokio::spawn(async move {
+            // What goes wrong is told to whoever waits for the answer.
+            connection.with_upgrades().await.ok();
+        });
+        Ok(sender)
+    }
+}
+
+enum Trouble {
+    Denied(Verdict, Box<Request<()>>),
+    Failed(io::Error),
+}
+
+/// Returns what tells one target of a connection from another.
+fn key(facts: &Facts) -> String {
+    match (facts.address, facts.name()) {
+        (None, Some(name)) => name.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// Returns the host of a request, which must be said once or twice the same.
+fn claim_of(request: &Request<Incoming>) -> Result<Claim, Reason> {
+    if request.method() == Method::CONNECT {
+        return Err(Reason::Nested);
+    }
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let host = hosts.next().map_or(Claim::None, |host| Claim::with_port(host.as_bytes()).0);
+    if hosts.next().is_some() {
+        return Err(Reason::TwoNames);
+    }
+    let target = request.uri().to_string();
+    match authority_of(request.method().as_str(), &target) {
+        None => Ok(host),
+        Some(authority) => {
+            let (by_target, _) = Claim::with_port(authority);
+            let same = host == Claim::None || host == by_target;
+            if same { Ok(by_target) } else { Err(Reason::TwoNames) }
+        }
+    }
+}
+
+fn method_of(method: &Method) -> Option<config::Method> {
+    Some(match *method {
+        Method::GET => config::Method::Get,
+        Method::HEAD => config::Method::Head,
+        Method::OPTIONS => config::Method::Options,
+        Method::POST => config::Method::Post,
+        Method::PUT => config::Method::Put,
+        Method::PATCH => config::Method::Patch,
+        Method::DELETE => config::Method::Delete,
+        _ => return None,
+    })
+}
+
+/// Takes off what belongs to one connection.
+fn strip(headers: &mut hyper::HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    // Framing is not a client's to take away.
+    let framing = [header::TRANSFER_ENCODING, header::CONTENT_LENGTH, header::HOST];
+    named.iter().filter(|name| !framing.contains(name)).for_each(|name| {
+        headers.remove(name);
+    });
+    headers.remove(header::CONNECTION);
+    headers.remove(header::UPGRADE);
+    HOP_BY_HOP.iter().for_each(|name| {
+        headers.remove(*name);
+    });
+}
+
+fn page(status: StatusCode, kind: &'static str, body: String) -> Response<Body> {
+    let body = Full::new(Bytes::from(body)).map_err(|never| match never {}).boxed();
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert("x-hothouse", HeaderValue::from_static("denied"));
+    response
+}
+
+/// A stream to the outside whose bytes are counted.
+struct Counted {
+    stream: TcpStream,
+    counts: Arc<Counts>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let count = buffer.filled().len() - before;
+        self.counts.received.fetch_add(u64::try_from(count).unwrap_or(0), Ordering::Relaxed);
+        polled
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if let Poll::Ready(Ok(count)) = &polled {
+            self.counts.sent.fetch_add(u64::try_from(*count).unwrap_or(0), Ordering::Relaxed);
+        }
+        polled
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,146 @@
+//! How a room is told no: so that whoever asked can act on it.
+
+use std::{io, net::SocketAddr, time::Duration};
+
+use hothouse_model::policy::{Protocol, Verdict};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::{room::About, wire::sniff::Sniffed};
+
+/// A fatal alert, access denied (RFC 8446, section 6).
+const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
+
+/// How long and how much of what a client still sends is thrown away, so that it reads the answer
+/// before it sees the connection break.
+const DRAIN: Duration = Duration::from_millis(500);
+const DRAIN_LIMIT: usize = 256 << 10;
+
+/// What is said about a refusal.
+pub(crate) struct Refusal<'a> {
+    pub(crate) verdict: &'a Verdict,
+    pub(crate) host: Option<&'a str>,
+    pub(crate) target: SocketAddr,
+}
+
+impl Refusal<'_> {
+    fn shown_host(&self) -> String {
+        self.host.map_or_else(|| self.target.ip().to_string(), str::to_owned)
+    }
+
+    /// Returns the rule that a human would have to grant.
+    fn grant(&self) -> String {
+        let host = self.shown_host();
+        let port = self.target.port();
+        match (Protocol::expected_on(port), self.host.is_none() && self.target.is_ipv6()) {
+            (None, true) => format!("[{host}]:{port}"),
+            (None, false) => format!("{host}:{port}"),
+            (Some(_), _) => host,
+        }
+    }
+
+    fn ask(&self, about: &About) -> String {
+        format!("hothouse egress allow {} -w {}", self.grant(), about.sandbox)
+    }
+
+    /// Writes the body of a 403.
+    pub(crate) fn body(&self, about: &About, json: bool) -> (String, &'static str) {
+        let (host, why) = (self.shown_host(), self.verdict.why());
+        if json {
+            let body = serde_json::json!({ "error": {
+                "code": self.verdict.reason.as_ref().map(|reason| reason.code()),
+                "message": format!("Hothouse denied this connection: {why}"),
+                "host": host, "port": self.target.port(), "rule": self.verdict.rule,
+                "ask": format!("a human can allow it on the host: `{}`", self.ask(about)),
+            } });
+            return (format!("{body}\n"), "application/json");
+        }
+        let text = format!(
+            "Hothouse denied this connection.\nhost: {host}\nport: {}\nrule: {}\nwhy:  {why}\n\
+             ask:  a human can allow it on the host with `{}`\n",
+            self.target.port(),
+            self.verdict.rule,
+            self.ask(about)
+        );
+        (text, "text/plain; charset=utf-8")
+    }
+}
+
+/// Closes a connection with a reset.
+pub(crate) fn reset(stream: TcpStream) {
+    // Closing with a linger of zero sends RST. A peer that is already gone needs none.
+    stream.set_zero_linger().ok();
+}
+
+/// Refuses a connection in the language that it speaks.
+pub(crate) async fn refuse(
+    stream: TcpStream,
+    sniffed: &Sniffed,
+    about: &About,
+    refusal: &Refusal<'_>,
+) {
+    match sniffed {
+        Sniffed::Http(head) => {
+            let (body, kind) = refusal.body(about, head.wants_json);
+            answer(stream, "403 Forbidden", kind, &body, head.method == "HEAD").await;
+        }
+        Sniffed::Broken(Protocol::Http) => {
+            let (body, kind) = refusal.body(about, false);
+            answer(stream, "400 Bad Request", kind, &body, false).await;
+        }
+        Sniffed::Tls(_) | Sniffed::Broken(Protocol::Tls) => {
+            finish(stream, &ALERT).await;
+        }
+        _ => reset(stream),
+    }
+}
+
+/// Says that a host that may be reached was not.
+pub(crate) async fn unreachable(
+    stream: TcpStream,
+    sniffed: &Sniffed,
+    host: &str,
+    error: &io::Error,
+) {
+    match sniffed {
+        Sniffed::Http(head) => {
+            let body = format!("Hothouse allowed this, but {host} was not reached: {error}\n");
+            let kind = "text/plain; charset=utf-8";
+            answer(stream, "502 Bad Gateway", kind, &body, head.method == "HEAD").await;
+        }
+        _ => reset(stream),
+    }
+}
+
+/// Answers an HTTP request and closes the connection.
+pub(crate) async fn answer(stream: TcpStream, status: &str, kind: &str, body: &str, head: bool) {
+    let text = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
+         X-Hothouse: denied\r\nConnection: close\r\n\r\n{}",
+        body.len(),
+        if head { "" } else { body }
+    );
+    finish(stream, text.as_bytes()).await;
+}
+
+/// Sends last words, then waits a moment for the client to have read them.
+async fn finish(mut stream: TcpStream, words: &[u8]) {
+    let talk = async {
+        stream.write_all(words).await?;
+        stream.shutdown().await?;
+        let mut waste = vec![0; 16 << 10];
+        let mut total = 0;
+        while total < DRAIN_LIMIT {
+            match stream.read(&mut waste).await? {
+                0 => break,
+                count => total += count,
+            }
+        }
+        io::Result::Ok(())
+    };
+    // Whether the client reads it is the client's affair.
+    timeout(DRAIN, talk).await.ok();
+}

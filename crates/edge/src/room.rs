@@ -1,0 +1,241 @@
+//! One room as the wall sees it: its policy, its memory of names, its ledger.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, SocketAddr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{
+    config::HostName,
+    ledger::{AttemptKind, LedgerRecord, RoomProcess},
+    policy::{Policy, Reason, Verdict},
+};
+use tokio::{net::TcpStream, sync::watch, time::timeout};
+
+use crate::{
+    book::NameBook,
+    ledger::{Ledger, record_id},
+    resolver::{Resolver, Servers},
+    terminate::Terminate,
+};
+
+/// How long an address may take to answer.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long a denied look-up of one name is not noted again.
+const QUIET: Duration = Duration::from_secs(60);
+const QUIET_NAMES: usize = 1024;
+
+/// Finds out who in the room has a connection.
+pub trait Processes: Send + Sync {
+    /// Returns the process whose socket goes from `client` to `target`. It may take a millisecond.
+    fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess>;
+}
+
+/// Whose room it is, for the ledger and for those who ask why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct About {
+    /// As `-w` takes it.
+    pub sandbox: String,
+    pub run: String,
+}
+
+/// What a room's wall is made of.
+pub struct RoomSpec {
+    pub about: About,
+    pub policy: Policy,
+    pub ledger: Arc<Ledger>,
+    pub servers: Arc<Servers>,
+    pub processes: Arc<dyn Processes>,
+    /// The names of services, which lead to the room's own loopback.
+    pub own_names: Vec<String>,
+    pub terminate: Option<Arc<dyn Terminate>>,
+}
+
+/// The wall of one room.
+pub struct RoomEdge {
+    pub(crate) about: About,
+    policy: watch::Sender<Arc<Policy>>,
+    book: Mutex<NameBook>,
+    pub(crate) resolver: Resolver,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) processes: Arc<dyn Processes>,
+    own_names: RwLock<Vec<String>>,
+    terminate: RwLock<Option<Arc<dyn Terminate>>>,
+    /// Names whose denial was noted a moment ago.
+    quiet: Mutex<HashMap<HostName, Instant>>,
+}
+
+impl RoomEdge {
+    /// Makes the wall of a room; it stands when sockets are [served](Self::serve).
+    pub fn new(spec: RoomSpec) -> Arc<Self> {
+        Arc::new(Self {
+            about: spec.about,
+            policy: watch::Sender::new(Arc::new(spec.policy)),
+            book: Mutex::default(),
+            resolver: Resolver::new(spec.servers),
+            ledger: spec.ledger,
+            processes: spec.processes,
+            own_names: RwLock::new(spec.own_names),
+            terminate: RwLock::new(spec.terminate),
+            quiet: Mutex::default(),
+        })
+    }
+
+    /// Returns the policy as it is now.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.policy.borrow().clone()
+    }
+
+    /// Replaces the policy. Connections that it does not allow are cut.
+    pub fn set_policy(&self, policy: Policy) {
+        self.policy.send_if_modified(|now| {
+            let changed = **now != policy;
+            if changed {
+                *now = Arc::new(policy);
+            }
+            changed
+        });
+    }
+
+    pub(crate) fn watch_policy(&self) -> watch::Receiver<Arc<Policy>> {
+        self.policy.subscribe()
+    }
+
+    /// Replaces the names of services.
+    pub fn set_own_names(&self, names: Vec<String>) {
+        *self.own_names.write().unwrap_or_else(PoisonError::into_inner) = names;
+    }
+
+    /// Says whether a name leads to the room's own loopback: a service, or anything below `localhost`.
+    pub(crate) fn is_own(&self, name: &HostName) -> bool {
+        let text = name.as_str();
+        let local = text == "localhost" || text.ends_with(".localhost");
+        let services = self.own_names.read().unwrap_or_else(PoisonError::into_inner);
+        local || services.iter().any(|service| service == text)
+    }
+
+    /// Replaces what opens terminated hosts.
+    pub fn set_terminate(&self, terminate: Option<Arc<dyn Terminate>>) {
+        *self.terminate.write().unwrap_or_else(PoisonError::into_inner) = terminate;
+    }
+
+    /// Returns what opens a host, if it is to be opened.
+    pub(crate) fn terminator(&self, name: &HostName, port: u16) -> Option<Arc<dyn Terminate>> {
+        let terminate = self.terminate.read().unwrap_or_else(PoisonError::into_inner);
+        terminate.clone().filter(|terminate| terminate.covers(name.as_str(), port))
+    }
+
+    pub(crate) fn book(&self) -> MutexGuard<'_, NameBook> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the names that an address stands for in this room.
+    pub(crate) fn names_of(&self, address: IpAddr) -> Vec<HostName> {
+        self.book().names(address, Instant::now())
+    }
+
+    /// Notes that a name may not be looked up, once a minute.
+    pub(crate) fn note_denied_name(&self, host: &str, name: Option<&HostName>, verdict: &Verdict) {
+        if let Some(name) = name {
+            let now = Instant::now();
+            let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+            if quiet.get(name).is_some_and(|noted| now.duration_since(*noted) < QUIET) {
+                return;
+            }
+            if quiet.len() >= QUIET_NAMES {
+                quiet.clear();
+            }
+            quiet.insert(name.clone(), now);
+        }
+        let mut record = self.record(AttemptKind::Lookup, verdict);
+        record.host = Some(host.to_owned());
+        self.ledger.append(&mut record);
+    }
+
+    /// Begins a record.
+    pub(crate) fn record(&self, kind: AttemptKind, verdict: &Verdict) -> LedgerRecord {
+        LedgerRecord {
+            seq: 0,
+            id: record_id(),
+            time: HostClock.now(),
+            run: self.about.run.clone(),
+            kind,
+            allowed: verdict.allowed,
+            rule: verdict.rule.clone(),
+            code: verdict.reason.as_ref().map(|reason| reason.code().to_owned()),
+            reason: verdict.reason.as_ref().map(Reason::to_string),
+            host: None,
+            address: None,
+            port: None,
+            protocol: None,
+            sent: 0,
+            received: 0,
+            duration_ms: 0,
+            process: None,
+            open: false,
+            error: None,
+            request: None,
+        }
+    }
+
+    /// Dials a name at the addresses that the policy allows, one after the other.
+    pub(crate) async fn dial_name(
+        &self,
+        name: &HostName,
+        port: u16,
+    ) -> Result<TcpStream, DialError> {
+        let found = self.resolver.addresses(name).await.map_err(|error| {
+            DialError::Failed(io::Error::new(io::ErrorKind::NotFound, format!("{name}: {error}")))
+        })?;
+        if found.is_empty() {
+            let none = format!("{name} has no address");
+            return Err(DialError::Failed(io::Error::new(io::ErrorKind::NotFound, none)));
+        }
+        let policy = self.policy();
+        let mut denied = None;
+        let mut failed = None;
+        for address in found {
+            let verdict = policy.decide_address(name, address, port);
+            if !verdict.allowed {
+                denied = Some(verdict);
+                continue;
+            }
+            match dial(SocketAddr::new(address, port)).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => failed = Some(error),
+            }
+        }
+        match (failed, denied) {
+            (Some(error), _) => Err(DialError::Failed(error)),
+            (None, Some(verdict)) => Err(DialError::Denied(verdict)),
+            (None, None) => Err(DialError::Failed(io::ErrorKind::NotFound.into())),
+        }
+    }
+}
+
+/// A host that was not reached.
+#[derive(Debug)]
+pub(crate) enum DialError {
+    /// The name leads where nobody may go: rebinding, or a mistake.
+    Denied(Verdict),
+    Failed(io::Error),
+}
+
+/// Dials an address.
+pub(crate) async fn dial(address: SocketAddr) -> io::Result<TcpStream> {
+    match timeout(CONNECT, TcpStream::connect(address)).await {
+        Ok(stream) => {
+            let stream = stream?;
+            // A small request must not wait for company; a socket without the option works too.
+            stream.set_nodelay(true).ok();
+            rustix::net::sockopt::set_socket_keepalive(&stream, true).ok();
+            Ok(stream)
+        }
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}

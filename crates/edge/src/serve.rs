@@ -1,0 +1,132 @@
+//! The sockets that a room's PID 1 handed over, served until this is dropped.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    os::fd::OwnedFd,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{
+    net::{TcpListener, TcpStream, UdpSocket},
+    sync::Semaphore,
+    task::{JoinHandle, JoinSet},
+};
+
+use crate::{
+    connection::{self, Way},
+    door, names, refuse,
+    room::RoomEdge,
+};
+
+/// How many connections a room may have at once; more are reset.
+const CONNECTIONS: usize = 16_384;
+
+/// How long to wait when the host has no descriptors left.
+const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
+
+/// The sockets of a room.
+#[derive(Debug, Default)]
+pub struct Sockets {
+    pub tcp: Vec<OwnedFd>,
+    pub dns_datagram: Vec<OwnedFd>,
+    pub dns_stream: Vec<OwnedFd>,
+    /// A listener for tools that insist on a proxy.
+    pub door: Option<OwnedFd>,
+}
+
+/// A wall that stands; it falls, and everything that passes through it is cut, when this is dropped.
+#[derive(Debug)]
+pub struct Serving(Vec<JoinHandle<()>>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl RoomEdge {
+    /// Serves the sockets of a room.
+    pub fn serve(self: &Arc<Self>, sockets: Sockets) -> io::Result<Serving> {
+        let mut tasks = Vec::new();
+        let permits = Arc::new(Semaphore::new(CONNECTIONS));
+        for socket in sockets.dns_datagram {
+            let socket = std::net::UdpSocket::from(socket);
+            socket.set_nonblocking(true)?;
+            let socket = UdpSocket::from_std(socket)?;
+            tasks.push(tokio::spawn(names::serve_datagrams(self.clone(), socket)));
+        }
+        for socket in sockets.dns_stream {
+            tasks.push(tokio::spawn(names::serve_streams(self.clone(), listener(socket)?)));
+        }
+        for socket in sockets.tcp {
+            let listener = listener(socket)?;
+            tasks.push(tokio::spawn(catch(self.clone(), listener, permits.clone())));
+        }
+        if let Some(socket) = sockets.door {
+            let listener = listener(socket)?;
+            tasks.push(tokio::spawn(door::serve(self.clone(), listener, permits)));
+        }
+        Ok(Serving(tasks))
+    }
+}
+
+fn listener(socket: OwnedFd) -> io::Result<TcpListener> {
+    let listener = std::net::TcpListener::from(socket);
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}
+
+/// Accepts a connection; none when the listener is of no use any more.
+pub(crate) async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return Some(accepted),
+            Err(error) => match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                Some(
+                    rustix::io::Errno::MFILE | rustix::io::Errno::NFILE | rustix::io::Errno::NOMEM,
+                ) => {
+                    tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
+                }
+                Some(rustix::io::Errno::BADF | rustix::io::Errno::INVAL) => return None,
+                // A connection that was gone before it was accepted.
+                _ => tokio::task::yield_now().await,
+            },
+        }
+    }
+}
+
+/// Catches what leaves the room.
+async fn catch(edge: Arc<RoomEdge>, listener: TcpListener, permits: Arc<Semaphore>) {
+    let mut tasks = JoinSet::new();
+    loop {
+        while tasks.try_join_next().is_some() {}
+        let Some((stream, _)) = accept(&listener).await else { return };
+        let Ok(permit) = permits.clone().try_acquire_owned() else {
+            refuse::reset(stream);
+            continue;
+        };
+        let Some(target) = original_target(&stream) else {
+            refuse::reset(stream);
+            continue;
+        };
+        let edge = edge.clone();
+        tasks.spawn(async move {
+            connection::serve(edge, stream, target, Vec::new(), Way::Caught).await;
+            drop(permit);
+        });
+    }
+}
+
+/// Returns where a redirected connection was meant to go.
+fn original_target(stream: &TcpStream) -> Option<SocketAddr> {
+    let local = stream.local_addr().ok()?;
+    let target = match local.ip() {
+        IpAddr::V4(_) => rustix::net::sockopt::ip_original_dst(stream).map(SocketAddr::V4),
+        IpAddr::V6(_) => rustix::net::sockopt::ipv6_original_dst(stream).map(SocketAddr::V6),
+    };
+    // One that was not redirected was made to our own port, which is nobody's target.
+    let target = target.ok().filter(|target| *target != local)?;
+    Some(SocketAddr::new(target.ip().to_canonical(), target.port()))
+}

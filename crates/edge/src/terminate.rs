@@ -1,0 +1,110 @@
+//! The seam to what opens the connections of terminated hosts.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+};
+
+use crate::Sendable;
+
+/// Opens connections to hosts that the config marks as mocked, recorded or secret-bearing.
+pub trait Terminate: Send + Sync {
+    /// Says whether a host must be terminated.
+    fn covers(&self, name: &str, port: u16) -> bool;
+
+    /// Serves one connection that was allowed, until it ends.
+    fn serve(&self, client: Rewound, target: Target, dial: Dial, note: Note) -> Sendable<'_, ()>;
+}
+
+/// What a terminated connection is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    pub name: String,
+    pub port: u16,
+    pub tls: bool,
+}
+
+/// Dials the host, at addresses that the policy allows.
+pub type Dial = Arc<dyn Fn() -> Sendable<'static, io::Result<TcpStream>> + Send + Sync>;
+
+/// Takes down one request.
+pub type Note = Arc<dyn Fn(RequestNote) + Send + Sync>;
+
+/// A request that was seen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RequestNote {
+    pub method: String,
+    pub path: String,
+    pub status: Option<u16>,
+    pub sent: u64,
+    pub received: u64,
+    pub duration: Duration,
+    /// Headers and bodies, redacted and cut.
+    pub detail: serde_json::Value,
+}
+
+/// A connection whose first bytes have been read, and are read again.
+#[derive(Debug)]
+pub struct Rewound {
+    first: Vec<u8>,
+    at: usize,
+    stream: TcpStream,
+}
+
+impl Rewound {
+    /// Puts bytes before what a stream has yet to say.
+    pub fn new(first: Vec<u8>, stream: TcpStream) -> Self {
+        Self { first, at: 0, stream }
+    }
+
+    /// Returns the stream and what of the first bytes was not read again.
+    pub fn into_parts(mut self) -> (Vec<u8>, TcpStream) {
+        (self.first.split_off(self.at), self.stream)
+    }
+}
+
+impl AsyncRead for Rewound {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let left = &self.first[self.at..];
+        if left.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        let count = left.len().min(buffer.remaining());
+        buffer.put_slice(&left[..count]);
+        self.at += count;
+        if self.at == self.first.len() {
+            (self.first, self.at) = (Vec::new(), 0);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Rewound {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,76 @@
+//! Decoders of what a room sends: pure, bounded, and never sure that more will come.
+//!
+//! - [`dns`]: questions and answers about names
+//! - [`hello`]: the greeting of TLS
+//! - [`head`]: the head of an HTTP request
+//! - [`socks`]: SOCKS version 5
+//! - [`sniff`]: which of these a connection speaks
+
+pub mod dns;
+pub mod head;
+pub mod hello;
+pub mod sniff;
+pub mod socks;
+
+/// What a decoder makes of the bytes so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read<T> {
+    Done(T),
+    /// So far it could become something; more bytes are needed.
+    More,
+    /// It is, or claims to be, what the decoder reads, and is broken or too long.
+    Broken,
+}
+
+impl<T> Read<T> {
+    /// Turns the value into another.
+    pub fn map<U>(self, with: impl FnOnce(T) -> U) -> Read<U> {
+        match self {
+            Self::Done(value) => Read::Done(with(value)),
+            Self::More => Read::More,
+            Self::Broken => Read::Broken,
+        }
+    }
+}
+
+/// Bytes that are taken from the front, as far as there are any.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    pub(crate) fn rest(self) -> &'a [u8] {
+        self.0
+    }
+
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        self.take(1).map(|bytes| bytes[0])
+    }
+
+    pub(crate) fn short(&mut self) -> Option<u16> {
+        self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+    }
+
+    pub(crate) fn long(&mut self) -> Option<u32> {
+        self.take(4).map(|bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    /// Takes what a length of so many bytes in front says.
+    pub(crate) fn prefixed(&mut self, length: usize) -> Option<Cursor<'a>> {
+        let length = self.take(length)?.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte));
+        self.take(length).map(Cursor)
+    }
+
+    pub(crate) fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+}

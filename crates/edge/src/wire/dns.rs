@@ -1,0 +1,411 @@
+//! Messages of DNS (RFC 1035, RFC 6891), as far as a resolver for one room needs them.
+//!
+//! Questions come from a room and are answered by us with records that we make. Answers come from the
+//! host's own resolver: addresses are taken out of them, other records are passed on as they are. A
+//! codec of our own because that is all: no zones, no keys, no compression on the way out.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use hothouse_model::policy::Claim;
+
+use super::Cursor;
+
+pub const TYPE_A: u16 = 1;
+pub const TYPE_PTR: u16 = 12;
+pub const TYPE_AAAA: u16 = 28;
+pub const TYPE_OPT: u16 = 41;
+pub const TYPE_SVCB: u16 = 64;
+pub const TYPE_HTTPS: u16 = 65;
+/// Transfers of zones, and `ANY`.
+pub const TYPE_WHOLESALE: std::ops::RangeInclusive<u16> = 251..=255;
+
+pub const CLASS_IN: u16 = 1;
+
+const HEADER: usize = 12;
+const NAME_LIMIT: usize = 255;
+const LABEL_LIMIT: usize = 63;
+/// What fits in a datagram if the asker says nothing (RFC 1035), and the most that we send anyway:
+/// larger datagrams are lost on some ways.
+const PLAIN_SIZE: usize = 512;
+const LARGEST_SIZE: usize = 4096;
+/// How many records of an answer are looked at.
+const RECORD_LIMIT: usize = 256;
+
+/// How a question ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    Fine = 0,
+    Format = 1,
+    Failed = 2,
+    NoName = 3,
+    NotImplemented = 4,
+    Refused = 5,
+}
+
+/// A question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    id: u16,
+    wants_recursion: bool,
+    /// Name, type and class as they came: the answer repeats them to the letter.
+    wire: Vec<u8>,
+    pub claim: Claim,
+    pub kind: u16,
+    pub class: u16,
+    /// The largest datagram that the asker takes.
+    size: usize,
+    extended: bool,
+}
+
+/// A message that is no question that we answer, with what is said to it, if anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoQuestion(pub Option<Vec<u8>>);
+
+impl Question {
+    /// Reads a question.
+    pub fn read(bytes: &[u8]) -> Result<Self, NoQuestion> {
+        let silence = || NoQuestion(None);
+        let mut cursor = Cursor::new(bytes);
+        let id = cursor.short().ok_or_else(silence)?;
+        let flags = cursor.short().ok_or_else(silence)?;
+        let mut counts = [0; 4];
+        for count in &mut counts {
+            *count = cursor.short().ok_or_else(silence)?;
+        }
+        // An answer to an answer could go on for ever.
+        if flags & 0x8000 != 0 {
+            return Err(silence());
+        }
+        let refuse = |code| NoQuestion(Some(header(id, flags & 0x0100 != 0, code, [0; 4])));
+        if flags & 0x7800 != 0 {
+            return Err(refuse(Code::NotImplemented));
+        }
+        let [questions, answers, authorities, additional] = counts;
+        if questions != 1 || answers != 0 || authorities != 0 || additional > 8 {
+            return Err(refuse(Code::Format));
+        }
+        let broken = || refuse(Code::Format);
+        let (claim, length) = read_name(cursor.rest()).ok_or_else(broken)?;
+        let wire = cursor.take(length + 4).ok_or_else(broken)?.to_vec();
+        let kind = u16::from_be_bytes([wire[length], wire[length + 1]]);
+        let class = u16::from_be_bytes([wire[length + 2], wire[length + 3]]);
+        let mut size = None;
+        for _ in 0..additional {
+            let (kind, class, rest) = read_additional(cursor).ok_or_else(broken)?;
+            cursor = rest;
+            if kind == TYPE_OPT {
+                size = Some(usize::from(class));
+            }
+        }
+        Ok(Self {
+            id,
+            wants_recursion: flags & 0x0100 != 0,
+            wire,
+            claim,
+            kind,
+            class,
+            size: size.unwrap_or(PLAIN_SIZE).clamp(PLAIN_SIZE, LARGEST_SIZE),
+            extended: size.is_some(),
+        })
+    }
+
+    /// Makes an answer without records.
+    pub fn empty(&self, code: Code) -> Vec<u8> {
+        self.records(code, 0, &[])
+    }
+
+    /// Makes an answer with addresses, of which those of the wrong kind are left out.
+    pub fn addresses(&self, addresses: &[IpAddr], ttl: u32) -> Vec<u8> {
+        self.records(Code::Fine, ttl, addresses)
+    }
+
+    fn records(&self, code: Code, ttl: u32, addresses: &[IpAddr]) -> Vec<u8> {
+        let fits: Vec<&IpAddr> = addresses
+            .iter()
+            .filter(|address| self.kind == if address.is_ipv4() { TYPE_A } else { TYPE_AAAA })
+            .take(RECORD_LIMIT)
+            .collect();
+        let count = u16::try_from(fits.len()).unwrap_or(u16::MAX);
+        let counts = [1, count, 0, u16::from(self.extended)];
+        let mut bytes = header(self.id, self.wants_recursion, code, counts);
+        bytes.extend(&self.wire);
+        for address in fits {
+            // The name is the one of the question, which stands at 12.
+            bytes.extend([0xc0, 12]);
+            bytes.extend(self.kind.to_be_bytes());
+            bytes.extend(CLASS_IN.to_be_bytes());
+            bytes.extend(ttl.to_be_bytes());
+            match address {
+                IpAddr::V4(address) => {
+                    bytes.extend([0, 4]);
+                    bytes.extend(address.octets());
+                }
+                IpAddr::V6(address) => {
+                    bytes.extend([0, 16]);
+                    bytes.extend(address.octets());
+                }
+            }
+        }
+        if self.extended {
+            bytes.extend(option_record());
+        }
+        bytes
+    }
+
+    /// Makes the answer of an answer that somebody else gave, passing its records on.
+    pub fn relay(&self, answer: &[u8]) -> Option<Vec<u8>> {
+        let mut bytes = answer.to_vec();
+        let id = bytes.get_mut(..2)?;
+        id.copy_from_slice(&self.id.to_be_bytes());
+        // Nobody here has verified anything.
+        *bytes.get_mut(3)? &= !0x20;
+        Some(bytes)
+    }
+
+    /// Cuts an answer to what fits in a datagram; the asker comes again by TCP.
+    pub fn cut(&self, answer: Vec<u8>) -> Vec<u8> {
+        if answer.len() <= self.size {
+            return answer;
+        }
+        let mut cut = self.empty(Code::Fine);
+        cut[2] |= 0x02;
+        cut
+    }
+
+    /// Makes the question that is asked of somebody else.
+    pub fn asked(&self, id: u16) -> Vec<u8> {
+        query(id, &self.wire)
+    }
+
+    /// Returns name, type and class as they are compared: letters have no case.
+    pub fn key(&self) -> Vec<u8> {
+        self.wire.to_ascii_lowercase()
+    }
+}
+
+/// Makes a question about a name. A name that could not be asked for gives none.
+pub fn ask(id: u16, name: &str, kind: u16) -> Option<Vec<u8>> {
+    let mut wire = Vec::with_capacity(name.len() + 6);
+    for label in name.split('.') {
+        let length = u8::try_from(label.len()).ok().filter(|length| (1..=63).contains(length))?;
+        wire.push(length);
+        wire.extend(label.bytes());
+    }
+    wire.push(0);
+    if wire.len() > NAME_LIMIT {
+        return None;
+    }
+    wire.extend(kind.to_be_bytes());
+    wire.extend(CLASS_IN.to_be_bytes());
+    Some(query(id, &wire))
+}
+
+fn query(id: u16, wire: &[u8]) -> Vec<u8> {
+    let mut bytes = id.to_be_bytes().to_vec();
+    bytes.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 1]);
+    bytes.extend(wire);
+    bytes.extend(option_record());
+    bytes
+}
+
+/// What an answer says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    pub code: u8,
+    /// Whether it was cut, and must be asked for by TCP.
+    pub cut: bool,
+    pub addresses: Vec<IpAddr>,
+    /// The shortest life of its records.
+    pub ttl: Option<u32>,
+}
+
+/// Reads the answer to a question that we asked; anything else is none.
+pub fn read_answer(question: &[u8], answer: &[u8]) -> Option<Answered> {
+    let mut cursor = Cursor::new(answer);
+    let id = cursor.short()?;
+    let flags = cursor.short()?;
+    let (questions, answers) = (cursor.short()?, cursor.short()?);
+    cursor.take(4)?;
+    let asked = question.get(HEADER..)?;
+    let (_, length) = read_name(asked)?;
+    let same = cursor.take(length + 4)?.eq_ignore_ascii_case(asked.get(..length + 4)?);
+    if question.get(..2)? != id.to_be_bytes() || flags & 0x8000 == 0 || questions != 1 || !same {
+        return None;
+    }
+    let mut found = Answered {
+        code: u8::try_from(flags & 0xf).unwrap_or(0xf),
+        cut: flags & 0x0200 != 0,
+        addresses: Vec::new(),
+        ttl: None,
+    };
+    for _ in 0..usize::from(answers).min(RECORD_LIMIT) {
+        skip_name(&mut cursor)?;
+        let (kind, class, ttl) = (cursor.short()?, cursor.short()?, cursor.long()?);
+        let content = cursor.prefixed(2)?.rest();
+        if class != CLASS_IN {
+            continue;
+        }
+        found.ttl = Some(found.ttl.map_or(ttl, |least| least.min(ttl)));
+        match kind {
+            TYPE_A => {
+                let octets: [u8; 4] = content.try_into().ok()?;
+                found.addresses.push(Ipv4Addr::from(octets).into());
+            }
+            TYPE_AAAA => {
+                let octets: [u8; 16] = content.try_into().ok()?;
+                found.addresses.push(Ipv6Addr::from(octets).into());
+            }
+            _ => {}
+        }
+    }
+    Some(found)
+}
+
+fn header(id: u16, wants_recursion: bool, code: Code, counts: [u16; 4]) -> Vec<u8> {
+    let mut bytes = id.to_be_bytes().to_vec();
+    bytes.extend([0x80 | u8::from(wants_recursion), 0x80 | code as u8]);
+    counts.iter().for_each(|count| bytes.extend(count.to_be_bytes()));
+    bytes
+}
+
+/// EDNS: how much we take in a datagram.
+fn option_record() -> [u8; 11] {
+    let [high, low] = 1232_u16.to_be_bytes();
+    [0, 0, 41, high, low, 0, 0, 0, 0, 0, 0]
+}
+
+/// Reads a name without compression: what it claims, and how many bytes it has.
+fn read_name(bytes: &[u8]) -> Option<(Claim, usize)> {
+    let mut cursor = Cursor::new(bytes);
+    let mut text = Vec::new();
+    let mut dotted = false;
+    loop {
+        let length = usize::from(cursor.byte()?);
+        if length == 0 {
+            break;
+        }
+        // Longer ones are pointers, of which a question needs none.
+        if length > LABEL_LIMIT {
+            return None;
+        }
+        let label = cursor.take(length)?;
+        dotted |= label.contains(&b'.');
+        if !text.is_empty() {
+            text.push(b'.');
+        }
+        text.extend(label);
+        if text.len() > NAME_LIMIT {
+            return None;
+        }
+    }
+    let length = bytes.len() - cursor.rest().len();
+    // A dot inside a label would look like two labels.
+    let claim = match dotted {
+        true => Claim::Bad(text.escape_ascii().to_string()),
+        false => Claim::of(&text),
+    };
+    Some((claim, length))
+}
+
+/// Goes past a name that may end in a pointer.
+fn skip_name(cursor: &mut Cursor<'_>) -> Option<()> {
+    for _ in 0..NAME_LIMIT {
+        let length = usize::from(cursor.byte()?);
+        match length {
+            0 => return Some(()),
+            1..=LABEL_LIMIT => cursor.take(length).map(drop)?,
+            0xc0.. => return cursor.byte().map(drop),
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn read_additional(mut cursor: Cursor<'_>) -> Option<(u16, u16, Cursor<'_>)> {
+    skip_name(&mut cursor)?;
+    let (kind, class) = (cursor.short()?, cursor.short()?);
+    cursor.long()?;
+    cursor.prefixed(2)?;
+    Some((kind, class, cursor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(name: &str, kind: u16) -> Question {
+        Question::read(&ask(7, name, kind).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_question_is_read_and_answered() {
+        let asked = question("Api.Example", TYPE_A);
+        assert_eq!(asked.claim, Claim::of(b"api.example"));
+        let addresses = ["1.2.3.4".parse().unwrap(), "::1".parse().unwrap()];
+        let bytes = asked.addresses(&addresses, 60);
+        let answer = read_answer(&ask(7, "api.example", TYPE_A).unwrap(), &bytes).unwrap();
+        assert_eq!(answer.addresses, ["1.2.3.4".parse::<IpAddr>().unwrap()]);
+        assert_eq!((answer.code, answer.ttl, answer.cut), (0, Some(60), false));
+        assert_eq!(read_answer(&ask(8, "api.example", TYPE_A).unwrap(), &bytes), None);
+        assert_eq!(read_answer(&ask(7, "other.example", TYPE_A).unwrap(), &bytes), None);
+    }
+
+    #[test]
+    fn what_is_no_question_is_told_or_ignored() {
+        let good = ask(7, "a.example", TYPE_A).unwrap();
+        for end in 0..HEADER {
+            assert_eq!(Question::read(&good[..end]), Err(NoQuestion(None)));
+        }
+        for end in HEADER..good.len() {
+            let told = Question::read(&good[..end]).unwrap_err().0.unwrap();
+            assert_eq!(told[3] & 0xf, Code::Format as u8);
+        }
+        let mut answer = good.clone();
+        answer[2] |= 0x80;
+        assert_eq!(Question::read(&answer), Err(NoQuestion(None)));
+        let mut update = good.clone();
+        update[2] |= 5 << 3;
+        let told = Question::read(&update).unwrap_err().0.unwrap();
+        assert_eq!(told[3] & 0xf, Code::NotImplemented as u8);
+        let mut two = good;
+        two[5] = 2;
+        assert!(Question::read(&two).is_err());
+    }
+
+    #[test]
+    fn labels_with_dots_and_zero_bytes_are_no_names() {
+        for label in [&b"a.b"[..], b"a\0b", b"a b"] {
+            let mut bytes = ask(7, "x.example", TYPE_A).unwrap();
+            let wire = [&[u8::try_from(label.len()).unwrap()][..], label].concat();
+            bytes.splice(HEADER..HEADER + 2, wire);
+            let asked = Question::read(&bytes).unwrap();
+            assert!(matches!(asked.claim, Claim::Bad(_)), "{:?}", asked.claim);
+        }
+        assert_eq!(ask(1, "a..b", TYPE_A), None);
+        assert_eq!(ask(1, &"a".repeat(64), TYPE_A), None);
+        assert_eq!(ask(1, &["a"; 130].join("."), TYPE_A), None);
+    }
+
+    #[test]
+    fn an_answer_that_is_too_long_for_a_datagram_is_cut() {
+        let mut bytes = ask(7, "a.example", TYPE_A).unwrap();
+        bytes.truncate(bytes.len() - 11);
+        bytes[11] = 0;
+        let plain = Question::read(&bytes).unwrap();
+        let addresses: Vec<IpAddr> = (0..60).map(|n| Ipv4Addr::new(1, 1, 1, n).into()).collect();
+        let whole = plain.addresses(&addresses, 1);
+        assert!(whole.len() > PLAIN_SIZE);
+        let cut = plain.cut(whole.clone());
+        assert!(cut.len() <= PLAIN_SIZE && cut[2] & 2 != 0);
+        assert_eq!(question("a.example", TYPE_A).cut(whole.clone()), whole, "EDNS has more room");
+    }
+
+    #[test]
+    fn a_broken_answer_is_none() {
+        let asked = ask(7, "a.example", TYPE_A).unwrap();
+        let whole = question("a.example", TYPE_A).addresses(&["1.2.3.4".parse().unwrap()], 9);
+        for end in 0..whole.len() - 11 {
+            assert_eq!(read_answer(&asked, &whole[..end]), None, "{end}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What a room may reach: the pinned config, what a human has granted since, and how the room was
+//! started. Also the changes of the pinned half that wait for a human.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{FileError, beneath};
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxRecord,
+    config::{
+        self, Config, Egress, EgressMode, File, HostPattern, Hosts, Layers, MAX_BYTES,
+        PendingChange, Target, pending_changes,
+    },
+};
+use hothouse_store::{EgressGrant, GrantReach, StoreError};
+
+use crate::{
+    Engine,
+    project::{CONFIG_FILE, ProjectError, read_file},
+};
+
+/// Holds the ledger, among the logs of a sandbox; no service can have this name.
+const LEDGER: &str = ".egress";
+
+/// What the wall of a room is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RoomEgress {
+    pub egress: Egress,
+    pub granted: Vec<Target>,
+    /// The hosts whose TLS is opened.
+    pub opened: Vec<HostPattern>,
+    /// The names of services.
+    pub own_names: Vec<String>,
+    /// As `-w` takes it.
+    pub sandbox: String,
+    pub run: String,
+    pub ledger: PathBuf,
+}
+
+/// A config of the worktree that differs where a human must say yes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PendingConfig {
+    pub changes: Vec<PendingChange>,
+    /// The text that would be pinned.
+    pub text: String,
+}
+
+/// Something about egress that cannot be done.
+#[derive(Debug, thiserror::Error)]
+pub enum EgressError {
+    #[error("`{rule}` is no rule of egress: {why}")]
+    Rule { rule: String, why: String },
+    #[error("`{rule}` was never allowed by hand")]
+    Unknown { rule: String },
+    #[error("the config has changed since it was shown")]
+    Changed,
+    #[error("the worktree has no {CONFIG_FILE} to approve")]
+    NoConfig,
+    #[error("the worktree's {CONFIG_FILE} is not text")]
+    NotText,
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Explain for EgressError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Rule { .. } => FailureKind::Usage,
+            Self::Unknown { .. } | Self::NoConfig => FailureKind::NotFound,
+            Self::Changed => FailureKind::Conflict,
+            Self::NotText => FailureKind::Config,
+            Self::Project(error) => error.kind(),
+            Self::File(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Project(error) => error.causes(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Rule { .. } => vec![
+                "a rule is a host, `*.host`, `host:port` or a block such as `10.0.0.0/8`".into(),
+            ],
+            Self::Unknown { .. } => {
+                vec!["`hothouse egress allow` without a host lists what was allowed".into()]
+            }
+            Self::Changed => vec!["look at it again: `hothouse config approve`".into()],
+            Self::NoConfig | Self::NotText => Vec::new(),
+            Self::Project(error) => error.hints(),
+            Self::File(error) => error.hints(),
+            Self::Store(error) => error.hints(),
+        }
+    }
+}
+
+impl Engine {
+    /// Works out what the room of a sandbox may reach.
+    pub fn room_egress(&self, sandbox: &SandboxRecord) -> Result<RoomEgress, Failure> {
+        let find = || -> Result<RoomEgress, EgressError> {
+            let config = self.pinned_config(sandbox)?;
+            let mut egress = config.egress.clone();
+            if sandbox.room.as_ref().is_some_and(|room| room.restricted) {
+                egress.mode = EgressMode::Allowlist;
+            }
+            let grants = self.with.store.egress_grants(sandbox.key)?;
+            let granted = grants.iter().filter_map(|grant| grant.rule.parse().ok());
+            let stack = self.with.rooms.stack(&self.places(sandbox).runtime).unwrap_or_default();
+            Ok(RoomEgress {
+                egress,
+                granted: granted.collect(),
+                opened: config.terminated_hosts(),
+                own_names: stack.services.into_iter().map(|service| service.name).collect(),
+                sandbox: format!("{}/{}", sandbox.project, sandbox.name),
+                run: sandbox.room.as_ref().map(|room| room.run.id.clone()).unwrap_or_default(),
+                ledger: self.ledger_of(sandbox),
+            })
+        };
+        find().map_err(|error| error.failure())
+    }
+
+    /// Returns where the ledger of a sandbox is.
+    pub fn ledger_of(&self, sandbox: &SandboxRecord) -> PathBuf {
+        self.logs_of(sandbox).join(LEDGER)
+    }
+
+    /// Returns what a human has allowed besides the config.
+    pub fn egress_grants(&self, sandbox: &SandboxRecord) -> Result<Vec<EgressGrant>, Failure> {
+        self.with.store.egress_grants(sandbox.key).map_err(|error| error.failure())
+    }
+
+    /// Allows hosts for a sandbox or its whole project; all of them, or none if one is no rule.
+    pub fn allow_egress(
+        &self,
+        sandbox: &SandboxRecord,
+        reach: GrantReach,
+        rules: &[String],
+    ) -> Result<(), Failure> {
+        let allow = || -> Result<(), EgressError> {
+            let rules = rules.iter().map(|rule| grant(rule)).collect::<Result<Vec<_>, _>>()?;
+            let now = self.with.clock.now();
+            Ok(self.with.store.grant_egress(sandbox.key, reach, &rules, now)?)
+        };
+        allow().map_err(|error| error.failure())
+    }
+
+    /// Takes back what was allowed by hand.
+    pub fn revoke_egress(
+        &self,
+        sandbox: &SandboxRecord,
+        reach: GrantReach,
+        rules: &[String],
+    ) -> Result<(), Failure> {
+        let revoke = || -> Result<(), EgressError> {
+            let rules = rules.iter().map(|rule| grant(rule)).collect::<Result<Vec<_>, _>>()?;
+            let known = self.with.store.egress_grants(sandbox.key)?;
+            let whole = reach == GrantReach::Project;
+            let is_known = |rule: &&String| {
+                known.iter().any(|grant| grant.rule == **rule && grant.whole_project == whole)
+            };
+            if let Some(rule) = rules.iter().find(|rule| !is_known(rule)) {
+                return Err(EgressError::Unknown { rule: rule.clone() });
+            }
+            self.with.store.revoke_egress(sandbox.key, reach, &rules)?;
+            Ok(())
+        };
+        revoke().map_err(|error| error.failure())
+    }
+
+    /// Returns what the worktree's config would change in the pinned half, if anything.
+    pub fn pending_config(&self, sandbox: &SandboxRecord) -> Result<PendingConfig, Failure> {
+        self.try_pending(sandbox).map_err(|error| error.failure())
+    }
+
+    fn try_pending(&self, sandbox: &SandboxRecord) -> Result<PendingConfig, EgressError> {
+        let text = self.worktree_text(sandbox)?.ok_or(EgressError::NoConfig)?;
+        let base = self.pinned_config(sandbox)?;
+        let asked = self.config_of(&text)?;
+        Ok(PendingConfig { changes: pending_changes(&base, &asked), text })
+    }
+
+    /// Pins the worktree's config, if it still is the text that a human has seen.
+    pub fn approve_config(&self, sandbox: &SandboxRecord, seen: &str) -> Result<(), Failure> {
+        let approve = || -> Result<(), EgressError> {
+            let pending = self.try_pending(sandbox)?;
+            if pending.text != seen {
+                return Err(EgressError::Changed);
+            }
+            Ok(self.with.store.pin_config(sandbox.key, &pending.text)?)
+        };
+        approve().map_err(|error| error.failure())
+    }
+
+    fn worktree_text(&self, sandbox: &SandboxRecord) -> Result<Option<String>, EgressError> {
+        let folder = beneath::Folder::open(&sandbox.worktree)?;
+        match folder.read_capped(Path::new(CONFIG_FILE), MAX_BYTES as u64 + 1) {
+            Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| EgressError::NotText),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn config_of(&self, text: &str) -> Result<Config, ProjectError> {
+        let user = read_file(&self.with.user_config)?;
+        let user_name = self.with.user_config.display().to_string();
+        let layers = Layers {
+            user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
+            project: Some(File { name: CONFIG_FILE, bytes: text.as_bytes() }),
+            environment: &[],
+        };
+        let resolved = config::resolve(&layers);
+        Ok(resolved.map_err(|problems| ProjectError::Config { problems })?.config)
+    }
+}
+
+/// Reads a rule that a human gives by hand, in its one written form.
+fn grant(text: &str) -> Result<String, EgressError> {
+    let rule = |why: &str| EgressError::Rule { rule: text.to_owned(), why: why.to_owned() };
+    let target: Target =
+        text.parse().map_err(|complaint: config::Complaint| rule(&complaint.message))?;
+    match target.hosts {
+        Hosts::Named(_) => Err(rule("a list belongs in the config")),
+        Hosts::Any if target.port.is_none() => {
+            Err(rule("everything is what `mode = \"web\"` in the config is for"))
+        }
+        _ => Ok(target.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_by_hand_has_one_form_and_names_its_hosts() {
+        assert_eq!(grant("GitHub.com.").unwrap(), "github.com");
+        assert_eq!(grant("*.example.com:8443").unwrap(), "*.example.com:8443");
+        assert_eq!(grant("10.0.0.0/8").unwrap(), "10.0.0.0/8");
+        for bad in ["*", "@toolchain", "https://a.example/", "a..b", "10.0.0.1/8", ""] {
+            let failure = grant(bad).unwrap_err().failure();
+            assert_eq!(failure.kind, FailureKind::Usage, "{bad}: {failure:?}");
+        }
+    }
+}

@@ -1,0 +1,420 @@
+//! Secrets: where a value comes from, and who may have it. A value is read when it is needed and kept
+//! nowhere but where the user put it.
+//!
+//! What the user set for a project wins over what was set for every project, which wins over what the
+//! config says; the config alone can name only a variable, or, in the user's own file, a command.
+
+use std::{
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use hothouse_host::{FileError, Program, RunError, files, keyring::KeyringError};
+use hothouse_model::{
+    Explain, Failure, FailureKind,
+    config::{HostPattern, Secret, SecretName, SecretSource},
+    id::fnv1a,
+    secret::{MOST_LENGTH, SecretValue, ValueError},
+};
+use hothouse_store::{SecretRecord, StoreError};
+use hothouse_workspace::{DiscoverError, Repository};
+use jiff::Timestamp;
+
+use crate::{
+    Engine,
+    project::{ProjectError, ProjectSettings},
+};
+
+/// How long a command that prints a value may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A secret that cannot be set, or whose value cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    #[error("secret `{name}` has no value")]
+    NotSet { name: SecretName },
+    #[error("secret `{name}` comes from the variable {variable}, which the daemon does not have")]
+    NoVariable { name: SecretName, variable: String },
+    #[error("the file of secret `{name}` can be read by others: {}", .path.display())]
+    OpenFile { name: SecretName, path: PathBuf },
+    #[error("the value of secret `{name}` is gone from the {place}")]
+    Gone { name: SecretName, place: &'static str },
+    #[error("the value of secret `{name}` cannot be used")]
+    Value {
+        name: SecretName,
+        #[source]
+        source: ValueError,
+    },
+    #[error("the command of secret `{name}` gave no value")]
+    Command { name: SecretName },
+    #[error("a secret for every project needs the hosts that may have it")]
+    Anywhere,
+    #[error("secret `{name}` from {from} needs a value")]
+    NoInput { name: SecretName, from: String },
+    #[error("secret `{name}` from {from} takes no value")]
+    Superfluous { name: SecretName, from: String },
+    #[error("no secret `{name}` is set {scope}")]
+    Unknown { name: SecretName, scope: &'static str },
+    #[error(transparent)]
+    Keyring(#[from] KeyringError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Discover(#[from] DiscoverError),
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+}
+
+impl Explain for SecretError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::NotSet { .. } | Self::Unknown { .. } | Self::Gone { .. } => FailureKind::NotFound,
+            Self::NoVariable { .. } | Self::OpenFile { .. } | Self::Command { .. } => {
+                FailureKind::Host
+            }
+            Self::Value { .. }
+            | Self::Anywhere
+            | Self::NoInput { .. }
+            | Self::Superfluous { .. } => FailureKind::Usage,
+            Self::Keyring(error) => error.kind(),
+            Self::File(error) => error.kind(),
+            Self::Store(error) => error.kind(),
+            Self::Discover(error) => error.kind(),
+            Self::Project(error) => error.kind(),
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Project(error) => error.causes(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::NotSet { name } | Self::Gone { name, .. } => {
+                vec![format!("give it one with `hothouse secret set {name}`")]
+            }
+            Self::NoVariable { variable, .. } => vec![format!(
+                "`hothouse daemon stop`, then any command where {variable} is set starts one that has it"
+            )],
+            Self::OpenFile { path, .. } => vec![
+                format!("if nobody can have read it: `chmod 600 {}`", path.display()),
+                "else revoke the value where it came from, and set a new one".into(),
+            ],
+            Self::Anywhere => vec!["add `--host api.example.com`".into()],
+            Self::NoInput { name, .. } => {
+                vec![format!("`printf %s \"$VALUE\" | hothouse secret set {name}`")]
+            }
+            Self::Unknown { .. } => vec!["`hothouse secret list` shows what is set".into()],
+            Self::Keyring(error) => error.hints(),
+            Self::File(error) => error.hints(),
+            Self::Store(error) => error.hints(),
+            Self::Discover(error) => error.hints(),
+            Self::Project(error) => error.hints(),
+            Self::Value { .. } | Self::Superfluous { .. } | Self::Command { .. } => Vec::new(),
+        }
+    }
+}
+
+/// What `secret set` asks for.
+#[derive(Clone, Debug)]
+pub struct SecretSpec {
+    pub name: SecretName,
+    /// Where the command was given: the project's folder, or one below it.
+    pub folder: PathBuf,
+    /// Where the value comes from; as the config says, if it is not named.
+    pub source: Option<SecretSource>,
+    pub value: Option<String>,
+    /// Whether it is for every project.
+    pub everywhere: bool,
+    /// The hosts that may have it at most.
+    pub hosts: Vec<HostPattern>,
+}
+
+/// A secret, as it is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretLine {
+    pub name: SecretName,
+    /// Whether it was set for every project.
+    pub everywhere: bool,
+    pub source: SecretSource,
+    /// The hosts to which it goes here.
+    pub hosts: Vec<HostPattern>,
+    pub set: Option<Timestamp>,
+    /// Whether the project's config declares it.
+    pub declared: bool,
+    /// Why it has no value, if it has none.
+    pub missing: Option<String>,
+}
+
+impl Engine {
+    /// Sets a secret.
+    pub fn set_secret(&self, spec: SecretSpec) -> Result<SecretLine, Failure> {
+        self.try_set_secret(spec).map_err(|error| error.failure())
+    }
+
+    fn try_set_secret(&self, spec: SecretSpec) -> Result<SecretLine, SecretError> {
+        let project = match spec.everywhere {
+            true => None,
+            false => Some(Repository::discover(&spec.folder)?.place.common_dir),
+        };
+        if spec.everywhere && spec.hosts.is_empty() {
+            return Err(SecretError::Anywhere);
+        }
+        let declared = self.declared(&spec.folder);
+        let declared = declared.as_ref().and_then(|all| all.get(&spec.name));
+        let source = spec.source.or_else(|| declared.map(|secret| secret.from.clone()));
+        let source = source.unwrap_or(SecretSource::Keyring);
+        let name = spec.name;
+        let kept = matches!(source, SecretSource::Keyring | SecretSource::File);
+        match (kept, spec.value) {
+            (true, None) => {
+                return Err(SecretError::NoInput { name, from: source.to_string() });
+            }
+            (false, Some(_)) => {
+                return Err(SecretError::Superfluous { name, from: shown(&source) });
+            }
+            (true, Some(value)) => {
+                let value = SecretValue::new(value)
+                    .map_err(|source| SecretError::Value { name: name.clone(), source })?;
+                self.keep(project.as_deref(), &name, &source, &value)?;
+            }
+            (false, None) => {}
+        }
+        let record =
+            SecretRecord { project, name, source, hosts: spec.hosts, set: self.with.clock.now() };
+        self.with.store.set_secret(&record)?;
+        Ok(self.line(&record, declared))
+    }
+
+    /// Lists the secrets of the project around a folder, declared or set, and those for every project.
+    pub fn secrets(&self, folder: &Path) -> Result<Vec<SecretLine>, Failure> {
+        let records = self.with.store.secrets().map_err(|error| error.failure())?;
+        let project = Repository::discover(folder).ok().map(|found| found.place.common_dir);
+        let declared = self.declared(folder).unwrap_or_default();
+        let ours = |record: &&SecretRecord| match &record.project {
+            Some(of) => Some(of) == project.as_ref(),
+            // What the project has of its own hides what there is for all.
+            None => !records
+                .iter()
+                .any(|r| r.name == record.name && r.project.is_some() && r.project == project),
+        };
+        let mut lines: Vec<SecretLine> = records
+            .iter()
+            .filter(ours)
+            .map(|record| self.line(record, declared.get(&record.name)))
+            .collect();
+        for (name, secret) in &declared {
+            if !lines.iter().any(|line| line.name == *name) {
+                let value = project.as_deref().map(|p| self.secret_value(p, name, secret));
+                lines.push(SecretLine {
+                    name: name.clone(),
+                    everywhere: false,
+                    source: secret.from.clone(),
+                    hosts: secret.hosts.clone(),
+                    set: None,
+                    declared: true,
+                    missing: value.and_then(Result::err).map(|error| error.to_string()),
+                });
+            }
+        }
+        lines.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(lines)
+    }
+
+    /// Forgets a secret and, where it was ours to keep, its value.
+    pub fn remove_secret(
+        &self,
+        folder: &Path,
+        name: &SecretName,
+        everywhere: bool,
+    ) -> Result<(), Failure> {
+        let remove = || -> Result<(), SecretError> {
+            let project = match everywhere {
+                true => None,
+                false => Some(Repository::discover(folder)?.place.common_dir),
+            };
+            let account = account(project.as_deref(), name);
+            let file = self.value_file(project.as_deref(), name);
+            // The value goes first: what is not known any more cannot be removed later.
+            let from_file = files::exists(&file);
+            files::remove_file(&file)?;
+            let from_keyring = self.with.wall.keyring.remove(&account).unwrap_or(false);
+            let known = self.with.store.forget_secret(project.as_ref(), name)?;
+            if !(known || from_file || from_keyring) {
+                let scope = if everywhere { "for every project" } else { "for this project" };
+                return Err(SecretError::Unknown { name: name.clone(), scope });
+            }
+            Ok(())
+        };
+        remove().map_err(|error| error.failure())
+    }
+
+    /// Returns the value of a secret that a project's config declares.
+    pub fn secret_value(
+        &self,
+        project: &Path,
+        name: &SecretName,
+        declared: &Secret,
+    ) -> Result<SecretValue, SecretError> {
+        let record = self.secret_record(project, name)?;
+        match (record, &declared.from) {
+            (Some(record), _) => self.fetch(record.project.as_deref(), name, &record.source),
+            (None, from @ (SecretSource::Environment(_) | SecretSource::Command(_))) => {
+                self.fetch(Some(project), name, from)
+            }
+            (None, _) => Err(SecretError::NotSet { name: name.clone() }),
+        }
+    }
+
+    /// Returns the hosts to which a secret goes: those of the config that the user did not rule out.
+    pub fn secret_hosts(
+        &self,
+        project: &Path,
+        name: &SecretName,
+        declared: &Secret,
+    ) -> Vec<HostPattern> {
+        let record = self.secret_record(project, name).ok().flatten();
+        within(&declared.hosts, record.as_ref())
+    }
+
+    fn secret_record(
+        &self,
+        project: &Path,
+        name: &SecretName,
+    ) -> Result<Option<SecretRecord>, StoreError> {
+        let records = self.with.store.secrets()?;
+        let of = |wanted: Option<&Path>| {
+            records.iter().find(|one| one.name == *name && one.project.as_deref() == wanted)
+        };
+        Ok(of(Some(project)).or_else(|| of(None)).cloned())
+    }
+
+    fn declared(&self, folder: &Path) -> Option<std::collections::BTreeMap<SecretName, Secret>> {
+        let place = Repository::discover(folder).ok()?.place;
+        let settings = ProjectSettings::read(&place, &self.with.user_config, &[]).ok()?;
+        Some(settings.config.secrets)
+    }
+
+    fn line(&self, record: &SecretRecord, declared: Option<&Secret>) -> SecretLine {
+        let value = self.fetch(record.project.as_deref(), &record.name, &record.source);
+        SecretLine {
+            name: record.name.clone(),
+            everywhere: record.project.is_none(),
+            source: record.source.clone(),
+            hosts: match declared {
+                Some(declared) => within(&declared.hosts, Some(record)),
+                None => record.hosts.clone(),
+            },
+            set: Some(record.set),
+            declared: declared.is_some(),
+            missing: value.err().map(|error| error.to_string()),
+        }
+    }
+
+    fn keep(
+        &self,
+        project: Option<&Path>,
+        name: &SecretName,
+        source: &SecretSource,
+        value: &SecretValue,
+    ) -> Result<(), SecretError> {
+        let (file, account) = (self.value_file(project, name), account(project, name));
+        // A value is in one place only: the one that was named last.
+        if *source == SecretSource::Keyring {
+            self.with.wall.keyring.set(&account, value)?;
+            return Ok(files::remove_file(&file)?);
+        }
+        files::make_private_folder(file.parent().unwrap_or(&file))?;
+        files::replace(&file, value.expose().as_bytes(), 0o600)?;
+        // Where there is no keyring, nothing is in it.
+        self.with.wall.keyring.remove(&account).ok();
+        Ok(())
+    }
+
+    fn fetch(
+        &self,
+        project: Option<&Path>,
+        name: &SecretName,
+        source: &SecretSource,
+    ) -> Result<SecretValue, SecretError> {
+        let unfit = |source| SecretError::Value { name: name.clone(), source };
+        match source {
+            SecretSource::Keyring => {
+                let value = self.with.wall.keyring.get(&account(project, name))?;
+                value.ok_or_else(|| SecretError::Gone { name: name.clone(), place: "keyring" })
+            }
+            SecretSource::File => {
+                let path = self.value_file(project, name);
+                let mode = std::fs::metadata(&path).map(|found| found.permissions().mode());
+                match mode {
+                    Ok(mode) if mode & 0o077 != 0 => {
+                        return Err(SecretError::OpenFile { name: name.clone(), path });
+                    }
+                    Ok(_) => {}
+                    Err(_) => {
+                        return Err(SecretError::Gone { name: name.clone(), place: "file" });
+                    }
+                }
+                let bytes = files::read_capped(&path, MOST_LENGTH as u64 + 1)?;
+                SecretValue::from_bytes(bytes).map_err(unfit)
+            }
+            SecretSource::Environment(variable) => {
+                let value = self.with.wall.environment.get(variable.as_str());
+                let value = value.ok_or_else(|| SecretError::NoVariable {
+                    name: name.clone(),
+                    variable: variable.to_string(),
+                })?;
+                SecretValue::new(value.clone()).map_err(unfit)
+            }
+            SecretSource::Command(command) => {
+                // Never in a project's folder: what lies there is not the user's to answer for.
+                let home = &self.with.home;
+                let folder = if files::is_folder(home) { home } else { Path::new("/") };
+                let program = Program::new("/bin/sh").args(["-c", command]).folder(folder);
+                let gave_none = |error: RunError| {
+                    // Not the error itself: a command may hold, or print, what nobody is to see.
+                    tracing::warn!(%name, missing = matches!(error, RunError::Missing { .. }), "the command of a secret failed");
+                    SecretError::Command { name: name.clone() }
+                };
+                let bytes = program.output_within(PATIENCE).map_err(gave_none)?;
+                SecretValue::from_bytes(bytes).map_err(unfit)
+            }
+        }
+    }
+
+    fn value_file(&self, project: Option<&Path>, name: &SecretName) -> PathBuf {
+        self.with.wall.secrets.join(scope(project)).join(name.as_str())
+    }
+}
+
+/// Names a project in files and keyrings.
+pub(crate) fn scope(project: Option<&Path>) -> String {
+    project.map_or("everywhere".to_owned(), |project| {
+        format!("{:016x}", fnv1a(&[project.as_os_str().as_encoded_bytes()]))
+    })
+}
+
+fn account(project: Option<&Path>, name: &SecretName) -> String {
+    format!("{}:{name}", scope(project))
+}
+
+/// A command may hold what nobody is to see.
+fn shown(source: &SecretSource) -> String {
+    match source {
+        SecretSource::Command(_) => "a command".into(),
+        other => other.to_string(),
+    }
+}
+
+fn within(declared: &[HostPattern], record: Option<&SecretRecord>) -> Vec<HostPattern> {
+    let most = record.map(|record| record.hosts.as_slice()).unwrap_or_default();
+    let allowed =
+        |host: &&HostPattern| most.is_empty() || most.iter().any(|wide| wide.includes(host));
+    declared.iter().filter(allowed).cloned().collect()
+}

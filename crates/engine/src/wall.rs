@@ -1,0 +1,393 @@
+//! What the wall gives a room: curated variables, placeholders for secrets, an authority to trust; and
+//! what must not get in at all.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use hothouse_certificates::{Authority, AuthorityError, Purpose};
+use hothouse_host::{
+    FileError, beneath, files,
+    keyring::Keyring,
+    random,
+    room::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES},
+};
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxRecord,
+    config::{Config, HostPattern, LiveKeys, Part, Secret, SecretName},
+    live_keys::{self, Exposed, LiveKeysFound},
+    room::RoomWall,
+    secret,
+};
+
+use hothouse_workspace::WorktreeError;
+
+use crate::{Engine, secrets::scope, stack::Stack};
+
+/// Variables that name the whole bundle.
+const BUNDLE_VARIABLES: [&str; 9] = [
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+    "AWS_CA_BUNDLE",
+    "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH",
+    "DENO_CERT",
+];
+
+/// The variable of Node, which names what it trusts besides its own.
+const NODE: &str = "NODE_EXTRA_CA_CERTS";
+
+/// The most that an env file may have.
+const ENV_FILE_MOST: u64 = 1 << 20;
+
+/// Vendors whose keys agents themselves need, which the user's own env file may hold.
+const OF_AGENTS: [&str; 2] = ["Anthropic", "OpenAI"];
+
+/// Where the wall finds what it gives.
+pub struct WallSources {
+    /// Holds the authorities, one folder per project.
+    pub authorities: PathBuf,
+    /// Holds values that the user chose to keep in files.
+    pub secrets: PathBuf,
+    /// The user's own env file with the keys of agents; it need not exist.
+    pub agent_env: PathBuf,
+    pub keyring: Arc<dyn Keyring>,
+    /// The environment of the host, as the daemon was started with it.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// A room that the wall cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum WallError {
+    #[error(transparent)]
+    Live(#[from] LiveKeysFound),
+    #[error("open the authority of the project")]
+    Authority(#[source] AuthorityError),
+    #[error("your env file can be read by others: {}", .path.display())]
+    OpenEnvFile { path: PathBuf },
+    #[error(transparent)]
+    Worktree(#[from] WorktreeError),
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl Explain for WallError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Live(error) => error.kind(),
+            Self::Authority(error) => error.kind(),
+            Self::OpenEnvFile { .. } => FailureKind::Host,
+            Self::Worktree(error) => error.kind(),
+            Self::File(error) => error.kind(),
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Live(error) => error.causes(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Live(error) => error.hints(),
+            Self::Authority(error) => error.hints(),
+            Self::OpenEnvFile { path } => vec![format!("`chmod 600 {}`", path.display())],
+            Self::Worktree(error) => error.hints(),
+            Self::File(error) => error.hints(),
+        }
+    }
+}
+
+/// The authorities that are open, by their folders: leaves are made once for all rooms of a project.
+pub(crate) type Authorities = Mutex<HashMap<PathBuf, Arc<Authority>>>;
+
+/// A secret, as the wall uses it for one room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoomSecret {
+    pub name: SecretName,
+    pub declared: Secret,
+    pub hosts: Vec<HostPattern>,
+    pub placeholder: String,
+}
+
+/// What the connections of one room to terminated hosts are served with.
+pub struct Termination {
+    pub authority: Arc<Authority>,
+    /// Every host that is terminated.
+    pub hosts: Vec<HostPattern>,
+    pub secrets: Vec<RoomSecret>,
+    /// The pinned configuration.
+    pub config: Arc<Config>,
+}
+
+impl Engine {
+    /// Works out what the wall gives a room that is about to start.
+    pub(crate) fn wall_for(
+        &self,
+        sandbox: &SandboxRecord,
+        config: &Config,
+    ) -> Result<RoomWall, WallError> {
+        let project = &sandbox.repository.common_dir;
+        let mut wall = RoomWall::default();
+        for (name, declared) in &config.secrets {
+            let seed = random::bytes();
+            let placeholder =
+                match (self.secret_value(project, name, declared), &declared.placeholder) {
+                    (Ok(_), Some(own)) => own.as_str().to_owned(),
+                    (Ok(value), None) => secret::placeholder(&value, seed),
+                    (Err(error), own) => {
+                        let hint = error.hints().into_iter().next().unwrap_or_default();
+                        let text = format!("{error}: requests that need it are refused; {hint}");
+                        wall.caveats.push(("secret-missing".into(), text));
+                        own.as_ref().map_or_else(
+                            || secret::unshaped_placeholder(seed),
+                            |own| own.as_str().to_owned(),
+                        )
+                    }
+                };
+            if self.secret_hosts(project, name, declared) != declared.hosts {
+                let text = format!(
+                    "secret `{name}` goes to fewer hosts than the config names: you set it so"
+                );
+                wall.caveats.push(("secret-narrowed".into(), text));
+            }
+            wall.environment.insert(name.to_string(), placeholder.clone());
+            wall.placeholders.insert(name.to_string(), placeholder);
+        }
+        if !config.terminated_hosts().is_empty() {
+            let authority = self.authority_of(project).map_err(WallError::Authority)?;
+            wall.environment.extend(trust_variables());
+            wall.authority = Some(authority.pem().to_owned());
+        }
+        Ok(wall)
+    }
+
+    /// Returns a variable of the host, as the daemon was started with it.
+    pub fn host_variable(&self, name: &str) -> Option<&str> {
+        self.with.wall.environment.get(name).map(String::as_str)
+    }
+
+    /// Returns what the wall gave the room at a runtime folder.
+    pub fn wall_of(&self, runtime: &Path) -> RoomWall {
+        self.with.rooms.wall(runtime)
+    }
+
+    /// Returns how connections of the room at a runtime folder to terminated hosts are served; nothing
+    /// if there are none.
+    pub fn termination(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: &Path,
+    ) -> Result<Option<Termination>, Failure> {
+        let config = self.pinned_config(sandbox).map_err(|error| error.failure())?;
+        let hosts = config.terminated_hosts();
+        if hosts.is_empty() {
+            return Ok(None);
+        }
+        let project = &sandbox.repository.common_dir;
+        let authority = self.authority_of(project).map_err(|error| error.failure())?;
+        let wall = self.wall_of(runtime);
+        let secrets = config.secrets.iter().filter_map(|(name, declared)| {
+            Some(RoomSecret {
+                name: name.clone(),
+                declared: declared.clone(),
+                hosts: self.secret_hosts(project, name, declared),
+                placeholder: wall.placeholders.get(name.as_str())?.clone(),
+            })
+        });
+        let secrets = secrets.collect();
+        Ok(Some(Termination { authority, hosts, secrets, config }))
+    }
+
+    /// Returns the authority of a project, making it the first time.
+    fn authority_of(&self, project: &Path) -> Result<Arc<Authority>, AuthorityError> {
+        let folder = self.with.wall.authorities.join(scope(Some(project)));
+        let mut open = self.authorities.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(authority) = open.get(&folder) {
+            return Ok(authority.clone());
+        }
+        let purpose = Purpose { name: "Hothouse, terminated hosts of a project", zone: None };
+        let authority = Arc::new(Authority::open(&folder, purpose, self.with.clock.now())?);
+        open.insert(folder, authority.clone());
+        Ok(authority)
+    }
+
+    /// Refuses a stack with live credentials, before anything of it starts; says what was let through.
+    pub(crate) fn refuse_live_keys(
+        &self,
+        sandbox: &SandboxRecord,
+        config: &Config,
+        stack: &Stack,
+    ) -> Result<Vec<(String, String)>, WallError> {
+        let mut exposed = exposed_by_config(config, stack);
+        exposed.extend(self.exposed_by_files(sandbox, config)?);
+        let mut judgement = live_keys::judge(exposed, &config.live_keys);
+        let of_agents = live_keys::judge(self.agent_variables_exposed()?, &config.live_keys);
+        let own = |vendor: &str| OF_AGENTS.contains(&vendor);
+        judgement.refused.extend(of_agents.refused.into_iter().filter(|f| !own(&f.key.vendor)));
+        if !judgement.refused.is_empty() {
+            return Err(LiveKeysFound { findings: judgement.refused }.into());
+        }
+        let allowed = judgement.allowed.into_iter().chain(of_agents.allowed);
+        Ok(allowed
+            .map(|(finding, why)| ("live-key".into(), format!("{finding}, allowed: {why}")))
+            .collect())
+    }
+
+    /// Returns the curated variables that refer to no service, for a room that runs none.
+    pub(crate) fn variables_without_services(
+        &self,
+        config: &Config,
+    ) -> Result<BTreeMap<String, String>, WallError> {
+        let mut all = BTreeMap::new();
+        for (name, variable) in &config.variables {
+            let text = |part: &Part| match part {
+                Part::Text(text) => Some(text.clone()),
+                Part::Reference(_) => None,
+            };
+            let own = variable.value.as_ref();
+            let own =
+                own.and_then(|value| value.parts().iter().map(text).collect::<Option<String>>());
+            let from = variable.from.as_ref();
+            let from =
+                from.and_then(|from| self.with.wall.environment.get(from.0.as_str()).cloned());
+            all.extend(own.or(from).map(|value| (name.to_string(), value)));
+        }
+        let exposed = all.iter().map(|(name, value)| Exposed {
+            variable: name.clone(),
+            place: "`[env]`".into(),
+            value: value.clone(),
+            declared: config.variables.get(name.as_str()).map(|variable| variable.kind),
+        });
+        let judgement = live_keys::judge(exposed, &config.live_keys);
+        match judgement.refused.is_empty() {
+            true => Ok(all),
+            false => Err(LiveKeysFound { findings: judgement.refused }.into()),
+        }
+    }
+
+    /// Returns the variables of the user's own env file, for commands of agents. Live credentials other
+    /// than those of agents stay out.
+    pub fn agent_variables(&self) -> Result<Vec<(String, String)>, Failure> {
+        let exposed = self.agent_variables_exposed().map_err(|error| error.failure())?;
+        let harmless = |one: &Exposed| {
+            let found = live_keys::find(&one.variable, &one.value, &LiveKeys::default());
+            found.is_none_or(|key| OF_AGENTS.contains(&key.vendor.as_str()))
+        };
+        let kept = exposed.into_iter().filter(harmless);
+        Ok(kept.map(|one| (one.variable, one.value)).collect())
+    }
+
+    fn agent_variables_exposed(&self) -> Result<Vec<Exposed>, WallError> {
+        let path = &self.with.wall.agent_env;
+        let Ok(found) = std::fs::metadata(path) else { return Ok(Vec::new()) };
+        if found.permissions().mode() & 0o077 != 0 {
+            return Err(WallError::OpenEnvFile { path: path.clone() });
+        }
+        let text = files::read_capped(path, ENV_FILE_MOST)?;
+        Ok(entries(&text, "your env file"))
+    }
+
+    /// Returns the entries of env files in the worktree that the room will see.
+    fn exposed_by_files(
+        &self,
+        sandbox: &SandboxRecord,
+        config: &Config,
+    ) -> Result<Vec<Exposed>, WallError> {
+        let worktree = beneath::Folder::open(&sandbox.worktree)?;
+        let mut folders: Vec<&str> = config.services.values().map(|s| s.dir.as_str()).collect();
+        folders.push(".");
+        folders.sort_unstable();
+        folders.dedup();
+        let masked = self.masks_of_the_worktree(sandbox, config)?;
+        let mut exposed = Vec::new();
+        for folder in folders.into_iter().map(Path::new) {
+            // A folder that is missing, or a link, is told by those who need it.
+            let Ok(names) = worktree.list(folder) else { continue };
+            let names = names.iter().map(|entry| Path::new(&entry.name));
+            for name in names.filter(|name| is_env_file(name)) {
+                let relative = folder.join(name);
+                if masked.contains(&sandbox.worktree.join(plain(&relative))) {
+                    continue;
+                }
+                let Ok(text) = worktree.read_capped(&relative, ENV_FILE_MOST) else { continue };
+                exposed
+                    .extend(entries(&text, &format!("the file `{}`", plain(&relative).display())));
+            }
+        }
+        Ok(exposed)
+    }
+}
+
+/// Returns the variables by which programs trust the bundle of the room.
+fn trust_variables() -> BTreeMap<String, String> {
+    let etc = |file: &str| Path::new("/etc").join(file);
+    let bundle = CERTIFICATE_BUNDLES.map(etc).into_iter().find(|path| files::exists(path));
+    let bundle = bundle.unwrap_or_else(|| etc(CERTIFICATE_BUNDLES[0]));
+    let bundles = BUNDLE_VARIABLES.into_iter().map(|name| (name, bundle.clone()));
+    let all = bundles.chain([(NODE, etc(AUTHORITY_ALONE))]);
+    all.map(|(name, path)| (name.to_owned(), path.display().to_string())).collect()
+}
+
+fn is_env_file(name: &Path) -> bool {
+    let name = name.to_string_lossy();
+    name == ".env"
+        || name.starts_with(".env.")
+        || name == ".dev.vars"
+        || name.starts_with(".dev.vars.")
+}
+
+fn plain(path: &Path) -> &Path {
+    path.strip_prefix(".").unwrap_or(path)
+}
+
+fn entries(text: &[u8], place: &str) -> Vec<Exposed> {
+    let entries = live_keys::env_file_entries(&String::from_utf8_lossy(text));
+    let exposed =
+        |(variable, value)| Exposed { variable, place: place.to_owned(), value, declared: None };
+    entries.into_iter().map(exposed).collect()
+}
+
+/// Lists every text of the config that a command in the room would see.
+fn exposed_by_config(config: &Config, stack: &Stack) -> Vec<Exposed> {
+    let one = |variable: &str, place: &str, value: &str| Exposed {
+        variable: variable.to_owned(),
+        place: place.to_owned(),
+        value: value.to_owned(),
+        declared: None,
+    };
+    let mut all = Vec::new();
+    for (name, value) in &stack.variables {
+        let declared = config.variables.get(name.as_str()).map(|variable| variable.kind);
+        all.push(Exposed { declared, ..one(name, "`[env]`", value) });
+    }
+    for service in &stack.order.services {
+        let place = format!("service `{}`", service.name);
+        let own = config.services.iter().find(|(name, _)| name.as_str() == service.name);
+        let own = own.map(|(_, own)| &own.env);
+        for (name, value) in &service.env {
+            // Only what the service itself says: the rest is the wall's, or was looked at above.
+            if own.is_some_and(|own| own.contains_key(name.as_str())) {
+                all.push(one(name, &place, value));
+            }
+        }
+        let words = service.run.iter().chain(service.build.iter().flatten());
+        all.push(one("the command", &place, &words.cloned().collect::<Vec<_>>().join(" ")));
+    }
+    for (name, integration) in &config.integrations {
+        let place = format!("integration `{name}`");
+        all.extend(integration.env.iter().map(|(n, v)| one(n.as_str(), &place, v.as_str())));
+    }
+    for (name, bundle) in &config.seed.bundles {
+        all.push(one("the command", &format!("seed bundle `{name}`"), bundle.run.as_str()));
+    }
+    all
+}

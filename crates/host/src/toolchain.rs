@@ -1,0 +1,197 @@
+//! The package registries that the host's own tools are configured for, found by asking the tools.
+//!
+//! Each tool runs as the user, in the root folder, so that no file of any repository is read, and
+//! within a time limit. What they print is searched for addresses; nothing else is believed of it.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use hothouse_model::config::Target;
+
+use crate::{Program, files};
+
+/// How long one tool may take. All are asked at once.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The most of a tool's files that is read.
+const FILE_LIMIT: u64 = 1 << 20;
+
+/// A question to a tool.
+struct Question {
+    program: &'static str,
+    words: &'static [&'static str],
+    /// Only lines with one of these count; none means all.
+    lines: &'static [&'static str],
+}
+
+const QUESTIONS: &[Question] = &[
+    Question { program: "npm", words: &["config", "get", "registry"], lines: &[] },
+    Question { program: "npm", words: &["config", "list"], lines: &["registry"] },
+    Question { program: "pnpm", words: &["config", "get", "registry"], lines: &[] },
+    Question { program: "yarn", words: &["config", "get", "registry"], lines: &[] },
+    Question { program: "yarn", words: &["config", "get", "npmRegistryServer"], lines: &[] },
+    Question { program: "pip3", words: &["config", "list"], lines: &["index-url", "find-links"] },
+    // The help names the index that is used when nobody says otherwise.
+    Question { program: "pip3", words: &["install", "--help"], lines: &["(default"] },
+    // An index may keep its files on another host: only the index itself knows.
+    Question {
+        program: "pip3",
+        words: &[
+            "install",
+            "--dry-run",
+            "--no-deps",
+            "--ignore-installed",
+            "--break-system-packages",
+            "--disable-pip-version-check",
+            "--quiet",
+            "--report",
+            "-",
+            "--only-binary",
+            ":all:",
+            "pip",
+        ],
+        lines: &["\"url\""],
+    },
+    Question { program: "go", words: &["env", "GOPROXY"], lines: &[] },
+    Question { program: "gem", words: &["sources", "--list"], lines: &[] },
+    Question {
+        program: "apt-get",
+        words: &["indextargets", "--format", "$(REPO_URI)"],
+        lines: &[],
+    },
+    Question { program: "composer", words: &["config", "--global", "repositories"], lines: &[] },
+    Question { program: "dotnet", words: &["nuget", "list", "source"], lines: &[] },
+];
+
+/// Files of tools that cannot be asked, below the user's home.
+const FILES: &[(&str, &[&str])] = &[
+    (".cargo/config.toml", &["registry", "index", "dl"]),
+    (".cargo/config", &["registry", "index", "dl"]),
+    (".m2/settings.xml", &["<url>"]),
+    (".config/uv/uv.toml", &["url"]),
+    (".bunfig.toml", &["registry"]),
+    (".condarc", &["http"]),
+];
+
+/// Asks all tools, and returns what they are configured for. It takes as long as the slowest.
+pub fn registries(home: &Path) -> Vec<Target> {
+    let asked: Vec<_> = QUESTIONS.iter().map(|question| thread::spawn(|| ask(question))).collect();
+    let mut found: BTreeSet<Target> = BTreeSet::new();
+    for (file, lines) in FILES {
+        let bytes = files::read_capped(&home.join(file), FILE_LIMIT).unwrap_or_default();
+        found.extend(addresses(&of_lines(&String::from_utf8_lossy(&bytes), lines)));
+    }
+    found.extend(cargo_indexes(home));
+    for answer in asked {
+        // A tool that broke is one that is not asked.
+        found.extend(answer.join().unwrap_or_default());
+    }
+    found.into_iter().collect()
+}
+
+fn ask(question: &Question) -> Vec<Target> {
+    let program = Program::new(question.program).args(question.words).folder(Path::new("/"));
+    let Ok(run) = program.run_within(PATIENCE) else { return Vec::new() };
+    let text = String::from_utf8_lossy(&run.stdout);
+    let mut found = addresses(&of_lines(&text, question.lines));
+    // Go's sums come from a host that its proxy setting does not name.
+    if question.program == "go" && !found.is_empty() {
+        found.extend(ask_sums());
+    }
+    found
+}
+
+fn ask_sums() -> Option<Target> {
+    let program = Program::new("go").args(["env", "GOSUMDB"]).folder(Path::new("/"));
+    let output = program.output_within(PATIENCE).ok()?;
+    let text = String::from_utf8_lossy(&output);
+    let name = text.split_whitespace().next()?.split('+').next()?;
+    (name != "off" && name.contains('.')).then(|| name.parse().ok()).flatten()
+}
+
+/// Returns the registries that cargo has used: its folders of indexes are named after them, and each
+/// says where its files are.
+fn cargo_indexes(home: &Path) -> Vec<Target> {
+    let folders = files::list(&home.join(".cargo/registry/index")).unwrap_or_default();
+    let of_folder = |folder: PathBuf| {
+        let name = folder.file_name()?.to_str()?.rsplit_once('-')?.0.parse::<Target>().ok();
+        let config =
+            files::read_capped(&folder.join("config.json"), FILE_LIMIT).unwrap_or_default();
+        let config = addresses(&String::from_utf8_lossy(&config));
+        Some(name.into_iter().chain(config).collect::<Vec<_>>())
+    };
+    folders.into_iter().filter_map(of_folder).flatten().collect()
+}
+
+fn of_lines(text: &str, wanted: &[&str]) -> String {
+    let fits = |line: &&str| {
+        let bare = line.trim_start();
+        let comment = bare.starts_with(['#', ';']);
+        !comment && (wanted.is_empty() || wanted.iter().any(|word| line.contains(word)))
+    };
+    text.lines().filter(fits).collect::<Vec<_>>().join("\n")
+}
+
+/// Finds the hosts of all web addresses in a text. A port is named only where it is not the usual one.
+fn addresses(text: &str) -> Vec<Target> {
+    let starts = text.match_indices("://").filter_map(|(at, _)| {
+        let usual = match &text[..at] {
+            before if before.ends_with("https") => "443",
+            before if before.ends_with("http") => "80",
+            _ => return None,
+        };
+        Some((usual, &text[at + 3..]))
+    });
+    let targets = starts.filter_map(|(usual, rest)| {
+        let end = rest.find(|c: char| c.is_whitespace() || "/?#\"'<>,|)\\".contains(c));
+        let authority = rest[..end.unwrap_or(rest.len())].rsplit('@').next()?;
+        let bare = authority.strip_suffix(&format!(":{usual}")).unwrap_or(authority);
+        bare.parse::<Target>().ok()
+    });
+    targets.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str, lines: &[&str]) -> Vec<String> {
+        addresses(&of_lines(text, lines)).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn addresses_are_found_in_what_tools_print() {
+        assert_eq!(found("https://registry.corp.example/npm/\n", &[]), ["registry.corp.example"]);
+        let pip = "global.index-url='https://user:secret@pip.example:8443/simple'\nglobal.proxy='http://p.example'";
+        assert_eq!(found(pip, &["index-url"]), ["pip.example:8443"]);
+        assert_eq!(
+            found("https://go.example,https://b.example|direct", &[]),
+            ["go.example", "b.example"]
+        );
+        assert_eq!(
+            found("[source.x]\nregistry = \"sparse+https://c.example:443/i/\"", &["registry"]),
+            ["c.example"]
+        );
+        assert_eq!(found("# https://no.example\nhttp://10.0.0.5:4873/", &[]), ["10.0.0.5:4873"]);
+        assert_eq!(
+            found("git@github.com:a/b ssh://x.example file:///y", &[]),
+            Vec::<String>::new()
+        );
+        assert_eq!(found("https://bad host/ https:// https://\u{1f980}.example/", &[]), ["bad"]);
+    }
+
+    #[test]
+    fn cargos_indexes_tell_their_hosts() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join(".cargo/registry/index/index.corp.example-1949cf8c6b5b557f");
+        files::make_folder(&folder).unwrap();
+        let config = r#"{"dl":"https://files.corp.example/crates","api":"https://corp.example"}"#;
+        files::replace(&folder.join("config.json"), config.as_bytes(), 0o644).unwrap();
+        let shown: Vec<_> = cargo_indexes(home.path()).iter().map(ToString::to_string).collect();
+        assert_eq!(shown, ["index.corp.example", "files.corp.example", "corp.example"]);
+    }
+}

@@ -1,0 +1,158 @@
+"""The Internet of the tests: DNS, HTTP and HTTPS on one loopback address, and a log of what came.
+
+usage: internet.py ADDRESS CERTIFICATE KEY LOG NAMES
+NAMES is a JSON object from names to lists of addresses. Prints the port of DNS once all is open.
+"""
+import json
+import socket
+import ssl
+import struct
+import sys
+import threading
+
+address, certificate, key, log_path, names = sys.argv[1:6]
+names = json.loads(names)
+lock = threading.Lock()
+
+
+def log(line):
+    with lock, open(log_path, "a") as file:
+        file.write(line + "\n")
+
+
+def answer(question):
+    labels, at = [], 12
+    while question[at]:
+        labels.append(question[at + 1 : at + 1 + question[at]].decode("latin-1"))
+        at += 1 + question[at]
+    kind = struct.unpack(">H", question[at + 1 : at + 3])[0]
+    name = ".".join(labels).lower()
+    log(f"dns {name} {kind}")
+    known = names.get(name)
+    head = question[:2] + (b"\x81\x80" if known is not None else b"\x81\x83")
+    records = b""
+    count = 0
+    for text in known or []:
+        family = socket.AF_INET6 if ":" in text else socket.AF_INET
+        if kind == (28 if ":" in text else 1):
+            data = socket.inet_pton(family, text)
+            records += b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 60, len(data)) + data
+            count += 1
+    return head + struct.pack(">HHHH", 1, count, 0, 0) + question[12 : at + 5] + records
+
+
+def serve_datagrams(udp):
+    while True:
+        question, asker = udp.recvfrom(4096)
+        udp.sendto(answer(question), asker)
+
+
+def exactly(stream, count):
+    data = b""
+    while len(data) < count:
+        part = stream.recv(count - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return data
+
+
+def serve_names(stream):
+    length = struct.unpack(">H", exactly(stream, 2))[0]
+    reply = answer(exactly(stream, length))
+    stream.sendall(struct.pack(">H", len(reply)) + reply)
+
+
+def serve_requests(stream, scheme):
+    file = stream.makefile("rb")
+    while True:
+        line = file.readline(65536)
+        if not line:
+            return
+        headers = {}
+        while True:
+            header = file.readline(65536).strip()
+            if not header:
+                break
+            name, _, value = header.decode("latin-1").partition(":")
+            headers[name.lower()] = value.strip()
+        body = file.read(int(headers.get("content-length", 0)))
+        host = headers.get("host", "-")
+        log(f"{scheme} {line.decode('latin-1').strip()} {host}")
+        words = line.split()
+        if len(words) != 3:
+            return
+        path = words[1].decode("latin-1")
+        if path == "/slow":
+            # One part now; the connection then stays open without a byte.
+            stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nfirst")
+            file.read(1)
+            return
+        if path == "/redirect":
+            stream.sendall(
+                b"HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0\r\n\r\n"
+            )
+            continue
+        text = f"hello {host} {len(body)}\n".encode()
+        stream.sendall(
+            b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: text/plain\r\n\r\n" % len(text) + text
+        )
+        if headers.get("connection") == "close":
+            return
+
+
+def listen(port, serve, wrap=None):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((address, port))
+    listener.listen(64)
+
+    def one(stream):
+        try:
+            serve(wrap(stream) if wrap else stream)
+        except (OSError, EOFError, ValueError):
+            pass
+        finally:
+            stream.close()
+
+    def accept():
+        while True:
+            stream, _ = listener.accept()
+            threading.Thread(target=one, args=(stream,), daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    return listener.getsockname()[1]
+
+
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(certificate, key)
+try:
+    listen(80, lambda stream: serve_requests(stream, "http"))
+    listen(443, lambda stream: serve_requests(stream, "https"), lambda s: context.wrap_socket(s, server_side=True))
+    listen(8443, lambda stream: serve_requests(stream, "https8443"), lambda s: context.wrap_socket(s, server_side=True))
+except PermissionError:
+    print("refused", flush=True)
+    sys.exit(0)
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+udp.bind(("127.0.0.1", 0))
+threading.Thread(target=serve_datagrams, args=(udp,), daemon=True).start()
+tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+tcp.bind(("127.0.0.1", udp.getsockname()[1]))
+tcp.listen(16)
+
+
+def accept_names():
+    while True:
+        stream, _ = tcp.accept()
+        try:
+            serve_names(stream)
+        except (OSError, EOFError):
+            pass
+        stream.close()
+
+
+threading.Thread(target=accept_names, daemon=True).start()
+print(udp.getsockname()[1], flush=True)
+threading.Event().wait()

@@ -1,0 +1,130 @@
+//! An Internet of our own: `internet.py` on a loopback address, and rooms whose resolver it is.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU8, Ordering},
+};
+
+use hothouse_testkit::{TestEnv, User, skip};
+
+use crate::{room::is_root, surroundings};
+
+/// Each has an address of its own, so that tests can run side by side with the usual ports.
+static NEXT: AtomicU8 = AtomicU8::new(1);
+
+pub(super) struct Internet {
+    child: Child,
+    pub(super) address: String,
+    dns: u16,
+    folder: tempfile::TempDir,
+}
+
+impl Internet {
+    /// Starts it, if this host lets us.
+    fn start() -> Option<Self> {
+        if !is_root() {
+            skip("hosts on ports 80 and 443", "root");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let [high, low] = std::process::id().to_be_bytes()[2..] else { unreachable!() };
+        let own = NEXT.fetch_add(1, Ordering::Relaxed);
+        let address = format!("127.{}.{low}.{own}", 64 | (high & 0x3f));
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let made = Command::new("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+                "-days",
+                "2",
+            ])
+            .args([
+                "-subj",
+                "/CN=test",
+                "-addext",
+                "subjectAltName=DNS:good.example,DNS:other.example,DNS:evil.example",
+            ])
+            .args(["-keyout", &path("key.pem"), "-out", &path("ca.pem")])
+            .output();
+        if !made.is_ok_and(|made| made.status.success()) {
+            skip("an Internet of our own", "openssl");
+            return None;
+        }
+        let names = serde_json::json!({
+            "good.example": [address], "other.example": [address], "evil.example": [address],
+            "inside.example": ["10.0.0.1"], "metadata.example": ["169.254.169.254"],
+            "mapped.example": ["::ffff:127.0.0.1"], "six.example": ["::1"],
+        });
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/egress/internet.py");
+        let mut child = Command::new("python3")
+            .arg(script)
+            .args([&address, &path("ca.pem"), &path("key.pem"), &path("log")])
+            .arg(names.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let dns =
+            line.trim().parse().unwrap_or_else(|_| panic!("the Internet did not start: {line}"));
+        fs::write(folder.path().join("log"), "").unwrap();
+        Some(Self { child, address, dns, folder })
+    }
+
+    /// Returns what came.
+    pub(super) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    fn certificate(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+}
+
+impl Drop for Internet {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// A sandbox `a` that is up with this `[egress]`, for each user that can be had here. `ADDRESS` stands
+/// for the address of the Internet.
+pub(super) fn walled(egress: &str, test: impl Fn(&TestEnv, &Path, &Internet)) {
+    walled_with(egress, &["up", "-w", "a"], test);
+}
+
+pub(super) fn walled_with(egress: &str, up: &[&str], test: impl Fn(&TestEnv, &Path, &Internet)) {
+    let users = std::iter::once(None).chain(User::ordinary().map(Some));
+    for user in users {
+        let Some(internet) = Internet::start() else { return };
+        let mut env = surroundings();
+        fs::create_dir_all(env.root().join("config/hothouse")).unwrap();
+        let settings = format!("[egress]\nresolvers = [\"127.0.0.1:{}\"]\n", internet.dns);
+        fs::write(env.root().join("config/hothouse/hothouse.toml"), settings).unwrap();
+        if let Some(user) = user {
+            env.become_user(user);
+        }
+        let egress = egress.replace("ADDRESS", &internet.address);
+        let config = format!("[project]\nname = \"acme\"\n[egress]\n{egress}");
+        let repository = env.repository("acme", &config);
+        env.ok(&repository, &["fork", "a"]);
+        let ran = env.run(&repository, up);
+        if ran.code == 6 {
+            skip("rooms", ran.stderr.lines().last().unwrap_or("what a room needs"));
+            continue;
+        }
+        assert_eq!(ran.code, 0, "{ran}");
+        let worktree = env.root().join("acme-sandboxes/a");
+        fs::copy(internet.certificate(), worktree.join("ca.pem")).unwrap();
+        test(&env, &repository, &internet);
+    }
+}

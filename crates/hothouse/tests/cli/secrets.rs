@@ -1,0 +1,344 @@
+//! Live keys, secrets and curated variables, driven through the real binary.
+
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use hothouse_testkit::{Ran, TestEnv, git, skip};
+
+use crate::{room::rooms_with, surroundings};
+
+const VALUE: &str = "ghp_RealRealRealRealRealRealRealReal0001";
+
+/// Put together here, so that no file of ours looks like it holds a key.
+fn live_key() -> String {
+    format!("sk_{}_51abcdefghijklmnopqrstuvwx", "live")
+}
+
+fn project(extra: &str) -> String {
+    format!("[project]\nname = \"acme\"\n{extra}")
+}
+
+const DECLARED: &str = "[secret.TOKEN]\nhosts = [\"api.test.example\"]\n";
+
+/// Runs a command with something on its standard input.
+fn with_input(env: &TestEnv, folder: &Path, words: &[&str], input: &str) -> Ran {
+    let mut command = env.command(folder, words);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    Ran {
+        words: words.join(" "),
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Starts the room of sandbox `a`; says whether this host can.
+fn up(env: &TestEnv, folder: &Path) -> bool {
+    let up = env.run(folder, &["up", "-w", "a"]);
+    if up.code == 6 {
+        skip("rooms", up.stderr.lines().last().unwrap_or("what a room needs"));
+        return false;
+    }
+    assert_eq!(up.code, 0, "{up}");
+    true
+}
+
+fn exec(env: &TestEnv, folder: &Path, script: &str) -> String {
+    env.ok(folder, &["exec", "-w", "a", "--", "sh", "-c", script])
+}
+
+/// Lists the files below a folder that hold a text.
+fn holding(folder: &Path, text: &str, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            holding(&entry.path(), text, found);
+        } else if kind.is_file() {
+            let bytes = fs::read(entry.path()).unwrap_or_default();
+            if bytes.windows(text.len()).any(|window| window == text.as_bytes()) {
+                found.push(entry.path());
+            }
+        }
+    }
+}
+
+fn refused(env: &TestEnv, folder: &Path, named: &[&str]) {
+    let up = env.run(folder, &["up", "-w", "a"]);
+    assert_eq!(up.code, 3, "{up}");
+    for word in named.iter().chain(&["live", "Stripe"]) {
+        assert!(up.stderr.contains(word), "{word}: {up}");
+    }
+    assert!(!format!("{up}").contains("51abc"), "{up}");
+    let status = env.json(folder, &["status", "-w", "a", "--json"]);
+    assert_eq!(status["state"], "created");
+}
+
+#[test]
+fn a_live_key_keeps_a_room_from_starting_wherever_it_stands() {
+    let key = live_key();
+    let places = [
+        (format!("[service.x]\nrun = \"sleep 100\"\nenv = {{ PAY = \"{key}\" }}\n"), "service `x`"),
+        (format!("[service.x]\nrun = \"PAY={key} sleep 100\"\n"), "the command"),
+        (format!("[env.PAY]\nkind = \"test-mode\"\nvalue = \"{key}\"\n"), "[env]"),
+        (format!("[seed.bundle.b]\nrun = \"PAY={key} true\"\n"), "seed bundle `b`"),
+    ];
+    for (config, named) in places {
+        let env = surroundings();
+        let repository = env.repository("acme", &project(&config));
+        env.ok(&repository, &["fork", "a"]);
+        refused(&env, &repository, &[named]);
+    }
+    // A tracked env file is no secret to the room; an untracked one is masked, and of no interest.
+    let env = surroundings();
+    let repository = env.repository("acme", &project(""));
+    fs::write(repository.join(".env"), format!("PAY={key}\n")).unwrap();
+    git(&repository, &["add", "-f", ".env"]);
+    git(&repository, &["commit", "-qm", "env"]);
+    env.ok(&repository, &["fork", "a"]);
+    refused(&env, &repository, &["PAY", "the file `.env`"]);
+    let worktree = env.root().join("acme-sandboxes/a");
+    git(&worktree, &["rm", "-q", "--cached", ".env"]);
+    if up(&env, &repository) {
+        assert_eq!(exec(&env, &repository, "cat .env"), "");
+    }
+}
+
+#[test]
+fn an_exception_is_the_users_and_shows_in_status() {
+    let service =
+        format!("[service.x]\nrun = \"sleep 100\"\nenv = {{ PAY = \"{}\" }}\n", live_key());
+    let exception = "[live-keys.allow-live]\nPAY = \"reads only\"\n";
+    let env = surroundings();
+    let repository = env.repository("acme", &project(&service));
+    env.ok(&repository, &["fork", "a"]);
+    // The agent's own copy of the config cannot allow it.
+    let own = env.root().join("acme-sandboxes/a/hothouse.toml");
+    fs::write(own, project(&format!("{service}{exception}"))).unwrap();
+    refused(&env, &repository, &["PAY"]);
+
+    let env = surroundings();
+    let repository = env.repository("acme", &project(&format!("{service}{exception}")));
+    env.ok(&repository, &["fork", "a"]);
+    if up(&env, &repository) {
+        let status = env.ok(&repository, &["status", "-w", "a", "--json"]);
+        assert!(status.contains("live-key") && status.contains("reads only"), "{status}");
+    }
+}
+
+#[test]
+fn a_room_has_a_placeholder_and_the_value_is_nowhere_but_where_it_was_put() {
+    let env = surroundings();
+    let services = "[service.x]\nrun = \"env; sleep 100\"\n";
+    let repository = env.repository("acme", &project(&format!("{DECLARED}{services}")));
+    let set = with_input(
+        &env,
+        &repository,
+        &["secret", "set", "TOKEN", "--from", "file"],
+        &format!("{VALUE}\n"),
+    );
+    assert_eq!(set.code, 0, "{set}");
+    let listed = env.json(&repository, &["secret", "list", "--json"]);
+    assert_eq!(
+        (&listed[0]["source"], &listed[0]["missing"]),
+        (&"file".into(), &serde_json::Value::Null)
+    );
+    env.ok(&repository, &["fork", "a"]);
+    if up(&env, &repository) {
+        let placeholder = exec(&env, &repository, "printf %s \"$TOKEN\"");
+        assert_eq!(placeholder.len(), VALUE.len());
+        assert!(placeholder.starts_with("ghp_") && placeholder != VALUE, "{placeholder}");
+        // No process of the room has it, nor what the room's own root can see.
+        let all = exec(&env, &repository, "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; true");
+        assert!(all.contains(&placeholder) && !all.contains(VALUE));
+        env.ok(&repository, &["snapshot", "now", "-w", "a"]);
+        // Another sandbox has another placeholder.
+        env.ok(&repository, &["fork", "b"]);
+        env.ok(&repository, &["up", "-w", "b"]);
+        let other =
+            env.ok(&repository, &["exec", "-w", "b", "--", "sh", "-c", "printf %s \"$TOKEN\""]);
+        assert_ne!(other, placeholder);
+        // A daemon that died comes back to the same one.
+        env.kill_daemon();
+        assert_eq!(exec(&env, &repository, "printf %s \"$TOKEN\""), placeholder);
+    }
+    let mut found = Vec::new();
+    holding(env.root(), VALUE, &mut found);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with(env.state().join("secrets")), "{found:?}");
+    let mode = fs::metadata(&found[0]).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+
+    env.ok(&repository, &["secret", "rm", "TOKEN"]);
+    let mut found = Vec::new();
+    holding(env.root(), VALUE, &mut found);
+    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(env.run(&repository, &["secret", "rm", "TOKEN"]).code, 4);
+}
+
+#[test]
+fn a_secret_that_cannot_be_set_leaves_nothing() {
+    let env = surroundings();
+    let repository = env.repository("acme", &project(DECLARED));
+    let set = |words: &[&str], input: &str| {
+        let words = [&["secret", "set"], words].concat();
+        with_input(&env, &repository, &words, input)
+    };
+    for (words, input, code) in [
+        (&["TOKEN", "--from", "file"][..], "", 2),
+        (&["TOKEN", "--from", "file"], "short\n", 2),
+        (&["TOKEN", "--from", "file"], "with\0nul in it", 2),
+        (&["token", "--from", "file"], VALUE, 2),
+        (&["TOKEN", "--from", "nowhere"], VALUE, 2),
+        (&["TOKEN", "--from", "file", "--host", "https://x"], VALUE, 2),
+        (&["TOKEN", "--from", "file", "--everywhere"], VALUE, 2),
+    ] {
+        let ran = set(words, input);
+        assert_eq!(ran.code, code, "{ran}");
+        assert!(!ran.stderr.contains(VALUE), "{ran}");
+    }
+    let listed = env.json(&repository, &["secret", "list", "--json"]);
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert!(listed[0]["missing"].as_str().unwrap().contains("has no value"), "{listed}");
+    let outside =
+        with_input(&env, env.root(), &["secret", "set", "TOKEN", "--from", "file"], VALUE);
+    assert_eq!(outside.code, 4, "{outside}");
+
+    // A file that others can read is not used, and said to be one.
+    assert_eq!(set(&["TOKEN", "--from", "file"], VALUE).code, 0);
+    let mut found = Vec::new();
+    holding(&env.state(), VALUE, &mut found);
+    fs::set_permissions(&found[0], fs::Permissions::from_mode(0o644)).unwrap();
+    let listed = env.json(&repository, &["secret", "list", "--json"]);
+    assert!(listed[0]["missing"].as_str().unwrap().contains("read by others"), "{listed}");
+}
+
+#[test]
+fn values_come_from_variables_and_commands_without_being_kept() {
+    let mut env = surroundings();
+    env.set("MY_TOKEN", VALUE);
+    let config =
+        format!("{DECLARED}from = \"env:MY_TOKEN\"\n[secret.OTHER]\nhosts = [\"o.example\"]\n");
+    let repository = env.repository("acme", &project(&config));
+    let ran = env.run(
+        &repository,
+        &["secret", "set", "OTHER", "--from", "command:printf %s 0123456789abcdef"],
+    );
+    assert_eq!(ran.code, 0, "{ran}");
+    let listed = env.json(&repository, &["secret", "list", "--json"]);
+    for line in listed.as_array().unwrap() {
+        assert_eq!(line["missing"], serde_json::Value::Null, "{line}");
+    }
+    assert!(!listed.to_string().contains("printf"), "{listed}");
+    env.ok(&repository, &["fork", "a"]);
+    if up(&env, &repository) {
+        let made = exec(&env, &repository, "printf %s \"$TOKEN $OTHER\"");
+        assert!(!made.contains(VALUE) && !made.contains("0123456789abcdef"), "{made}");
+    }
+    let mut found = Vec::new();
+    holding(&env.state(), VALUE, &mut found);
+    assert!(found.is_empty(), "{found:?}");
+    // A project cannot name a command: it would run on the host.
+    fs::write(
+        repository.join("hothouse.toml"),
+        project(&format!("{DECLARED}from = \"command:id\"\n")),
+    )
+    .unwrap();
+    assert_eq!(env.run(&repository, &["config", "check"]).code, 3);
+}
+
+#[test]
+fn the_keyring_keeps_a_value_where_there_is_one() {
+    let env = surroundings();
+    let repository = env.repository("acme", &project(DECLARED));
+    let set = with_input(&env, &repository, &["secret", "set", "TOKEN"], VALUE);
+    if set.code == 6 {
+        assert!(set.stderr.contains("--from file"), "{set}");
+        return skip("a keyring", "a keyring of the kernel or the desktop");
+    }
+    assert_eq!(set.code, 0, "{set}");
+    let listed = env.json(&repository, &["secret", "list", "--json"]);
+    assert_eq!(
+        (&listed[0]["source"], &listed[0]["missing"]),
+        (&"keyring".into(), &serde_json::Value::Null)
+    );
+    let mut found = Vec::new();
+    holding(env.root(), VALUE, &mut found);
+    assert!(found.is_empty(), "{found:?}");
+    env.ok(&repository, &["secret", "rm", "TOKEN"]);
+    let listed = env.json(&repository, &["secret", "list", "--json"]);
+    assert!(listed[0]["missing"].is_string(), "{listed}");
+}
+
+#[test]
+fn agents_get_the_keys_of_the_users_env_file_and_services_do_not() {
+    let env = surroundings();
+    let services = "[service.x]\nrun = \"env >/tmp/own; sleep 100\"\n[env.PLAIN]\nkind = \"public\"\nvalue = \"yes\"\n";
+    let repository = env.repository("acme", &project(services));
+    let file = env.root().join("config/hothouse/env");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let key = format!("sk-{}-api03-{}", "ant", "a1".repeat(20));
+    let write = |text: &str, mode| {
+        fs::write(&file, text).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    env.ok(&repository, &["fork", "a"]);
+    write(&format!("ANTHROPIC_API_KEY={key}\n"), 0o644);
+    let open = env.run(&repository, &["up", "-w", "a"]);
+    assert!(open.code == 6 && open.stderr.contains("chmod 600"), "{open}");
+    write(&format!("ANTHROPIC_API_KEY={key}\nPAY={}\n", live_key()), 0o600);
+    refused(&env, &repository, &["PAY", "your env file"]);
+    write(&format!("ANTHROPIC_API_KEY={key}\n"), 0o600);
+    if up(&env, &repository) {
+        assert_eq!(
+            exec(&env, &repository, "printf %s \"$ANTHROPIC_API_KEY$PLAIN\""),
+            format!("{key}yes")
+        );
+        let own = exec(&env, &repository, "cat /tmp/own");
+        assert!(own.contains("PLAIN=yes") && !own.contains("ANTHROPIC"), "{own}");
+    }
+}
+
+#[test]
+fn the_authority_of_a_project_is_trusted_in_its_rooms_alone() {
+    rooms_with(DECLARED, |env, repository| {
+        let say = "cat $NODE_EXTRA_CA_CERTS; tail -n 20 $SSL_CERT_FILE";
+        let said = exec(env, repository, say);
+        assert_eq!(said.matches("BEGIN CERTIFICATE").count(), 2, "{said}");
+        assert!(said.ends_with("# Hothouse: end\n"), "{said}");
+        // A room that spoilt its bundle starts all the same.
+        let spoil = env.run(
+            repository,
+            &[
+                "exec",
+                "-w",
+                "a",
+                "--root",
+                "--",
+                "sh",
+                "-c",
+                "rm -rf /etc/ssl && ln -s /tmp /etc/ssl",
+            ],
+        );
+        if spoil.code == 0 {
+            env.ok(repository, &["down", "-w", "a"]);
+            env.ok(repository, &["up", "-w", "a"]);
+        }
+    });
+    rooms_with("", |env, repository| {
+        let said = exec(
+            env,
+            repository,
+            "echo \"$SSL_CERT_FILE$NODE_EXTRA_CA_CERTS\"; grep -c Hothouse: /etc/ssl/certs/ca-certificates.crt; true",
+        );
+        assert_eq!(said.lines().next(), Some(""), "{said}");
+        assert_ne!(said.lines().nth(1), Some("1"), "{said}");
+    });
+}

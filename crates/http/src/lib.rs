@@ -1,0 +1,152 @@
+//! What every proxy must know of HTTP: whose request it is, what belongs to one connection only, and
+//! when it is about to become something else. Pure.
+
+use hyper::{
+    HeaderMap, Request, Version,
+    header::{self, HeaderName, HeaderValue},
+};
+
+/// Headers that belong to one connection (RFC 9110, section 7.6.1).
+const HOP_BY_HOP: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// Returns the one host that a request is for.
+pub fn host_of<B>(request: &Request<B>) -> Result<String, &'static str> {
+    let host = host_value(request)?;
+    host.to_str().map(str::to_owned).map_err(|_| "the host is not plain text")
+}
+
+/// Returns the one host that a request is for, without a copy where it can be; it is plain text.
+pub fn host_value<B>(request: &Request<B>) -> Result<HeaderValue, &'static str> {
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let header = match (hosts.next(), hosts.next()) {
+        (_, Some(_)) => return Err("the request names its host twice"),
+        (header, None) => header,
+    };
+    if header.is_some_and(|host| host.to_str().is_err()) {
+        return Err("the host is not plain text");
+    }
+    let Some(authority) = request.uri().authority().map(|authority| authority.as_str()) else {
+        return header.cloned().ok_or("the request names no host");
+    };
+    if authority.contains('@') {
+        return Err("an address has no user here");
+    }
+    if header.is_some_and(|host| !host.as_bytes().eq_ignore_ascii_case(authority.as_bytes())) {
+        return Err("the request names two different hosts");
+    }
+    HeaderValue::from_str(authority).map_err(|_| "the host is not plain text")
+}
+
+/// Takes out the headers that belong to one connection.
+pub fn strip_hop_by_hop(headers: &mut HeaderMap, keep_trailers: bool) {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        // The two may disagree about where the message ends (RFC 9112, section 6.3). The one that
+        // counts is not passed on, so the other must not be either.
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    if headers.contains_key(header::CONNECTION) {
+        strip_named(headers);
+    }
+    for name in HOP_BY_HOP {
+        headers.remove(name);
+    }
+    headers.remove(KEEP_ALIVE);
+    headers.remove(PROXY_CONNECTION);
+    if keep_trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Takes out the headers that `Connection` names.
+fn strip_named(headers: &mut HeaderMap) {
+    let plain =
+        |name: &str| name.eq_ignore_ascii_case("keep-alive") || name.eq_ignore_ascii_case("close");
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let named = values.flat_map(|value| value.split(',').map(str::trim));
+    let named: Vec<_> = named.filter(|name| !plain(name)).map(str::to_ascii_lowercase).collect();
+    for name in named {
+        headers.remove(name.as_str());
+    }
+}
+
+/// Returns what a request of HTTP/1.1 asks to become by its `Upgrade` header.
+pub fn asked_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
+    let upgrade = request.headers().get(header::UPGRADE)?;
+    let named = |value: &HeaderValue| {
+        value.to_str().is_ok_and(|text| {
+            text.split(',').any(|name| name.trim().eq_ignore_ascii_case("upgrade"))
+        })
+    };
+    let connection = request.headers().get_all(header::CONNECTION).iter().any(named);
+    (request.version() == Version::HTTP_11 && connection).then(|| upgrade.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(uri: &str, headers: &[(&str, &str)]) -> Request<()> {
+        let mut builder = Request::builder().uri(uri);
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        builder.body(()).unwrap()
+    }
+
+    #[test]
+    fn a_request_has_one_host() {
+        let check = |uri: &str, headers: &[(&str, &str)], expected: Result<&str, ()>| {
+            let found = host_of(&request(uri, headers));
+            assert_eq!(found.as_deref().map_err(|_| ()), expected, "{uri} {headers:?}");
+        };
+        check("/", &[("host", "web.a.shop.localhost")], Ok("web.a.shop.localhost"));
+        check("https://web.a.shop.localhost/x", &[], Ok("web.a.shop.localhost"));
+        check("http://a.localhost/x", &[("host", "b.localhost")], Err(()));
+        check("http://u@a.localhost/x", &[], Err(()));
+        check("/", &[("host", "a.localhost"), ("host", "b.localhost")], Err(()));
+        check("/", &[], Err(()));
+    }
+
+    #[test]
+    fn what_belongs_to_one_connection_is_taken_out() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in
+            [("connection", "keep-alive, x-own"), ("x-own", "1"), ("te", "gzip"), ("accept", "*/*")]
+        {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        strip_hop_by_hop(&mut headers, true);
+        let left: Vec<_> =
+            headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
+        assert_eq!(left, ["accept: */*", "te: trailers"]);
+    }
+
+    #[test]
+    fn a_message_ends_in_one_place() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("4"));
+        strip_hop_by_hop(&mut headers, false);
+        assert!(headers.contains_key(header::CONTENT_LENGTH));
+        headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        strip_hop_by_hop(&mut headers, false);
+        assert!(headers.is_empty(), "{headers:?}");
+    }
+
+    #[test]
+    fn only_a_whole_question_asks_for_an_upgrade() {
+        let ask = |headers: &[(&str, &str)]| asked_upgrade(&request("/", headers)).is_some();
+        assert!(ask(&[("upgrade", "websocket"), ("connection", "keep-alive, Upgrade")]));
+        assert!(!ask(&[("upgrade", "websocket")]));
+        assert!(!ask(&[("connection", "upgrade")]));
+    }
+}

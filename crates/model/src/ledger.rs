@@ -1,0 +1,179 @@
+//! The ledger of what rooms tried to reach: one record per connection, look-up or request.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AttemptKind {
+    Connection,
+    /// A name was looked up. Only what was denied is noted: the rest shows as connections.
+    Lookup,
+    /// A request that could be seen, on a terminated host or in plain HTTP.
+    Request,
+}
+
+impl AttemptKind {
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Connection => "connection",
+            Self::Lookup => "lookup",
+            Self::Request => "request",
+        }
+    }
+}
+
+/// A process of the room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoomProcess {
+    /// Its number in the room.
+    pub pid: u32,
+    pub name: String,
+}
+
+/// One record. A connection has two with the same `id`, one when it opens and one when it ends; the
+/// later counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LedgerRecord {
+    /// Counts the records of a sandbox.
+    pub seq: u64,
+    pub id: String,
+    pub time: Timestamp,
+    #[serde(default)]
+    pub run: String,
+    pub kind: AttemptKind,
+    pub allowed: bool,
+    pub rule: String,
+    /// A word for why not, that stays the same.
+    #[serde(default)]
+    pub code: Option<String>,
+    #[serde(default)]
+    pub reason: Option<String>,
+    #[serde(default)]
+    pub host: Option<String>,
+    #[serde(default)]
+    pub address: Option<IpAddr>,
+    #[serde(default)]
+    pub port: Option<u16>,
+    #[serde(default)]
+    pub protocol: Option<String>,
+    /// Bytes that left the room.
+    #[serde(default)]
+    pub sent: u64,
+    /// Bytes that came in.
+    #[serde(default)]
+    pub received: u64,
+    #[serde(default)]
+    pub duration_ms: u64,
+    #[serde(default)]
+    pub process: Option<RoomProcess>,
+    #[serde(default)]
+    pub open: bool,
+    /// What went wrong although it was allowed.
+    #[serde(default)]
+    pub error: Option<String>,
+    /// What was asked and answered, where that can be seen; without secrets.
+    #[serde(default)]
+    pub request: Option<serde_json::Value>,
+}
+
+/// Proposes rules for what was denied: hosts, with a port where it is not one that is open anyway.
+pub fn learn(records: &[LedgerRecord]) -> Vec<Learned> {
+    let mut found: Vec<Learned> = Vec::new();
+    for record in records.iter().filter(|record| !record.allowed) {
+        // Other reasons are attacks or mistakes, which a rule would not mend or should not.
+        if !matches!(record.code.as_deref(), Some("not-listed" | "port")) {
+            continue;
+        }
+        let Some(host) = &record.host else { continue };
+        let usual = |port: u16| matches!(port, 22 | 80 | 443);
+        let rule = match record.port.filter(|port| !usual(*port)) {
+            Some(port) => format!("{host}:{port}"),
+            None => host.clone(),
+        };
+        let process = record.process.as_ref().map(|process| process.name.clone());
+        match found.iter_mut().find(|known| known.rule == rule) {
+            Some(known) => {
+                known.attempts += 1;
+                known.last = known.last.max(record.time);
+                if let Some(process) = process.filter(|name| !known.processes.contains(name)) {
+                    known.processes.push(process);
+                }
+            }
+            None => found.push(Learned {
+                rule,
+                attempts: 1,
+                last: record.time,
+                processes: process.into_iter().collect(),
+            }),
+        }
+    }
+    found
+        .sort_by(|left, right| right.attempts.cmp(&left.attempts).then(left.rule.cmp(&right.rule)));
+    found
+}
+
+/// A rule that would let pass what was denied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Learned {
+    pub rule: String,
+    pub attempts: usize,
+    pub last: Timestamp,
+    pub processes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(host: &str, port: u16, code: Option<&str>) -> LedgerRecord {
+        LedgerRecord {
+            seq: 1,
+            id: "1".into(),
+            time: Timestamp::UNIX_EPOCH,
+            run: String::new(),
+            kind: AttemptKind::Connection,
+            allowed: code.is_none(),
+            rule: "r".into(),
+            code: code.map(str::to_owned),
+            reason: None,
+            host: Some(host.into()),
+            address: None,
+            port: Some(port),
+            protocol: None,
+            sent: 0,
+            received: 0,
+            duration_ms: 0,
+            process: Some(RoomProcess { pid: 2, name: "curl".into() }),
+            open: false,
+            error: None,
+            request: None,
+        }
+    }
+
+    #[test]
+    fn rules_are_learnt_from_what_a_rule_would_mend() {
+        let learned = learn(&[
+            record("a.example", 443, Some("not-listed")),
+            record("a.example", 80, Some("not-listed")),
+            record("b.example", 5432, Some("port")),
+            record("c.example", 443, None),
+            record("d.example", 443, Some("name-mismatch")),
+        ]);
+        let rules: Vec<_> =
+            learned.iter().map(|rule| (rule.rule.as_str(), rule.attempts)).collect();
+        assert_eq!(rules, [("a.example", 2), ("b.example:5432", 1)]);
+        assert_eq!(learned[0].processes, ["curl"]);
+    }
+
+    #[test]
+    fn a_record_of_an_older_release_can_be_read() {
+        let text = r#"{"seq":1,"id":"x","time":"2026-01-01T00:00:00Z","kind":"lookup","allowed":false,"rule":"r"}"#;
+        let record: LedgerRecord = serde_json::from_str(text).unwrap();
+        assert_eq!(record.kind, AttemptKind::Lookup);
+    }
+}

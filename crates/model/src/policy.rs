@@ -1,0 +1,352 @@
+//! Egress policy: what a room may reach.
+//!
+//! Pure on purpose: DNS, the proxy and `egress why` all ask the same [`Policy`], so they cannot
+//! disagree. Three questions are asked of it, in this order: may a name be looked up
+//! ([`Policy::decide_name`]), may a connection be made ([`Policy::decide`]), and may an address be
+//! dialled ([`Policy::decide_address`]). Where requests can be seen, [`Policy::decide_request`] looks
+//! at each of them.
+
+mod claim;
+mod lists;
+mod reason;
+mod rules;
+mod sphere;
+
+use std::net::IpAddr;
+
+pub use self::{
+    claim::{Claim, parse_ipv4_loosely},
+    lists::{COMMON_HOSTS, common_hosts, is_public_resolver},
+    reason::{Reason, Verdict},
+    sphere::{Sphere, sphere_of},
+};
+use self::{reason::Basis, rules::Grant};
+use crate::config::{Egress, EgressMode, HostName, Method, NamedHosts, Rule, Target};
+
+/// What a connection was found to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    Http,
+    Tls,
+    Ssh,
+    /// Something else, or nothing yet: some servers speak first.
+    Other,
+}
+
+impl Protocol {
+    /// Returns its name as users know it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "HTTP",
+            Self::Tls => "TLS",
+            Self::Ssh => "SSH",
+            Self::Other => "something else",
+        }
+    }
+
+    /// Returns what must be spoken on a port that is open without a rule.
+    pub fn expected_on(port: u16) -> Option<Self> {
+        match port {
+            80 => Some(Self::Http),
+            443 => Some(Self::Tls),
+            22 => Some(Self::Ssh),
+            _ => None,
+        }
+    }
+}
+
+/// A connection that a room asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt<'a> {
+    /// The host that the connection itself names, in its TLS greeting or its `Host`.
+    pub claim: &'a Claim,
+    /// Where it goes; none where the room was given a synthetic address.
+    pub address: Option<IpAddr>,
+    /// The names for which our DNS answered with this address.
+    pub answered: &'a [HostName],
+    pub port: u16,
+    pub protocol: Protocol,
+    /// Whether the greeting hides another name (encrypted client hello).
+    pub hidden: bool,
+    /// Whether its TLS will be opened, so that each request is decided by itself.
+    pub opened: bool,
+}
+
+/// What the lists with a name hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedLists {
+    /// The registries of the host's own tools.
+    pub toolchain: Vec<Target>,
+    /// The bundled development hosts.
+    pub common: Vec<Target>,
+}
+
+/// The rules of one room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    mode: EgressMode,
+    allow: Vec<Grant>,
+    deny: Vec<Grant>,
+    /// The host's own addresses, public ones included.
+    own: Vec<IpAddr>,
+}
+
+impl Policy {
+    /// Makes a policy of a config, of what a human has granted since, and of what the host is.
+    pub fn new(egress: &Egress, granted: &[Target], lists: &NamedLists, own: Vec<IpAddr>) -> Self {
+        let expand = |rules: &[Rule], word| {
+            rules.iter().flat_map(|rule| Grant::of(rule, word, lists)).collect::<Vec<_>>()
+        };
+        let mut allow = expand(&egress.allow, "allow");
+        allow.extend(granted.iter().map(Grant::approved));
+        Self { mode: egress.mode, allow, deny: expand(&egress.deny, "deny"), own }
+    }
+
+    /// Returns the mode.
+    pub fn mode(&self) -> EgressMode {
+        self.mode
+    }
+
+    /// Says whether any rule means the list, so that it must be known.
+    pub fn uses(egress: &Egress, list: NamedHosts) -> bool {
+        egress.allow.iter().chain(&egress.deny).any(|rule| rule.names(list))
+    }
+
+    /// Says whether what passes depends on names, so that every request of a connection must be
+    /// looked at and not only its first.
+    pub fn is_by_name(&self) -> bool {
+        self.mode == EgressMode::Allowlist || !self.deny.is_empty()
+    }
+
+    /// Decides whether a name may be looked up. One that may not never leaves the host.
+    pub fn decide_name(&self, name: &HostName) -> Verdict {
+        if let Some(rule) = self.deny.iter().find(|rule| rule.is_whole() && rule.names_host(name)) {
+            return Verdict::denied(rule.basis(), Reason::DenyRule);
+        }
+        if self.mode != EgressMode::Allowlist {
+            return Verdict::allowed(Basis::Mode(self.mode));
+        }
+        match self.allow.iter().find(|rule| rule.names_host(name)) {
+            Some(rule) if self.is_resolver(name) => {
+                Verdict::denied(rule.basis(), Reason::PublicResolver)
+            }
+            Some(rule) => Verdict::allowed(rule.basis()),
+            None => Verdict::denied(Basis::Mode(self.mode), Reason::NotListed),
+        }
+    }
+
+    /// Decides about a connection by what it says of itself.
+    pub fn decide(&self, attempt: &Attempt<'_>) -> Verdict {
+        if let Claim::Bad(text) = attempt.claim {
+            return Verdict::denied(Basis::Always, Reason::BadName(text.clone()));
+        }
+        if let Some(rule) = self.deny.iter().find(|rule| rule.forbids(attempt)) {
+            return Verdict::denied(rule.basis(), Reason::DenyRule);
+        }
+        let name = attempt.names().first().copied();
+        let forbidden = attempt.address.and_then(|to| self.forbidden(name, to, attempt.port));
+        if let Some(verdict) = forbidden {
+            return verdict;
+        }
+        if let Some(expected) = self.expected(attempt.port)
+            && expected != attempt.protocol
+        {
+            let reason = Reason::Protocol { expected, found: attempt.protocol };
+            return Verdict::denied(Basis::Mode(self.mode), reason);
+        }
+        match self.mode {
+            EgressMode::Open => Verdict::allowed(Basis::Mode(self.mode)),
+            EgressMode::Web => self.decide_web(attempt),
+            EgressMode::Allowlist => self.decide_listed(attempt),
+        }
+    }
+
+    /// Decides whether an address may be dialled for a name that resolves to it.
+    pub fn decide_address(&self, name: &HostName, address: IpAddr, port: u16) -> Verdict {
+        let denied = |rule: &&Grant| rule.is_whole() && rule.fits(port) && rule.holds(address);
+        if let Some(rule) = self.deny.iter().find(denied) {
+            return Verdict::denied(rule.basis(), Reason::DenyRule);
+        }
+        let forbidden = self.forbidden(Some(name), address, port);
+        forbidden.unwrap_or_else(|| Verdict::allowed(Basis::Mode(self.mode)))
+    }
+
+    /// Says whether an address that nobody may reach by default was named by a rule.
+    pub fn names_address(&self, address: IpAddr) -> bool {
+        self.allow.iter().any(|rule| rule.holds(address))
+    }
+
+    /// Decides about one request, where requests can be seen: on terminated hosts and plain HTTP.
+    pub fn decide_request(
+        &self,
+        name: &HostName,
+        port: u16,
+        method: Option<Method>,
+        path: &str,
+    ) -> Verdict {
+        let of = |rule: &&Grant| {
+            rule.port.is_none_or(|own| own == port)
+                && rule.names_host(name)
+                && rule.covers(method, path)
+        };
+        if let Some(rule) = self.deny.iter().find(of) {
+            return Verdict::denied(rule.basis(), Reason::DenyRule);
+        }
+        let open = self.mode != EgressMode::Allowlist && self.is_open_port(port);
+        let meant: Vec<&Grant> = self
+            .allow
+            .iter()
+            .filter(|rule| self.opens(rule, port) && rule.names_host(name))
+            .collect();
+        // A rule that limits a host's requests is a limit also where the mode alone would let it pass.
+        match (meant.iter().find(|rule| rule.covers(method, path)), meant.first()) {
+            (Some(rule), _) => Verdict::allowed(rule.basis()),
+            (None, Some(rule)) => Verdict::denied(rule.basis(), Reason::Request),
+            (None, None) if open => Verdict::allowed(Basis::Mode(self.mode)),
+            (None, None) => Verdict::denied(Basis::Mode(self.mode), Reason::NotListed),
+        }
+    }
+
+    /// Says whether rules about a host look at requests, so that its connections must be opened.
+    pub fn limits_requests(&self, name: &HostName) -> bool {
+        self.allow.iter().chain(&self.deny).any(|rule| !rule.is_whole() && rule.names_host(name))
+    }
+
+    fn decide_web(&self, attempt: &Attempt<'_>) -> Verdict {
+        if self.is_open_port(attempt.port) {
+            return match self.limited(attempt) {
+                Some(verdict) => verdict,
+                None => Verdict::allowed(Basis::Mode(self.mode)),
+            };
+        }
+        self.by_rule(attempt).unwrap_or_else(|| {
+            Verdict::denied(Basis::Mode(self.mode), Reason::Port { port: attempt.port })
+        })
+    }
+
+    fn decide_listed(&self, attempt: &Attempt<'_>) -> Verdict {
+        let named = |rule: &&Grant| {
+            rule.is_whole()
+                && self.opens(rule, attempt.port)
+                && attempt.address.is_some_and(|address| rule.holds(address))
+        };
+        if let Some(rule) = self.allow.iter().find(named) {
+            return Verdict::allowed(rule.basis());
+        }
+        let mode = || Basis::Mode(self.mode);
+        if attempt.hidden {
+            return Verdict::denied(mode(), Reason::HiddenName);
+        }
+        let speaks_names = matches!(attempt.protocol, Protocol::Http | Protocol::Tls);
+        match attempt.claim {
+            Claim::Name(name) if self.is_resolver(name) => {
+                Verdict::denied(mode(), Reason::PublicResolver)
+            }
+            Claim::Name(name) => match self.listed(name, attempt.port) {
+                Err(reason) => Verdict::denied(mode(), reason),
+                Ok(rule) if !attempt.answered.contains(name) => {
+                    Verdict::denied(rule.basis(), Reason::NotAnswered)
+                }
+                Ok(rule) => self.limited(attempt).unwrap_or_else(|| Verdict::allowed(rule.basis())),
+            },
+            Claim::Address(_) | Claim::None if speaks_names => {
+                Verdict::denied(mode(), Reason::NoName { protocol: attempt.protocol })
+            }
+            _ => self.by_rule(attempt).unwrap_or_else(|| {
+                let known = attempt.answered.iter().any(|name| self.decide_name(name).allowed);
+                let reason = match (known, attempt.answered.is_empty()) {
+                    (true, _) => Reason::Port { port: attempt.port },
+                    (false, true) => Reason::Literal,
+                    (false, false) => Reason::NotListed,
+                };
+                Verdict::denied(mode(), reason)
+            }),
+        }
+    }
+
+    /// Returns the rule that lists a name for a port, or why none does.
+    fn listed(&self, name: &HostName, port: u16) -> Result<&Grant, Reason> {
+        let mut of_name = self.allow.iter().filter(|rule| rule.names_host(name)).peekable();
+        if of_name.peek().is_none() {
+            return Err(Reason::NotListed);
+        }
+        of_name.find(|rule| self.opens(rule, port)).ok_or(Reason::Port { port })
+    }
+
+    /// Returns the verdict of a rule that names host and port, by any name of the address.
+    fn by_rule(&self, attempt: &Attempt<'_>) -> Option<Verdict> {
+        let names = attempt.names();
+        let meant = |rule: &&Grant| {
+            rule.is_whole()
+                && self.opens(rule, attempt.port)
+                && (attempt.address.is_some_and(|address| rule.holds(address))
+                    || names.iter().any(|name| rule.names_host(name)))
+        };
+        self.allow.iter().find(meant).map(|rule| Verdict::allowed(rule.basis()))
+    }
+
+    /// Refuses a connection whose rules look at requests, which cannot be seen in it.
+    fn limited(&self, attempt: &Attempt<'_>) -> Option<Verdict> {
+        let Claim::Name(name) = attempt.claim else { return None };
+        let of = |rule: &&Grant| {
+            rule.names_host(name) && rule.port.is_none_or(|port| port == attempt.port)
+        };
+        let limited = self.allow.iter().filter(of).find(|rule| !rule.is_whole())?;
+        let whole = self.allow.iter().filter(of).any(Grant::is_whole);
+        let seen = attempt.protocol == Protocol::Http || attempt.opened;
+        (!whole && !seen).then(|| Verdict::denied(limited.basis(), Reason::Unseen))
+    }
+
+    /// Returns why an address is out of reach unless a rule names it.
+    fn forbidden(&self, name: Option<&HostName>, address: IpAddr, port: u16) -> Option<Verdict> {
+        let sphere = match self.own.contains(&address.to_canonical()) {
+            true => Sphere::OwnHost,
+            false => sphere_of(address),
+        };
+        let private = matches!(sphere, Sphere::Private | Sphere::Shared);
+        let named = |rule: &Grant| {
+            let by_name = private && name.is_some_and(|name| rule.privileges(name));
+            (by_name || rule.holds(address)) && self.opens(rule, port)
+        };
+        if sphere == Sphere::Public || self.allow.iter().any(named) {
+            return None;
+        }
+        Some(Verdict::denied(Basis::Always, Reason::Sphere { address, sphere }))
+    }
+
+    /// Returns what must be spoken on a port.
+    fn expected(&self, port: u16) -> Option<Protocol> {
+        if self.mode == EgressMode::Open { None } else { Protocol::expected_on(port) }
+    }
+
+    fn is_open_port(&self, port: u16) -> bool {
+        self.mode == EgressMode::Open || Protocol::expected_on(port).is_some()
+    }
+
+    /// Says whether a rule opens a port: the one it names, or those that need no name.
+    fn opens(&self, rule: &Grant, port: u16) -> bool {
+        match rule.port {
+            Some(own) => own == port,
+            None => self.is_open_port(port),
+        }
+    }
+
+    /// Says whether a name is a public resolver that no rule means exactly.
+    fn is_resolver(&self, name: &HostName) -> bool {
+        is_public_resolver(name) && !self.allow.iter().any(|rule| rule.names_exactly(name))
+    }
+}
+
+impl Attempt<'_> {
+    /// Returns the names that the connection goes by: the one it claims, else those of its address.
+    fn names(&self) -> Vec<&HostName> {
+        match self.claim {
+            // A name that the address was not answered for is no reason to let anything pass.
+            Claim::Name(name) => self.answered.iter().filter(|known| *known == name).collect(),
+            _ => self.answered.iter().collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

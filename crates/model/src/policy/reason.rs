@@ -1,0 +1,159 @@
+//! Why something may pass or may not, in words that an agent can act on.
+
+use std::{fmt, net::IpAddr};
+
+use super::{Protocol, Sphere};
+use crate::config::EgressMode;
+
+/// What a decision rests on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// What holds in every mode.
+    Always,
+    Mode(EgressMode),
+    Rule(String),
+}
+
+/// A decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub allowed: bool,
+    /// What it rests on, in the words of the config.
+    pub rule: String,
+    /// Why not.
+    pub reason: Option<Reason>,
+}
+
+/// Why something may not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    DenyRule,
+    NotListed,
+    /// The name is not one that could be compared.
+    BadName(String),
+    Port {
+        port: u16,
+    },
+    Protocol {
+        expected: Protocol,
+        found: Protocol,
+    },
+    NoName {
+        protocol: Protocol,
+    },
+    Literal,
+    NotAnswered,
+    HiddenName,
+    PublicResolver,
+    Sphere {
+        address: IpAddr,
+        sphere: Sphere,
+    },
+    Request,
+    Unseen,
+    /// A tunnel in a tunnel.
+    Nested,
+    /// The address in a request's target and its `Host` differ.
+    TwoNames,
+    /// It took too long to say what it is.
+    Slow,
+    /// What came is not what it claims to be.
+    Malformed,
+}
+
+impl Verdict {
+    pub(super) fn allowed(basis: Basis) -> Self {
+        Self { allowed: true, rule: basis.to_string(), reason: None }
+    }
+
+    pub(super) fn denied(basis: Basis, reason: Reason) -> Self {
+        Self { allowed: false, rule: basis.to_string(), reason: Some(reason) }
+    }
+
+    /// Denies what holds in every mode.
+    pub fn refused(reason: Reason) -> Self {
+        Self::denied(Basis::Always, reason)
+    }
+
+    /// Returns the reason as a sentence, empty where it may pass.
+    pub fn why(&self) -> String {
+        self.reason.as_ref().map(ToString::to_string).unwrap_or_default()
+    }
+}
+
+impl Reason {
+    /// Returns a word for it that stays the same.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::DenyRule => "deny-rule",
+            Self::NotListed => "not-listed",
+            Self::BadName(_) => "bad-name",
+            Self::Port { .. } => "port",
+            Self::Protocol { .. } => "protocol",
+            Self::NoName { .. } => "no-name",
+            Self::Literal => "literal-address",
+            Self::NotAnswered => "name-mismatch",
+            Self::HiddenName => "hidden-name",
+            Self::PublicResolver => "public-resolver",
+            Self::Sphere { .. } => "not-public",
+            Self::Request => "request",
+            Self::Unseen => "not-terminated",
+            Self::Nested => "nested-tunnel",
+            Self::TwoNames => "two-names",
+            Self::Slow => "slow",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Always => f.write_str("always"),
+            Self::Mode(mode) => write!(f, "mode = \"{mode}\""),
+            Self::Rule(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::DenyRule => f.write_str("a rule denies it"),
+            Self::NotListed => f.write_str("the host is not on the allowlist"),
+            Self::BadName(text) => write!(f, "`{text}` is no host name"),
+            Self::Port { port } => {
+                write!(f, "port {port} is open only where a rule names host and port")
+            }
+            Self::Protocol { expected, found } => {
+                let (expected, found) = (expected.as_str(), found.as_str());
+                write!(f, "only {expected} may be spoken on this port, and this is {found}")
+            }
+            Self::NoName { protocol: Protocol::Tls } => {
+                f.write_str("the TLS greeting names no host (SNI)")
+            }
+            Self::NoName { .. } => f.write_str("the request names no host (`Host`)"),
+            Self::Literal => f.write_str("an address without a name is not on the allowlist"),
+            Self::NotAnswered => f.write_str(
+                "the address was not looked up under the name that the connection gives",
+            ),
+            Self::HiddenName => {
+                f.write_str("the TLS greeting can hide another name (encrypted client hello)")
+            }
+            Self::PublicResolver => {
+                f.write_str("it is a public resolver, by which names could be looked up unseen")
+            }
+            Self::Sphere { address, sphere } => {
+                write!(f, "{address} is {sphere}, which only a rule with the address opens")
+            }
+            Self::Request => f.write_str("the rule allows other methods or paths of this host"),
+            Self::Unseen => f.write_str(
+                "the rule looks at methods or paths, which can be seen only on a terminated host",
+            ),
+            Self::Nested => f.write_str("a tunnel inside a connection cannot be looked into"),
+            Self::TwoNames => f.write_str("the request names two different hosts"),
+            Self::Slow => f.write_str("the connection did not say in time what it is"),
+            Self::Malformed => f.write_str("what was sent cannot be read as what it claims to be"),
+        }
+    }
+}

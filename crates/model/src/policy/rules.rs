@@ -1,0 +1,144 @@
+//! One rule, with the lists that have a name spelt out.
+
+use std::net::IpAddr;
+
+use super::{Attempt, Claim, NamedLists, reason::Basis};
+use crate::config::{
+    HostName, HostPattern, Hosts, Method, NamedHosts, Network, Rule, Target, UrlPath,
+};
+
+/// A rule as it is decided with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Grant {
+    hosts: Meant,
+    pub(super) port: Option<u16>,
+    methods: Vec<Method>,
+    paths: Vec<UrlPath>,
+    /// Whether its hosts may have private addresses: the host's own tools are told to go there.
+    private: bool,
+    /// The rule in the words of the config.
+    text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Meant {
+    Any,
+    Pattern(HostPattern),
+    Network(Network),
+}
+
+impl Rule {
+    /// Says whether the rule means a list.
+    pub(super) fn names(&self, list: NamedHosts) -> bool {
+        self.host.hosts == Hosts::Named(list)
+    }
+}
+
+impl Grant {
+    /// Spells a rule out.
+    pub(super) fn of(rule: &Rule, word: &str, lists: &NamedLists) -> Vec<Self> {
+        let text = format!("{word} = \"{}\"", rule.host);
+        let one = |hosts: &Hosts, port: Option<u16>, text: String| {
+            let hosts = match hosts {
+                Hosts::Any => Meant::Any,
+                Hosts::Pattern(pattern) => Meant::Pattern(pattern.clone()),
+                Hosts::Network(network) => Meant::Network(*network),
+                // A list holds no lists.
+                Hosts::Named(_) => return None,
+            };
+            let (methods, paths) = (rule.methods.clone(), rule.paths.clone());
+            let private = rule.names(NamedHosts::Toolchain);
+            Some(Self { hosts, port, methods, paths, private, text })
+        };
+        let listed = match &rule.host.hosts {
+            Hosts::Named(NamedHosts::Toolchain) => &lists.toolchain,
+            Hosts::Named(NamedHosts::Common) => &lists.common,
+            hosts => return one(hosts, rule.host.port, text).into_iter().collect(),
+        };
+        let spelt = listed
+            .iter()
+            .filter_map(|target| one(&target.hosts, target.port, format!("{text} ({target})")));
+        spelt.collect()
+    }
+
+    /// Makes a rule of what a human has granted by name.
+    pub(super) fn approved(target: &Target) -> Self {
+        let hosts = match &target.hosts {
+            Hosts::Pattern(pattern) => Meant::Pattern(pattern.clone()),
+            Hosts::Network(network) => Meant::Network(*network),
+            Hosts::Any | Hosts::Named(_) => Meant::Any,
+        };
+        let text = format!("egress allow {target}");
+        let (methods, paths) = (Vec::new(), Vec::new());
+        Self { hosts, port: target.port, methods, paths, private: false, text }
+    }
+
+    pub(super) fn basis(&self) -> Basis {
+        Basis::Rule(self.text.clone())
+    }
+
+    /// Says whether it lets a name have a private address.
+    pub(super) fn privileges(&self, name: &HostName) -> bool {
+        self.private && self.names_host(name)
+    }
+
+    /// Says whether it means every request of its hosts.
+    pub(super) fn is_whole(&self) -> bool {
+        self.methods.is_empty() && self.paths.is_empty()
+    }
+
+    pub(super) fn fits(&self, port: u16) -> bool {
+        self.port.is_none_or(|own| own == port)
+    }
+
+    pub(super) fn names_host(&self, name: &HostName) -> bool {
+        match &self.hosts {
+            Meant::Any => true,
+            Meant::Pattern(pattern) => pattern.matches(name),
+            Meant::Network(_) => false,
+        }
+    }
+
+    pub(super) fn names_exactly(&self, name: &HostName) -> bool {
+        matches!(&self.hosts, Meant::Pattern(HostPattern::Name(own)) if own == name)
+    }
+
+    pub(super) fn holds(&self, address: IpAddr) -> bool {
+        matches!(&self.hosts, Meant::Network(network) if network.contains(address))
+    }
+
+    /// Says whether a rule of denial means a connection.
+    pub(super) fn forbids(&self, attempt: &Attempt<'_>) -> bool {
+        let named = match attempt.claim {
+            Claim::Name(name) => self.names_host(name),
+            Claim::Address(address) => self.holds(*address),
+            Claim::None | Claim::Bad(_) => self.hosts == Meant::Any,
+        };
+        let reached = attempt.address.is_some_and(|address| self.holds(address));
+        let answered = attempt.answered.iter().any(|name| self.names_host(name));
+        // An address may serve many names, so a name that is claimed counts before those of DNS.
+        let answered = answered && !matches!(attempt.claim, Claim::Name(_));
+        self.is_whole() && self.fits(attempt.port) && (named || reached || answered)
+    }
+
+    /// Says whether it means a request.
+    pub(super) fn covers(&self, method: Option<Method>, path: &str) -> bool {
+        let by_method =
+            self.methods.is_empty() || method.is_some_and(|method| self.methods.contains(&method));
+        let by_path =
+            self.paths.is_empty() || self.paths.iter().any(|own| is_below(path, own.as_str()));
+        by_method && by_path
+    }
+}
+
+/// Says whether a path of a request is another or below it. What could be read in two ways is not.
+fn is_below(path: &str, above: &str) -> bool {
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let lower = path.to_ascii_lowercase();
+    // An encoded slash, dot or backslash may be decoded by the server, or may not.
+    let ambiguous = ["%2f", "%2e", "%5c", "\\"].iter().any(|code| lower.contains(code))
+        || path.split('/').any(|part| part == "..");
+    let above = above.trim_end_matches('/');
+    !ambiguous
+        && path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

@@ -1,0 +1,331 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// A policy from the text of an `[egress]` table.
+fn policy(mode: &str, allow: &[&str], deny: &[&str]) -> Policy {
+    let quoted = |list: &[&str]| {
+        let items = list.iter().map(|rule| match rule.starts_with('{') {
+            true => (*rule).to_owned(),
+            false => format!("\"{rule}\""),
+        });
+        items.collect::<Vec<_>>().join(", ")
+    };
+    let text = format!(
+        "[egress]\nmode = \"{mode}\"\nallow = [{}]\ndeny = [{}]\n",
+        quoted(allow),
+        quoted(deny)
+    );
+    let egress = crate::config::parse("hothouse.toml", &text).unwrap().config.egress;
+    let lists =
+        NamedLists { toolchain: vec!["registry.example".parse().unwrap()], common: common_hosts() };
+    Policy::new(&egress, &[], &lists, vec!["93.184.216.34".parse().unwrap()])
+}
+
+/// `name@address:port protocol`, where the name may be empty and `!` says that DNS never gave the
+/// address for it.
+fn attempt(policy: &Policy, text: &str) -> String {
+    let (target, protocol) = text.rsplit_once(' ').unwrap();
+    let (name, address) = target.split_once('@').unwrap();
+    let (address, port) = address.rsplit_once(':').unwrap();
+    let protocol = match protocol {
+        "http" => Protocol::Http,
+        "tls" | "ech" => Protocol::Tls,
+        "ssh" => Protocol::Ssh,
+        _ => Protocol::Other,
+    };
+    let hidden = text.ends_with("ech");
+    let (name, answered) = match name.strip_suffix('!') {
+        Some(name) => (name, None),
+        None => (name, name.strip_prefix('(').unwrap_or(name).parse::<HostName>().ok()),
+    };
+    // `(name` was answered, and is not claimed.
+    let claim = if name.starts_with('(') { Claim::None } else { Claim::of(name.as_bytes()) };
+    let answered: Vec<HostName> = answered.into_iter().collect();
+    let verdict = policy.decide(&Attempt {
+        claim: &claim,
+        address: address.parse().ok(),
+        answered: &answered,
+        port: port.parse().unwrap(),
+        protocol,
+        hidden,
+        opened: false,
+    });
+    verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_owned())
+}
+
+fn check(policy: &Policy, table: &[(&str, &str)]) {
+    for (text, expected) in table {
+        assert_eq!(attempt(policy, text), *expected, "{text}");
+    }
+}
+
+#[test]
+fn web_opens_three_ports_to_the_public_and_checks_what_is_spoken() {
+    let policy = policy("web", &["db.example:5432", "10.1.0.0/16", "10.2.0.1:9000"], &[]);
+    check(
+        &policy,
+        &[
+            ("x.example@1.1.1.1:443 tls", "pass"),
+            ("@1.1.1.1:443 tls", "pass"),
+            ("x.example@1.1.1.1:80 http", "pass"),
+            ("@1.1.1.1:22 ssh", "pass"),
+            ("@1.1.1.1:443 http", "protocol"),
+            ("@1.1.1.1:443 other", "protocol"),
+            ("@1.1.1.1:80 tls", "protocol"),
+            ("@1.1.1.1:22 other", "protocol"),
+            ("@1.1.1.1:25 other", "port"),
+            ("x.example@1.1.1.1:8443 tls", "port"),
+            ("(db.example@1.1.1.1:5432 other", "pass"),
+            ("db.example!@1.1.1.1:5432 tls", "port"),
+            ("(db.example@1.1.1.1:5433 other", "port"),
+            ("@10.1.2.3:443 tls", "pass"),
+            ("@10.1.2.3:5432 other", "not-public"),
+            ("@10.2.0.1:9000 other", "pass"),
+            ("@10.2.0.1:443 tls", "not-public"),
+            ("@10.3.0.1:443 tls", "not-public"),
+            ("@127.0.0.1:443 tls", "not-public"),
+            ("@169.254.169.254:80 http", "not-public"),
+            ("x.example@::ffff:169.254.169.254:80 http", "not-public"),
+            ("@93.184.216.34:443 tls", "not-public"),
+            ("evil\0.example@1.1.1.1:443 tls", "bad-name"),
+        ],
+    );
+}
+
+#[test]
+fn open_leaves_only_the_public_world_open() {
+    let policy = policy("open", &["192.168.7.0/24"], &["*.bad.example", "9.9.9.9"]);
+    check(
+        &policy,
+        &[
+            ("@1.1.1.1:25 other", "pass"),
+            ("@1.1.1.1:443 other", "pass"),
+            ("@192.168.7.7:5432 other", "pass"),
+            ("@192.168.8.7:80 http", "not-public"),
+            ("x.bad.example@1.1.1.1:443 tls", "deny-rule"),
+            ("(x.bad.example@1.1.1.1:443 other", "deny-rule"),
+            ("bad.example@1.1.1.1:443 tls", "pass"),
+            ("@9.9.9.9:443 tls", "deny-rule"),
+        ],
+    );
+}
+
+#[test]
+fn an_allowlist_wants_a_name_that_was_looked_up() {
+    let policy = policy(
+        "allowlist",
+        &[
+            "a.example",
+            "*.b.example",
+            "c.example:8443",
+            "10.0.0.5:5432",
+            "@toolchain",
+            "dns.google",
+        ],
+        &["secret.b.example"],
+    );
+    check(
+        &policy,
+        &[
+            ("a.example@1.1.1.1:443 tls", "pass"),
+            ("A.Example.@1.1.1.1:443 tls", "pass"),
+            ("registry.example@1.1.1.1:443 tls", "pass"),
+            ("x.b.example@1.1.1.1:80 http", "pass"),
+            ("b.example@1.1.1.1:443 tls", "not-listed"),
+            ("xa.example@1.1.1.1:443 tls", "not-listed"),
+            ("secret.b.example@1.1.1.1:443 tls", "deny-rule"),
+            ("a.example!@1.1.1.1:443 tls", "name-mismatch"),
+            ("@1.1.1.1:443 tls", "no-name"),
+            ("(a.example@1.1.1.1:443 tls", "no-name"),
+            ("1.1.1.1@1.1.1.1:80 http", "no-name"),
+            ("a.example@1.1.1.1:443 ech", "hidden-name"),
+            ("a.example@1.1.1.1:8443 tls", "port"),
+            ("c.example@1.1.1.1:8443 tls", "pass"),
+            ("c.example@1.1.1.1:443 tls", "port"),
+            ("(a.example@1.1.1.1:22 ssh", "pass"),
+            ("@1.1.1.1:22 ssh", "literal-address"),
+            ("(a.example@1.1.1.1:5432 other", "port"),
+            ("@10.0.0.5:5432 other", "pass"),
+            ("@10.0.0.5:443 tls", "not-public"),
+            ("a.example@10.0.0.6:443 tls", "not-public"),
+            ("dns.google@8.8.8.8:443 tls", "pass"),
+        ],
+    );
+}
+
+#[test]
+fn a_public_resolver_must_be_named_exactly() {
+    let name = |text: &str| text.parse().unwrap();
+    let wide = policy("allowlist", &["*"], &[]);
+    assert_eq!(wide.decide_name(&name("dns.google")).reason, Some(Reason::PublicResolver));
+    check(
+        &wide,
+        &[("dns.google@8.8.8.8:443 tls", "public-resolver"), ("x.y@8.8.8.8:443 tls", "pass")],
+    );
+    let exact = policy("allowlist", &["dns.google"], &[]);
+    assert!(exact.decide_name(&name("dns.google")).allowed);
+}
+
+#[test]
+fn names_outside_the_policy_are_not_looked_up() {
+    let listed = policy("allowlist", &["a.example", "c.example:8443", "10.0.0.0/8"], &[]);
+    let allowed = |policy: &Policy, text: &str| policy.decide_name(&text.parse().unwrap()).allowed;
+    assert!(allowed(&listed, "a.example") && allowed(&listed, "c.example"));
+    assert!(!allowed(&listed, "tunnel.evil.example") && !allowed(&listed, "x.a.example"));
+    let web = policy("web", &[], &["evil.example", "*.evil.example", "other.example:25"]);
+    assert!(!allowed(&web, "evil.example") && !allowed(&web, "x.evil.example"));
+    assert!(allowed(&web, "fine.example"));
+}
+
+#[test]
+fn requests_are_decided_by_method_and_path() {
+    let policy = policy(
+        "allowlist",
+        &["{ host = \"api.example\", methods = [\"GET\"], paths = [\"/v1\"] }", "whole.example"],
+        &["{ host = \"whole.example\", paths = [\"/admin\"] }"],
+    );
+    let ask = |host: &str, method, path| {
+        let verdict = policy.decide_request(&host.parse().unwrap(), 443, method, path);
+        verdict.reason.map_or("pass", |reason| reason.code())
+    };
+    let (get, post) = (Some(Method::Get), Some(Method::Post));
+    assert_eq!(ask("api.example", get, "/v1/users?x=/v2"), "pass");
+    assert_eq!(ask("api.example", get, "/v1"), "pass");
+    assert_eq!(ask("api.example", post, "/v1/users"), "request");
+    assert_eq!(ask("api.example", get, "/v1x"), "request");
+    assert_eq!(ask("api.example", get, "/v1/../v2"), "request");
+    assert_eq!(ask("api.example", get, "/v1/%2e%2e/v2"), "request");
+    assert_eq!(ask("api.example", None, "/v1"), "request");
+    assert_eq!(ask("whole.example", post, "/x"), "pass");
+    assert_eq!(ask("whole.example", post, "/admin/x"), "deny-rule");
+    assert_eq!(ask("other.example", get, "/"), "not-listed");
+    check(
+        &policy,
+        &[
+            ("api.example@1.1.1.1:443 tls", "not-terminated"),
+            ("api.example@1.1.1.1:80 http", "pass"),
+        ],
+    );
+    assert!(policy.limits_requests(&"api.example".parse().unwrap()));
+    assert!(!policy.limits_requests(&"other.example".parse().unwrap()));
+}
+
+#[test]
+fn an_address_is_decided_by_itself_when_it_is_dialled() {
+    let policy = policy("allowlist", &["a.example", "127.0.0.1:8443"], &["1.2.3.0/24"]);
+    let name = "a.example".parse().unwrap();
+    let ask =
+        |address: &str, port| policy.decide_address(&name, address.parse().unwrap(), port).allowed;
+    assert!(ask("1.1.1.1", 443) && ask("127.0.0.1", 8443) && ask("::ffff:127.0.0.1", 8443));
+    assert!(!ask("127.0.0.1", 443) && !ask("1.2.3.4", 443) && !ask("10.0.0.1", 443));
+    assert!(policy.names_address("127.0.0.1".parse().unwrap()));
+    assert!(!policy.names_address("127.0.0.2".parse().unwrap()));
+}
+
+#[test]
+fn a_registry_of_the_hosts_own_tools_may_have_a_private_address() {
+    let policy = policy("allowlist", &["@toolchain"], &[]);
+    check(
+        &policy,
+        &[
+            ("registry.example@10.0.0.7:443 tls", "pass"),
+            ("registry.example!@10.0.0.7:443 tls", "not-public"),
+            ("other.example@10.0.0.7:443 tls", "not-public"),
+            ("registry.example@169.254.169.254:443 tls", "not-public"),
+            ("registry.example@127.0.0.1:443 tls", "not-public"),
+            ("registry.example@10.0.0.7:4873 tls", "not-public"),
+        ],
+    );
+}
+
+#[test]
+fn what_a_human_granted_counts_like_a_rule() {
+    let egress = crate::config::parse("t", "[egress]\nmode = \"allowlist\"\nallow = []\n").unwrap();
+    let granted = ["new.example".parse().unwrap(), "odd.example:9000".parse().unwrap()];
+    let policy = Policy::new(&egress.config.egress, &granted, &NamedLists::default(), Vec::new());
+    check(
+        &policy,
+        &[
+            ("new.example@1.1.1.1:443 tls", "pass"),
+            ("odd.example@1.1.1.1:9000 tls", "pass"),
+            ("old.example@1.1.1.1:443 tls", "not-listed"),
+        ],
+    );
+    let claim = Claim::of(b"new.example");
+    let answered = ["new.example".parse().unwrap()];
+    let verdict = policy.decide(&Attempt {
+        claim: &claim,
+        address: None,
+        answered: &answered,
+        port: 443,
+        protocol: Protocol::Tls,
+        hidden: false,
+        opened: false,
+    });
+    assert_eq!(verdict.rule, "egress allow new.example");
+}
+
+#[test]
+fn a_rule_about_requests_passes_what_will_be_opened() {
+    let rule = r#"{ host = "api.example", methods = ["GET"] }"#;
+    let text = format!("[egress]\nmode = \"allowlist\"\nallow = [{rule}]\n");
+    let config = crate::config::parse("hothouse.toml", &text).unwrap().config;
+    assert_eq!(config.terminated_hosts().len(), 1);
+    let policy = Policy::new(&config.egress, &[], &NamedLists::default(), Vec::new());
+    let claim = Claim::of(b"api.example");
+    let answered = ["api.example".parse().unwrap()];
+    for opened in [false, true] {
+        let verdict = policy.decide(&Attempt {
+            claim: &claim,
+            address: None,
+            answered: &answered,
+            port: 443,
+            protocol: Protocol::Tls,
+            hidden: false,
+            opened,
+        });
+        assert_eq!(verdict.allowed, opened, "{verdict:?}");
+    }
+}
+
+proptest! {
+    /// In allowlist mode nothing passes whose name the rules do not list, however it is dressed up.
+    #[test]
+    fn nothing_unlisted_passes(
+        claim in "[a-zA-Z0-9.\\-_\\[\\]:]{0,30}",
+        answered in proptest::option::of("[a-z]{1,8}\\.[a-z]{2,8}"),
+        address: u32,
+        port: u16,
+        kind in 0_u8..4,
+        hidden: bool,
+    ) {
+        let policy = policy("allowlist", &["only.listed.example"], &[]);
+        let protocol = [Protocol::Http, Protocol::Tls, Protocol::Ssh, Protocol::Other][usize::from(kind)];
+        let claim = Claim::of(claim.as_bytes());
+        let answered: Vec<HostName> = answered.into_iter().filter_map(|name| name.parse().ok()).collect();
+        let address = Some(std::net::Ipv4Addr::from_bits(address).into());
+        let verdict = policy.decide(&Attempt { claim: &claim, address, answered: &answered, port, protocol, hidden, opened: false });
+        prop_assert!(!verdict.allowed, "{verdict:?}");
+    }
+
+    /// No mode reaches what is not public, unless a rule holds the very address.
+    #[test]
+    fn nothing_private_passes(
+        mode in 0_u8..3,
+        address in prop_oneof!["10\\.[1-9]\\.0\\.1", "127\\.[1-9]\\.0\\.1", "192\\.168\\.[1-9]\\.1", "169\\.254\\.[1-9]\\.1"],
+        port: u16,
+        kind in 0_u8..4,
+    ) {
+        let policy = policy(EgressMode::WORDS[usize::from(mode)], &["*", "a.example:25"], &[]);
+        let protocol = [Protocol::Http, Protocol::Tls, Protocol::Ssh, Protocol::Other][usize::from(kind)];
+        let name: HostName = "a.example".parse().unwrap();
+        let (claim, answered) = (Claim::Name(name.clone()), [name]);
+        let address: IpAddr = address.parse().unwrap();
+        for address in [address, match address { IpAddr::V4(v4) => v4.to_ipv6_mapped().into(), v6 => v6 }] {
+            let verdict = policy.decide(&Attempt { claim: &claim, address: Some(address), answered: &answered, port, protocol, hidden: false, opened: false });
+            prop_assert!(!verdict.allowed, "{verdict:?}");
+            prop_assert!(!policy.decide_address(&answered[0], address, port).allowed);
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Secrets: values that nobody may see by accident, and what stands for them in a room.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+/// The shortest value: a shorter one could not be told from other text in an answer.
+pub const LEAST_LENGTH: usize = 8;
+
+/// The longest value.
+pub const MOST_LENGTH: usize = 64 << 10;
+
+/// How many letters and digits of a placeholder must be made up.
+const MADE_UP: usize = 12;
+
+/// A secret's value. It is wiped when it is dropped, and prints as stars.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretValue(Zeroizing<String>);
+
+/// A text that cannot be a secret's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ValueError {
+    #[error("the value has fewer than {LEAST_LENGTH} characters")]
+    Short,
+    #[error("the value has more than {MOST_LENGTH} bytes")]
+    Long,
+    #[error("the value holds a NUL character")]
+    Nul,
+    #[error("the value is not valid UTF-8")]
+    Encoding,
+}
+
+impl SecretValue {
+    /// Takes a value as a person or a program wrote it: one line end at its end is not part of it.
+    pub fn new(text: String) -> Result<Self, ValueError> {
+        let text = Zeroizing::new(text);
+        let plain = text
+            .strip_suffix('\n')
+            .map_or(text.as_str(), |text| text.strip_suffix('\r').unwrap_or(text));
+        if plain.contains('\0') {
+            return Err(ValueError::Nul);
+        }
+        if plain.chars().count() < LEAST_LENGTH {
+            return Err(ValueError::Short);
+        }
+        if plain.len() > MOST_LENGTH {
+            return Err(ValueError::Long);
+        }
+        Ok(Self(Zeroizing::new(plain.to_owned())))
+    }
+
+    /// Takes a value out of bytes.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ValueError> {
+        let bytes = Zeroizing::new(bytes);
+        let text = std::str::from_utf8(&bytes).map_err(|_| ValueError::Encoding)?;
+        Self::new(text.to_owned())
+    }
+
+    /// Returns the value itself. Whoever calls this answers for where it goes.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Makes up what a room sees instead of a value: the same length, the same prefix, the same kinds of
+/// characters at the same places.
+///
+/// A value with too little to make up gets a placeholder of its own form, which cannot be taken for
+/// another text.
+pub fn placeholder(value: &SecretValue, seed: [u8; 16]) -> String {
+    let value = value.expose();
+    let kept = prefix_length(value);
+    let mut dice = Dice::new(seed);
+    let shaped: String =
+        value.char_indices().map(|(at, c)| if at < kept { c } else { dice.like(c) }).collect();
+    let made_up = value[kept..].chars().filter(char::is_ascii_alphanumeric).count();
+    if made_up < MADE_UP || shaped == value || !shaped.is_ascii() || shaped.contains(['\n', '\r']) {
+        return unshaped_placeholder(seed);
+    }
+    shaped
+}
+
+/// Makes up a placeholder for a value that is not known.
+pub fn unshaped_placeholder(seed: [u8; 16]) -> String {
+    let hex: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("hothouse_{hex}")
+}
+
+/// Returns how long the beginning is that all of a vendor's credentials share: `ghp_`, `sk-proj-`.
+fn prefix_length(value: &str) -> usize {
+    let first = value
+        .char_indices()
+        .take(16)
+        .take_while(|(_, c)| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+    let last = first.filter(|(_, c)| matches!(c, '_' | '-' | '.')).last();
+    let length = last.map_or(0, |(at, _)| at + 1);
+    // What is mostly a prefix is none.
+    if length * 2 > value.len() { 0 } else { length }
+}
+
+/// Characters that look like others.
+struct Dice(u64, u64);
+
+impl Dice {
+    fn new(seed: [u8; 16]) -> Self {
+        let half =
+            |at: usize| seed[at..at + 8].iter().fold(0_u64, |all, b| all << 8 | u64::from(*b));
+        Self(half(0), half(8))
+    }
+
+    /// One step of splitmix64, over both halves of the seed.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0 ^ self.1.rotate_left(23);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        self.1 = self.1.wrapping_add(z);
+        z ^ (z >> 31)
+    }
+
+    fn like(&mut self, c: char) -> char {
+        let among = match c {
+            'a'..='f' => "abcdef",
+            'g'..='z' => "ghijklmnopqrstuvwxyz",
+            'A'..='F' => "ABCDEF",
+            'G'..='Z' => "GHIJKLMNOPQRSTUVWXYZ",
+            '0'..='9' => "0123456789",
+            _ => return c,
+        };
+        let at = usize::try_from(self.next() % among.len() as u64).unwrap_or(0);
+        among.as_bytes().get(at).copied().map_or(c, char::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn of(value: &str) -> String {
+        placeholder(&SecretValue::new(value.into()).unwrap(), [7; 16])
+    }
+
+    #[test]
+    fn a_placeholder_has_the_shape_of_its_value() {
+        let value = format!("{}{}", "ghp_", "aB3dE5gH7jK9mN1pQ2sT4vW6yZ8bC0dF1gH2");
+        let made = of(&value);
+        assert!(made.starts_with("ghp_") && made.len() == value.len() && made != value, "{made}");
+        let json = r#"{"type":"service_account","key":"abcdefghijklmnop"}"#;
+        assert!(of(json).starts_with("{\"") && of(json).ends_with("\"}"));
+        let hex = "0123456789abcdef0123456789abcdef";
+        assert!(of(hex).chars().all(|c| c.is_ascii_hexdigit()));
+    }
+
+    #[test]
+    fn a_value_without_enough_to_make_up_gets_a_form_of_ours() {
+        for value in ["hunter22", "----------------", "pässwörter und mehr"] {
+            assert!(of(value).starts_with("hothouse_"), "{value}");
+        }
+    }
+
+    #[test]
+    fn a_value_prints_as_stars_and_loses_its_line_end() {
+        let value = SecretValue::new("correct horse\r\n".into()).unwrap();
+        assert_eq!((value.expose(), format!("{value:?}").as_str()), ("correct horse", "***"));
+        assert_eq!(SecretValue::new("short\n".into()), Err(ValueError::Short));
+        assert_eq!(SecretValue::new("a\0bcdefgh".into()), Err(ValueError::Nul));
+        assert_eq!(SecretValue::from_bytes(vec![0xff; 20]), Err(ValueError::Encoding));
+    }
+
+    proptest! {
+        #[test]
+        fn a_placeholder_is_never_the_value(value in "[ -~]{8,80}", seed in any::<[u8; 16]>()) {
+            let value = SecretValue::new(value).unwrap();
+            let made = placeholder(&value, seed);
+            prop_assert_ne!(made.as_str(), value.expose());
+            prop_assert!(made.len() >= LEAST_LENGTH);
+        }
+    }
+}

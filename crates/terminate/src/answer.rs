@@ -1,0 +1,118 @@
+//! Answers of our own: short, in JSON, saying what happened, why, and what to do.
+
+use hyper::{
+    Response, StatusCode,
+    header::{self, HeaderValue},
+};
+use serde_json::json;
+
+use crate::{
+    body::{Body, whole},
+    gate::Refusal,
+    upstream::UpstreamError,
+};
+
+/// An answer that we give instead of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub(crate) status: StatusCode,
+    code: &'static str,
+    pub(crate) message: String,
+    rule: Option<String>,
+    hint: Option<String>,
+}
+
+impl Own {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), rule: None, hint: None }
+    }
+
+    fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    pub(crate) fn bad_request(why: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", why)
+    }
+
+    pub(crate) fn misdirected(asked: &str, host: &str) -> Self {
+        let asked: String = asked.chars().filter(|c| !c.is_control()).take(253).collect();
+        let message = format!("the connection was made for `{host}`, the request is for `{asked}`");
+        Self::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", message)
+    }
+
+    pub(crate) fn method(method: &str) -> Self {
+        let message = format!("{method} does not pass the wall");
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", message)
+    }
+
+    pub(crate) fn denied(Refusal { rule, reason, hint }: Refusal) -> Self {
+        let own = Self::new(StatusCode::FORBIDDEN, "denied", reason).hint(hint);
+        Self { rule: Some(rule), ..own }
+    }
+
+    pub(crate) fn no_value(secret: &str, why: &str) -> Self {
+        let message = format!("the request needs secret `{secret}`, which has no value: {why}");
+        let hint = format!("somebody on the host must run `hothouse secret set {secret}`");
+        Self::new(StatusCode::BAD_GATEWAY, "secret_missing", message).hint(hint)
+    }
+
+    pub(crate) fn unfit(why: &dyn std::error::Error) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "secret_unfit", why.to_string())
+    }
+
+    pub(crate) fn too_long(most: usize) -> Self {
+        let message = format!(
+            "a secret may have to be put into this body, and it has more than {} bytes",
+            most
+        );
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", message)
+            .hint("send the credential in a header instead, and declare its `form` so")
+    }
+
+    pub(crate) fn compressed(encoding: &str) -> Self {
+        let encoding: String = encoding.chars().filter(|c| !c.is_control()).take(40).collect();
+        let message = format!(
+            "the host answered in `{encoding}` although it was asked not to, so the answer cannot be looked through for secrets"
+        );
+        Self::new(StatusCode::BAD_GATEWAY, "answer_compressed", message)
+    }
+
+    pub(crate) fn unscannable() -> Self {
+        let message = "the placeholder of a secret is not as long as its value, so no WebSocket can be looked through";
+        Self::new(StatusCode::BAD_GATEWAY, "answer_unscannable", message)
+            .hint("leave `placeholder` out of the secret's declaration")
+    }
+
+    pub(crate) fn unreachable(error: &UpstreamError) -> Self {
+        let mut text = error.to_string();
+        let mut source = std::error::Error::source(error);
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        Self::new(StatusCode::BAD_GATEWAY, "upstream", text)
+    }
+
+    pub(crate) fn broken_body() -> Self {
+        Self::bad_request("the body broke off")
+    }
+
+    /// Makes the answer.
+    pub(crate) fn response(&self, host: &str) -> Response<Body> {
+        let text = json!({ "error": {
+            "code": self.code,
+            "message": self.message,
+            "host": host,
+            "rule": self.rule,
+            "hints": self.hint.iter().collect::<Vec<_>>(),
+            "from": "hothouse",
+        }});
+        let mut response = Response::new(whole(format!("{text}\n")));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}

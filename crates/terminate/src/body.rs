@@ -1,0 +1,163 @@
+//! Bodies on their way: counted, recorded, looked through, never kept whole.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
+use hyper::{
+    HeaderMap,
+    body::{Frame, SizeHint},
+    header::HeaderValue,
+};
+
+use crate::{
+    record::{Draft, Side},
+    scan::{Echoes, Scanner},
+};
+
+/// What can go wrong with a body, on either side.
+pub(crate) type BodyError = hyper::Error;
+
+/// The body of a request or an answer.
+pub(crate) type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// Makes a body of bytes that are there.
+pub(crate) fn whole(bytes: impl Into<Bytes>) -> Body {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Takes a body as it comes from a connection.
+pub(crate) fn incoming(body: hyper::body::Incoming) -> Body {
+    body.boxed_unsync()
+}
+
+/// A body that is recorded as it passes.
+pub(crate) struct Watched {
+    pub(crate) inner: Body,
+    pub(crate) draft: Arc<Draft>,
+    pub(crate) side: Side,
+}
+
+impl hyper::body::Body for Watched {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
+        if let Some(Ok(frame)) = &frame
+            && let Some(bytes) = frame.data_ref()
+        {
+            self.draft.passed(self.side, bytes);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// A body in which values become placeholders.
+pub(crate) struct Scanned {
+    inner: Body,
+    echoes: Arc<Echoes>,
+    held: BytesMut,
+    trailers: Option<HeaderMap>,
+    ended: bool,
+}
+
+impl Scanned {
+    pub(crate) fn new(inner: Body, echoes: Arc<Echoes>) -> Self {
+        Self { inner, echoes, held: BytesMut::new(), trailers: None, ended: false }
+    }
+
+    fn rest(&mut self) -> Option<Frame<Bytes>> {
+        let rest = Scanner::new(&self.echoes, &mut self.held).finish();
+        (!rest.is_empty()).then(|| Frame::data(rest))
+    }
+}
+
+impl hyper::body::Body for Scanned {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        loop {
+            if let Some(trailers) = this.trailers.take() {
+                return Poll::Ready(Some(Ok(Frame::trailers(trailers))));
+            }
+            if this.ended {
+                return Poll::Ready(None);
+            }
+            let Some(frame) = ready!(Pin::new(&mut this.inner).poll_frame(context)?) else {
+                this.ended = true;
+                return Poll::Ready(this.rest().map(Ok));
+            };
+            match frame.into_data() {
+                Ok(piece) => {
+                    let passed = Scanner::new(&this.echoes, &mut this.held).push(piece);
+                    if !passed.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(passed))));
+                    }
+                }
+                Err(frame) => {
+                    let Ok(mut trailers) = frame.into_trailers() else { continue };
+                    scrub(&mut trailers, &this.echoes);
+                    this.trailers = Some(trailers);
+                    this.ended = true;
+                    if let Some(rest) = this.rest() {
+                        return Poll::Ready(Some(Ok(rest)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.echoes.keep_length() && self.held.is_empty() {
+            return self.inner.size_hint();
+        }
+        SizeHint::default()
+    }
+}
+
+/// Makes values in headers placeholders again.
+pub(crate) fn scrub(headers: &mut HeaderMap, echoes: &Echoes) {
+    for value in headers.values_mut() {
+        if let std::borrow::Cow::Owned(clean) = echoes.replace(value.as_bytes()) {
+            *value = HeaderValue::from_bytes(&clean)
+                .unwrap_or_else(|_| HeaderValue::from_static("[redacted]"));
+        }
+    }
+}
+
+/// A body that could not be read whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotWhole {
+    TooLong,
+    Broken,
+}
+
+/// Reads a body whole, if it is short enough.
+pub(crate) async fn collect(body: Body, most: usize) -> Result<Bytes, NotWhole> {
+    match http_body_util::Limited::new(body, most).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<http_body_util::LengthLimitError>() => Err(NotWhole::TooLong),
+        Err(_) => Err(NotWhole::Broken),
+    }
+}

@@ -1,0 +1,293 @@
+//! One request to a terminated host, from the room's words to the host's answer.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_http::{asked_upgrade, host_of, strip_hop_by_hop};
+use hothouse_model::config::{HostName, SecretForm};
+use http_body_util::{BodyExt, Empty};
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode, Version,
+    body::Incoming,
+    header::{self, HeaderValue},
+    http::request::Parts,
+};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::{
+    Target,
+    answer::Own,
+    body::{self, Body, NotWhole, Scanned, Watched, scrub},
+    gate::{Asked, Gate},
+    record::{Draft, RecordSink, Side},
+    scan::{Echoes, Scanner},
+    secrets::{Held, Secrets},
+    sigv4, substitute,
+    upstream::{Upstream, Upstreams, Wanted},
+};
+
+/// How long a body may be that must be known whole.
+const BODY_LIMIT: usize = 8 << 20;
+
+/// What one connection of a room leads to.
+pub(crate) struct Exchange<U> {
+    pub(crate) host: HostName,
+    pub(crate) target: Target,
+    pub(crate) upstreams: Upstreams<U>,
+    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) gate: Arc<dyn Gate>,
+    pub(crate) records: RecordSink,
+}
+
+/// A request that is ready to go.
+struct Ready {
+    request: Request<Body>,
+    echoes: Option<Arc<Echoes>>,
+}
+
+impl<U: Upstream> Exchange<U> {
+    /// Answers a request.
+    pub(crate) async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
+        let client = asked_upgrade(&request).map(|to| (to, hyper::upgrade::on(&mut request)));
+        let asked_host = host_of(&request);
+        let (parts, incoming) = request.into_parts();
+        let Target { name, port, tls } = &self.target;
+        let draft =
+            Draft::begin(&parts, (name, *port, *tls), HostClock.now(), self.records.clone());
+        let answered = match self.admit(&parts, asked_host) {
+            Ok(()) => {
+                let inner = body::incoming(incoming);
+                let watched = Watched { inner, draft: draft.clone(), side: Side::Request };
+                let wanted =
+                    if parts.version == Version::HTTP_2 { Wanted::Http2 } else { Wanted::Http1 };
+                match client {
+                    Some((to, client)) => self.upgrade(parts, to, client, &draft).await,
+                    None => self.pass(parts, watched.boxed_unsync(), wanted, &draft).await,
+                }
+            }
+            Err(own) => Err(own),
+        };
+        let response = answered.unwrap_or_else(|own| {
+            draft.refused(own.status, &own.message);
+            own.response(name)
+        });
+        draft.answered(&response);
+        response.map(|inner| Watched { inner, draft, side: Side::Response }.boxed_unsync())
+    }
+
+    /// Lets a request in, if it is for this host and may be made at all.
+    fn admit(&self, parts: &Parts, host: Result<String, &'static str>) -> Result<(), Own> {
+        let asked = host.map_err(Own::bad_request)?;
+        if !self.is_own(&asked) {
+            return Err(Own::misdirected(&asked, &self.target.name));
+        }
+        // CONNECT would lead elsewhere, and TRACE sends back what it got.
+        if parts.method == Method::CONNECT || parts.method == Method::TRACE {
+            return Err(Own::method(parts.method.as_str()));
+        }
+        let asked = Asked {
+            host: &self.host,
+            port: self.target.port,
+            method: parts.method.as_str(),
+            path: parts.uri.path(),
+        };
+        self.gate.decide(&asked).map_err(Own::denied)
+    }
+
+    fn is_own(&self, asked: &str) -> bool {
+        let (name, port) = match asked.rsplit_once(':') {
+            Some((name, port)) => (name, port.parse().ok()),
+            None => (asked, Some(self.target.port)),
+        };
+        let usual = if self.target.tls { 443 } else { 80 };
+        let named = name.parse::<HostName>().is_ok_and(|name| name == self.host);
+        // A host without a port means the usual one, wherever the connection went.
+        named && port.is_some_and(|port| port == self.target.port || port == usual)
+    }
+
+    async fn pass(
+        &self,
+        parts: Parts,
+        body: Body,
+        wanted: Wanted,
+        draft: &Draft,
+    ) -> Result<Response<Body>, Own> {
+        let head = parts.method == Method::HEAD;
+        let Ready { request, echoes } = self.prepare(parts, body, draft).await?;
+        let answered = self.upstreams.send(request, wanted).await;
+        let response = answered.map_err(|error| Own::unreachable(&error))?;
+        let response = response.map(body::incoming);
+        finish(response, echoes, head)
+    }
+
+    /// Puts values into a request.
+    async fn prepare(&self, mut parts: Parts, body: Body, draft: &Draft) -> Result<Ready, Own> {
+        let held = self.held(&parts).await?;
+        let (body, mut used) = self.body(&mut parts, body, &held).await?;
+        let done = substitute::head(&mut parts, &held.known).map_err(|error| Own::unfit(&error))?;
+        used.extend(done.used);
+        let echoes = Echoes::of(&held.known, done.echoes).map(Arc::new);
+        if echoes.is_some() {
+            // What is compressed cannot be looked through.
+            parts.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        draft.used(used);
+        let trailers = parts.version == Version::HTTP_2 && parts.headers.contains_key(header::TE);
+        strip_hop_by_hop(&mut parts.headers, trailers);
+        // We have said `100 Continue` ourselves, by beginning to read.
+        parts.headers.remove(header::EXPECT);
+        Ok(Ready { request: Request::from_parts(parts, body), echoes })
+    }
+
+    /// Returns the secrets that may be put into a request; one that is mentioned must have a value.
+    async fn held(&self, parts: &Parts) -> Result<Held, Own> {
+        if !self.target.tls || !self.secrets.has_any_for(&self.host) {
+            return Ok(Held::default());
+        }
+        let held = self.secrets.of(&self.host).await;
+        let missed = held.missing.iter().find(|one| substitute::mentions(parts, &one.placeholder));
+        match missed {
+            Some(missed) => Err(Own::no_value(&missed.name, &missed.why)),
+            None => Ok(held),
+        }
+    }
+
+    /// Puts values into the body, or signs again, where that is asked for; else the body streams.
+    async fn body(
+        &self,
+        parts: &mut Parts,
+        body: Body,
+        held: &Held,
+    ) -> Result<(Body, std::collections::BTreeSet<String>), Own> {
+        let mut used = std::collections::BTreeSet::new();
+        let has = |form| held.known.iter().any(|secret| secret.form == form);
+        let kind = substitute::body_kind(&parts.headers).filter(|_| has(SecretForm::Body));
+        let signers: Vec<_> =
+            held.known.iter().filter(|secret| secret.form == SecretForm::SigV4).collect();
+        let whole = kind.is_some() || !signers.is_empty() && sigv4::needs_body(parts);
+        let (mut body, mut bytes) = (body, None);
+        if whole {
+            let known = body::collect(body, BODY_LIMIT).await.map_err(|why| match why {
+                NotWhole::TooLong => Own::too_long(BODY_LIMIT),
+                NotWhole::Broken => Own::broken_body(),
+            })?;
+            bytes = Some(known.clone());
+            body = body::whole(known);
+        }
+        if let (Some(kind), Some(known)) = (kind, &bytes)
+            && let Some(changed) = substitute::body(kind, known, &held.known, &mut used)
+        {
+            parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(changed.len()));
+            body = body::whole(changed.to_vec());
+        }
+        if !signers.is_empty() {
+            let known = bytes.as_deref().unwrap_or_default();
+            let signed = sigv4::resign(parts, &self.upstreams.authority(), known, &signers);
+            used.extend(signed.map_err(|error| Own::unfit(&error))?);
+        }
+        Ok((body, used))
+    }
+
+    /// Passes a question to leave HTTP on, and if the host agrees, the bytes of both sides.
+    async fn upgrade(
+        &self,
+        parts: Parts,
+        to: HeaderValue,
+        client: hyper::upgrade::OnUpgrade,
+        draft: &Draft,
+    ) -> Result<Response<Body>, Own> {
+        let empty = || Empty::new().map_err(|never| match never {}).boxed_unsync();
+        let Ready { request, echoes } = self.prepare(parts, empty(), draft).await?;
+        if echoes.as_ref().is_some_and(|echoes| !echoes.keep_length()) {
+            return Err(Own::unscannable());
+        }
+        let mut request = self.upstreams.as_http1(request);
+        let headers = request.headers_mut();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, to);
+        if echoes.is_some() {
+            // Among the extensions is compression, which cannot be looked through.
+            headers.remove(header::SEC_WEBSOCKET_EXTENSIONS);
+        }
+        let answered = self.upstreams.send_alone(request).await;
+        let mut response = answered.map_err(|error| Own::unreachable(&error))?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            let response = response.map(body::incoming);
+            return finish(response, echoes, false);
+        }
+        let host = hyper::upgrade::on(&mut response);
+        let (mut parts, _) = response.into_parts();
+        if let Some(echoes) = &echoes {
+            scrub(&mut parts.headers, echoes);
+        }
+        tokio::spawn(async move {
+            if let (Ok(client), Ok(host)) = (client.await, host.await) {
+                join(TokioIo::new(client), TokioIo::new(host), echoes).await;
+            }
+        });
+        Ok(Response::from_parts(parts, empty()))
+    }
+}
+
+/// Makes the answer that the room gets.
+fn finish(
+    response: Response<Body>,
+    echoes: Option<Arc<Echoes>>,
+    head: bool,
+) -> Result<Response<Body>, Own> {
+    let (mut parts, body) = response.into_parts();
+    strip_hop_by_hop(&mut parts.headers, false);
+    parts.headers.remove(header::TE);
+    let Some(echoes) = echoes else { return Ok(Response::from_parts(parts, body)) };
+    let bare = head || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    if let Some(encoding) = encoding(&parts.headers).filter(|_| !bare) {
+        return Err(Own::compressed(&encoding));
+    }
+    scrub(&mut parts.headers, &echoes);
+    if !echoes.keep_length() && !bare {
+        parts.headers.remove(header::CONTENT_LENGTH);
+    }
+    Ok(Response::from_parts(parts, Scanned::new(body, echoes).boxed_unsync()))
+}
+
+/// Returns how an answer is compressed, if it is.
+fn encoding(headers: &HeaderMap) -> Option<String> {
+    let texts = headers.get_all(header::CONTENT_ENCODING).iter();
+    let mut texts = texts.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+    texts.find(|text| !text.trim().eq_ignore_ascii_case("identity"))
+}
+
+/// Carries bytes both ways until either side ends; what the host says is looked through.
+async fn join<C, H>(mut client: C, mut host: H, echoes: Option<Arc<Echoes>>)
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+    H: AsyncRead + AsyncWrite + Unpin,
+{
+    let Some(echoes) = echoes else {
+        // Either side may go away without a word.
+        tokio::io::copy_bidirectional(&mut client, &mut host).await.ok();
+        return;
+    };
+    let (mut client_from, mut client_to) = tokio::io::split(client);
+    let (mut host_from, mut host_to) = tokio::io::split(host);
+    let outward = async {
+        tokio::io::copy(&mut client_from, &mut host_to).await.ok();
+        host_to.shutdown().await.ok();
+    };
+    let inward = async {
+        let (mut held, mut piece) = (BytesMut::new(), BytesMut::with_capacity(16 << 10));
+        while host_from.read_buf(&mut piece).await.is_ok_and(|read| read > 0) {
+            let passed = Scanner::new(&echoes, &mut held).push(piece.split().freeze());
+            if client_to.write_all(&passed).await.is_err() {
+                return;
+            }
+            piece.reserve(16 << 10);
+        }
+        let rest = Scanner::new(&echoes, &mut held).finish();
+        client_to.write_all(&rest).await.ok();
+        client_to.shutdown().await.ok();
+    };
+    tokio::join!(outward, inward);
+}

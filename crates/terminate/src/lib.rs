@@ -1,0 +1,232 @@
+//! Terminated hosts: TLS is opened for the hosts that the config names, secrets are put in, answers are
+//! looked through, requests recorded.
+//!
+//! ```text
+//! room --TLS (our authority)--> serve --Request--> gate --> substitute --TLS (verified)--> host
+//!                                 room <-- scan <------------------------------------------┘
+//! ```
+//!
+//! Invariants of absence: nothing here decides whether a connection may be made, or where to; no value
+//! of a secret is written anywhere but into a request to a host that the secret names, on TLS whose
+//! certificate was verified.
+
+mod answer;
+mod body;
+mod exchange;
+mod gate;
+mod record;
+mod scan;
+mod secrets;
+mod sigv4;
+mod substitute;
+mod text;
+#[doc(hidden)]
+pub mod trial;
+mod upstream;
+
+use std::{convert::Infallible, fmt, io, sync::Arc, time::Duration};
+
+use hothouse_certificates::Authority;
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::config::{HostName, HostPattern};
+use hyper::{Request, body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+};
+use rustls::{
+    RootCertStore, ServerConfig,
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+
+pub use gate::{Asked, Gate, Gates, IntegrationGate, Refusal};
+pub use record::{BODY_CAP, RecordSink, RecordedBody, RequestRecord};
+pub use secrets::{SecretUse, Vault};
+pub use upstream::{Upstream, roots_of};
+
+use exchange::Exchange;
+use secrets::Secrets;
+use upstream::{ClientTls, Upstreams};
+
+/// How long a client may take to greet.
+const GREETING: Duration = Duration::from_secs(15);
+
+/// How long a client may take for the head of a request, and stay silent between two.
+const HEAD: Duration = Duration::from_secs(60);
+
+/// Ports on which nobody speaks HTTP. A host's SSH or database is not ours to open.
+const OTHER_PORTS: [u16; 24] = [
+    21, 22, 23, 25, 53, 110, 143, 465, 587, 636, 853, 993, 995, 1433, 1521, 3306, 5432, 5671, 5672,
+    6379, 9092, 9418, 11211, 27017,
+];
+
+/// Where a connection of a room leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The host's name, in the form that is compared: lower case, no trailing dot.
+    pub name: String,
+    pub port: u16,
+    pub tls: bool,
+}
+
+/// What a terminator is made of.
+pub struct TerminatorSpec {
+    /// The project's own authority, which its rooms trust.
+    pub authority: Arc<Authority>,
+    /// The hosts that are terminated besides those of the secrets.
+    pub hosts: Vec<HostPattern>,
+    pub secrets: Vec<SecretUse>,
+    pub vault: Arc<dyn Vault>,
+    /// Whom to believe that a host is who it says.
+    pub roots: Arc<RootCertStore>,
+    pub gate: Arc<dyn Gate>,
+}
+
+/// Serves the connections of one room to terminated hosts.
+#[derive(Clone)]
+pub struct Terminator {
+    hosts: Arc<[HostPattern]>,
+    server: Arc<ServerConfig>,
+    client: Arc<ClientTls>,
+    secrets: Arc<Secrets>,
+    gate: Arc<dyn Gate>,
+}
+
+impl fmt::Debug for Terminator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terminator").field("hosts", &self.hosts).finish_non_exhaustive()
+    }
+}
+
+impl Terminator {
+    /// Makes a terminator.
+    pub fn new(spec: TerminatorSpec) -> io::Result<Self> {
+        let of_secrets = spec.secrets.iter().flat_map(|secret| secret.hosts.iter().cloned());
+        let mut hosts: Vec<HostPattern> = of_secrets.chain(spec.hosts).collect();
+        hosts.sort();
+        hosts.dedup();
+        let hosts: Arc<[HostPattern]> = hosts.into();
+        let leaves = Leaves { authority: spec.authority, hosts: hosts.clone() };
+        Ok(Self {
+            hosts,
+            server: Arc::new(hothouse_certificates::server_config(Arc::new(leaves))?),
+            client: Arc::new(ClientTls::new(spec.roots)?),
+            secrets: Arc::new(Secrets::new(spec.secrets, spec.vault)),
+            gate: spec.gate,
+        })
+    }
+
+    /// Says whether connections to a host must come here.
+    pub fn covers(&self, name: &str, port: u16) -> bool {
+        let named = name.parse().is_ok_and(|name| covers(&self.hosts, &name));
+        named && !OTHER_PORTS.contains(&port)
+    }
+
+    /// Serves one connection that was accepted and allowed; returns when it has ended.
+    pub async fn serve<S, U>(&self, client: S, target: Target, upstream: U, records: RecordSink)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        U: Upstream,
+    {
+        let Ok(host) = target.name.parse::<HostName>() else { return };
+        let tls = target.tls.then(|| self.client.clone());
+        let name = host.to_string();
+        let exchange = Arc::new(Exchange {
+            upstreams: Upstreams::new(upstream, Target { name, ..target.clone() }, tls),
+            host,
+            target,
+            secrets: self.secrets.clone(),
+            gate: self.gate.clone(),
+            records,
+        });
+        if !exchange.target.tls {
+            return converse(client, exchange, Spoken::Either).await;
+        }
+        let acceptor = TlsAcceptor::from(self.server.clone());
+        let greeted = tokio::time::timeout(GREETING, acceptor.accept(client)).await;
+        let Ok(Ok(stream)) = greeted else {
+            tracing::debug!(host = %exchange.host, "a client did not agree on TLS");
+            return;
+        };
+        let session = stream.get_ref().1;
+        let named = session.server_name().and_then(|name| name.parse::<HostName>().ok());
+        if named.as_ref() != Some(&exchange.host) {
+            tracing::debug!(host = %exchange.host, "a client greeted another host");
+            return;
+        }
+        let spoken = match session.alpn_protocol() {
+            Some(b"h2") => Spoken::Http2,
+            _ => Spoken::Http1,
+        };
+        converse(stream, exchange, spoken).await;
+    }
+}
+
+/// What a client was heard to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spoken {
+    Http1,
+    Http2,
+    Either,
+}
+
+async fn converse<S, U>(stream: S, exchange: Arc<Exchange<U>>, spoken: Spoken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    U: Upstream,
+{
+    let service = service_fn(move |request: Request<Incoming>| {
+        let exchange = exchange.clone();
+        async move { Ok::<_, Infallible>(exchange.answer(request).await) }
+    });
+    let builder = builder();
+    let builder = match spoken {
+        Spoken::Http1 => builder.http1_only(),
+        Spoken::Http2 => builder.http2_only(),
+        Spoken::Either => builder,
+    };
+    let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection to a terminated host broke off");
+    }
+}
+
+fn builder() -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(128 << 10)
+        .preserve_header_case(true);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .adaptive_window(true)
+        .max_concurrent_streams(128)
+        .max_header_list_size(64 << 10)
+        .max_pending_accept_reset_streams(20)
+        .keep_alive_interval(Some(Duration::from_secs(30)));
+    builder
+}
+
+/// Answers a TLS greeting with a leaf, if the name in it is one that is terminated.
+#[derive(Debug)]
+struct Leaves {
+    authority: Arc<Authority>,
+    hosts: Arc<[HostPattern]>,
+}
+
+impl ResolvesServerCert for Leaves {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name()?.parse::<HostName>().ok()?;
+        covers(&self.hosts, &name).then(|| self.authority.leaf(name.as_str(), HostClock.now()))?
+    }
+}
+
+fn covers(hosts: &[HostPattern], name: &HostName) -> bool {
+    hosts.iter().any(|pattern| pattern.matches(name))
+}

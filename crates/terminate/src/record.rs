@@ -1,0 +1,249 @@
+//! What is written down of a request to a terminated host.
+//!
+//! A record holds the request as the room sent it and the answer as the room gets it: with
+//! placeholders, never with values. What rooms themselves hold of credentials is redacted.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hyper::{HeaderMap, Response, StatusCode, Version, http::request::Parts};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Takes records, one per request, when the answer has ended.
+pub type RecordSink = Arc<dyn Fn(RequestRecord) + Send + Sync>;
+
+/// How much of each body is kept.
+pub const BODY_CAP: usize = 64 << 10;
+
+/// How much of a header's value is kept.
+const HEADER_CAP: usize = 4 << 10;
+
+/// Headers whose values are credentials.
+const REDACTED: [&str; 14] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
+    "set-cookie",
+    "x-api-key",
+    "api-key",
+    "x-auth-token",
+    "x-access-token",
+    "x-amz-security-token",
+    "x-csrf-token",
+    "x-goog-api-key",
+    "x-shopify-access-token",
+    "private-token",
+    "x-vault-token",
+];
+
+/// Parameters of a query whose values are credentials.
+const REDACTED_PARAMETERS: [&str; 10] = [
+    "key",
+    "token",
+    "secret",
+    "password",
+    "signature",
+    "sig",
+    "code",
+    "credential",
+    "auth",
+    "apikey",
+];
+
+/// One request to a terminated host, and its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestRecord {
+    pub started: Timestamp,
+    pub duration: Duration,
+    pub name: String,
+    pub port: u16,
+    pub tls: bool,
+    /// The version of HTTP that the room spoke.
+    pub version: String,
+    pub method: String,
+    /// Path and query, credentials in the query redacted.
+    pub path: String,
+    /// The status that the room got; none if the connection broke before.
+    pub status: Option<u16>,
+    pub request_headers: Vec<(String, String)>,
+    pub response_headers: Vec<(String, String)>,
+    pub request_body: RecordedBody,
+    pub response_body: RecordedBody,
+    /// The secrets that were put in, by name.
+    pub secrets: Vec<String>,
+    /// Why we answered ourselves, if we did.
+    pub refused: Option<String>,
+}
+
+/// A body, as far as it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedBody {
+    /// The beginning.
+    pub kept: Vec<u8>,
+    /// How many bytes there were.
+    pub total: u64,
+}
+
+/// Which of the two bodies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Request,
+    Response,
+}
+
+/// A record that is being written. It is handed over when nobody adds to it any more.
+pub(crate) struct Draft {
+    record: Mutex<RequestRecord>,
+    begun: Instant,
+    sink: RecordSink,
+}
+
+impl Draft {
+    pub(crate) fn begin(
+        parts: &Parts,
+        (name, port, tls): (&str, u16, bool),
+        now: Timestamp,
+        sink: RecordSink,
+    ) -> Arc<Self> {
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let record = RequestRecord {
+            started: now,
+            duration: Duration::ZERO,
+            name: name.to_owned(),
+            port,
+            tls,
+            version: if parts.version == Version::HTTP_2 { "2" } else { "1.1" }.to_owned(),
+            method: parts.method.to_string(),
+            path: redacted_path(path),
+            status: None,
+            request_headers: shown(&parts.headers),
+            response_headers: Vec::new(),
+            request_body: RecordedBody::default(),
+            response_body: RecordedBody::default(),
+            secrets: Vec::new(),
+            refused: None,
+        };
+        Arc::new(Self { record: Mutex::new(record), begun: Instant::now(), sink })
+    }
+
+    pub(crate) fn answered<B>(&self, response: &Response<B>) {
+        let mut record = self.record();
+        record.status = Some(response.status().as_u16());
+        record.response_headers = shown(response.headers());
+    }
+
+    pub(crate) fn used(&self, secrets: impl IntoIterator<Item = String>) {
+        self.record().secrets.extend(secrets);
+    }
+
+    pub(crate) fn refused(&self, status: StatusCode, why: &str) {
+        let mut record = self.record();
+        record.status = Some(status.as_u16());
+        record.refused = Some(why.to_owned());
+    }
+
+    pub(crate) fn passed(&self, side: Side, bytes: &[u8]) {
+        let mut record = self.record();
+        let body = match side {
+            Side::Request => &mut record.request_body,
+            Side::Response => &mut record.response_body,
+        };
+        let left = BODY_CAP.saturating_sub(body.kept.len());
+        body.kept.extend_from_slice(&bytes[..bytes.len().min(left)]);
+        body.total += bytes.len() as u64;
+    }
+
+    fn record(&self) -> std::sync::MutexGuard<'_, RequestRecord> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        let mut record = self.record().clone();
+        record.duration = self.begun.elapsed();
+        (self.sink)(record);
+    }
+}
+
+fn shown(headers: &HeaderMap) -> Vec<(String, String)> {
+    let show = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        let text = match REDACTED.contains(&name.as_str()) {
+            true => redacted(&text),
+            false => text.chars().take(HEADER_CAP).collect(),
+        };
+        (name.as_str().to_owned(), text)
+    };
+    headers.iter().map(show).collect()
+}
+
+/// Keeps the scheme of a credential, which says how it was sent.
+fn redacted(text: &str) -> String {
+    match text.split_once(' ') {
+        Some((scheme, _))
+            if scheme.len() <= 20
+                && scheme.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') =>
+        {
+            format!("{scheme} [redacted]")
+        }
+        _ => "[redacted]".to_owned(),
+    }
+}
+
+fn redacted_path(path: &str) -> String {
+    let Some((path, query)) = path.split_once('?') else { return path.to_owned() };
+    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
+        Some((name, _)) if is_credential(name) => format!("{name}=[redacted]"),
+        _ => pair.to_owned(),
+    });
+    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
+}
+
+fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let words = name.split(['_', '-', '.']);
+    words.into_iter().any(|word| REDACTED_PARAMETERS.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+
+    #[test]
+    fn credentials_are_redacted_and_the_rest_is_kept() {
+        let parts = Request::builder()
+            .uri("/v1/x?a=1&api_key=zzz&X-Amz-Signature=abc")
+            .header("authorization", "Bearer zzz")
+            .header("cookie", "session=zzz")
+            .header("accept", "*/*")
+            .body(())
+            .unwrap()
+            .into_parts()
+            .0;
+        let records: Arc<Mutex<Vec<RequestRecord>>> = Arc::default();
+        let sink: RecordSink = {
+            let records = records.clone();
+            Arc::new(move |record| records.lock().unwrap().push(record))
+        };
+        let draft = Draft::begin(&parts, ("a.example", 443, true), Timestamp::UNIX_EPOCH, sink);
+        draft.passed(Side::Response, &vec![b'x'; BODY_CAP + 1]);
+        assert!(records.lock().unwrap().is_empty());
+        drop(draft);
+        let record = records.lock().unwrap().pop().unwrap();
+        assert_eq!(record.path, "/v1/x?a=1&api_key=[redacted]&X-Amz-Signature=[redacted]");
+        let text = format!("{record:?}");
+        assert!(
+            !text.contains("zzz") && text.contains("Bearer [redacted]"),
+            "{:?}",
+            record.request_headers
+        );
+        assert_eq!(record.response_body.kept.len(), BODY_CAP);
+        assert_eq!(record.response_body.total, BODY_CAP as u64 + 1);
+    }
+}

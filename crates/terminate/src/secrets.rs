@@ -1,0 +1,122 @@
+//! The secrets of a room: which there are, for which hosts, and their values while they are needed.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hothouse_model::{
+    config::{HostName, HostPattern, SecretForm},
+    secret::SecretValue,
+};
+
+/// How long a value is kept before it is asked for again, so that a new one takes effect.
+const KEPT: Duration = Duration::from_secs(30);
+
+/// A secret, as the wall uses it for one room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SecretUse {
+    pub name: String,
+    /// The only hosts that ever get the value.
+    pub hosts: Vec<HostPattern>,
+    /// Where in a request it may stand.
+    pub form: SecretForm,
+    /// What the room has instead.
+    pub placeholder: String,
+}
+
+/// Where values come from. It blocks, and is asked on a thread that may.
+pub trait Vault: Send + Sync {
+    /// Returns the value of a secret, or says why there is none.
+    fn value(&self, secret: &str) -> Result<SecretValue, String>;
+}
+
+/// A secret whose value is at hand.
+#[derive(Clone)]
+pub(crate) struct Known {
+    pub(crate) name: String,
+    pub(crate) form: SecretForm,
+    pub(crate) placeholder: String,
+    pub(crate) value: SecretValue,
+}
+
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Known({})", self.name)
+    }
+}
+
+/// A secret that has no value.
+#[derive(Clone, Debug)]
+pub(crate) struct Missing {
+    pub(crate) name: String,
+    pub(crate) placeholder: String,
+    pub(crate) why: String,
+}
+
+/// The secrets of one host.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) known: Vec<Known>,
+    pub(crate) missing: Vec<Missing>,
+}
+
+/// A value, or why there is none, and since when that is known.
+type Kept = (Instant, Result<SecretValue, String>);
+
+/// The secrets of a room.
+pub(crate) struct Secrets {
+    uses: Vec<SecretUse>,
+    vault: Arc<dyn Vault>,
+    kept: Mutex<HashMap<String, Kept>>,
+}
+
+impl Secrets {
+    pub(crate) fn new(uses: Vec<SecretUse>, vault: Arc<dyn Vault>) -> Self {
+        Self { uses, vault, kept: Mutex::default() }
+    }
+
+    /// Says whether any secret goes to a host.
+    pub(crate) fn has_any_for(&self, host: &HostName) -> bool {
+        self.uses.iter().any(|secret| goes_to(secret, host))
+    }
+
+    /// Returns the secrets of a host, with their values.
+    pub(crate) async fn of(&self, host: &HostName) -> Held {
+        let mut held = Held::default();
+        let own: Vec<&SecretUse> = self.uses.iter().filter(|one| goes_to(one, host)).collect();
+        for secret in own {
+            let (name, placeholder) = (secret.name.clone(), secret.placeholder.clone());
+            match self.value(&secret.name).await {
+                Ok(value) => {
+                    held.known.push(Known { name, form: secret.form, placeholder, value });
+                }
+                Err(why) => held.missing.push(Missing { name, placeholder, why }),
+            }
+        }
+        held
+    }
+
+    async fn value(&self, name: &str) -> Result<SecretValue, String> {
+        if let Some((since, value)) = self.kept().get(name)
+            && since.elapsed() < KEPT
+        {
+            return value.clone();
+        }
+        let (vault, wanted) = (self.vault.clone(), name.to_owned());
+        let value = tokio::task::spawn_blocking(move || vault.value(&wanted)).await;
+        let value = value.unwrap_or_else(|_| Err("the source of the value broke".into()));
+        self.kept().insert(name.to_owned(), (Instant::now(), value.clone()));
+        value
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<String, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn goes_to(secret: &SecretUse, host: &HostName) -> bool {
+    secret.hosts.iter().any(|pattern| pattern.matches(host))
+}

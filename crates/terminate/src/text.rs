@@ -1,0 +1,115 @@
+//! One text in the forms in which a request or an answer can hold it. Pure.
+
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD},
+};
+use memchr::memmem;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use zeroize::Zeroizing;
+
+/// What RFC 3986 leaves as it is.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// Bytes that may hold a secret.
+pub(crate) type Secret = Zeroizing<Vec<u8>>;
+
+/// Writes a text as it stands in a query or a form.
+pub(crate) fn percent(text: &str) -> Secret {
+    Zeroizing::new(percent_encode(text.as_bytes(), RESERVED).to_string().into_bytes())
+}
+
+/// Writes a text as it stands within quotes in JSON.
+pub(crate) fn json(text: &str) -> Secret {
+    let quoted = Zeroizing::new(serde_json::to_string(text).unwrap_or_default());
+    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    Zeroizing::new(inner.unwrap_or_default().as_bytes().to_vec())
+}
+
+/// Writes a text in base 64.
+pub(crate) fn base64(bytes: &[u8]) -> Secret {
+    Zeroizing::new(STANDARD.encode(bytes).into_bytes())
+}
+
+/// Reads base 64, padded or not.
+pub(crate) fn from_base64(text: &[u8]) -> Option<Secret> {
+    let text = text.trim_ascii().trim_ascii_end();
+    let plain = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+    STANDARD_NO_PAD.decode(plain).ok().map(Zeroizing::new)
+}
+
+/// Writes the part of a text's base 64 that does not depend on what stands before and after it, for a
+/// text that begins `offset` bytes into a group of three.
+pub(crate) fn base64_within(text: &str, offset: usize, url_safe: bool) -> Secret {
+    let mut bytes = Zeroizing::new(vec![0; offset]);
+    bytes.extend_from_slice(text.as_bytes());
+    let engine = if url_safe { URL_SAFE_NO_PAD } else { STANDARD_NO_PAD };
+    let whole = Zeroizing::new(engine.encode(&*bytes));
+    let (from, to) = ((offset * 8).div_ceil(6), bytes.len() * 8 / 6);
+    Zeroizing::new(whole.as_bytes().get(from..to).unwrap_or_default().to_vec())
+}
+
+/// Replaces every occurrence; nothing if there is none.
+pub(crate) fn replaced(text: &[u8], needle: &[u8], with: &[u8]) -> Option<Secret> {
+    let found: Vec<usize> = memmem::find_iter(text, needle).collect();
+    if found.is_empty() || needle.is_empty() {
+        return None;
+    }
+    let mut all = Zeroizing::new(Vec::with_capacity(text.len() + found.len() * with.len()));
+    let mut from = 0;
+    for at in found {
+        all.extend_from_slice(&text[from..at]);
+        all.extend_from_slice(with);
+        from = at + needle.len();
+    }
+    all.extend_from_slice(&text[from..]);
+    Some(all)
+}
+
+/// Says whether a text holds another.
+pub(crate) fn holds(text: &[u8], needle: &[u8]) -> bool {
+    !needle.is_empty() && memmem::find(text, needle).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_text_has_its_forms() {
+        assert_eq!(&**percent("a b/c+d"), b"a%20b%2Fc%2Bd");
+        assert_eq!(&**json("a\"b\\c\n"), br#"a\"b\\c\n"#);
+        assert_eq!(&**base64(b"user:pass"), b"dXNlcjpwYXNz");
+        assert_eq!(
+            from_base64(b"dXNlcjpwYXNzMQ==").as_deref().map(Vec::as_slice),
+            Some(&b"user:pass1"[..])
+        );
+        assert_eq!(
+            from_base64(b"dXNlcjpwYXNzMQ").as_deref().map(Vec::as_slice),
+            Some(&b"user:pass1"[..])
+        );
+        assert_eq!(from_base64(b"***"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_inner_base_64_is_in_every_whole_one(
+            before in "[ -~]{0,7}", text in "[ -~]{8,40}", after in "[ -~]{0,7}"
+        ) {
+            let whole = base64(format!("{before}{text}{after}").as_bytes());
+            let inner = base64_within(&text, before.len() % 3, false);
+            prop_assert!(holds(&whole, &inner));
+        }
+
+        #[test]
+        fn what_is_replaced_is_gone(text in "[ab]{0,40}") {
+            if let Some(done) = replaced(text.as_bytes(), b"aba", b"-") {
+                prop_assert!(done.len() < text.len());
+            } else {
+                prop_assert!(!text.contains("aba"));
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What a fuzzer drives: requests as a room could send them, answers as a host could. Both panic if a
+//! value gets where it must not.
+
+use bytes::{Bytes, BytesMut};
+use hothouse_model::{config::SecretForm, secret::SecretValue};
+use hyper::{
+    Request,
+    header::{HeaderName, HeaderValue},
+    http::request::Parts,
+};
+
+use crate::{
+    scan::{Echoes, Scanner},
+    secrets::Known,
+    sigv4, substitute,
+};
+
+const PLACEHOLDER: &str = "ghp_placeholder000000";
+const VALUE: &str = "ghp_the-value-itself1";
+
+fn known(form: SecretForm) -> Known {
+    let value = SecretValue::new(VALUE.to_owned()).expect("the value is long enough");
+    Known { name: "TOKEN".into(), form, placeholder: PLACEHOLDER.into(), value }
+}
+
+/// Reads a request: the first line is the address, each further one a header.
+fn head(bytes: &[u8]) -> Option<Parts> {
+    let mut lines = bytes.split(|byte| *byte == b'\n');
+    let uri = std::str::from_utf8(lines.next()?).ok()?;
+    let mut request = Request::builder().uri(uri).body(()).ok()?;
+    for line in lines {
+        let at = line.iter().position(|byte| *byte == b':')?;
+        let name = HeaderName::from_bytes(&line[..at]).ok()?;
+        let value = HeaderValue::from_bytes(line[at + 1..].trim_ascii()).ok()?;
+        request.headers_mut().append(name, value);
+    }
+    Some(request.into_parts().0)
+}
+
+/// Puts a value into a request in every form. A form keeps it out of the other places, and where it was
+/// put in, that is said.
+pub fn request(bytes: &[u8]) {
+    let held = |text: &[u8]| crate::text::holds(text, VALUE.as_bytes());
+    if held(bytes) {
+        return;
+    }
+    for form in [
+        SecretForm::Header,
+        SecretForm::Basic,
+        SecretForm::Query,
+        SecretForm::Git,
+        SecretForm::Body,
+        SecretForm::SigV4,
+    ] {
+        let Some(mut parts) = head(bytes) else { return };
+        let secret = known(form);
+        let Ok(done) = substitute::head(&mut parts, std::slice::from_ref(&secret)) else {
+            continue;
+        };
+        // Whether it could be signed again does not matter here, only what the request then holds.
+        sigv4::resign(&mut parts, "host.example", b"", &[&secret]).ok();
+        let in_header = parts.headers.values().any(|value| held(value.as_bytes()));
+        let in_query = parts.uri.query().is_some_and(|query| held(query.as_bytes()));
+        assert!(!in_header || matches!(form, SecretForm::Header | SecretForm::Git));
+        assert!(!in_query || form == SecretForm::Query);
+        assert!(!(in_header || in_query) || !done.used.is_empty());
+    }
+}
+
+/// Looks through an answer, cut where the first byte says. However it is cut, no value passes.
+pub fn answer(bytes: &[u8]) {
+    let Some((step, stream)) = bytes.split_first() else { return };
+    let secret = known(SecretForm::Header);
+    let Some(echoes) = Echoes::of(&[secret], Vec::new()) else { return };
+    let mut held = BytesMut::new();
+    let mut all = Vec::new();
+    for piece in stream.chunks(usize::from(*step).max(1)) {
+        all.extend(Scanner::new(&echoes, &mut held).push(Bytes::copy_from_slice(piece)));
+        assert!(held.len() < VALUE.len() * 4, "only the beginning of a value is held back");
+    }
+    all.extend(Scanner::new(&echoes, &mut held).finish());
+    assert!(!crate::text::holds(&all, VALUE.as_bytes()));
+    assert_eq!(all.len(), stream.len(), "the placeholder is as long as the value");
+}

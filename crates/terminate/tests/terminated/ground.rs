@@ -1,0 +1,432 @@
+//! The surroundings: a host on the loopback with an authority of its own ("the internet"), a terminator
+//! in front of it, and a client that speaks to both.
+
+use std::{
+    collections::HashMap,
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use bytes::Bytes;
+use hothouse_certificates::{Authority, Purpose};
+use hothouse_model::{config::SecretForm, secret::SecretValue};
+use hothouse_terminate::{
+    Asked, Gate, RecordSink, Refusal, RequestRecord, SecretUse, Target, Terminator, TerminatorSpec,
+    Upstream, Vault, roots_of,
+};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
+use hyper::{
+    HeaderMap, Request, Response, StatusCode,
+    body::{Frame, Incoming},
+    client::conn::{http1, http2},
+    header::{self, HeaderValue},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto,
+};
+use jiff::Timestamp;
+use rustls::{
+    ClientConfig,
+    pki_types::ServerName,
+    server::{ClientHello, ResolvesServerCert},
+    sign::CertifiedKey,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::mpsc,
+};
+use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
+
+/// The host that the secret names, and one that is terminated without any.
+pub(crate) const HOST: &str = "api.test.example";
+pub(crate) const OTHER: &str = "other.test.example";
+
+pub(crate) const VALUE: &str = "ghp_RealRealRealRealRealRealRealReal0001";
+pub(crate) const PLACEHOLDER: &str = "ghp_FakeFakeFakeFakeFakeFakeFakeFake9999";
+
+pub(crate) type Body = BoxBody<Bytes, hyper::Error>;
+
+/// What the host saw of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) path: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+    pub(crate) version: hyper::Version,
+}
+
+/// Everything that a test needs.
+pub(crate) struct Ground {
+    pub(crate) folder: tempfile::TempDir,
+    /// Where clients connect.
+    pub(crate) door: SocketAddr,
+    pub(crate) terminator: Terminator,
+    pub(crate) authority: Arc<Authority>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    records: Arc<Mutex<Vec<RequestRecord>>>,
+    /// Lets the host's stream of events go on.
+    pub(crate) go_on: mpsc::Sender<()>,
+}
+
+/// How the ground is laid.
+pub(crate) struct Plan {
+    pub(crate) form: SecretForm,
+    pub(crate) value: Result<&'static str, &'static str>,
+    pub(crate) trusts_host: bool,
+    pub(crate) tls: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { form: SecretForm::Header, value: Ok(VALUE), trusts_host: true, tls: true }
+    }
+}
+
+struct OneValue(Result<SecretValue, String>);
+
+impl Vault for OneValue {
+    fn value(&self, _: &str) -> Result<SecretValue, String> {
+        self.0.clone()
+    }
+}
+
+/// Refuses what lies below `/forbidden`.
+struct TestGate;
+
+impl Gate for TestGate {
+    fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
+        match asked.path.starts_with("/forbidden") {
+            false => Ok(()),
+            true => Err(Refusal {
+                rule: "test rule".into(),
+                reason: "it is forbidden".into(),
+                hint: "ask".into(),
+            }),
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Dial(SocketAddr);
+
+impl Upstream for Dial {
+    async fn dial(&self) -> io::Result<TcpStream> {
+        TcpStream::connect(self.0).await
+    }
+}
+
+#[derive(Debug)]
+struct Any(Arc<Authority>);
+
+impl ResolvesServerCert for Any {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.0.leaf(hello.server_name()?, Timestamp::now())
+    }
+}
+
+fn authority(folder: &tempfile::TempDir, name: &str) -> Arc<Authority> {
+    let purpose = Purpose { name, zone: None };
+    Arc::new(Authority::open(&folder.path().join(name), purpose, Timestamp::now()).unwrap())
+}
+
+impl Ground {
+    pub(crate) async fn lay(plan: Plan) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let (world, own) = (authority(&folder, "world"), authority(&folder, "own"));
+        let (go_on, go_on_rx) = mpsc::channel(1);
+        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
+        let host = serve_host(world.clone(), seen.clone(), go_on_rx, plan.tls).await;
+        let trusted = if plan.trusts_host { world.pem() } else { own.pem() };
+        let terminator = Terminator::new(TerminatorSpec {
+            authority: own.clone(),
+            hosts: vec![OTHER.parse().unwrap()],
+            secrets: vec![SecretUse {
+                name: "TOKEN".into(),
+                hosts: vec![HOST.parse().unwrap()],
+                form: plan.form,
+                placeholder: PLACEHOLDER.into(),
+            }],
+            vault: Arc::new(OneValue(
+                plan.value.map(|text| SecretValue::new(text.into()).unwrap()).map_err(Into::into),
+            )),
+            roots: Arc::new(roots_of(trusted.as_bytes())),
+            gate: Arc::new(TestGate),
+        });
+        let terminator = terminator.unwrap();
+        let records: Arc<Mutex<Vec<RequestRecord>>> = Arc::default();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let door = listener.local_addr().unwrap();
+        std::fs::write(folder.path().join("own.pem"), own.pem()).unwrap();
+        tokio::spawn(open_door(listener, terminator.clone(), host, records.clone(), plan.tls));
+        Self { folder, door, terminator, authority: own, seen, records, go_on }
+    }
+
+    /// Returns the certificate that clients trust, as a file.
+    pub(crate) fn trust(&self) -> String {
+        self.folder.path().join("own.pem").to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    /// Returns the records, once there are so many.
+    pub(crate) async fn records(&self, count: usize) -> Vec<RequestRecord> {
+        let mut waited = 0;
+        while self.records.lock().unwrap().len() < count {
+            assert!(waited < 6000, "waited in vain for {count} records");
+            waited += 1;
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        self.records.lock().unwrap().clone()
+    }
+
+    /// Returns the host and port that a request names.
+    pub(crate) fn named(&self, host: &str) -> String {
+        format!("{host}:{}", self.door.port())
+    }
+
+    /// Greets the terminator as a client of the room would.
+    pub(crate) async fn greet(
+        &self,
+        name: &str,
+        protocol: &[u8],
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(Arc::new(roots_of(self.authority.pem().as_bytes())))
+            .with_no_client_auth();
+        config.alpn_protocols = vec![protocol.to_vec()];
+        let stream = TcpStream::connect(self.door).await?;
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        TlsConnector::from(Arc::new(config)).connect(name, stream).await
+    }
+
+    /// Sends one request over HTTP/1.1.
+    pub(crate) async fn send(&self, request: Request<Body>) -> Response<Incoming> {
+        let stream = self.greet(HOST, b"http/1.1").await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection.with_upgrades());
+        sender.send_request(request).await.unwrap()
+    }
+
+    /// Sends one request over HTTP/2.
+    pub(crate) async fn send_http2(&self, request: Request<Body>) -> Response<Incoming> {
+        let stream = self.greet(HOST, b"h2").await.unwrap();
+        let (mut sender, connection) =
+            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        sender.send_request(request).await.unwrap()
+    }
+
+    /// Begins a request to the host of the secret.
+    pub(crate) fn request(&self, method: &str, path: &str) -> hyper::http::request::Builder {
+        Request::builder().method(method).uri(path).header("host", self.named(HOST))
+    }
+}
+
+pub(crate) fn body_of(text: impl Into<Bytes>) -> Body {
+    Full::new(text.into()).map_err(|never| match never {}).boxed()
+}
+
+pub(crate) async fn text_of(response: Response<Incoming>) -> String {
+    let bytes = response.into_body().collect().await.unwrap().to_bytes();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+async fn open_door(
+    listener: TcpListener,
+    terminator: Terminator,
+    host: SocketAddr,
+    records: Arc<Mutex<Vec<RequestRecord>>>,
+    tls: bool,
+) {
+    let port = listener.local_addr().unwrap().port();
+    let sink: RecordSink = Arc::new(move |record| records.lock().unwrap().push(record));
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let (terminator, sink) = (terminator.clone(), sink.clone());
+        tokio::spawn(async move {
+            // Egress knows the name by looking into the greeting; here the first byte of a plain
+            // connection says which of the two names is meant.
+            let name = match tls {
+                true => sni(&mut stream).await,
+                false => HOST.to_owned(),
+            };
+            terminator.serve(stream, Target { name, port, tls }, Dial(host), sink).await;
+        });
+    }
+}
+
+/// Looks for one of our names in a greeting, without taking it.
+async fn sni(stream: &mut TcpStream) -> String {
+    let mut buffer = vec![0; 4096];
+    let length = stream.peek(&mut buffer).await.unwrap_or(0);
+    let holds = |name: &str| buffer[..length].windows(name.len()).any(|w| w == name.as_bytes());
+    if holds(OTHER) { OTHER.to_owned() } else { HOST.to_owned() }
+}
+
+/// A host that keeps what it saw and says it all again.
+async fn serve_host(
+    authority: Arc<Authority>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    go_on: mpsc::Receiver<()>,
+    tls: bool,
+) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let config = hothouse_certificates::server_config(Arc::new(Any(authority))).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let go_on = Arc::new(tokio::sync::Mutex::new(go_on));
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (acceptor, seen, go_on) = (acceptor.clone(), seen.clone(), go_on.clone());
+            let service = service_fn(move |request| {
+                let (seen, go_on) = (seen.clone(), go_on.clone());
+                async move { Ok::<_, Infallible>(answer(request, seen, go_on).await) }
+            });
+            tokio::spawn(async move {
+                let builder = auto::Builder::new(TokioExecutor::new());
+                if !tls {
+                    builder
+                        .serve_connection_with_upgrades(TokioIo::new(stream), service)
+                        .await
+                        .ok();
+                } else if let Ok(stream) = acceptor.accept(stream).await {
+                    builder
+                        .serve_connection_with_upgrades(TokioIo::new(stream), service)
+                        .await
+                        .ok();
+                }
+            });
+        }
+    });
+    address
+}
+
+async fn answer(
+    mut request: Request<Incoming>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+    go_on: Arc<tokio::sync::Mutex<mpsc::Receiver<()>>>,
+) -> Response<Body> {
+    let upgrade = hyper::upgrade::on(&mut request);
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path_and_query().unwrap().to_string();
+    let big = path.starts_with("/upload");
+    let mut total = 0_u64;
+    let mut kept = Vec::new();
+    let mut body = body;
+    while let Some(Ok(frame)) = body.frame().await {
+        if let Some(bytes) = frame.data_ref() {
+            total += bytes.len() as u64;
+            if !big {
+                kept.extend_from_slice(bytes);
+            }
+        }
+    }
+    seen.lock().unwrap().push(Seen {
+        path: path.clone(),
+        headers: parts.headers.clone(),
+        body: kept.clone(),
+        version: parts.version,
+    });
+    let said: HashMap<String, String> = parts
+        .headers
+        .iter()
+        .map(|(name, value)| {
+            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        })
+        .collect();
+    match path.split('?').next().unwrap() {
+        "/upload" => Response::new(body_of(format!("{total}\n"))),
+        "/gzip" => {
+            let mut response = Response::new(body_of(vec![0x1f, 0x8b, 8, 0, 1, 2, 3]));
+            response
+                .headers_mut()
+                .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            response
+        }
+        "/bytes" => {
+            // The echo, a byte at a time.
+            let text = said.get("authorization").cloned().unwrap_or_default();
+            let frames: Vec<_> =
+                text.bytes().map(|b| Ok(Frame::data(Bytes::from(vec![b])))).collect();
+            Response::new(BodyExt::boxed(StreamBody::new(tokio_stream::iter(frames))))
+        }
+        "/trailers" => {
+            let mut trailers = HeaderMap::new();
+            let token = said.get("authorization").cloned().unwrap_or_default();
+            trailers.insert("x-token", HeaderValue::from_str(&token).unwrap());
+            trailers.insert("grpc-status", HeaderValue::from_static("0"));
+            let frames = vec![
+                Ok(Frame::data(Bytes::from_static(b"payload"))),
+                Ok(Frame::trailers(trailers)),
+            ];
+            Response::new(BodyExt::boxed(StreamBody::new(tokio_stream::iter(frames))))
+        }
+        "/events" => {
+            let stream = async_stream(go_on);
+            let mut response = Response::new(BodyExt::boxed(StreamBody::new(stream)));
+            response
+                .headers_mut()
+                .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+            response
+        }
+        "/ws" => {
+            tokio::spawn(async move {
+                if let Ok(stream) = upgrade.await {
+                    let (mut from, mut to) = tokio::io::split(TokioIo::new(stream));
+                    tokio::io::copy(&mut from, &mut to).await.ok();
+                }
+            });
+            let mut response = Response::new(body_of(""));
+            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+            let headers = response.headers_mut();
+            headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+            headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+            response
+        }
+        "/repo.git/info/refs" => {
+            let refs = "3f786850e387550fdab836ed7e6dc881de23001b refs/heads/main\0\n";
+            let text =
+                format!("001e# service=git-upload-pack\n0000{:04x}{refs}0000", refs.len() + 4);
+            let mut response = Response::new(body_of(text));
+            response.headers_mut().insert(
+                header::CONTENT_TYPE,
+                HeaderValue::from_static("application/x-git-upload-pack-advertisement"),
+            );
+            response
+        }
+        _ => {
+            let echo = serde_json::json!({
+                "path": path, "headers": said, "body": String::from_utf8_lossy(&kept),
+            });
+            let mut response = Response::new(body_of(echo.to_string()));
+            let token = said.get("authorization").cloned().unwrap_or_default();
+            if let Ok(token) = HeaderValue::from_str(&token) {
+                response.headers_mut().insert("x-echo", token);
+            }
+            response
+        }
+    }
+}
+
+/// Sends two events, the second when it is told to.
+fn async_stream(
+    go_on: Arc<tokio::sync::Mutex<mpsc::Receiver<()>>>,
+) -> impl tokio_stream::Stream<Item = Result<Frame<Bytes>, hyper::Error>> + Send + Sync {
+    let (event_tx, event_rx) = mpsc::channel(4);
+    tokio::spawn(async move {
+        event_tx.send(Ok(Frame::data(Bytes::from_static(b"data: one\n\n")))).await.ok();
+        go_on.lock().await.recv().await;
+        event_tx.send(Ok(Frame::data(Bytes::from_static(b"data: two\n\n")))).await.ok();
+    });
+    tokio_stream::wrappers::ReceiverStream::new(event_rx)
+}

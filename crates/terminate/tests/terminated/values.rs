@@ -1,0 +1,177 @@
+//! Where a value goes, and where it does not.
+
+use hothouse_model::config::SecretForm;
+use hyper::{StatusCode, Version};
+
+use crate::ground::{Ground, OTHER, PLACEHOLDER, Plan, VALUE, body_of, text_of};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_host_gets_the_value_and_the_room_only_ever_sees_the_placeholder() {
+    let ground = Ground::lay(Plan::default()).await;
+    for http2 in [false, true] {
+        let bearer = format!("Bearer {PLACEHOLDER}");
+        let builder = ground.request("POST", "/echo").header("authorization", &bearer);
+        let builder = match http2 {
+            // In HTTP/2 the host is part of the address.
+            true => hyper::Request::builder()
+                .method("POST")
+                .uri(format!("https://{}/echo", ground.named(crate::ground::HOST)))
+                .header("authorization", &bearer),
+            false => builder,
+        };
+        let request = builder.body(body_of(format!("about {PLACEHOLDER}"))).unwrap();
+        let response = match http2 {
+            true => ground.send_http2(request).await,
+            false => ground.send(request).await,
+        };
+        assert_eq!(response.headers()["x-echo"], bearer.as_str());
+        let text = text_of(response).await;
+        assert!(text.contains(PLACEHOLDER) && !text.contains(VALUE), "{text}");
+        let seen = ground.seen().pop().unwrap();
+        assert_eq!(seen.headers["authorization"], format!("Bearer {VALUE}").as_str());
+        // The form of this secret is a header: a body that the host may store keeps the placeholder.
+        assert_eq!(seen.body, format!("about {PLACEHOLDER}").into_bytes());
+        assert_eq!(seen.version, if http2 { Version::HTTP_2 } else { Version::HTTP_11 });
+    }
+    let records = ground.records(2).await;
+    let text = format!("{records:?}");
+    assert!(!text.contains(VALUE) && text.contains("Bearer [redacted]"), "{text}");
+    assert_eq!(
+        (records[0].status, records[0].secrets.as_slice()),
+        (Some(200), &["TOKEN".to_owned()][..])
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_placeholder_sent_to_another_host_stays_one() {
+    let ground = Ground::lay(Plan::default()).await;
+    let stream = ground.greet(OTHER, b"http/1.1").await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = hyper::Request::builder()
+        .uri("/echo")
+        .header("host", ground.named(OTHER))
+        .header("authorization", format!("Bearer {PLACEHOLDER}"))
+        .body(body_of(""))
+        .unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(ground.seen()[0].headers["authorization"], format!("Bearer {PLACEHOLDER}").as_str());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_verified_tls_nothing_is_sent() {
+    let ground = Ground::lay(Plan { trusts_host: false, ..Plan::default() }).await;
+    let request = ground.request("GET", "/echo").header("authorization", PLACEHOLDER);
+    let response = ground.send(request.body(body_of("")).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+    let text = text_of(response).await;
+    assert!(text.contains("certificate") && !text.contains(VALUE), "{text}");
+    assert!(ground.seen().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_plain_connection_a_placeholder_stays_one() {
+    let ground = Ground::lay(Plan { tls: false, ..Plan::default() }).await;
+    let stream = tokio::net::TcpStream::connect(ground.door).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = ground.request("GET", "/echo").header("authorization", PLACEHOLDER);
+    let response = sender.send_request(request.body(body_of("")).unwrap()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(ground.seen()[0].headers["authorization"], PLACEHOLDER);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn echoes_are_caught_in_headers_trailers_and_single_bytes() {
+    let ground = Ground::lay(Plan::default()).await;
+    let ask = |path: &str| {
+        ground.request("GET", path).header("authorization", PLACEHOLDER).body(body_of("")).unwrap()
+    };
+    assert_eq!(text_of(ground.send(ask("/bytes")).await).await, PLACEHOLDER);
+    assert!(ground.seen()[0].headers["authorization"] == VALUE, "the host had the value to echo");
+    let request = hyper::Request::builder()
+        .uri(format!("https://{}/trailers", ground.named(crate::ground::HOST)))
+        .header("authorization", PLACEHOLDER)
+        .header("te", "trailers")
+        .body(body_of(""))
+        .unwrap();
+    let response = ground.send_http2(request).await;
+    let collected = http_body_util::BodyExt::collect(response.into_body()).await.unwrap();
+    let trailers = collected.trailers().cloned().unwrap();
+    assert_eq!(
+        (&trailers["x-token"], &trailers["grpc-status"]),
+        (&PLACEHOLDER.parse().unwrap(), &"0".parse().unwrap())
+    );
+    assert_eq!(collected.to_bytes().as_ref(), b"payload");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compressed_answer_is_refused_because_it_cannot_be_looked_through() {
+    let ground = Ground::lay(Plan::default()).await;
+    let request = ground.request("GET", "/gzip").header("accept-encoding", "gzip, br");
+    let response = ground.send(request.body(body_of("")).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+    assert!(text_of(response).await.contains("answer_compressed"));
+    assert_eq!(ground.seen()[0].headers["accept-encoding"], "identity");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_without_value_is_said_to_be_one_and_other_requests_pass() {
+    let ground = Ground::lay(Plan { value: Err("it was never set"), ..Plan::default() }).await;
+    let request = ground.request("GET", "/echo").header("authorization", PLACEHOLDER);
+    let response = ground.send(request.body(body_of("")).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::BAD_GATEWAY);
+    let text = text_of(response).await;
+    assert!(text.contains("secret set TOKEN") && text.contains("never set"), "{text}");
+    let response = ground.send(ground.request("GET", "/echo").body(body_of("")).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!(ground.seen().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_gets_the_value_where_the_form_says_so_and_not_beyond_its_cap() {
+    let ground = Ground::lay(Plan { form: SecretForm::Body, ..Plan::default() }).await;
+    let send = |text: String| {
+        let request = ground.request("POST", "/echo").header("content-type", "application/json");
+        ground.send(request.body(body_of(text)).unwrap())
+    };
+    let response = send(format!("{{\"token\":\"{PLACEHOLDER}\"}}")).await;
+    assert!(!text_of(response).await.contains(VALUE));
+    assert_eq!(ground.seen()[0].body, format!("{{\"token\":\"{VALUE}\"}}").into_bytes());
+    let response = send(format!("{{\"x\":\"{}\"}}", "x".repeat(9 << 20))).await;
+    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(ground.seen().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gate_decides_before_anything_is_sent() {
+    let ground = Ground::lay(Plan::default()).await;
+    let response =
+        ground.send(ground.request("GET", "/forbidden/x").body(body_of("")).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::FORBIDDEN);
+    assert!(text_of(response).await.contains("test rule"));
+    assert!(ground.seen().is_empty());
+    assert_eq!(ground.records(1).await[0].refused.as_deref(), Some("it is forbidden"));
+}
+
+#[test]
+fn ports_of_other_protocols_are_not_ours() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let ground = Ground::lay(Plan::default()).await;
+        for (name, port, covered) in [
+            (crate::ground::HOST, 443, true),
+            ("API.test.example.", 443, true),
+            (OTHER, 8443, true),
+            (crate::ground::HOST, 22, false),
+            ("x.api.test.example", 443, false),
+            ("1.2.3.4", 443, false),
+            ("", 443, false),
+        ] {
+            assert_eq!(ground.terminator.covers(name, port), covered, "{name}:{port}");
+        }
+    });
+}

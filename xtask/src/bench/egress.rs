@@ -1,0 +1,309 @@
+//! The wall, outward, against Squid in its peek-and-splice mode and against no proxy at all.
+//!
+//! Server and client are the same for all, and greet like TLS without encrypting: what is measured is
+//! what lies between them.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use hothouse_host::{Program, files};
+
+use super::{print, room::Ground};
+
+const SERVER: &str = include_str!("egress/server.py");
+const CLIENT: &str = include_str!("egress/client.py");
+const PYTHON: &str = "/usr/bin/python3";
+const ADDRESS: &str = "127.88.0.1";
+const SQUID_PORT: u16 = 13_128;
+
+const ROUNDS: usize = 5;
+const MEGABYTES: u64 = 2048;
+const SETUPS: &str = "400";
+const IDLE: u64 = 4000;
+const LOOKUPS: &str = "2000";
+
+/// Runs all of it.
+pub(super) fn run(binary: &Path) -> Result<(), String> {
+    let ground = Ground::new(binary)?;
+    let folder = ground.folder.path().to_owned();
+    files::write(&folder.join("server.py"), SERVER).map_err(text)?;
+    files::write(&folder.join("client.py"), CLIENT).map_err(text)?;
+    files::write(&ground.repository().join("client.py"), CLIENT).map_err(text)?;
+    let (server, resolver) = match start_server(&folder) {
+        Ok(started) => started,
+        Err(why) => {
+            print(&format!("egress: SKIPPED, it needs root for port 443 and {PYTHON} ({why})"));
+            return Ok(());
+        }
+    };
+    let settings = format!("[egress]\nresolvers = [\"127.0.0.1:{resolver}\"]\n");
+    files::make_folder(&folder.join("config/hothouse")).map_err(text)?;
+    files::write(&folder.join("config/hothouse/hothouse.toml"), settings).map_err(text)?;
+    let config = format!(
+        "[project]\nname = \"bench\"\n[egress]\nmode = \"allowlist\"\nallow = [\"good.example\", \
+         \"good.example:8444\", \"{ADDRESS}\", \"{ADDRESS}:8444\"]\n"
+    );
+    files::write(&ground.repository().join("hothouse.toml"), config).map_err(text)?;
+    ground.shell("cd r && git add -A && git commit -qm config")?;
+    ground.hothouse(&["fork", "a"])?;
+    ground.hothouse(&["up", "-w", "a"])?;
+    let status: serde_json::Value =
+        serde_json::from_str(&ground.hothouse(&["daemon", "status", "--json"])?).map_err(text)?;
+    let daemon = status["pid"].as_u64().ok_or("the daemon has no pid")?;
+    let squid = start_squid();
+    if squid.is_none() {
+        print("egress: no Squid with OpenSSL here (package squid-openssl): its part is SKIPPED");
+    }
+    let bench = Bench { ground: &ground, folder: &folder, daemon, squid: squid.as_ref(), resolver };
+    let measured = bench.run();
+    end(squid);
+    end(Some(server));
+    ground.hothouse(&["nuke", "--yes"])?;
+    ground.hothouse(&["daemon", "stop"])?;
+    measured
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+struct Bench<'a> {
+    ground: &'a Ground<'a>,
+    folder: &'a Path,
+    daemon: u64,
+    squid: Option<&'a Child>,
+    resolver: u16,
+}
+
+impl Bench<'_> {
+    fn run(&self) -> Result<(), String> {
+        self.bytes()?;
+        self.setup()?;
+        self.names()?;
+        self.idle()
+    }
+
+    /// Runs the client on the host.
+    fn outside(&self, words: &[&str]) -> Result<f64, String> {
+        let client = self.folder.join("client.py");
+        let output = Program::new(PYTHON).arg(client).args(words).output().map_err(text)?;
+        String::from_utf8_lossy(&output).trim().parse().map_err(text)
+    }
+
+    /// Runs the client in the room.
+    fn inside(&self, words: &[&str]) -> Result<f64, String> {
+        let all = [&["exec", "-w", "a", "--", PYTHON, "client.py"], words].concat();
+        self.ground.hothouse(&all)?.trim().parse().map_err(text)
+    }
+
+    fn bytes(&self) -> Result<(), String> {
+        let count = MEGABYTES.to_string();
+        let port = SQUID_PORT.to_string();
+        let (mut direct, mut peer, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut peer_cpu, mut our_cpu) = (0.0, 0.0);
+        for _ in 0..ROUNDS {
+            direct.push(self.outside(&["direct", ADDRESS, "bytes", &count])?);
+            if let Some(squid) = self.squid {
+                let before = cpu(squid.id().into());
+                peer.push(self.outside(&[&port, ADDRESS, "bytes", &count])?);
+                peer_cpu += cpu(squid.id().into()) - before;
+            }
+            let before = cpu(self.daemon);
+            ours.push(self.inside(&["direct", "good.example", "bytes", &count])?);
+            our_cpu += cpu(self.daemon) - before;
+        }
+        let rate = |times: Vec<f64>| MEGABYTES as f64 / 1024.0 / middle(times);
+        let gigabytes = MEGABYTES as f64 / 1024.0 * ROUNDS as f64;
+        let (direct, ours) = (rate(direct), rate(ours));
+        print(&format!(
+            "egress: {MEGABYTES} MB through a spliced connection, median of {ROUNDS}, alternating"
+        ));
+        print(&format!("  direct              {direct:>8.2} GB/s"));
+        if !peer.is_empty() {
+            let peer = rate(peer);
+            print(&format!(
+                "  squid, spliced      {peer:>8.2} GB/s   {:.3} s of CPU per GB",
+                peer_cpu / gigabytes
+            ));
+            print(&format!(
+                "  hothouse            {ours:>8.2} GB/s   {:.3} s of CPU per GB",
+                our_cpu / gigabytes
+            ));
+            print(&format!(
+                "  ratio               {:>8.2} (bar: at least 1), of CPU {:.2} (bar: at most 1)",
+                ours / peer,
+                our_cpu / peer_cpu
+            ));
+        } else {
+            print(&format!(
+                "  hothouse            {ours:>8.2} GB/s   {:.3} s of CPU per GB",
+                our_cpu / gigabytes
+            ));
+        }
+        print(&format!("  share of direct     {:>8.2}", ours / direct));
+        Ok(())
+    }
+
+    fn setup(&self) -> Result<(), String> {
+        let port = SQUID_PORT.to_string();
+        let (mut direct, mut peer, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            direct.push(self.outside(&["direct", ADDRESS, "setup", SETUPS])?);
+            if self.squid.is_some() {
+                peer.push(self.outside(&[&port, ADDRESS, "setup", SETUPS])?);
+            }
+            ours.push(self.inside(&["direct", "good.example", "setup", SETUPS])?);
+        }
+        let (direct, ours) = (middle(direct), middle(ours));
+        print(&format!(
+            "egress: connection set-up to the first byte, median of {SETUPS}, {ROUNDS} rounds"
+        ));
+        print(&format!("  direct              {direct:>8.3} ms"));
+        if !peer.is_empty() {
+            print(&format!("  squid, spliced      {:>8.3} ms", middle(peer)));
+        }
+        print(&format!(
+            "  hothouse            {ours:>8.3} ms   adds {:.3} ms (bar: at most 1)",
+            ours - direct
+        ));
+        Ok(())
+    }
+
+    fn names(&self) -> Result<(), String> {
+        let port = self.resolver.to_string();
+        let direct = self.outside(&[&port, ADDRESS, "names", LOOKUPS])?;
+        let ours = self.inside(&["direct", "good.example", "names", LOOKUPS])?;
+        print(&format!("egress: a name that is remembered, median of {LOOKUPS}"));
+        print(&format!("  a resolver in Python {direct:>7.3} ms"));
+        print(&format!("  hothouse            {ours:>8.3} ms (bar: at most 0.3 added to nothing)"));
+        Ok(())
+    }
+
+    /// Memory of connections that say nothing, by what the daemon has more than before.
+    fn idle(&self) -> Result<(), String> {
+        let before = memory(self.daemon);
+        let words =
+            ["exec", "-w", "a", "--", PYTHON, "client.py", "direct", "good.example", "idle"];
+        let count = IDLE.to_string();
+        let (talker, pipes) = self.ground.converse(&[&words[..], &[&count]].concat())?;
+        let mut line = String::new();
+        BufReader::new(std::fs::File::from(pipes.from)).read_line(&mut line).map_err(text)?;
+        let after = memory(self.daemon);
+        drop(pipes.to);
+        talker.end();
+        if line.trim() != "held" {
+            return Err(format!("the idle connections were not made: {line}"));
+        }
+        let each = after.saturating_sub(before) as f64 / 1024.0 / IDLE as f64;
+        print(&format!("egress: {IDLE} idle connections"));
+        print(&format!("  memory of each      {each:>8.2} KB (bar: at most 20)"));
+        Ok(())
+    }
+}
+
+fn middle(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Returns the seconds of processor time that a process has used.
+fn cpu(pid: u64) -> f64 {
+    let stat = files::read_text(Path::new(&format!("/proc/{pid}/stat"))).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = |at: usize| fields.split_whitespace().nth(at).and_then(|n| n.parse::<f64>().ok());
+    (ticks(11).unwrap_or(0.0) + ticks(12).unwrap_or(0.0)) / 100.0
+}
+
+/// Returns the bytes of memory that a process has of its own.
+fn memory(pid: u64) -> u64 {
+    let status = files::read_text(Path::new(&format!("/proc/{pid}/status"))).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a peer that runs beside us, and is ended by its handle"
+)]
+fn spawn(program: &str, words: &[&str]) -> Result<Child, String> {
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command.spawn().map_err(text)
+}
+
+fn start_server(folder: &Path) -> Result<(Child, u16), String> {
+    let script = folder.join("server.py").display().to_string();
+    let mut server = spawn(PYTHON, &[&script, ADDRESS])?;
+    let mut line = String::new();
+    let output = server.stdout.take().ok_or("it has no output")?;
+    BufReader::new(output).read_line(&mut line).map_err(text)?;
+    let port = line.trim().parse().map_err(|_| "the server did not start".to_owned())?;
+    let begun = Instant::now();
+    while std::net::TcpStream::connect((ADDRESS, 443)).is_err() {
+        if begun.elapsed() > Duration::from_secs(5) {
+            end(Some(server));
+            return Err("nobody listens on port 443".into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok((server, port))
+}
+
+/// Starts Squid so that it reads the greeting and then passes bytes on.
+fn start_squid() -> Option<Child> {
+    let about = Program::new("squid").arg("-v").output().ok()?;
+    if !String::from_utf8_lossy(&about).contains("with-openssl") {
+        return None;
+    }
+    let place = PathBuf::from("/tmp").join(format!("hothouse-squid-{}", std::process::id()));
+    files::make_folder(&place).ok()?;
+    let at = |name: &str| place.join(name).display().to_string();
+    let (key, certificate) = (at("key.pem"), at("cert.pem"));
+    let words = [
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=bench",
+        "-keyout",
+        &key,
+        "-out",
+        &certificate,
+    ];
+    Program::new("openssl").args(words).output().ok()?;
+    let config = format!(
+        "http_port 127.0.0.1:{SQUID_PORT} ssl-bump tls-cert={certificate} tls-key={key} generate-host-certificates=off\n\
+         acl step1 at_step SslBump1\nssl_bump peek step1\nssl_bump splice all\nhttp_access allow all\n\
+         cache deny all\naccess_log none\ncache_log {}\npid_filename none\ncoredump_dir {}\n\
+         cache_effective_user root\nshutdown_lifetime 0 seconds\nbuffered_logs on\n",
+        at("cache.log"),
+        place.display()
+    );
+    files::write(&place.join("squid.conf"), config).ok()?;
+    let squid = spawn("squid", &["-N", "-f", &at("squid.conf")]).ok()?;
+    let begun = Instant::now();
+    while std::net::TcpStream::connect(("127.0.0.1", SQUID_PORT)).is_err() {
+        if begun.elapsed() > Duration::from_secs(10) {
+            end(Some(squid));
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Some(squid)
+}
+
+fn end(child: Option<Child>) {
+    if let Some(mut child) = child {
+        child.kill().ok();
+        child.wait().ok();
+    }
+}
