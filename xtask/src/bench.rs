@@ -19,8 +19,9 @@ const ROUNDS: usize = 200;
 /// Runs the benchmarks that are named, or all.
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     let all = names.is_empty();
-    if let Some(unknown) =
-        names.iter().find(|name| !["cli", "egress", "fork", "room", "router", "services"].contains(name))
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !["cli", "egress", "fork", "room", "router", "services"].contains(name))
     {
         return Err(format!(
             "there is no benchmark `{unknown}`; there are cli, egress, fork, room, router and services"

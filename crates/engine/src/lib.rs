@@ -110,8 +110,7 @@ pub struct Engine {
     in_flight: Mutex<HashSet<PlanKey>>,
     drivers: trees::Drivers,
     seen: commits::Seen,
-    /// The port of routed URLs.
-    url_port: OnceLock<u16>,
+    router: OnceLock<apps::Router>,
     authorities: wall::Authorities,
     read: room::ReadConfigs,
 }
@@ -124,7 +123,7 @@ impl Engine {
             in_flight: Mutex::default(),
             drivers: trees::Drivers::default(),
             seen: commits::Seen::default(),
-            url_port: OnceLock::new(),
+            router: OnceLock::new(),
             authorities: wall::Authorities::default(),
             read: room::ReadConfigs::default(),
         }

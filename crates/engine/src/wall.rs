@@ -164,8 +164,15 @@ impl Engine {
         }
         if !config.terminated_hosts().is_empty() {
             let authority = self.authority_of(project).map_err(WallError::Authority)?;
-            wall.environment.extend(trust_variables());
             wall.authority = Some(authority.pem().to_owned());
+        }
+        // Routed URLs hold inside too; their authority can vouch for names below `.localhost` alone.
+        let has_apps = config.services.values().any(|service| service.url.is_some());
+        if let Some(router) = self.router.get().filter(|_| has_apps) {
+            wall.authority.get_or_insert_default().push_str(&router.authority);
+        }
+        if wall.authority.is_some() {
+            wall.environment.extend(trust_variables());
         }
         Ok(wall)
     }
