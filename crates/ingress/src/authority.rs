@@ -10,12 +10,9 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-pub use hothouse_certificates::{Authority, AuthorityError};
+pub use hothouse_certificates::{Authority, AuthorityError, CERTIFICATE_FILE};
 
 use crate::names::{OWN_LABEL, ZONE, parse};
-
-/// The file of the authority's certificate in its folder.
-pub const CERTIFICATE_FILE: &str = hothouse_certificates::CERTIFICATE_FILE;
 
 const PURPOSE: Purpose<'_> = Purpose { name: "Hothouse, local URLs", zone: Some(ZONE) };
 

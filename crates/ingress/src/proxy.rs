@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use hothouse_http::host_of;
+use hothouse_http::host_value;
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
@@ -104,7 +104,7 @@ pub struct Proxy {
 impl Proxy {
     /// Answers a request.
     pub async fn answer(&self, request: Request<Incoming>, from: &Connection) -> Response<Body> {
-        let host = match host_of(&request) {
+        let host = match host_value(&request) {
             Ok(host) => host,
             Err(why) => return pages::plain(StatusCode::BAD_REQUEST, why),
         };
