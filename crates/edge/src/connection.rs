@@ -342,6 +342,11 @@ async fn terminated(
             (edge.clone(), name.to_string(), facts.port, verdict.clone());
         Arc::new(move |note: RequestNote| {
             let mut record = edge.record(AttemptKind::Request, &verdict);
+            if let Some(refused) = &note.refused {
+                record.allowed = false;
+                record.code = Some("request".to_owned());
+                record.reason = Some(refused.clone());
+            }
             record.host = Some(host.clone());
             record.port = Some(port);
             record.sent = note.sent;

@@ -47,6 +47,8 @@ pub struct RequestNote {
     pub sent: u64,
     pub received: u64,
     pub duration: Duration,
+    /// Why it was not passed on, if it was not.
+    pub refused: Option<String>,
     /// Headers and bodies, redacted and cut.
     pub detail: serde_json::Value,
 }

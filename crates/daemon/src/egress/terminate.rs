@@ -152,6 +152,7 @@ fn noted(record: RequestRecord) -> RequestNote {
         })
     };
     RequestNote {
+        refused: record.refused.clone(),
         detail: serde_json::json!({
             "http": record.version,
             "tls": record.tls,
