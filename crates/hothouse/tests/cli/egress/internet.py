@@ -142,12 +142,19 @@ try:
 except PermissionError:
     print("refused", flush=True)
     sys.exit(0)
-udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-udp.bind(("127.0.0.1", 0))
+while True:
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.bind(("127.0.0.1", 0))
+    tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        tcp.bind(("127.0.0.1", udp.getsockname()[1]))
+        break
+    except OSError:
+        # A port that is free for datagrams need not be free for connections.
+        udp.close()
+        tcp.close()
 threading.Thread(target=serve_datagrams, args=(udp,), daemon=True).start()
-tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-tcp.bind(("127.0.0.1", udp.getsockname()[1]))
 tcp.listen(16)
 
 
