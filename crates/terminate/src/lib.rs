@@ -180,7 +180,8 @@ where
 {
     let service = service_fn(move |request: Request<Incoming>| {
         let exchange = exchange.clone();
-        async move { Ok::<_, Infallible>(exchange.answer(request).await) }
+        // In a box, which is there only while a request is: a connection that waits holds no room for one.
+        Box::pin(async move { Ok::<_, Infallible>(exchange.answer(request).await) })
     });
     let builder = builder();
     let builder = match spoken {

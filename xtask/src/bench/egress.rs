@@ -53,8 +53,8 @@ pub(super) fn run(binary: &Path) -> Result<(), String> {
         opened::CONFIG
     );
     files::write(&ground.repository().join("hothouse.toml"), config).map_err(text)?;
-    ground.shell("cd r && git add -A && git commit -qm config")?;
     let opened = Opened::start(&ground)?;
+    ground.shell("cd r && git add -A && git commit -qm config")?;
     Opened::prepare(&ground)?;
     ground.hothouse(&["fork", "a"])?;
     ground.hothouse(&["up", "-w", "a"])?;

@@ -90,14 +90,18 @@ def serve_requests(stream, scheme):
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nfirst")
             file.read(1)
             return
+        if path == "/echo":
+            said = headers.get("authorization", "-")
+            log(f"echo {host} {said}")
+            text = said.encode() + b"\n"
+            stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+            continue
         if path == "/redirect":
             stream.sendall(
                 b"HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0\r\n\r\n"
             )
             continue
         text = f"hello {host} {len(body)}\n".encode()
-        if path.startswith("/echo"):
-            text = json.dumps(headers).encode()
         stream.sendall(
             b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: text/plain\r\n\r\n" % len(text) + text
         )
@@ -138,12 +142,19 @@ try:
 except PermissionError:
     print("refused", flush=True)
     sys.exit(0)
-udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-udp.bind(("127.0.0.1", 0))
+while True:
+    udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    udp.bind(("127.0.0.1", 0))
+    tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        tcp.bind(("127.0.0.1", udp.getsockname()[1]))
+        break
+    except OSError:
+        # A port that is free for datagrams need not be free for connections.
+        udp.close()
+        tcp.close()
 threading.Thread(target=serve_datagrams, args=(udp,), daemon=True).start()
-tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-tcp.bind(("127.0.0.1", udp.getsockname()[1]))
 tcp.listen(16)
 
 

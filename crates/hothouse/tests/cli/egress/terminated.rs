@@ -5,7 +5,8 @@ use std::{fs, path::Path};
 use hothouse_testkit::{TestEnv, skip, wait_until};
 
 use super::{
-    internet::{VALUE, walled},
+    FETCH,
+    internet::{Internet, walled_after},
     py, records,
 };
 
@@ -37,12 +38,19 @@ fn placeholder(env: &TestEnv, repository: &Path) -> String {
 }
 
 const CONFIG: &str = "mode = \"web\"\nallow = [\"ADDRESS\"]\n\
-    [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:GOOD_TOKEN\"\n\
+    [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:MY_TOKEN\"\n\
     [integration.cms]\nclass = \"read-only\"\nhosts = [\"other.example\"]\n";
+
+/// What the host's variable `MY_TOKEN` holds.
+const VALUE: &str = "tok_0123456789abcdefghijklmnop";
+
+fn with_token(test: impl Fn(&TestEnv, &Path, &Internet)) {
+    walled_after(CONFIG, |env, _| env.set("MY_TOKEN", VALUE), test);
+}
 
 #[test]
 fn the_named_host_gets_the_value_and_nobody_else_does() {
-    walled(CONFIG, |env, repository, internet| {
+    with_token(|env, repository, internet| {
         let own = placeholder(env, repository);
         assert_ne!(own, VALUE);
         let answer = ask(env, repository, "'https://good.example/echo'");
@@ -102,7 +110,7 @@ public class Ask {
 
 #[test]
 fn other_clients_trust_the_authority_too() {
-    walled(CONFIG, |env, repository, internet| {
+    with_token(|env, repository, internet| {
         let own = placeholder(env, repository);
         fs::write(env.root().join("acme-sandboxes/a/Ask.java"), JAVA).unwrap();
         let node = "fetch('https://good.example/echo', { headers: { authorization: 'Bearer ' + process.env.TOKEN } })\
@@ -129,7 +137,7 @@ fn other_clients_trust_the_authority_too() {
 
 #[test]
 fn a_new_daemon_serves_the_placeholder_of_the_old_one() {
-    walled(CONFIG, |env, repository, internet| {
+    with_token(|env, repository, internet| {
         let own = placeholder(env, repository);
         env.kill_daemon();
         wait_until("the next daemon serves the room", || {
@@ -142,18 +150,76 @@ fn a_new_daemon_serves_the_placeholder_of_the_old_one() {
 }
 
 #[test]
-fn a_rule_about_requests_opens_its_host() {
-    let config = "mode = \"allowlist\"\n\
-        allow = [{ host = \"good.example\", methods = [\"GET\"], paths = [\"/echo\"] }, \"ADDRESS\"]\n\
-        [env.TOKEN]\nkind = \"fake\"\nvalue = \"none\"\n";
-    walled(config, |env, repository, internet| {
-        assert!(ask(env, repository, "'https://good.example/echo'").starts_with("200 "));
-        for words in ["'https://good.example/echo', 'POST'", "'https://good.example/other'"] {
-            let denied = ask(env, repository, words);
-            assert!(denied.starts_with("403 ") && denied.contains("good.example"), "{denied}");
-        }
-        assert!(!internet.log().contains("POST") && !internet.log().contains("/other"));
-    });
+fn a_secret_is_used_without_being_seen() {
+    let config = "mode = \"allowlist\"\nallow = [\"good.example\", \"other.example\", \"ADDRESS\"]\n\
+                  [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:MY_TOKEN\"\n";
+    walled_after(
+        config,
+        |env, _| env.set("MY_TOKEN", VALUE),
+        |env, repository, internet| {
+            let code = format!(
+            "{FETCH}
+context = ssl.create_default_context()
+token = os.environ['TOKEN']
+print(token)
+def ask(host):
+    request = u.Request('https://' + host + '/echo', headers={{'Authorization': 'Bearer ' + token}})
+    with u.urlopen(request, timeout=20, context=context if host == 'good.example' else ssl.create_default_context(cafile='ca.pem')) as answer:
+        return answer.read().decode().strip()
+print(ask('good.example'))
+print(ask('other.example'))
+"
+        );
+            let ran = py(env, repository, &code);
+            let lines: Vec<&str> = ran.stdout.lines().collect();
+            assert_eq!(lines.len(), 3, "{ran}");
+            assert!(!ran.stdout.contains(VALUE), "{ran}");
+            let placeholder = lines[0];
+            assert_eq!(
+                lines[1],
+                format!("Bearer {placeholder}"),
+                "the echo is looked through: {ran}"
+            );
+            assert_eq!(lines[2], format!("Bearer {placeholder}"), "{ran}");
+            let log = internet.log();
+            assert!(log.contains(&format!("good.example Bearer {VALUE}")), "{log}");
+            assert!(log.contains(&format!("other.example Bearer {placeholder}")), "{log}");
+            let all = records(env, repository, &["--host", "good.example"]);
+            let text = serde_json::to_string(&all).unwrap();
+            assert!(!text.contains(VALUE), "{text}");
+            let request = all.iter().find(|record| record["kind"] == "request").unwrap();
+            assert_eq!(request["request"]["method"], "GET", "{request}");
+            assert_eq!(request["request"]["status"], 200, "{request}");
+            assert_eq!(request["request"]["detail"]["secrets"][0], "TOKEN", "{request}");
+        },
+    );
+}
+
+#[test]
+fn rules_that_look_at_requests_hold_inside_tls() {
+    let config = "mode = \"allowlist\"\nallow = [{ host = \"good.example\", methods = [\"GET\"], paths = [\"/v1\"] }, \"ADDRESS\"]\n";
+    walled_after(
+        config,
+        |_, _| {},
+        |env, repository, internet| {
+            let code = "
+context = ssl.create_default_context()
+def ask(method, url):
+    try:
+        with u.urlopen(u.Request(url, method=method), timeout=20, context=context) as answer: return answer.status
+    except urllib.error.HTTPError as error: return error.code
+for scheme in ['http', 'https']:
+    print(ask('GET', scheme + '://good.example/v1/x'), ask('POST', scheme + '://good.example/v1/x'), ask('GET', scheme + '://good.example/v2'))
+";
+            let ran = py(env, repository, code);
+            assert_eq!(ran.stdout, "200 403 403\n200 403 403\n", "{ran}");
+            assert!(
+                !internet.log().contains("POST") && !internet.log().contains("/v2"),
+                "{}",
+                internet.log()
+            );
+        },
+    );
 }
 
 /// Says whether a file below a folder holds a text.
