@@ -174,7 +174,6 @@ impl Engine {
         }
         if !config.terminated_hosts().is_empty() {
             let authority = self.authority_of(project).map_err(WallError::Authority)?;
-            wall.environment.extend(trust_variables());
             wall.authority = Some(authority.pem().to_owned());
             if JAVA.iter().any(|path| files::exists(Path::new(path))) {
                 let source = self.java_trust(project, &authority)?;
