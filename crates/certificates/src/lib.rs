@@ -3,6 +3,8 @@
 //! An authority's key lies in a file for its owner alone. Leaves live in memory, and are made anew
 //! before they expire. Nothing here decides for which names a leaf is made.
 
+mod java;
+
 use std::{
     collections::HashMap,
     fmt, io,
@@ -24,6 +26,8 @@ use rustls::{
     server::ResolvesServerCert,
     sign::CertifiedKey,
 };
+
+pub use java::java_trust_store;
 
 /// The file of an authority's certificate in its folder.
 pub const CERTIFICATE_FILE: &str = "ca.pem";

@@ -184,15 +184,15 @@ impl Dashboard {
 
     /// Does what a form asks for, if it is a form of ours.
     async fn act(self: Arc<Self>, request: Request<Incoming>, session: &Session) -> Response<Body> {
-        let headers = request.headers();
-        let origin = headers.get(header::ORIGIN).and_then(|value| value.to_str().ok());
-        if !is_own(headers) || origin != self.origin().as_deref() {
-            return pages::plain(StatusCode::FORBIDDEN, "this form comes from elsewhere");
-        }
-        let body = Limited::new(request.into_body(), FORM_LIMIT).collect().await;
-        let Ok(body) = body else {
+        let (head, body) = request.into_parts();
+        // Read before anything is refused: a client that still sends may not see the answer.
+        let Ok(body) = Limited::new(body, FORM_LIMIT).collect().await else {
             return pages::plain(StatusCode::PAYLOAD_TOO_LARGE, "no form of ours is so long");
         };
+        let origin = head.headers.get(header::ORIGIN).and_then(|value| value.to_str().ok());
+        if !is_own(&head.headers) || origin != self.origin().as_deref() {
+            return pages::plain(StatusCode::FORBIDDEN, "this form comes from elsewhere");
+        }
         let form = String::from_utf8_lossy(&body.to_bytes()).into_owned();
         let token = query_value(&form, "token").unwrap_or_default();
         if !keys::same(&token, &session.token) {

@@ -92,7 +92,8 @@ impl Ingress {
             }
         };
         if let Some(server) = &server {
-            door.engine.set_url_port(server.port);
+            let file = door.about.state.join(AUTHORITY_FOLDER).join(authority::CERTIFICATE_FILE);
+            door.engine.set_router(server.port, files::read_text(&file).unwrap_or_default());
             dashboard.set_port(server.port);
         }
         let resolves = Arc::new(OnceLock::new());

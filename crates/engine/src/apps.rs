@@ -62,6 +62,14 @@ impl Exposed {
     }
 }
 
+/// The router, as far as rooms are concerned.
+#[derive(Debug)]
+pub(crate) struct Router {
+    pub(crate) port: u16,
+    /// The certificate of the authority that vouches for routed URLs.
+    pub(crate) authority: String,
+}
+
 /// How the apps of a sandbox are named on the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Names<'a> {
@@ -152,15 +160,16 @@ impl Explain for PortError {
 }
 
 impl Engine {
-    /// Notes the port of the router, once it is open.
-    pub fn set_url_port(&self, port: u16) {
+    /// Notes the router's port, once it is open, and the certificate of its authority, which rooms with
+    /// apps trust.
+    pub fn set_router(&self, port: u16, authority: String) {
         // A router is opened once in the life of an engine.
-        self.url_port.set(port).ok();
+        self.router.set(Router { port, authority }).ok();
     }
 
     /// Returns how the apps of a sandbox are named, where there is a router.
     pub(crate) fn names<'a>(&self, sandbox: &'a SandboxRecord) -> Option<Names<'a>> {
-        let port = *self.url_port.get()?;
+        let port = self.router.get()?.port;
         Some(Names { sandbox: sandbox.name.as_str(), project: &sandbox.label, port })
     }
 

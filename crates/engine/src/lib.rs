@@ -74,7 +74,7 @@ pub use services::ServicesError;
 pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
-pub use wall::{RoomSecret, Termination, WallError, WallSources};
+pub use wall::{RoomSecret, Termination, WallError, WallSources, host_bundle};
 
 /// Where events go.
 pub type EventSink = Arc<dyn Fn(Event) + Send + Sync>;

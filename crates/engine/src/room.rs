@@ -195,7 +195,7 @@ impl Engine {
         let config = self.pinned_config(sandbox)?;
         let mut order = self.order(sandbox, &config)?;
         let run = self.run_of(sandbox);
-        order.wall = self.wall_for(sandbox, &config)?;
+        self.give_wall(sandbox, &config, &mut order)?;
         let stack = self.stack_for(
             &in_run(sandbox, &run),
             spec.profile.as_deref(),
@@ -380,7 +380,7 @@ impl Engine {
             order.id = format!("{}-{nonce}", order.id);
             order.runtime = self.with.runtime.join(format!("fresh-{nonce}"));
             order.ephemeral = true;
-            order.wall = self.wall_for(sandbox, &config)?;
+            self.give_wall(sandbox, &config, &mut order)?;
             order.wall.environment.extend(self.variables_without_services(&config)?);
             let runtime = order.runtime.clone();
             self.with.rooms.start(&order)?;
@@ -535,6 +535,18 @@ impl Engine {
             ephemeral: false,
             wall: RoomWall::default(),
         })
+    }
+
+    fn give_wall(
+        &self,
+        sandbox: &SandboxRecord,
+        config: &Config,
+        order: &mut RoomOrder,
+    ) -> Result<(), WallError> {
+        let (wall, mounts) = self.wall_for(sandbox, config)?;
+        order.wall = wall;
+        order.mounts.extend(mounts);
+        Ok(())
     }
 
     /// Returns the untracked files of a worktree that its room does not see.

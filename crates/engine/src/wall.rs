@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use hothouse_certificates::{Authority, AuthorityError, Purpose};
+use hothouse_certificates::{Authority, AuthorityError, Purpose, java_trust_store};
 use hothouse_host::{
     FileError, beneath, files,
     keyring::Keyring,
@@ -19,7 +19,7 @@ use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{Config, HostPattern, LiveKeys, Part, Secret, SecretName},
     live_keys::{self, Exposed, LiveKeysFound},
-    room::RoomWall,
+    room::{RoomMount, RoomWall},
     secret,
 };
 
@@ -42,6 +42,16 @@ const BUNDLE_VARIABLES: [&str; 9] = [
 
 /// The variable of Node, which names what it trusts besides its own.
 const NODE: &str = "NODE_EXTRA_CA_CERTS";
+
+/// Where Java is, if it is installed.
+const JAVA: [&str; 2] = ["/usr/bin/java", "/usr/lib/jvm"];
+
+/// Where a room finds what Java trusts, and the variable that says so.
+const JAVA_INSIDE: &str = "/run/hothouse/java.jks";
+const JAVA_VARIABLE: (&str, &str) = ("JAVA_TOOL_OPTIONS", "-Djavax.net.ssl.trustStore=");
+
+/// The most that a bundle of certificates may have.
+const BUNDLE_MOST: u64 = 16 << 20;
 
 /// The most that an env file may have.
 const ENV_FILE_MOST: u64 = 1 << 20;
@@ -134,9 +144,9 @@ impl Engine {
         &self,
         sandbox: &SandboxRecord,
         config: &Config,
-    ) -> Result<RoomWall, WallError> {
+    ) -> Result<(RoomWall, Vec<RoomMount>), WallError> {
         let project = &sandbox.repository.common_dir;
-        let mut wall = RoomWall::default();
+        let (mut wall, mut mounts) = (RoomWall::default(), Vec::new());
         for (name, declared) in &config.secrets {
             let seed = random::bytes();
             let placeholder =
@@ -164,10 +174,27 @@ impl Engine {
         }
         if !config.terminated_hosts().is_empty() {
             let authority = self.authority_of(project).map_err(WallError::Authority)?;
-            wall.environment.extend(trust_variables());
             wall.authority = Some(authority.pem().to_owned());
+            if JAVA.iter().any(|path| files::exists(Path::new(path))) {
+                let source = self.java_trust(project, &authority)?;
+                let (name, value) = JAVA_VARIABLE;
+                wall.environment.insert(name.to_owned(), format!("{value}{JAVA_INSIDE}"));
+                mounts.push(RoomMount { source, target: JAVA_INSIDE.into(), writable: false });
+            }
         }
-        Ok(wall)
+        Ok((wall, mounts))
+    }
+
+    /// Returns the file with what Java trusts in rooms of a project, bringing it up to date.
+    fn java_trust(&self, project: &Path, authority: &Authority) -> Result<PathBuf, FileError> {
+        let path = self.with.wall.authorities.join(scope(Some(project))).join("java.jks");
+        let mut bundle = authority.pem().as_bytes().to_vec();
+        bundle.extend(host_bundle(None));
+        let store = java_trust_store(&bundle);
+        if files::read_capped(&path, BUNDLE_MOST).ok().as_ref() != Some(&store) {
+            files::replace(&path, &store, 0o644)?;
+        }
+        Ok(path)
     }
 
     /// Returns a variable of the host, as the daemon was started with it.
@@ -325,6 +352,14 @@ impl Engine {
         }
         Ok(exposed)
     }
+}
+
+/// Reads the certificates that this host believes, from a file that was named or the usual ones;
+/// without any, no host is believed.
+pub fn host_bundle(named: Option<&str>) -> Vec<u8> {
+    let usual = CERTIFICATE_BUNDLES.iter().map(|file| Path::new("/etc").join(file));
+    let mut bundles = named.map(PathBuf::from).into_iter().chain(usual);
+    bundles.find_map(|path| files::read_capped(&path, BUNDLE_MOST).ok()).unwrap_or_default()
 }
 
 /// Returns the variables by which programs trust the bundle of the room.

@@ -66,6 +66,18 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap, keep_trailers: bool) {
     }
 }
 
+/// Takes out the headers that `Connection` names.
+fn strip_named(headers: &mut HeaderMap) {
+    let plain =
+        |name: &str| name.eq_ignore_ascii_case("keep-alive") || name.eq_ignore_ascii_case("close");
+    let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let named = values.flat_map(|value| value.split(',').map(str::trim));
+    let named: Vec<_> = named.filter(|name| !plain(name)).map(str::to_ascii_lowercase).collect();
+    for name in named {
+        headers.remove(name.as_str());
+    }
+}
+
 /// Returns what a request of HTTP/1.1 asks to become by its `Upgrade` header.
 pub fn asked_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
     let upgrade = request.headers().get(header::UPGRADE)?;
@@ -117,6 +129,17 @@ mod tests {
         let left: Vec<_> =
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
         assert_eq!(left, ["accept: */*", "te: trailers"]);
+    }
+
+    #[test]
+    fn a_message_ends_in_one_place() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("4"));
+        strip_hop_by_hop(&mut headers, false);
+        assert!(headers.contains_key(header::CONTENT_LENGTH));
+        headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        strip_hop_by_hop(&mut headers, false);
+        assert!(headers.is_empty(), "{headers:?}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-pub use hothouse_certificates::{Authority, AuthorityError};
+pub use hothouse_certificates::{Authority, AuthorityError, CERTIFICATE_FILE};
 
 use crate::names::{OWN_LABEL, ZONE, parse};
 

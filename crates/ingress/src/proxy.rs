@@ -104,7 +104,7 @@ pub struct Proxy {
 impl Proxy {
     /// Answers a request.
     pub async fn answer(&self, request: Request<Incoming>, from: &Connection) -> Response<Body> {
-        let host = match host_of(&request) {
+        let host = match host_value(&request) {
             Ok(host) => host,
             Err(why) => return pages::plain(StatusCode::BAD_REQUEST, why),
         };

@@ -36,10 +36,6 @@ pub(crate) fn prepare<B>(
     let grpc = is_grpc(parts.version, &parts.headers);
     address(&mut parts, host, grpc);
     let headers = &mut parts.headers;
-    if headers.contains_key(header::TRANSFER_ENCODING) {
-        // The two disagree about where the request ends; the one that counts is not passed on.
-        headers.remove(header::CONTENT_LENGTH);
-    }
     strip_hop_by_hop(headers, grpc);
     strip_own(headers);
     headers.remove(header::FORWARDED);

@@ -31,6 +31,16 @@ use crate::{
 /// How long a body may be that must be known whole.
 const BODY_LIMIT: usize = 8 << 20;
 
+/// Headers by which a host could take a request for another one than the gate let pass.
+const BEHIND_THE_GATE: [&str; 6] = [
+    "http2-settings",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-original-url",
+    "x-rewrite-url",
+];
+
 /// What one connection of a room leads to.
 pub(crate) struct Exchange<U> {
     pub(crate) host: HostName,
@@ -50,7 +60,10 @@ struct Ready {
 impl<U: Upstream> Exchange<U> {
     /// Answers a request.
     pub(crate) async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
-        let client = asked_upgrade(&request).map(|to| (to, hyper::upgrade::on(&mut request)));
+        // Only to a WebSocket: behind any other upgrade (`h2c`) requests would go on unseen.
+        let to =
+            asked_upgrade(&request).filter(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
+        let client = to.map(|to| (to, hyper::upgrade::on(&mut request)));
         let asked_host = host_of(&request);
         let (parts, incoming) = request.into_parts();
         let Target { name, port, tls } = &self.target;
@@ -139,6 +152,9 @@ impl<U: Upstream> Exchange<U> {
         strip_hop_by_hop(&mut parts.headers, trailers);
         // We have said `100 Continue` ourselves, by beginning to read.
         parts.headers.remove(header::EXPECT);
+        for name in BEHIND_THE_GATE {
+            parts.headers.remove(name);
+        }
         Ok(Ready { request: Request::from_parts(parts, body), echoes })
     }
 

@@ -7,7 +7,7 @@ use std::{
     future::Future,
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -102,12 +102,20 @@ struct Idle {
     since: Instant,
 }
 
+/// Connections that wait for a next request.
+#[derive(Default)]
+struct Kept {
+    idle: Vec<Idle>,
+    /// Whether somebody closes those that wait too long.
+    watched: bool,
+}
+
 /// The connections to one host.
 pub(crate) struct Upstreams<U> {
     upstream: U,
     target: Target,
     tls: Option<Arc<ClientTls>>,
-    idle: Arc<Mutex<Vec<Idle>>>,
+    kept: Arc<Mutex<Kept>>,
     http2: tokio::sync::Mutex<Option<http2::SendRequest<Body>>>,
     only_http1: AtomicBool,
 }
@@ -118,7 +126,7 @@ impl<U: Upstream> Upstreams<U> {
             upstream,
             target,
             tls,
-            idle: Arc::default(),
+            kept: Arc::default(),
             http2: tokio::sync::Mutex::default(),
             only_http1: AtomicBool::new(false),
         }
@@ -238,8 +246,8 @@ impl<U: Upstream> Upstreams<U> {
     }
 
     fn take(&self) -> Option<http1::SendRequest<Body>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(Idle { sender, since }) = idle.pop() {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(Idle { sender, since }) = kept.idle.pop() {
             if since.elapsed() < IDLE_TIME && !sender.is_closed() {
                 return Some(sender);
             }
@@ -248,17 +256,17 @@ impl<U: Upstream> Upstreams<U> {
     }
 
     fn put(&self, sender: http1::SendRequest<Body>) {
-        put(&self.idle, sender);
+        put(&self.kept, sender);
     }
 
     /// Keeps a connection once its answer is read to the end.
     fn keep_when_done(&self, mut sender: http1::SendRequest<Body>) {
-        let idle = Arc::downgrade(&self.idle);
+        let kept = Arc::downgrade(&self.kept);
         tokio::spawn(async move {
             if sender.ready().await.is_ok()
-                && let Some(idle) = idle.upgrade()
+                && let Some(kept) = kept.upgrade()
             {
-                put(&idle, sender);
+                put(&kept, sender);
             }
         });
     }
@@ -303,10 +311,27 @@ impl<U: Upstream> Upstreams<U> {
     }
 }
 
-fn put(idle: &Mutex<Vec<Idle>>, sender: http1::SendRequest<Body>) {
-    let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
-    if idle.len() < IDLE_LIMIT {
-        idle.push(Idle { sender, since: Instant::now() });
+fn put(shared: &Arc<Mutex<Kept>>, sender: http1::SendRequest<Body>) {
+    let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    if kept.idle.len() < IDLE_LIMIT {
+        kept.idle.push(Idle { sender, since: Instant::now() });
+    }
+    if !std::mem::replace(&mut kept.watched, true) {
+        tokio::spawn(close_late(Arc::downgrade(shared)));
+    }
+}
+
+/// Closes what waits too long: a client that says nothing must not cost a second connection.
+async fn close_late(shared: Weak<Mutex<Kept>>) {
+    loop {
+        tokio::time::sleep(IDLE_TIME).await;
+        let Some(shared) = shared.upgrade() else { return };
+        let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.idle.retain(|one| one.since.elapsed() < IDLE_TIME);
+        if kept.idle.is_empty() {
+            kept.watched = false;
+            return;
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 //! Server and client are the same for all, and greet like TLS without encrypting: what is measured is
 //! what lies between them.
 
+mod opened;
+
 use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
@@ -12,6 +14,7 @@ use std::{
 
 use hothouse_host::{Program, files};
 
+use self::opened::Opened;
 use super::{print, room::Ground};
 
 const SERVER: &str = include_str!("egress/server.py");
@@ -45,10 +48,14 @@ pub(super) fn run(binary: &Path) -> Result<(), String> {
     files::write(&folder.join("config/hothouse/hothouse.toml"), settings).map_err(text)?;
     let config = format!(
         "[project]\nname = \"bench\"\n[egress]\nmode = \"allowlist\"\nallow = [\"good.example\", \
-         \"good.example:8444\", \"{ADDRESS}\", \"{ADDRESS}:8444\"]\n"
+         \"good.example:8444\", \"opened.example:8445\", \"{ADDRESS}\", \"{ADDRESS}:8444\", \
+         \"{ADDRESS}:8445\"]\n{}",
+        opened::CONFIG
     );
     files::write(&ground.repository().join("hothouse.toml"), config).map_err(text)?;
     ground.shell("cd r && git add -A && git commit -qm config")?;
+    let opened = Opened::start(&ground)?;
+    Opened::prepare(&ground)?;
     ground.hothouse(&["fork", "a"])?;
     ground.hothouse(&["up", "-w", "a"])?;
     let status: serde_json::Value =
@@ -59,7 +66,8 @@ pub(super) fn run(binary: &Path) -> Result<(), String> {
         print("egress: no Squid with OpenSSL here (package squid-openssl): its part is SKIPPED");
     }
     let bench = Bench { ground: &ground, folder: &folder, daemon, squid: squid.as_ref(), resolver };
-    let measured = bench.run();
+    let measured = bench.run().and_then(|()| opened.measure(&ground, daemon));
+    opened.end();
     end(squid);
     end(Some(server));
     ground.hothouse(&["nuke", "--yes"])?;

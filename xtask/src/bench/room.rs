@@ -34,6 +34,11 @@ impl<'a> Ground<'a> {
 
     fn prepare(&self, program: Program) -> Program {
         let at = |name: &str| self.folder.path().join(name);
+        let world = at("world.pem");
+        let program = match files::exists(&world) {
+            true => program.env("SSL_CERT_FILE", world),
+            false => program,
+        };
         program
             .env("XDG_STATE_HOME", at("state"))
             .env("XDG_RUNTIME_DIR", at("run"))

@@ -11,8 +11,7 @@ use hothouse_edge::{
     RoomEdge, Sendable,
     terminate::{Dial, Note, RequestNote, Rewound, Target as EdgeTarget, Terminate},
 };
-use hothouse_engine::{Engine, Termination};
-use hothouse_host::{files, room::CERTIFICATE_BUNDLES};
+use hothouse_engine::{Engine, Termination, host_bundle};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
     config::{Method, Secret, SecretName},
@@ -23,9 +22,6 @@ use hothouse_terminate::{
     Terminator, TerminatorSpec, Upstream, Vault, roots_of,
 };
 use tokio::net::TcpStream;
-
-/// The most that a bundle of certificates may have.
-const BUNDLE_MOST: u64 = 16 << 20;
 
 /// Makes what opens the terminated hosts of a room; nothing if there are none.
 pub(super) fn of(
@@ -55,19 +51,11 @@ pub(super) fn of(
         hosts,
         secrets: uses.collect(),
         vault: Arc::new(vault),
-        roots: Arc::new(roots_of(&bundle(engine))),
+        roots: Arc::new(roots_of(&host_bundle(engine.host_variable("SSL_CERT_FILE")))),
         gate: Arc::new(Gates(gates)),
     });
     let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
     Ok(Some(Arc::new(Opened(terminator))))
-}
-
-/// Reads the certificates that this host believes; without any, no host is believed.
-fn bundle(engine: &Engine) -> Vec<u8> {
-    let named = engine.host_variable("SSL_CERT_FILE").map(PathBuf::from);
-    let usual = CERTIFICATE_BUNDLES.iter().map(|file| Path::new("/etc").join(file));
-    let mut bundles = named.into_iter().chain(usual);
-    bundles.find_map(|path| files::read_capped(&path, BUNDLE_MOST).ok()).unwrap_or_default()
 }
 
 /// Fetches values where the user put them.
@@ -164,6 +152,7 @@ fn noted(record: RequestRecord) -> RequestNote {
         })
     };
     RequestNote {
+        refused: record.refused.clone(),
         detail: serde_json::json!({
             "http": record.version,
             "tls": record.tls,
@@ -178,6 +167,5 @@ fn noted(record: RequestRecord) -> RequestNote {
         sent: record.request_body.total,
         received: record.response_body.total,
         duration: record.duration,
-        refused: record.refused,
     }
 }

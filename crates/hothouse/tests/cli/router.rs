@@ -202,6 +202,9 @@ fn routed_urls_hold_inside_a_room_and_lead_to_its_own_sandbox_alone() {
         "the dashboard is not for rooms: {}",
         inside(&own)
     );
+    let script = format!("import urllib.request as r; print(r.urlopen('{a}').read(6).decode())");
+    let trusted = env.run(&repository, &["exec", "-w", "a", "--", "python3", "-c", &script]);
+    assert_eq!(trusted.stdout, "i am a\n", "name and certificate are known inside: {trusted}");
     let said = env
         .ok(&repository, &["exec", "-w", "a", "web", "--", "sh", "-c", "echo $SELF_URL $INSIDE"]);
     assert_eq!(said.trim(), format!("{a} http://127.0.0.1:3000"));

@@ -255,6 +255,37 @@ fn values_come_from_variables_and_commands_without_being_kept() {
 }
 
 #[test]
+fn a_secret_for_every_project_goes_no_further_than_its_user_said() {
+    let env = surroundings();
+    let config = "[secret.TOKEN]\nhosts = [\"api.test.example\", \"evil.example\"]\n";
+    let repository = env.repository("acme", &project(config));
+    let words =
+        ["secret", "set", "TOKEN", "--from", "file", "--everywhere", "--host", "*.test.example"];
+    let set = with_input(&env, env.root(), &words, VALUE);
+    assert_eq!(set.code, 0, "{set}");
+    let listed = env.json(&repository, &["secret", "list", "--json"]);
+    assert_eq!(listed[0]["scope"], "everywhere");
+    assert_eq!(listed[0]["hosts"], serde_json::json!(["api.test.example"]));
+    env.ok(&repository, &["fork", "a"]);
+    if up(&env, &repository) {
+        let status = env.ok(&repository, &["status", "-w", "a", "--json"]);
+        assert!(status.contains("secret-narrowed"), "{status}");
+    }
+    // What a project has of its own comes first.
+    let own = with_input(
+        &env,
+        &repository,
+        &["secret", "set", "TOKEN", "--from", "file"],
+        &VALUE.replace("Real", "Mine"),
+    );
+    assert_eq!(own.code, 0, "{own}");
+    let listed = env.json(&repository, &["secret", "list", "--json"]);
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["scope"]), (1, &"project".into()));
+    assert_eq!(env.run(&repository, &["secret", "rm", "TOKEN", "--everywhere"]).code, 0);
+    assert_eq!(env.run(&repository, &["secret", "rm", "TOKEN", "--everywhere"]).code, 4);
+}
+
+#[test]
 fn the_keyring_keeps_a_value_where_there_is_one() {
     let env = surroundings();
     let repository = env.repository("acme", &project(DECLARED));

@@ -79,6 +79,27 @@ async fn smuggled_and_nested_requests_do_not_pass() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_request_becomes_another_one_behind_the_gate() {
+    let ground = Ground::lay(Plan::default()).await;
+    let request = ground
+        .request("GET", "/echo")
+        .header("connection", "Upgrade, HTTP2-Settings")
+        .header("upgrade", "h2c")
+        .header("http2-settings", "AAMAAABkAAQAAP__")
+        .header("x-http-method-override", "DELETE")
+        .header("x-original-url", "/forbidden");
+    let response = ground.send(request.body(body_of("")).unwrap()).await;
+    assert_eq!(response.status(), StatusCode::OK);
+    text_of(response).await;
+    let seen = ground.seen().pop().unwrap();
+    for name in
+        ["upgrade", "connection", "http2-settings", "x-http-method-override", "x-original-url"]
+    {
+        assert!(!seen.headers.contains_key(name), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn endless_headers_end_the_connection() {
     let ground = Ground::lay(Plan::default()).await;
     let mut stream = ground.greet(HOST, b"http/1.1").await.unwrap();

@@ -132,6 +132,48 @@ async fn git_signs_in_with_a_placeholder() {
     assert!(!text_of(ground.send(request).await).await.contains(&expected[8..40]));
 }
 
+/// Signs a request as the documentation of AWS says, without a line of ours.
+const SIGN: &str = r#"
+import hashlib, hmac, sys
+key, host, date, body = sys.argv[1:5]
+day = date[:8]
+sha = lambda text: hashlib.sha256(text.encode()).hexdigest()
+mac = lambda key, text: hmac.new(key, text.encode(), hashlib.sha256).digest()
+canonical = f"PUT\n/bucket/a%20b\nlist=1&x=%2F\nhost:{host}\nx-amz-date:{date}\n\nhost;x-amz-date\n{sha(body)}"
+scope = f"{day}/eu-central-1/s3/aws4_request"
+text = f"AWS4-HMAC-SHA256\n{date}\n{scope}\n{sha(canonical)}"
+signing = ("AWS4" + key).encode()
+for part in [day, "eu-central-1", "s3", "aws4_request"]:
+    signing = mac(signing, part)
+signature = hmac.new(signing, text.encode(), hashlib.sha256).hexdigest()
+print(f"AWS4-HMAC-SHA256 Credential=AKIDTEST/{scope}, SignedHeaders=host;x-amz-date, Signature={signature}")
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signature_of_aws_is_the_one_that_the_value_gives() {
+    let ground =
+        Ground::lay(Plan { form: hothouse_model::config::SecretForm::SigV4, ..Plan::default() })
+            .await;
+    let (host, date, body) = (ground.named(HOST), "20261116T041500Z", "the body");
+    let sign = |key: &str| {
+        let mut command = Command::new("python3");
+        command.args(["-c", SIGN, key, &host, date, body]);
+        command
+    };
+    let Some(own) = run(sign(PLACEHOLDER)).await else { return };
+    let request = ground
+        .request("PUT", "/bucket/a%20b?x=%2F&list=1")
+        .header("x-amz-date", date)
+        .header("authorization", own.trim());
+    let response = ground.send(request.body(crate::ground::body_of(body)).unwrap()).await;
+    assert_eq!(response.status(), hyper::StatusCode::OK);
+    text_of(response).await;
+    let seen = ground.seen().pop().unwrap();
+    let expected = run(sign(VALUE)).await.unwrap();
+    assert_eq!(seen.headers["authorization"], expected.trim());
+    assert_eq!(seen.body, body.as_bytes());
+}
+
 fn base64_of(text: &str) -> String {
     use base64::Engine;
     base64::engine::general_purpose::STANDARD.encode(text)

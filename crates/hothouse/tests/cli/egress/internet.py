@@ -79,6 +79,8 @@ def serve_requests(stream, scheme):
         body = file.read(int(headers.get("content-length", 0)))
         host = headers.get("host", "-")
         log(f"{scheme} {line.decode('latin-1').strip()} {host}")
+        if "authorization" in headers:
+            log(f"{scheme} authorization {host} {headers['authorization']}")
         words = line.split()
         if len(words) != 3:
             return
@@ -88,18 +90,14 @@ def serve_requests(stream, scheme):
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nfirst")
             file.read(1)
             return
-        if path == "/echo":
-            said = headers.get("authorization", "-")
-            log(f"echo {host} {said}")
-            text = said.encode() + b"\n"
-            stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
-            continue
         if path == "/redirect":
             stream.sendall(
                 b"HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0\r\n\r\n"
             )
             continue
         text = f"hello {host} {len(body)}\n".encode()
+        if path.startswith("/echo"):
+            text = json.dumps(headers).encode()
         stream.sendall(
             b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nContent-Type: text/plain\r\n\r\n" % len(text) + text
         )

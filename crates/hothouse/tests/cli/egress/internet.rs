@@ -15,6 +15,9 @@ use crate::{room::is_root, surroundings};
 /// Each has an address of its own, so that tests can run side by side with the usual ports.
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
+/// What the host's variable `GOOD_TOKEN` holds.
+pub(super) const VALUE: &str = "ghp_RealRealRealRealRealRealRealReal0001";
+
 pub(super) struct Internet {
     child: Child,
     pub(super) address: String,
@@ -34,7 +37,33 @@ impl Internet {
         let own = NEXT.fetch_add(1, Ordering::Relaxed);
         let address = format!("127.{}.{low}.{own}", 64 | (high & 0x3f));
         let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-        if !certify(folder.path()) {
+        // A host that may sign for others is believed by nobody; the usual settings would make it so.
+        fs::write(folder.path().join("settings"), "[req]\ndistinguished_name = d\n[d]\n").unwrap();
+        let made = Command::new("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-config",
+                &path("settings"),
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:prime256v1",
+                "-nodes",
+                "-days",
+                "2",
+            ])
+            .args([
+                "-addext",
+                "basicConstraints=critical,CA:FALSE",
+                "-subj",
+                "/CN=test",
+                "-addext",
+                "subjectAltName=DNS:good.example,DNS:other.example,DNS:evil.example",
+            ])
+            .args(["-keyout", &path("key.pem"), "-out", &path("ca.pem")])
+            .output();
+        if !made.is_ok_and(|made| made.status.success()) {
             skip("an Internet of our own", "openssl");
             return None;
         }
@@ -46,7 +75,7 @@ impl Internet {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/egress/internet.py");
         let mut child = Command::new("python3")
             .arg(script)
-            .args([&address, &path("leaf.pem"), &path("key.pem"), &path("log")])
+            .args([&address, &path("ca.pem"), &path("key.pem"), &path("log")])
             .arg(names.to_string())
             .stdout(Stdio::piped())
             .spawn()
@@ -69,19 +98,6 @@ impl Internet {
     }
 }
 
-/// Makes an authority and a certificate of the names there are.
-fn certify(folder: &Path) -> bool {
-    let script = "set -e
-key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
-openssl req -x509 $key -days 2 -subj '/CN=test authority' -keyout ca-key.pem -out ca.pem
-openssl req $key -subj '/CN=test' -keyout key.pem -out leaf.csr
-printf 'subjectAltName=DNS:good.example,DNS:other.example,DNS:evil.example\nbasicConstraints=CA:FALSE\n' >leaf.ext
-openssl x509 -req -in leaf.csr -CA ca.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile leaf.ext -out leaf.pem
-";
-    let made = Command::new("sh").args(["-c", script]).current_dir(folder).output();
-    made.is_ok_and(|made| made.status.success())
-}
-
 impl Drop for Internet {
     fn drop(&mut self) {
         self.child.kill().ok();
@@ -92,16 +108,10 @@ impl Drop for Internet {
 /// A sandbox `a` that is up with this `[egress]`, for each user that can be had here. `ADDRESS` stands
 /// for the address of the Internet.
 pub(super) fn walled(egress: &str, test: impl Fn(&TestEnv, &Path, &Internet)) {
-    walled_after(egress, |_, _| {}, test);
+    walled_with(egress, &["up", "-w", "a"], test);
 }
 
-/// The same, with something done to the surroundings before the daemon starts. The daemon trusts the
-/// certificate of the Internet.
-pub(super) fn walled_after(
-    egress: &str,
-    before: impl Fn(&mut TestEnv, &Internet),
-    test: impl Fn(&TestEnv, &Path, &Internet),
-) {
+pub(super) fn walled_with(egress: &str, up: &[&str], test: impl Fn(&TestEnv, &Path, &Internet)) {
     let users = std::iter::once(None).chain(User::ordinary().map(Some));
     for user in users {
         let Some(internet) = Internet::start() else { return };
@@ -109,10 +119,10 @@ pub(super) fn walled_after(
         fs::create_dir_all(env.root().join("config/hothouse")).unwrap();
         let settings = format!("[egress]\nresolvers = [\"127.0.0.1:{}\"]\n", internet.dns);
         fs::write(env.root().join("config/hothouse/hothouse.toml"), settings).unwrap();
-        let roots = env.root().join("roots.pem");
-        fs::copy(internet.certificate(), &roots).unwrap();
-        env.set("SSL_CERT_FILE", roots.to_str().unwrap());
-        before(&mut env, &internet);
+        let world = env.root().join("world.pem");
+        fs::copy(internet.certificate(), &world).unwrap();
+        env.set("SSL_CERT_FILE", world.to_str().unwrap());
+        env.set("GOOD_TOKEN", VALUE);
         if let Some(user) = user {
             env.become_user(user);
         }
@@ -120,7 +130,7 @@ pub(super) fn walled_after(
         let config = format!("[project]\nname = \"acme\"\n[egress]\n{egress}");
         let repository = env.repository("acme", &config);
         env.ok(&repository, &["fork", "a"]);
-        let ran = env.run(&repository, &["up", "-w", "a"]);
+        let ran = env.run(&repository, up);
         if ran.code == 6 {
             skip("rooms", ran.stderr.lines().last().unwrap_or("what a room needs"));
             continue;

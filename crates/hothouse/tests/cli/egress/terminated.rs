@@ -1,78 +1,172 @@
-//! Terminated hosts through the whole wall: secrets are used and not seen, requests are judged.
+//! Terminated hosts, from a program in a room to the host and back.
 
-use super::{FETCH, internet::walled_after, py, records};
+use std::{fs, path::Path};
 
-const VALUE: &str = "tok_0123456789abcdefghijklmnop";
+use hothouse_testkit::{TestEnv, skip, wait_until};
+
+use super::{
+    internet::{VALUE, walled},
+    py, records,
+};
+
+/// Asks with what the room has for the secret, and believes whom the room's system believes.
+const ASK: &str = "
+def ask(url, method='GET', cafile=None):
+    context = ssl.create_default_context(cafile=cafile)
+    headers = {'Authorization': 'Bearer ' + os.environ['TOKEN']}
+    body = b'x' if method == 'POST' else None
+    try:
+        request = u.Request(url, headers=headers, method=method, data=body)
+        with u.urlopen(request, timeout=20, context=context) as answer:
+            return f'{answer.status} {answer.read().decode()}'
+    except urllib.error.HTTPError as error:
+        return f'{error.code} {error.read().decode()}'
+    except OSError as error:
+        return f'ERROR {error}'
+";
+
+fn ask(env: &TestEnv, repository: &Path, arguments: &str) -> String {
+    let ran = py(env, repository, &format!("{ASK}\nprint(ask({arguments}))"));
+    assert_eq!(ran.code, 0, "{ran}");
+    ran.stdout
+}
+
+fn placeholder(env: &TestEnv, repository: &Path) -> String {
+    let print = ["exec", "-w", "a", "--", "sh", "-c", "printf %s \"$TOKEN\""];
+    env.ok(repository, &print)
+}
+
+const CONFIG: &str = "mode = \"web\"\nallow = [\"ADDRESS\"]\n\
+    [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:GOOD_TOKEN\"\n\
+    [integration.cms]\nclass = \"read-only\"\nhosts = [\"other.example\"]\n";
 
 #[test]
-fn a_secret_is_used_without_being_seen() {
-    let config = "mode = \"allowlist\"\nallow = [\"good.example\", \"other.example\", \"ADDRESS\"]\n\
-                  [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:MY_TOKEN\"\n";
-    walled_after(
-        config,
-        |env, _| env.set("MY_TOKEN", VALUE),
-        |env, repository, internet| {
-            let code = format!(
-            "{FETCH}
-context = ssl.create_default_context()
-token = os.environ['TOKEN']
-print(token)
-def ask(host):
-    request = u.Request('https://' + host + '/echo', headers={{'Authorization': 'Bearer ' + token}})
-    with u.urlopen(request, timeout=20, context=context if host == 'good.example' else ssl.create_default_context(cafile='ca.pem')) as answer:
-        return answer.read().decode().strip()
-print(ask('good.example'))
-print(ask('other.example'))
-"
+fn the_named_host_gets_the_value_and_nobody_else_does() {
+    walled(CONFIG, |env, repository, internet| {
+        let own = placeholder(env, repository);
+        assert_ne!(own, VALUE);
+        let answer = ask(env, repository, "'https://good.example/echo'");
+        assert!(answer.starts_with("200 "), "{answer}");
+        assert!(answer.contains(&own) && !answer.contains(VALUE), "{answer}");
+        let sent = |line: &str| internet.log().lines().any(|known| known == line);
+        assert!(
+            sent(&format!("https authorization good.example Bearer {VALUE}")),
+            "{}",
+            internet.log()
         );
-            let ran = py(env, repository, &code);
-            let lines: Vec<&str> = ran.stdout.lines().collect();
-            assert_eq!(lines.len(), 3, "{ran}");
-            assert!(!ran.stdout.contains(VALUE), "{ran}");
-            let placeholder = lines[0];
-            assert_eq!(
-                lines[1],
-                format!("Bearer {placeholder}"),
-                "the echo is looked through: {ran}"
-            );
-            assert_eq!(lines[2], format!("Bearer {placeholder}"), "{ran}");
-            let log = internet.log();
-            assert!(log.contains(&format!("good.example Bearer {VALUE}")), "{log}");
-            assert!(log.contains(&format!("other.example Bearer {placeholder}")), "{log}");
-            let all = records(env, repository, &["--host", "good.example"]);
-            let text = serde_json::to_string(&all).unwrap();
-            assert!(!text.contains(VALUE), "{text}");
-            let request = all.iter().find(|record| record["kind"] == "request").unwrap();
-            assert_eq!(request["request"]["method"], "GET", "{request}");
-            assert_eq!(request["request"]["status"], 200, "{request}");
-            assert_eq!(request["request"]["detail"]["secrets"][0], "TOKEN", "{request}");
-        },
-    );
+
+        // Terminated for another reason, and named by no secret.
+        assert!(ask(env, repository, "'https://other.example/echo'").starts_with("200 "));
+        assert!(sent(&format!("https authorization other.example Bearer {own}")));
+        let denied = ask(env, repository, "'https://other.example/echo', 'POST'");
+        assert!(denied.starts_with("403 ") && denied.contains("read-only"), "{denied}");
+        assert!(!internet.log().contains("https POST"), "{}", internet.log());
+
+        // Not terminated: the certificate is the host's own, which the room does not know.
+        let strange = ask(env, repository, "'https://evil.example/echo'");
+        assert!(strange.contains("CERTIFICATE_VERIFY_FAILED"), "{strange}");
+        let passed = ask(env, repository, "'https://evil.example/echo', cafile='ca.pem'");
+        assert!(passed.starts_with("200 ") && passed.contains(&own), "{passed}");
+        assert!(sent(&format!("https authorization evil.example Bearer {own}")));
+
+        // Without TLS nothing is put in.
+        assert!(ask(env, repository, "'http://good.example/echo'").starts_with("200 "));
+        assert!(sent(&format!("http authorization good.example Bearer {own}")));
+
+        let all = records(env, repository, &[]);
+        let request = all.iter().find(|record| {
+            record["host"] == "good.example" && record["request"]["detail"]["secrets"][0] == "TOKEN"
+        });
+        let request = request.unwrap_or_else(|| panic!("the request is not in {all:#?}"));
+        assert_eq!(request["request"]["status"], 200);
+        for folder in ["state", "run", "acme-sandboxes", "config"] {
+            assert!(!holds(&env.root().join(folder), VALUE), "{folder} holds the value");
+        }
+    });
+}
+
+/// Asks as [`ask`] does.
+const JAVA: &str = r#"
+import java.net.URI;
+import java.net.http.*;
+
+public class Ask {
+    public static void main(String[] words) throws Exception {
+        var request = HttpRequest.newBuilder(URI.create(words[0]))
+            .header("Authorization", "Bearer " + System.getenv("TOKEN")).build();
+        var answer = HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString());
+        System.out.println(answer.statusCode() + " " + answer.body());
+    }
+}
+"#;
+
+#[test]
+fn other_clients_trust_the_authority_too() {
+    walled(CONFIG, |env, repository, internet| {
+        let own = placeholder(env, repository);
+        fs::write(env.root().join("acme-sandboxes/a/Ask.java"), JAVA).unwrap();
+        let node = "fetch('https://good.example/echo', { headers: { authorization: 'Bearer ' + process.env.TOKEN } })\
+                    .then(answer => answer.text()).then(text => console.log(text))";
+        let curl = "curl -sS https://good.example/echo -H \"Authorization: Bearer $TOKEN\"";
+        let clients = [
+            ("curl", curl.to_owned()),
+            ("node", format!("node -e \"{node}\"")),
+            ("javac", "java Ask.java https://good.example/echo".to_owned()),
+        ];
+        for (program, command) in clients {
+            let find = ["exec", "-w", "a", "--", "sh", "-c", &format!("command -v {program}")];
+            if env.run(repository, &find).code != 0 {
+                skip(&format!("a request by {program}"), program);
+                continue;
+            }
+            let ran = env.run(repository, &["exec", "-w", "a", "--", "sh", "-c", &command]);
+            assert_eq!(ran.code, 0, "{ran}");
+            assert!(ran.stdout.contains(&own) && !ran.stdout.contains(VALUE), "{ran}");
+        }
+        assert!(internet.log().contains(VALUE));
+    });
 }
 
 #[test]
-fn rules_that_look_at_requests_hold_inside_tls() {
-    let config = "mode = \"allowlist\"\nallow = [{ host = \"good.example\", methods = [\"GET\"], paths = [\"/v1\"] }, \"ADDRESS\"]\n";
-    walled_after(
-        config,
-        |_, _| {},
-        |env, repository, internet| {
-            let code = "
-context = ssl.create_default_context()
-def ask(method, url):
-    try:
-        with u.urlopen(u.Request(url, method=method), timeout=20, context=context) as answer: return answer.status
-    except urllib.error.HTTPError as error: return error.code
-for scheme in ['http', 'https']:
-    print(ask('GET', scheme + '://good.example/v1/x'), ask('POST', scheme + '://good.example/v1/x'), ask('GET', scheme + '://good.example/v2'))
-";
-            let ran = py(env, repository, code);
-            assert_eq!(ran.stdout, "200 403 403\n200 403 403\n", "{ran}");
-            assert!(
-                !internet.log().contains("POST") && !internet.log().contains("/v2"),
-                "{}",
-                internet.log()
-            );
-        },
-    );
+fn a_new_daemon_serves_the_placeholder_of_the_old_one() {
+    walled(CONFIG, |env, repository, internet| {
+        let own = placeholder(env, repository);
+        env.kill_daemon();
+        wait_until("the next daemon serves the room", || {
+            ask(env, repository, "'https://good.example/echo'").starts_with("200 ")
+        });
+        assert_eq!(placeholder(env, repository), own);
+        let sent = format!("https authorization good.example Bearer {VALUE}");
+        assert!(internet.log().contains(&sent), "{}", internet.log());
+    });
+}
+
+#[test]
+fn a_rule_about_requests_opens_its_host() {
+    let config = "mode = \"allowlist\"\n\
+        allow = [{ host = \"good.example\", methods = [\"GET\"], paths = [\"/echo\"] }, \"ADDRESS\"]\n\
+        [env.TOKEN]\nkind = \"fake\"\nvalue = \"none\"\n";
+    walled(config, |env, repository, internet| {
+        assert!(ask(env, repository, "'https://good.example/echo'").starts_with("200 "));
+        for words in ["'https://good.example/echo', 'POST'", "'https://good.example/other'"] {
+            let denied = ask(env, repository, words);
+            assert!(denied.starts_with("403 ") && denied.contains("good.example"), "{denied}");
+        }
+        assert!(!internet.log().contains("POST") && !internet.log().contains("/other"));
+    });
+}
+
+/// Says whether a file below a folder holds a text.
+fn holds(folder: &Path, text: &str) -> bool {
+    fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
+        let Ok(kind) = entry.file_type() else { return false };
+        match kind {
+            kind if kind.is_dir() => holds(&entry.path(), text),
+            kind if kind.is_file() => {
+                let bytes = fs::read(entry.path()).unwrap_or_default();
+                bytes.windows(text.len()).any(|window| window == text.as_bytes())
+            }
+            _ => false,
+        }
+    })
 }
