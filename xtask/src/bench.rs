@@ -21,10 +21,12 @@ const BENCHMARKS: [&str; 6] = ["cli", "egress", "fork", "room", "router", "servi
 /// Runs the benchmarks that are named, or all.
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     let all = names.is_empty();
-    if let Some(unknown) = names.iter().find(|name| !BENCHMARKS.contains(name)) {
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| !["cli", "egress", "fork", "room", "router", "services"].contains(name))
+    {
         return Err(format!(
-            "there is no benchmark `{unknown}`; there are {}",
-            BENCHMARKS.join(", ")
+            "there is no benchmark `{unknown}`; there are cli, egress, fork, room, router and services"
         ));
     }
     if all || names.contains(&"cli") {

@@ -53,6 +53,9 @@ pub mod route {
     pub const SNAPSHOT_FORGET: &str = "/v1/snapshots/forget";
     pub const PORTS: &str = "/v1/ports";
     pub const PORTS_RELEASE: &str = "/v1/ports/release";
+    pub const PORTS_EXPOSE: &str = "/v1/ports/expose";
+    pub const AUTHORITY: &str = "/v1/authority";
+    pub const UI_LINK: &str = "/v1/ui";
     pub const EGRESS: &str = "/v1/egress";
     pub const EGRESS_WHY: &str = "/v1/egress/why";
     pub const EGRESS_LEARN: &str = "/v1/egress/learn";
@@ -61,9 +64,6 @@ pub mod route {
     pub const CONFIG_APPROVE: &str = "/v1/config/approve";
     pub const SECRETS: &str = "/v1/secrets";
     pub const SECRETS_REMOVE: &str = "/v1/secrets/remove";
-    pub const PORTS_EXPOSE: &str = "/v1/ports/expose";
-    pub const AUTHORITY: &str = "/v1/authority";
-    pub const UI_LINK: &str = "/v1/ui";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";

@@ -7,7 +7,7 @@ mod rooms;
 use std::{
     collections::HashMap,
     io,
-    net::IpAddr,
+    net::ToSocketAddrs,
     path::Path,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,

@@ -110,10 +110,9 @@ pub struct Engine {
     in_flight: Mutex<HashSet<PlanKey>>,
     drivers: trees::Drivers,
     seen: commits::Seen,
+    router: OnceLock<apps::Router>,
     authorities: wall::Authorities,
     read: room::ReadConfigs,
-    /// The port of routed URLs.
-    url_port: OnceLock<u16>,
 }
 
 impl Engine {
@@ -124,9 +123,9 @@ impl Engine {
             in_flight: Mutex::default(),
             drivers: trees::Drivers::default(),
             seen: commits::Seen::default(),
+            router: OnceLock::new(),
             authorities: wall::Authorities::default(),
             read: room::ReadConfigs::default(),
-            url_port: OnceLock::new(),
         }
     }
 

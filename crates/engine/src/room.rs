@@ -618,8 +618,8 @@ fn in_run(sandbox: &SandboxRecord, run: &RunRecord) -> SandboxRecord {
         wish: RoomWish::Starting,
         run: run.clone(),
         ends: None,
-        restricted: false,
         slept: None,
+        restricted: false,
     };
     SandboxRecord { room: Some(room), ..sandbox.clone() }
 }

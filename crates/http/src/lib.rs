@@ -20,7 +20,13 @@ const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
 /// Returns the one host that a request is for.
-pub fn host_of<B>(request: &Request<B>) -> Result<HeaderValue, &'static str> {
+pub fn host_of<B>(request: &Request<B>) -> Result<String, &'static str> {
+    let host = host_value(request)?;
+    host.to_str().map(str::to_owned).map_err(|_| "the host is not plain text")
+}
+
+/// Returns the one host that a request is for, without a copy where it can be; it is plain text.
+pub fn host_value<B>(request: &Request<B>) -> Result<HeaderValue, &'static str> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let header = match (hosts.next(), hosts.next()) {
         (_, Some(_)) => return Err("the request names its host twice"),
@@ -43,18 +49,13 @@ pub fn host_of<B>(request: &Request<B>) -> Result<HeaderValue, &'static str> {
 
 /// Takes out the headers that belong to one connection.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap, keep_trailers: bool) {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        // The two may disagree about where the message ends (RFC 9112, section 6.3). The one that
+        // counts is not passed on, so the other must not be either.
+        headers.remove(header::CONTENT_LENGTH);
+    }
     if headers.contains_key(header::CONNECTION) {
-        let plain = |name: &str| {
-            name.eq_ignore_ascii_case("keep-alive") || name.eq_ignore_ascii_case("close")
-        };
-        let values = headers.get_all(header::CONNECTION).iter();
-        let named = values.filter_map(|value| value.to_str().ok());
-        let named = named.flat_map(|value| value.split(',').map(str::trim));
-        let named: Vec<_> =
-            named.filter(|name| !plain(name)).map(str::to_ascii_lowercase).collect();
-        for name in named {
-            headers.remove(name.as_str());
-        }
+        strip_named(headers);
     }
     for name in HOP_BY_HOP {
         headers.remove(name);

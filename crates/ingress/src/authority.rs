@@ -14,9 +14,6 @@ pub use hothouse_certificates::{Authority, AuthorityError, CERTIFICATE_FILE};
 
 use crate::names::{OWN_LABEL, ZONE, parse};
 
-/// The file of the authority's certificate in its folder.
-pub const CERTIFICATE_FILE: &str = hothouse_certificates::CERTIFICATE_FILE;
-
 const PURPOSE: Purpose<'_> = Purpose { name: "Hothouse, local URLs", zone: Some(ZONE) };
 
 /// Opens the authority of a folder, making it when there is none.

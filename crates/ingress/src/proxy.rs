@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use hothouse_http::host_of;
+use hothouse_http::host_value;
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,

@@ -151,10 +151,10 @@ pub struct RoomRecord {
     pub run: RunRecord,
     /// When it is to be stopped.
     pub ends: Option<Timestamp>,
-    /// Whether it reaches listed hosts only, whatever the config says.
-    pub restricted: bool,
     /// Since when it sleeps because nobody used it.
     pub slept: Option<Timestamp>,
+    /// Whether it reaches listed hosts only, whatever the config says.
+    pub restricted: bool,
 }
 
 /// How often it is looked whether a room takes too much of the disk.

@@ -294,7 +294,7 @@ mod tests {
                 started: Timestamp::UNIX_EPOCH,
             };
             SandboxRecord {
-                room: Some(RoomRecord { wish, run, ends: None, restricted: false, slept: None }),
+                room: Some(RoomRecord { wish, run, ends: None, slept: None, restricted: false }),
                 ..sandbox("acme", "a")
             }
         };

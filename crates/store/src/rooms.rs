@@ -91,7 +91,7 @@ pub(crate) fn record(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Roo
     let restricted = row.get(first + 5)?;
     let slept = row.get::<_, Option<String>>(first + 6)?;
     let slept = slept.map(|_| parsed(row, first + 6)).transpose()?;
-    Ok(Some(RoomRecord { wish, run, ends, restricted, slept }))
+    Ok(Some(RoomRecord { wish, run, ends, slept, restricted }))
 }
 
 /// A run as it is listed, also after its sandbox is gone.
