@@ -27,6 +27,8 @@ use rustls::{
     sign::CertifiedKey,
 };
 
+pub use java::java_trust_store;
+
 /// The file of an authority's certificate in its folder.
 pub const CERTIFICATE_FILE: &str = "ca.pem";
 const KEY_FILE: &str = "ca-key.pem";

@@ -7,7 +7,7 @@ mod rooms;
 use std::{
     collections::HashMap,
     io,
-    net::ToSocketAddrs,
+    net::IpAddr,
     path::Path,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,

@@ -190,7 +190,19 @@ impl Engine {
         if wall.authority.is_some() {
             wall.environment.extend(trust_variables());
         }
-        Ok(wall)
+        Ok((wall, mounts))
+    }
+
+    /// Returns the file with what Java trusts in rooms of a project, bringing it up to date.
+    fn java_trust(&self, project: &Path, authority: &Authority) -> Result<PathBuf, FileError> {
+        let path = self.with.wall.authorities.join(scope(Some(project))).join("java.jks");
+        let mut bundle = authority.pem().as_bytes().to_vec();
+        bundle.extend(host_bundle(None));
+        let store = java_trust_store(&bundle);
+        if files::read_capped(&path, BUNDLE_MOST).ok().as_ref() != Some(&store) {
+            files::replace(&path, &store, 0o644)?;
+        }
+        Ok(path)
     }
 
     /// Returns a variable of the host, as the daemon was started with it.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use hothouse_host::{Clock, clock::HostClock};
-use hothouse_http::{asked_upgrade, host_of, strip_hop_by_hop};
+use hothouse_http::{asked_upgrade, host_value, strip_hop_by_hop};
 use hothouse_model::config::{HostName, SecretForm};
 use http_body_util::{BodyExt, Empty};
 use hyper::{
@@ -64,7 +64,7 @@ impl<U: Upstream> Exchange<U> {
         let to =
             asked_upgrade(&request).filter(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
         let client = to.map(|to| (to, hyper::upgrade::on(&mut request)));
-        let asked_host = host_of(&request);
+        let asked_host = host_value(&request);
         let (parts, incoming) = request.into_parts();
         let Target { name, port, tls } = &self.target;
         let draft =
