@@ -291,13 +291,16 @@ fn start_squid() -> Option<Child> {
     let config = format!(
         "http_port 127.0.0.1:{SQUID_PORT} ssl-bump tls-cert={certificate} tls-key={key} generate-host-certificates=off\n\
          acl step1 at_step SslBump1\nssl_bump peek step1\nssl_bump splice all\nhttp_access allow all\n\
-         cache deny all\naccess_log none\ncache_log {}\npid_filename none\ncoredump_dir {}\n\
-         cache_effective_user root\nshutdown_lifetime 0 seconds\nbuffered_logs on\n",
-        at("cache.log"),
+         cache deny all\naccess_log none\ncache_log /dev/null\npid_filename none\ncoredump_dir {}\n\
+         cache_effective_user proxy\nshutdown_lifetime 0 seconds\nbuffered_logs on\n",
         place.display()
     );
     files::write(&place.join("squid.conf"), config).ok()?;
-    let squid = spawn("squid", &["-N", "-f", &at("squid.conf")]).ok()?;
+    // Squid gives its rights up before it reads its key, which protects nothing here.
+    Program::new("chmod").args(["-R", "a+rX", &place.display().to_string()]).output().ok()?;
+    // A name of its own keeps it from the shared memory of others.
+    let name = format!("hothouse{}", std::process::id());
+    let squid = spawn("squid", &["-N", "-n", &name, "-f", &at("squid.conf")]).ok()?;
     let begun = Instant::now();
     while std::net::TcpStream::connect(("127.0.0.1", SQUID_PORT)).is_err() {
         if begun.elapsed() > Duration::from_secs(10) {
@@ -310,8 +313,13 @@ fn start_squid() -> Option<Child> {
 }
 
 fn end(child: Option<Child>) {
-    if let Some(mut child) = child {
-        child.kill().ok();
-        child.wait().ok();
+    let Some(mut child) = child else { return };
+    // Asked first: Squid leaves shared memory behind when it is killed.
+    Program::new("kill").arg(child.id().to_string()).run().ok();
+    let begun = Instant::now();
+    while matches!(child.try_wait(), Ok(None)) && begun.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(20));
     }
+    child.kill().ok();
+    child.wait().ok();
 }

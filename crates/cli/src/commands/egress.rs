@@ -192,7 +192,8 @@ pub(crate) fn learn(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     let rules: Vec<String> = learned.iter().map(toml_line).collect();
-    ui.print(&format!("[egress]\nallow = [\n{}\n]", rules.join("\n")));
+    let kept = "    # what stands here already, and:";
+    ui.print(&format!("[egress]\nallow = [\n{kept}\n{}\n]", rules.join("\n")));
     let hosts: Vec<_> = learned.iter().map(|rule| plain(&rule.rule)).collect();
     ui.say(&format!(
         "Keep what should pass. For this sandbox alone, at once: `hothouse egress allow {}`",
