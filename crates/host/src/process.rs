@@ -90,12 +90,17 @@ pub fn listener_of(port: u16) -> Option<u32> {
 /// Finds the inode of a listening socket in the text of `/proc/net/tcp`.
 fn listening_inode(table: &str, port: u16) -> Option<u64> {
     const LISTEN: &str = "0A";
+    // The same port on another address is in nobody's way.
+    const LOOPBACK: &str = "0100007F";
+    const ANY: &str = "00000000";
     table.lines().skip(1).find_map(|line| {
         let mut words = line.split_whitespace();
         let local = words.nth(1)?;
         let state = words.nth(1)?;
-        let (_, number) = local.split_once(':')?;
-        let same = u16::from_str_radix(number, 16).ok()? == port && state == LISTEN;
+        let (address, number) = local.split_once(':')?;
+        let same = u16::from_str_radix(number, 16).ok()? == port
+            && state == LISTEN
+            && [LOOPBACK, ANY].contains(&address);
         same.then(|| words.nth(5)?.parse().ok()).flatten()
     })
 }
@@ -111,6 +116,7 @@ mod tests {
                      1: 0100007F:A8BD 0100007F:0001 01 00000000:00000000 00:00000000 00000000     0        0 4343 1 0\n";
         assert_eq!(listening_inode(table, 0xA8BC), Some(4242));
         assert_eq!(listening_inode(table, 0xA8BD), None);
+        assert_eq!(listening_inode(&table.replace("0100007F:A8BC", "0200007F:A8BC"), 0xA8BC), None);
         let own = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = own.local_addr().unwrap().port();
         assert_eq!(listener_of(port), Some(std::process::id()));
