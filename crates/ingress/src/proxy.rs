@@ -188,7 +188,7 @@ impl Proxy {
         let wants_page = pages::wants_page(request.headers());
         let outcome = match websocket::asked(&request) {
             Some(asked) => {
-                websocket::bridge(&self.pool, target, asked, request, |request| {
+                websocket::bridge(&self.pool, target, (asked, held), request, |request| {
                     prepare(request, host, &own, from)
                 })
                 .await

@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 
 use crate::{
     Target,
+    activity::Use,
     pool::{Pool, UpstreamError},
     proxy::Body,
 };
@@ -37,11 +38,12 @@ pub(crate) fn asked<B>(request: &Request<B>) -> Option<Asked> {
     asked_upgrade(request).map(Asked::Upgrade)
 }
 
-/// Passes the question on, and if the app agrees, the bytes of both sides.
+/// Passes the question on, and if the app agrees, the bytes of both sides: a use of the sandbox until
+/// one of them ends it.
 pub(crate) async fn bridge(
     pool: &Pool,
     target: &Target,
-    asked: Asked,
+    (asked, held): (Asked, Use),
     mut request: Request<Incoming>,
     prepare: impl FnOnce(Request<()>) -> Request<()>,
 ) -> Result<Response<Body>, UpstreamError> {
@@ -69,6 +71,7 @@ pub(crate) async fn bridge(
     }
     let app = hyper::upgrade::on(&mut response);
     tokio::spawn(async move {
+        let _held = held;
         if let (Ok(client), Ok(app)) = (client.await, app.await) {
             let (mut client, mut app) = (TokioIo::new(client), TokioIo::new(app));
             // Either side may go away without a word.

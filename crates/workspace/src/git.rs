@@ -8,7 +8,11 @@
 //! while any `.gitattributes` can ask for them. [`Config::quiet`] lists those names once and
 //! switches each of them off.
 
-use std::path::Path;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
 
 use hothouse_host::{Program, RunError};
 
@@ -199,6 +203,36 @@ pub fn maybe_line(program: Program) -> Result<Option<String>, RunError> {
         Some(0) => Ok(Some(String::from_utf8_lossy(&run.stdout).trim_end_matches('\n').to_owned())),
         _ => Ok(None),
     }
+}
+
+/// How many answers are remembered, and how long one may be.
+const REMEMBERED: usize = 512;
+const LONGEST: usize = 64 << 10;
+
+/// Answers of git that can never change, by repository and question.
+static KNOWN: Mutex<BTreeMap<(PathBuf, String), Vec<u8>>> = Mutex::new(BTreeMap::new());
+
+/// Asks once what can never change, such as what a commit holds: a process of git costs milliseconds,
+/// and forks of one commit ask the same. The question must name commits and objects by their ids.
+pub(crate) fn remembered(
+    common_dir: &Path,
+    question: &str,
+    ask: impl FnOnce() -> Result<Vec<u8>, RunError>,
+) -> Result<Vec<u8>, RunError> {
+    let key = (common_dir.to_owned(), question.to_owned());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(answer) = known().get(&key) {
+        return Ok(answer.clone());
+    }
+    let answer = ask()?;
+    if answer.len() <= LONGEST {
+        let mut known = known();
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(key, answer.clone());
+    }
+    Ok(answer)
 }
 
 #[cfg(test)]

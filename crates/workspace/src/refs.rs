@@ -96,8 +96,12 @@ pub(crate) fn loose_tip(common_dir: &Path, branch: &str) -> Option<String> {
     let loose = common_dir.join("refs/heads").join(branch);
     let bytes = hothouse_host::files::read_capped(&loose, REF_LIMIT).ok()?;
     let tip = std::str::from_utf8(&bytes).ok()?.strip_suffix('\n')?;
-    let is_whole = matches!(tip.len(), 40 | 64) && tip.bytes().all(|b| b.is_ascii_hexdigit());
-    is_whole.then(|| tip.to_owned())
+    is_id(tip).then(|| tip.to_owned())
+}
+
+/// Says whether a text is the whole id of an object.
+pub(crate) fn is_id(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }
 
 #[cfg(test)]

@@ -110,15 +110,27 @@ impl Repository {
 
     /// Says whether git accepts a text as the name of a branch.
     pub fn is_branch_name(&self, branch: &str) -> Result<bool, RunError> {
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        if !branch.is_empty() && !branch.starts_with('-') && branch.bytes().all(plain) {
+            return Ok(true);
+        }
         Ok(self.git().args(["check-ref-format", "--branch", branch]).run()?.status.success())
     }
 
     /// Returns the text of a file at a commit, if it is there and is text of a sane size.
     pub fn file_at(&self, commit: &str, path: &str) -> Result<Option<String>, RunError> {
         let name = format!("{commit}:{path}");
-        let run = self.git().args(["cat-file", "blob", &name]).run()?;
-        let text = String::from_utf8(run.stdout).ok().filter(|text| text.len() < 1 << 20);
-        Ok(text.filter(|_| run.status.success()))
+        let git = self.git().args(["cat-file", "blob", &name]);
+        let ask = || git.output();
+        let bytes = match refs::is_id(commit) {
+            true => git::remembered(&self.place.common_dir, &name, ask),
+            false => ask(),
+        };
+        match bytes {
+            Ok(bytes) => Ok(String::from_utf8(bytes).ok().filter(|text| text.len() < 1 << 20)),
+            Err(RunError::Failed { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the branch that is checked out around a folder, or nothing when HEAD is detached.

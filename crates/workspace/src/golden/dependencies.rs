@@ -146,11 +146,13 @@ fn lock_files(
     let parent = Path::new(folder).parent().unwrap_or(Path::new(""));
     let beside = LOCK_FILES.iter().map(|name| parent.join(name));
     let top = LOCK_FILES.iter().map(|name| Path::new(name).to_owned());
-    let output = repository
-        .git()
-        .args(["ls-tree", "-z", "--full-tree", commit, "--"])
-        .args(beside.chain(top))
-        .output()?;
+    let git = repository.git().args(["ls-tree", "-z", "--full-tree", commit, "--"]);
+    let ask = || git.args(beside.chain(top)).output();
+    let question = format!("lock files of {commit} for {}", parent.display());
+    let output = match crate::refs::is_id(commit) {
+        true => crate::git::remembered(&repository.place.common_dir, &question, ask)?,
+        false => ask()?,
+    };
     let text = String::from_utf8_lossy(&output).into_owned();
     let mut locks: Vec<LockFile> = text
         .split('\0')
@@ -176,7 +178,10 @@ fn key_of(
     for (path, id) in locks {
         text.push_str(&format!("{id} {path}\n"));
     }
-    Ok(format!("deps-{}", hash(repository, text.as_bytes())?))
+    let question = format!("id of {text}");
+    let ask = || hash(repository, text.as_bytes()).map(String::into_bytes);
+    let id = crate::git::remembered(&repository.place.common_dir, &question, ask)?;
+    Ok(format!("deps-{}", String::from_utf8_lossy(&id)))
 }
 
 fn hash(repository: &Repository, bytes: &[u8]) -> Result<String, RunError> {
