@@ -43,6 +43,10 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
         text: format!("the agent's last commits are not in your repository: {reason}"),
     }));
     let egress = egress_mode(door, &record);
+    let mut fences = found.map(|room| room.fences).unwrap_or_default();
+    if let (Some(disk), Ok(Some(_))) = (fences.get_mut("disk"), engine.pool_around(&record)) {
+        *disk = disk.replace("no quota here", "the worktree has a quota of the pool besides");
+    }
     SandboxView {
         name: record.name.to_string(),
         id: record.id.to_string(),
@@ -67,7 +71,7 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
         services,
         exposed,
         apps,
-        fences: found.map(|room| room.fences).unwrap_or_default(),
+        fences,
         caveats,
     }
 }

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use hothouse_host::FileError;
 use hothouse_model::{
-    Explain, Failure, FailureKind, OperationId, PlanKind, Step, config::ByteSize,
+    Explain, Failure, FailureKind, OperationId, PlanKind, SandboxRecord, Step, config::ByteSize,
 };
 use hothouse_store::{NewPlan, StoreError, Subject};
 use hothouse_workspace::{
     DiscoverError, Repository,
     pool::{self, Pool, PoolError},
+    tree::DriverName,
 };
 
 use crate::{
@@ -169,6 +170,15 @@ impl Engine {
     pub(crate) fn make_pool(&self, folder: &Path, size: ByteSize) -> Result<(), StepError> {
         self.with.store.remember_pool(folder)?;
         Ok(pool::create(folder, size)?)
+    }
+
+    /// Returns the folder of the pool that a sandbox's worktree is a tree of, where it has quotas.
+    pub fn pool_around(&self, sandbox: &SandboxRecord) -> Result<Option<PathBuf>, FileError> {
+        if sandbox.tree_driver != DriverName::Btrfs.as_str() {
+            return Ok(None);
+        }
+        let found = pool::look(&sandbox.sandboxes)?;
+        Ok(found.filter(|pool| pool.free.is_some()).map(|pool| pool.folder))
     }
 
     /// Removes a pool, whole or half-made, and forgets it.

@@ -253,6 +253,9 @@ impl Engine {
             order.mounts.push(RoomMount { source: to.clone(), target, writable: true });
             steps.push(Step::FreezeTree { from, to });
         }
+        if let (Some(bytes), Some(pool)) = (order.disk, self.pool_around(sandbox)?) {
+            steps.push(Step::LimitTree { pool, tree: sandbox.worktree.clone(), bytes });
+        }
         let runtime = order.runtime.clone();
         steps.push(Step::StartRoom { order: Box::new(order.clone()) });
         if !(stack.order.services.is_empty() && stack.order.hosted.is_empty()) {

@@ -5,6 +5,8 @@ use std::path::Path;
 use hothouse_host::{FileError, Lock, files};
 use hothouse_model::{Explain, FailureKind, OperationId, Step, config::ByteSize, id::fnv1a};
 
+use hothouse_workspace::pool;
+
 use crate::{Engine, StepError, task, trees};
 
 impl Engine {
@@ -51,6 +53,9 @@ impl Engine {
             Step::RemoveStore { sandboxes } => {
                 Ok(trees::remove_store(sandboxes, self.with.clock.now())?)
             }
+            Step::LimitTree { pool, tree, bytes } => {
+                Ok(pool::limit(pool, tree, ByteSize::from_bytes(*bytes))?)
+            }
             Step::MakePool { folder, bytes } => {
                 self.make_pool(folder, ByteSize::from_bytes(*bytes))
             }
@@ -93,6 +98,7 @@ impl Engine {
             | Step::RemoveStorage { .. }
             | Step::Remove { .. }
             | Step::RemoveStore { .. }
+            | Step::LimitTree { .. }
             | Step::RemovePool { .. } => Ok(()),
         }
     }

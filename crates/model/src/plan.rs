@@ -156,6 +156,8 @@ pub enum Step {
     RemoveStore { sandboxes: PathBuf },
     /// Makes a file system of our own for a folder of sandboxes. Undone by removing it.
     MakePool { folder: PathBuf, bytes: u64 },
+    /// Limits what a tree in a pool may take of its own.
+    LimitTree { pool: PathBuf, tree: PathBuf, bytes: u64 },
     /// Removes such a file system, in which no sandbox is left.
     RemovePool { folder: PathBuf },
 }
@@ -191,6 +193,7 @@ impl Step {
             Self::RemoveStore { sandboxes } => {
                 format!("remove the golden trees in {}", sandboxes.display())
             }
+            Self::LimitTree { .. } => "limit the worktree's disk".to_owned(),
             Self::MakePool { folder, .. } => format!("make the pool of {}", folder.display()),
             Self::RemovePool { folder } => format!("remove the pool of {}", folder.display()),
         }

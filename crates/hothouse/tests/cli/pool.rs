@@ -39,6 +39,35 @@ fn is_mounted(folder: &Path) -> bool {
 }
 
 #[test]
+fn a_worktree_in_a_pool_takes_no_more_than_its_room_may() {
+    if !is_possible() {
+        return;
+    }
+    let env = surroundings();
+    let repository = env.repository("acme", "[room]\ndisk = \"32M\"\n");
+    env.ok(&repository, &["pool", "create", "--size", "512M"]);
+    env.ok(&repository, &["fork", "a"]);
+    let up = env.run(&repository, &["up", "-w", "a"]);
+    if up.code == 6 {
+        env.ok(&repository, &["nuke", "--yes"]);
+        return skip("a quota", "what a room needs");
+    }
+    assert_eq!(up.code, 0, "{up}");
+    let write = |megabytes: &str, name: &str| {
+        let command = format!("head -c {megabytes}M /dev/urandom >{name} && sync {name}");
+        env.run(&repository, &["exec", "-w", "a", "--", "sh", "-c", &command])
+    };
+    let fits = write("8", "small");
+    assert_eq!(fits.code, 0, "{fits}");
+    let exceeds = write("64", "large");
+    assert_ne!(exceeds.code, 0, "{exceeds}");
+    assert!(exceeds.stderr.contains("quota"), "{exceeds}");
+    let status = env.json(&repository, &["status", "-w", "a", "--json"]);
+    assert!(status["fences"]["disk"].as_str().unwrap().contains("quota of the pool"), "{status}");
+    env.ok(&repository, &["nuke", "--yes"]);
+}
+
+#[test]
 fn a_pool_holds_sandboxes_comes_back_after_a_restart_and_goes_with_nuke() {
     if !is_possible() {
         return;
