@@ -389,12 +389,12 @@ fn fresh_rooms(engine: &Engine, sandbox: &SandboxRecord) -> Vec<(SandboxRecord, 
     let SandboxKey(key) = sandbox.key;
     let rooms = own.parent().map(|folder| files::list(folder).unwrap_or_default());
     let of_it = |runtime: &PathBuf| {
-        let fresh = runtime
-            .file_name()
-            .and_then(|name| name.to_str())
-            .is_some_and(|name| name.starts_with("fresh-"));
-        let marked = files::read_text(&runtime.join(SANDBOX_FILE));
-        fresh && marked.is_ok_and(|text| text.trim() == key.to_string())
+        let name = runtime.file_name().and_then(|name| name.to_str());
+        let is_marked = || {
+            let marked = files::read_text(&runtime.join(SANDBOX_FILE));
+            marked.is_ok_and(|text| text.trim() == key.to_string())
+        };
+        name.is_some_and(|name| name.starts_with("fresh-")) && is_marked()
     };
     let rooms = rooms.unwrap_or_default().into_iter().filter(of_it);
     rooms
