@@ -178,6 +178,19 @@ impl Walls {
         self.refresh().await;
     }
 
+    /// Brings the wall of one sandbox in step, after something was done with it.
+    pub(crate) async fn attend(&self, sandbox: &SandboxRecord) {
+        let (engine, record) = (self.engine.clone(), sandbox.clone());
+        let living = tokio::task::spawn_blocking(move || {
+            let room = engine.room_of(&record).filter(|room| !room.frozen);
+            room.map(|_| engine.places(&record).runtime)
+        });
+        if let Ok(Some(runtime)) = living.await {
+            let raised = self.raise(sandbox, &runtime, None).await;
+            self.note(sandbox.key, raised.err());
+        }
+    }
+
     /// Raises the walls of rooms that have none, takes down those of rooms that are gone, and brings
     /// policies in step.
     pub(crate) async fn refresh(&self) {

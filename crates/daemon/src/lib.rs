@@ -24,7 +24,7 @@ use std::{
 
 use hothouse_api::Build;
 use hothouse_engine::Engine;
-use hothouse_model::Event;
+use hothouse_model::{Event, SandboxRecord};
 use jiff::Timestamp;
 use tokio::sync::{broadcast, watch};
 
@@ -60,6 +60,13 @@ impl Door {
     pub(crate) async fn renew_walls(&self) {
         if let Some(walls) = self.walls.get() {
             walls.renew().await;
+        }
+    }
+
+    /// Brings the wall of one sandbox in step with what was just done with it.
+    pub(crate) async fn renew_wall(&self, sandbox: &SandboxRecord) {
+        if let Some(walls) = self.walls.get() {
+            walls.attend(sandbox).await;
         }
     }
 

@@ -173,8 +173,10 @@ pub(super) async fn act(
         }
     })
     .await;
+    if let Ok(now) = &done {
+        urls.renew_wall(now).await;
+    }
     // Also after a failure: what came up before it is reachable, and what went is not.
-    urls.renew_walls().await;
     urls.refresh_urls().await;
     let now = done?;
     let shown = blocking(move || {
