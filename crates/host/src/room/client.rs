@@ -140,8 +140,15 @@ impl RoomClient {
     /// Makes sure that the room has greeted back.
     async fn greeted(&self) -> Result<(), ClientError> {
         let mut greeting = self.greeting.lock().await;
-        let Some(answer_rx) = greeting.take() else { return Ok(()) };
-        match hear(answer_rx).await? {
+        let Some(answer_rx) = greeting.as_mut() else {
+            // Somebody heard it, and it was none of ours.
+            let unheard = self.protocol() == 0;
+            return if unheard { Err(ClientError::Unexpected) } else { Ok(()) };
+        };
+        // Whoever asks may stop waiting at any time; the answer is then still to be heard.
+        let answered = hear(answer_rx).await;
+        *greeting = None;
+        match answered? {
             (Answer::Hello { protocol }, _) if speaks(protocol) => {
                 self.protocol.store(protocol, Ordering::Relaxed);
                 Ok(())
@@ -346,9 +353,9 @@ impl RoomClient {
         call: Call,
         beside: &[BorrowedFd<'_>],
     ) -> Result<Answered, ClientError> {
-        let answer_rx = self.ask(call, beside).await?;
+        let mut answer_rx = self.ask(call, beside).await?;
         self.greeted().await?;
-        hear(answer_rx).await
+        hear(&mut answer_rx).await
     }
 
     /// Sends a question; its answer comes later.
@@ -382,7 +389,7 @@ impl RoomClient {
     }
 }
 
-async fn hear(answer_rx: oneshot::Receiver<Answered>) -> Result<Answered, ClientError> {
+async fn hear(answer_rx: &mut oneshot::Receiver<Answered>) -> Result<Answered, ClientError> {
     match answer_rx.await {
         Ok((Answer::Refused(refusal), _)) => Err(ClientError::Refused(refusal)),
         Ok(answered) => Ok(answered),
