@@ -19,6 +19,8 @@ mod egress;
 mod flood;
 #[path = "cli/pool.rs"]
 mod pool;
+#[path = "cli/ports.rs"]
+mod ports;
 #[path = "cli/room.rs"]
 mod room;
 #[path = "cli/room_bad_input.rs"]
