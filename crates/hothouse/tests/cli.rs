@@ -17,6 +17,8 @@ mod doctor;
 mod egress;
 #[path = "cli/flood.rs"]
 mod flood;
+#[path = "cli/picker.rs"]
+mod picker;
 #[path = "cli/pool.rs"]
 mod pool;
 #[path = "cli/ports.rs"]
