@@ -216,6 +216,8 @@ pub fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{fffd}'),
+            // These turn the order of letters around, and with it what a line seems to say.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
     }
@@ -234,6 +236,12 @@ mod tests {
     #[test]
     fn words_of_a_room_cannot_become_markup() {
         assert_eq!(escape("<b a=\"1\">&'\x1b"), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;\u{fffd}");
+        assert_eq!(
+            escape("\u{202e}live\u{2066}"),
+            "\u{fffd}live\u{fffd}",
+            "letters keep their order"
+        );
+        assert_eq!(escape("اللغة"), "اللغة");
     }
 
     #[test]
