@@ -6,13 +6,13 @@ use std::{
     path::PathBuf,
 };
 
-use hothouse_model::{Explain, Failure, FailureKind, SandboxRecord};
+use hothouse_model::{Explain, Failure, FailureKind, SandboxRecord, stack::StackOrder};
 use hothouse_store::{PortReservation, StoreError};
 
 use crate::Engine;
 
 /// The ports that apps are given directly.
-const DIRECT_PORTS: std::ops::Range<u16> = 43_100..45_100;
+const DIRECT_PORTS: std::ops::RangeInclusive<u16> = 43_100..=45_099;
 
 /// An app of a sandbox that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Names<'_> {
 /// An app without a port of the host.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    #[error("no port between {} and {} is free", DIRECT_PORTS.start, DIRECT_PORTS.end)]
+    #[error("no port between {} and {} is free", DIRECT_PORTS.start(), DIRECT_PORTS.end())]
     Exhausted,
     #[error("port {port} is reserved for nobody")]
     Unknown { port: u16 },
@@ -140,7 +140,11 @@ impl Explain for PortError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Exhausted => {
-                vec!["`hothouse ports release` gives back those that nobody uses".into()]
+                vec![
+                    "`hothouse ports release` gives back those whose sandboxes are gone".into(),
+                    "`hothouse ports` lists all, `hothouse ports release PORT` gives one back"
+                        .into(),
+                ]
             }
             Self::Unknown { .. } => vec!["`hothouse ports` lists them".into()],
             Self::Kept { port, .. } => {
@@ -183,15 +187,34 @@ impl Engine {
         let mut apps = Vec::new();
         for service in stack.services {
             let (Some(app), Some(port)) = (service.app, service.port) else { continue };
-            let direct = self.direct_port(sandbox, &app).map_err(|error| error.failure())?;
+            let direct = self.reserve(sandbox, &app).map_err(|error| error.failure())?;
             apps.push(App { app, service: service.name, port, direct, runtime: runtime.clone() });
         }
         Ok(apps)
     }
 
-    /// Returns the port of the host that an app has, reserving one the first time.
-    fn direct_port(&self, sandbox: &SandboxRecord, app: &str) -> Result<u16, PortError> {
-        self.reserve(sandbox, app)
+    /// Keeps a port of the host for every app of a stack that is about to start, or for none.
+    pub(crate) fn reserve_for(
+        &self,
+        sandbox: &SandboxRecord,
+        stack: &StackOrder,
+    ) -> Result<(), PortError> {
+        let store = &self.with.store;
+        let mut new = Vec::new();
+        for app in stack.services.iter().filter_map(|service| service.app.as_deref()) {
+            let known = store.reserved_port(sandbox.key, app)?.is_some();
+            match self.reserve(sandbox, app) {
+                Ok(port) if !known => new.push(port),
+                Ok(_) => {}
+                Err(error) => {
+                    for port in new {
+                        store.release_port(port)?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the ports of a room that somebody exposed.

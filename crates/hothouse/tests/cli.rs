@@ -17,8 +17,12 @@ mod doctor;
 mod egress;
 #[path = "cli/flood.rs"]
 mod flood;
+#[path = "cli/picker.rs"]
+mod picker;
 #[path = "cli/pool.rs"]
 mod pool;
+#[path = "cli/ports.rs"]
+mod ports;
 #[path = "cli/room.rs"]
 mod room;
 #[path = "cli/room_bad_input.rs"]

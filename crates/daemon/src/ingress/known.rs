@@ -34,9 +34,15 @@ struct KnownApp {
     target: Option<Target>,
 }
 
-/// Gathers all sandboxes.
+/// Gathers all sandboxes. What is wrong with one of them concerns no other.
 pub(super) fn look(engine: &Engine, activities: &Activities) -> Result<Vec<Known>, Failure> {
-    engine.sandboxes()?.into_iter().map(|sandbox| know(engine, activities, sandbox)).collect()
+    let known = |sandbox: SandboxRecord| {
+        let name = sandbox.name.clone();
+        know(engine, activities, sandbox)
+            .inspect_err(|failure| tracing::warn!(?failure, %name, "it has no routes"))
+            .ok()
+    };
+    Ok(engine.sandboxes()?.into_iter().filter_map(known).collect())
 }
 
 /// Gathers one sandbox.
