@@ -90,15 +90,6 @@ pub fn branch_print(common_dir: &Path, branch: &str) -> u64 {
     fnv1a(&[packed.map(|time| time.to_string()).unwrap_or_default().as_bytes()])
 }
 
-/// Returns the tip of a branch of the user's own repository where a file of its own says it. Asking
-/// git costs a process; a branch that is packed, or kept otherwise, needs that.
-pub(crate) fn loose_tip(common_dir: &Path, branch: &str) -> Option<String> {
-    let loose = common_dir.join("refs/heads").join(branch);
-    let bytes = hothouse_host::files::read_capped(&loose, REF_LIMIT).ok()?;
-    let tip = std::str::from_utf8(&bytes).ok()?.strip_suffix('\n')?;
-    is_id(tip).then(|| tip.to_owned())
-}
-
 /// Says whether a text is the whole id of an object.
 pub(crate) fn is_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
@@ -108,20 +99,6 @@ pub(crate) fn is_id(text: &str) -> bool {
 #[expect(clippy::disallowed_methods, reason = "tests write files by plain means")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_loose_tip_is_a_whole_commit_and_nothing_else() {
-        let folder = git_dir();
-        let write = |text: &str| std::fs::write(folder.path().join("refs/heads/x"), text).unwrap();
-        let tip = "0123456789abcdef0123456789abcdef01234567";
-        write(&format!("{tip}\n"));
-        assert_eq!(loose_tip(folder.path(), "x").as_deref(), Some(tip));
-        for other in ["ref: refs/heads/main\n", "0123\n", tip, ""] {
-            write(other);
-            assert_eq!(loose_tip(folder.path(), "x"), None, "{other:?}");
-        }
-        assert_eq!(loose_tip(folder.path(), "absent"), None);
-    }
 
     fn git_dir() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
