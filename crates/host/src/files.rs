@@ -153,6 +153,20 @@ pub fn device(path: &Path) -> Result<u64, FileError> {
     fs::metadata(path).map(|found| found.dev()).map_err(about("look at", path))
 }
 
+/// Which file or folder something is, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+/// Returns which file or folder, not what a link leads to, stands at the path.
+pub fn identity(path: &Path) -> Result<Identity, FileError> {
+    use std::os::unix::fs::MetadataExt;
+    let found = fs::symlink_metadata(path).map_err(about("look at", path))?;
+    Ok(Identity { device: found.dev(), inode: found.ino() })
+}
+
 /// What a file looks like from outside. Two that are equal, and settled, have the same content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePrint {
