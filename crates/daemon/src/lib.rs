@@ -3,6 +3,7 @@
 //! Invariants of absence: no decision is made here, nothing is remembered here that the store does
 //! not hold, and nobody but the user who started it gets past [`listener`].
 
+mod commits;
 mod dashboard;
 mod egress;
 mod exec;
