@@ -3,6 +3,9 @@
 usage: internet.py ADDRESS CERTIFICATE KEY LOG NAMES
 NAMES is a JSON object from names to lists of addresses. Prints the port of DNS once all is open.
 """
+import base64
+import gzip
+import hashlib
 import json
 import socket
 import ssl
@@ -96,6 +99,28 @@ def serve_requests(stream, scheme):
             text = said.encode() + b"\n"
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
             continue
+        if path == "/gzip-echo":
+            # Compressed although it was asked not to be.
+            text = gzip.compress((headers.get("authorization", "-") + "\n").encode() * 2000)
+            stream.sendall(
+                b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+            )
+            continue
+        if path == "/ws":
+            # One frame, and then whatever comes is sent back as it came.
+            key = headers["sec-websocket-key"].encode() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+            accept = base64.b64encode(hashlib.sha1(key).digest())
+            stream.sendall(
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n\x81\x05hello"
+            )
+            while True:
+                # One at a time: `read` would wait for all it was asked for.
+                part = file.read1(4096)
+                if not part:
+                    log(f"ws of {host} ended")
+                    return
+                stream.sendall(part)
         if path == "/redirect":
             stream.sendall(
                 b"HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0\r\n\r\n"
