@@ -18,6 +18,7 @@ use crate::{
     pulse::Beat,
     record::{Draft, Side},
     scan::{Echoes, Scanner},
+    sigv4::{PieceError, Pieces},
 };
 
 /// What can go wrong with a body, on either side.
@@ -28,6 +29,9 @@ pub(crate) enum BodyError {
     /// It cannot be unpacked.
     #[error(transparent)]
     Unpack(#[from] std::io::Error),
+    /// Its pieces are not signed as they should be.
+    #[error(transparent)]
+    Signed(#[from] PieceError),
 }
 
 /// The body of a request or an answer.
@@ -162,6 +166,49 @@ impl hyper::body::Body for Scanned {
             return self.inner.size_hint();
         }
         SizeHint::default()
+    }
+}
+
+/// A body whose pieces are signed again.
+pub(crate) struct InPieces {
+    inner: Body,
+    pieces: Pieces,
+}
+
+impl InPieces {
+    pub(crate) fn new(inner: Body, pieces: Pieces) -> Self {
+        Self { inner, pieces }
+    }
+}
+
+impl hyper::body::Body for InPieces {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        loop {
+            let Some(frame) = ready!(Pin::new(&mut self.inner).poll_frame(context)?) else {
+                self.pieces.finish()?;
+                return Poll::Ready(None);
+            };
+            match frame.into_data() {
+                Ok(bytes) => {
+                    let signed = self.pieces.push(&bytes)?;
+                    if !signed.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(signed))));
+                    }
+                }
+                Err(frame) => return Poll::Ready(Some(Ok(frame))),
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // What comes out is as long as what went in.
+        self.inner.size_hint()
     }
 }
 

@@ -211,7 +211,11 @@ impl<U: Upstream> Exchange<U> {
         if !signers.is_empty() {
             let known = bytes.as_deref().unwrap_or_default();
             let signed = sigv4::resign(parts, &self.upstreams.authority(), known, &signers);
-            used.extend(signed.map_err(|error| Own::unfit(&error))?);
+            let signed = signed.map_err(|error| Own::unfit(&error))?;
+            used.extend(signed.used);
+            if let Some(pieces) = signed.pieces {
+                body = body::InPieces::new(body, pieces).boxed_unsync();
+            }
         }
         Ok((body, used))
     }

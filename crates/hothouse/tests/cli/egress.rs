@@ -2,6 +2,8 @@
 
 #[path = "egress/attacks.rs"]
 mod attacks;
+#[path = "egress/aws.rs"]
+mod aws;
 #[path = "egress/datagrams.rs"]
 mod datagrams;
 #[path = "egress/internet.rs"]
