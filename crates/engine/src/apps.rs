@@ -1,9 +1,12 @@
 //! Apps: the services of a sandbox that have a URL, and where that is.
 
 use std::{
+    collections::HashMap,
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use hothouse_model::{Explain, Failure, FailureKind, SandboxRecord, stack::StackOrder};
@@ -13,6 +16,13 @@ use crate::Engine;
 
 /// The ports that apps are given directly.
 const DIRECT_PORTS: std::ops::RangeInclusive<u16> = 43_100..=45_099;
+
+/// Ports that were found free, held until the router opens them: another user's daemon looks for free
+/// ports too.
+pub(crate) type HeldPorts = Mutex<HashMap<u16, (TcpListener, Instant)>>;
+
+/// How long a port is held for a room that is being started.
+const LONGEST_HOLD: Duration = Duration::from_secs(120);
 
 /// An app of a sandbox that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,6 +218,7 @@ impl Engine {
                 Ok(_) => {}
                 Err(error) => {
                     for port in new {
+                        self.let_go(port);
                         store.release_port(port)?;
                     }
                     return Err(error);
@@ -265,7 +276,7 @@ impl Engine {
             let holder = format!("{}/{} {what}", kept.project, kept.sandbox);
             return Err(PortError::Kept { port, holder });
         }
-        match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
+        match bind(port) {
             Ok(_) => Ok(()),
             Err(source) => Err(match hothouse_host::process::listener_of(port) {
                 Some(pid) => PortError::Held { port, pid },
@@ -282,14 +293,32 @@ impl Engine {
         }
         let taken: Vec<_> =
             store.port_reservations()?.into_iter().map(|reserved| reserved.port).collect();
-        for port in DIRECT_PORTS.filter(|port| !taken.contains(port) && is_free(*port)) {
+        for port in DIRECT_PORTS.filter(|port| !taken.contains(port)) {
+            let Ok(listener) = bind(port) else { continue };
             store.reserve_port(sandbox.key, app, port, self.with.clock.now())?;
             // Somebody may have been quicker, with this port or for this app.
-            if let Some(port) = store.reserved_port(sandbox.key, app)? {
-                return Ok(port);
+            if let Some(kept) = store.reserved_port(sandbox.key, app)? {
+                if kept == port {
+                    self.held_ports().insert(port, (listener, Instant::now()));
+                }
+                return Ok(kept);
             }
         }
         Err(PortError::Exhausted)
+    }
+
+    /// Lets go of a port that was held since it was reserved, for whoever opens it now.
+    pub fn let_go(&self, port: u16) {
+        self.held_ports().remove(&port);
+    }
+
+    /// Lets go of ports that nobody came for, because their room did not start.
+    pub fn let_go_of_old(&self) {
+        self.held_ports().retain(|_, (_, since)| since.elapsed() < LONGEST_HOLD);
+    }
+
+    fn held_ports(&self) -> MutexGuard<'_, HashMap<u16, (TcpListener, Instant)>> {
+        self.held_ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the ports that are kept for apps.
@@ -316,6 +345,7 @@ impl Engine {
                 return Err(PortError::Unknown { port });
             }
             for reserved in &going {
+                self.let_go(reserved.port);
                 self.with.store.release_port(reserved.port)?;
             }
             Ok(going)
@@ -324,6 +354,6 @@ impl Engine {
     }
 }
 
-fn is_free(port: u16) -> bool {
-    TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).is_ok()
+fn bind(port: u16) -> io::Result<TcpListener> {
+    TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
 }
