@@ -4,12 +4,13 @@ use std::{
     collections::HashMap,
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::PathBuf,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
-use hothouse_model::{Explain, Failure, FailureKind, SandboxRecord, stack::StackOrder};
+use hothouse_model::{Explain, Failure, FailureKind, SandboxRecord, id::fnv1a, stack::StackOrder};
 use hothouse_store::{PortReservation, StoreError};
 
 use crate::Engine;
@@ -293,7 +294,8 @@ impl Engine {
         }
         let taken: Vec<_> =
             store.port_reservations()?.into_iter().map(|reserved| reserved.port).collect();
-        for port in DIRECT_PORTS.filter(|port| !taken.contains(port)) {
+        let wanted = ports_for(&self.with.runs);
+        for port in wanted.filter(|port| !taken.contains(port)) {
             let Ok(listener) = bind(port) else { continue };
             store.reserve_port(sandbox.key, app, port, self.with.clock.now())?;
             // Somebody may have been quicker, with this port or for this app.
@@ -354,6 +356,34 @@ impl Engine {
     }
 }
 
+/// Returns all direct ports, in an order of each state folder's own: the ports of another user's
+/// sandboxes that are down look free, and are better left alone.
+fn ports_for(state: &Path) -> impl Iterator<Item = u16> {
+    const SLICE: u16 = 100;
+    let (start, end) = (*DIRECT_PORTS.start(), *DIRECT_PORTS.end());
+    let slices = u64::from((end - start + 1) / SLICE);
+    let slice = fnv1a(&[state.as_os_str().as_bytes()]) % slices;
+    let first = start + SLICE * u16::try_from(slice).unwrap_or_default();
+    (first..=end).chain(start..first)
+}
+
 fn bind(port: u16) -> io::Result<TcpListener> {
     TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_port_of_the_range_is_tried_once_wherever_one_begins() {
+        let mut firsts = std::collections::BTreeSet::new();
+        for n in 0..50 {
+            let mut ports: Vec<_> = ports_for(Path::new(&format!("/home/user{n}"))).collect();
+            firsts.insert(ports[0]);
+            ports.sort_unstable();
+            assert!(ports.into_iter().eq(DIRECT_PORTS));
+        }
+        assert!(firsts.len() > 5, "users begin at different places: {firsts:?}");
+    }
 }
