@@ -191,6 +191,7 @@ fn shown_line(line: &str) -> String {
 fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
     RoomOrder {
         id: format!("data-{:016x}", fnv1a(&[order.kind.as_bytes()]) ^ nonce),
+        sandbox: None,
         hostname: "data".into(),
         names: Vec::new(),
         worktree: folder.to_owned(),

@@ -58,7 +58,7 @@ pub use data::DataError;
 pub use delete::{DeleteError, Losses};
 pub use egress::{EgressError, PendingConfig, RoomEgress};
 pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
-pub use hothouse_workspace::{pool::Pool, promote::Merged};
+pub use hothouse_workspace::{pool::Pool, promote::Merged, refs::watch::RefWatch};
 pub use journal::Journal;
 pub use leftover::Leftover;
 pub use metadata::{AppUrls, urls_of};

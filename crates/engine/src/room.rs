@@ -527,6 +527,7 @@ impl Engine {
         masks.extend(self.masks_of_the_host(&mask, &unmask, &granted)?);
         Ok(RoomOrder {
             id: room_id(&sandbox.name, &runtime),
+            sandbox: Some(sandbox.key),
             hostname: sandbox.name.to_string(),
             names: Vec::new(),
             worktree: sandbox.worktree.clone(),

@@ -45,7 +45,8 @@ pub(super) fn look(engine: &Engine, activities: &Activities) -> Result<Vec<Known
     Ok(engine.sandboxes()?.into_iter().filter_map(known).collect())
 }
 
-fn know(
+/// Gathers one sandbox.
+pub(super) fn know(
     engine: &Engine,
     activities: &Activities,
     sandbox: SandboxRecord,
@@ -80,6 +81,16 @@ fn know(
 }
 
 impl Known {
+    /// Says whether there is any way in, or out to a service of the host.
+    pub(super) fn leads_anywhere(&self) -> bool {
+        !(self.apps.is_empty() && self.exposed.is_empty() && self.hosted.is_empty())
+    }
+
+    /// Says whether it has an app.
+    pub(super) fn has_apps(&self) -> bool {
+        !self.apps.is_empty()
+    }
+
     /// Returns the routes to its apps.
     pub(super) fn routes(&self) -> impl Iterator<Item = Route> {
         self.apps.iter().map(|app| Route {

@@ -179,23 +179,22 @@ pub(super) async fn act(
     action: impl FnOnce(&Engine, &SandboxRecord) -> Result<(), Failure> + Send + 'static,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
-    let urls = door.clone();
-    let done = blocking({
+    let (done, now) = blocking({
         let door = door.clone();
         move || {
             let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
             let done = action(&door.engine, &sandbox);
             let now = door.engine.sandbox(sandbox.key)?.unwrap_or(sandbox);
-            done.map(|()| now)
+            Ok((done, now))
         }
     })
-    .await;
-    if let Ok(now) = &done {
-        urls.renew_wall(now).await;
+    .await?;
+    if done.is_ok() {
+        door.renew_wall(&now).await;
     }
     // Also after a failure: what came up before it is reachable, and what went is not.
-    urls.refresh_urls().await;
-    let now = done?;
+    door.refresh_urls_of(&now).await;
+    done.map_err(Refusal)?;
     let shown = blocking(move || {
         if let Err(failure) = door.engine.write_metadata(&now, door.url_port()) {
             tracing::warn!(?failure, "metadata of the run was not written");
