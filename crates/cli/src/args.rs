@@ -14,7 +14,10 @@ mod url;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
-use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
+use clap::{
+    Args, CommandFactory, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use hothouse_model::{Failure, FailureKind};
 
 pub(crate) use self::{
@@ -278,6 +281,7 @@ pub fn command() -> clap::Command {
 /// A command line that ends before any command runs: help, version or a fault.
 pub(crate) struct Early {
     error: clap::Error,
+    hint: Option<String>,
     json: bool,
 }
 
@@ -286,8 +290,26 @@ impl Arguments {
     pub(crate) fn parse(arguments: &[OsString]) -> Result<Self, Early> {
         // The flag must be known even when the line it stands on makes no sense.
         let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
-        Self::try_parse_from(arguments).map_err(|error| Early { error, json })
+        Self::try_parse_from(arguments).map_err(|error| {
+            let hint = misplaced(&error, arguments);
+            Early { error, hint, json }
+        })
     }
+}
+
+/// Tells whoever names a sandbox without `-w` where its name belongs.
+fn misplaced(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
+        return None;
+    }
+    let mut words = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let name = words.find(|word| !word.starts_with('-'))?;
+    let tree = command();
+    let mut takes = tree.find_subcommand(name)?.get_arguments();
+    takes
+        .any(|argument| argument.get_long() == Some("sandbox"))
+        .then(|| format!("a sandbox is named with -w: `hothouse {name} -w {word}`"))
 }
 
 impl Early {
@@ -296,6 +318,9 @@ impl Early {
         let help = matches!(self.error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
         if help || !self.json {
             self.error.print().ok();
+            if let Some(hint) = &self.hint {
+                writeln!(std::io::stderr(), "hint: {hint}").ok();
+            }
             return if help {
                 ExitCode::SUCCESS
             } else {
@@ -305,8 +330,8 @@ impl Early {
         let text = self.error.render().to_string();
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        let failure =
-            Failure::new(FailureKind::Usage, message).hint("`hothouse --help` lists the commands");
+        let hint = self.hint.unwrap_or_else(|| "`hothouse --help` lists the commands".to_owned());
+        let failure = Failure::new(FailureKind::Usage, message).hint(hint);
         let body = serde_json::json!({ "error": failure });
         writeln!(std::io::stdout(), "{body}").ok();
         ExitCode::from(failure.kind.exit_code())

@@ -220,6 +220,7 @@ impl Ingress {
             if open.contains_key(&key) {
                 continue;
             }
+            self.door.engine.let_go(port);
             match DirectPort::open(port, to, self.rooms.clone()).await {
                 Ok(direct) => {
                     open.insert(key, direct);
@@ -227,6 +228,7 @@ impl Ingress {
                 Err(error) => conflicts.entry(key.0).or_default().push(conflict(port, &error)),
             }
         }
+        self.door.engine.let_go_of_old();
         conflicts
     }
 }

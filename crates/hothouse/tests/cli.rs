@@ -15,6 +15,8 @@ mod dashboard;
 mod doctor;
 #[path = "cli/egress.rs"]
 mod egress;
+#[path = "cli/first_steps.rs"]
+mod first_steps;
 #[path = "cli/flood.rs"]
 mod flood;
 #[path = "cli/picker.rs"]

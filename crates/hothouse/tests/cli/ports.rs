@@ -75,7 +75,7 @@ fn a_range_without_a_free_port_is_told_and_nothing_is_half_made() {
     assert!(none.code == 6 && none.stderr.contains("hint: `hothouse ports"), "{none}");
     let more = CONFIG.replace(
         "[service.docs]",
-        "[service.more]\nrun = \"sleep 1000\"\nport = 3002\nurl = \"more\"\n[service.docs]",
+        "[service.more]\nrun = \"python3 -m http.server 3002\"\nport = 3002\nurl = \"more\"\n[service.docs]",
     );
     fs::write(env.root().join("u-sandboxes/b/hothouse.toml"), more).unwrap();
     let again = env.run(&repository, &["up", "-w", "b"]);
