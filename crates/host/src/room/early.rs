@@ -9,6 +9,7 @@ use super::spec::Mode;
 use super::step::{Step, StepError};
 use super::walls::{Wall, reap, write_maps};
 use crate::sys::{self, Fork};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::MemfdFlags;
 use rustix::net::{
@@ -98,9 +99,13 @@ impl Early {
         }
     }
 
-    /// Says whether a room of these ids can have it.
+    /// Says whether a room of these ids can have it. One that has failed meanwhile cannot: whatever
+    /// the reason was, the room's own attempt tells it.
     pub(super) fn fits(&self, mode: Mode, wall: &Wall) -> bool {
-        (self.mode, &self.wall) == (mode, wall)
+        let mut channel = [PollFd::new(&self.channel, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let waits = rustix::event::poll(&mut channel, Some(&now)) == Ok(0);
+        waits && (self.mode, &self.wall) == (mode, wall)
     }
 
     /// Tells it which room it is for.

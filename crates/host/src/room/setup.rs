@@ -307,7 +307,10 @@ impl Room<'_> {
             Some(early) => early,
             None => Early::now(self.mode, self.wall, self.ahead, inotify_share())?,
         };
-        early.tell(&order, &descriptors)?;
+        if let Err(error) = early.tell(&order, &descriptors) {
+            // It has ended, and its last word says why.
+            return Err(hear(early.pid, &early.channel).err().unwrap_or(error));
+        }
         drop(descriptors);
         let started = self.guide(&early, fences, caveats)?;
         early.keep();
