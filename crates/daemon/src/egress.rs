@@ -26,7 +26,7 @@ use hothouse_engine::{Engine, RoomEgress};
 use hothouse_host::{
     addresses, files,
     room::{
-        ROOM_FILE, RoomClient, RoomIdentity, Started, socket_owner,
+        ROOM_FILE, RoomClient, RoomIdentity, Started, datagram_owner, socket_owner,
         wire::{ListenSpec, Proto},
     },
 };
@@ -297,6 +297,7 @@ impl Walls {
             tcp: taken.tcp,
             dns_datagram: taken.dns_datagram,
             dns_stream: taken.dns_stream,
+            dropped: taken.dropped,
             door,
         };
         let serving =
@@ -460,6 +461,11 @@ struct RoomProcesses(RoomIdentity);
 impl Processes for RoomProcesses {
     fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess> {
         let owner = socket_owner(&self.0, client, target)?;
+        Some(RoomProcess { pid: owner.pid, name: owner.name })
+    }
+
+    fn datagram_owner(&self, port: u16) -> Option<RoomProcess> {
+        let owner = datagram_owner(&self.0, port)?;
         Some(RoomProcess { pid: owner.pid, name: owner.name })
     }
 }

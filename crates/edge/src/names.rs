@@ -190,6 +190,8 @@ fn at_once(edge: &RoomEdge, question: &Question) -> Option<Vec<u8>> {
         }
         // They can carry keys for hiding names, and addresses that we would have to judge.
         dns::TYPE_SVCB | dns::TYPE_HTTPS => Some(question.empty(Code::Fine)),
+        // It would be asked for as it came.
+        _ if !question.is_plain() => Some(question.empty(Code::NoName)),
         _ => None,
     }
 }

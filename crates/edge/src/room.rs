@@ -34,6 +34,9 @@ const QUIET_NAMES: usize = 1024;
 pub trait Processes: Send + Sync {
     /// Returns the process whose socket goes from `client` to `target`. It may take a millisecond.
     fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess>;
+
+    /// Returns the process that has a port for datagrams. It may take a millisecond.
+    fn datagram_owner(&self, port: u16) -> Option<RoomProcess>;
 }
 
 /// Whose room it is, for the ledger and for those who ask why.

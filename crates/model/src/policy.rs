@@ -12,7 +12,7 @@ mod reason;
 mod rules;
 mod sphere;
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 pub use self::{
     claim::{Claim, parse_ipv4_loosely},
@@ -51,6 +51,25 @@ impl Protocol {
             443 => Some(Self::Tls),
             22 => Some(Self::Ssh),
             _ => None,
+        }
+    }
+}
+
+/// What carries something that is no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    Udp,
+    Icmp,
+    /// Another one, by its number.
+    Other(u8),
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Udp => f.write_str("UDP"),
+            Self::Icmp => f.write_str("ICMP"),
+            Self::Other(number) => write!(f, "IP protocol {number}"),
         }
     }
 }

@@ -17,6 +17,10 @@ impl Processes for Nobody {
     fn owner(&self, _: std::net::SocketAddr, _: std::net::SocketAddr) -> Option<RoomProcess> {
         None
     }
+
+    fn datagram_owner(&self, _: u16) -> Option<RoomProcess> {
+        None
+    }
 }
 
 fn policy(text: &str) -> Policy {

@@ -105,6 +105,9 @@ pub struct Egress {
     pub tcp: Vec<OwnedFd>,
     pub dns_datagram: Vec<OwnedFd>,
     pub dns_stream: Vec<OwnedFd>,
+    /// Tells what the packet rules dropped; none where the kernel cannot, or in a room of an older
+    /// release.
+    pub dropped: Option<OwnedFd>,
 }
 
 impl RoomClient {
@@ -248,11 +251,8 @@ impl RoomClient {
         };
         let mut descriptors = descriptors.into_iter();
         let mut take = |count: u8| descriptors.by_ref().take(count.into()).collect();
-        Ok(Egress {
-            tcp: take(tcp),
-            dns_datagram: take(dns_datagram),
-            dns_stream: take(dns_stream),
-        })
+        let (tcp, dns_datagram, dns_stream) = (take(tcp), take(dns_datagram), take(dns_stream));
+        Ok(Egress { tcp, dns_datagram, dns_stream, dropped: descriptors.next() })
     }
 
     /// Stops all processes with SIGSTOP, for rooms without a freezer.

@@ -361,13 +361,15 @@ fn become_init(
         tcp: raw(&catch.tcp),
         dns_datagram: raw(&catch.dns_datagram),
         dns_stream: raw(&catch.dns_stream),
+        dropped: raw(catch.dropped.as_slice()),
         elevate: elevate.as_raw_fd(),
         base_layer: inside.base_layer.as_raw_fd(),
     };
     let single =
         [&inside.control, &inside.channel, &room.user, &room.mount, &elevate, &inside.base_layer];
     let many = [&inside.command_groups, &catch.tcp, &catch.dns_datagram, &catch.dns_stream];
-    for fd in single.into_iter().chain(many.into_iter().flatten()) {
+    let many = many.into_iter().flatten().chain(&catch.dropped);
+    for fd in single.into_iter().chain(many) {
         rustix::io::fcntl_setfd(fd, FdFlags::empty()).step("pass on a descriptor")?;
     }
     let record = boot_record(&boot)?;
