@@ -39,6 +39,8 @@ mod secrets;
 mod services;
 #[path = "cli/sleep.rs"]
 mod sleep;
+#[path = "cli/streams.rs"]
+mod streams;
 #[path = "cli/trust.rs"]
 mod trust;
 #[path = "cli/url.rs"]

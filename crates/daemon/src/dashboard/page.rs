@@ -43,14 +43,25 @@ pub(super) fn html(status: StatusCode, text: &str) -> Response<Body> {
 /// Renders a whole page around what changes.
 pub(super) fn whole(one: Option<&str>, main: &str) -> String {
     let sandbox = one.map(|id| format!(" data-sandbox=\"{}\"", escape(id))).unwrap_or_default();
-    let way = if one.is_some() { "<a class=up href=\"/\">All sandboxes</a>" } else { "" };
     let body = format!(
-        "<header><a class=brand href=\"/\"><img src=\"/icon.svg\" alt=\"\" width=22 height=22>Hothouse</a>{way}\
-         <span id=live class=live>reloads by itself</span></header>\n<main{sandbox}>{main}</main>\n\
-         <script src=\"/live.js\" defer></script>"
+        "{}<main{sandbox}>{main}</main>\n<script src=\"/live.js\" defer></script>",
+        top(one.is_some(), "<span id=live class=live>reloads by itself</span>")
     );
     let title = one.map(|id| format!("{} · ", escape(id))).unwrap_or_default();
     document(&title, "<noscript><meta http-equiv=refresh content=5></noscript>", &body)
+}
+
+/// Renders a page about one sandbox that stays as it is.
+pub(super) fn still(id: &str, main: &str) -> String {
+    let body = format!("{}<main>{main}</main>", top(true, ""));
+    document(&format!("{} · ", escape(id)), "", &body)
+}
+
+fn top(below: bool, right: &str) -> String {
+    let way = if below { "<a class=up href=\"/\">All sandboxes</a>" } else { "" };
+    format!(
+        "<header><a class=brand href=\"/\"><img src=\"/icon.svg\" alt=\"\" width=22 height=22>Hothouse</a>{way}{right}</header>\n"
+    )
 }
 
 fn document(title: &str, head: &str, body: &str) -> String {
@@ -210,9 +221,10 @@ fn single(shown: &Shown, token: &str, now: Timestamp) -> String {
         (
             "branch",
             format!(
-                "{} <span class=faint>from {}</span>",
+                "{} <span class=faint>from {}</span> <a href=\"/sandbox/{}/changes\">changes</a>",
                 escape(&view.branch),
-                escape(&view.base)
+                escape(&view.base),
+                encoded(&view.id)
             ),
         ),
         ("worktree", escape(&view.worktree)),

@@ -46,6 +46,14 @@ fn the_dashboard_is_for_whoever_has_a_link_and_for_no_app() {
         env.json(&repository, &["status", "-w", "a", "--json"])["id"].as_str().unwrap().to_owned();
     let detail = curl(&["-b", &cookie, &format!("{origin}/sandbox/{id}")]);
     assert!(detail.contains("<h2>Services</h2>") && detail.contains("log-web"), "{detail}");
+    let worktree = env.root().join("u-sandboxes/a");
+    fs::write(worktree.join("<i>new"), "<b>bold</b>\n").unwrap();
+    let changes = format!("{origin}/sandbox/{id}/changes");
+    let told = curl(&["-i", "-b", &cookie, &changes]);
+    assert!(detail.contains(&format!("/sandbox/{id}/changes")), "{detail}");
+    assert!(told.contains("&lt;i&gt;new") && !told.contains("<b>bold"), "{told}");
+    assert!(told.contains("<span class=plus>+&lt;b&gt;bold"), "{told}");
+    assert!(curl(&["-i", &changes]).contains("401"), "for whoever has a session");
     let token = detail.split_once("name=token value=\"").unwrap().1;
     let token = token.split('"').next().unwrap();
     let act = |origin_header: &str, token: &str, wish: &str, more: &[&str]| {
