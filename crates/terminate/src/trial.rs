@@ -72,7 +72,7 @@ pub fn request(bytes: &[u8]) {
 pub fn pieces(bytes: &[u8]) {
     let Some((step, body)) = bytes.split_first() else { return };
     let through = |step: usize| {
-        let mut pieces = sigv4::pieces_of_a_trial(PLACEHOLDER, VALUE, step % 2 == 0);
+        let mut pieces = sigv4::pieces_of_a_trial(PLACEHOLDER, VALUE, step.is_multiple_of(2));
         let mut all = Vec::new();
         for piece in body.chunks(step.max(1)) {
             all.extend(pieces.push(piece)?);
