@@ -322,7 +322,8 @@ impl Policy {
             true => Sphere::OwnHost,
             false => sphere_of(address),
         };
-        let private = matches!(sphere, Sphere::Private | Sphere::Shared);
+        // Reserved ones too: whoever runs a mirror without the Internet may have put it there.
+        let private = matches!(sphere, Sphere::Private | Sphere::Shared | Sphere::Reserved);
         let named = |rule: &Grant| {
             let by_name = private && name.is_some_and(|name| rule.privileges(name));
             (by_name || rule.holds(address)) && self.opens(rule, port)

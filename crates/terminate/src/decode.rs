@@ -85,7 +85,7 @@ pub(crate) fn decoded(body: Body, codings: &[Coding]) -> Option<Body> {
     let pieces = Pieces { body, piece: Bytes::new(), trailers: trailers.clone() };
     let mut reader: Reader = Box::pin(pieces);
     for coding in codings.iter().rev() {
-        let unpacked: Pin<Box<dyn AsyncRead + Send>> = match coding {
+        let unpacked: Unpacked = match coding {
             Coding::Gzip => {
                 let mut decoder = GzipDecoder::new(reader);
                 decoder.multiple_members(true);
@@ -108,9 +108,10 @@ pub(crate) fn decoded(body: Body, codings: &[Coding]) -> Option<Body> {
 }
 
 type Reader = Pin<Box<dyn AsyncBufRead + Send>>;
+type Unpacked = Pin<Box<dyn AsyncRead + Send>>;
 
 /// `deflate` is meant to be zlib's (RFC 9110, section 8.4.1.2), and some send it without the wrapping.
-fn deflate(reader: Reader, first: u8) -> io::Result<Pin<Box<dyn AsyncRead + Send>>> {
+fn deflate(reader: Reader, first: u8) -> io::Result<Unpacked> {
     Ok(match first & 0x8f == 0x08 {
         true => Box::pin(ZlibDecoder::new(reader)),
         false => Box::pin(DeflateDecoder::new(reader)),
@@ -118,7 +119,7 @@ fn deflate(reader: Reader, first: u8) -> io::Result<Pin<Box<dyn AsyncRead + Send
 }
 
 /// These bits ask for a window of up to a gigabyte, which is no part of RFC 7932.
-fn brotli(reader: Reader, first: u8) -> io::Result<Pin<Box<dyn AsyncRead + Send>>> {
+fn brotli(reader: Reader, first: u8) -> io::Result<Unpacked> {
     match first & 0x7f == 0x11 {
         true => Err(io::Error::new(io::ErrorKind::InvalidData, "the window is too large")),
         false => Ok(Box::pin(BrotliDecoder::new(reader))),
@@ -128,12 +129,12 @@ fn brotli(reader: Reader, first: u8) -> io::Result<Pin<Box<dyn AsyncRead + Send>
 /// What an answer is read with depends on its first byte.
 struct Sniffed {
     inner: Unsure,
-    make: fn(Reader, u8) -> io::Result<Pin<Box<dyn AsyncRead + Send>>>,
+    make: fn(Reader, u8) -> io::Result<Unpacked>,
 }
 
 enum Unsure {
     New(Reader),
-    Known(Pin<Box<dyn AsyncRead + Send>>),
+    Known(Unpacked),
     /// It was empty, or it cannot be read.
     Ended,
 }

@@ -205,11 +205,16 @@ impl Pieces {
             return Ok(true);
         }
         let hash = hex(digest::digest(&digest::SHA256, self.canonical.as_bytes()).as_ref());
-        if self.room.next("TRAILER", &self.when, &hash) != value.trim() {
+        let old = value.trim();
+        if self.room.next("TRAILER", &self.when, &hash) != old {
             return Err(PieceError::Signature);
         }
         let signature = self.host.next("TRAILER", &self.when, &hash);
-        out.extend_from_slice(format!("{name}:{signature}\r\n").as_bytes());
+        // In the place of the old one: spaces around it count towards the length.
+        let start = name.len() + 1 + value.len() - value.trim_start().len();
+        for part in [&text[..start], signature, &text[start + old.len()..], "\r\n"] {
+            out.extend_from_slice(part.as_bytes());
+        }
         self.at = At::End;
         Ok(true)
     }
