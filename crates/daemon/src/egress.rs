@@ -154,7 +154,8 @@ impl Walls {
         let Ok(Some(sandbox)) = self.engine.sandbox(sandbox) else { return };
         let SandboxKey(key) = sandbox.key;
         let named = order.runtime.join(SANDBOX_FILE);
-        if let Err(error) = files::replace(&named, key.to_string().as_bytes(), 0o600) {
+        // As long-lived as the room, which no crash of the host survives.
+        if let Err(error) = files::write_quick(&named, key.to_string().as_bytes(), 0o600) {
             tracing::warn!(%error, "a room could not be marked");
         }
         let (walls, runtime, names) = (self.clone(), order.runtime.clone(), order.names.clone());

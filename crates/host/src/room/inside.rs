@@ -17,6 +17,7 @@ use crate::sys::{self, Fork, Instruction};
 use hothouse_room_wire::boot::BOOT_FD;
 use hothouse_room_wire::elevate::ELEVATE_SOCKET;
 use hothouse_room_wire::{Boot, frame};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::io::FdFlags;
@@ -128,6 +129,9 @@ fn build(first: First<'_>) -> Result<Never, StepError> {
     if mode == Mode::Root {
         // Nothing here depends on the room: it may be asked for hours later.
         let (catch, has_sys) = begin(mode, instances)?;
+        if !has_word(&first.channel) {
+            mounts::leave_the_host()?;
+        }
         let inside = Inside::receive(first)?;
         inside.join_groups()?;
         let trees = await_word(&inside.channel, GO)?;
@@ -222,6 +226,13 @@ fn leave_the_streams() -> Result<(), StepError> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, FileMode::empty())
         .step(step)?;
     (0..3).try_for_each(|stream| sys::place(null.as_fd(), stream)).step(step)
+}
+
+/// Says whether the helper has spoken already.
+fn has_word(channel: &OwnedFd) -> bool {
+    let mut channel = [PollFd::new(channel, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut channel, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
 /// Waits for `awaited` from the helper, and takes the trees that come before it.

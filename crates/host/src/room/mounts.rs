@@ -131,12 +131,17 @@ pub(super) struct IdMaps {
 /// The user and group to whom a tree belongs on disk.
 pub(super) type Owner = (u32, u32);
 
-/// Lists the owners of the trees that the room's agent owns.
+/// Lists the owners of the trees that the room's agent owns. Those of overlays are not mapped.
 pub(super) fn owners(plan: &Plan) -> Result<Vec<Owner>, StepError> {
     let mut all = Vec::new();
     let own = plan.binds.iter().map(|(source, _)| source).filter(|it| it.ids == Ids::Worktree);
     for source in own {
         let found = rustix::fs::stat(&source.path).step_at("look at", &source.path)?;
+        if rustix::fs::statfs(&source.path).step_at("look at", &source.path)?.f_type
+            == OVERLAY_MAGIC
+        {
+            continue;
+        }
         let owner = (found.st_uid, found.st_gid);
         if !all.contains(&owner) {
             all.push(owner);
@@ -206,8 +211,8 @@ pub(super) struct Build<'a> {
 const STAGE: &str = "/tmp";
 const ROOT: &str = "root";
 
-/// Makes an empty root in a private corner, with what every room has, and leaves the host's files
-/// behind. Returns whether `/sys` could be had.
+/// Makes an empty root in a private corner, with what every room has. Returns whether `/sys` could
+/// be had.
 pub(super) fn begin_root(mode: Mode) -> Result<bool, StepError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .step("make mounts private")?;
@@ -226,8 +231,13 @@ pub(super) fn begin_root(mode: Mode) -> Result<bool, StepError> {
     // In some containers the host's own is partly hidden, and then no new one can be had.
     let has_sys =
         mount("sysfs", root.join("sys"), "sysfs", plain | MountFlags::RDONLY, None).is_ok();
-    pivot(Path::new("."))?;
     Ok(has_sys)
+}
+
+/// Leaves the host's files behind while the root is still empty: whoever waits for its room must
+/// not keep what the host unmounts meanwhile.
+pub(super) fn leave_the_host() -> Result<(), StepError> {
+    pivot(Path::new("."))
 }
 
 /// Fills the root with the room's own layers and moves into it.
