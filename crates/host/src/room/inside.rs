@@ -129,12 +129,13 @@ fn build(inside: Inside<'_>) -> Result<Never, StepError> {
     };
     let placed = trees.split_off(inside.plan.layers.len());
     let placements = inside.plan.binds.iter().map(|(_, placement)| placement.clone());
-    let binds: Vec<(OwnedFd, Placement)> = placed.into_iter().zip(placements).collect();
+    let mut binds: Vec<(OwnedFd, Placement)> = placed.into_iter().zip(placements).collect();
     let (spec, mode, system) = (inside.spec, inside.mode, inside.system);
-    let has_sys = mounts::build_root(
+    let mounts::Built { has_sys, worktrees } = mounts::build_root(
         &Build { spec, mode, system, machine_id: inside.machine_id.into() },
         trees,
     )?;
+    mounts::show_worktree(spec, worktrees, &mut binds);
     mounts::make_room_folder()?;
     mounts::place(binds)?;
     mounts::mask(&inside.plan.masks)?;
