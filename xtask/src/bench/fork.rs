@@ -247,7 +247,7 @@ struct Pool {
 impl Pool {
     fn make(host: &Path) -> Result<Self, String> {
         let folder = host.join("pool");
-        pool::create(&folder, ByteSize::from_bytes(6 << 30)).map_err(text)?;
+        pool::create(&folder, ByteSize::from_bytes(3 << 30)).map_err(text)?;
         Ok(Self { folder })
     }
 }
