@@ -17,7 +17,7 @@ use hothouse_host::{
     relay::Pipes,
     room::{
         self, Access, Bind, ClientError, Fences, Launcher, Limits, ROOM_FILE, RoomClient, RoomSpec,
-        Started,
+        Started, WorktreeLayers,
     },
 };
 use hothouse_model::{
@@ -343,6 +343,10 @@ impl NativeRooms {
             mode: None,
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
             authority: order.wall.authority.clone(),
+            layers: order.layers.as_ref().map(|layers| WorktreeLayers {
+                private: layers.private.clone(),
+                lowers: layers.lowers.clone(),
+            }),
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
     let services = services(stack.as_ref(), report, &engine.logs_of(&record));
     let mut caveats = caveats(state, found.as_ref());
     caveats.extend(wall_caveats(door, &record, found.is_some()));
-    caveats.extend(tree_caveats(&record));
+    caveats.extend(tree_caveats(&record, door.engine.is_hidden(&record)));
     if found.is_some() {
         caveats.extend(secret_caveats(door, &record));
     }
@@ -239,8 +239,18 @@ fn secret_caveats(door: &Door, record: &SandboxRecord) -> Vec<Caveat> {
 }
 
 /// What a reader should know of the sandbox's files and branch.
-fn tree_caveats(record: &SandboxRecord) -> Vec<Caveat> {
+fn tree_caveats(record: &SandboxRecord, is_hidden: bool) -> Vec<Caveat> {
     let mut all = Vec::new();
+    if is_hidden {
+        all.push(Caveat {
+            area: "tree".into(),
+            class: "room-only".into(),
+            text:
+                "the files are an overlay in the room alone: the worktree's folder on the host has \
+                   none of them"
+                    .into(),
+        });
+    }
     if record.tree_driver == "copy" {
         all.push(Caveat {
             area: "tree".into(),

@@ -11,7 +11,7 @@
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     ffi::OsString,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
@@ -23,7 +23,7 @@ use hothouse_model::{
 use hothouse_store::StoreError;
 use hothouse_workspace::{
     Repository, WorktreeError,
-    import::{BranchOutcome, Import, ImportError, Imported},
+    import::{BranchOutcome, Import, ImportError, Imported, Wanted},
     refs::{self, Branches},
     room_git::{RoomGit, RoomGitError, pointer},
 };
@@ -32,6 +32,9 @@ use crate::{Engine, trees};
 
 /// The most bytes that one import may bring.
 const IMPORT_LIMIT: u64 = 2 << 30;
+
+/// How many branches are tried one by one where git refused them together.
+const ONE_BY_ONE: usize = 16;
 
 /// Moves the room's branch to the user's tip, and its index if nothing was staged.
 ///
@@ -124,6 +127,11 @@ fn note_seen(known: &Mutex<HashMap<SandboxKey, u64>>, key: SandboxKey, print: u6
     known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, print);
 }
 
+/// Says whether git fetched, and would not have what it got.
+fn is_refused(error: &CommitError) -> bool {
+    matches!(error, CommitError::Import { source, .. } if matches!(**source, ImportError::Fetch { .. }))
+}
+
 impl Engine {
     /// Imports what the agent has committed since the last time, if its room runs.
     pub fn import(&self, sandbox: &SandboxRecord) -> Result<Option<Imported>, Failure> {
@@ -191,13 +199,46 @@ impl Engine {
             note_seen(&self.seen.room, sandbox.key, print);
             return Ok(None);
         }
+        let outcome = self.import_branches(&sandbox, &runtime, Wanted::All);
+        let outcome = match outcome {
+            Err(error) if is_refused(&error) => {
+                self.import_one_by_one(&sandbox, &runtime, &branches);
+                return Err(error);
+            }
+            other => other?,
+        };
+        note_seen(&self.seen.room, sandbox.key, print);
+        self.seen.refused().remove(&sandbox.key);
+        Ok(Some(outcome))
+    }
+
+    /// Lets through what can be: where git refuses one commit, it refuses all that is fetched with it.
+    /// What was refused then is told by the first failure.
+    fn import_one_by_one(&self, sandbox: &SandboxRecord, runtime: &Path, branches: &Branches) {
+        let own = sandbox.branch.as_str();
+        let others = branches.tips.keys().map(String::as_str).filter(|branch| *branch != own);
+        for branch in std::iter::once(own).chain(others).take(ONE_BY_ONE) {
+            if let Err(error) = self.import_branches(sandbox, runtime, Wanted::Only(branch)) {
+                tracing::info!(sandbox = %sandbox.name, branch, %error, "refused");
+            }
+        }
+    }
+
+    /// Imports branches of the agent, and notes where its own is then.
+    fn import_branches(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: &Path,
+        wanted: Wanted<'_>,
+    ) -> Result<Imported, CommitError> {
         let name = || sandbox.name.clone();
         let words = ["git", "upload-pack", "--timeout=120"].map(OsString::from);
+        let git = trees::places(sandbox).git();
         let command = RoomCommand {
             words: words.into_iter().chain([git.into_os_string()]).collect(),
             folder: sandbox.worktree.clone(),
         };
-        let pipes = self.with.rooms.converse(&runtime, &command);
+        let pipes = self.with.rooms.converse(runtime, &command);
         let pipes = pipes.map_err(|source| CommitError::Room { name: name(), source })?;
         let repository = Repository { place: sandbox.repository.clone() };
         let import = Import {
@@ -206,12 +247,17 @@ impl Engine {
             worktree: &sandbox.worktree,
             known: sandbox.known_tip(),
             limit: IMPORT_LIMIT,
+            wanted,
         };
         let lock = self.repository_lock(&sandbox.repository.common_dir)?;
         let imported = repository
             .import_commits(&lock, &import, pipes)
             .map_err(|source| CommitError::Import { name: name(), source: Box::new(source) })?;
         drop(lock);
+        tracing::info!(sandbox = %sandbox.name, ?wanted, ?imported, "imported");
+        if matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch) {
+            return Ok(imported);
+        }
         let agent_branch = match &imported.branch {
             BranchOutcome::UserMoved { agent_branch, .. }
             | BranchOutcome::UserRemoved { agent_branch } => Some(agent_branch.as_str()),
@@ -220,12 +266,9 @@ impl Engine {
         };
         self.with.store.note_import(sandbox.key, &imported.tip, agent_branch)?;
         if let BranchOutcome::UserMoved { user, .. } = &imported.branch {
-            self.show_users_tip(&sandbox, &runtime, user);
+            self.show_users_tip(sandbox, runtime, user);
         }
-        tracing::info!(sandbox = %sandbox.name, ?imported, "imported");
-        note_seen(&self.seen.room, sandbox.key, print);
-        self.seen.refused().remove(&sandbox.key);
-        Ok(Some(imported))
+        Ok(imported)
     }
 
     /// Says whether every tip in the room is one that the room began with or that was imported.
@@ -314,7 +357,7 @@ impl Engine {
     }
 
     /// Shows the agent where the user's branch is, for it to merge or rebase on.
-    fn show_users_tip(&self, sandbox: &SandboxRecord, runtime: &std::path::Path, tip: &str) {
+    fn show_users_tip(&self, sandbox: &SandboxRecord, runtime: &Path, tip: &str) {
         let name = format!("refs/remotes/host/{}", sandbox.branch);
         let words = ["git", "update-ref", &name, tip].map(OsString::from).to_vec();
         let command = RoomCommand { words, folder: sandbox.worktree.clone() };

@@ -208,6 +208,7 @@ fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> 
         disk: None,
         ephemeral: true,
         wall: RoomWall::default(),
+        layers: None,
     }
 }
 

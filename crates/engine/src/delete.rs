@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
-use hothouse_host::{FileError, files};
+use hothouse_host::{FileError, files, process};
 use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord, Step,
     plan::{DeleteFacts, plan_delete},
@@ -11,7 +11,7 @@ use hothouse_store::{NewPlan, Subject};
 use hothouse_workspace::{Dirt, Repository, TreeStore};
 
 use crate::{
-    Engine, snapshot,
+    Engine, StepError, snapshot,
     trees::{self, Others},
 };
 
@@ -178,11 +178,20 @@ impl Engine {
 
     /// Removes for good what deleted sandboxes left in the trash.
     pub fn empty_trash(&self, sandboxes: &Path) -> Result<(), Failure> {
-        let empty = || TreeStore::open(sandboxes)?.empty_trash();
         if !files::exists(sandboxes) {
             return Ok(());
         }
-        empty().map_err(|error: FileError| error.failure())
+        self.clear_trash(sandboxes).map_err(|error| error.failure())
+    }
+
+    /// Empties the trash. What rooms' own roots left there is not the user's to remove; it goes as
+    /// the layers of a room do.
+    pub(crate) fn clear_trash(&self, sandboxes: &Path) -> Result<(), StepError> {
+        let store = TreeStore::open(sandboxes)?;
+        match store.empty_trash() {
+            Err(_) if !process::is_root() => Ok(self.with.rooms.remove_storage(&store.trash())?),
+            other => Ok(other?),
+        }
     }
 
     /// Goes on with a deletion that was acknowledged but did not reach its end.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hothouse_host::{FileError, beneath};
+use hothouse_host::FileError;
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{
@@ -16,6 +16,7 @@ use hothouse_store::{EgressGrant, GrantReach, StoreError};
 use crate::{
     Engine,
     project::{CONFIG_FILE, ProjectError, read_file},
+    trees,
 };
 
 /// Holds the ledger, among the logs of a sandbox; no service can have this name.
@@ -200,7 +201,7 @@ impl Engine {
     }
 
     fn worktree_text(&self, sandbox: &SandboxRecord) -> Result<Option<String>, EgressError> {
-        let folder = beneath::Folder::open(&sandbox.worktree)?;
+        let folder = trees::open_worktree(sandbox)?;
         match folder.read_capped(Path::new(CONFIG_FILE), MAX_BYTES as u64 + 1) {
             Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(|_| EgressError::NotText),
             Err(error) if error.is_not_found() => Ok(None),

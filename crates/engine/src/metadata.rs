@@ -62,7 +62,8 @@ impl Engine {
             files::replace(&artifacts.join("run.json"), run.as_bytes(), 0o600)?;
             let env = env_sh(sandbox, artifacts, &urls);
             files::replace(&artifacts.join("env.sh"), env.as_bytes(), 0o600)?;
-            if apps.is_empty() {
+            // What nobody sees on the host is of no use there.
+            if apps.is_empty() || trees::is_hidden(sandbox) {
                 return Ok(());
             }
             self.write_in_worktree(sandbox, &apps)

@@ -52,6 +52,8 @@ pub enum RoomRequestError {
     NotUp { name: SandboxName, state: SandboxState },
     #[error("the worktree {} is gone", .path.display())]
     NoWorktree { path: PathBuf },
+    #[error("the files of `{name}` are seen in its room alone, which {cannot}")]
+    Hidden { name: SandboxName, cannot: &'static str },
     #[error("backend `{backend}` cannot be used on this host")]
     Backend { backend: &'static str },
     #[error("sandbox `{name}` is up with profile `{profile}`")]
@@ -96,6 +98,7 @@ impl Explain for RoomRequestError {
             Self::Port(error) => error.kind(),
             Self::Data(error) => error.kind(),
             Self::NoWorktree { .. } => FailureKind::NotFound,
+            Self::Hidden { .. } => FailureKind::Conflict,
             Self::Backend { .. } => FailureKind::Host,
             Self::Project(error) => error.kind(),
             Self::Worktree(error) => error.kind(),
@@ -128,6 +131,10 @@ impl Explain for RoomRequestError {
             }
             Self::NotUp { name, .. } => vec![format!("start it with `hothouse up -w {name}`")],
             Self::NoWorktree { .. } => vec!["`hothouse doctor --fix` forgets the sandbox".into()],
+            Self::Hidden { name, .. } => vec![
+                format!("`hothouse down -w {name}` first, or use the room that is up"),
+                "or fork it with another tree: `--tree copy`".into(),
+            ],
             Self::OtherProfile { name, .. } => vec![format!(
                 "`hothouse down -w {name}` first, or `up --reuse` to leave it as it is"
             )],
@@ -251,6 +258,10 @@ impl Engine {
                 writable: true,
             });
             steps.push(Step::PrepareData { data });
+        }
+        if stack.frozen && order.layers.is_some() {
+            let cannot = "can have no frozen copy of them beside";
+            return Err(RoomRequestError::Hidden { name: sandbox.name.clone(), cannot });
         }
         if stack.frozen {
             let (from, to) = (sandbox.worktree.clone(), trees::places(sandbox).frozen());
@@ -386,6 +397,10 @@ impl Engine {
         let start = || -> Result<PathBuf, RoomRequestError> {
             let config = self.pinned_config(sandbox)?;
             let mut order = self.order(sandbox, &config)?;
+            if order.layers.is_some() && self.room_of(sandbox).is_some() {
+                let cannot = "is up: there can be no second one with the same files";
+                return Err(RoomRequestError::Hidden { name: sandbox.name.clone(), cannot });
+            }
             order.id = format!("{}-{nonce}", order.id);
             order.runtime = self.with.runtime.join(format!("fresh-{nonce}"));
             order.ephemeral = true;
@@ -544,6 +559,7 @@ impl Engine {
             disk: Some(config.room.disk.bytes()),
             ephemeral: false,
             wall: RoomWall::default(),
+            layers: trees::layers(sandbox),
         })
     }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use hothouse_backend::RoomError;
-use hothouse_host::{FileError, beneath, files, logs, room::wire::RoomUser};
+use hothouse_host::{FileError, files, logs, room::wire::RoomUser};
 use hothouse_model::{
     Event, Explain, Failure, FailureKind, Happening, OperationId, SandboxRecord, SandboxState,
     config::{self, Config, File, Layers, MAX_BYTES, UnapprovedService, UnknownProfile, Work},
@@ -121,7 +121,7 @@ impl Engine {
 
     /// Reads the config of the worktree, which the agent may have written, under the pinned half.
     fn worktree_config(&self, sandbox: &SandboxRecord) -> Result<Config, ServicesError> {
-        let folder = beneath::Folder::open(&sandbox.worktree)?;
+        let folder = trees::open_worktree(sandbox)?;
         let own = match folder.read_capped(Path::new(CONFIG_FILE), MAX_BYTES as u64 + 1) {
             Ok(bytes) => Some(bytes),
             Err(error) if error.is_not_found() => None,

@@ -51,6 +51,9 @@ impl Engine {
             Step::Remove { path } if files::is_folder(path) => Ok(files::remove_tree(path)?),
             Step::Remove { path } => Ok(files::remove_file(path)?),
             Step::RemoveStore { sandboxes } => {
+                if files::exists(sandboxes) {
+                    self.clear_trash(sandboxes)?;
+                }
                 Ok(trees::remove_store(sandboxes, self.with.clock.now())?)
             }
             Step::LimitTree { pool, tree, bytes } => {

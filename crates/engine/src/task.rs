@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use hothouse_host::{FileError, beneath::Folder};
+use hothouse_workspace::tree::hidden::HiddenTree;
 
 /// The file that holds the request.
 const REQUEST: &str = "feature-request.md";
@@ -36,7 +37,9 @@ pub(crate) fn request(idea: Option<&str>, context: Option<&str>) -> Option<Strin
 
 /// Writes the request, and the prompts that the repository does not have.
 pub(crate) fn write(worktree: &Path, text: &str) -> Result<(), FileError> {
-    let folder = Folder::open(worktree)?;
+    // A room that alone shows the worktree has not been started yet.
+    let hidden = HiddenTree::at(worktree);
+    let folder = Folder::open(&hidden.map_or_else(|| worktree.to_owned(), |it| it.upper()))?;
     folder.write(Path::new(REQUEST), text.as_bytes(), 0o644)?;
     folder.make_folders(Path::new(PROMPTS))?;
     for (name, prompt) in ROLES {

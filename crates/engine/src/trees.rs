@@ -7,11 +7,13 @@ use std::{
 };
 
 use hothouse_host::{
-    FileError, btrfs, files, process,
+    FileError, beneath, btrfs, files, process,
     room::{AGENT_ID, RoomSpec},
+    view::View,
 };
 use hothouse_model::{
     Explain, Failure, Happening, OperationId, SandboxRecord,
+    room::WorktreeLayers,
     sandbox::RepositoryPlace,
     tree::{FOREIGN_TREE, TreeCopy, TreeOrder, WorktreeOrder, WorktreeSource},
 };
@@ -21,6 +23,7 @@ use hothouse_workspace::{
     golden::{self, Budget},
     tree::{
         self, ChooseError, DriverName, Owner, Restored, Sources, TreeDriver, TreeSizes, TreeWish,
+        hidden::HiddenTree,
     },
     worktree::NewWorktree,
 };
@@ -79,6 +82,42 @@ pub(crate) fn worktree(sandbox: &SandboxRecord) -> TreeOrder {
         path: sandbox.worktree.clone(),
         driver: sandbox.tree_driver.clone(),
     }
+}
+
+/// The files of a sandbox's worktree, wherever they are seen.
+pub(crate) struct WorktreeFolder {
+    folder: beneath::Folder,
+    /// Where the room alone shows them, we look through this.
+    _view: Option<View>,
+}
+
+impl std::ops::Deref for WorktreeFolder {
+    type Target = beneath::Folder;
+
+    fn deref(&self) -> &beneath::Folder {
+        &self.folder
+    }
+}
+
+/// Opens a worktree to read in it.
+pub(crate) fn open_worktree(sandbox: &SandboxRecord) -> Result<WorktreeFolder, FileError> {
+    let Some(hidden) = HiddenTree::at(&sandbox.worktree) else {
+        let folder = beneath::Folder::open(&sandbox.worktree)?;
+        return Ok(WorktreeFolder { folder, _view: None });
+    };
+    let view = View::open(&hidden.view())?;
+    Ok(WorktreeFolder { folder: beneath::Folder::open(view.path())?, _view: Some(view) })
+}
+
+/// Returns what a worktree is made of, if its room alone shows it.
+pub(crate) fn layers(sandbox: &SandboxRecord) -> Option<WorktreeLayers> {
+    let HiddenTree { private, lowers, .. } = HiddenTree::at(&sandbox.worktree)?;
+    Some(WorktreeLayers { private, lowers })
+}
+
+/// Says whether a sandbox's files are seen in its room alone.
+pub(crate) fn is_hidden(sandbox: &SandboxRecord) -> bool {
+    HiddenTree::at(&sandbox.worktree).is_some()
 }
 
 /// Returns the trees of a sandbox that are not its worktree: the room's git folder and data.
@@ -150,6 +189,11 @@ impl Others {
 }
 
 impl Engine {
+    /// Says whether the files of a sandbox are seen in its room alone.
+    pub fn is_hidden(&self, sandbox: &SandboxRecord) -> bool {
+        is_hidden(sandbox)
+    }
+
     /// Adds a worktree and fills it.
     pub(crate) fn add_worktree(
         &self,
@@ -267,9 +311,10 @@ impl Engine {
                 let store = TreeStore::open(folder)?;
                 let evicted = golden::evict(&store, &Budget::default(), self.with.clock.now())?;
                 tracing::info!(?evicted, folder = %folder.display(), "golden trees looked after");
-                store.empty_trash()
+                Ok(())
             };
             keep().map_err(|error| error.failure())?;
+            self.empty_trash(folder)?;
         }
         let data: BTreeSet<_> = sandboxes.iter().map(|s| places(s).golden_data()).collect();
         for around in data {

@@ -10,7 +10,7 @@ use std::{
 
 use hothouse_certificates::{Authority, AuthorityError, Purpose, java_trust_store};
 use hothouse_host::{
-    FileError, beneath, files,
+    FileError, files,
     keyring::Keyring,
     random,
     room::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES},
@@ -25,7 +25,7 @@ use hothouse_model::{
 
 use hothouse_workspace::WorktreeError;
 
-use crate::{Engine, secrets::scope, stack::Stack};
+use crate::{Engine, secrets::scope, stack::Stack, trees};
 
 /// Variables that name the whole bundle.
 const BUNDLE_VARIABLES: [&str; 9] = [
@@ -337,7 +337,7 @@ impl Engine {
         sandbox: &SandboxRecord,
         config: &Config,
     ) -> Result<Vec<Exposed>, WallError> {
-        let worktree = beneath::Folder::open(&sandbox.worktree)?;
+        let worktree = trees::open_worktree(sandbox)?;
         let mut folders: Vec<&str> = config.services.values().map(|s| s.dir.as_str()).collect();
         folders.push(".");
         folders.sort_unstable();

@@ -77,6 +77,14 @@ pub enum RunError {
     TooSlow { command: String, limit: Duration },
 }
 
+impl RunError {
+    /// Tells how a program ended that did not end well.
+    pub fn of(run: &Run, command: &str) -> Self {
+        let said = last_words(&run.stderr);
+        Self::Failed { command: command.to_owned(), status: run.status, said }
+    }
+}
+
 impl Explain for RunError {
     fn kind(&self) -> FailureKind {
         FailureKind::Host

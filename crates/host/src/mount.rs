@@ -15,7 +15,8 @@ use rustix::{
     mount::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags, MountPropagationFlags,
         MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create, fsconfig_set_fd,
-        fsconfig_set_string, fsmount, fsopen, mount_change, move_mount, open_tree, unmount,
+        fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, mount_change, move_mount,
+        open_tree, unmount,
     },
 };
 
@@ -146,6 +147,20 @@ fn build(overlay: &Overlay<'_>, lowers: &Lowers<'_>) -> io::Result<OwnedFd> {
     fsconfig_set_string(&system, "redirect_dir", "on")?;
     fsconfig_create(&system)?;
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
+    Ok(fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+/// Makes an overlay for an ordinary user that nothing can be changed in, mounted nowhere yet. The
+/// caller is in a user namespace of its own.
+pub(crate) fn build_view(layers: &[&Path]) -> io::Result<OwnedFd> {
+    let system = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_set_string(&system, "source", "hothouse")?;
+    set_lowers(&system, layers)?;
+    fsconfig_set_flag(&system, "userxattr")?;
+    fsconfig_create(&system)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_RDONLY;
     Ok(fsmount(&system, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
 }
 

@@ -45,7 +45,7 @@ pub use launcher::{HelperError, LAUNCHER_ARGUMENT, Launcher, room_launcher_main}
 pub use measure::MeasureError;
 pub use owner::{SocketOwner, datagram_owner, socket_owner};
 pub use removal::RemoveError;
-pub use spec::{Access, Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem};
+pub use spec::{Access, Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem, WorktreeLayers};
 pub use start::{StartError, Started, StopError, stop};
 pub use step::StepError;
 pub use trust::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};

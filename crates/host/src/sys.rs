@@ -69,6 +69,12 @@ pub(crate) fn leave_cgroup_namespace() -> io::Result<()> {
     check(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) }.into()).map(drop)
 }
 
+/// Gives a process with one thread a user and a mount namespace of its own.
+pub(crate) fn leave_user_and_mount_namespace() -> io::Result<()> {
+    // SAFETY: takes a number only.
+    check(unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS) }.into()).map(drop)
+}
+
 /// Ends a child without running the parent's exit handlers.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` touches no memory of ours.

@@ -7,7 +7,7 @@ use hothouse_cli::{DaemonEnd, Surroundings};
 use hothouse_daemon::DaemonSpec;
 use hothouse_host::{
     folders::{FolderVariables, Folders},
-    probe, process, room,
+    probe, process, room, view,
 };
 use hothouse_model::Explain;
 
@@ -34,6 +34,9 @@ fn main() -> ExitCode {
     }
     if arguments.get(1).is_some_and(|word| word == room::LAUNCHER_ARGUMENT) {
         return room::room_launcher_main();
+    }
+    if arguments.get(1).is_some_and(|word| word == view::VIEW_ARGUMENT) {
+        return view::view_main(&arguments[2..]);
     }
     let path = |name: &str| env::var_os(name).map(Into::into);
     let folders = Folders::decide(&FolderVariables {

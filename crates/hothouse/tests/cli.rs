@@ -29,6 +29,8 @@ mod ports;
 mod room;
 #[path = "cli/room_bad_input.rs"]
 mod room_bad_input;
+#[path = "cli/room_overlay.rs"]
+mod room_overlay;
 #[path = "cli/router.rs"]
 mod router;
 #[path = "cli/sandbox.rs"]

@@ -45,6 +45,18 @@ pub struct RoomOrder {
     /// What the wall gives the room.
     #[serde(default)]
     pub wall: RoomWall,
+    /// What the worktree is made of, where the room alone shows it.
+    #[serde(default)]
+    pub layers: Option<WorktreeLayers>,
+}
+
+/// A worktree that exists inside its room alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorktreeLayers {
+    /// Holds `upper`, where changes go, and `work` for the kernel.
+    pub private: PathBuf,
+    /// What shows through, the uppermost first.
+    pub lowers: Vec<PathBuf>,
 }
 
 /// What the wall gives a room, fixed for as long as the room lives. It holds no secret.

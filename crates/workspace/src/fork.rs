@@ -19,7 +19,7 @@ use hothouse_host::{FileError, Lock, beneath::Folder, files, remove};
 use crate::{
     Golden, Repository, TreePlace, WorktreeError,
     index::{self, ObjectFormat},
-    tree::{Inodes, TreeDriver},
+    tree::{Inodes, TreeDriver, hidden::HiddenTree},
     worktree::NewWorktree,
 };
 
@@ -57,12 +57,12 @@ impl Repository {
             return Ok(self.fill_worktree(source, driver, place, new.commit)?);
         };
         let fill = Fill { source, driver, place, commit: new.commit };
-        fill.files_and_index(&draft.index())?;
+        fill.files_and_index(&draft.index(), || draft.write())?;
         let lock = take_lock()?;
-        let admin = self.take_in(&lock, &draft, new)?;
+        let admin = self.take_in(&lock, &draft)?;
         drop(lock);
         let pointer = [b"gitdir: ", admin.as_os_str().as_encoded_bytes(), b"\n"].concat();
-        Ok(write_pointer(&place.path, &pointer)?)
+        Ok(show(driver, &place.path, &pointer)?)
     }
 
     /// Fills a worktree that git has added.
@@ -82,8 +82,8 @@ impl Repository {
         let pointer = files::read_capped(&path.join(".git"), POINTER_LIMIT)?;
         files::remove_file(&path.join(".git"))?;
         let index = admin.join("index.hothouse");
-        Fill { source, driver, place, commit }.files_and_index(&index)?;
-        write_pointer(path, &pointer)?;
+        Fill { source, driver, place, commit }.files_and_index(&index, || Ok(()))?;
+        show(driver, path, &pointer)?;
         Ok(files::rename(&index, &admin.join("index"))?)
     }
 
@@ -103,7 +103,9 @@ impl Repository {
     ) -> Result<(), WorktreeError> {
         let unknown = || WorktreeError::Unknown { path: worktree.to_owned() };
         let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
-        index::refresh(&mut index, ObjectFormat::of_commit(commit), worktree)?;
+        if HiddenTree::at(worktree).is_none() {
+            index::refresh(&mut index, ObjectFormat::of_commit(commit), worktree)?;
+        }
         // A lock that a killed git left would keep the user's own git out.
         files::remove_file(&admin.join("index.lock"))?;
         Ok(files::replace(&admin.join("index"), &index, 0o644)?)
@@ -144,26 +146,38 @@ struct Fill<'a> {
 }
 
 impl Fill<'_> {
-    /// Makes the tree, and writes git's index of it to a file; both at once where neither needs the
-    /// other.
-    fn files_and_index(&self, to: &Path) -> Result<(), WorktreeError> {
+    /// Makes the tree, and writes git's index of it to a file, before which `write` writes what is
+    /// around that file; both at once where neither needs the other.
+    fn files_and_index(
+        &self,
+        to: &Path,
+        write: impl FnOnce() -> Result<(), FileError> + Send,
+    ) -> Result<(), WorktreeError> {
         let Self { driver, place, .. } = self;
+        if driver.inodes() == Inodes::AsInSource
+            && let ForkSource::Golden { commit, dependencies } = self.source
+        {
+            return thread::scope(|scope| {
+                let beside = scope.spawn(|| write().and_then(|()| self.copy_index(commit, to)));
+                make_tree(commit, dependencies, *driver, place)?;
+                Ok(beside.join().expect("copying an index does not panic")?)
+            });
+        }
+        write()?;
         match self.source {
-            ForkSource::Golden { commit, dependencies } => match driver.inodes() {
-                Inodes::AsInSource => thread::scope(|scope| {
-                    let index = scope.spawn(|| self.copy_index(commit, to));
-                    make_tree(commit, dependencies, *driver, place)?;
-                    Ok(index.join().expect("copying an index does not panic")?)
-                }),
-                Inodes::New => {
-                    let index = commit.index()?;
-                    make_tree(commit, dependencies, *driver, place)?;
-                    self.refresh(index, to)
-                }
-            },
+            ForkSource::Golden { commit, dependencies } => {
+                let index = commit.index()?;
+                make_tree(commit, dependencies, *driver, place)?;
+                self.refresh(index, to)
+            }
             ForkSource::Tree { place: other, index } => {
                 driver.snapshot(other, place)?;
-                self.refresh(index.to_owned(), to)
+                // Most files of one that is not seen are those of the same layers; git reads the rest.
+                if driver.is_seen_by_the_host() {
+                    self.refresh(index.to_owned(), to)
+                } else {
+                    Ok(files::write_quick(to, index, 0o644)?)
+                }
             }
         }
     }
@@ -190,6 +204,12 @@ fn make_tree(
     let trees: Vec<_> = std::iter::once(commit).chain(dependencies).map(Golden::tree).collect();
     let sources: Vec<_> = trees.iter().map(|tree| tree.as_path()).collect();
     Ok(driver.make(&sources, place)?)
+}
+
+/// Makes a worktree of a folder that has files. Without them git would take all for deleted, so where
+/// the room alone shows them it is left a folder.
+fn show(driver: &dyn TreeDriver, worktree: &Path, pointer: &[u8]) -> Result<(), WorktreeError> {
+    if driver.is_seen_by_the_host() { write_pointer(worktree, pointer) } else { Ok(()) }
 }
 
 /// Writes the `.git` file, also where a snapshot brought a planted one along.

@@ -19,6 +19,7 @@ use std::{
 use hothouse_host::{Program, RunError};
 
 pub use self::config::{Config, Quiet};
+use crate::tree::hidden::HiddenTree;
 
 /// Variables of the caller that would make git act on another repository, or run something.
 const REMOVED: [&str; 22] = [
@@ -75,9 +76,14 @@ pub fn of(common_dir: &Path) -> Program {
 }
 
 /// Returns a git command on a worktree, by its admin folder rather than by its own `.git` file,
-/// which whoever writes in the worktree could have pointed elsewhere.
+/// which whoever writes in the worktree could have pointed elsewhere. One that its room alone shows is
+/// seen through a view.
 pub fn inside(admin_dir: &Path, worktree: &Path) -> Program {
-    hardened().arg("--git-dir").arg(admin_dir).arg("--work-tree").arg(worktree).folder(worktree)
+    let git = match HiddenTree::at(worktree) {
+        Some(hidden) => harden(hidden.view().program("git")),
+        None => hardened(),
+    };
+    git.arg("--git-dir").arg(admin_dir).arg("--work-tree").arg(worktree).folder(worktree)
 }
 
 /// Returns a git command that may reach other machines with the user's own keys: ssh, credential
@@ -93,7 +99,10 @@ pub fn outward(common_dir: &Path) -> Program {
 }
 
 fn hardened() -> Program {
-    let mut program = Program::new("git");
+    harden(Program::new("git"))
+}
+
+fn harden(mut program: Program) -> Program {
     for name in REMOVED {
         program = program.env_remove(name);
     }

@@ -52,6 +52,16 @@ pub struct Import<'a> {
     pub known: &'a str,
     /// The most bytes that may come out of the room.
     pub limit: u64,
+    /// Which of the agent's branches to take.
+    pub wanted: Wanted<'a>,
+}
+
+/// Which branches of an agent are imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted<'a> {
+    All,
+    /// One alone, where git refused them together.
+    Only(&'a str),
 }
 
 /// What an import came to.
@@ -216,7 +226,11 @@ impl Work<'_> {
         let socket = OwnedFd::from(socket);
         // git-remote-fd(1): a server behind a descriptor that git inherits.
         let git = git.arg(format!("fd::{}", socket.as_raw_fd())).pass(socket);
-        let git = git.arg(format!("+refs/heads/*:{}*", self.staging()));
+        let name = match self.import.wanted {
+            Wanted::All => "*",
+            Wanted::Only(branch) => branch,
+        };
+        let git = git.arg(format!("+refs/heads/{name}:{}{name}", self.staging()));
         Ok(git.stdin(self.lock.share_as_stdin()?))
     }
 

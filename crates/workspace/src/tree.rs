@@ -13,6 +13,7 @@
 mod btrfs;
 mod choose;
 mod files;
+pub mod hidden;
 mod overlay;
 
 use std::{
@@ -21,7 +22,7 @@ use std::{
 };
 
 use hothouse_host::{
-    FileError, beneath, btrfs as subvolumes, files as host_files, mount, random, remove,
+    FileError, beneath, btrfs as subvolumes, files as host_files, mount, process, random, remove,
 };
 use hothouse_model::{Explain, FailureKind};
 
@@ -77,6 +78,8 @@ impl DriverName {
     pub fn driver_for(self, agent: Option<Owner>) -> Box<dyn TreeDriver> {
         match self {
             Self::Btrfs => Box::new(Btrfs),
+            // Only root mounts what the whole host sees.
+            Self::Overlay if !process::is_root() => Box::new(hidden::Hidden),
             Self::Overlay => Box::new(agent.map_or(Overlay::PLAIN, Overlay::for_agent)),
             Self::Reflink => Box::new(FileCopies::SHARED),
             Self::Copy => Box::new(FileCopies::PLAIN),
@@ -233,6 +236,11 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     /// Brings a tree back to its path after the host was started anew. Doing it twice is fine.
     fn restore(&self, tree: &TreePlace) -> Result<Restored, TreeError>;
 
+    /// Returns whether the host sees the files of the trees it makes, and not their rooms alone.
+    fn is_seen_by_the_host(&self) -> bool {
+        true
+    }
+
     /// Returns who is seen to own the files of the trees it makes, if that is not who owns those of
     /// the source.
     fn owner(&self) -> Option<Owner> {
@@ -294,7 +302,8 @@ impl TreeStore {
         self.folder.join("golden")
     }
 
-    pub(crate) fn trash(&self) -> PathBuf {
+    /// Returns the folder of what is deleted already.
+    pub fn trash(&self) -> PathBuf {
         self.folder.join("trash")
     }
 

@@ -14,7 +14,10 @@ use std::{
 use hothouse_host::{FileError, Lock, RunError, files};
 use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
 
-use crate::{GoldenError, Repository, git, tree::TreeError};
+use crate::{
+    GoldenError, Repository, git,
+    tree::{TreeError, hidden::HiddenTree},
+};
 
 /// What git is told, and tells, about why a worktree is locked against `git worktree prune`.
 const LOCK_REASON: &str = "a sandbox of Hothouse";
@@ -201,7 +204,8 @@ impl Repository {
                 .collect::<Vec<_>>()
         };
         let names = names_of(patterns);
-        if names.as_ref().is_some_and(|names| !holds_any(worktree, names)) {
+        let is_seen = HiddenTree::at(worktree).is_none();
+        if is_seen && names.as_ref().is_some_and(|names| !holds_any(worktree, names)) {
             return Ok(Vec::new());
         }
         let wanted = own(patterns, "glob");
@@ -234,13 +238,24 @@ impl Repository {
             "--ignore-submodules=all",
             "--no-renames",
         ]);
-        let output = status.output().map_err(about)?;
-        let paths = output.split(|byte| *byte == 0).filter(|entry| entry.len() > 3);
+        let run = status.run().map_err(about)?;
+        if !run.status.success() {
+            return Err(about(RunError::of(&run, "git status")));
+        }
+        let paths = run.stdout.split(|byte| *byte == 0).filter(|entry| entry.len() > 3);
         let named =
             paths.map(|entry| String::from_utf8_lossy(&entry[3..]).escape_debug().to_string());
-        let all: Vec<_> = named.collect();
+        let all: Vec<_> = named.chain(unreadable(&String::from_utf8_lossy(&run.stderr))).collect();
         Ok(Dirt { count: all.len(), sample: all.into_iter().take(5).collect() })
     }
+}
+
+/// Finds the folders that git could not look into, in what it said: whatever is in there, nobody can
+/// say that it would not be lost.
+fn unreadable(said: &str) -> Vec<String> {
+    let lines = said.lines().filter_map(|line| line.split_once("could not open directory '"));
+    let names = lines.filter_map(|(_, rest)| rest.rsplit_once('\''));
+    names.map(|(name, _)| format!("{} (cannot be read)", name.escape_debug())).collect()
 }
 
 /// Says whether the `gitdir` of an admin folder names a `.git` file; since git 2.48 it may do so from
@@ -289,6 +304,13 @@ fn fits(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_that_git_could_not_look_into_are_told() {
+        let said = "warning: could not open directory 'a b/': Permission denied\nwarning: other\n";
+        assert_eq!(unreadable(said), ["a b/ (cannot be read)"]);
+        assert!(unreadable("").is_empty());
+    }
 
     #[test]
     fn stars_stand_for_anything() {

@@ -20,7 +20,7 @@ use hothouse_model::{SandboxName, plan::BranchOrigin};
 use hothouse_workspace::{
     Repository, TreePlace, TreeStore, WorktreeError,
     fork::ForkSource,
-    import::{BranchOutcome, Import, ImportError, Imported, IndexOutcome},
+    import::{BranchOutcome, Import, ImportError, Imported, IndexOutcome, Wanted},
     room_git::{RoomGit, pointer},
     tree::DriverName,
     worktree::NewWorktree,
@@ -129,7 +129,14 @@ impl Case {
     ) -> Result<Imported, ImportError> {
         let lock = Lock::take(&self.folder.join("import.lock")).unwrap();
         let worktree = &self.place.path;
-        let import = Import { sandbox: &self.sandbox, branch: "agent", worktree, known, limit };
+        let import = Import {
+            sandbox: &self.sandbox,
+            branch: "agent",
+            worktree,
+            known,
+            limit,
+            wanted: Wanted::All,
+        };
         let (talker, pipes) = upload_pack.converse().unwrap();
         let outcome = self.repository.import_commits(&lock, &import, pipes);
         talker.end();

@@ -24,6 +24,8 @@ pub(crate) struct ForkArgs {
     #[arg(long, value_name = "URL", conflicts_with = "from")]
     pub(crate) repo: Option<String>,
     /// How the files are made: auto, btrfs, overlay, reflink or copy [default: the config's]
+    ///
+    /// Without root, `overlay` shows them in the room alone.
     #[arg(long, value_name = "DRIVER")]
     pub(crate) tree: Option<String>,
     /// Install dependencies anew with the configured command, rather than bring them along

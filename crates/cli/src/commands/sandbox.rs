@@ -59,6 +59,10 @@ pub(crate) fn fork(
             "Made sandbox `{}` on branch `{}`, based on `{base}`.",
             made.name, made.branch
         ));
+        let hidden = made.caveats.iter().find(|caveat| caveat.class == "room-only");
+        if let Some(caveat) = hidden {
+            ui.say(&format!("Note: {}.", plain(&caveat.text)));
+        }
         ui.print(&made.worktree);
     }
     match setup {

@@ -169,8 +169,10 @@ fn finish(
     rustix::system::sethostname(spec.hostname.as_bytes()).step("set the hostname")?;
     let placed = trees.split_off(plan.layers.len().min(trees.len()));
     let placements = plan.binds.iter().map(|(_, placement)| placement.clone());
-    let binds: Vec<(OwnedFd, Placement)> = placed.into_iter().zip(placements).collect();
-    mounts::build_root(&Build { spec, mode: inside.mode, system, machine_id }, trees)?;
+    let mut binds: Vec<(OwnedFd, Placement)> = placed.into_iter().zip(placements).collect();
+    let worktrees =
+        mounts::build_root(&Build { spec, mode: inside.mode, system, machine_id }, trees)?;
+    mounts::show_worktree(spec, worktrees, &mut binds);
     mounts::make_room_folder()?;
     mounts::place(binds)?;
     mounts::mask(&plan.masks)?;

@@ -51,7 +51,8 @@ pub(super) struct Placement {
 /// What a room's files are made of; the trees are opened in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
-    /// Base layer, then layers in storage (unless in memory), then the shared system folders.
+    /// Base layer, then layers in storage (unless in memory), then the shared system folders, then
+    /// the layers of the worktree (if it has any).
     pub(super) layers: Vec<Source>,
     pub(super) binds: Vec<(Source, Placement)>,
     pub(super) masks: Vec<PathBuf>,
@@ -73,6 +74,10 @@ pub(super) fn plan(
         layers.push(source(&spec.storage.join(LAYERS), Ids::Plain));
     }
     layers.extend(system.shared.iter().map(|name| source(&Path::new("/").join(name), shifted)));
+    if let Some(own) = &spec.layers {
+        let trees = std::iter::once(&own.private).chain(&own.lowers);
+        layers.extend(trees.map(|path| source(path, Ids::Plain)));
+    }
     let worktree = if root { Ids::Worktree } else { Ids::Plain };
     let views = [&spec.worktree].into_iter().chain(&spec.aliases);
     let views = views.map(|target| {
@@ -240,8 +245,12 @@ pub(super) fn leave_the_host() -> Result<(), StepError> {
     pivot(Path::new("."))
 }
 
-/// Fills the root with the room's own layers and moves into it.
-pub(super) fn build_root(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), StepError> {
+/// Fills the root with the room's own layers and moves into it. Returns the worktree where it is
+/// made of layers too, once for each path that shows it.
+pub(super) fn build_root(
+    build: &Build<'_>,
+    layers: Vec<OwnedFd>,
+) -> Result<Vec<OwnedFd>, StepError> {
     let root = Path::new(ROOT);
     stage(build, layers)?;
     for name in build.system.shared.iter().map(String::as_str).chain(COPIED) {
@@ -255,7 +264,57 @@ pub(super) fn build_root(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), 
         folder(&root.join(name), 0o755)?;
         memory_folder(&root.join(name), &format!("{options},{}", memory_size(&build.spec.limits)))?;
     }
-    pivot(root)
+    let worktrees = match &build.spec.layers {
+        Some(layers) => overlay_worktree(build.spec, layers.lowers.len())?,
+        None => Vec::new(),
+    };
+    pivot(root)?;
+    Ok(worktrees)
+}
+
+/// Where the layers of a worktree are staged, and itself.
+const WORKTREE: &str = "worktree";
+
+/// Mounts the worktree's overlay on the stage, and takes it up once for each path that shows it.
+fn overlay_worktree(spec: &RoomSpec, lowers: usize) -> Result<Vec<OwnedFd>, StepError> {
+    let step = "mount overlay on";
+    let private = Path::new(WORKTREE_PRIVATE);
+    let (upper, work) = (private.join("upper"), private.join("work"));
+    folder(Path::new(WORKTREE), 0o755)?;
+    let lower = (0..lowers).map(worktree_lower).collect::<Vec<_>>().join(":");
+    let options = format!(
+        "lowerdir={lower},upperdir={},workdir={},userxattr",
+        upper.display(),
+        work.display()
+    );
+    let options = CString::new(options).expect("names of ours have no zero bytes");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("overlay", WORKTREE, "overlay", flags, options.as_c_str())
+        .step_at(step, &spec.worktree)?;
+    let views = std::iter::once(&spec.worktree).chain(&spec.aliases);
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    views.map(|view| open_tree(CWD, WORKTREE, flags).step_at(step, view)).collect()
+}
+
+const WORKTREE_PRIVATE: &str = "worktree-private";
+
+fn worktree_lower(number: usize) -> String {
+    format!("worktree-lower-{number}")
+}
+
+/// Puts the worktree that was made of layers in the place of the host's empty folder.
+pub(super) fn show_worktree(
+    spec: &RoomSpec,
+    worktrees: Vec<OwnedFd>,
+    binds: &mut [(OwnedFd, Placement)],
+) {
+    let views: Vec<_> = std::iter::once(&spec.worktree).chain(&spec.aliases).collect();
+    let mut worktrees = worktrees.into_iter();
+    for (tree, _) in binds.iter_mut().filter(|(_, it)| views.contains(&&it.target)) {
+        if let Some(own) = worktrees.next() {
+            *tree = own;
+        }
+    }
 }
 
 /// Files that `/tmp`, `/run` and `/dev/shm` may each hold: where no control group counts them, names
@@ -274,10 +333,14 @@ fn memory_size(limits: &Limits) -> String {
 fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), StepError> {
     let stored = (!build.spec.ephemeral).then_some(LAYERS);
     let shared = build.system.shared.iter().map(String::as_str);
-    let names = ["base"].into_iter().chain(stored).chain(shared);
+    let lowers = build.spec.layers.as_ref().map_or(0, |layers| layers.lowers.len());
+    let own = build.spec.layers.iter().map(|_| WORKTREE_PRIVATE.to_owned());
+    let own = own.chain((0..lowers).map(worktree_lower));
+    let names = ["base"].into_iter().chain(stored).chain(shared).map(str::to_owned).chain(own);
     for (name, tree) in names.zip(layers) {
-        folder(Path::new(name), 0o755)?;
-        attach(tree.as_fd(), CWD, Path::new(name)).step_at("attach layer", name)?;
+        let name = Path::new(&name);
+        folder(name, 0o755)?;
+        attach(tree.as_fd(), CWD, name).step_at("attach layer", name)?;
     }
     if build.spec.ephemeral {
         folder(Path::new(LAYERS), 0o755)?;

@@ -43,13 +43,25 @@ impl Launcher {
 
 /// Runs in the helper.
 pub(super) fn remove(storage: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
-    let layers = Path::new(super::layout::LAYERS);
     match mode {
         Mode::Root => {}
         // The namespace's root owns what is below, the user the folder itself.
-        Mode::Range | Mode::Single => in_namespace(mode, wall, storage, || clear(layers))?,
+        Mode::Range | Mode::Single => in_namespace(mode, wall, storage, clear_all)?,
     }
     files::remove_tree(storage).step("remove the storage folder")
+}
+
+/// Removes all that is in the current folder.
+fn clear_all() -> Result<(), StepError> {
+    let step = "look at the room's layers";
+    for entry in std::fs::read_dir(".").step(step)? {
+        let entry = entry.step(step)?;
+        match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            true => clear(&entry.path())?,
+            false => files::remove_file(&entry.path()).step("remove the room's layers")?,
+        }
+    }
+    Ok(())
 }
 
 /// A folder that forbids its owner to write is no obstacle: overlay's work folders are such.

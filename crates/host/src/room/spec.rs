@@ -43,6 +43,18 @@ pub struct RoomSpec {
     /// A certificate in PEM that the room's system trusts besides the host's.
     #[serde(default)]
     pub authority: Option<String>,
+    /// What the worktree is made of, where the host has but an empty folder in its place.
+    #[serde(default)]
+    pub layers: Option<WorktreeLayers>,
+}
+
+/// The layers of a worktree that is an overlay in the room alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorktreeLayers {
+    /// Holds `upper`, where changes go, and `work` for the kernel.
+    pub private: PathBuf,
+    /// What shows through, the uppermost first.
+    pub lowers: Vec<PathBuf>,
 }
 
 impl RoomSpec {
@@ -239,6 +251,7 @@ mod tests {
             mode: None,
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
             authority: None,
+            layers: None,
         }
     }
 

@@ -6,17 +6,22 @@ use hothouse_testkit::{TestEnv, git, kill, wait_until};
 
 use crate::surroundings;
 
-/// A `git` that stops at a gate before or after it adds a worktree.
+/// What a fork asks of git: to check a commit out once, and to add the worktree of a repository that is
+/// not of the plain kind.
+const CHECKOUT: &str = "read-tree";
+const ADD: &str = "worktree add";
+
+/// A `git` that stops at a gate before or after it does something.
 struct Gate {
     folder: PathBuf,
 }
 
 impl Gate {
-    fn new(env: &mut TestEnv, before: bool) -> Self {
+    fn new(env: &mut TestEnv, before: bool, what: &str) -> Self {
         let folder = env.root().join("gate");
         fs::create_dir(&folder).unwrap();
         let wait = format!(
-            "case \" $* \" in *\" worktree add \"*) [ -e {0}/hold ] && {{ : >{0}/reached; \
+            "case \" $* \" in *\" {what} \"*) [ -e {0}/hold ] && {{ : >{0}/reached; \
              while [ -e {0}/hold ]; do sleep 0.01; done; }};; esac\n",
             folder.display()
         );
@@ -46,10 +51,14 @@ impl Gate {
     }
 }
 
-fn fork_through_a_killed_daemon(before: bool) {
+fn fork_through_a_killed_daemon(before: bool, what: &str) {
     let mut env = surroundings();
     let repository = env.repository("acme", "");
-    let gate = Gate::new(&mut env, before);
+    if what == ADD {
+        git(&repository, &["config", "core.repositoryFormatVersion", "1"]);
+        git(&repository, &["config", "extensions.worktreeConfig", "true"]);
+    }
+    let gate = Gate::new(&mut env, before, what);
     env.ok(&repository, &["daemon", "start"]);
     let first = env.daemon_pid().unwrap();
     let fork = env
@@ -76,19 +85,21 @@ fn fork_through_a_killed_daemon(before: bool) {
 
 #[test]
 fn a_fork_whose_daemon_is_killed_before_git_works_is_finished_by_the_next() {
-    fork_through_a_killed_daemon(true);
+    fork_through_a_killed_daemon(true, CHECKOUT);
+    fork_through_a_killed_daemon(true, ADD);
 }
 
 #[test]
 fn a_fork_whose_daemon_is_killed_after_git_worked_is_finished_by_the_next() {
-    fork_through_a_killed_daemon(false);
+    fork_through_a_killed_daemon(false, CHECKOUT);
+    fork_through_a_killed_daemon(false, ADD);
 }
 
 #[test]
 fn a_fork_whose_caller_and_daemon_are_killed_is_finished_by_the_next() {
     let mut env = surroundings();
     let repository = env.repository("acme", "");
-    let gate = Gate::new(&mut env, true);
+    let gate = Gate::new(&mut env, true, CHECKOUT);
     env.ok(&repository, &["daemon", "start"]);
     let mut fork = env.command(&repository, &["fork", "a"]).stdout(Stdio::null()).spawn().unwrap();
     gate.wait_until_reached();
@@ -115,7 +126,7 @@ fn sandboxes_are_still_there_after_a_killed_daemon() {
 fn a_daemon_that_is_told_to_end_finishes_what_it_has_begun() {
     let mut env = surroundings();
     let repository = env.repository("acme", "");
-    let gate = Gate::new(&mut env, true);
+    let gate = Gate::new(&mut env, true, CHECKOUT);
     env.ok(&repository, &["daemon", "start"]);
     let first = env.daemon_pid().unwrap();
     let quiet =

@@ -235,14 +235,24 @@ fn nothing_that_an_agent_plants_runs_on_the_host() {
 fn a_commit_that_git_itself_calls_dangerous_stays_in_the_room_and_is_told() {
     rooms(|env, repository| {
         let script = "printf '[submodule \"s\"]\\n\\tpath = s\\n\\turl = ./s\\n\\tupdate = !touch /tmp/x\\n' >.gitmodules; \
+                      git checkout -qb side; git commit -q --allow-empty -m harmless; git checkout -q a; \
                       git add .gitmodules; git commit -qm bad";
         agent(env, repository, script);
         assert_eq!(git(repository, &["log", "--format=%s", "main..a"]), "");
+        let side = git(repository, &["log", "--format=%s", "main..hothouse/a/side"]);
+        assert_eq!(side, "harmless", "what is not built on it comes through");
         let status = status(env, repository, "a");
         let caveats = status["caveats"].as_array().unwrap();
         let told = caveats.iter().find(|caveat| caveat["class"] == "not-imported");
         let text = told.map(|caveat| caveat["text"].as_str().unwrap()).unwrap_or_default();
         assert!(text.contains("gitmodulesUpdate"), "{status}");
+        agent(
+            env,
+            repository,
+            "git checkout -q side; git commit -q --allow-empty -m later; git checkout -q a",
+        );
+        let side = git(repository, &["log", "--format=%s", "main..hothouse/a/side"]);
+        assert_eq!(side, "later\nharmless");
         agent(
             env,
             repository,
@@ -533,4 +543,24 @@ fn a_driver_that_does_not_exist_or_work_is_refused_and_leaves_nothing() {
         assert!(!worktree(&env, "a").exists());
         assert_eq!(git(&repository, &["branch", "--list", "a"]), "");
     }
+}
+
+#[test]
+fn what_the_rooms_root_made_is_no_less_work_and_goes_with_the_sandbox() {
+    rooms(|env, repository| {
+        let script = "mkdir rooted && touch rooted/work && chmod 700 rooted && mkdir rooted/below";
+        let ran = env.run(repository, &["exec", "-w", "a", "--root", "--", "sh", "-c", script]);
+        if ran.code != 0 {
+            hothouse_testkit::skip("files of the room's root", "uid ranges for this user");
+            return;
+        }
+        assert_eq!(env.run(repository, &["down", "-w", "a"]).code, 0);
+        let refused = env.run(repository, &["delete", "a"]);
+        assert_eq!(refused.code, 5, "{refused}");
+        assert!(refused.stderr.contains("rooted"), "{refused}");
+        assert_eq!(env.run(repository, &["delete", "a", "--force"]).code, 0);
+        env.ok(repository, &["fork", "b"]);
+        env.ok(repository, &["nuke", "--yes"]);
+        assert!(!env.root().join("acme-sandboxes").exists(), "nothing of it is left");
+    });
 }

@@ -2,7 +2,7 @@
 
 use hothouse_host::RunError;
 
-use super::{BRANCH_LIMIT, BranchOutcome, ImportError, Imported, IndexOutcome, Work};
+use super::{BRANCH_LIMIT, BranchOutcome, ImportError, Imported, IndexOutcome, Wanted, Work};
 use crate::git;
 
 /// The name, below `hothouse/NAME/`, that an agent's tip gets when the user moved the branch.
@@ -35,6 +35,8 @@ impl Work<'_> {
         let tip = own.into_iter().next().map(|staged| staged.tip);
         let branch = match &tip {
             Some(tip) => self.take_over_branch(tip)?,
+            // It was not asked for.
+            None if self.import.wanted != Wanted::All => BranchOutcome::Unchanged,
             None => BranchOutcome::AgentRemoved,
         };
         let mut imported = Imported {
@@ -47,7 +49,11 @@ impl Work<'_> {
         for other in others {
             self.take_over_other(other, &mut imported)?;
         }
-        imported.index = self.follow(&imported)?;
+        if self.import.wanted == Wanted::All
+            || self.import.wanted == Wanted::Only(self.import.branch)
+        {
+            imported.index = self.follow(&imported)?;
+        }
         Ok(imported)
     }
 

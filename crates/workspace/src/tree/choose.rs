@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use hothouse_host::{FileError, Lock, btrfs, copy, files, process};
+use hothouse_host::{
+    FileError, Lock, btrfs, copy, files, process,
+    view::{View, ViewSpec},
+};
 use hothouse_model::{Explain, FailureKind};
 
 use super::{DriverName, Owner, TreeDriver, TreeStore};
@@ -89,6 +92,12 @@ pub fn choose_for(
     }
     let mut passed_over = Vec::new();
     for driver in DriverName::ALL {
+        if driver == DriverName::Overlay && !process::is_root() {
+            let reason = "only root can mount overlays that the whole host sees; with `--tree overlay` \
+                          the room alone shows one";
+            passed_over.push(PassedOver { driver, reason: reason.into() });
+            continue;
+        }
         match attempt(driver, store, agent) {
             Ok(()) => return Ok(chosen(driver, best_reason(driver, store), passed_over)),
             Err(reason) => passed_over.push(PassedOver { driver, reason }),
@@ -117,9 +126,6 @@ fn best_reason(driver: DriverName, store: &TreeStore) -> String {
 fn attempt(driver: DriverName, store: &TreeStore, agent: Option<Owner>) -> Result<(), String> {
     if driver == DriverName::Btrfs && !btrfs::is_btrfs(store.folder()) {
         return Err("it is on another file system".into());
-    }
-    if driver == DriverName::Overlay && !process::is_root() {
-        return Err("only root can mount overlays that the whole host sees".into());
     }
     let told = |error: FileError| format!("{error}: {}", error.source);
     // One attempt at a time, so that what a killed one left is cleared away by the next.
@@ -155,5 +161,11 @@ fn try_in(
     let made = driver.make(&[&source], &tree);
     made.map_err(|error| {
         error.file().map_or_else(|| error.to_string(), |file| format!("{file}: {}", file.source))
-    })
+    })?;
+    if name == DriverName::Overlay && !process::is_root() {
+        // A room would find out too late that the kernel, or the file system, does not let it.
+        let layers = vec![tree.private.join("upper"), source];
+        View::open(&ViewSpec { layers, at: tree.path }).map_err(told)?;
+    }
+    Ok(())
 }

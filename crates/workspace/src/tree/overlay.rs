@@ -140,7 +140,11 @@ impl TreeDriver for Overlay {
 }
 
 /// Makes the private folder, notes sources and owner in it, and keeps the sources from being evicted.
-fn prepare(tree: &TreePlace, sources: &[&Path], owner: Option<Owner>) -> Result<(), FileError> {
+pub(super) fn prepare(
+    tree: &TreePlace,
+    sources: &[&Path],
+    owner: Option<Owner>,
+) -> Result<(), FileError> {
     clear_path(&tree.path)?;
     files::make_folder(&tree.path)?;
     files::make_private_folder(&tree.private)?;
@@ -172,14 +176,14 @@ fn mount_tree(tree: &TreePlace) -> Result<(), FileError> {
 }
 
 /// What a tree was made from.
-struct Layers {
+pub(super) struct Layers {
     /// Who is seen to own the files, if that is not who owns those of the sources.
     owner: Option<Owner>,
-    lowers: Vec<PathBuf>,
+    pub(super) lowers: Vec<PathBuf>,
 }
 
 /// Reads what a tree was made from.
-fn layers(tree: &TreePlace) -> Result<Layers, FileError> {
+pub(super) fn layers(tree: &TreePlace) -> Result<Layers, FileError> {
     let file = tree.private.join("lower");
     parsed(&files::read_capped(&file, LIST_LIMIT)?).ok_or_else(|| {
         let source = std::io::Error::from(std::io::ErrorKind::InvalidData);

@@ -26,16 +26,20 @@ const NUMBERS: u32 = 1000;
 
 /// A worktree that git does not know of yet.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct Draft<'a> {
     folder: PathBuf,
+    new: NewWorktree<'a>,
+    config: Config,
+    is_bare: bool,
 }
 
 impl Repository {
-    /// Drafts a worktree on a new branch. Nothing comes back where only git knows how to add one.
-    pub(crate) fn draft_worktree(
+    /// Begins the draft of a worktree on a new branch, of which nothing is written yet. Nothing comes
+    /// back where only git knows how to add one.
+    pub(crate) fn draft_worktree<'a>(
         &self,
-        new: &NewWorktree<'_>,
-    ) -> Result<Option<Draft>, WorktreeError> {
+        new: &NewWorktree<'a>,
+    ) -> Result<Option<Draft<'a>>, WorktreeError> {
         let common_dir = &self.place.common_dir;
         let about = |source| WorktreeError::Look { path: new.path.to_owned(), source };
         let config = Config::of(common_dir).map_err(about)?;
@@ -48,22 +52,19 @@ impl Repository {
         if !is_plain || look::tip(common_dir, new.branch) != look::Tip::Absent {
             return Ok(None);
         }
-        let draft = Draft { folder: self.draft_folder(new.path) };
-        files::remove_tree(&draft.folder)?;
-        draft.write(new, &config, &self.place)?;
-        Ok(Some(draft))
+        let is_bare = self.place.root == *common_dir;
+        Ok(Some(Draft { folder: self.draft_folder(new.path), new: *new, config, is_bare }))
     }
 
     /// Makes the branch and the admin folder of a draft, and returns the latter.
     pub(crate) fn take_in(
         &self,
         _lock: &Lock,
-        draft: &Draft,
-        new: &NewWorktree<'_>,
+        draft: &Draft<'_>,
     ) -> Result<PathBuf, WorktreeError> {
-        self.make_branch(&draft.tip(), new)?;
-        self.move_log(draft, new.branch);
-        let admin = self.move_admin(draft, new.path)?;
+        self.make_branch(&draft.tip(), &draft.new)?;
+        self.move_log(draft, draft.new.branch);
+        let admin = self.move_admin(draft, draft.new.path)?;
         files::remove_tree(&draft.folder)?;
         Ok(admin)
     }
@@ -129,7 +130,7 @@ impl Repository {
     }
 
     /// Begins the branch's reflog. What stands in the way is an old one, and a branch is as good with it.
-    fn move_log(&self, draft: &Draft, branch: &str) {
+    fn move_log(&self, draft: &Draft<'_>, branch: &str) {
         let log = self.place.common_dir.join("logs/refs/heads").join(branch);
         if files::make_folder(log.parent().unwrap_or(&log)).is_ok() {
             files::rename_new(&draft.log(), &log).ok();
@@ -137,7 +138,7 @@ impl Repository {
     }
 
     /// Moves the admin folder to the first name that is free, as git numbers them.
-    fn move_admin(&self, draft: &Draft, worktree: &Path) -> Result<PathBuf, WorktreeError> {
+    fn move_admin(&self, draft: &Draft<'_>, worktree: &Path) -> Result<PathBuf, WorktreeError> {
         let worktrees = self.place.common_dir.join("worktrees");
         files::make_folder(&worktrees)?;
         let name = worktree.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -159,7 +160,7 @@ impl Repository {
     }
 }
 
-impl Draft {
+impl Draft<'_> {
     /// Returns where git's index of the worktree is to go.
     pub(crate) fn index(&self) -> PathBuf {
         self.admin().join("index")
@@ -177,12 +178,10 @@ impl Draft {
         self.folder.join("tip")
     }
 
-    fn write(
-        &self,
-        new: &NewWorktree<'_>,
-        config: &Config,
-        place: &hothouse_model::sandbox::RepositoryPlace,
-    ) -> Result<(), WorktreeError> {
+    /// Writes it, but for the index.
+    pub(crate) fn write(&self) -> Result<(), FileError> {
+        let Self { folder, new, config, is_bare } = self;
+        files::remove_tree(folder)?;
         let admin = self.admin();
         files::make_folder(&admin.join("refs"))?;
         let write = |path: PathBuf, text: String| files::write(&path, text);
@@ -191,7 +190,7 @@ impl Draft {
         write(admin.join("locked"), format!("{LOCK_REASON}\n"))?;
         let pointer = new.path.join(".git").into_os_string();
         files::write(&admin.join("gitdir"), [pointer.as_encoded_bytes(), b"\n"].concat())?;
-        if keeps_reflogs(config, place.root == place.common_dir) {
+        if keeps_reflogs(config, *is_bare) {
             let zero = "0".repeat(new.commit.len());
             let time = HostClock.now().as_second();
             let line = format!("{zero} {} {} {time} +0000", new.commit, who(config));
@@ -199,9 +198,8 @@ impl Draft {
             write(admin.join("logs/HEAD"), format!("{line}\n"))?;
             write(self.log(), format!("{line}\tbranch: Created by Hothouse\n"))?;
         }
-        // An empty file in the place of a branch would be an error to every git, so this one is on the
-        // disk before it gets its name.
-        Ok(files::replace(&self.tip(), format!("{}\n", new.commit).as_bytes(), 0o666)?)
+        // As lasting as git makes it, which does not wait for the disk here either.
+        write(self.tip(), format!("{}\n", new.commit))
     }
 }
 

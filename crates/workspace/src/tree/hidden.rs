@@ -1,0 +1,157 @@
+//! Trees as overlays inside rooms alone, for ordinary users who want them.
+//!
+//! The host has a folder with a note in the tree's place. Changes go to `upper` in the tree's private
+//! folder, as with [`Overlay`](super::Overlay); each room mounts it for itself, and whoever looks from
+//! the host does so through a [`View`](hothouse_host::view::View).
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{
+    FileError,
+    copy::{Content, Tree, copy_tree},
+    files,
+    usage::{Blocks, usage},
+    view::ViewSpec,
+};
+
+use super::{
+    DriverName, Inodes, Restored, STORE_FOLDER, Sources, TreeDriver, TreeError, TreePlace,
+    TreeSizes,
+    overlay::{layers, prepare},
+    set_aside,
+};
+use crate::golden::keep_for;
+
+/// The file that tells such a tree's private folder from others.
+const MARK: &str = "in-the-room-alone";
+
+/// The file in the place of the tree, for whoever looks there.
+pub const NOTE: &str = "HOTHOUSE-NOTE.txt";
+
+const NOTE_TEXT: &str = "\
+The files of this sandbox are an overlay that exists inside its room alone (`--tree overlay`).
+
+  hothouse exec -- ls        lists them
+  hothouse diff              shows what changed
+  hothouse shell             opens a shell among them
+
+What you write here is not seen in the room.
+";
+
+/// Overlays that rooms mount: quick, whatever the size, and without root.
+#[derive(Clone, Copy, Debug)]
+pub struct Hidden;
+
+impl TreeDriver for Hidden {
+    fn name(&self) -> DriverName {
+        DriverName::Overlay
+    }
+
+    fn sources(&self) -> Sources {
+        Sources::Several
+    }
+
+    fn inodes(&self) -> Inodes {
+        Inodes::AsInSource
+    }
+
+    fn is_seen_by_the_host(&self) -> bool {
+        false
+    }
+
+    fn make(&self, sources: &[&Path], tree: &TreePlace) -> Result<(), TreeError> {
+        let make = || -> Result<(), FileError> {
+            prepare(tree, sources, None)?;
+            files::make_folder(&tree.private.join("upper"))?;
+            finish(tree)
+        };
+        make().map_err(|source| TreeError::Make { path: tree.path.clone(), source })
+    }
+
+    fn snapshot(&self, tree: &TreePlace, snapshot: &TreePlace) -> Result<(), TreeError> {
+        let make = || -> Result<(), FileError> {
+            let lowers = layers(tree)?.lowers;
+            let sources: Vec<_> = lowers.iter().map(PathBuf::as_path).collect();
+            prepare(snapshot, &sources, None)?;
+            let (from, to) = (tree.private.join("upper"), snapshot.private.join("upper"));
+            files::sync_file_system(&from)?;
+            files::make_folder(&to)?;
+            copy_tree(&from, &to, Content::Reflink, Tree::OverlayUpper)?;
+            finish(snapshot)
+        };
+        make().map_err(|source| TreeError::Snapshot { path: tree.path.clone(), source })
+    }
+
+    fn delete(&self, tree: &TreePlace) -> Result<(), TreeError> {
+        let delete = || -> Result<(), FileError> {
+            set_aside(&tree.path, &tree.trash)?;
+            set_aside(&tree.private, &tree.trash)
+        };
+        delete().map_err(|source| TreeError::Delete { path: tree.path.clone(), source })
+    }
+
+    fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError> {
+        let measure = || -> Result<TreeSizes, FileError> {
+            let own = usage(&tree.private.join("upper"), Blocks::AreOwn)?.total;
+            let mut shared = 0;
+            for lower in layers(tree)?.lowers {
+                shared += usage(&lower, Blocks::AreOwn)?.total;
+            }
+            Ok(TreeSizes { own, shared, total: own + shared })
+        };
+        measure().map_err(|source| TreeError::Measure { path: tree.path.clone(), source })
+    }
+
+    fn restore(&self, tree: &TreePlace) -> Result<Restored, TreeError> {
+        let keep = || -> Result<(), FileError> {
+            for source in layers(tree)?.lowers {
+                keep_for(&source, &tree.private)?;
+            }
+            Ok(())
+        };
+        keep().map_err(|source| TreeError::Restore { path: tree.path.clone(), source })?;
+        Ok(Restored::WasThere)
+    }
+}
+
+/// Makes the kernel's folder, the note, and at last the mark.
+fn finish(tree: &TreePlace) -> Result<(), FileError> {
+    files::make_folder(&tree.private.join("work"))?;
+    files::write(&tree.path.join(NOTE), NOTE_TEXT)?;
+    files::write(&tree.private.join(MARK), "")
+}
+
+/// What a tree that rooms mount is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HiddenTree {
+    /// Holds `upper` and `work`.
+    pub private: PathBuf,
+    /// What shows through, the uppermost first.
+    pub lowers: Vec<PathBuf>,
+    path: PathBuf,
+}
+
+impl HiddenTree {
+    /// Returns the tree at a path, if it is one that rooms alone show.
+    pub fn at(path: &Path) -> Option<Self> {
+        let (sandboxes, name) = (path.parent()?, path.file_name()?);
+        let private = sandboxes.join(STORE_FOLDER).join("trees").join(name);
+        if !files::exists(&private.join(MARK)) {
+            return None;
+        }
+        let place = TreePlace { path: path.to_owned(), private, trash: PathBuf::new() };
+        let lowers = layers(&place).ok()?.lowers;
+        Some(Self { private: place.private, lowers, path: place.path })
+    }
+
+    /// Returns where its changes go. Only for a tree that no room has mounted.
+    pub fn upper(&self) -> PathBuf {
+        self.private.join("upper")
+    }
+
+    /// Returns how to look at it.
+    pub fn view(&self) -> ViewSpec {
+        let layers = std::iter::once(self.upper()).chain(self.lowers.iter().cloned()).collect();
+        ViewSpec { layers, at: self.path.clone() }
+    }
+}
