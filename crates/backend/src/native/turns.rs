@@ -51,7 +51,8 @@ mod tests {
     #[test]
     fn whoever_waits_gets_the_turn_that_is_given_back() {
         let turns = Turns::default();
-        let all: Vec<_> = (0..*turns.free()).map(|_| turns.take()).collect();
+        let count = *turns.free();
+        let all: Vec<_> = (0..count).map(|_| turns.take()).collect();
         assert_eq!(*turns.free(), 0);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| drop(turns.take()));
