@@ -5,6 +5,7 @@
 //! cookie is not sent with what other sites ask for (`SameSite=Strict`). A change needs the session's
 //! token and our own origin besides. Nothing here is the daemon's API.
 
+mod changes;
 mod keys;
 mod page;
 mod stream;
@@ -132,7 +133,10 @@ impl Dashboard {
             }
             "/act" if request.method() == Method::POST => self.act(request, &session).await,
             _ => match path.strip_prefix("/sandbox/").filter(|_| get) {
-                Some(id) => self.show(Some(id.to_owned()), &session).await,
+                Some(rest) => match rest.strip_suffix("/changes") {
+                    Some(id) => self.show_changes(id.to_owned()).await,
+                    None => self.show(Some(rest.to_owned()), &session).await,
+                },
                 None => page::html(StatusCode::NOT_FOUND, &page::nothing()),
             },
         }
@@ -168,6 +172,14 @@ impl Dashboard {
         match self.main(one.clone(), session).await {
             Some(main) => page::html(StatusCode::OK, &page::whole(one.as_deref(), &main)),
             None => page::html(StatusCode::NOT_FOUND, &page::nothing()),
+        }
+    }
+
+    async fn show_changes(self: Arc<Self>, id: String) -> Response<Body> {
+        let rendered = tokio::task::spawn_blocking(move || changes::page(&self.door, &id)).await;
+        match rendered {
+            Ok(Some(text)) => page::html(StatusCode::OK, &text),
+            _ => page::html(StatusCode::NOT_FOUND, &page::nothing()),
         }
     }
 

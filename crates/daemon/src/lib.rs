@@ -71,6 +71,13 @@ impl Door {
         }
     }
 
+    /// Brings the URLs of one sandbox in step with what was just done with it.
+    pub(crate) async fn refresh_urls_of(&self, sandbox: &SandboxRecord) {
+        if let Some(ingress) = self.ingress.get() {
+            ingress.refresh_one(sandbox).await;
+        }
+    }
+
     /// Brings URLs in step with what is up.
     pub(crate) async fn refresh_urls(&self) {
         if let Some(ingress) = self.ingress.get() {

@@ -117,6 +117,7 @@ impl Explain for StartError {
 pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     // Values of secrets pass through this process: it leaves no image of its memory behind.
     process::forbid_core_dumps();
+    process::keep_the_heap_small();
     spec.folders.make()?;
     socket::check_private(&spec.folders.runtime)?;
     let log_file = spec.folders.logs().join("daemon.log");
@@ -300,7 +301,8 @@ async fn watch_steps(door: Door) {
             Err(broadcast::error::RecvError::Closed) => return,
         };
         match what {
-            Happening::PlanBegun { plan: PlanKind::Up, .. } => {
+            // After the only step of a plan whoever asked for it brings its URLs in step.
+            Happening::PlanBegun { plan: PlanKind::Up, steps, .. } if steps > 1 => {
                 starting.insert(operation);
             }
             Happening::StepDone { .. } if starting.contains(&operation) => {

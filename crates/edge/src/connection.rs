@@ -83,7 +83,8 @@ impl Facts {
     }
 }
 
-/// Serves a connection to `target`, of which some bytes may have been read already.
+/// Serves a connection to `target`, of which some bytes may have been read already. What follows the
+/// decision is in boxes: a connection holds room for its own way, and not for the longest.
 pub(crate) async fn serve(
     edge: Arc<RoomEdge>,
     mut stream: TcpStream,
@@ -94,12 +95,12 @@ pub(crate) async fn serve(
     let mut entry = Entry::begin(edge.clone(), stream.peer_addr().ok(), target);
     stream.set_nodelay(true).ok();
     rustix::net::sockopt::set_socket_keepalive(&stream, true).ok();
-    let (first, sniffed) = match look(&edge, &mut stream, first, target.port()).await {
+    let (first, sniffed) = match Box::pin(look(&edge, &mut stream, first, target.port())).await {
         Ok(seen) => seen,
         // It ended before it said anything.
         Err(_) => (Vec::new(), Sniffed::Other),
     };
-    let facts = facts(&edge, &sniffed, target).await;
+    let facts = Box::pin(facts(&edge, &sniffed, target)).await;
     entry.protocol = Some(facts.protocol);
     entry.host = facts.name().map(ToString::to_string).or_else(|| match &facts.claim {
         Claim::Bad(text) => Some(text.clone()),
@@ -107,7 +108,7 @@ pub(crate) async fn serve(
     });
     let verdict = decide(&edge, &facts, &sniffed);
     if !verdict.allowed {
-        return deny(&edge, entry, stream, &sniffed, &verdict, target).await;
+        return Box::pin(deny(&edge, entry, stream, &sniffed, &verdict, target)).await;
     }
     let speaks_names = matches!(sniffed, Sniffed::Tls(_) | Sniffed::Http(_));
     let terminator = facts
@@ -116,12 +117,14 @@ pub(crate) async fn serve(
         .and_then(|name| Some((name.clone(), edge.terminator(name, target.port())?)));
     if let Some((name, terminator)) = terminator {
         let client = Rewound::new(first, stream);
-        return terminated(&edge, entry, client, &facts, &verdict, (&name, terminator)).await;
+        let opened = terminated(&edge, entry, client, &facts, &verdict, (&name, terminator));
+        return Box::pin(opened).await;
     }
     if matches!(sniffed, Sniffed::Http(_)) && (edge.policy().is_by_name() || way == Way::Asked) {
-        return plain::serve(edge, entry, Rewound::new(first, stream), facts, verdict, way).await;
+        let client = Rewound::new(first, stream);
+        return Box::pin(plain::serve(edge, entry, client, facts, verdict, way)).await;
     }
-    pass(&edge, entry, stream, first, (&facts, &sniffed), verdict, target).await;
+    Box::pin(pass(&edge, entry, stream, first, (&facts, &sniffed), verdict, target)).await;
 }
 
 /// Reads the first bytes until it is clear what they are, or time is up.
@@ -318,7 +321,7 @@ async fn terminated(
     verdict: &Verdict,
     (name, terminator): (&HostName, Arc<dyn Terminate>),
 ) {
-    entry.opened(verdict).await;
+    Box::pin(entry.opened(verdict)).await;
     let target =
         Target { name: name.to_string(), port: facts.port, tls: facts.protocol == Protocol::Tls };
     let dial: Dial = {
@@ -360,7 +363,7 @@ async fn terminated(
     };
     let mut changes = edge.watch_policy();
     tokio::select! {
-        () = terminator.serve(client, target, dial, note) => entry.closed(None).await,
-        denied = forbidden(&mut changes, facts) => entry.denied(&denied).await,
+        () = terminator.serve(client, target, dial, note) => Box::pin(entry.closed(None)).await,
+        denied = forbidden(&mut changes, facts) => Box::pin(entry.denied(&denied)).await,
     }
 }

@@ -8,6 +8,7 @@
 //!                        ├ plain HTTP under rules by name: `plain`  ├─> ledger
 //!                        ├ a host that is terminated: `Terminate`   │
 //!                        └ else: dial and `splice`                  ┘
+//! room --anything else-> dropped by the kernel, which tells `dropped` --> ledger
 //! ```
 //!
 //! Invariants of absence: nothing is decided here ([`hothouse_model::policy`] does), nothing of a
@@ -17,6 +18,7 @@
 pub mod book;
 mod connection;
 mod door;
+mod dropped;
 mod entry;
 pub mod ledger;
 mod names;

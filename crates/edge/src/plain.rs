@@ -32,6 +32,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional},
     net::TcpStream,
     sync::Mutex,
+    task::JoinSet,
 };
 
 use crate::{
@@ -61,6 +62,8 @@ struct Talk {
     counts: Arc<Counts>,
     upstream: Mutex<Option<(String, SendRequest<Incoming>)>>,
     reached: std::sync::OnceLock<IpAddr>,
+    /// What has become something else than HTTP; it ends with the connection's own task.
+    upgraded: Mutex<JoinSet<()>>,
 }
 
 /// Serves a connection whose first request was allowed.
@@ -81,6 +84,7 @@ pub(crate) async fn serve(
         counts,
         upstream: Mutex::default(),
         reached: std::sync::OnceLock::new(),
+        upgraded: Mutex::default(),
     });
     let service = {
         let talk = talk.clone();
@@ -96,6 +100,11 @@ pub(crate) async fn serve(
         .half_close(true)
         .serve_connection(TokioIo::new(client), service)
         .with_upgrades();
+    let served = async {
+        let ended = served.await;
+        while talk.upgraded.lock().await.join_next().await.is_some() {}
+        ended
+    };
     let mut changes = edge.watch_policy();
     let ended = tokio::select! {
         ended = served => Ok(ended.err().map(|error| error.to_string())),
@@ -190,7 +199,8 @@ impl Talk {
         mut request: Request<Incoming>,
         facts: &Facts,
     ) -> Result<Response<Body>, Trouble> {
-        let upgrade = request.headers().get(header::UPGRADE).cloned();
+        // Not to HTTP/2: its requests would go on unseen.
+        let upgrade = request.headers().get(header::UPGRADE).cloned().filter(|to| !is_http(to));
         let upgrading = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
         strip(request.headers_mut());
         if let Some(upgrade) = upgrade {
@@ -201,6 +211,16 @@ impl Talk {
         if request.uri().authority().is_some() {
             *request.uri_mut() =
                 path.parse().map_err(|error| Trouble::Failed(io::Error::other(error)))?;
+        }
+        let host = request.headers().get(header::HOST);
+        if let (Some(name), Some(false)) =
+            (facts.claim.name(), host.map(|host| host.as_bytes().is_ascii()))
+        {
+            // The host is told the name by which it was judged.
+            let usual = if facts.port == 80 { String::new() } else { format!(":{}", facts.port) };
+            let named = HeaderValue::from_str(&format!("{name}{usual}"));
+            let named = named.map_err(|error| Trouble::Failed(io::Error::other(error)))?;
+            request.headers_mut().insert(header::HOST, named);
         }
         let mut sender = match self.sender(facts).await {
             Ok(sender) => sender,
@@ -217,7 +237,7 @@ impl Talk {
             };
             let outside = hyper::upgrade::on(&mut response);
             let (mut changes, facts) = (self.edge.watch_policy(), facts.clone());
-            tokio::spawn(async move {
+            self.upgraded.lock().await.spawn(async move {
                 if let (Ok(room), Ok(outside)) = tokio::join!(upgrading, outside) {
                     let (mut room, mut outside) = (TokioIo::new(room), TokioIo::new(outside));
                     tokio::select! {
@@ -290,6 +310,14 @@ fn claim_of(request: &Request<Incoming>) -> Result<Claim, Reason> {
             if same { Ok(by_target) } else { Err(Reason::TwoNames) }
         }
     }
+}
+
+/// Says whether an upgrade would lead to more requests (`h2c`, `TLS/1.0`).
+fn is_http(upgrade: &HeaderValue) -> bool {
+    let text = upgrade.as_bytes().to_ascii_lowercase();
+    text.split(|byte| *byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .any(|to| to.starts_with(b"h2") || to.starts_with(b"http/") || to.starts_with(b"tls/"))
 }
 
 fn method_of(method: &Method) -> Option<config::Method> {

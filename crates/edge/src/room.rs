@@ -34,6 +34,9 @@ const QUIET_NAMES: usize = 1024;
 pub trait Processes: Send + Sync {
     /// Returns the process whose socket goes from `client` to `target`. It may take a millisecond.
     fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess>;
+
+    /// Returns the process that has a port for datagrams. It may take a millisecond.
+    fn datagram_owner(&self, port: u16) -> Option<RoomProcess>;
 }
 
 /// Whose room it is, for the ledger and for those who ask why.
@@ -47,7 +50,7 @@ pub struct About {
 /// What a room's wall is made of.
 pub struct RoomSpec {
     pub about: About,
-    pub policy: Policy,
+    pub policy: Arc<Policy>,
     pub ledger: Arc<Ledger>,
     pub servers: Arc<Servers>,
     pub processes: Arc<dyn Processes>,
@@ -75,7 +78,7 @@ impl RoomEdge {
     pub fn new(spec: RoomSpec) -> Arc<Self> {
         Arc::new(Self {
             about: spec.about,
-            policy: watch::Sender::new(Arc::new(spec.policy)),
+            policy: watch::Sender::new(spec.policy),
             book: Mutex::default(),
             resolver: Resolver::new(spec.servers),
             ledger: spec.ledger,
@@ -92,12 +95,10 @@ impl RoomEdge {
     }
 
     /// Replaces the policy. Connections that it does not allow are cut.
-    pub fn set_policy(&self, policy: Policy) {
+    pub fn set_policy(&self, policy: Arc<Policy>) {
         self.policy.send_if_modified(|now| {
-            let changed = **now != policy;
-            if changed {
-                *now = Arc::new(policy);
-            }
+            let changed = *now != policy;
+            *now = policy;
             changed
         });
     }

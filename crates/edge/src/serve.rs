@@ -9,14 +9,14 @@ use std::{
 };
 
 use tokio::{
-    net::{TcpListener, TcpStream, UdpSocket},
+    net::{TcpListener, TcpStream, UdpSocket, UnixDatagram},
     sync::Semaphore,
     task::{JoinHandle, JoinSet},
 };
 
 use crate::{
     connection::{self, Way},
-    door, names, refuse,
+    door, dropped, names, refuse,
     room::RoomEdge,
 };
 
@@ -32,6 +32,8 @@ pub struct Sockets {
     pub tcp: Vec<OwnedFd>,
     pub dns_datagram: Vec<OwnedFd>,
     pub dns_stream: Vec<OwnedFd>,
+    /// Tells what the packet rules dropped.
+    pub dropped: Option<OwnedFd>,
     /// A listener for tools that insist on a proxy.
     pub door: Option<OwnedFd>,
 }
@@ -59,6 +61,13 @@ impl RoomEdge {
         }
         for socket in sockets.dns_stream {
             tasks.push(tokio::spawn(names::serve_streams(self.clone(), listener(socket)?)));
+        }
+        if let Some(socket) = sockets.dropped {
+            // A socket of netlink: to receive from it is the same call for every kind of datagram.
+            let socket = std::os::unix::net::UnixDatagram::from(socket);
+            socket.set_nonblocking(true)?;
+            let socket = UnixDatagram::from_std(socket)?;
+            tasks.push(tokio::spawn(dropped::serve(self.clone(), socket)));
         }
         for socket in sockets.tcp {
             let listener = listener(socket)?;

@@ -3,12 +3,14 @@
 //! - [`dns`]: questions and answers about names
 //! - [`hello`]: the greeting of TLS
 //! - [`head`]: the head of an HTTP request
+//! - [`packet`]: packets that were dropped
 //! - [`socks`]: SOCKS version 5
 //! - [`sniff`]: which of these a connection speaks
 
 pub mod dns;
 pub mod head;
 pub mod hello;
+pub mod packet;
 pub mod sniff;
 pub mod socks;
 

@@ -111,6 +111,7 @@ pub struct Engine {
     drivers: trees::Drivers,
     seen: commits::Seen,
     router: OnceLock<apps::Router>,
+    held_ports: apps::HeldPorts,
     authorities: wall::Authorities,
     read: room::ReadConfigs,
 }
@@ -124,6 +125,7 @@ impl Engine {
             drivers: trees::Drivers::default(),
             seen: commits::Seen::default(),
             router: OnceLock::new(),
+            held_ports: apps::HeldPorts::default(),
             authorities: wall::Authorities::default(),
             read: room::ReadConfigs::default(),
         }

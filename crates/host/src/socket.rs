@@ -50,6 +50,11 @@ pub fn check_private(folder: &Path) -> Result<(), SocketError> {
     Ok(())
 }
 
+/// Lets many more connections wait for a listener than the 128 that the standard library asks for.
+pub fn lengthen_queue(listener: &std::net::TcpListener) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, 4096)?)
+}
+
 /// Binds a socket for the owner alone, replacing a dead one.
 pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
     files::remove_file(path)?;

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use hothouse_host::socket;
 use hyper::{
     Request, Response,
     body::Incoming,
@@ -173,6 +174,7 @@ async fn serve(desk: Arc<Desk>, tls: Vec<StdListener>, plain: Vec<StdListener>) 
 fn bind_first(ports: &[u16]) -> io::Result<(u16, Vec<StdListener>)> {
     let bind = |address: SocketAddr| {
         let listener = StdListener::bind(address)?;
+        socket::lengthen_queue(&listener)?;
         listener.set_nonblocking(true)?;
         Ok::<_, io::Error>(listener)
     };

@@ -28,6 +28,7 @@ mod tree;
 mod units;
 mod walk;
 
+pub(crate) use self::host::ascii_form;
 pub use self::{
     egress::{Egress, EgressMode, Hosts, Method, NamedHosts, Rule, Server, Target},
     halves::{

@@ -12,6 +12,8 @@ pub enum AttemptKind {
     Connection,
     /// A name was looked up. Only what was denied is noted: the rest shows as connections.
     Lookup,
+    /// Something other than a connection: a datagram, or an echo request. Only what was denied is noted.
+    Datagram,
     /// A request that could be seen, on a terminated host or in plain HTTP.
     Request,
 }
@@ -22,6 +24,7 @@ impl AttemptKind {
         match self {
             Self::Connection => "connection",
             Self::Lookup => "lookup",
+            Self::Datagram => "datagram",
             Self::Request => "request",
         }
     }

@@ -12,7 +12,7 @@ mod reason;
 mod rules;
 mod sphere;
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 pub use self::{
     claim::{Claim, parse_ipv4_loosely},
@@ -51,6 +51,25 @@ impl Protocol {
             443 => Some(Self::Tls),
             22 => Some(Self::Ssh),
             _ => None,
+        }
+    }
+}
+
+/// What carries something that is no connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Transport {
+    Udp,
+    Icmp,
+    /// Another one, by its number.
+    Other(u8),
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Udp => f.write_str("UDP"),
+            Self::Icmp => f.write_str("ICMP"),
+            Self::Other(number) => write!(f, "IP protocol {number}"),
         }
     }
 }
@@ -303,7 +322,8 @@ impl Policy {
             true => Sphere::OwnHost,
             false => sphere_of(address),
         };
-        let private = matches!(sphere, Sphere::Private | Sphere::Shared);
+        // Reserved ones too: whoever runs a mirror without the Internet may have put it there.
+        let private = matches!(sphere, Sphere::Private | Sphere::Shared | Sphere::Reserved);
         let named = |rule: &Grant| {
             let by_name = private && name.is_some_and(|name| rule.privileges(name));
             (by_name || rule.holds(address)) && self.opens(rule, port)

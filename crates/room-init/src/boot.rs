@@ -22,6 +22,7 @@ pub(crate) struct Adopted {
     pub(crate) tcp: Vec<OwnedFd>,
     pub(crate) dns_datagram: Vec<OwnedFd>,
     pub(crate) dns_stream: Vec<OwnedFd>,
+    pub(crate) dropped: Vec<OwnedFd>,
     pub(crate) elevate: OwnedFd,
     /// Held, never used.
     _base_layer: OwnedFd,
@@ -50,6 +51,7 @@ pub(crate) fn adopt() -> io::Result<Adopted> {
         tcp: all(boot.tcp)?,
         dns_datagram: all(boot.dns_datagram)?,
         dns_stream: all(boot.dns_stream)?,
+        dropped: all(boot.dropped)?,
         elevate: sys::adopt(boot.elevate)?,
         _base_layer: sys::adopt(boot.base_layer)?,
     })

@@ -33,7 +33,8 @@ pub enum Answer {
     /// The connected socket travels with it.
     Connected,
     /// The sockets travel with it, in this order: TCP listeners, then DNS datagram sockets, then
-    /// DNS stream listeners.
+    /// DNS stream listeners, and last the one that tells what the packet rules dropped, if there is
+    /// one.
     Egress {
         tcp: u8,
         dns_datagram: u8,

@@ -37,6 +37,8 @@ pub struct Boot {
     pub dns_datagram: Vec<i32>,
     /// Listeners for redirected DNS over TCP.
     pub dns_stream: Vec<i32>,
+    /// The socket that tells what the packet rules dropped, if there is one.
+    pub dropped: Vec<i32>,
     /// Listens inside the room, for `sudo`.
     pub elevate: i32,
     /// Keeps the base layer from being removed while it is open.

@@ -73,9 +73,14 @@ impl Own {
     pub(crate) fn compressed(encoding: &str) -> Self {
         let encoding: String = encoding.chars().filter(|c| !c.is_control()).take(40).collect();
         let message = format!(
-            "the host answered in `{encoding}` although it was asked not to, so the answer cannot be looked through for secrets"
+            "the host answered in `{encoding}` although it was asked not to, which cannot be unpacked and looked through for secrets"
         );
         Self::new(StatusCode::BAD_GATEWAY, "answer_compressed", message)
+    }
+
+    pub(crate) fn busy() -> Self {
+        let message = "too many compressed answers are being unpacked at once";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).hint("try again in a moment")
     }
 
     pub(crate) fn unscannable() -> Self {

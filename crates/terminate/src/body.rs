@@ -15,12 +15,24 @@ use hyper::{
 };
 
 use crate::{
+    pulse::Beat,
     record::{Draft, Side},
     scan::{Echoes, Scanner},
+    sigv4::{PieceError, Pieces},
 };
 
 /// What can go wrong with a body, on either side.
-pub(crate) type BodyError = hyper::Error;
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error(transparent)]
+    Talk(#[from] hyper::Error),
+    /// It cannot be unpacked.
+    #[error(transparent)]
+    Unpack(#[from] std::io::Error),
+    /// Its pieces are not signed as they should be.
+    #[error(transparent)]
+    Signed(#[from] PieceError),
+}
 
 /// The body of a request or an answer.
 pub(crate) type Body = UnsyncBoxBody<Bytes, BodyError>;
@@ -32,14 +44,34 @@ pub(crate) fn whole(bytes: impl Into<Bytes>) -> Body {
 
 /// Takes a body as it comes from a connection.
 pub(crate) fn incoming(body: hyper::body::Incoming) -> Body {
-    body.boxed_unsync()
+    body.map_err(BodyError::from).boxed_unsync()
 }
 
 /// A body that is recorded as it passes.
 pub(crate) struct Watched {
-    pub(crate) inner: Body,
-    pub(crate) draft: Arc<Draft>,
-    pub(crate) side: Side,
+    inner: Body,
+    draft: Arc<Draft>,
+    side: Side,
+    ended: bool,
+    beat: Option<Beat>,
+}
+
+impl Watched {
+    pub(crate) fn new(inner: Body, draft: Arc<Draft>, side: Side, beat: Option<Beat>) -> Self {
+        Self { inner, draft, side, ended: false, beat }
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // An answer that is let go of is sent, or its connection is closed. Of a request, more may come.
+        let ended = self.side == Side::Response
+            || self.ended
+            || hyper::body::Body::is_end_stream(&self.inner);
+        if let Some(beat) = self.beat.take().filter(|_| !ended) {
+            beat.never_ends();
+        }
+    }
 }
 
 impl hyper::body::Body for Watched {
@@ -51,6 +83,7 @@ impl hyper::body::Body for Watched {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
+        self.ended |= frame.is_none();
         if let Some(Ok(frame)) = &frame
             && let Some(bytes) = frame.data_ref()
         {
@@ -133,6 +166,49 @@ impl hyper::body::Body for Scanned {
             return self.inner.size_hint();
         }
         SizeHint::default()
+    }
+}
+
+/// A body whose pieces are signed again.
+pub(crate) struct InPieces {
+    inner: Body,
+    pieces: Pieces,
+}
+
+impl InPieces {
+    pub(crate) fn new(inner: Body, pieces: Pieces) -> Self {
+        Self { inner, pieces }
+    }
+}
+
+impl hyper::body::Body for InPieces {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        loop {
+            let Some(frame) = ready!(Pin::new(&mut self.inner).poll_frame(context)?) else {
+                self.pieces.finish()?;
+                return Poll::Ready(None);
+            };
+            match frame.into_data() {
+                Ok(bytes) => {
+                    let signed = self.pieces.push(&bytes)?;
+                    if !signed.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(signed))));
+                    }
+                }
+                Err(frame) => return Poll::Ready(Some(Ok(frame))),
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        // What comes out is as long as what went in.
+        self.inner.size_hint()
     }
 }
 

@@ -1,6 +1,6 @@
 //! One request to a terminated host, from the room's words to the host's answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 use hothouse_host::{Clock, clock::HostClock};
@@ -8,24 +8,25 @@ use hothouse_http::{asked_upgrade, host_value, strip_hop_by_hop};
 use hothouse_model::config::{HostName, SecretForm};
 use http_body_util::{BodyExt, Empty};
 use hyper::{
-    HeaderMap, Method, Request, Response, StatusCode, Version,
+    Method, Request, Response, StatusCode, Version,
     body::Incoming,
     header::{self, HeaderValue},
     http::request::Parts,
 };
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::{
     Target,
     answer::Own,
     body::{self, Body, NotWhole, Scanned, Watched, scrub},
+    decode::{self, Undecodable},
     gate::{Asked, Gate},
+    pulse::Pulse,
     record::{Draft, RecordSink, Side},
     scan::{Echoes, Scanner},
     secrets::{Held, Secrets},
     sigv4, substitute,
-    upstream::{Upstream, Upstreams, Wanted},
+    upstream::{Upstream, UpstreamError, Upstreams, Wanted},
 };
 
 /// How long a body may be that must be known whole.
@@ -42,13 +43,21 @@ const BEHIND_THE_GATE: [&str; 6] = [
 ];
 
 /// What one connection of a room leads to.
-pub(crate) struct Exchange<U> {
+pub(crate) struct Exchange<U: Upstream> {
     pub(crate) host: HostName,
     pub(crate) target: Target,
     pub(crate) upstreams: Upstreams<U>,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) gate: Arc<dyn Gate>,
     pub(crate) records: RecordSink,
+    /// The host's side of a connection that is about to be no HTTP any more.
+    pub(crate) upgraded: Mutex<Option<Upgraded>>,
+}
+
+/// What a client is joined with once its connection is no HTTP any more.
+pub(crate) struct Upgraded {
+    pub(crate) host: hyper::upgrade::Upgraded,
+    pub(crate) echoes: Option<Arc<Echoes>>,
 }
 
 /// A request that is ready to go.
@@ -58,36 +67,36 @@ struct Ready {
 }
 
 impl<U: Upstream> Exchange<U> {
-    /// Answers a request.
-    pub(crate) async fn answer(&self, mut request: Request<Incoming>) -> Response<Body> {
+    /// Answers a request. What is on its way shows in the pulse of the conversation, if it has one.
+    pub(crate) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        pulse: Option<&Arc<Pulse>>,
+    ) -> Response<Body> {
         // Only to a WebSocket: behind any other upgrade (`h2c`) requests would go on unseen.
         let to =
             asked_upgrade(&request).filter(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
-        let client = to.map(|to| (to, hyper::upgrade::on(&mut request)));
         let asked_host = host_value(&request);
         let (parts, incoming) = request.into_parts();
         let Target { name, port, tls } = &self.target;
         let draft =
             Draft::begin(&parts, (name, *port, *tls), HostClock.now(), self.records.clone());
-        let answered = match self.admit(&parts, asked_host) {
-            Ok(()) => {
-                let inner = body::incoming(incoming);
-                let watched = Watched { inner, draft: draft.clone(), side: Side::Request };
-                let wanted =
-                    if parts.version == Version::HTTP_2 { Wanted::Http2 } else { Wanted::Http1 };
-                match client {
-                    Some((to, client)) => self.upgrade(parts, to, client, &draft).await,
-                    None => self.pass(parts, watched.boxed_unsync(), wanted, &draft).await,
-                }
-            }
-            Err(own) => Err(own),
+        let beat = || pulse.map(Pulse::begin);
+        let (asking, answering) = (beat(), beat());
+        let sent = body::incoming(incoming);
+        let sent = Watched::new(sent, draft.clone(), Side::Request, asking).boxed_unsync();
+        let wanted = if parts.version == Version::HTTP_2 { Wanted::Http2 } else { Wanted::Http1 };
+        let answered = match (self.admit(&parts, asked_host), to) {
+            (Ok(()), Some(to)) => self.upgrade(parts, to, &draft).await,
+            (Ok(()), None) => self.pass(parts, sent, wanted, &draft).await,
+            (Err(own), _) => Err(own),
         };
         let response = answered.unwrap_or_else(|own| {
             draft.refused(own.status, &own.message);
             own.response(name)
         });
         draft.answered(&response);
-        response.map(|inner| Watched { inner, draft, side: Side::Response }.boxed_unsync())
+        response.map(|inner| Watched::new(inner, draft, Side::Response, answering).boxed_unsync())
     }
 
     /// Lets a request in, if it is for this host and may be made at all.
@@ -144,7 +153,7 @@ impl<U: Upstream> Exchange<U> {
         used.extend(done.used);
         let echoes = Echoes::of(&held.known, done.echoes).map(Arc::new);
         if echoes.is_some() {
-            // What is compressed cannot be looked through.
+            // What is compressed has to be unpacked before it can be looked through.
             parts.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
         draft.used(used);
@@ -202,7 +211,11 @@ impl<U: Upstream> Exchange<U> {
         if !signers.is_empty() {
             let known = bytes.as_deref().unwrap_or_default();
             let signed = sigv4::resign(parts, &self.upstreams.authority(), known, &signers);
-            used.extend(signed.map_err(|error| Own::unfit(&error))?);
+            let signed = signed.map_err(|error| Own::unfit(&error))?;
+            used.extend(signed.used);
+            if let Some(pieces) = signed.pieces {
+                body = body::InPieces::new(body, pieces).boxed_unsync();
+            }
         }
         Ok((body, used))
     }
@@ -212,7 +225,6 @@ impl<U: Upstream> Exchange<U> {
         &self,
         parts: Parts,
         to: HeaderValue,
-        client: hyper::upgrade::OnUpgrade,
         draft: &Draft,
     ) -> Result<Response<Body>, Own> {
         let empty = || Empty::new().map_err(|never| match never {}).boxed_unsync();
@@ -234,17 +246,25 @@ impl<U: Upstream> Exchange<U> {
             let response = response.map(body::incoming);
             return finish(response, echoes, false);
         }
-        let host = hyper::upgrade::on(&mut response);
+        let host = hyper::upgrade::on(&mut response).await;
+        let host = host.map_err(|error| Own::unreachable(&UpstreamError::Talk(error)))?;
         let (mut parts, _) = response.into_parts();
         if let Some(echoes) = &echoes {
             scrub(&mut parts.headers, echoes);
         }
-        tokio::spawn(async move {
-            if let (Ok(client), Ok(host)) = (client.await, host.await) {
-                join(TokioIo::new(client), TokioIo::new(host), echoes).await;
-            }
-        });
+        *self.upgraded() = Some(Upgraded { host, echoes });
         Ok(Response::from_parts(parts, empty()))
+    }
+}
+
+impl<U: Upstream> Exchange<U> {
+    /// Returns what the client is to be joined with, if its connection is no HTTP any more.
+    pub(crate) fn take_upgraded(&self) -> Option<Upgraded> {
+        self.upgraded().take()
+    }
+
+    fn upgraded(&self) -> MutexGuard<'_, Option<Upgraded>> {
+        self.upgraded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -259,9 +279,16 @@ fn finish(
     parts.headers.remove(header::TE);
     let Some(echoes) = echoes else { return Ok(Response::from_parts(parts, body)) };
     let bare = head || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    if let Some(encoding) = encoding(&parts.headers).filter(|_| !bare) {
-        return Err(Own::compressed(&encoding));
-    }
+    let codings = if bare { Ok(Vec::new()) } else { decode::codings(&parts.headers) };
+    let codings = codings.map_err(|Undecodable(coding)| Own::compressed(&coding))?;
+    let body = match codings.is_empty() {
+        true => body,
+        false => {
+            parts.headers.remove(header::CONTENT_ENCODING);
+            parts.headers.remove(header::CONTENT_LENGTH);
+            decode::decoded(body, &codings).ok_or_else(Own::busy)?
+        }
+    };
     scrub(&mut parts.headers, &echoes);
     if !echoes.keep_length() && !bare {
         parts.headers.remove(header::CONTENT_LENGTH);
@@ -269,15 +296,8 @@ fn finish(
     Ok(Response::from_parts(parts, Scanned::new(body, echoes).boxed_unsync()))
 }
 
-/// Returns how an answer is compressed, if it is.
-fn encoding(headers: &HeaderMap) -> Option<String> {
-    let texts = headers.get_all(header::CONTENT_ENCODING).iter();
-    let mut texts = texts.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-    texts.find(|text| !text.trim().eq_ignore_ascii_case("identity"))
-}
-
 /// Carries bytes both ways until either side ends; what the host says is looked through.
-async fn join<C, H>(mut client: C, mut host: H, echoes: Option<Arc<Echoes>>)
+pub(crate) async fn join<C, H>(mut client: C, mut host: H, echoes: Option<Arc<Echoes>>)
 where
     C: AsyncRead + AsyncWrite + Unpin,
     H: AsyncRead + AsyncWrite + Unpin,

@@ -12,28 +12,31 @@
 
 mod answer;
 mod body;
+mod decode;
 mod exchange;
 mod gate;
+mod idle;
+mod pulse;
 mod record;
 mod scan;
 mod secrets;
 mod sigv4;
 mod substitute;
+mod talk;
 mod text;
 #[doc(hidden)]
 pub mod trial;
 mod upstream;
 
-use std::{convert::Infallible, fmt, io, sync::Arc, time::Duration};
+use std::{
+    fmt, io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use hothouse_certificates::Authority;
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::config::{HostName, HostPattern};
-use hyper::{Request, body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
-};
 use rustls::{
     RootCertStore, ServerConfig,
     server::{ClientHello, ResolvesServerCert},
@@ -49,13 +52,11 @@ pub use upstream::{Upstream, roots_of};
 
 use exchange::Exchange;
 use secrets::Secrets;
-use upstream::{ClientTls, Upstreams};
+use talk::{Spoken, converse};
+use upstream::{ClientTls, Idle, Upstreams};
 
 /// How long a client may take to greet.
 const GREETING: Duration = Duration::from_secs(15);
-
-/// How long a client may take for the head of a request, and stay silent between two.
-const HEAD: Duration = Duration::from_secs(60);
 
 /// Ports on which nobody speaks HTTP. A host's SSH or database is not ours to open.
 const OTHER_PORTS: [u16; 24] = [
@@ -91,6 +92,7 @@ pub struct Terminator {
     hosts: Arc<[HostPattern]>,
     server: Arc<ServerConfig>,
     client: Arc<ClientTls>,
+    idle: Arc<Idle>,
     secrets: Arc<Secrets>,
     gate: Arc<dyn Gate>,
 }
@@ -114,6 +116,7 @@ impl Terminator {
             hosts,
             server: Arc::new(hothouse_certificates::server_config(Arc::new(leaves))?),
             client: Arc::new(ClientTls::new(spec.roots)?),
+            idle: Idle::new(),
             secrets: Arc::new(Secrets::new(spec.secrets, spec.vault)),
             gate: spec.gate,
         })
@@ -135,19 +138,30 @@ impl Terminator {
         let tls = target.tls.then(|| self.client.clone());
         let name = host.to_string();
         let exchange = Arc::new(Exchange {
-            upstreams: Upstreams::new(upstream, Target { name, ..target.clone() }, tls),
+            upstreams: Upstreams::new(
+                upstream,
+                Target { name, ..target.clone() },
+                tls,
+                self.idle.clone(),
+            ),
             host,
             target,
             secrets: self.secrets.clone(),
             gate: self.gate.clone(),
             records,
+            upgraded: Mutex::default(),
         });
         if !exchange.target.tls {
             return converse(client, exchange, Spoken::Either).await;
         }
         let acceptor = TlsAcceptor::from(self.server.clone());
-        let greeted = tokio::time::timeout(GREETING, acceptor.accept(client)).await;
-        let Ok(Ok(stream)) = greeted else {
+        // Both in boxes: what greeting needs is gone when it is done, and a future holds what it is
+        // given once for each time that it is passed on.
+        let greeting = Box::pin(async move {
+            let greeted = tokio::time::timeout(GREETING, acceptor.accept(client)).await;
+            greeted.ok()?.ok().map(Box::new)
+        });
+        let Some(stream) = greeting.await else {
             tracing::debug!(host = %exchange.host, "a client did not agree on TLS");
             return;
         };
@@ -163,55 +177,6 @@ impl Terminator {
         };
         converse(stream, exchange, spoken).await;
     }
-}
-
-/// What a client was heard to speak.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Spoken {
-    Http1,
-    Http2,
-    Either,
-}
-
-async fn converse<S, U>(stream: S, exchange: Arc<Exchange<U>>, spoken: Spoken)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    U: Upstream,
-{
-    let service = service_fn(move |request: Request<Incoming>| {
-        let exchange = exchange.clone();
-        // In a box, which is there only while a request is: a connection that waits holds no room for one.
-        Box::pin(async move { Ok::<_, Infallible>(exchange.answer(request).await) })
-    });
-    let builder = builder();
-    let builder = match spoken {
-        Spoken::Http1 => builder.http1_only(),
-        Spoken::Http2 => builder.http2_only(),
-        Spoken::Either => builder,
-    };
-    let served = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
-    if let Err(error) = served {
-        tracing::debug!(%error, "a connection to a terminated host broke off");
-    }
-}
-
-fn builder() -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(128 << 10)
-        .preserve_header_case(true);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .adaptive_window(true)
-        .max_concurrent_streams(128)
-        .max_header_list_size(64 << 10)
-        .max_pending_accept_reset_streams(20)
-        .keep_alive_interval(Some(Duration::from_secs(30)));
-    builder
 }
 
 /// Answers a TLS greeting with a leaf, if the name in it is one that is terminated.

@@ -5,6 +5,8 @@
 //! the services disagree on (is the path encoded twice?) this request was signed in, and that it was
 //! signed with the placeholder at all; a request signed with another key goes on as it is.
 
+mod pieces;
+
 use std::{borrow::Cow, collections::BTreeSet};
 
 use aws_lc_rs::{digest, hmac};
@@ -18,10 +20,17 @@ use zeroize::Zeroizing;
 
 use crate::secrets::Known;
 
+use pieces::Seed;
+pub(crate) use pieces::{PieceError, Pieces};
+
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const CONTENT: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
+
+/// Stands for the hash of a body that is signed piece by piece.
+const IN_PIECES: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+const TRAILER: &str = "-TRAILER";
 
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 const PLAIN_PATH: &AsciiSet = &PLAIN.remove(b'/');
@@ -30,9 +39,9 @@ const PLAIN_PATH: &AsciiSet = &PLAIN.remove(b'/');
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SigningError {
     #[error(
-        "the body is signed piece by piece, which cannot be signed again; let the SDK send it unsigned or whole"
+        "the body is signed event by event, which cannot be signed again; let the SDK send it unsigned or whole"
     )]
-    Pieces,
+    Events,
     #[error("the new signature cannot stand in the request")]
     Unwritable,
 }
@@ -62,23 +71,35 @@ pub(crate) fn needs_body(parts: &Parts) -> bool {
         && !parts.headers.contains_key(CONTENT)
 }
 
-/// Signs a request again, if it was signed with a placeholder; returns the secrets that were used.
+/// What came of signing a request again.
+#[derive(Default)]
+pub(crate) struct Resigned {
+    /// The secrets that were used.
+    pub(crate) used: BTreeSet<String>,
+    /// Signs the body again, where each piece of it is signed.
+    pub(crate) pieces: Option<Pieces>,
+}
+
+/// Signs a request again, if it was signed with a placeholder.
 pub(crate) fn resign(
     parts: &mut Parts,
     host: &str,
     body: &[u8],
     secrets: &[&Known],
-) -> Result<BTreeSet<String>, SigningError> {
+) -> Result<Resigned, SigningError> {
     let mut used = BTreeSet::new();
-    let Some(found) = read(parts) else { return Ok(used) };
+    let Some(found) = read(parts) else { return Ok(Resigned::default()) };
     let proved = secrets.iter().find_map(|secret| {
         let form = prove(parts, host, body, &found, &secret.placeholder)?;
         Some((secret, form))
     });
-    let Some((key, form)) = proved else { return Ok(used) };
-    if content_hash(parts).is_some_and(|hash| hash.starts_with("STREAMING-AWS4-")) {
-        return Err(SigningError::Pieces);
-    }
+    let Some((key, form)) = proved else { return Ok(Resigned::default()) };
+    let trailers = match content_hash(parts) {
+        Some(hash) if hash == IN_PIECES => Some(false),
+        Some(hash) if hash.strip_suffix(TRAILER) == Some(IN_PIECES) => Some(true),
+        Some(hash) if hash.starts_with("STREAMING-AWS4-") => return Err(SigningError::Events),
+        _ => None,
+    };
     used.insert(key.name.clone());
     let mut next = found.clone();
     if let Some(secret) = secrets.iter().find(|secret| secret.placeholder == found.key_id) {
@@ -118,7 +139,32 @@ pub(crate) fn resign(
             parts.headers.insert(header::AUTHORIZATION, value);
         }
     }
-    Ok(used)
+    let pieces = trailers.map(|trailers| {
+        let seed = |secret: &str, signed: &Signature| Seed {
+            key: signing_key(secret, &signed.scope),
+            signature: signed.signature.clone(),
+        };
+        let when = format!("{}\n{}", found.date, found.scope);
+        let (room, host) = (seed(&key.placeholder, &found), seed(key.value.expose(), &next));
+        Pieces::new(when, room, host, trailers)
+    });
+    Ok(Resigned { used, pieces })
+}
+
+/// Makes what signs the pieces of a body, for [`crate::trial`].
+pub(crate) fn pieces_of_a_trial(placeholder: &str, value: &str, trailers: bool) -> Pieces {
+    let seed = |secret: &str| Seed {
+        key: signing_key(secret, "20130524/us-east-1/s3/aws4_request"),
+        signature: "0".repeat(64),
+    };
+    let when = "20130524T000000Z\n20130524/us-east-1/s3/aws4_request".to_owned();
+    Pieces::new(when, seed(placeholder), seed(value), trailers)
+}
+
+/// Derives the key that signs from the secret one.
+fn signing_key(secret: &str, scope: &str) -> Zeroizing<Vec<u8>> {
+    let first = Zeroizing::new(format!("AWS4{secret}").into_bytes());
+    scope.split('/').fold(first, |key, part| Zeroizing::new(mac(&key, part.as_bytes())))
 }
 
 /// Reads the signature of a request, wherever it stands.
@@ -181,11 +227,7 @@ fn sign(parts: &Parts, host: &str, body: &[u8], with: &Signature, key: &str, for
     let canonical = Zeroizing::new(canonical(parts, host, body, with, form));
     let hash = hex(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref());
     let text = format!("{ALGORITHM}\n{}\n{}\n{hash}", with.date, with.scope);
-    let mut bytes = Zeroizing::new(format!("AWS4{key}").into_bytes());
-    for part in with.scope.split('/') {
-        bytes = Zeroizing::new(mac(&bytes, part.as_bytes()));
-    }
-    hex(&mac(&bytes, text.as_bytes()))
+    hex(&mac(&signing_key(key, &with.scope), text.as_bytes()))
 }
 
 fn canonical(parts: &Parts, host: &str, body: &[u8], with: &Signature, form: Form) -> String {
@@ -341,7 +383,7 @@ mod tests {
         parts = request(uri, "AKIDPLACEHOLDER0", &own, more);
         let id = known("ID", "AKIDPLACEHOLDER0", "AKIDREAL00000000");
         let key = known("KEY", "placeholder-of-the-key", "the-real-key-itself");
-        let used = resign(&mut parts, host, body, &[&id, &key]).unwrap();
+        let used = resign(&mut parts, host, body, &[&id, &key]).unwrap().used;
         (parts, used)
     }
 
@@ -361,30 +403,27 @@ mod tests {
         let mut parts = request("/", "AKIDEXAMPLE", VANILLA, &[]);
         let before = parts.headers["authorization"].clone();
         let key = known("KEY", "placeholder-of-the-key", "the-real-key-itself");
-        let used = resign(&mut parts, "example.amazonaws.com", b"", &[&key]).unwrap();
+        let used = resign(&mut parts, "example.amazonaws.com", b"", &[&key]).unwrap().used;
         assert!(used.is_empty());
         assert_eq!(parts.headers["authorization"], before);
     }
 
     #[test]
-    fn a_body_signed_in_pieces_is_refused() {
-        let mut parts = request(
-            "/",
-            "AKID",
-            "",
-            &[("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")],
-        );
-        let found = read(&parts).unwrap();
-        let form = Form { path_twice: false, query_anew: false, unsigned: false };
-        let own = sign(&parts, "h", b"", &found, "placeholder-of-the-key", form);
-        parts = request(
-            "/",
-            "AKID",
-            &own,
-            &[("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")],
-        );
-        let key = known("KEY", "placeholder-of-the-key", "the-real-key-itself");
-        assert_eq!(resign(&mut parts, "h", b"", &[&key]), Err(SigningError::Pieces));
+    fn a_body_signed_in_pieces_is_signed_again_and_one_of_events_is_not() {
+        let outcome = |hash: &str| {
+            let more = [("x-amz-content-sha256", hash)];
+            let form = Form { path_twice: false, query_anew: false, unsigned: false };
+            let parts = request("/", "AKID", "", &more);
+            let found = read(&parts).unwrap();
+            let own = sign(&parts, "h", b"", &found, "placeholder-of-the-key", form);
+            let mut parts = request("/", "AKID", &own, &more);
+            let key = known("KEY", "placeholder-of-the-key", "the-real-key-itself");
+            resign(&mut parts, "h", b"", &[&key]).map(|done| done.pieces.is_some())
+        };
+        assert_eq!(outcome("STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), Ok(true));
+        assert_eq!(outcome("STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"), Ok(true));
+        assert_eq!(outcome("STREAMING-UNSIGNED-PAYLOAD-TRAILER"), Ok(false));
+        assert_eq!(outcome("STREAMING-AWS4-HMAC-SHA256-EVENTS"), Err(SigningError::Events));
     }
 
     #[test]
@@ -404,7 +443,7 @@ mod tests {
         let mut signed = parts(&own);
         let id = known("ID", "AKIDPLACEHOLDER0", "AKIDREAL00000000");
         let key = known("KEY", "placeholder-of-the-key", "the-real-key-itself");
-        assert_eq!(resign(&mut signed, "h", b"", &[&id, &key]).unwrap().len(), 2);
+        assert_eq!(resign(&mut signed, "h", b"", &[&id, &key]).unwrap().used.len(), 2);
         let found = read(&signed).unwrap();
         assert_eq!(found.key_id, "AKIDREAL00000000");
         assert!(prove(&signed, "h", b"", &found, "the-real-key-itself").is_some());

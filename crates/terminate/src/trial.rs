@@ -67,6 +67,29 @@ pub fn request(bytes: &[u8]) {
     }
 }
 
+/// Signs a body again that came in pieces, cut where the first byte says. What was signed with the
+/// placeholder comes out at the same length; anything else is refused, wherever it is cut.
+pub fn pieces(bytes: &[u8]) {
+    let Some((step, body)) = bytes.split_first() else { return };
+    let through = |step: usize| {
+        let mut pieces = sigv4::pieces_of_a_trial(PLACEHOLDER, VALUE, step.is_multiple_of(2));
+        let mut all = Vec::new();
+        for piece in body.chunks(step.max(1)) {
+            all.extend(pieces.push(piece)?);
+        }
+        pieces.finish()?;
+        Ok::<_, sigv4::PieceError>(all)
+    };
+    let step = usize::from(*step);
+    let (cut, whole) = (through(step), through(step + (body.len() + 2) / 2 * 2));
+    assert_eq!(cut.is_ok(), whole.is_ok(), "where a body is cut makes no difference");
+    if let (Ok(cut), Ok(whole)) = (cut, whole) {
+        assert_eq!(cut, whole);
+        assert_eq!(cut.len(), body.len(), "the length in the head stays true");
+        assert!(!crate::text::holds(&cut, VALUE.as_bytes()));
+    }
+}
+
 /// Looks through an answer, cut where the first byte says. However it is cut, no value passes.
 pub fn answer(bytes: &[u8]) {
     let Some((step, stream)) = bytes.split_first() else { return };

@@ -7,10 +7,10 @@ use std::{
     future::Future,
     io,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use hyper::{
@@ -31,16 +31,14 @@ use tokio::{
 };
 use tokio_rustls::TlsConnector;
 
-use crate::{Target, body::Body};
+use crate::{
+    Target,
+    body::Body,
+    idle::{IdlePool, Owner},
+};
 
 /// How long dialling and greeting may take together.
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// How long a connection waits for the next request. Most servers close after five seconds or more.
-const IDLE_TIME: Duration = Duration::from_secs(4);
-
-/// How many connections wait.
-const IDLE_LIMIT: usize = 8;
 
 /// Reaches a host, at addresses that somebody else has allowed.
 pub trait Upstream: Clone + Send + Sync + 'static {
@@ -97,38 +95,38 @@ pub fn roots_of(bundle: &[u8]) -> RootCertStore {
     roots
 }
 
-struct Idle {
-    sender: http1::SendRequest<Body>,
-    since: Instant,
-}
-
-/// Connections that wait for a next request.
-#[derive(Default)]
-struct Kept {
-    idle: Vec<Idle>,
-    /// Whether somebody closes those that wait too long.
-    watched: bool,
-}
+/// Connections of HTTP/1.1 that wait for a next request.
+pub(crate) type Idle = IdlePool<http1::SendRequest<Body>>;
 
 /// The connections to one host.
-pub(crate) struct Upstreams<U> {
+pub(crate) struct Upstreams<U: Upstream> {
     upstream: U,
     target: Target,
     tls: Option<Arc<ClientTls>>,
-    kept: Arc<Mutex<Kept>>,
+    idle: Arc<Idle>,
+    owner: Owner,
     http2: tokio::sync::Mutex<Option<http2::SendRequest<Body>>>,
     only_http1: AtomicBool,
+    /// Whoever holds this weakly sees that the client has left.
+    here: Arc<()>,
 }
 
 impl<U: Upstream> Upstreams<U> {
-    pub(crate) fn new(upstream: U, target: Target, tls: Option<Arc<ClientTls>>) -> Self {
+    pub(crate) fn new(
+        upstream: U,
+        target: Target,
+        tls: Option<Arc<ClientTls>>,
+        idle: Arc<Idle>,
+    ) -> Self {
         Self {
+            owner: idle.owner(),
+            idle,
             upstream,
             target,
             tls,
-            kept: Arc::default(),
             http2: tokio::sync::Mutex::default(),
             only_http1: AtomicBool::new(false),
+            here: Arc::default(),
         }
     }
 
@@ -193,7 +191,7 @@ impl<U: Upstream> Upstreams<U> {
         if stream.get_ref().1.alpn_protocol() != Some(b"h2") {
             self.only_http1.store(true, Ordering::Relaxed);
             let sender = handshake_http1(stream).await?;
-            self.put(sender);
+            self.idle.put(self.owner, sender);
             return Ok(None);
         }
         let (sender, connection) = http2::Builder::new(TokioExecutor::new())
@@ -246,27 +244,18 @@ impl<U: Upstream> Upstreams<U> {
     }
 
     fn take(&self) -> Option<http1::SendRequest<Body>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(Idle { sender, since }) = kept.idle.pop() {
-            if since.elapsed() < IDLE_TIME && !sender.is_closed() {
-                return Some(sender);
-            }
-        }
-        None
-    }
-
-    fn put(&self, sender: http1::SendRequest<Body>) {
-        put(&self.kept, sender);
+        std::iter::from_fn(|| self.idle.take(self.owner)).find(|sender| !sender.is_closed())
     }
 
     /// Keeps a connection once its answer is read to the end.
     fn keep_when_done(&self, mut sender: http1::SendRequest<Body>) {
-        let kept = Arc::downgrade(&self.kept);
+        let (idle, owner) = (Arc::downgrade(&self.idle), self.owner);
+        let here = Arc::downgrade(&self.here);
         tokio::spawn(async move {
             if sender.ready().await.is_ok()
-                && let Some(kept) = kept.upgrade()
+                && let (Some(idle), Some(_)) = (idle.upgrade(), here.upgrade())
             {
-                put(&kept, sender);
+                idle.put(owner, sender);
             }
         });
     }
@@ -311,27 +300,9 @@ impl<U: Upstream> Upstreams<U> {
     }
 }
 
-fn put(shared: &Arc<Mutex<Kept>>, sender: http1::SendRequest<Body>) {
-    let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    if kept.idle.len() < IDLE_LIMIT {
-        kept.idle.push(Idle { sender, since: Instant::now() });
-    }
-    if !std::mem::replace(&mut kept.watched, true) {
-        tokio::spawn(close_late(Arc::downgrade(shared)));
-    }
-}
-
-/// Closes what waits too long: a client that says nothing must not cost a second connection.
-async fn close_late(shared: Weak<Mutex<Kept>>) {
-    loop {
-        tokio::time::sleep(IDLE_TIME).await;
-        let Some(shared) = shared.upgrade() else { return };
-        let mut kept = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.idle.retain(|one| one.since.elapsed() < IDLE_TIME);
-        if kept.idle.is_empty() {
-            kept.watched = false;
-            return;
-        }
+impl<U: Upstream> Drop for Upstreams<U> {
+    fn drop(&mut self) {
+        self.idle.forget(self.owner);
     }
 }
 

@@ -11,7 +11,7 @@ use hothouse_api::exec::{Ask, Hello, Say};
 use hothouse_edge::wire::{
     Read,
     dns::{Code, Question, read_answer},
-    head, hello, sniff, socks as socks_wire,
+    head, hello, packet, sniff, socks as socks_wire,
 };
 use hothouse_model::policy::Claim;
 use hothouse_model::{config::LiveKeys, live_keys};
@@ -35,8 +35,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("tls_hello", tls_hello),
     ("http_head", http_head),
     ("socks", socks),
+    ("packets", packets),
     ("terminated_requests", terminated_requests),
     ("terminated_answers", terminated_answers),
+    ("signed_pieces", signed_pieces),
     ("env_files", env_files),
 ];
 
@@ -186,6 +188,16 @@ fn sniffed(bytes: &[u8]) {
         let longer = [bytes, b" \r\n\r\n"].concat();
         assert_eq!(sniff::read(&longer), Read::Done(first));
     }
+}
+
+/// What the kernel tells of packets that a room made: never more packets than there is room for.
+pub fn packets(bytes: &[u8]) {
+    assert!(packet::read_all(bytes).len() <= bytes.len() / 20);
+}
+
+/// A body that a client of AWS signed piece by piece.
+pub fn signed_pieces(bytes: &[u8]) {
+    hothouse_terminate::trial::pieces(bytes);
 }
 
 /// SOCKS: never more is taken than came.

@@ -172,6 +172,12 @@ impl Question {
         cut
     }
 
+    /// Says whether the name was asked for in the form by which it was judged.
+    pub fn is_plain(&self) -> bool {
+        // After the name come type and class, of two bytes each.
+        self.wire[..self.wire.len().saturating_sub(4)].is_ascii()
+    }
+
     /// Makes the question that is asked of somebody else.
     pub fn asked(&self, id: u16) -> Vec<u8> {
         query(id, &self.wire)

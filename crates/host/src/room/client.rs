@@ -105,6 +105,9 @@ pub struct Egress {
     pub tcp: Vec<OwnedFd>,
     pub dns_datagram: Vec<OwnedFd>,
     pub dns_stream: Vec<OwnedFd>,
+    /// Tells what the packet rules dropped; none where the kernel cannot, or in a room of an older
+    /// release.
+    pub dropped: Option<OwnedFd>,
 }
 
 impl RoomClient {
@@ -248,11 +251,8 @@ impl RoomClient {
         };
         let mut descriptors = descriptors.into_iter();
         let mut take = |count: u8| descriptors.by_ref().take(count.into()).collect();
-        Ok(Egress {
-            tcp: take(tcp),
-            dns_datagram: take(dns_datagram),
-            dns_stream: take(dns_stream),
-        })
+        let (tcp, dns_datagram, dns_stream) = (take(tcp), take(dns_datagram), take(dns_stream));
+        Ok(Egress { tcp, dns_datagram, dns_stream, dropped: descriptors.next() })
     }
 
     /// Stops all processes with SIGSTOP, for rooms without a freezer.
@@ -450,9 +450,10 @@ async fn receive(
     descriptors: &mut VecDeque<OwnedFd>,
 ) -> io::Result<bool> {
     let socket: &UnixStream = socket.as_ref();
-    let mut bytes = vec![0_u8; 16 << 10];
     loop {
         socket.readable().await?;
+        // Only now: most rooms are silent most of the time.
+        let mut bytes = vec![0_u8; 16 << 10];
         let length = socket.try_io(Interest::READABLE, || {
             let mut space =
                 [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTOR_LIMIT as usize))];

@@ -1,11 +1,13 @@
 //! The network of a room: loopback, every address local, and sockets that catch what would
 //! leave. Runs in the wall, before any process of the room.
 
+mod log;
 mod netlink;
 mod rules;
 
 use super::step::{Step, StepError};
 use netlink::{ACK, CREATE, Message, REPLACE};
+use rules::Told;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
@@ -26,6 +28,8 @@ pub(super) struct Catch {
     pub(super) tcp: Vec<OwnedFd>,
     pub(super) dns_datagram: Vec<OwnedFd>,
     pub(super) dns_stream: Vec<OwnedFd>,
+    /// Tells what the packet rules dropped; none where the kernel cannot.
+    pub(super) dropped: Option<OwnedFd>,
     pub(super) has_ipv6: bool,
 }
 
@@ -36,15 +40,26 @@ pub(super) fn apply() -> Result<Catch, StepError> {
     talk(&route, &every_address_is_local(AddressFamily::INET), 1)
         .step("make every IPv4 address local")?;
     let has_ipv6 = talk(&route, &every_address_is_local(AddressFamily::INET6), 1).is_ok();
-    let (transaction, verdicts) = rules::transaction();
+    let dropped = log::open().ok();
     let netfilter = open(Some(families::NETFILTER)).step("open a netfilter socket")?;
-    talk(&netfilter, &transaction, verdicts).step("set the packet rules")?;
-    catch(has_ipv6)
+    let set = |told| {
+        let (transaction, verdicts) = rules::transaction(told);
+        talk(&netfilter, &transaction, verdicts)
+    };
+    // A kernel may have the one half of logging without the other. What is dropped is dropped anyway.
+    let dropped = match dropped {
+        Some(socket) if set(Told::Yes).is_ok() => Some(socket),
+        _ => {
+            set(Told::No).step("set the packet rules")?;
+            None
+        }
+    };
+    catch(has_ipv6, dropped)
 }
 
 /// Loopback addresses, never the wildcard: answers to redirected datagrams would otherwise carry
 /// the wrong port.
-fn catch(has_ipv6: bool) -> Result<Catch, StepError> {
+fn catch(has_ipv6: bool, dropped: Option<OwnedFd>) -> Result<Catch, StepError> {
     let v6 = has_ipv6.then_some(IpAddr::V6(Ipv6Addr::LOCALHOST));
     let addresses: Vec<IpAddr> = [IpAddr::V4(Ipv4Addr::LOCALHOST)].into_iter().chain(v6).collect();
     let all = |kind, port| -> Result<Vec<OwnedFd>, StepError> {
@@ -57,6 +72,7 @@ fn catch(has_ipv6: bool) -> Result<Catch, StepError> {
         tcp: all(SocketType::STREAM, EGRESS_PORT)?,
         dns_datagram: all(SocketType::DGRAM, DNS_PORT)?,
         dns_stream: all(SocketType::STREAM, DNS_PORT)?,
+        dropped,
         has_ipv6,
     })
 }

@@ -20,12 +20,28 @@ pub fn socket_owner(
     client: SocketAddr,
     target: SocketAddr,
 ) -> Option<SocketOwner> {
-    let own = Path::new("/proc").join(room.pid.to_string());
     // A socket of IPv6 can hold a connection of IPv4.
-    let inode = ["tcp", "tcp6"].iter().find_map(|table| {
-        let text = files::read_text(&own.join("net").join(table)).ok()?;
-        inode_of(&text, client.port(), target)
-    })?;
+    let inode = in_tables(room, ["tcp", "tcp6"], |text| inode_of(text, client.port(), target))?;
+    holder_of(room, inode)
+}
+
+/// Returns the process that has a port for datagrams.
+pub fn datagram_owner(room: &RoomIdentity, port: u16) -> Option<SocketOwner> {
+    let inode = in_tables(room, ["udp", "udp6"], |text| inode_of_port(text, port))?;
+    holder_of(room, inode)
+}
+
+/// Looks for a socket in the kernel's tables of a room.
+fn in_tables(
+    room: &RoomIdentity,
+    tables: [&str; 2],
+    find: impl Fn(&str) -> Option<u64>,
+) -> Option<u64> {
+    let own = Path::new("/proc").join(room.pid.to_string()).join("net");
+    tables.iter().find_map(|table| find(&files::read_text(&own.join(table)).ok()?))
+}
+
+fn holder_of(room: &RoomIdentity, inode: u64) -> Option<SocketOwner> {
     let wanted = format!("socket:[{inode}]");
     let has = |pid: &u32| {
         let entries = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
@@ -49,6 +65,16 @@ fn inode_of(table: &str, port: u16, target: SocketAddr) -> Option<u64> {
             && address_of(address)?.to_canonical() == target.ip().to_canonical();
         let inode: u64 = words.nth(6)?.parse().ok()?;
         (same && inode != 0).then_some(inode)
+    })
+}
+
+/// Finds a socket by its own port.
+fn inode_of_port(table: &str, port: u16) -> Option<u64> {
+    table.lines().skip(1).find_map(|line| {
+        let mut words = line.split_whitespace();
+        let local = words.nth(1)?.rsplit_once(':')?.1;
+        let inode: u64 = words.nth(7)?.parse().ok()?;
+        (u16::from_str_radix(local, 16).ok()? == port && inode != 0).then_some(inode)
     })
 }
 
@@ -80,6 +106,8 @@ mod tests {
         let target = "1.1.1.1:443".parse().unwrap();
         assert_eq!(inode_of(table, 0xA8BD, target), Some(4343));
         assert_eq!(inode_of(table, 0xA8BC, target), None);
+        assert_eq!(inode_of_port(table, 0xA8BC), Some(42));
+        assert_eq!(inode_of_port(table, 0xA8BE), None);
         assert_eq!(inode_of(table, 0xA8BD, "1.1.1.2:443".parse().unwrap()), None);
     }
 

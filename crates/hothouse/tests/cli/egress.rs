@@ -2,10 +2,18 @@
 
 #[path = "egress/attacks.rs"]
 mod attacks;
+#[path = "egress/aws.rs"]
+mod aws;
+#[path = "egress/datagrams.rs"]
+mod datagrams;
 #[path = "egress/internet.rs"]
 mod internet;
+#[path = "egress/more_attacks.rs"]
+mod more_attacks;
 #[path = "egress/pinned.rs"]
 mod pinned;
+#[path = "egress/reload.rs"]
+mod reload;
 #[path = "egress/terminated.rs"]
 mod terminated;
 

@@ -39,7 +39,7 @@ fn raw(name: &str, port: &str, bytes: &[u8]) -> String {
 }
 
 /// Returns the host and port of a URL.
-fn parts(url: &str) -> (String, String) {
+pub(crate) fn parts(url: &str) -> (String, String) {
     let rest = url.strip_prefix("https://").unwrap();
     let (host, port) = rest.split_once(':').unwrap_or((rest, "443"));
     (host.to_owned(), port.to_owned())

@@ -308,6 +308,56 @@ fn the_keyring_keeps_a_value_where_there_is_one() {
     assert!(listed[0]["missing"].is_string(), "{listed}");
 }
 
+/// Keeps a value in the keyring of a desktop's session, looks for it there, and removes it again.
+const SESSION: &str = r#"
+printf pw | gnome-keyring-daemon --foreground --unlock --components=secrets >/dev/null 2>&1 &
+keyring=$!
+trap 'kill $keyring' EXIT
+count=0
+until printf x | secret-tool store --label=probe probe probe 2>/dev/null; do
+    count=$((count + 1)); [ $count -lt 100 ] || exit 77; sleep 0.1
+done
+printf %s "$2" | "$1" secret set TOKEN || exit 1
+secret-tool search --all service hothouse 2>/dev/null | grep '^secret = '
+"$1" secret list --json
+"$1" secret rm TOKEN || exit 1
+secret-tool search --all service hothouse 2>/dev/null | grep -c '^secret = '
+"$1" daemon stop >/dev/null
+"#;
+
+#[test]
+fn the_keyring_of_a_desktop_keeps_a_value() {
+    for program in ["dbus-run-session", "gnome-keyring-daemon", "secret-tool"] {
+        let find = format!("command -v {program} >/dev/null");
+        let found = std::process::Command::new("sh").args(["-c", &find]).status().unwrap();
+        if !found.success() {
+            return skip("the keyring of a desktop", program);
+        }
+    }
+    let env = surroundings();
+    let repository = env.repository("acme", &project(DECLARED));
+    let hothouse = env.command(&repository, &["secret", "list"]);
+    let variables = hothouse.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let session = std::process::Command::new("dbus-run-session")
+        .args(["--", "sh", "-c", SESSION, "sh"])
+        .args([hothouse.get_program(), VALUE.as_ref()])
+        .env_clear()
+        .envs(variables)
+        .current_dir(&repository)
+        .output()
+        .unwrap();
+    let (out, talk) =
+        (String::from_utf8_lossy(&session.stdout), String::from_utf8_lossy(&session.stderr));
+    if session.status.code() == Some(77) {
+        return skip("the keyring of a desktop", "a session in which it can be unlocked");
+    }
+    assert!(out.starts_with(&format!("secret = {VALUE}\n")), "{out}{talk}");
+    assert!(out.contains("\"keyring\"") && out.ends_with("0\n"), "{out}{talk}");
+    let mut found = Vec::new();
+    holding(env.root(), VALUE, &mut found);
+    assert!(found.is_empty(), "{found:?}");
+}
+
 #[test]
 fn agents_get_the_keys_of_the_users_env_file_and_services_do_not() {
     let env = surroundings();

@@ -1,6 +1,8 @@
 //! Names of hosts, and the patterns by which rules mean them.
 
-use std::{fmt, net::IpAddr, str::FromStr};
+use std::{borrow::Cow, fmt, net::IpAddr, str::FromStr};
+
+use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 
 use super::{
     problem::{Complaint, shown},
@@ -29,7 +31,9 @@ pub struct Network {
 
 pub(super) const HOST_PATTERN: TextRule = TextRule {
     what: "a host such as `api.example.com` or `*.example.com`",
-    pattern: Some("^(\\*\\.)?[A-Za-z0-9_-]+(\\.[A-Za-z0-9_-]+)*\\.?$"),
+    pattern: Some(
+        "^(\\*\\.)?[A-Za-z0-9_\\u0080-\\uFFFF-]+(\\.[A-Za-z0-9_\\u0080-\\uFFFF-]+)*\\.?$",
+    ),
     check: |text| text.parse::<HostPattern>().map(|_| ()),
 };
 
@@ -107,18 +111,31 @@ impl FromStr for HostName {
         if text.is_empty() {
             return Err(Complaint::new("cannot be empty"));
         }
-        if !text.is_ascii() {
-            let message =
-                format!("must be written in its ASCII form (`xn--…`), not `{}`", shown(text));
+        let Some(ascii) = ascii_form(text) else {
+            let message = format!("must be a host, and `{}` is one in no alphabet", shown(text));
             return Err(Complaint::new(message));
-        }
-        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+        };
+        let name = ascii.strip_suffix('.').unwrap_or(&ascii).to_ascii_lowercase();
         if name.len() > 253 || !name.split('.').all(is_label) || ends_in_number(&name) {
             let message = format!("must be {}, not `{}`", HOST_PATTERN.what, shown(text));
             return Err(Complaint::new(message));
         }
         Ok(Self(name))
     }
+}
+
+/// Returns the ASCII form of a name in any alphabet (UTS 46, as browsers do it), by which names are
+/// compared and asked for; none if it has none. What is ASCII already is looked at only where it
+/// claims to stand for another alphabet (`xn--…`).
+pub(crate) fn ascii_form(text: &str) -> Option<Cow<'_, str>> {
+    let stands_for_another =
+        |label: &str| label.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case("xn--"));
+    if text.is_ascii() && !text.split('.').any(stands_for_another) {
+        return Some(Cow::Borrowed(text));
+    }
+    // Which letters of ASCII a name may have is checked by whoever asks.
+    let (letters, hyphens) = (AsciiDenyList::EMPTY, Hyphens::Allow);
+    Uts46::new().to_ascii(text.as_bytes(), letters, hyphens, DnsLength::Ignore).ok()
 }
 
 fn is_label(label: &str) -> bool {
@@ -267,6 +284,8 @@ mod tests {
             ("*.Example.com", "*.example.com"),
             ("localhost", "localhost"),
             ("_dmarc.example.com", "_dmarc.example.com"),
+            ("Bücher.de", "xn--bcher-kva.de"),
+            ("*.ｂücher。de", "*.xn--bcher-kva.de"),
         ] {
             assert_eq!(text.parse::<HostPattern>().unwrap().to_string(), form);
         }
@@ -280,7 +299,9 @@ mod tests {
             "*",
             "a.*.com",
             "*a.com",
-            "bücher.de",
+            "xn--bücher.de",
+            "xn--github-.com",
+            "a\u{fffd}.de",
             "a b",
             "127.1",
             "0x7f.1",

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::config::HostName;
+use crate::config::{HostName, ascii_form};
 
 /// How much of a name that makes no sense is repeated.
 const SHOWN: usize = 64;
@@ -14,19 +14,21 @@ pub enum Claim {
     Name(HostName),
     /// An address where a name is expected, in any of the forms that resolvers understand.
     Address(IpAddr),
-    /// Neither: a zero byte, an empty label, other alphabets.
+    /// Neither: a zero byte, an empty label, letters that no name has.
     Bad(String),
 }
 
 impl Claim {
-    /// Reads a host without a port. Names in other alphabets are refused: on the wire they are ASCII
-    /// (`xn--…`), and what is not could be mapped by one reader and not by another.
+    /// Reads a host without a port. Names in other alphabets are turned into their ASCII form before
+    /// anything is compared (`bücher.de`, `xn--bcher-kva.de`); digits and dots of theirs count as ours.
     pub fn of(host: &[u8]) -> Self {
         if host.is_empty() {
             return Self::None;
         }
         let bad = || Self::Bad(shown(host));
         let Ok(text) = std::str::from_utf8(host) else { return bad() };
+        let Some(ascii) = ascii_form(text) else { return bad() };
+        let text = &*ascii;
         let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         if let Some(inner) = bracketed {
             return inner.parse::<Ipv6Addr>().map_or_else(|_| bad(), |at| Self::Address(at.into()));
@@ -131,6 +133,7 @@ mod tests {
             ("[::1]", "::1"),
             ("::ffff:10.0.0.1", "::ffff:10.0.0.1"),
             ("169.254.43518", "169.254.169.254"),
+            ("１２７。０。０。１", "127.0.0.1"),
         ] {
             assert_eq!(
                 Claim::of(text.as_bytes()),
@@ -145,10 +148,20 @@ mod tests {
         let name = |text: &str| Claim::Name(text.parse().unwrap());
         assert_eq!(Claim::of(b"GitHub.COM."), name("github.com"));
         assert_eq!(Claim::of(b"xn--bcher-kva.de"), name("xn--bcher-kva.de"));
+        assert_eq!(Claim::of("Bücher.DE".as_bytes()), name("xn--bcher-kva.de"));
+        assert_eq!(Claim::of("bu\u{308}cher。de".as_bytes()), name("xn--bcher-kva.de"));
+        assert_eq!(Claim::of("ｇｉｔｈｕｂ．ｃｏｍ".as_bytes()), name("github.com"));
+        assert_eq!(Claim::of("日本語。ＪＰ".as_bytes()), name("xn--wgv71a119e.jp"));
         assert_eq!(Claim::of(b""), Claim::None);
         for bad in [
             &b"evil.example\0.github.com"[..],
-            "bücher.de".as_bytes(),
+            b"xn--bcher-kva-.de",
+            b"xn--github-.com",
+            b"xn--.com",
+            "a\u{200b}..b".as_bytes(),
+            "xn--bücher.de".as_bytes(),
+            "\u{fffd}.de".as_bytes(),
+            "אa.example".as_bytes(),
             b"a..b",
             b".",
             b"github.com..",

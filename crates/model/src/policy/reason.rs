@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr};
 
-use super::{Protocol, Sphere};
+use super::{Protocol, Sphere, Transport};
 use crate::config::EgressMode;
 
 /// What a decision rests on.
@@ -51,6 +51,11 @@ pub enum Reason {
     },
     Request,
     Unseen,
+    /// It is no connection, and only names are looked up by datagrams.
+    Datagram {
+        transport: Transport,
+        port: Option<u16>,
+    },
     /// A tunnel in a tunnel.
     Nested,
     /// The address in a request's target and its `Host` differ.
@@ -98,6 +103,7 @@ impl Reason {
             Self::Sphere { .. } => "not-public",
             Self::Request => "request",
             Self::Unseen => "not-terminated",
+            Self::Datagram { .. } => "datagram",
             Self::Nested => "nested-tunnel",
             Self::TwoNames => "two-names",
             Self::Slow => "slow",
@@ -150,6 +156,13 @@ impl fmt::Display for Reason {
             Self::Unseen => f.write_str(
                 "the rule looks at methods or paths, which can be seen only on a terminated host",
             ),
+            Self::Datagram { transport: Transport::Udp, port: Some(443) } => f.write_str(
+                "datagrams do not leave a room; clients of QUIC (HTTP/3) fall back to TLS over TCP",
+            ),
+            Self::Datagram { transport: Transport::Udp, .. } => {
+                f.write_str("datagrams other than DNS do not leave a room")
+            }
+            Self::Datagram { transport, .. } => write!(f, "{transport} does not leave a room"),
             Self::Nested => f.write_str("a tunnel inside a connection cannot be looked into"),
             Self::TwoNames => f.write_str("the request names two different hosts"),
             Self::Slow => f.write_str("the connection did not say in time what it is"),

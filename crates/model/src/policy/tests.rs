@@ -230,6 +230,8 @@ fn a_registry_of_the_hosts_own_tools_may_have_a_private_address() {
         &policy,
         &[
             ("registry.example@10.0.0.7:443 tls", "pass"),
+            ("registry.example@203.0.113.80:443 tls", "pass"),
+            ("other.example@203.0.113.80:443 tls", "not-public"),
             ("registry.example!@10.0.0.7:443 tls", "not-public"),
             ("other.example@10.0.0.7:443 tls", "not-public"),
             ("registry.example@169.254.169.254:443 tls", "not-public"),

@@ -285,8 +285,8 @@ impl Room {
         let groups = [&self.boot.tcp, &self.boot.dns_datagram, &self.boot.dns_stream];
         let [tcp, dns_datagram, dns_stream] =
             groups.map(|sockets| u8::try_from(sockets.len()).unwrap_or(u8::MAX));
-        let copies =
-            groups.into_iter().flatten().map(|socket| rustix::io::fcntl_dupfd_cloexec(socket, 3));
+        let all = groups.into_iter().flatten().chain(&self.boot.dropped);
+        let copies = all.map(|socket| rustix::io::fcntl_dupfd_cloexec(socket, 3));
         let copies =
             copies.collect::<Result<Vec<_>, _>>().map_err(system_errno("copy the sockets"))?;
         self.egress_holder = Some(daemon);

@@ -346,11 +346,12 @@ async fn answer(
         .collect();
     match path.split('?').next().unwrap() {
         "/upload" => Response::new(body_of(format!("{total}\n"))),
-        "/gzip" => {
-            let mut response = Response::new(body_of(vec![0x1f, 0x8b, 8, 0, 1, 2, 3]));
-            response
-                .headers_mut()
-                .insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        "/packed" => {
+            // Compressed although it was asked not to be.
+            let coding = path.split('?').nth(1).unwrap();
+            let text = said.get("authorization").cloned().unwrap_or_default();
+            let mut response = Response::new(body_of(packed(coding, &text.repeat(1000)).await));
+            response.headers_mut().insert(header::CONTENT_ENCODING, coding.parse().unwrap());
             response
         }
         "/bytes" => {
@@ -429,4 +430,25 @@ fn async_stream(
         event_tx.send(Ok(Frame::data(Bytes::from_static(b"data: two\n\n")))).await.ok();
     });
     tokio_stream::wrappers::ReceiverStream::new(event_rx)
+}
+
+/// Compresses a text; as it is where the coding is unknown.
+pub(crate) async fn packed(coding: &str, text: &str) -> Vec<u8> {
+    use async_compression::tokio::write::{BrotliEncoder, GzipEncoder, ZlibEncoder, ZstdEncoder};
+    use tokio::io::AsyncWriteExt;
+    macro_rules! with {
+        ($encoder:ident) => {{
+            let mut encoder = $encoder::new(Vec::new());
+            encoder.write_all(text.as_bytes()).await.unwrap();
+            encoder.shutdown().await.unwrap();
+            encoder.into_inner()
+        }};
+    }
+    match coding {
+        "gzip" => with!(GzipEncoder),
+        "deflate" => with!(ZlibEncoder),
+        "br" => with!(BrotliEncoder),
+        "zstd" => with!(ZstdEncoder),
+        _ => text.as_bytes().to_vec(),
+    }
 }

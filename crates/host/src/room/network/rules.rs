@@ -13,6 +13,7 @@
 //!     ct state established,related accept
 //!     ip daddr 127.0.0.0/8 accept
 //!     ip6 daddr ::1 accept
+//!     limit rate 20/second burst 60 packets log group 1 snaplen 96
 //!   }
 //! }
 //! ```
@@ -42,8 +43,15 @@ const IPV6: u8 = 10;
 const ACCEPT: i32 = 1;
 const RETURN: i32 = -5;
 
+/// Whether the kernel tells what it drops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Yes,
+    No,
+}
+
 /// The whole rule set as one transaction, and how many verdicts to expect.
-pub(super) fn transaction() -> (Vec<u8>, usize) {
+pub(super) fn transaction(told: Told) -> (Vec<u8>, usize) {
     let mut batch = Batch::default();
     batch.add(NEW_TABLE, 0, |m| m.text(1, TABLE));
     batch.chain("redirect", "nat", -100, ACCEPT);
@@ -56,6 +64,9 @@ pub(super) fn transaction() -> (Vec<u8>, usize) {
     batch.rule("gate", |e| e.known_connection().verdict(ACCEPT));
     batch.rule("gate", |e| to_loopback_v4(e).verdict(ACCEPT));
     batch.rule("gate", |e| to_loopback_v6(e).verdict(ACCEPT));
+    if told == Told::Yes {
+        batch.rule("gate", |e| e.limit(20, 60).log());
+    }
     batch.finish()
 }
 
@@ -158,6 +169,27 @@ impl Expressions {
     fn redirect(self) -> Self {
         const PORT_GIVEN: u32 = 2;
         self.add("redir", |m| m.number(1, REGISTER).number(3, PORT_GIVEN))
+    }
+
+    /// Goes on for so many packets a second, and for some more at once.
+    fn limit(self, rate: u64, burst: u32) -> Self {
+        const PACKETS: u32 = 0;
+        let second = 1_u64.to_be_bytes();
+        self.add("limit", |m| {
+            m.attribute(1, &rate.to_be_bytes())
+                .attribute(2, &second)
+                .number(3, burst)
+                .number(4, PACKETS)
+                .number(5, 0)
+        })
+    }
+
+    fn log(self) -> Self {
+        self.add("log", |m| {
+            m.attribute(1, &super::log::GROUP.to_be_bytes())
+                .number(3, super::log::SNAP)
+                .attribute(4, &1_u16.to_be_bytes())
+        })
     }
 
     fn verdict(self, code: i32) -> Self {

@@ -3,6 +3,10 @@
 usage: internet.py ADDRESS CERTIFICATE KEY LOG NAMES
 NAMES is a JSON object from names to lists of addresses. Prints the port of DNS once all is open.
 """
+import base64
+import gzip
+import hashlib
+import hmac
 import json
 import socket
 import ssl
@@ -63,6 +67,70 @@ def serve_names(stream):
     stream.sendall(struct.pack(">H", len(reply)) + reply)
 
 
+# What the host of the tests knows as the secret key of AWS.
+AWS_KEY = "the-real-key-of-aws-0123456789abcdefghij"
+
+
+def mac(key, text):
+    return hmac.new(key, text.encode(), hashlib.sha256).digest()
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def signed_by_aws(method, target, headers, body):
+    """Checks a signature as S3 does, of the head and of each piece of the body; what it was, or what is wrong."""
+    fields = dict(part.strip().split("=", 1) for part in headers["authorization"].split(" ", 1)[1].split(","))
+    scope = fields["Credential"].split("/", 1)[1]
+    names = fields["SignedHeaders"].split(";")
+    path, _, query = target.partition("?")
+    pairs = sorted(pair if "=" in pair else pair + "=" for pair in query.split("&") if pair)
+    kind = headers["x-amz-content-sha256"]
+    canonical = "\n".join(
+        [method, path, "&".join(pairs)]
+        + [f"{name}:{' '.join(headers.get(name, '').split())}" for name in names]
+        + ["", ";".join(names), kind]
+    )
+    key = ("AWS4" + AWS_KEY).encode()
+    for part in scope.split("/"):
+        key = mac(key, part)
+    when = headers["x-amz-date"] + "\n" + scope
+    last = mac(key, f"AWS4-HMAC-SHA256\n{when}\n{sha256(canonical.encode())}").hex()
+    if last != fields["Signature"]:
+        return "the head is not signed"
+    if not kind.startswith("STREAMING-"):
+        return kind if kind == "UNSIGNED-PAYLOAD" else ("whole" if kind == sha256(body) else "the body is another")
+    while True:
+        line, body = body.split(b"\r\n", 1)
+        size, _, rest = line.partition(b";")
+        size = int(size, 16)
+        if kind.startswith("STREAMING-AWS4"):
+            text = f"AWS4-HMAC-SHA256-PAYLOAD\n{when}\n{last}\n{sha256(b'')}\n{sha256(body[:size])}"
+            last = mac(key, text).hex()
+            if rest.decode() != "chunk-signature=" + last:
+                return "a piece is not signed"
+        if size == 0:
+            break
+        body = body[size + 2 :]
+    lines = [line.decode() for line in body.split(b"\r\n") if line]
+    if kind == "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER":
+        name, value = lines.pop().split(":")
+        text = f"AWS4-HMAC-SHA256-TRAILER\n{when}\n{last}\n{sha256(''.join(line + chr(10) for line in lines).encode())}"
+        if name != "x-amz-trailer-signature" or value != mac(key, text).hex():
+            return "the trailers are not signed"
+    return kind
+
+
+def chunked(file):
+    body = b""
+    while size := int(file.readline(65536).split(b";")[0], 16):
+        body += file.read(size)
+        file.readline(65536)
+    file.readline(65536)
+    return body
+
+
 def serve_requests(stream, scheme):
     file = stream.makefile("rb")
     while True:
@@ -76,7 +144,10 @@ def serve_requests(stream, scheme):
                 break
             name, _, value = header.decode("latin-1").partition(":")
             headers[name.lower()] = value.strip()
-        body = file.read(int(headers.get("content-length", 0)))
+        if headers.get("transfer-encoding") == "chunked":
+            body = chunked(file)
+        else:
+            body = file.read(int(headers.get("content-length", 0)))
         host = headers.get("host", "-")
         log(f"{scheme} {line.decode('latin-1').strip()} {host}")
         if "authorization" in headers:
@@ -85,6 +156,10 @@ def serve_requests(stream, scheme):
         if len(words) != 3:
             return
         path = words[1].decode("latin-1")
+        if headers.get("authorization", "").startswith("AWS4-HMAC-SHA256"):
+            log(f"aws {path.partition('?')[0]} {signed_by_aws(words[0].decode(), path, headers, body)}")
+            stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"0\"\r\n\r\n")
+            continue
         if path == "/slow":
             # One part now; the connection then stays open without a byte.
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nfirst")
@@ -96,6 +171,28 @@ def serve_requests(stream, scheme):
             text = said.encode() + b"\n"
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
             continue
+        if path == "/gzip-echo":
+            # Compressed although it was asked not to be.
+            text = gzip.compress((headers.get("authorization", "-") + "\n").encode() * 2000)
+            stream.sendall(
+                b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+            )
+            continue
+        if path == "/ws":
+            # One frame, and then whatever comes is sent back as it came.
+            key = headers["sec-websocket-key"].encode() + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+            accept = base64.b64encode(hashlib.sha1(key).digest())
+            stream.sendall(
+                b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n\x81\x05hello"
+            )
+            while True:
+                # One at a time: `read` would wait for all it was asked for.
+                part = file.read1(4096)
+                if not part:
+                    log(f"ws of {host} ended")
+                    return
+                stream.sendall(part)
         if path == "/redirect":
             stream.sendall(
                 b"HTTP/1.1 302 Found\r\nLocation: http://evil.example/\r\nContent-Length: 0\r\n\r\n"

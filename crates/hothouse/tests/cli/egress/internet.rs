@@ -41,6 +41,7 @@ impl Internet {
         let names = serde_json::json!({
             "good.example": [address], "other.example": [address], "evil.example": [address],
             "inside.example": ["10.0.0.1"], "metadata.example": ["169.254.169.254"],
+            "xn--bcher-kva.example": [address],
             "mapped.example": ["::ffff:127.0.0.1"], "six.example": ["::1"],
         });
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/egress/internet.py");

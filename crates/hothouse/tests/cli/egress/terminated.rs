@@ -63,6 +63,14 @@ fn the_named_host_gets_the_value_and_nobody_else_does() {
             internet.log()
         );
 
+        // Compressed although it was asked not to be, it is looked through all the same.
+        let packed = ask(env, repository, "'https://good.example/gzip-echo'");
+        assert_eq!(packed.matches(&own).count(), 2000, "{}", &packed[..200.min(packed.len())]);
+        assert!(!packed.contains(VALUE));
+        let curl = "curl -sS --compressed https://good.example/gzip-echo -H \"Authorization: Bearer $TOKEN\" | sort -u";
+        let ran = env.run(repository, &["exec", "-w", "a", "--", "sh", "-c", curl]);
+        assert_eq!(ran.stdout, format!("Bearer {own}\n"), "{ran}");
+
         // Terminated for another reason, and named by no secret.
         assert!(ask(env, repository, "'https://other.example/echo'").starts_with("200 "));
         assert!(sent(&format!("https authorization other.example Bearer {own}")));

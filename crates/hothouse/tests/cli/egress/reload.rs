@@ -1,0 +1,117 @@
+//! A policy that changes while connections are open, of every kind.
+
+use hothouse_testkit::wait_until;
+
+use super::internet::walled_after;
+
+const CONFIG: &str = "mode = \"allowlist\"\nallow = [\"ADDRESS\", \"ADDRESS:8443\", \"evil.example:8443\"]\n\
+    [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:MY_TOKEN\"\n";
+
+/// Opens a connection of each kind, says when all are open, and then how each ended.
+const OPEN: &str = "import socket, ssl, sys, threading
+own, world = ssl.create_default_context(), ssl.create_default_context(cafile='ca.pem')
+def dial(host, port, context):
+    stream = socket.create_connection((host, port), timeout=120)
+    return context.wrap_socket(stream, server_hostname=host) if context else stream
+def slow(host, port, context):
+    stream = dial(host, port, context)
+    stream.sendall(f'GET /slow HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n'.encode())
+    seen = b''
+    while b'fir' not in seen: seen += stream.recv(100)
+    return stream
+def upgraded(host, port, context):
+    stream = dial(host, port, context)
+    stream.sendall((f'GET /ws HTTP/1.1\\r\\nHost: {host}\\r\\nConnection: Upgrade\\r\\nUpgrade: websocket\\r\\n'
+                    'Sec-WebSocket-Version: 13\\r\\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\\r\\n\\r\\n').encode())
+    seen = b''
+    while not seen.endswith(b'hello'):
+        part = stream.recv(100)
+        assert part, seen
+        seen += part
+    assert seen.startswith(b'HTTP/1.1 101'), seen
+    stream.sendall(b'ping')
+    seen = b''
+    while seen != b'ping': seen += stream.recv(100)
+    return stream
+def resting(host, port, context):
+    stream = dial(host, port, context)
+    for _ in range(3):
+        stream.sendall(f'GET /x HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n'.encode())
+        seen = b''
+        while not seen.endswith(b'0\\n'):
+            part = stream.recv(1000)
+            assert part, seen
+            seen += part
+        assert seen.startswith(b'HTTP/1.1 200'), seen
+    return stream
+kinds = {}
+for kind, make, host, port, context in [
+    ('plain', slow, 'evil.example', 80, None), ('spliced', slow, 'evil.example', 443, world),
+    ('opened', slow, 'good.example', 443, own), ('plain upgraded', upgraded, 'evil.example', 80, None),
+    ('opened upgraded', upgraded, 'good.example', 443, own), ('opened resting', resting, 'good.example', 443, own),
+    ('plain resting', resting, 'evil.example', 80, None),
+]:
+    print('opening', kind, file=sys.stderr, flush=True)
+    kinds[kind] = make(host, port, context)
+stays = slow('evil.example', 8443, world)
+open('waiting', 'w').close()
+def end(kind, stream):
+    try:
+        while stream.recv(1000): pass
+    except OSError as error:
+        if isinstance(error, TimeoutError): return print(kind, 'STAYED', flush=True)
+    print(kind, 'cut', flush=True)
+threads = [threading.Thread(target=end, args=one) for one in kinds.items()]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+stays.settimeout(0.2)
+try: print('the other rule', stays.recv(10))
+except TimeoutError: print('the other rule stays')
+";
+
+#[test]
+fn a_policy_that_changes_cuts_what_it_no_longer_allows_of_every_kind() {
+    walled_after(
+        CONFIG,
+        |env, _| env.set("MY_TOKEN", "tok_0123456789abcdefghijklmnop"),
+        |env, repository, internet| {
+            env.ok(repository, &["egress", "allow", "evil.example", "good.example", "-w", "a"]);
+            let mut child = env
+                .command(repository, &["exec", "-w", "a", "--", "python3", "-c", OPEN])
+                .stdout(std::process::Stdio::piped())
+                .spawn()
+                .unwrap();
+            let waiting = env.root().join("acme-sandboxes/a/waiting");
+            wait_until("connections are open", || {
+                waiting.exists() || child.try_wait().unwrap().is_some()
+            });
+            let remove = ["egress", "allow", "--remove", "evil.example", "good.example", "-w", "a"];
+            env.ok(repository, &remove);
+            let output = child.wait_with_output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            for kind in [
+                "plain",
+                "spliced",
+                "opened",
+                "plain upgraded",
+                "opened upgraded",
+                "opened resting",
+                "plain resting",
+            ] {
+                assert!(text.lines().any(|line| line == format!("{kind} cut")), "{kind}: {text}");
+            }
+            assert!(text.contains("the other rule stays"), "{text}");
+            wait_until("the hosts see the end of both upgraded connections", || {
+                let log = internet.log();
+                log.contains("ws of good.example ended") && log.contains("ws of evil.example ended")
+            });
+            wait_until("the ledger says so", || {
+                let words = ["egress", "log", "-w", "a", "--json"];
+                let all = env.json(repository, &words);
+                let open =
+                    |record: &&serde_json::Value| record["open"] == true && record["port"] != 8443;
+                all.as_array().unwrap().iter().find(open).is_none()
+            });
+        },
+    );
+}

@@ -1,0 +1,329 @@
+//! Answers that are compressed although that was not asked for: unpacked as they come, so that they can
+//! be looked through.
+//!
+//! Nothing is unpacked ahead of whoever reads, and the memory of a decoder has a bound, so an answer that
+//! unpacks to a thousand times its length costs the time that reading it takes, and nothing else.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use async_compression::{
+    tokio::bufread::{BrotliDecoder, DeflateDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder},
+    zstd::DParameter,
+};
+use bytes::{Buf, Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::{
+    HeaderMap,
+    body::Frame,
+    header::{self, HeaderValue},
+};
+use tokio::{
+    io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, BufReader, ReadBuf},
+    sync::{Semaphore, SemaphorePermit},
+};
+
+use crate::body::{Body, BodyError};
+
+/// How many answers are unpacked at once in all rooms.
+static AT_ONCE: Semaphore = Semaphore::const_new(128);
+
+/// How many times over an answer may be compressed.
+const MOST: usize = 3;
+
+/// The longest window of zstd, as a power of two (RFC 9659).
+const ZSTD_WINDOW: u32 = 23;
+
+/// How much is unpacked at a time.
+const PIECE: usize = 16 << 10;
+
+/// A way in which an answer can be compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+/// An answer that cannot be unpacked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Undecodable(pub(crate) String);
+
+/// Reads how an answer is compressed, outermost last; nothing if it is not.
+pub(crate) fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Undecodable> {
+    let mut found = Vec::new();
+    for value in headers.get_all(header::CONTENT_ENCODING) {
+        let text = String::from_utf8_lossy(value.as_bytes());
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            match word.to_ascii_lowercase().as_str() {
+                "identity" => {}
+                "gzip" | "x-gzip" => found.push(Coding::Gzip),
+                "deflate" => found.push(Coding::Deflate),
+                "br" => found.push(Coding::Brotli),
+                "zstd" => found.push(Coding::Zstd),
+                other => return Err(Undecodable(other.to_owned())),
+            }
+        }
+    }
+    // A part of what is compressed makes no sense without what comes before it.
+    if !found.is_empty() && headers.contains_key(header::CONTENT_RANGE) || found.len() > MOST {
+        let all = headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes);
+        return Err(Undecodable(String::from_utf8_lossy(all.unwrap_or_default()).into_owned()));
+    }
+    Ok(found)
+}
+
+/// Unpacks an answer as it comes; none if too many are being unpacked already.
+pub(crate) fn decoded(body: Body, codings: &[Coding]) -> Option<Body> {
+    let permit = AT_ONCE.try_acquire().ok()?;
+    let trailers: Arc<Mutex<Option<HeaderMap>>> = Arc::default();
+    let pieces = Pieces { body, piece: Bytes::new(), trailers: trailers.clone() };
+    let mut reader: Reader = Box::pin(pieces);
+    for coding in codings.iter().rev() {
+        let unpacked: Unpacked = match coding {
+            Coding::Gzip => {
+                let mut decoder = GzipDecoder::new(reader);
+                decoder.multiple_members(true);
+                Box::pin(decoder)
+            }
+            Coding::Deflate => Box::pin(Sniffed { inner: Unsure::New(reader), make: deflate }),
+            Coding::Brotli => Box::pin(Sniffed { inner: Unsure::New(reader), make: brotli }),
+            Coding::Zstd => {
+                let window = [DParameter::window_log_max(ZSTD_WINDOW)];
+                let mut decoder = ZstdDecoder::with_params(reader, &window);
+                decoder.multiple_members(true);
+                Box::pin(decoder)
+            }
+        };
+        reader = Box::pin(BufReader::with_capacity(PIECE, unpacked));
+    }
+    let decoded =
+        Decoded { reader, piece: BytesMut::new(), trailers, ended: false, _permit: permit };
+    Some(decoded.boxed_unsync())
+}
+
+type Reader = Pin<Box<dyn AsyncBufRead + Send>>;
+type Unpacked = Pin<Box<dyn AsyncRead + Send>>;
+
+/// `deflate` is meant to be zlib's (RFC 9110, section 8.4.1.2), and some send it without the wrapping.
+fn deflate(reader: Reader, first: u8) -> io::Result<Unpacked> {
+    Ok(match first & 0x8f == 0x08 {
+        true => Box::pin(ZlibDecoder::new(reader)),
+        false => Box::pin(DeflateDecoder::new(reader)),
+    })
+}
+
+/// These bits ask for a window of up to a gigabyte, which is no part of RFC 7932.
+fn brotli(reader: Reader, first: u8) -> io::Result<Unpacked> {
+    match first & 0x7f == 0x11 {
+        true => Err(io::Error::new(io::ErrorKind::InvalidData, "the window is too large")),
+        false => Ok(Box::pin(BrotliDecoder::new(reader))),
+    }
+}
+
+/// What an answer is read with depends on its first byte.
+struct Sniffed {
+    inner: Unsure,
+    make: fn(Reader, u8) -> io::Result<Unpacked>,
+}
+
+enum Unsure {
+    New(Reader),
+    Known(Unpacked),
+    /// It was empty, or it cannot be read.
+    Ended,
+}
+
+impl AsyncRead for Sniffed {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if let Unsure::New(reader) = &mut self.inner {
+            let first = ready!(reader.as_mut().poll_fill_buf(context))?.first().copied();
+            let Unsure::New(reader) = std::mem::replace(&mut self.inner, Unsure::Ended) else {
+                return Poll::Ready(Ok(()));
+            };
+            if let Some(first) = first {
+                self.inner = Unsure::Known((self.make)(reader, first)?);
+            }
+        }
+        match &mut self.inner {
+            Unsure::Known(reader) => reader.as_mut().poll_read(context, buffer),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+}
+
+/// The pieces of a body, to be read from. Its trailers are put aside.
+struct Pieces {
+    body: Body,
+    piece: Bytes,
+    trailers: Arc<Mutex<Option<HeaderMap>>>,
+}
+
+impl AsyncRead for Pieces {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let filled = ready!(self.as_mut().poll_fill_buf(context))?;
+        let count = filled.len().min(buffer.remaining());
+        buffer.put_slice(&filled[..count]);
+        self.consume(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncBufRead for Pieces {
+    fn poll_fill_buf(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        let this = self.get_mut();
+        while this.piece.is_empty() {
+            let frame = ready!(hyper::body::Body::poll_frame(Pin::new(&mut this.body), context));
+            let Some(frame) = frame else { break };
+            match frame.map_err(io::Error::other)?.into_data() {
+                Ok(piece) => this.piece = piece,
+                Err(frame) => {
+                    let trailers = frame.into_trailers().ok();
+                    *this.trailers.lock().unwrap_or_else(PoisonError::into_inner) = trailers;
+                }
+            }
+        }
+        Poll::Ready(Ok(&this.piece))
+    }
+
+    fn consume(mut self: Pin<&mut Self>, count: usize) {
+        self.piece.advance(count);
+    }
+}
+
+/// A body that is being unpacked.
+struct Decoded {
+    reader: Reader,
+    piece: BytesMut,
+    trailers: Arc<Mutex<Option<HeaderMap>>>,
+    ended: bool,
+    _permit: SemaphorePermit<'static>,
+}
+
+impl hyper::body::Body for Decoded {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = &mut *self;
+        if !this.ended {
+            let filled = ready!(this.reader.as_mut().poll_fill_buf(context))?;
+            if !filled.is_empty() {
+                this.piece.extend_from_slice(filled);
+                let count = filled.len();
+                this.reader.consume(count);
+                return Poll::Ready(Some(Ok(Frame::data(this.piece.split().freeze()))));
+            }
+            this.ended = true;
+        }
+        let trailers = this.trailers.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_compression::tokio::write::{
+        BrotliEncoder, DeflateEncoder, GzipEncoder, ZlibEncoder, ZstdEncoder,
+    };
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+    use crate::body;
+
+    async fn packed(coding: &str, text: &[u8]) -> Vec<u8> {
+        macro_rules! with {
+            ($encoder:ident) => {{
+                let mut encoder = $encoder::new(Vec::new());
+                encoder.write_all(text).await.unwrap();
+                encoder.shutdown().await.unwrap();
+                encoder.into_inner()
+            }};
+        }
+        match coding {
+            "gzip" => with!(GzipEncoder),
+            "deflate" => with!(ZlibEncoder),
+            "raw" => with!(DeflateEncoder),
+            "br" => with!(BrotliEncoder),
+            _ => with!(ZstdEncoder),
+        }
+    }
+
+    fn of(words: &str) -> Result<Vec<Coding>, Undecodable> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_ENCODING, words.parse().unwrap());
+        codings(&headers)
+    }
+
+    async fn unpacked(bytes: Vec<u8>, codings: &[Coding]) -> Result<Vec<u8>, BodyError> {
+        let body = decoded(body::whole(bytes), codings).unwrap();
+        Ok(body.collect().await?.to_bytes().to_vec())
+    }
+
+    #[tokio::test]
+    async fn every_coding_is_unpacked_and_several_of_them() {
+        let text = b"the value is tok_0123456789, and so on. ".repeat(3000);
+        for (how, word) in [
+            ("gzip", "gzip"),
+            ("deflate", "deflate"),
+            ("raw", "deflate"),
+            ("br", "br"),
+            ("zstd", "zstd"),
+        ] {
+            let bytes = packed(how, &text).await;
+            assert_eq!(unpacked(bytes.clone(), &of(word).unwrap()).await.unwrap(), text, "{how}");
+            let cut = bytes[..bytes.len() / 2].to_vec();
+            assert!(unpacked(cut, &of(word).unwrap()).await.is_err(), "half of {how}");
+            assert!(unpacked(vec![0xff; 100], &of(word).unwrap()).await.is_err(), "{how}");
+        }
+        let twice = packed("br", &packed("gzip", &text).await).await;
+        assert_eq!(unpacked(twice, &of("gzip, br").unwrap()).await.unwrap(), text);
+        let members = [packed("gzip", b"one ").await, packed("gzip", b"two").await].concat();
+        assert_eq!(unpacked(members, &[Coding::Gzip]).await.unwrap(), b"one two");
+        assert_eq!(unpacked(Vec::new(), &[Coding::Brotli]).await.unwrap(), b"");
+    }
+
+    #[test]
+    fn what_cannot_be_unpacked_is_said_to_be_so() {
+        assert_eq!(of("identity"), Ok(Vec::new()));
+        assert_eq!(of("X-Gzip, identity"), Ok(vec![Coding::Gzip]));
+        assert_eq!(of("compress"), Err(Undecodable("compress".into())));
+        assert!(of("gzip, gzip, gzip, gzip").is_err());
+        let mut part = HeaderMap::new();
+        part.insert(header::CONTENT_ENCODING, "gzip".parse().unwrap());
+        part.insert(header::CONTENT_RANGE, "bytes 5-9/100".parse().unwrap());
+        assert!(codings(&part).is_err());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_unpacks_to_much_is_unpacked_piece_by_piece() {
+        let bomb = packed("zstd", &vec![0; 64 << 20]).await;
+        assert!(bomb.len() < 64 << 10);
+        let mut body = decoded(body::whole(bomb), &[Coding::Zstd]).unwrap();
+        let mut total = 0;
+        while let Some(frame) = body.frame().await {
+            let piece = frame.unwrap().into_data().unwrap();
+            assert!(piece.len() <= PIECE);
+            total += piece.len();
+        }
+        assert_eq!(total, 64 << 20);
+        let large = [vec![0x11], vec![0; 50]].concat();
+        assert!(unpacked(large, &[Coding::Brotli]).await.is_err());
+    }
+}

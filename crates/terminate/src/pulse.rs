@@ -1,0 +1,138 @@
+//! What is going on in a conversation, by which it is told that it rests.
+//!
+//! A server of HTTP keeps buffers for the next request from the moment it has answered the last one.
+//! Thousands of clients keep their connections open without using them, so the buffers are let go of
+//! ([`crate::talk`]) once it is certain that nothing is on its way in either direction.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// What is on its way. It is asked by the one task that changes it, so the order is the program's.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    /// Requests and answers that have not ended.
+    open: AtomicUsize,
+    /// Whether anything was asked since the conversation began or went on.
+    asked: AtomicBool,
+    /// Whether bytes were written that are not known to be sent.
+    unsent: AtomicBool,
+    /// Whether all that came has been read.
+    waiting: AtomicBool,
+}
+
+impl Pulse {
+    /// Begins half of an exchange, which ends when what is returned is dropped.
+    pub(crate) fn begin(self: &Arc<Self>) -> Beat {
+        self.asked.store(true, Ordering::Relaxed);
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Beat(self.clone())
+    }
+
+    /// Says whether a request was answered, and nothing is on its way any more.
+    pub(crate) fn rests(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+            && self.open.load(Ordering::Relaxed) == 0
+            && !self.unsent.load(Ordering::Relaxed)
+            && self.waiting.load(Ordering::Relaxed)
+    }
+}
+
+/// Half of an exchange.
+#[derive(Debug)]
+pub(crate) struct Beat(Arc<Pulse>);
+
+impl Beat {
+    /// Makes sure that the conversation never counts as resting: it broke off in the middle.
+    pub(crate) fn never_ends(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Beat {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A stream that is listened to, with bytes before it that were read already.
+pub(crate) struct Heard<S> {
+    first: Bytes,
+    stream: S,
+    pulse: Arc<Pulse>,
+}
+
+impl<S> Heard<S> {
+    pub(crate) fn new(first: Bytes, stream: S, pulse: Arc<Pulse>) -> Self {
+        Self { first, stream, pulse }
+    }
+
+    /// Returns what was not read again, and the stream.
+    pub(crate) fn into_parts(self) -> (Bytes, S) {
+        (self.first, self.stream)
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if !self.first.is_empty() {
+            let count = self.first.len().min(buffer.remaining());
+            buffer.put_slice(&self.first[..count]);
+            self.first.advance(count);
+            if self.first.is_empty() {
+                self.first = Bytes::new();
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.pulse.waiting.store(read.is_pending(), Ordering::Relaxed);
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.pulse.unsent.store(true, Ordering::Relaxed);
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.pulse.unsent.store(true, Ordering::Relaxed);
+        Pin::new(&mut self.stream).poll_write_vectored(context, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_flush(context))?;
+        self.pulse.unsent.store(false, Ordering::Relaxed);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

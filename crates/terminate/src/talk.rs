@@ -1,0 +1,188 @@
+//! The conversation with a client, in the HTTP that it speaks.
+//!
+//! ```text
+//! rest --first bytes--> serve --nothing on its way--> rest …
+//!                         └--upgrade--> join, until either side ends
+//! ```
+//!
+//! All of it is in one future: whoever drops that has cut everything, upgraded connections too.
+
+use std::{convert::Infallible, future::poll_fn, io, sync::Arc, task::Poll, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use hyper::{
+    Request,
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    time::timeout,
+};
+
+use crate::{
+    exchange::{Exchange, join},
+    pulse::{Heard, Pulse},
+    upstream::Upstream,
+};
+
+/// How long a client may take for the head of a request, and stay silent between two.
+const HEAD: Duration = Duration::from_secs(60);
+
+/// With these words a client says that it speaks HTTP/2, without having agreed on it by TLS.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
+
+/// What a client was heard to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spoken {
+    Http1,
+    Http2,
+    Either,
+}
+
+/// Serves a client until either side ends.
+pub(crate) async fn converse<S, U>(stream: S, exchange: Arc<Exchange<U>>, spoken: Spoken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    U: Upstream,
+{
+    let talked = match spoken {
+        Spoken::Http1 => talk_http1(stream, Bytes::new(), exchange).await,
+        Spoken::Http2 => talk_http2(stream, Bytes::new(), exchange).await,
+        Spoken::Either => talk_either(stream, exchange).await,
+    };
+    if let Err(error) = talked {
+        tracing::debug!(%error, "a connection to a terminated host broke off");
+    }
+}
+
+async fn talk_either<S, U>(mut stream: S, exchange: Arc<Exchange<U>>) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    U: Upstream,
+{
+    let mut first = BytesMut::new();
+    while first.len() < PREFACE.len() && PREFACE.starts_with(&first) {
+        let more = rest(&mut stream).await?;
+        if more.is_empty() {
+            return Ok(());
+        }
+        first.extend_from_slice(&more);
+    }
+    match first.starts_with(PREFACE) {
+        true => talk_http2(stream, first.freeze(), exchange).await,
+        false => talk_http1(stream, first.freeze(), exchange).await,
+    }
+}
+
+/// Waits for a client to say something, holding no buffer meanwhile; nothing if it has left.
+async fn rest<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Bytes> {
+    let mut few = [0; 16];
+    let count = timeout(HEAD, stream.read(&mut few)).await.unwrap_or(Ok(0))?;
+    Ok(Bytes::copy_from_slice(&few[..count]))
+}
+
+async fn talk_http1<S, U>(
+    mut stream: S,
+    mut first: Bytes,
+    exchange: Arc<Exchange<U>>,
+) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    U: Upstream,
+{
+    loop {
+        if first.is_empty() {
+            first = rest(&mut stream).await?;
+        }
+        if first.is_empty() {
+            return stream.shutdown().await;
+        }
+        // In a box, which is there only while requests are: a conversation that rests has no room for one.
+        let served = Box::pin(serve_http1(stream, first, exchange.clone())).await?;
+        (first, stream) = (served.first, served.stream);
+        if let Some(upgraded) = exchange.take_upgraded() {
+            let client = Heard::new(first, stream, Arc::default());
+            Box::pin(join(client, TokioIo::new(upgraded.host), upgraded.echoes)).await;
+            return Ok(());
+        }
+        if served.ended {
+            return stream.shutdown().await;
+        }
+    }
+}
+
+/// A stream whose requests have been answered.
+struct Served<S> {
+    stream: S,
+    /// What came after the last request.
+    first: Bytes,
+    /// Whether one side has said that this was the last one.
+    ended: bool,
+}
+
+/// Serves requests until nothing is on its way any more.
+async fn serve_http1<S, U>(
+    stream: S,
+    first: Bytes,
+    exchange: Arc<Exchange<U>>,
+) -> io::Result<Served<S>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    U: Upstream,
+{
+    let pulse: Arc<Pulse> = Arc::default();
+    let service = {
+        let pulse = pulse.clone();
+        service_fn(move |request: Request<Incoming>| {
+            let (exchange, pulse) = (exchange.clone(), pulse.clone());
+            Box::pin(
+                async move { Ok::<_, Infallible>(exchange.answer(request, Some(&pulse)).await) },
+            )
+        })
+    };
+    let heard = TokioIo::new(Heard::new(first, stream, pulse.clone()));
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(128 << 10)
+        .preserve_header_case(true)
+        .serve_connection(heard, service);
+    let ended = poll_fn(|context| match connection.poll_without_shutdown(context) {
+        Poll::Ready(ended) => Poll::Ready(ended.map(|()| true)),
+        Poll::Pending if pulse.rests() => Poll::Ready(Ok(false)),
+        Poll::Pending => Poll::Pending,
+    });
+    let ended = ended.await.map_err(io::Error::other)?;
+    let parts = connection.into_parts();
+    let (unread, stream) = parts.io.into_inner().into_parts();
+    // What the server has read comes before what it has not. Copied: a piece of a buffer, even of no
+    // length, holds the whole of it.
+    let first = match parts.read_buf.is_empty() && unread.is_empty() {
+        true => Bytes::new(),
+        false => [parts.read_buf, unread].concat().into(),
+    };
+    Ok(Served { stream, first, ended })
+}
+
+async fn talk_http2<S, U>(stream: S, first: Bytes, exchange: Arc<Exchange<U>>) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    U: Upstream,
+{
+    let service = service_fn(move |request: Request<Incoming>| {
+        let exchange = exchange.clone();
+        Box::pin(async move { Ok::<_, Infallible>(exchange.answer(request, None).await) })
+    });
+    let connection = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .adaptive_window(true)
+        .max_concurrent_streams(128)
+        .max_header_list_size(64 << 10)
+        .max_pending_accept_reset_streams(20)
+        .keep_alive_interval(Some(Duration::from_secs(30)))
+        .serve_connection(TokioIo::new(Heard::new(first, stream, Arc::default())), service);
+    Box::pin(connection).await.map_err(io::Error::other)
+}
