@@ -2,6 +2,7 @@
 
 mod command;
 mod services;
+mod turns;
 
 use std::{
     collections::BTreeMap,
@@ -24,6 +25,7 @@ use hothouse_model::{
     stack::{ServiceAction, StackOrder, StackReport},
 };
 
+use self::turns::Turns;
 use crate::{RoomCommand, RoomError, RoomRun, Rooms};
 
 /// Its presence in a runtime folder says that the room is suspended by signals, of which the kernel
@@ -51,6 +53,7 @@ pub struct NativeRooms {
     /// The base layers that all rooms share.
     base_layer: PathBuf,
     launcher: Launcher,
+    turns: Turns,
     /// What was taken of the file system when a storage folder was last measured.
     looked: Mutex<BTreeMap<PathBuf, (u64, Instant)>>,
     /// Told of every room that has started, before anything runs in it.
@@ -155,7 +158,10 @@ impl Rooms for NativeRooms {
         }
         let wall = serde_json::to_vec(&order.wall).expect("texts are plain text");
         files::write_quick(&order.runtime.join(WALL), &wall, 0o600)?;
-        let started = self.launcher.start(&self.spec(order))?;
+        let started = {
+            let _turn = self.turns.take();
+            self.launcher.start(&self.spec(order))?
+        };
         (self.witness.0)(order);
         Ok(RoomFile { started, suspended: false, full: None }.report())
     }
@@ -276,6 +282,7 @@ impl NativeRooms {
         Self {
             base_layer,
             launcher: Launcher::default(),
+            turns: Turns::default(),
             looked: Mutex::default(),
             witness: Witness(Arc::new(|_| {})),
         }

@@ -1,13 +1,38 @@
 //! The arguments: every command, flag and help text.
 
+mod config;
+mod daemon;
+mod egress;
+mod pool;
+mod review;
+mod room;
+mod sandbox;
 mod secret;
+mod service;
+mod snapshot;
+mod url;
 
-use std::{ffi::OsString, io::Write, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, io::Write, process::ExitCode};
 
-use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
+use clap::{
+    Args, CommandFactory, Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 use hothouse_model::{Failure, FailureKind};
 
-pub(crate) use secret::{SecretCommand, SecretRemoveArgs, SecretSetArgs};
+pub(crate) use self::{
+    config::{ApproveArgs, ConfigArgs, ConfigCommand},
+    daemon::{DaemonCommand, DoctorArgs},
+    egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
+    pool::{PoolCommand, PoolCreateArgs},
+    review::{DiffArgs, LogArgs, PromoteArgs},
+    room::{ExecArgs, ShellArgs, UpArgs},
+    sandbox::{AdoptArgs, CleanArgs, DeleteArgs, ForkArgs, NukeArgs, SizeArgs, StatusArgs},
+    secret::{SecretCommand, SecretRemoveArgs, SecretSetArgs},
+    service::{DbArgs, LogsArgs, ServiceArgs, SignalArgs},
+    snapshot::{RestoreArgs, SnapshotArgs},
+    url::{ExposeArgs, PortsArgs, PortsCommand, TrustArgs, UrlArgs},
+};
 
 /// Gives every coding agent its own universe for a repository.
 ///
@@ -243,486 +268,6 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct ForkArgs {
-    /// The name of the sandbox: a-z, 0-9 and -, at most 40
-    pub(crate) name: String,
-    /// The commit, tag or branch to start from [default: what is checked out here]
-    #[arg(long, value_name = "REF")]
-    pub(crate) base: Option<String>,
-    /// The branch, when it is to be named otherwise than the sandbox
-    #[arg(long, value_name = "BRANCH")]
-    pub(crate) branch: Option<String>,
-    /// Start from another sandbox as it is now, or from a snapshot of it, with its uncommitted work
-    /// and its data
-    #[arg(long, value_name = "SANDBOX[@SNAPSHOT]", conflicts_with_all = ["base", "tree", "setup"])]
-    pub(crate) from: Option<String>,
-    /// Fork the repository at this address; it is cloned once, and afterwards only fetched
-    #[arg(long, value_name = "URL", conflicts_with = "from")]
-    pub(crate) repo: Option<String>,
-    /// How the files are made: auto, btrfs, overlay, reflink or copy [default: the config's]
-    #[arg(long, value_name = "DRIVER")]
-    pub(crate) tree: Option<String>,
-    /// Install dependencies anew with the configured command, rather than bring them along
-    #[arg(long)]
-    pub(crate) setup: bool,
-    /// What the sandbox is for; shown in `status` and written to feature-request.md
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) idea: Option<String>,
-    /// A file that says at length what the sandbox is for; copied to feature-request.md
-    #[arg(long, value_name = "FILE")]
-    pub(crate) context: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct AdoptArgs {
-    /// A folder in the worktree [default: the current one]
-    pub(crate) path: Option<PathBuf>,
-    /// The name of the sandbox [default: that of the worktree's folder]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) name: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DiffArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// List the files with their numbers of lines
-    #[arg(long)]
-    pub(crate) stat: bool,
-    /// Compare with where the branch left this commit [default: the base of the fork]
-    #[arg(long, value_name = "REF")]
-    pub(crate) base: Option<String>,
-    /// Show about this many tokens, then say how to go on
-    #[arg(long, value_name = "N")]
-    pub(crate) budget: Option<usize>,
-    /// Begin with this line
-    #[arg(long, value_name = "LINE")]
-    pub(crate) since: Option<usize>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct LogArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Begin where the branch left this commit [default: the base of the fork]
-    #[arg(long, value_name = "REF")]
-    pub(crate) base: Option<String>,
-    /// Show about this many tokens, then say how to go on
-    #[arg(long, value_name = "N")]
-    pub(crate) budget: Option<usize>,
-    /// Begin with this line
-    #[arg(long, value_name = "LINE")]
-    pub(crate) since: Option<usize>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PromoteArgs {
-    /// The sandbox: NAME, or PROJECT/NAME
-    #[arg(conflicts_with = "sandbox")]
-    pub(crate) name: Option<String>,
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Push the branch, and open no pull request
-    #[arg(long, conflicts_with = "merge")]
-    pub(crate) push: bool,
-    /// Merge the branch into its base, here
-    #[arg(long)]
-    pub(crate) merge: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SnapshotArgs {
-    /// What to call it: a-z, 0-9 and - [default: the time]
-    #[arg(required_if_eq("remove", "true"))]
-    pub(crate) label: Option<String>,
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Remove that snapshot instead
-    #[arg(long)]
-    pub(crate) remove: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RestoreArgs {
-    /// The snapshot
-    pub(crate) label: String,
-    #[command(flatten)]
-    pub(crate) which: Which,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct UrlArgs {
-    /// The app, by its label in URLs
-    pub(crate) app: String,
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Print the address on 127.0.0.1, which needs no trust and no resolver
-    #[arg(long)]
-    pub(crate) direct: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PortsArgs {
-    #[command(subcommand)]
-    pub(crate) command: Option<PortsCommand>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PortsCommand {
-    /// Give a port back, or all whose sandboxes are gone
-    Release {
-        /// The port
-        port: Option<u16>,
-    },
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ExposeArgs {
-    /// The port in the room
-    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) port: u16,
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// The port of this host [default: one that is kept for it]
-    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) host_port: Option<u16>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct TrustArgs {
-    /// Take the trust back
-    #[arg(long)]
-    pub(crate) remove: bool,
-    /// Do not ask
-    #[arg(long)]
-    pub(crate) yes: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SizeArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CleanArgs {
-    /// One sandbox, as `delete` does it
-    #[arg(conflicts_with_all = ["all", "merged", "runs"])]
-    pub(crate) name: Option<String>,
-    /// Every sandbox in which nothing would be lost
-    #[arg(long, conflicts_with_all = ["merged", "runs"])]
-    pub(crate) all: bool,
-    /// Those of them whose branch is merged into its base
-    #[arg(long, conflicts_with = "runs")]
-    pub(crate) merged: bool,
-    /// The artifacts of runs that are over
-    #[arg(long)]
-    pub(crate) runs: bool,
-    /// Only say what would go, and why
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DeleteArgs {
-    /// The sandbox: NAME, or PROJECT/NAME
-    pub(crate) name: String,
-    /// Throw away work that is not committed
-    #[arg(long)]
-    pub(crate) force: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct StatusArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Show the sandboxes of all projects
-    #[arg(long, conflicts_with = "sandbox")]
-    pub(crate) all: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct UpArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Stop the room by itself after this time, such as 30m or 2h
-    #[arg(long, value_name = "DURATION")]
-    pub(crate) ttl: Option<String>,
-    /// The profile of the stack [default: dev, or the one that is up]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) profile: Option<String>,
-    /// Leave a room that is up with another profile as it is
-    #[arg(long)]
-    pub(crate) reuse: bool,
-    /// Reach listed hosts only: those of `egress.allow`, by default common development hosts and the
-    /// registries of this host's own tools
-    #[arg(long)]
-    pub(crate) restrict_domains: bool,
-    /// Wait until the services are ready, which is the default
-    #[arg(long, conflicts_with = "no_wait")]
-    pub(crate) wait: bool,
-    /// Return when the room stands; services go on starting
-    #[arg(long)]
-    pub(crate) no_wait: bool,
-    /// How long the services may take to be ready [default: 2m]
-    #[arg(long, value_name = "DURATION")]
-    pub(crate) timeout: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct LogsArgs {
-    /// The services [default: all]
-    pub(crate) services: Vec<String>,
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Go on with new lines until interrupted
-    #[arg(short, long)]
-    pub(crate) follow: bool,
-    /// Only lines that match this regular expression
-    #[arg(long, value_name = "REGEX")]
-    pub(crate) grep: Option<String>,
-    /// Lines of context after a match
-    #[arg(short = 'A', long, value_name = "N", default_value_t = 0)]
-    pub(crate) after: usize,
-    /// Lines of context before a match
-    #[arg(short = 'B', long, value_name = "N", default_value_t = 0)]
-    pub(crate) before: usize,
-    /// From a cursor on, a moment (RFC 3339), or a span back such as 5m
-    #[arg(long, value_name = "CURSOR|TIME")]
-    pub(crate) since: Option<String>,
-    /// Only the newest lines
-    #[arg(long, value_name = "N")]
-    pub(crate) tail: Option<usize>,
-    /// About so many tokens, then a cursor to go on
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) budget: Option<usize>,
-    /// Keep colours and other escape sequences
-    #[arg(long)]
-    pub(crate) raw: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ServiceArgs {
-    /// The service
-    pub(crate) service: String,
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// How long it may take [default: 2m]
-    #[arg(long, value_name = "DURATION")]
-    pub(crate) timeout: Option<String>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SignalArgs {
-    /// The service
-    pub(crate) service: String,
-    /// The signal: a name such as HUP or SIGHUP, or a number
-    pub(crate) signal: String,
-    #[command(flatten)]
-    pub(crate) which: Which,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DbArgs {
-    /// The service [default: the first database]
-    pub(crate) service: Option<String>,
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// List tables and how many rows they have
-    #[arg(long)]
-    pub(crate) tables: bool,
-    /// Arguments of the shell
-    #[arg(last = true, value_name = "ARGUMENTS", conflicts_with = "tables")]
-    pub(crate) words: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ExecArgs {
-    /// The sandbox: NAME, or PROJECT/NAME; several run side by side
-    #[arg(short = 'w', long = "sandbox", value_name = "NAME")]
-    pub(crate) sandboxes: Vec<String>,
-    /// Run as the room's root
-    #[arg(long)]
-    pub(crate) root: bool,
-    /// Run in a new room on the same worktree, which is gone afterwards
-    #[arg(long, conflicts_with = "attach")]
-    pub(crate) fresh: bool,
-    /// Join a command that runs, by the id that --verbose shows
-    #[arg(long, value_name = "ID", conflicts_with_all = ["root", "words"])]
-    pub(crate) attach: Option<String>,
-    /// A service, for its folder and environment
-    #[arg(value_name = "SERVICE")]
-    pub(crate) service: Option<String>,
-    /// The command and its arguments
-    #[arg(last = true, value_name = "COMMAND", required_unless_present = "attach")]
-    pub(crate) words: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ShellArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// As the room's root
-    #[arg(long)]
-    pub(crate) root: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct NukeArgs {
-    /// Do not ask
-    #[arg(long)]
-    pub(crate) yes: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct DoctorArgs {
-    /// Mend what a crash left behind
-    #[arg(long)]
-    pub(crate) fix: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum ConfigCommand {
-    /// Check hothouse.toml and report every problem
-    #[command(
-        after_help = "Examples:\n  hothouse config check\n  hothouse config check other/hothouse.toml --json"
-    )]
-    Check(ConfigArgs),
-    /// Show every setting with where it comes from
-    #[command(after_help = "Examples:\n  hothouse config show\n  hothouse config show --json")]
-    Show(ConfigArgs),
-    /// Let a sandbox's own hothouse.toml change its wall and its room, after showing what would change
-    ///
-    /// An agent can edit the file. What describes the stack is taken from it at once; what could loosen
-    /// the wall or the room waits for this.
-    #[command(
-        after_help = "Examples:\n  hothouse config approve -w agent-a\n  hothouse config approve -w agent-a --yes"
-    )]
-    Approve(ApproveArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ApproveArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Do not ask
-    #[arg(long)]
-    pub(crate) yes: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum EgressCommand {
-    /// List what a room tried to reach, allowed or not
-    #[command(
-        after_help = "Examples:\n  hothouse egress log -w agent-a\n  hothouse egress log --denied --since 10m --json\n  \
-                      hothouse egress log -f"
-    )]
-    Log(EgressLogArgs),
-    /// Say why something was denied, or what would happen to a host now
-    #[command(
-        after_help = "Examples:\n  hothouse egress why\n  hothouse egress why api.example.com\n  \
-                      hothouse egress why db.example.com:5432"
-    )]
-    Why(EgressWhyArgs),
-    /// Propose rules for what was denied, to be put into hothouse.toml
-    #[command(after_help = "Example:\n  hothouse egress learn -w agent-a")]
-    Learn(Which),
-    /// Allow hosts for a sandbox, at once; without a host, list what was allowed so
-    ///
-    /// A rule is a host, `*.host` for everything below it, `host:port`, or a block of addresses.
-    #[command(after_help = "Examples:\n  hothouse egress allow api.example.com -w agent-a\n  \
-                      hothouse egress allow '*.example.com' db.example.com:5432 --project\n  \
-                      hothouse egress allow --remove api.example.com")]
-    Allow(EgressAllowArgs),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct EgressLogArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Go on with new records until interrupted
-    #[arg(short, long)]
-    pub(crate) follow: bool,
-    /// From a cursor on, a moment (RFC 3339), or a span back such as 5m
-    #[arg(long, value_name = "CURSOR|TIME")]
-    pub(crate) since: Option<String>,
-    /// Only what was denied
-    #[arg(long)]
-    pub(crate) denied: bool,
-    /// Only attempts to reach this host
-    #[arg(long, value_name = "HOST")]
-    pub(crate) host: Option<String>,
-    /// Only the newest records
-    #[arg(long, value_name = "N")]
-    pub(crate) tail: Option<usize>,
-    /// About so many tokens, then a cursor to go on
-    #[arg(long, value_name = "TOKENS")]
-    pub(crate) budget: Option<usize>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct EgressWhyArgs {
-    /// The host, with a port where it is not 443
-    pub(crate) host: Option<String>,
-    #[command(flatten)]
-    pub(crate) which: Which,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct EgressAllowArgs {
-    /// The hosts
-    pub(crate) hosts: Vec<String>,
-    #[command(flatten)]
-    pub(crate) which: Which,
-    /// Allow it for every sandbox of the project
-    #[arg(long)]
-    pub(crate) project: bool,
-    /// Take it back
-    #[arg(long, requires = "hosts")]
-    pub(crate) remove: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ConfigArgs {
-    /// The file [default: hothouse.toml here or in a folder above]
-    pub(crate) file: Option<PathBuf>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PoolCommand {
-    /// Make a pool for the sandboxes of this project: a btrfs in a file; needs root
-    ///
-    /// The file lies in the folder of the sandboxes and grows as it is written in. There must be no
-    /// sandbox there yet. The daemon mounts the pool again after a restart of the host; `nuke`
-    /// removes it.
-    #[command(after_help = "Examples:\n  hothouse pool create\n  hothouse pool create --size 20G")]
-    Create(PoolCreateArgs),
-    /// Show the pools of all projects
-    #[command(after_help = "Examples:\n  hothouse pool status\n  hothouse pool status --json")]
-    Status,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct PoolCreateArgs {
-    /// How much it may grow to, such as 20G [default: half of what is free]
-    #[arg(long, value_name = "SIZE")]
-    pub(crate) size: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum DaemonCommand {
-    /// Start the daemon if it does not run
-    Start,
-    /// End the daemon; sandboxes are not disturbed
-    Stop,
-    /// Show the daemon
-    Status,
-    /// Be the daemon, in the foreground
-    #[command(hide = true)]
-    Run,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
     /// The shell
     pub(crate) shell: clap_complete::Shell,
@@ -736,6 +281,7 @@ pub fn command() -> clap::Command {
 /// A command line that ends before any command runs: help, version or a fault.
 pub(crate) struct Early {
     error: clap::Error,
+    hint: Option<String>,
     json: bool,
 }
 
@@ -744,8 +290,26 @@ impl Arguments {
     pub(crate) fn parse(arguments: &[OsString]) -> Result<Self, Early> {
         // The flag must be known even when the line it stands on makes no sense.
         let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
-        Self::try_parse_from(arguments).map_err(|error| Early { error, json })
+        Self::try_parse_from(arguments).map_err(|error| {
+            let hint = misplaced(&error, arguments);
+            Early { error, hint, json }
+        })
     }
+}
+
+/// Tells whoever names a sandbox without `-w` where its name belongs.
+fn misplaced(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
+    if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
+        return None;
+    }
+    let mut words = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let name = words.find(|word| !word.starts_with('-'))?;
+    let tree = command();
+    let mut takes = tree.find_subcommand(name)?.get_arguments();
+    takes
+        .any(|argument| argument.get_long() == Some("sandbox"))
+        .then(|| format!("a sandbox is named with -w: `hothouse {name} -w {word}`"))
 }
 
 impl Early {
@@ -754,6 +318,9 @@ impl Early {
         let help = matches!(self.error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
         if help || !self.json {
             self.error.print().ok();
+            if let Some(hint) = &self.hint {
+                writeln!(std::io::stderr(), "hint: {hint}").ok();
+            }
             return if help {
                 ExitCode::SUCCESS
             } else {
@@ -763,8 +330,8 @@ impl Early {
         let text = self.error.render().to_string();
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-        let failure =
-            Failure::new(FailureKind::Usage, message).hint("`hothouse --help` lists the commands");
+        let hint = self.hint.unwrap_or_else(|| "`hothouse --help` lists the commands".to_owned());
+        let failure = Failure::new(FailureKind::Usage, message).hint(hint);
         let body = serde_json::json!({ "error": failure });
         writeln!(std::io::stdout(), "{body}").ok();
         ExitCode::from(failure.kind.exit_code())

@@ -66,15 +66,21 @@ pub(crate) struct Walls {
     handle: Handle,
     user_config: PathBuf,
     toolchain: Arc<Toolchain>,
-    standing: tokio::sync::Mutex<HashMap<PathBuf, Standing>>,
+    /// One place per room, by its runtime folder: no room waits for another one.
+    standing: Mutex<HashMap<PathBuf, Place>>,
     /// Counts what may change a policy.
     generation: AtomicU64,
     /// What was worked out last for each sandbox: a room for one command must not wait for it again.
     worked_out: Mutex<HashMap<SandboxKey, WorkedOut>>,
+    /// The policies in use: most rooms have the same.
+    policies: Mutex<Vec<Weak<Policy>>>,
     /// One ledger for all rooms of a sandbox.
     ledgers: Mutex<HashMap<PathBuf, Weak<Ledger>>>,
     problems: Mutex<HashMap<SandboxKey, String>>,
 }
+
+/// Where the wall of one room stands, or will.
+type Place = Arc<tokio::sync::Mutex<Option<Standing>>>;
 
 /// A wall that stands for as long as this is held.
 struct Standing {
@@ -87,11 +93,18 @@ struct Standing {
     seen: Seen,
 }
 
+impl Standing {
+    /// Says whether the room that it belongs to still lives and listens.
+    fn holds(&self) -> bool {
+        !self.client.is_closed() && self.identity.is_alive()
+    }
+}
+
 /// What may leave a room, and since when that is known.
 #[derive(Clone)]
 struct WorkedOut {
-    found: RoomEgress,
-    policy: Policy,
+    found: Arc<RoomEgress>,
+    policy: Arc<Policy>,
     seen: Seen,
     at: Instant,
 }
@@ -125,9 +138,10 @@ impl Walls {
             handle: Handle::current(),
             user_config,
             toolchain: Toolchain::new(home, state.join("toolchain.json")),
-            standing: tokio::sync::Mutex::default(),
+            standing: Mutex::default(),
             generation: AtomicU64::new(0),
             worked_out: Mutex::default(),
+            policies: Mutex::default(),
             ledgers: Mutex::default(),
             problems: Mutex::default(),
         })
@@ -135,12 +149,9 @@ impl Walls {
 
     /// Raises the wall of a room that has just started, before anything runs in it.
     pub(crate) fn witness(self: &Arc<Self>, order: &RoomOrder) {
-        let all = self.engine.sandboxes().unwrap_or_default();
         // A room that belongs to no sandbox makes first data, and needs no network.
-        let Some(sandbox) = all.into_iter().find(|sandbox| sandbox.worktree == order.worktree)
-        else {
-            return;
-        };
+        let Some(sandbox) = order.sandbox else { return };
+        let Ok(Some(sandbox)) = self.engine.sandbox(sandbox) else { return };
         let SandboxKey(key) = sandbox.key;
         let named = order.runtime.join(SANDBOX_FILE);
         if let Err(error) = files::replace(&named, key.to_string().as_bytes(), 0o600) {
@@ -218,7 +229,7 @@ impl Walls {
         };
         for (sandbox, runtime, frozen) in living {
             // A room that is paused answers nobody; its wall is raised when it goes on.
-            if frozen && !self.standing.lock().await.contains_key(&runtime) {
+            if frozen && self.place(&runtime).lock().await.is_none() {
                 continue;
             }
             let raising = self.raise(&sandbox, &runtime, None);
@@ -228,10 +239,11 @@ impl Walls {
                 self.note(sandbox.key, raised.err());
             }
         }
-        self.standing
-            .lock()
-            .await
-            .retain(|_, standing| !standing.client.is_closed() && standing.identity.is_alive());
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, place| {
+            // One that is being raised, or waited for, is in use.
+            Arc::strong_count(place) > 1
+                || place.try_lock().is_ok_and(|place| place.as_ref().is_some_and(Standing::holds))
+        });
         let generation = self.generation.load(Ordering::Relaxed);
         self.worked_out.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, known| {
             known.seen.generation == generation && known.at.elapsed() < LONG_AGO
@@ -246,24 +258,25 @@ impl Walls {
         names: Option<Vec<String>>,
     ) -> Result<(), Failure> {
         let identity = identity(runtime)?;
-        let mut standing = self.standing.lock().await;
-        if let Some(known) = standing.get_mut(runtime)
+        let place = self.place(runtime);
+        let mut place = place.lock().await;
+        if let Some(known) = place.as_mut()
             && known.identity == identity
             && !known.client.is_closed()
         {
             return self.renew_one(sandbox, runtime, known).await;
         }
-        standing.remove(runtime);
+        *place = None;
         let WorkedOut { found, policy, seen, at } = self.policy(sandbox).await?;
         let ledger = self.ledger(&found.ledger)?;
         let servers = found.egress.resolvers.iter().map(|server| server.0).collect();
         let edge = RoomEdge::new(RoomSpec {
-            about: About { sandbox: found.sandbox, run: found.run },
+            about: About { sandbox: found.sandbox.clone(), run: found.run.clone() },
             policy,
             ledger,
             servers: Arc::new(Servers::new(servers)),
             processes: Arc::new(RoomProcesses(identity.clone())),
-            own_names: names.unwrap_or(found.own_names),
+            own_names: names.unwrap_or_else(|| found.own_names.clone()),
             terminate: None,
         });
         // Before anything is served: a host that must be opened is never passed on closed.
@@ -289,10 +302,14 @@ impl Walls {
         };
         let serving =
             edge.serve(sockets).map_err(|error| Failure::of(FailureKind::Host, &error))?;
-        let wall =
-            Standing { sandbox: sandbox.key, identity, client, edge, _serving: serving, at, seen };
-        standing.insert(runtime.to_owned(), wall);
+        let sandbox = sandbox.key;
+        *place = Some(Standing { sandbox, identity, client, edge, _serving: serving, at, seen });
         Ok(())
+    }
+
+    fn place(&self, runtime: &Path) -> Place {
+        let mut standing = self.standing.lock().unwrap_or_else(PoisonError::into_inner);
+        standing.entry(runtime.to_owned()).or_default().clone()
     }
 
     /// Makes what opens the terminated hosts of a room.
@@ -325,7 +342,7 @@ impl Walls {
         }
         known.edge.set_policy(policy);
         if known.sandbox == sandbox.key && !found.own_names.is_empty() {
-            known.edge.set_own_names(found.own_names);
+            known.edge.set_own_names(found.own_names.clone());
         }
         (known.seen, known.at) = (seen, at);
         Ok(())
@@ -378,18 +395,32 @@ impl Walls {
         let seen = self.seen(sandbox);
         let lists = NamedLists { toolchain, common: common_hosts() };
         let policy = Policy::new(&found.egress, &found.granted, &lists, addresses::own());
+        let (found, policy) = (Arc::new(found), self.shared(policy));
         let worked_out = WorkedOut { found, policy, seen, at: Instant::now() };
         let mut all = self.worked_out.lock().unwrap_or_else(PoisonError::into_inner);
         all.insert(sandbox.key, worked_out.clone());
         Ok(worked_out)
     }
 
+    /// Returns the policy, or the equal one that another room has already.
+    fn shared(&self, policy: Policy) -> Arc<Policy> {
+        let mut policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
+        policies.retain(|known| known.strong_count() > 0);
+        let known = policies.iter().filter_map(Weak::upgrade).find(|known| **known == policy);
+        known.unwrap_or_else(|| {
+            let policy = Arc::new(policy);
+            policies.push(Arc::downgrade(&policy));
+            policy
+        })
+    }
+
     /// Returns the policy of a sandbox, also of one that is down, and the hosts that are opened.
     pub(crate) async fn policy_of(
         &self,
         sandbox: &SandboxRecord,
-    ) -> Result<(Policy, Vec<HostPattern>), Failure> {
-        self.policy(sandbox).await.map(|worked_out| (worked_out.policy, worked_out.found.opened))
+    ) -> Result<(Arc<Policy>, Vec<HostPattern>), Failure> {
+        let worked_out = self.policy(sandbox).await?;
+        Ok((worked_out.policy, worked_out.found.opened.clone()))
     }
 }
 

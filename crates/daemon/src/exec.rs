@@ -254,7 +254,7 @@ async fn service(door: &Door, run: &RunAsk) -> Result<Option<ServiceOrder>, Fail
     let names: Vec<_> = services.iter().map(|service| service.name.clone()).collect();
     let found = match &run.service {
         Some(name) => services.into_iter().find(|service| service.name == *name),
-        None => services.into_iter().find(|service| service.database.is_some()),
+        None => first_database(services),
     };
     let missing = || {
         let what = run.service.as_deref().map_or("there is no database".to_owned(), |name| {
@@ -267,6 +267,15 @@ async fn service(door: &Door, run: &RunAsk) -> Result<Option<ServiceOrder>, Fail
         Failure::new(FailureKind::NotFound, what).hint(hint)
     };
     found.map(Some).ok_or_else(missing)
+}
+
+/// Returns the database that is meant where none is named: the first, but no cache where there is one
+/// with tables.
+fn first_database(services: Vec<ServiceOrder>) -> Option<ServiceOrder> {
+    let is_cache = |service: &ServiceOrder| {
+        service.url.as_deref().is_some_and(|url| url.starts_with("redis://"))
+    };
+    services.into_iter().filter(|service| service.database.is_some()).min_by_key(is_cache)
 }
 
 /// Gives a command the folder and environment of a service, and a database its own words.

@@ -25,7 +25,7 @@ use hothouse_model::{SandboxRecord, id::SandboxKey};
 
 use self::{
     inside::Inside,
-    known::{Known, look},
+    known::{Known, know, look},
     rooms::DaemonRooms,
 };
 use crate::{
@@ -74,9 +74,17 @@ pub(crate) struct Ingress {
     resolves: Arc<OnceLock<bool>>,
     /// What could not be opened, and why.
     conflicts: Mutex<HashMap<SandboxKey, Vec<String>>>,
-    /// How often a refresh was asked for, and the last asking that one has answered.
+    /// How often a look at all sandboxes was asked for.
     asked: AtomicU64,
-    answered: tokio::sync::Mutex<u64>,
+    seen: tokio::sync::Mutex<Seen>,
+}
+
+/// What was seen of all sandboxes.
+#[derive(Default)]
+struct Seen {
+    /// The last asking that a look has answered.
+    answered: u64,
+    known: Vec<Known>,
 }
 
 impl Ingress {
@@ -112,7 +120,7 @@ impl Ingress {
             resolves,
             conflicts: Mutex::default(),
             asked: AtomicU64::new(0),
-            answered: tokio::sync::Mutex::default(),
+            seen: tokio::sync::Mutex::default(),
         })
     }
 
@@ -140,17 +148,33 @@ impl Ingress {
     /// Brings routes and ports in step with what is up. Many who ask at once share one look.
     pub(crate) async fn refresh(&self) {
         let wanted = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut answered = self.answered.lock().await;
-        if *answered < wanted {
-            let covered = self.asked.load(Ordering::SeqCst);
-            self.look_again().await;
-            *answered = covered;
+        let mut seen = self.seen.lock().await;
+        if seen.answered >= wanted {
+            return;
         }
+        let covered = self.asked.load(Ordering::SeqCst);
+        let (engine, activities) = (self.door.engine.clone(), self.door.activities.clone());
+        match tokio::task::spawn_blocking(move || look(&engine, &activities)).await {
+            Ok(Ok(known)) => {
+                self.door.activities.keep(&known);
+                seen.known = known;
+                self.lead_to(&seen.known).await;
+            }
+            Ok(Err(failure)) => tracing::warn!(?failure, "the routes are not brought up to date"),
+            Err(_) => {}
+        }
+        seen.answered = covered;
     }
 
-    async fn look_again(&self) {
-        let (engine, activities) = (self.door.engine.clone(), self.door.activities.clone());
-        let known = match tokio::task::spawn_blocking(move || look(&engine, &activities)).await {
+    /// Brings routes and ports in step with what was done with one sandbox.
+    pub(crate) async fn refresh_one(&self, sandbox: &SandboxRecord) {
+        let mut seen = self.seen.lock().await;
+        let (door, key) = (self.door.clone(), sandbox.key);
+        let known = tokio::task::spawn_blocking(move || {
+            let now = door.engine.sandbox(key)?;
+            now.map(|now| know(&door.engine, &door.activities, now)).transpose()
+        });
+        let known = match known.await {
             Ok(Ok(known)) => known,
             Ok(Err(failure)) => {
                 tracing::warn!(?failure, "the routes are not brought up to date");
@@ -158,13 +182,22 @@ impl Ingress {
             }
             Err(_) => return,
         };
-        self.door.activities.keep(&known);
+        let before = seen.known.iter().position(|known| known.sandbox.key == key);
+        let before = before.map(|at| seen.known.swap_remove(at));
+        let matters = before.iter().chain(&known).any(Known::leads_anywhere);
+        seen.known.extend(known);
+        if matters {
+            self.lead_to(&seen.known).await;
+        }
+    }
+
+    async fn lead_to(&self, known: &[Known]) {
         if let Some(server) = &self.server {
             server.set_routes(RouteTable::new(known.iter().flat_map(Known::routes)));
         }
-        let mut conflicts = self.open_direct(&known).await;
+        let mut conflicts = self.open_direct(known).await;
         let clients = &self.door.clients;
-        for (key, why) in self.inside.lock().await.open(&known, clients, self.server.as_ref()).await
+        for (key, why) in self.inside.lock().await.open(known, clients, self.server.as_ref()).await
         {
             conflicts.entry(key).or_default().push(why);
         }
@@ -187,6 +220,7 @@ impl Ingress {
             if open.contains_key(&key) {
                 continue;
             }
+            self.door.engine.let_go(port);
             match DirectPort::open(port, to, self.rooms.clone()).await {
                 Ok(direct) => {
                     open.insert(key, direct);
@@ -194,6 +228,7 @@ impl Ingress {
                 Err(error) => conflicts.entry(key.0).or_default().push(conflict(port, &error)),
             }
         }
+        self.door.engine.let_go_of_old();
         conflicts
     }
 }

@@ -3,6 +3,7 @@
 //! Invariants of absence: no decision is made here, nothing is remembered here that the store does
 //! not hold, and nobody but the user who started it gets past [`listener`].
 
+mod commits;
 mod dashboard;
 mod egress;
 mod exec;
@@ -67,6 +68,13 @@ impl Door {
     pub(crate) async fn renew_wall(&self, sandbox: &SandboxRecord) {
         if let Some(walls) = self.walls.get() {
             walls.attend(sandbox).await;
+        }
+    }
+
+    /// Brings the URLs of one sandbox in step with what was just done with it.
+    pub(crate) async fn refresh_urls_of(&self, sandbox: &SandboxRecord) {
+        if let Some(ingress) = self.ingress.get() {
+            ingress.refresh_one(sandbox).await;
         }
     }
 

@@ -31,7 +31,8 @@ use tokio::{
 };
 
 use crate::{
-    About, Door, egress::Walls, exec, ingress::Ingress, listener::OwnUser, log, routes, sleep,
+    About, Door, commits, egress::Walls, exec, ingress::Ingress, listener::OwnUser, log, routes,
+    sleep,
 };
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
@@ -48,8 +49,6 @@ const TIME_CHECK: Duration = Duration::from_secs(1);
 
 /// How often old base layers are looked for.
 const TIDY: Duration = Duration::from_secs(3600);
-/// How soon a commit in a room is seen while its command goes on.
-const COMMIT_CHECK: Duration = Duration::from_millis(500);
 
 /// How soon a room that died is seen by the router.
 const URL_CHECK: Duration = Duration::from_secs(2);
@@ -118,6 +117,7 @@ impl Explain for StartError {
 pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     // Values of secrets pass through this process: it leaves no image of its memory behind.
     process::forbid_core_dumps();
+    process::keep_the_heap_small();
     spec.folders.make()?;
     socket::check_private(&spec.folders.runtime)?;
     let log_file = spec.folders.logs().join("daemon.log");
@@ -230,7 +230,7 @@ async fn serve(
     tokio::spawn(watch_time(door.clone()));
     tokio::spawn(watch_disk(door.clone()));
     tokio::spawn(tidy(door.clone()));
-    tokio::spawn(watch_commits(door.clone()));
+    tokio::spawn(commits::watch(door.clone()));
     tokio::spawn(watch_urls(door.clone()));
     tokio::spawn(watch_steps(door.clone()));
     tokio::spawn(sleep::watch(door.clone()));
@@ -301,7 +301,8 @@ async fn watch_steps(door: Door) {
             Err(broadcast::error::RecvError::Closed) => return,
         };
         match what {
-            Happening::PlanBegun { plan: PlanKind::Up, .. } => {
+            // After the only step of a plan whoever asked for it brings its URLs in step.
+            Happening::PlanBegun { plan: PlanKind::Up, steps, .. } if steps > 1 => {
                 starting.insert(operation);
             }
             Happening::StepDone { .. } if starting.contains(&operation) => {
@@ -339,18 +340,6 @@ async fn watch_disk(door: Door) {
             }
             Ok(Err(failure)) => tracing::warn!(?failure, "the disk use of rooms is unknown"),
             Err(error) => tracing::error!(%error, "the disk watcher broke"),
-        }
-    }
-}
-
-/// Imports commits soon after they are made, also those of commands that go on.
-async fn watch_commits(door: Door) {
-    loop {
-        tokio::time::sleep(COMMIT_CHECK).await;
-        let engine = door.engine.clone();
-        let imported = tokio::task::spawn_blocking(move || engine.import_all()).await;
-        if let Ok(Err(failure)) = imported {
-            tracing::warn!(?failure, "the commits of rooms were not imported");
         }
     }
 }

@@ -44,10 +44,14 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
     let socket = Arc::new(socket);
     let permits = Arc::new(Semaphore::new(AT_ONCE));
     let mut tasks = JoinSet::new();
-    let mut buffer = vec![0; LONGEST_QUESTION];
     loop {
         while tasks.try_join_next().is_some() {}
-        let (length, asker) = match socket.recv_from(&mut buffer).await {
+        // A room that asks nothing needs no buffer.
+        if socket.readable().await.is_err() {
+            return;
+        }
+        let mut buffer = [0; LONGEST_QUESTION];
+        let (length, asker) = match socket.try_recv_from(&mut buffer) {
             Ok(received) => received,
             Err(error) if is_passing(&error) => continue,
             Err(error) => {
@@ -76,8 +80,13 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
 
 /// Says whether a socket goes on working after an error: a peer's port was closed, or so.
 fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted};
-    matches!(error.kind(), ConnectionRefused | ConnectionReset | HostUnreachable | Interrupted)
+    use io::ErrorKind::{
+        ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, WouldBlock,
+    };
+    matches!(
+        error.kind(),
+        ConnectionRefused | ConnectionReset | HostUnreachable | Interrupted | WouldBlock
+    )
 }
 
 /// Serves a stream listener.

@@ -50,7 +50,7 @@ pub struct About {
 /// What a room's wall is made of.
 pub struct RoomSpec {
     pub about: About,
-    pub policy: Policy,
+    pub policy: Arc<Policy>,
     pub ledger: Arc<Ledger>,
     pub servers: Arc<Servers>,
     pub processes: Arc<dyn Processes>,
@@ -78,7 +78,7 @@ impl RoomEdge {
     pub fn new(spec: RoomSpec) -> Arc<Self> {
         Arc::new(Self {
             about: spec.about,
-            policy: watch::Sender::new(Arc::new(spec.policy)),
+            policy: watch::Sender::new(spec.policy),
             book: Mutex::default(),
             resolver: Resolver::new(spec.servers),
             ledger: spec.ledger,
@@ -95,12 +95,10 @@ impl RoomEdge {
     }
 
     /// Replaces the policy. Connections that it does not allow are cut.
-    pub fn set_policy(&self, policy: Policy) {
+    pub fn set_policy(&self, policy: Arc<Policy>) {
         self.policy.send_if_modified(|now| {
-            let changed = **now != policy;
-            if changed {
-                *now = Arc::new(policy);
-            }
+            let changed = *now != policy;
+            *now = policy;
             changed
         });
     }

@@ -1,18 +1,29 @@
 //! Apps: the services of a sandbox that have a URL, and where that is.
 
 use std::{
+    collections::HashMap,
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::PathBuf,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
-use hothouse_model::{Explain, Failure, FailureKind, SandboxRecord};
+use hothouse_model::{Explain, Failure, FailureKind, SandboxRecord, id::fnv1a, stack::StackOrder};
 use hothouse_store::{PortReservation, StoreError};
 
 use crate::Engine;
 
 /// The ports that apps are given directly.
-const DIRECT_PORTS: std::ops::Range<u16> = 43_100..45_100;
+const DIRECT_PORTS: std::ops::RangeInclusive<u16> = 43_100..=45_099;
+
+/// Ports that were found free, held until the router opens them: another user's daemon looks for free
+/// ports too.
+pub(crate) type HeldPorts = Mutex<HashMap<u16, (TcpListener, Instant)>>;
+
+/// How long a port is held for a room that is being started.
+const LONGEST_HOLD: Duration = Duration::from_secs(120);
 
 /// An app of a sandbox that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,7 +118,7 @@ impl Names<'_> {
 /// An app without a port of the host.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    #[error("no port between {} and {} is free", DIRECT_PORTS.start, DIRECT_PORTS.end)]
+    #[error("no port between {} and {} is free", DIRECT_PORTS.start(), DIRECT_PORTS.end())]
     Exhausted,
     #[error("port {port} is reserved for nobody")]
     Unknown { port: u16 },
@@ -140,7 +151,11 @@ impl Explain for PortError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Exhausted => {
-                vec!["`hothouse ports release` gives back those that nobody uses".into()]
+                vec![
+                    "`hothouse ports release` gives back those whose sandboxes are gone".into(),
+                    "`hothouse ports` lists all, `hothouse ports release PORT` gives one back"
+                        .into(),
+                ]
             }
             Self::Unknown { .. } => vec!["`hothouse ports` lists them".into()],
             Self::Kept { port, .. } => {
@@ -183,15 +198,35 @@ impl Engine {
         let mut apps = Vec::new();
         for service in stack.services {
             let (Some(app), Some(port)) = (service.app, service.port) else { continue };
-            let direct = self.direct_port(sandbox, &app).map_err(|error| error.failure())?;
+            let direct = self.reserve(sandbox, &app).map_err(|error| error.failure())?;
             apps.push(App { app, service: service.name, port, direct, runtime: runtime.clone() });
         }
         Ok(apps)
     }
 
-    /// Returns the port of the host that an app has, reserving one the first time.
-    fn direct_port(&self, sandbox: &SandboxRecord, app: &str) -> Result<u16, PortError> {
-        self.reserve(sandbox, app)
+    /// Keeps a port of the host for every app of a stack that is about to start, or for none.
+    pub(crate) fn reserve_for(
+        &self,
+        sandbox: &SandboxRecord,
+        stack: &StackOrder,
+    ) -> Result<(), PortError> {
+        let store = &self.with.store;
+        let mut new = Vec::new();
+        for app in stack.services.iter().filter_map(|service| service.app.as_deref()) {
+            let known = store.reserved_port(sandbox.key, app)?.is_some();
+            match self.reserve(sandbox, app) {
+                Ok(port) if !known => new.push(port),
+                Ok(_) => {}
+                Err(error) => {
+                    for port in new {
+                        self.let_go(port);
+                        store.release_port(port)?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Returns the ports of a room that somebody exposed.
@@ -242,7 +277,7 @@ impl Engine {
             let holder = format!("{}/{} {what}", kept.project, kept.sandbox);
             return Err(PortError::Kept { port, holder });
         }
-        match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
+        match bind(port) {
             Ok(_) => Ok(()),
             Err(source) => Err(match hothouse_host::process::listener_of(port) {
                 Some(pid) => PortError::Held { port, pid },
@@ -259,14 +294,33 @@ impl Engine {
         }
         let taken: Vec<_> =
             store.port_reservations()?.into_iter().map(|reserved| reserved.port).collect();
-        for port in DIRECT_PORTS.filter(|port| !taken.contains(port) && is_free(*port)) {
+        let wanted = ports_for(&self.with.runs);
+        for port in wanted.filter(|port| !taken.contains(port)) {
+            let Ok(listener) = bind(port) else { continue };
             store.reserve_port(sandbox.key, app, port, self.with.clock.now())?;
             // Somebody may have been quicker, with this port or for this app.
-            if let Some(port) = store.reserved_port(sandbox.key, app)? {
-                return Ok(port);
+            if let Some(kept) = store.reserved_port(sandbox.key, app)? {
+                if kept == port {
+                    self.held_ports().insert(port, (listener, Instant::now()));
+                }
+                return Ok(kept);
             }
         }
         Err(PortError::Exhausted)
+    }
+
+    /// Lets go of a port that was held since it was reserved, for whoever opens it now.
+    pub fn let_go(&self, port: u16) {
+        self.held_ports().remove(&port);
+    }
+
+    /// Lets go of ports that nobody came for, because their room did not start.
+    pub fn let_go_of_old(&self) {
+        self.held_ports().retain(|_, (_, since)| since.elapsed() < LONGEST_HOLD);
+    }
+
+    fn held_ports(&self) -> MutexGuard<'_, HashMap<u16, (TcpListener, Instant)>> {
+        self.held_ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the ports that are kept for apps.
@@ -293,6 +347,7 @@ impl Engine {
                 return Err(PortError::Unknown { port });
             }
             for reserved in &going {
+                self.let_go(reserved.port);
                 self.with.store.release_port(reserved.port)?;
             }
             Ok(going)
@@ -301,6 +356,34 @@ impl Engine {
     }
 }
 
-fn is_free(port: u16) -> bool {
-    TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).is_ok()
+/// Returns all direct ports, in an order of each state folder's own: the ports of another user's
+/// sandboxes that are down look free, and are better left alone.
+fn ports_for(state: &Path) -> impl Iterator<Item = u16> {
+    const SLICE: u16 = 100;
+    let (start, end) = (*DIRECT_PORTS.start(), *DIRECT_PORTS.end());
+    let slices = u64::from((end - start + 1) / SLICE);
+    let slice = fnv1a(&[state.as_os_str().as_bytes()]) % slices;
+    let first = start + SLICE * u16::try_from(slice).unwrap_or_default();
+    (first..=end).chain(start..first)
+}
+
+fn bind(port: u16) -> io::Result<TcpListener> {
+    TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_port_of_the_range_is_tried_once_wherever_one_begins() {
+        let mut firsts = std::collections::BTreeSet::new();
+        for n in 0..50 {
+            let mut ports: Vec<_> = ports_for(Path::new(&format!("/home/user{n}"))).collect();
+            firsts.insert(ports[0]);
+            ports.sort_unstable();
+            assert!(ports.into_iter().eq(DIRECT_PORTS));
+        }
+        assert!(firsts.len() > 5, "users begin at different places: {firsts:?}");
+    }
 }

@@ -24,7 +24,7 @@ use hothouse_store::StoreError;
 use hothouse_workspace::{
     Repository, WorktreeError,
     import::{BranchOutcome, Import, ImportError, Imported},
-    refs,
+    refs::{self, Branches},
     room_git::{RoomGit, RoomGitError, pointer},
 };
 
@@ -144,12 +144,14 @@ impl Engine {
         }
     }
 
-    /// Imports from every room that runs. One that fails does not keep the others from it.
-    pub fn import_all(&self) -> Result<(), Failure> {
-        for sandbox in self.sandboxes()?.iter().filter(|sandbox| sandbox.room.is_some()) {
-            self.import_if_possible(sandbox);
-        }
-        Ok(())
+    /// Returns the git folders of the rooms that run, and whose they are.
+    pub fn git_folders(&self) -> Result<BTreeMap<PathBuf, SandboxKey>, Failure> {
+        let all = self.sandboxes()?;
+        let running = all.iter().filter(|sandbox| {
+            sandbox.room.is_some() && !sandbox.deleting && self.room_of(sandbox).is_some()
+        });
+        let folders = running.map(|sandbox| (trees::places(sandbox).git(), sandbox.key));
+        Ok(folders.filter(|(folder, _)| files::exists(folder)).collect())
     }
 
     /// Imports for somebody whose work goes on without. What was refused is not tried again before
@@ -183,7 +185,8 @@ impl Engine {
         let current = self.with.store.sandbox(sandbox.key)?;
         let Some(sandbox) = current else { return Ok(None) };
         let git = trees::places(&sandbox).git();
-        let (print, branches) = (refs::print(&git)?, refs::branches(&git)?);
+        let branches = refs::branches(&git)?;
+        let print = branches.print();
         if self.nothing_new(&sandbox, &branches) {
             note_seen(&self.seen.room, sandbox.key, print);
             return Ok(None);
@@ -226,10 +229,12 @@ impl Engine {
     }
 
     /// Says whether every tip in the room is one that the room began with or that was imported.
-    fn nothing_new(&self, sandbox: &SandboxRecord, branches: &BTreeMap<String, String>) -> bool {
-        let own = branches.get(&sandbox.branch);
-        own.is_some_and(|tip| tip == sandbox.known_tip())
+    fn nothing_new(&self, sandbox: &SandboxRecord, branches: &Branches) -> bool {
+        let own = branches.tips.get(&sandbox.branch);
+        branches.are_all()
+            && own.is_some_and(|tip| tip == sandbox.known_tip())
             && branches
+                .tips
                 .values()
                 .all(|tip| tip == sandbox.known_tip() || *tip == sandbox.base_commit)
     }
@@ -244,6 +249,10 @@ impl Engine {
         if self.nothing_new(sandbox, &branches) {
             return Ok(false);
         }
+        if !branches.are_all() {
+            // Those that cannot be seen were all imported, if nothing has changed since.
+            return Ok(!is_seen(&self.seen.room, sandbox.key, branches.print()));
+        }
         let repository = Repository { place: sandbox.repository.clone() };
         let tips = repository.branch_tips();
         let tips: HashSet<String> = tips
@@ -253,7 +262,7 @@ impl Engine {
         let known = |tip: &String| {
             tips.contains(tip) || tip == sandbox.known_tip() || *tip == sandbox.base_commit
         };
-        Ok(!branches.values().all(known))
+        Ok(!branches.tips.values().all(known))
     }
 
     /// Brings what the user did meanwhile into a room that is about to run a command: files that
@@ -281,8 +290,11 @@ impl Engine {
         let tip = tip.map_err(|source| CommitError::Look { name: sandbox.name.clone(), source })?;
         let Some(tip) = tip.filter(|tip| tip != sandbox.known_tip()) else { return Ok(()) };
         let git = trees::places(&sandbox).git();
-        let own = refs::branches(&git)?.remove(&sandbox.branch);
-        if own.as_deref() != Some(sandbox.known_tip()) || sandbox.agent_branch.is_some() {
+        let branches = refs::branches(&git)?;
+        // Where branches cannot be seen, git itself refuses to move one that is elsewhere by now.
+        let own = branches.tips.get(&sandbox.branch).map(String::as_str);
+        let is_at_known = own.map_or(!branches.are_all(), |tip| tip == sandbox.known_tip());
+        if !is_at_known || sandbox.agent_branch.is_some() {
             self.show_users_tip(&sandbox, &runtime, &tip);
             return Ok(());
         }

@@ -14,7 +14,7 @@ use std::{
 
 use hothouse_backend::{RoomCommand, RoomError};
 use hothouse_host::{
-    FileError, Lock, beneath,
+    FileError, Lock, LockError, beneath,
     copy::{self, Content, Tree},
     files, random,
 };
@@ -191,6 +191,7 @@ fn shown_line(line: &str) -> String {
 fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
     RoomOrder {
         id: format!("data-{:016x}", fnv1a(&[order.kind.as_bytes()]) ^ nonce),
+        sandbox: None,
         hostname: "data".into(),
         names: Vec::new(),
         worktree: folder.to_owned(),
@@ -211,6 +212,33 @@ fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> 
 }
 
 /// Removes what somebody who was interrupted left.
+/// Removes golden data that nobody holds where the disk has less room than is wanted; it is made again
+/// when a sandbox needs it.
+pub(crate) fn evict(around: &Path, wanted: u64) -> Result<Vec<PathBuf>, FileError> {
+    let mut evicted = Vec::new();
+    if !files::exists(around) || files::free_bytes(around)? >= wanted {
+        return Ok(evicted);
+    }
+    for golden in files::list(around)? {
+        let unfinished = golden.extension().is_some_and(|end| end == "new" || end == "copy");
+        if unfinished || !files::exists(&golden.join(KIND_FILE)) {
+            continue;
+        }
+        let _lock = match Lock::try_take(&golden.with_added_extension("lock")) {
+            Ok(lock) => lock,
+            Err(LockError::Held { .. }) => continue,
+            Err(LockError::File(error)) => return Err(error),
+        };
+        // Half of it under a good name would be taken for whole.
+        let gone = golden.with_added_extension("new");
+        remove_unfinished(&gone)?;
+        files::rename(&golden, &gone)?;
+        remove_unfinished(&gone)?;
+        evicted.push(golden);
+    }
+    Ok(evicted)
+}
+
 pub(crate) fn remove_unfinished(path: &Path) -> Result<(), FileError> {
     match files::exists(path) {
         true => hothouse_host::remove::remove_tree(path),
@@ -221,6 +249,26 @@ pub(crate) fn remove_unfinished(path: &Path) -> Result<(), FileError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_takes_golden_data_that_nobody_holds() {
+        let around = tempfile::tempdir().unwrap();
+        let [free, held, other] =
+            ["free-1", "held-10.11-1", "other"].map(|name| around.path().join(name));
+        for golden in [&free, &held, &other] {
+            std::fs::create_dir(golden).unwrap();
+        }
+        for golden in [&free, &held] {
+            files::write(&golden.join(KIND_FILE), "postgres 15\n").unwrap();
+        }
+        let lock = Lock::take(&held.with_added_extension("lock")).unwrap();
+        assert!(evict(around.path(), 0).unwrap().is_empty(), "there is room");
+        assert_eq!(evict(around.path(), u64::MAX).unwrap(), std::slice::from_ref(&free));
+        assert!(!free.exists() && held.join(KIND_FILE).exists() && other.exists());
+        drop(lock);
+        assert_eq!(evict(around.path(), u64::MAX).unwrap(), [held]);
+        assert!(evict(&around.path().join("none"), u64::MAX).unwrap().is_empty());
+    }
 
     fn order(folder: &Path, kind: &str) -> DataOrder {
         DataOrder {

@@ -464,11 +464,10 @@ fn find_base(repository: &Repository, spec: &ForkSpec) -> Result<Base, ForkError
         return find_remote_base(repository, spec);
     }
     let Some(wanted) = &spec.base else {
-        let commit = repository.head_around(&spec.folder)?;
-        let commit =
-            commit.ok_or_else(|| ForkError::Unborn { root: repository.place.root.clone() })?;
-        let label = repository.branch_around(&spec.folder)?.unwrap_or_else(|| commit.clone());
-        return Ok(Base { commit, label });
+        let head = repository.head_around(&spec.folder)?;
+        let head = head.ok_or_else(|| ForkError::Unborn { root: repository.place.root.clone() })?;
+        let label = head.branch.unwrap_or_else(|| head.commit.clone());
+        return Ok(Base { commit: head.commit, label });
     };
     let commit = repository.commit(wanted)?;
     let commit = commit.ok_or_else(|| ForkError::NoBase { base: wanted.clone() })?;

@@ -58,7 +58,7 @@ pub use data::DataError;
 pub use delete::{DeleteError, Losses};
 pub use egress::{EgressError, PendingConfig, RoomEgress};
 pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
-pub use hothouse_workspace::{pool::Pool, promote::Merged};
+pub use hothouse_workspace::{pool::Pool, promote::Merged, refs::watch::RefWatch};
 pub use journal::Journal;
 pub use leftover::Leftover;
 pub use metadata::{AppUrls, urls_of};
@@ -111,6 +111,7 @@ pub struct Engine {
     drivers: trees::Drivers,
     seen: commits::Seen,
     router: OnceLock<apps::Router>,
+    held_ports: apps::HeldPorts,
     authorities: wall::Authorities,
     read: room::ReadConfigs,
 }
@@ -124,6 +125,7 @@ impl Engine {
             drivers: trees::Drivers::default(),
             seen: commits::Seen::default(),
             router: OnceLock::new(),
+            held_ports: apps::HeldPorts::default(),
             authorities: wall::Authorities::default(),
             read: room::ReadConfigs::default(),
         }

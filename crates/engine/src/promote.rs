@@ -42,8 +42,8 @@ pub struct Promoted {
 /// A promotion that was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum PromotionError {
-    #[error("sandbox `{name}` has no commit of its own")]
-    Nothing { name: SandboxName, dirt: Dirt },
+    #[error("sandbox `{name}` has no commit that `{base}` has not")]
+    Nothing { name: SandboxName, base: String, dirt: Dirt },
     #[error("the agent's commits of `{name}` are on `{agent_branch}`, since you moved its branch")]
     Diverged { name: SandboxName, agent_branch: String },
     #[error("`{base}` is not a branch to merge into")]
@@ -72,7 +72,7 @@ impl Explain for PromotionError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::Nothing { name, dirt } if !dirt.is_clean() => {
+            Self::Nothing { name, dirt, .. } if !dirt.is_clean() => {
                 vec![format!("commit its work first: `hothouse exec -w {name} -- git commit -a`")]
             }
             Self::Nothing { .. } => Vec::new(),
@@ -118,7 +118,8 @@ impl Engine {
         let commits = repository.commits_since(&base, &sandbox.branch, COMMIT_LIMIT);
         let commits = commits.map_err(review::LookError::from)?;
         let Some(newest) = commits.first() else {
-            return Err(PromotionError::Nothing { name: sandbox.name.clone(), dirt });
+            let (name, base) = (sandbox.name.clone(), sandbox.base.clone());
+            return Err(PromotionError::Nothing { name, base, dirt });
         };
         let mut promoted = Promoted {
             branch: sandbox.branch.clone(),

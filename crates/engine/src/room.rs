@@ -24,7 +24,7 @@ use hothouse_store::{NewPlan, NewRoom, StoreError, Subject};
 use hothouse_workspace::{Repository, WorktreeError};
 
 use crate::{
-    CommitError, Engine,
+    CommitError, Engine, PortError,
     data::{self, DataError},
     project::ProjectError,
     run::{PlanFailure, StepError},
@@ -63,6 +63,8 @@ pub enum RoomRequestError {
     #[error(transparent)]
     Wall(#[from] WallError),
     #[error(transparent)]
+    Port(#[from] PortError),
+    #[error(transparent)]
     Data(#[from] DataError),
     #[error(transparent)]
     Project(#[from] ProjectError),
@@ -91,6 +93,7 @@ impl Explain for RoomRequestError {
             | Self::NewData { .. } => FailureKind::Conflict,
             Self::Services(error) => error.kind(),
             Self::Wall(error) => error.kind(),
+            Self::Port(error) => error.kind(),
             Self::Data(error) => error.kind(),
             Self::NoWorktree { .. } => FailureKind::NotFound,
             Self::Backend { .. } => FailureKind::Host,
@@ -133,6 +136,7 @@ impl Explain for RoomRequestError {
             }
             Self::Services(error) => error.hints(),
             Self::Wall(error) => error.hints(),
+            Self::Port(error) => error.hints(),
             Self::Data(error) => error.hints(),
             Self::Backend { .. } => vec!["set `backend = \"native\"` under `[room]`".into()],
             Self::Project(error) => error.hints(),
@@ -202,6 +206,7 @@ impl Engine {
             &order.tools,
             &order.wall,
         )?;
+        self.reserve_for(sandbox, &stack.order)?;
         order.wall.environment.extend(stack.variables.clone());
         order.wall.caveats.extend(stack.caveats.clone());
         let steps = self.steps_up(sandbox, &mut order, stack)?;
@@ -294,6 +299,7 @@ impl Engine {
                 service: data.service.clone(),
             });
         }
+        self.reserve_for(sandbox, &stack.order)?;
         let nothing = |order: &StackOrder| order.services.is_empty() && order.hosted.is_empty();
         if !(nothing(&stack.order) && nothing(&known)) {
             self.with.rooms.supervise(&runtime, &stack.order)?;
@@ -521,6 +527,7 @@ impl Engine {
         masks.extend(self.masks_of_the_host(&mask, &unmask, &granted)?);
         Ok(RoomOrder {
             id: room_id(&sandbox.name, &runtime),
+            sandbox: Some(sandbox.key),
             hostname: sandbox.name.to_string(),
             names: Vec::new(),
             worktree: sandbox.worktree.clone(),

@@ -353,7 +353,10 @@ fn probe(service: &Service, cooked: Option<&Cooked>) -> Option<ProbeOrder> {
         }
     };
     let Some(ready) = &service.ready else {
-        return cooked.map(|cooked| timing(cooked.question.clone(), None));
+        // An app that nobody can reach yet is not ready, whatever else it does.
+        let app = service.url.as_ref().and(service.main_port()).map(|port| Question::Tcp { port });
+        let question = cooked.map(|cooked| cooked.question.clone()).or(app);
+        return question.map(|question| timing(question, None));
     };
     let port = ready.port.or(service.main_port());
     let question = match &ready.probe {
@@ -455,6 +458,8 @@ mod tests {
         assert_eq!(api.watch, [Path::new("/w/a/src")]);
         assert!(matches!(&api.probe.as_ref().unwrap().question, Question::Http { port: 3000, .. }));
         assert!(!stack.frozen && api.build.is_none());
+        let web = &stack.order.services[2].probe.as_ref().unwrap().question;
+        assert!(matches!(web, Question::Tcp { port: 80 }), "an app is asked by itself: {web:?}");
     }
 
     #[test]

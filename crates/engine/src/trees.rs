@@ -25,7 +25,7 @@ use hothouse_workspace::{
     worktree::NewWorktree,
 };
 
-use crate::{Engine, StepError};
+use crate::{Engine, StepError, data};
 
 /// The driver of trees that are never shared as a mount: git folders, and data without subvolumes.
 const PLAIN: DriverName = DriverName::Reflink;
@@ -257,7 +257,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Empties the trash and evicts golden trees that are old, too many, or in the way.
+    /// Empties the trash, evicts golden trees that are old, too many, or in the way, and golden data
+    /// where the disk is full. Nothing that is somebody's work is touched.
     pub fn keep_house(&self) -> Result<(), Failure> {
         let sandboxes = self.sandboxes()?;
         let folders: BTreeSet<_> = sandboxes.iter().map(|sandbox| &sandbox.sandboxes).collect();
@@ -269,6 +270,14 @@ impl Engine {
                 store.empty_trash()
             };
             keep().map_err(|error| error.failure())?;
+        }
+        let data: BTreeSet<_> = sandboxes.iter().map(|s| places(s).golden_data()).collect();
+        for around in data {
+            let evicted = data::evict(&around, Budget::default().free);
+            let evicted = evicted.map_err(|error| error.failure())?;
+            if !evicted.is_empty() {
+                tracing::info!(?evicted, "the disk is full: golden data went");
+            }
         }
         Ok(())
     }

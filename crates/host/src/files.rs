@@ -153,6 +153,62 @@ pub fn device(path: &Path) -> Result<u64, FileError> {
     fs::metadata(path).map(|found| found.dev()).map_err(about("look at", path))
 }
 
+/// Which file or folder something is, whatever it is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+/// Returns which file or folder, not what a link leads to, stands at the path.
+pub fn identity(path: &Path) -> Result<Identity, FileError> {
+    use std::os::unix::fs::MetadataExt;
+    let found = fs::symlink_metadata(path).map_err(about("look at", path))?;
+    Ok(Identity { device: found.dev(), inode: found.ino() })
+}
+
+/// What a file looks like from outside. Two that are equal, and settled, have the same content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePrint {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FilePrint {
+    /// The clocks of file systems tick in a hundredth of a second at worst.
+    const TICK: i64 = 100_000_000;
+
+    /// Says whether a change of the file from now on would show.
+    pub fn is_settled(&self) -> bool {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let age = (now.tv_sec - self.changed.0).saturating_mul(1_000_000_000);
+        age.saturating_add(now.tv_nsec - self.changed.1) > Self::TICK
+    }
+}
+
+/// Looks at a file from outside, following links; nothing where there is none.
+pub fn print(path: &Path) -> Result<Option<FilePrint>, FileError> {
+    use std::os::unix::fs::MetadataExt;
+    match fs::metadata(path) {
+        Ok(found) => Ok(Some(FilePrint {
+            device: found.dev(),
+            inode: found.ino(),
+            size: found.size(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(about("look at", path)(error)),
+    }
+}
+
 /// Says whether a folder, not a link to one, stands at the path.
 pub fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|stat| stat.is_dir())
@@ -190,6 +246,11 @@ pub fn used_bytes(folder: &Path) -> Result<u64, FileError> {
     let system = rustix::fs::statvfs(folder)
         .map_err(|errno| about("look at the file system of", folder)(errno.into()))?;
     Ok(system.f_blocks.saturating_sub(system.f_bfree).saturating_mul(system.f_frsize))
+}
+
+/// Says whether a link stands at the path.
+pub fn is_link(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|stat| stat.is_symlink())
 }
 
 /// Makes a folder and its parents for the owner alone; one that exists is left as it is.
@@ -238,6 +299,21 @@ pub fn remove_tree(path: &Path) -> Result<(), FileError> {
 /// Gives a file or folder another name on the same file system.
 pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     fs::rename(from, to).map_err(about("rename", from))
+}
+
+/// Gives a file or folder another name on the same file system, which nothing has yet.
+pub fn rename_new(from: &Path, to: &Path) -> Result<(), FileError> {
+    use rustix::{
+        fs::{CWD, RenameFlags, renameat_with},
+        io::Errno,
+    };
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // A file system that cannot promise it.
+        Err(Errno::INVAL | Errno::NOSYS) if !exists(to) => fs::rename(from, to),
+        Err(Errno::INVAL | Errno::NOSYS) => Err(io::ErrorKind::AlreadyExists.into()),
+        other => other.map_err(Into::into),
+    }
+    .map_err(about("rename to", to))
 }
 
 /// Marks a file or folder as used now.

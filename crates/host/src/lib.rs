@@ -32,6 +32,7 @@ pub mod terminal;
 pub mod toolchain;
 pub mod trust;
 pub mod usage;
+pub mod watch;
 
 pub use clock::Clock;
 pub use command::{Program, Run, RunError};

@@ -112,8 +112,11 @@ pub fn mount_overlay(overlay: &Overlay<'_>, target: &Path) -> Result<(), FileErr
             Some(owner) => {
                 let lowers = mapped(overlay.lowers, owner)?;
                 // By descriptor since Linux 6.15.
-                build(overlay, &Lowers::Mounts(&lowers))
-                    .or_else(|_| build_elsewhere(overlay, &lowers, target))?
+                let mount = build(overlay, &Lowers::Mounts(&lowers))
+                    .or_else(|_| build_elsewhere(overlay, &lowers, target))?;
+                // The kernel waits for all processors when such a mount is closed; we need not.
+                std::thread::spawn(move || drop(lowers));
+                mount
             }
         };
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
@@ -205,20 +208,14 @@ fn set_lowers(system: impl AsFd, lowers: &[&Path]) -> io::Result<()> {
 /// Opens folders as mounts that show another owner. They are gone when they are closed, unless an
 /// overlay was made over them before.
 fn mapped(folders: &[&Path], owner: Owner) -> io::Result<Vec<OwnedFd>> {
-    let mut last: Option<(Owner, OwnedFd)> = None;
     let mut mounts = Vec::new();
     for folder in folders {
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let mount = open_tree(CWD, *folder, flags)?;
-        let on_disk = Owner::of(&rustix::fs::fstat(&mount)?);
-        let map = match last.take().filter(|(known, _)| *known == on_disk) {
-            Some((_, map)) => map,
-            None => id_map(on_disk, owner)?,
-        };
+        let map = id_map(Owner::of(&rustix::fs::fstat(&mount)?), owner)?;
         let change = MountChange { idmap: Some(map.as_fd()), ..MountChange::default() };
         sys::mount_setattr(mount.as_fd(), &change)?;
         mounts.push(mount);
-        last = Some((on_disk, map));
     }
     Ok(mounts)
 }

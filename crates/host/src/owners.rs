@@ -9,6 +9,7 @@ use std::{
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use rustix::{
@@ -27,6 +28,9 @@ use crate::{
 /// The most names that [`settle`] looks at: whoever fills a tree with more only harms himself.
 const NAMES: usize = 1 << 20;
 
+/// How many maps of owners are kept.
+const KEPT_MAPS: usize = 16;
+
 /// Who a file belongs to, by the host's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
@@ -35,6 +39,18 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// Returns who we are.
+    pub fn us() -> Self {
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        Self { user: user.as_raw(), group: group.as_raw() }
+    }
+
+    /// Returns who a file or folder, not what a link leads to, belongs to.
+    pub fn at(path: &Path) -> Result<Self, FileError> {
+        let stat = rustix::fs::lstat(path);
+        stat.map(|stat| Self::of(&stat)).map_err(|errno| about("look at", path)(errno.into()))
+    }
+
     pub(crate) fn of(stat: &Stat) -> Self {
         Self { user: stat.st_uid, group: stat.st_gid }
     }
@@ -56,11 +72,27 @@ pub fn give(path: &Path, owner: Owner, mode: u32) -> Result<(), FileError> {
     give().map_err(about("set the owner of", path))
 }
 
-/// Makes a user namespace whose map shows what is `from`'s on the disk as `to`'s.
+/// Returns a user namespace whose map shows what is `from`'s on the disk as `to`'s. Each is made once:
+/// there are few of them, and making one costs a process.
+pub(crate) fn id_map(from: Owner, to: Owner) -> io::Result<Arc<OwnedFd>> {
+    static MADE: Mutex<Vec<(Owner, Owner, Arc<OwnedFd>)>> = Mutex::new(Vec::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((.., map)) = made.iter().find(|(a, b, _)| (*a, *b) == (from, to)) {
+        return Ok(map.clone());
+    }
+    let map = Arc::new(make_id_map(from, to)?);
+    if made.len() >= KEPT_MAPS {
+        made.clear();
+    }
+    made.push((from, to, map.clone()));
+    Ok(map)
+}
+
+/// Makes such a namespace.
 ///
 /// It needs root. The process that holds the namespace while its map is written makes nothing but
 /// bare system calls, so this is fine in a process with many threads.
-pub(crate) fn id_map(from: Owner, to: Owner) -> io::Result<OwnedFd> {
+fn make_id_map(from: Owner, to: Owner) -> io::Result<OwnedFd> {
     let (wait, go) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     let pid = sys::hold_user_namespace(wait.as_fd(), go.as_fd())?;
     let namespace = write_map(pid, from, to);

@@ -67,6 +67,18 @@ pub fn forbid_core_dumps() {
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable).ok();
 }
 
+/// Keeps the memory of a process with many short-lived threads small. Call it before the first one.
+pub fn keep_the_heap_small() {
+    #[cfg(target_env = "gnu")]
+    crate::sys::share_heaps();
+}
+
+/// Gives memory back that a busy time left behind.
+pub fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    crate::sys::trim_heaps();
+}
+
 /// Says whether this process is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

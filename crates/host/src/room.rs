@@ -17,6 +17,7 @@ mod base_layer;
 mod cgroups;
 mod client;
 mod descendants;
+mod early;
 mod filter;
 mod identity;
 mod ids;

@@ -63,10 +63,34 @@ pub(crate) fn leave_mount_namespace() -> io::Result<()> {
     check(unsafe { libc::unshare(libc::CLONE_FS | libc::CLONE_NEWNS) }.into()).map(drop)
 }
 
+/// Shows the calling process its own control groups as the topmost ones.
+pub(crate) fn leave_cgroup_namespace() -> io::Result<()> {
+    // SAFETY: takes a number only.
+    check(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) }.into()).map(drop)
+}
+
 /// Ends a child without running the parent's exit handlers.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` touches no memory of ours.
     unsafe { libc::_exit(code) }
+}
+
+/// Has all threads share two heaps instead of one each, and give back what they free.
+#[cfg(target_env = "gnu")]
+pub(crate) fn share_heaps() {
+    // SAFETY: tunes the allocator; what was allocated stays where it is.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 2);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 256 << 10);
+    }
+}
+
+/// Gives the host back what was freed in the middle of the heaps.
+#[cfg(target_env = "gnu")]
+pub(crate) fn trim_heaps() {
+    // SAFETY: touches free memory alone.
+    unsafe { libc::malloc_trim(0) };
 }
 
 /// Lets the kernel reap children, for a process that never asks how they ended.

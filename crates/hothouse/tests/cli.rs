@@ -15,10 +15,16 @@ mod dashboard;
 mod doctor;
 #[path = "cli/egress.rs"]
 mod egress;
+#[path = "cli/first_steps.rs"]
+mod first_steps;
 #[path = "cli/flood.rs"]
 mod flood;
+#[path = "cli/picker.rs"]
+mod picker;
 #[path = "cli/pool.rs"]
 mod pool;
+#[path = "cli/ports.rs"]
+mod ports;
 #[path = "cli/room.rs"]
 mod room;
 #[path = "cli/room_bad_input.rs"]

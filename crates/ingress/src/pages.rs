@@ -57,8 +57,11 @@ pub fn unknown_host<B>(
     let routes = table.all();
     if !wants_page(request.headers()) {
         let known: Vec<_> = routes.iter().map(|route| url(route, port)).collect();
-        let known = if known.is_empty() { "nothing is up".into() } else { known.join(" ") };
-        let told = format!("{}: {why}; there is: {known}", visible(host));
+        let known = match known.is_empty() {
+            true => "no app is up".into(),
+            false => format!("there is: {}", known.join(" ")),
+        };
+        let told = format!("{}: {why}; {known}", visible(host));
         return plain(StatusCode::NOT_FOUND, &told);
     }
     let title = format!("{} is not a host of Hothouse", escape(&visible(host)));
@@ -66,11 +69,12 @@ pub fn unknown_host<B>(
     page(StatusCode::NOT_FOUND, &title, &body)
 }
 
-/// Shows the sandboxes of which one can be picked.
-pub fn picker(routes: &[Arc<Route>], port: u16) -> Response<Body> {
+/// Shows the sandboxes of which one can be picked, and leads on to the path that was asked for.
+pub fn picker(routes: &[Arc<Route>], port: u16, path: &str) -> Response<Body> {
+    let joint = if path.contains('?') { '&' } else { '?' };
     let target = |route: &Route| {
         let shared = Address::Shared { app: route.app.clone(), project: route.project.clone() };
-        format!("https://{shared}{}/?{PICK}={}", shown_port(port), route.id)
+        format!("https://{shared}{}{path}{joint}{PICK}={}", shown_port(port), route.id)
     };
     let body = format!(
         "<p class=faint>The choice is kept in a cookie of this browser.</p>{}",
@@ -84,14 +88,14 @@ pub fn stopped<B>(request: &Request<B>, route: &Route) -> Response<Body> {
     let (state, verb) = if route.paused { ("paused", "resume") } else { ("not up", "up") };
     let command = format!("hothouse {verb} -w {}/{}", route.project, route.sandbox);
     if !wants_page(request.headers()) {
-        let told = format!("sandbox {} is {state}; start it with `{command}`", route.sandbox);
+        let told = format!("sandbox {} is {state}; `{command}` changes that", route.sandbox);
         return plain(StatusCode::SERVICE_UNAVAILABLE, &told);
     }
     let title = format!("Sandbox {} is {state}", escape(&route.sandbox));
     page(
         StatusCode::SERVICE_UNAVAILABLE,
         &title,
-        &format!("<p>Start it with</p><pre>{}</pre>", escape(&command)),
+        &format!("<p>This changes it:</p><pre>{}</pre>", escape(&command)),
     )
 }
 
@@ -102,7 +106,8 @@ pub fn no_answer(wants_page: bool, route: &Route, told: &str) -> Response<Body> 
             format!("service {} of sandbox {} does not answer", route.service, route.sandbox);
         return plain(StatusCode::BAD_GATEWAY, &text);
     }
-    let command = format!("hothouse logs {} -w {}", route.service, route.sandbox);
+    let Route { service, project, sandbox, .. } = route;
+    let command = format!("hothouse logs {service} -w {project}/{sandbox}");
     let title = format!("Service {} does not answer", escape(&route.service));
     let lines = match told.is_empty() {
         true => String::new(),
@@ -211,6 +216,8 @@ pub fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{fffd}'),
+            // These turn the order of letters around, and with it what a line seems to say.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
     }
@@ -229,6 +236,12 @@ mod tests {
     #[test]
     fn words_of_a_room_cannot_become_markup() {
         assert_eq!(escape("<b a=\"1\">&'\x1b"), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;\u{fffd}");
+        assert_eq!(
+            escape("\u{202e}live\u{2066}"),
+            "\u{fffd}live\u{fffd}",
+            "letters keep their order"
+        );
+        assert_eq!(escape("اللغة"), "اللغة");
     }
 
     #[test]

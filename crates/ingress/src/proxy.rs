@@ -145,7 +145,7 @@ impl Proxy {
             Found::Own | Found::Nothing => {
                 pages::unknown_host(&request, text, "nothing has this name", &table, from.port)
             }
-            Found::Picker(routes) => pages::picker(&routes, from.port),
+            Found::Picker(routes) => pages::picker(&routes, from.port, "/"),
             Found::Choose(routes) => choose(&request, &routes, from.port),
             Found::Route(route) => {
                 if let Some(answer) = remember_choice(&request, &address, &route) {
@@ -293,12 +293,22 @@ fn remember_choice<B>(
     let path = request.uri().path_and_query()?.as_str();
     let (_, rest) = cookies::picked_by_query(path)?;
     (request.method() == Method::GET)
-        .then(|| pages::redirect(&rest, Some(&cookies::pick(&route.id))))
+        .then(|| pages::redirect(&on_this_host(rest), Some(&cookies::pick(&route.id))))
+}
+
+/// Makes a path one of this host: `//x/` and `/\x` would be another host to a browser.
+fn on_this_host(path: String) -> String {
+    let elsewhere = path.starts_with("//") || path.starts_with("/\\");
+    if elsewhere { format!("/.{path}") } else { path }
 }
 
 fn choose<B>(request: &Request<B>, routes: &[Arc<Route>], port: u16) -> Response<Body> {
     if pages::wants_page(request.headers()) {
-        return pages::picker(routes, port);
+        // Whoever follows a link deep into an app arrives there; a choice that failed is left out.
+        let asked = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        let path =
+            cookies::picked_by_query(asked).map_or_else(|| asked.to_owned(), |(_, rest)| rest);
+        return pages::picker(routes, port, &path);
     }
     let ids: Vec<_> = routes.iter().map(|route| route.id.as_str()).collect();
     let told =
@@ -332,6 +342,23 @@ pub(crate) mod tests {
         assert!(!been(&[]) && !been(&["api.a.shop.localhost"]));
         assert!(been(&["api.a.shop.localhost", "web.a.shop.localhost"]));
         assert!(been(&["x"; 9]), "no honest request goes through so many");
+    }
+
+    #[test]
+    fn a_choice_leads_to_no_other_host() {
+        let route = crate::table::tests::route("shop", "a", "web");
+        let address = names::parse("web.shop.localhost").unwrap();
+        for (asked, location) in [
+            ("/x?y=1&hothouse-sandbox=i", "/x?y=1"),
+            ("//evil.example/?hothouse-sandbox=i", "/.//evil.example/"),
+            ("/\\evil.example?hothouse-sandbox=i", "/./\\evil.example"),
+        ] {
+            let Ok(uri) = asked.parse::<hyper::Uri>() else { continue };
+            let mut asked = request("/", &[]);
+            *asked.uri_mut() = uri;
+            let answer = remember_choice(&asked, &address, &route).unwrap();
+            assert_eq!(answer.headers()[header::LOCATION], location);
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{Activity, Address, Target, names::ZONE};
+use crate::{Activity, Address, Target, lookup::Lookup, names::ZONE};
 
 /// One app of one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum Found {
 /// All routes of the moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteTable {
-    apps: HashMap<String, Arc<Route>>,
+    apps: Lookup<Arc<Route>>,
     shared: HashMap<String, HashMap<String, Arc<Route>>>,
     projects: HashMap<String, Vec<Arc<Route>>>,
 }
@@ -56,12 +56,12 @@ pub struct RouteTable {
 impl RouteTable {
     /// Makes a table.
     pub fn new(routes: impl IntoIterator<Item = Route>) -> Self {
-        let mut table = Self::default();
+        let routes: Vec<_> = routes.into_iter().map(Arc::new).collect();
+        let apps = Lookup::new(routes.iter().map(|route| (route.host(), route.clone())));
+        let mut table = Self { apps, ..Self::default() };
         for route in routes {
-            let route = Arc::new(route);
             let Route { id, project, app, .. } = route.as_ref();
             let shared = Address::Shared { app: app.clone(), project: project.clone() };
-            table.apps.insert(route.host(), route.clone());
             table.shared.entry(shared.to_string()).or_default().insert(id.clone(), route.clone());
             table.projects.entry(project.clone()).or_default().push(route);
         }

@@ -60,7 +60,8 @@ impl fmt::Display for OperationId {
 }
 
 /// The store's own key of a sandbox; never shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct SandboxKey(pub i64);
 
 /// The store's own key of a plan; never shown.

@@ -5,11 +5,16 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::id::SandboxKey;
+
 /// What a room is to be made of: plain paths and limits, with every decision made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoomOrder {
     /// Names the room on the host.
     pub id: String,
+    /// Whose room it is; one that only makes first data belongs to nobody.
+    #[serde(default)]
+    pub sandbox: Option<SandboxKey>,
     pub hostname: String,
     /// The names of services, which lead to the room's loopback.
     #[serde(default)]

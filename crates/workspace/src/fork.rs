@@ -1,17 +1,20 @@
 //! Forks: a worktree whose files come from a tree driver, and which git finds clean at once.
 //!
 //! ```text
-//! git worktree add --no-checkout        under the repository's lock: a branch, an admin folder
-//! tree from golden ones, or a snapshot  outside it: any number at a time
-//! .git, then the index                  so that there is no moment with an index and no files
+//! draft of branch and admin folder      what `git worktree add` would write, in a place of its own
+//! tree from golden ones, or a snapshot  beside the copying of the index; any number at a time
+//! the draft is taken in                 under the repository's lock: two renames
+//! .git                                  last: a folder with files and index is a worktree now
 //! ```
+//!
+//! Where the repository is not of the plain kind, `git worktree add --no-checkout` comes first instead.
 //!
 //! Each part can be taken back from any half-made state: the tree by its driver, the rest as for any
 //! worktree.
 
-use std::path::Path;
+use std::{path::Path, thread};
 
-use hothouse_host::{Lock, beneath::Folder, files, remove};
+use hothouse_host::{FileError, Lock, beneath::Folder, files, remove};
 
 use crate::{
     Golden, Repository, TreePlace, WorktreeError,
@@ -35,18 +38,10 @@ pub enum ForkSource<'a> {
     Tree { place: &'a TreePlace, index: &'a [u8] },
 }
 
-/// The index that a fork gets.
-enum Index<'a> {
-    /// The golden one, which is right for the tree as it is.
-    OfGolden(&'a Golden),
-    /// One that lacks the new inode data.
-    ToRefresh(Vec<u8>),
-}
-
 impl Repository {
     /// Adds a worktree, locked against `git worktree prune`, and fills it from `source`.
     ///
-    /// `take_lock` takes the repository's lock; it is held only while git changes its metadata.
+    /// `take_lock` takes the repository's lock; it is held only while metadata changes.
     pub fn add_worktree_from<E: From<WorktreeError>>(
         &self,
         take_lock: impl FnOnce() -> Result<Lock, E>,
@@ -55,12 +50,22 @@ impl Repository {
         driver: &dyn TreeDriver,
         place: &TreePlace,
     ) -> Result<(), E> {
+        let Some(draft) = self.draft_worktree(new)? else {
+            let lock = take_lock()?;
+            self.add_empty_worktree(&lock, new)?;
+            drop(lock);
+            return Ok(self.fill_worktree(source, driver, place, new.commit)?);
+        };
+        let fill = Fill { source, driver, place, commit: new.commit };
+        fill.files_and_index(&draft.index())?;
         let lock = take_lock()?;
-        self.add_empty_worktree(&lock, new)?;
+        let admin = self.take_in(&lock, &draft, new)?;
         drop(lock);
-        Ok(self.fill_worktree(source, driver, place, new.commit)?)
+        let pointer = [b"gitdir: ", admin.as_os_str().as_encoded_bytes(), b"\n"].concat();
+        Ok(write_pointer(&place.path, &pointer)?)
     }
 
+    /// Fills a worktree that git has added.
     fn fill_worktree(
         &self,
         source: ForkSource<'_>,
@@ -76,34 +81,10 @@ impl Repository {
         // git wrote it a moment ago, and nobody else knows the folder yet.
         let pointer = files::read_capped(&path.join(".git"), POINTER_LIMIT)?;
         files::remove_file(&path.join(".git"))?;
-        let index = match source {
-            ForkSource::Golden { commit, dependencies } => {
-                make_tree(commit, dependencies, driver, place)?;
-                match driver.inodes() {
-                    Inodes::AsInSource => Index::OfGolden(commit),
-                    Inodes::New => Index::ToRefresh(commit.index()?),
-                }
-            }
-            ForkSource::Tree { place: other, index } => {
-                driver.snapshot(other, place)?;
-                Index::ToRefresh(index.to_owned())
-            }
-        };
+        let index = admin.join("index.hothouse");
+        Fill { source, driver, place, commit }.files_and_index(&index)?;
         write_pointer(path, &pointer)?;
-        let index_file = admin.join("index");
-        match index {
-            Index::OfGolden(golden) => match driver.owner() {
-                None => golden.copy_index(&index_file)?,
-                Some(owner) => {
-                    golden.copy_index_for(owner, ObjectFormat::of_commit(commit), &index_file)?;
-                }
-            },
-            Index::ToRefresh(mut index) => {
-                index::refresh(&mut index, ObjectFormat::of_commit(commit), path)?;
-                files::write_quick(&index_file, &index, 0o644)?;
-            }
-        }
-        Ok(())
+        Ok(files::rename(&index, &admin.join("index"))?)
     }
 
     /// Reads git's index of a worktree.
@@ -151,6 +132,52 @@ impl Repository {
     ) -> Result<(), WorktreeError> {
         driver.delete(place)?;
         self.remove_worktree(lock, &place.path)
+    }
+}
+
+/// What a fork is filled with.
+struct Fill<'a> {
+    source: ForkSource<'a>,
+    driver: &'a dyn TreeDriver,
+    place: &'a TreePlace,
+    commit: &'a str,
+}
+
+impl Fill<'_> {
+    /// Makes the tree, and writes git's index of it to a file; both at once where neither needs the
+    /// other.
+    fn files_and_index(&self, to: &Path) -> Result<(), WorktreeError> {
+        let Self { driver, place, .. } = self;
+        match self.source {
+            ForkSource::Golden { commit, dependencies } => match driver.inodes() {
+                Inodes::AsInSource => thread::scope(|scope| {
+                    let index = scope.spawn(|| self.copy_index(commit, to));
+                    make_tree(commit, dependencies, *driver, place)?;
+                    Ok(index.join().expect("copying an index does not panic")?)
+                }),
+                Inodes::New => {
+                    let index = commit.index()?;
+                    make_tree(commit, dependencies, *driver, place)?;
+                    self.refresh(index, to)
+                }
+            },
+            ForkSource::Tree { place: other, index } => {
+                driver.snapshot(other, place)?;
+                self.refresh(index.to_owned(), to)
+            }
+        }
+    }
+
+    fn copy_index(&self, golden: &Golden, to: &Path) -> Result<(), FileError> {
+        match self.driver.owner() {
+            None => golden.copy_index(to),
+            Some(owner) => golden.copy_index_for(owner, ObjectFormat::of_commit(self.commit), to),
+        }
+    }
+
+    fn refresh(&self, mut index: Vec<u8>, to: &Path) -> Result<(), WorktreeError> {
+        index::refresh(&mut index, ObjectFormat::of_commit(self.commit), &self.place.path)?;
+        Ok(files::write_quick(to, &index, 0o644)?)
     }
 }
 

@@ -8,6 +8,8 @@
 //! while any `.gitattributes` can ask for them. [`Config::quiet`] lists those names once and
 //! switches each of them off.
 
+mod config;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -15,6 +17,8 @@ use std::{
 };
 
 use hothouse_host::{Program, RunError};
+
+pub use self::config::{Config, Quiet};
 
 /// Variables of the caller that would make git act on another repository, or run something.
 const REMOVED: [&str; 22] = [
@@ -117,79 +121,6 @@ fn with_settings<'a>(
     program.env("GIT_CONFIG_COUNT", count.to_string())
 }
 
-/// The config that git would read for a repository: its own, the user's and the system's.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Config(Vec<(String, String)>);
-
-impl Config {
-    /// Reads it, once for many questions.
-    pub fn of(git_dir: &Path) -> Result<Self, RunError> {
-        let output = of(git_dir).args(["config", "--list", "-z"]).output()?;
-        let text = String::from_utf8_lossy(&output).into_owned();
-        let entries = text.split('\0').filter(|entry| !entry.is_empty());
-        // A key without a value, such as `[core] bare`, is on a line of its own.
-        let pairs = entries.map(|entry| entry.split_once('\n').unwrap_or((entry, "true")));
-        Ok(Self(pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()))
-    }
-
-    /// Returns the value that wins, or an empty text.
-    pub fn value(&self, key: &str) -> &str {
-        let found = self.0.iter().rev().find(|(name, _)| name == key);
-        found.map_or("", |(_, value)| value.as_str())
-    }
-
-    /// Says whether it has a key that begins and ends so.
-    pub fn names(&self, begin: &str, end: &str) -> bool {
-        self.0.iter().any(|(key, _)| key.starts_with(begin) && key.ends_with(end))
-    }
-
-    /// Returns what switches off each program that it names.
-    pub fn quiet(&self) -> Quiet {
-        let mut settings: Vec<_> = self.0.iter().flat_map(|(key, _)| silencers(key)).collect();
-        settings.sort_unstable();
-        settings.dedup();
-        Quiet(settings)
-    }
-}
-
-/// What switches off every program that the user's config would run on files: filters, textconv,
-/// external diffs, merge drivers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Quiet(Vec<(String, &'static str)>);
-
-impl Quiet {
-    /// Adds the settings to a git command.
-    pub fn apply(&self, program: Program) -> Program {
-        let own = self.0.iter().map(|(key, value)| (key.as_str(), *value));
-        with_settings(program, SETTINGS.iter().copied().chain(own))
-    }
-}
-
-/// Returns the settings that make a key of the config run nothing.
-fn silencers(key: &str) -> Vec<(String, &'static str)> {
-    let Some((section, rest)) = key.split_once('.') else { return Vec::new() };
-    if key == "diff.external" {
-        return vec![(key.to_owned(), "false")];
-    }
-    let Some((name, variable)) = rest.rsplit_once('.') else { return Vec::new() };
-    let set = |variable: &str, value| (format!("{section}.{name}.{variable}"), value);
-    match (section, variable) {
-        // git takes an empty filter for none; one that is required must not be.
-        ("filter", _) => {
-            vec![set("clean", ""), set("smudge", ""), set("process", ""), set("required", "false")]
-        }
-        // There is no word for none; this one changes nothing.
-        ("diff", "textconv") => vec![set("textconv", "cat")],
-        // Those who ask for a diff say `--no-ext-diff`; whoever forgets fails rather than runs it.
-        ("diff", "command") => vec![set("command", "false")],
-        // A driver that fails leaves a conflict, which is for the user to see.
-        ("merge", "driver") => vec![set("driver", "false")],
-        ("trailer", "command" | "cmd") => vec![set(variable, "false")],
-        ("submodule", "update") => vec![set("update", "none")],
-        _ => Vec::new(),
-    }
-}
-
 /// Returns the only line of an output.
 pub fn line(program: Program) -> Result<String, RunError> {
     let bytes = program.output()?;
@@ -233,35 +164,4 @@ pub(crate) fn remembered(
         known.insert(key, answer.clone());
     }
     Ok(answer)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_kind_of_program_in_a_config_is_switched_off() {
-        let keys = |key: &str| {
-            silencers(key)
-                .into_iter()
-                .map(|(key, value)| format!("{key}={value}"))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(
-            keys("filter.a.b.clean"),
-            [
-                "filter.a.b.clean=",
-                "filter.a.b.smudge=",
-                "filter.a.b.process=",
-                "filter.a.b.required=false"
-            ]
-        );
-        assert_eq!(keys("diff.pdf.textconv"), ["diff.pdf.textconv=cat"]);
-        assert_eq!(keys("diff.pdf.command"), ["diff.pdf.command=false"]);
-        assert_eq!(keys("diff.external"), ["diff.external=false"]);
-        assert_eq!(keys("merge.ours.driver"), ["merge.ours.driver=false"]);
-        for harmless in ["core.pager", "diff.renames", "merge.tool", "nonsense", ""] {
-            assert_eq!(keys(harmless), Vec::<String>::new(), "{harmless}");
-        }
-    }
 }

@@ -9,6 +9,7 @@ pub mod git;
 pub mod golden;
 pub mod import;
 pub mod index;
+mod look;
 pub mod places;
 pub mod pool;
 pub mod promote;
@@ -20,6 +21,7 @@ pub mod tree;
 pub mod worktree;
 
 pub use golden::{Golden, GoldenError};
+pub use look::Head;
 pub use places::SandboxPlaces;
 pub use repository::{DiscoverError, Repository};
 pub use tree::{TreePlace, TreeStore};

@@ -3,6 +3,8 @@
 //! Only compared, never believed: a print tells whether anything changed since the last import, and
 //! what is found there decides at most that work is not imported yet.
 
+pub mod watch;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
@@ -11,6 +13,7 @@ use std::{
 use hothouse_host::{
     FileError,
     beneath::{EntryKind, Folder},
+    random,
 };
 use hothouse_model::id::fnv1a;
 
@@ -23,55 +26,115 @@ const REF_LIMIT: u64 = 4096;
 /// The most that the packed refs may take.
 const PACKED_LIMIT: u64 = 16 << 20;
 
-/// Returns the branches of a git folder and their tips, as far as they can be read.
-pub fn branches(git_dir: &Path) -> Result<BTreeMap<String, String>, FileError> {
-    let folder = Folder::open(git_dir)?;
-    let mut found = BTreeMap::new();
-    let packed = folder.read_capped(Path::new("packed-refs"), PACKED_LIMIT).unwrap_or_default();
-    for line in String::from_utf8_lossy(&packed).lines() {
-        if let Some((tip, name)) = line.split_once(" refs/heads/") {
-            found.insert(name.to_owned(), tip.to_owned());
-        }
+/// The most that the list of a folder of tables may take.
+const TABLES_LIMIT: u64 = 1 << 20;
+
+/// What can be seen of the branches of a git folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branches {
+    pub tips: BTreeMap<String, String>,
+    hidden: Hidden,
+}
+
+/// Branches that may be there beside those that are seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hidden {
+    Nothing,
+    /// They are kept in tables (`git refs migrate`), which look like this.
+    InTables(u64),
+    /// There are links, or more than we look at: nobody can say.
+    Somewhere,
+}
+
+impl Branches {
+    /// Says whether there are no others.
+    pub fn are_all(&self) -> bool {
+        self.hidden == Hidden::Nothing
     }
-    collect_loose(&folder, Path::new("refs/heads"), DEPTH_LIMIT, &mut found)?;
+
+    /// Returns a number that changes whenever a branch does. Where that cannot be told, no two are
+    /// alike.
+    pub fn print(&self) -> u64 {
+        let tips = self.tips.iter().flat_map(|(name, tip)| [name.as_bytes(), tip.as_bytes()]);
+        let tables = match self.hidden {
+            Hidden::Nothing => Vec::new(),
+            Hidden::InTables(print) => print.to_le_bytes().to_vec(),
+            Hidden::Somewhere => random::bytes::<16>().to_vec(),
+        };
+        let words: Vec<_> = tips.chain([tables.as_slice()]).collect();
+        fnv1a(&words)
+    }
+}
+
+/// Returns the branches of a git folder and their tips, as far as they can be read.
+pub fn branches(git_dir: &Path) -> Result<Branches, FileError> {
+    let folder = Folder::open(git_dir)?;
+    let mut found = Branches { tips: BTreeMap::new(), hidden: Hidden::Nothing };
+    match folder.read_capped(Path::new("packed-refs"), PACKED_LIMIT) {
+        Ok(packed) => {
+            for line in String::from_utf8_lossy(&packed).lines() {
+                if let Some((tip, name)) = line.split_once(" refs/heads/") {
+                    found.tips.insert(name.to_owned(), tip.to_owned());
+                }
+            }
+        }
+        Err(error) if error.is_not_found() => {}
+        Err(_) => found.hidden = Hidden::Somewhere,
+    }
+    collect_loose(&folder, Path::new("refs/heads"), DEPTH_LIMIT, &mut found);
+    if found.are_all() && folder.stat(Path::new("reftable"))?.is_some() {
+        let list = folder.read_capped(Path::new("reftable/tables.list"), TABLES_LIMIT);
+        found.hidden = match list {
+            Ok(list) => Hidden::InTables(fnv1a(&[&list])),
+            Err(_) => Hidden::Somewhere,
+        };
+    }
     Ok(found)
 }
 
 /// Returns a number that changes whenever a branch does.
 pub fn print(git_dir: &Path) -> Result<u64, FileError> {
-    let branches = branches(git_dir)?;
-    let words: Vec<_> =
-        branches.iter().flat_map(|(name, tip)| [name.as_bytes(), tip.as_bytes()]).collect();
-    Ok(fnv1a(&words))
+    Ok(branches(git_dir)?.print())
 }
 
-fn collect_loose(
-    folder: &Folder,
-    below: &Path,
-    depth: usize,
-    found: &mut BTreeMap<String, String>,
-) -> Result<(), FileError> {
+fn collect_loose(folder: &Folder, below: &Path, depth: usize, found: &mut Branches) {
     let entries = match folder.list(below) {
-        // A link or a file planted there is no folder of branches.
-        Err(_) => return Ok(()),
+        Err(error) if error.is_not_found() => return,
+        // With tables there is a file in its place; whatever else is planted there is not followed.
+        Err(_) if is_placeholder(folder, below) => return,
+        Err(_) => {
+            found.hidden = Hidden::Somewhere;
+            return;
+        }
         Ok(entries) => entries,
     };
     for entry in entries {
-        if found.len() >= BRANCH_LIMIT {
-            return Ok(());
+        if found.tips.len() >= BRANCH_LIMIT {
+            found.hidden = Hidden::Somewhere;
+            return;
         }
         let path = below.join(&entry.name);
         match entry.kind {
-            EntryKind::Folder if depth > 0 => collect_loose(folder, &path, depth - 1, found)?,
-            EntryKind::File => {
-                let Ok(bytes) = folder.read_capped(&path, REF_LIMIT) else { continue };
-                let name = name_of(&path);
-                found.insert(name, String::from_utf8_lossy(&bytes).trim().to_owned());
-            }
-            _ => {}
+            EntryKind::Folder if depth > 0 => collect_loose(folder, &path, depth - 1, found),
+            EntryKind::File => match folder.read_capped(&path, REF_LIMIT) {
+                Ok(bytes) => {
+                    let tip = String::from_utf8_lossy(&bytes).trim().to_owned();
+                    found.tips.insert(name_of(&path), tip);
+                }
+                // It was there a moment ago.
+                Err(error) if error.is_not_found() => {}
+                Err(_) => found.hidden = Hidden::Somewhere,
+            },
+            _ => found.hidden = Hidden::Somewhere,
         }
     }
-    Ok(())
+}
+
+/// Says whether git put a file where older ones look for branches.
+fn is_placeholder(folder: &Folder, path: &Path) -> bool {
+    let is_file =
+        folder.stat(path).is_ok_and(|stat| stat.is_some_and(|s| s.kind == EntryKind::File));
+    is_file && folder.stat(Path::new("reftable")).is_ok_and(|found| found.is_some())
 }
 
 fn name_of(path: &Path) -> String {
@@ -90,15 +153,6 @@ pub fn branch_print(common_dir: &Path, branch: &str) -> u64 {
     fnv1a(&[packed.map(|time| time.to_string()).unwrap_or_default().as_bytes()])
 }
 
-/// Returns the tip of a branch of the user's own repository where a file of its own says it. Asking
-/// git costs a process; a branch that is packed, or kept otherwise, needs that.
-pub(crate) fn loose_tip(common_dir: &Path, branch: &str) -> Option<String> {
-    let loose = common_dir.join("refs/heads").join(branch);
-    let bytes = hothouse_host::files::read_capped(&loose, REF_LIMIT).ok()?;
-    let tip = std::str::from_utf8(&bytes).ok()?.strip_suffix('\n')?;
-    is_id(tip).then(|| tip.to_owned())
-}
-
 /// Says whether a text is the whole id of an object.
 pub(crate) fn is_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
@@ -108,20 +162,6 @@ pub(crate) fn is_id(text: &str) -> bool {
 #[expect(clippy::disallowed_methods, reason = "tests write files by plain means")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_loose_tip_is_a_whole_commit_and_nothing_else() {
-        let folder = git_dir();
-        let write = |text: &str| std::fs::write(folder.path().join("refs/heads/x"), text).unwrap();
-        let tip = "0123456789abcdef0123456789abcdef01234567";
-        write(&format!("{tip}\n"));
-        assert_eq!(loose_tip(folder.path(), "x").as_deref(), Some(tip));
-        for other in ["ref: refs/heads/main\n", "0123\n", tip, ""] {
-            write(other);
-            assert_eq!(loose_tip(folder.path(), "x"), None, "{other:?}");
-        }
-        assert_eq!(loose_tip(folder.path(), "absent"), None);
-    }
 
     fn git_dir() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -138,7 +178,8 @@ mod tests {
         std::fs::write(path.join("refs/heads/a"), "33\n").unwrap();
         std::fs::write(path.join("refs/heads/deep/c"), "44\n").unwrap();
         let found = branches(path).unwrap();
-        let shown: Vec<_> = found.iter().map(|(name, tip)| format!("{name} {tip}")).collect();
+        assert!(found.are_all());
+        let shown: Vec<_> = found.tips.iter().map(|(name, tip)| format!("{name} {tip}")).collect();
         assert_eq!(shown, ["a 33", "b 22", "deep/c 44"]);
     }
 
@@ -153,16 +194,39 @@ mod tests {
     }
 
     #[test]
-    fn what_is_planted_is_not_followed() {
+    fn what_is_planted_is_not_followed_and_nothing_is_taken_for_the_whole() {
         let folder = git_dir();
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("secret"), "x").unwrap();
         let heads = folder.path().join("refs/heads");
+        let check = || {
+            let found = branches(folder.path()).unwrap();
+            assert!(found.tips.is_empty() && !found.are_all());
+            assert_ne!(found.print(), found.print(), "it is never like before");
+        };
         std::os::unix::fs::symlink(outside.path(), heads.join("out")).unwrap();
+        check();
+        std::fs::remove_file(heads.join("out")).unwrap();
         std::os::unix::fs::symlink(outside.path().join("secret"), heads.join("file")).unwrap();
-        assert!(branches(folder.path()).unwrap().is_empty());
+        check();
         std::fs::remove_dir_all(&heads).unwrap();
         std::os::unix::fs::symlink(outside.path(), &heads).unwrap();
-        assert!(branches(folder.path()).unwrap().is_empty());
+        check();
+    }
+
+    #[test]
+    fn branches_in_tables_are_not_seen_but_their_changes_are() {
+        let folder = git_dir();
+        let path = folder.path();
+        std::fs::remove_dir_all(path.join("refs/heads")).unwrap();
+        std::fs::write(path.join("refs/heads"), "this repository uses the reftable format\n")
+            .unwrap();
+        std::fs::create_dir(path.join("reftable")).unwrap();
+        std::fs::write(path.join("reftable/tables.list"), "0x1-0x1-aa.ref\n").unwrap();
+        let before = branches(path).unwrap();
+        assert!(before.tips.is_empty() && !before.are_all());
+        assert_eq!(before.print(), print(path).unwrap());
+        std::fs::write(path.join("reftable/tables.list"), "0x1-0x2-bb.ref\n").unwrap();
+        assert_ne!(before.print(), print(path).unwrap());
     }
 }

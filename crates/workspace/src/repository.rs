@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use hothouse_host::{FileError, Lock, RunError, files};
 use hothouse_model::{Explain, FailureKind, sandbox::RepositoryPlace};
 
-use crate::{git, refs};
+use crate::{
+    git,
+    look::{self, Head, Tip},
+    refs,
+};
 
 /// A folder without a usable repository.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +59,9 @@ pub struct Repository {
 impl Repository {
     /// Finds the repository around a folder.
     pub fn discover(folder: &Path) -> Result<Self, DiscoverError> {
+        if let Some(root) = look::checkout_around(folder) {
+            return Ok(Self { place: RepositoryPlace { common_dir: root.join(".git"), root } });
+        }
         let about = |source| DiscoverError::Git { folder: folder.to_owned(), source };
         let run = git::around(folder)
             .args(["rev-parse", "--path-format=absolute", "--git-common-dir"])
@@ -83,10 +90,11 @@ impl Repository {
 
     /// Returns the commit a branch points at, if it exists.
     pub fn branch_tip(&self, branch: &str) -> Result<Option<String>, RunError> {
-        if let Some(tip) = refs::loose_tip(&self.place.common_dir, branch) {
-            return Ok(Some(tip));
+        match look::tip(&self.place.common_dir, branch) {
+            Tip::At(tip) => Ok(Some(tip)),
+            Tip::Absent => Ok(None),
+            Tip::Unknown => self.commit(&format!("refs/heads/{branch}")),
         }
-        self.commit(&format!("refs/heads/{branch}"))
     }
 
     /// Returns the commits that branches point at.
@@ -144,14 +152,17 @@ impl Repository {
         git::line(ask.arg("--show-toplevel")).map(PathBuf::from)
     }
 
-    /// Returns the commit that is checked out around a folder, or nothing when there is none yet.
-    pub fn head_around(&self, folder: &Path) -> Result<Option<String>, RunError> {
-        git::maybe_line(git::around(folder).args([
-            "rev-parse",
-            "--verify",
-            "--quiet",
-            "HEAD^{commit}",
-        ]))
+    /// Returns what is checked out around a folder, or nothing when there is no commit yet.
+    pub fn head_around(&self, folder: &Path) -> Result<Option<Head>, RunError> {
+        let plain = look::checkout_around(folder).map(|root| root.join(".git"));
+        if let Some(head) = plain.and_then(|git_dir| look::head(&git_dir)) {
+            return Ok(Some(head));
+        }
+        let words = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
+        let Some(commit) = git::maybe_line(git::around(folder).args(words))? else {
+            return Ok(None);
+        };
+        Ok(Some(Head { commit, branch: self.branch_around(folder)? }))
     }
 
     /// Returns the worktree in which a branch is checked out, if there is one.
@@ -225,7 +236,7 @@ fn refusal(folder: &Path, said: &str) -> DiscoverError {
 /// Returns the folder that stands for the repository: the main checkout, or a bare one itself.
 fn main_checkout(folder: &Path, common_dir: &Path) -> Result<PathBuf, RunError> {
     let config = git::Config::of(common_dir)?;
-    if ["true", "yes", "on", "1"].contains(&config.value("core.bare")) {
+    if config.is_on("core.bare") {
         return Ok(common_dir.to_owned());
     }
     if let (true, Some(parent)) = (common_dir.ends_with(".git"), common_dir.parent()) {

@@ -94,7 +94,8 @@ impl Repository {
         let about = |source| RoomGitError::Git { folder: room.folder.to_owned(), source };
         let config = git::Config::of(&self.place.common_dir).map_err(about)?;
         hothouse_host::remove::remove_tree(room.folder)?;
-        for part in ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info", "hooks"] {
+        // git makes the others when it needs them.
+        for part in ["objects/info", "refs/heads", "info"] {
             files::make_private_folder(&room.folder.join(part))?;
         }
         let write =

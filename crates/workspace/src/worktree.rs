@@ -4,15 +4,20 @@
 //! git process holds too: `git worktree add` races with itself, and one that outlives a killed
 //! daemon must be waited for.
 
+mod draft;
+
 use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{FileError, Lock, Program, RunError, files};
+use hothouse_host::{FileError, Lock, RunError, files};
 use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
 
 use crate::{GoldenError, Repository, git, tree::TreeError};
+
+/// What git is told, and tells, about why a worktree is locked against `git worktree prune`.
+const LOCK_REASON: &str = "a sandbox of Hothouse";
 
 /// A worktree operation that failed.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +42,10 @@ pub enum WorktreeError {
     },
     #[error("git has no record of the worktree {}", .path.display())]
     Unknown { path: PathBuf },
+    #[error("branch `{branch}` is locked: {} exists", .lock.display())]
+    BranchLocked { branch: String, lock: PathBuf },
+    #[error("branch `{branch}` cannot be made: {reason}")]
+    Branch { branch: String, reason: String },
     #[error(transparent)]
     Tree(#[from] TreeError),
     #[error(transparent)]
@@ -47,11 +56,18 @@ pub enum WorktreeError {
 
 impl Explain for WorktreeError {
     fn kind(&self) -> FailureKind {
-        FailureKind::Host
+        match self {
+            Self::Branch { .. } => FailureKind::Conflict,
+            _ => FailureKind::Host,
+        }
     }
 
     fn hints(&self) -> Vec<String> {
         match self {
+            Self::BranchLocked { lock, .. } => {
+                vec![format!("another git is at work; if none is, remove {}", lock.display())]
+            }
+            Self::Branch { .. } => vec!["name another branch: `--branch OTHER`".into()],
             Self::Add { source, .. } | Self::Remove { source, .. } | Self::Look { source, .. } => {
                 source.hints()
             }
@@ -88,44 +104,32 @@ pub struct NewWorktree<'a> {
 }
 
 impl Repository {
-    /// Adds a worktree and locks it against `git worktree prune`.
-    pub fn add_worktree(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
-        let add = self.git().args(["-c", "checkout.workers=0", "worktree", "add"]);
-        self.run_add(add, lock, new)
-    }
-
-    /// Adds a worktree without files: its folder holds the `.git` file alone.
+    /// Adds a worktree without files, by git: its folder holds the `.git` file alone.
     pub(crate) fn add_empty_worktree(
         &self,
         lock: &Lock,
         new: &NewWorktree<'_>,
     ) -> Result<(), WorktreeError> {
-        self.run_add(self.git().args(["worktree", "add", "--no-checkout"]), lock, new)
-    }
-
-    fn run_add(
-        &self,
-        add: Program,
-        lock: &Lock,
-        new: &NewWorktree<'_>,
-    ) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Add { path: new.path.to_owned(), source };
-        let mut add = add.args(["--quiet", "--lock", "--reason", "a sandbox of Hothouse"]);
-        if new.origin == BranchOrigin::New {
-            add =
-                add.args(["--no-track", "-b", new.branch]).arg("--").arg(new.path).arg(new.commit);
-        } else {
-            add = add.arg("--").arg(new.path).arg(new.branch);
-        }
+        // Paths that are relative would be right, but we look for absolute ones.
+        let add = self.git().args(["-c", "worktree.useRelativePaths=false", "worktree", "add"]);
+        let add = add.args(["--no-checkout", "--quiet", "--lock", "--reason", LOCK_REASON]);
+        let add = match new.origin {
+            BranchOrigin::New => {
+                add.args(["--no-track", "-b", new.branch]).arg("--").arg(new.path).arg(new.commit)
+            }
+            BranchOrigin::Existing => add.arg("--").arg(new.path).arg(new.branch),
+        };
         add.stdin(lock.share_as_stdin()?).output().map_err(about)?;
         Ok(())
     }
 
-    /// Takes back what [`add_worktree`](Self::add_worktree) did, wholly or in part.
+    /// Takes back what adding a worktree did, wholly or in part.
     ///
     /// The branch goes too, if that call made it and nobody has moved it since.
     pub fn undo_worktree(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
         self.remove_worktree(lock, new.path)?;
+        self.remove_draft(new.path)?;
         if new.origin == BranchOrigin::New {
             self.remove_branch_at(lock, new)?;
         }
@@ -164,13 +168,17 @@ impl Repository {
     /// It is found from the repository's side: the `.git` file in the worktree is not trusted.
     pub fn admin_dir(&self, worktree: &Path) -> Result<Option<PathBuf>, FileError> {
         let pointer = worktree.join(".git");
-        for admin in files::list(&self.place.common_dir.join("worktrees"))? {
-            let Ok(text) = files::read_text(&admin.join("gitdir")) else { continue };
-            if Path::new(text.trim_end_matches('\n')) == pointer {
-                return Ok(Some(admin));
-            }
+        let is_its = |admin: &Path| {
+            let text = files::read_text(&admin.join("gitdir"));
+            text.is_ok_and(|text| points_to(admin, text.trim_end_matches('\n'), &pointer))
+        };
+        let worktrees = self.place.common_dir.join("worktrees");
+        // Most have the name of their folder; the others are looked for among all.
+        let likely = worktrees.join(worktree.file_name().unwrap_or_default());
+        if worktree.file_name().is_some() && is_its(&likely) {
+            return Ok(Some(likely));
         }
-        Ok(None)
+        Ok(files::list(&worktrees)?.into_iter().find(|admin| is_its(admin)))
     }
 
     /// Returns the untracked files of a worktree that match a pattern and none of the exceptions.
@@ -233,6 +241,17 @@ impl Repository {
         let all: Vec<_> = named.collect();
         Ok(Dirt { count: all.len(), sample: all.into_iter().take(5).collect() })
     }
+}
+
+/// Says whether the `gitdir` of an admin folder names a `.git` file; since git 2.48 it may do so from
+/// where it stands.
+fn points_to(admin: &Path, named: &str, pointer: &Path) -> bool {
+    let named = Path::new(named);
+    if named.is_absolute() {
+        return named == pointer;
+    }
+    let resolved = named.parent().map(|folder| files::canonical(&admin.join(folder)));
+    matches!((resolved, pointer.parent()), (Some(Ok(found)), Some(worktree)) if found == worktree)
 }
 
 /// Returns the patterns that a worktree's files are matched against, or nothing when one of them is

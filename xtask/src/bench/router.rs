@@ -1,9 +1,10 @@
 //! The router against nginx as a TLS reverse proxy: one processor each, the same program behind both.
 
+mod lookup;
+
 use std::{path::Path, time::Duration};
 
 use hothouse_host::{Program, RunError, files};
-use hothouse_ingress::{Route, RouteTable, Target, names};
 
 use super::{print, room::Ground};
 
@@ -44,7 +45,7 @@ struct Load {
 
 /// Runs all of it.
 pub(super) fn run(binary: &Path) -> Result<(), String> {
-    lookup();
+    lookup::run();
     let missing = ["nginx", "wrk", "taskset", "openssl", "python3"].into_iter().find(|program| {
         matches!(Program::new(program).arg("--version").run(), Err(RunError::Missing { .. }))
     });
@@ -53,49 +54,6 @@ pub(super) fn run(binary: &Path) -> Result<(), String> {
         return Ok(());
     }
     proxies(binary)
-}
-
-/// Looks a name up among 1,000 and alone.
-fn lookup() {
-    let table = |sandboxes: usize| {
-        let routes = (0..sandboxes).flat_map(|sandbox| {
-            ["web", "api", "admin", "docs", "mail"].into_iter().map(move |app| Route {
-                id: format!("shop-s{sandbox}-0000"),
-                sandbox: format!("s{sandbox}"),
-                project: "shop".into(),
-                app: app.into(),
-                service: app.into(),
-                target: Some(Target { runtime: format!("/run/{sandbox}").into(), port: 3000 }),
-                paused: false,
-                activity: Default::default(),
-            })
-        });
-        RouteTable::new(routes)
-    };
-    let timed = |table: &RouteTable, sandboxes: usize| {
-        let hosts: Vec<_> =
-            (0..1000).map(|n| format!("api.s{}.shop.localhost:8443", n % sandboxes)).collect();
-        let begun = std::time::Instant::now();
-        let mut found = 0;
-        for _ in 0..2000 {
-            found += hosts.iter().filter(|host| table.app(names::bare(host)).is_some()).count();
-        }
-        assert_eq!(found, 2_000_000, "every name is found");
-        begun.elapsed().as_nanos() as f64 / 2e6
-    };
-    let (one, many) = (table(1), table(200));
-    let (mut alone, mut among) = (f64::MAX, f64::MAX);
-    for _ in 0..ROUNDS {
-        alone = alone.min(timed(&one, 1));
-        among = among.min(timed(&many, 200));
-    }
-    print("router: a name looked up, best of 5");
-    print(&format!("  in 1 sandbox x 5 apps     {alone:>9.1} ns"));
-    print(&format!("  in 200 sandboxes x 5 apps {among:>9.1} ns"));
-    print(&format!(
-        "  ratio                     {:>9.2} (bar: at most 1, within the noise of memory)",
-        among / alone
-    ));
 }
 
 /// A program of ours that ends with us.

@@ -60,7 +60,7 @@ pub(super) fn sections(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
     all
 }
 
-fn is_up(state: SandboxState) -> bool {
+pub(super) fn is_up(state: SandboxState) -> bool {
     matches!(state, SandboxState::Ready | SandboxState::Starting | SandboxState::Degraded)
 }
 
@@ -102,10 +102,11 @@ fn is_database(url: &str) -> bool {
 }
 
 fn caveats(ui: &Ui, sandbox: &SandboxView) -> String {
-    let lines = sandbox.caveats.iter().map(|caveat| {
-        format!("{} {}", ui.paint(Tone::Warning, &plain(&caveat.area)), plain(&caveat.text))
-    });
-    lines.collect::<Vec<_>>().join("\n")
+    let rows = sandbox
+        .caveats
+        .iter()
+        .map(|caveat| vec![Cell::new(&caveat.area).tone(Tone::Warning), Cell::new(&caveat.text)]);
+    rows_of(ui, rows.collect())
 }
 
 /// Shows services as a table.

@@ -1,6 +1,6 @@
 //! `up`, `down`, `pause`, `resume`.
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::Path, process::ExitCode, time::Duration};
 
 use hothouse_api::{
     SandboxView, route,
@@ -76,8 +76,21 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         if !chain.is_empty() {
             ui.say(&chain);
         }
+        if shown.services.is_empty() {
+            ui.say(idle(Path::new(&shown.worktree)));
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says why nothing runs in a room.
+fn idle(worktree: &Path) -> &'static str {
+    match std::fs::symlink_metadata(worktree.join("hothouse.toml")) {
+        Ok(_) => "Nothing runs in it yet: its hothouse.toml declares no service.",
+        Err(_) => {
+            "Nothing runs in it yet: its worktree has no hothouse.toml. Commit one before you fork, or write one there."
+        }
+    }
 }
 
 /// Reads a span of time from an argument.

@@ -10,7 +10,7 @@ use hothouse_api::{
 };
 use hothouse_model::{Failure, FailureKind};
 
-use super::sandbox::check_reference;
+use super::{panel::is_up, sandbox::check_reference};
 use crate::{
     args::{ExposeArgs, PortsArgs, PortsCommand, UrlArgs},
     render::{Cell, table},
@@ -29,6 +29,7 @@ pub(crate) fn url(session: &Session, ui: &Ui, args: UrlArgs) -> Result<ExitCode,
         let message = format!("sandbox `{}` has no app `{}`", sandbox.name, args.app);
         let known: Vec<_> = sandbox.apps.keys().map(String::as_str).collect();
         let hint = match known.is_empty() {
+            true if is_up(sandbox.state) => "none of its services has a `url`".to_owned(),
             true => format!("apps have URLs while it is up: `hothouse up -w {}`", sandbox.name),
             false => format!("there are {}", known.join(", ")),
         };

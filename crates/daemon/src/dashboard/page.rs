@@ -49,14 +49,15 @@ pub(super) fn whole(one: Option<&str>, main: &str) -> String {
          <span id=live class=live>reloads by itself</span></header>\n<main{sandbox}>{main}</main>\n\
          <script src=\"/live.js\" defer></script>"
     );
-    document("<noscript><meta http-equiv=refresh content=5></noscript>", &body)
+    let title = one.map(|id| format!("{} · ", escape(id))).unwrap_or_default();
+    document(&title, "<noscript><meta http-equiv=refresh content=5></noscript>", &body)
 }
 
-fn document(head: &str, body: &str) -> String {
+fn document(title: &str, head: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
          <meta name=viewport content=\"width=device-width, initial-scale=1\"><meta name=color-scheme content=\"light dark\">\
-         <title>Hothouse</title><link rel=icon href=\"/icon.svg\"><link rel=stylesheet href=\"/style.css\">{head}</head>\n\
+         <title>{title}Hothouse</title><link rel=icon href=\"/icon.svg\"><link rel=stylesheet href=\"/style.css\">{head}</head>\n\
          <body>{body}</body></html>\n"
     )
 }
@@ -66,7 +67,7 @@ fn notice(title: &str, text: &str) -> String {
         "<header><span class=brand><img src=\"/icon.svg\" alt=\"\" width=22 height=22>Hothouse</span></header>\
          <main><section class=notice><h1>{title}</h1>{text}</section></main>"
     );
-    document("", &body)
+    document("", "", &body)
 }
 
 /// The page for somebody without a session.
@@ -146,7 +147,12 @@ fn overview(all: &[Shown], token: &str, now: Timestamp) -> String {
     for shown in all {
         projects.entry(&shown.view.project).or_default().push(shown);
     }
-    let sections = projects.into_iter().map(|(project, sandboxes)| {
+    let sections = projects.into_iter().map(|(project, mut sandboxes)| {
+        // What runs, or should, is above what only lies there.
+        sandboxes.sort_by_cached_key(|shown| {
+            let rests = matches!(shown.view.state, SandboxState::Created | SandboxState::Stopped);
+            (rests && !shown.asleep, counted(&shown.view.name))
+        });
         let up = sandboxes.iter().filter(|shown| is_up(shown.view.state)).count();
         let rows: String = sandboxes.iter().map(|shown| row(shown, token, now)).collect();
         format!(
@@ -157,6 +163,23 @@ fn overview(all: &[Shown], token: &str, now: Timestamp) -> String {
         )
     });
     sections.collect()
+}
+
+/// Takes a name apart so that `agent-2` stands before `agent-10`.
+fn counted(name: &str) -> Vec<(String, u64)> {
+    let starts = |pair: &[u8]| pair[0].is_ascii_digit() && !pair[1].is_ascii_digit();
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let end = rest.as_bytes().windows(2).position(starts).map_or(rest.len(), |at| at + 1);
+        let (part, after) = rest.split_at(end);
+        let text = part.trim_end_matches(|c: char| c.is_ascii_digit());
+        let number = &part[text.len()..];
+        let number = if number.is_empty() { 0 } else { number.parse().unwrap_or(u64::MAX) };
+        parts.push((text.to_owned(), number));
+        rest = after;
+    }
+    parts
 }
 
 fn row(shown: &Shown, token: &str, now: Timestamp) -> String {
@@ -198,7 +221,11 @@ fn single(shown: &Shown, token: &str, now: Timestamp) -> String {
     if let Some(run) = &view.run {
         facts.push((
             "run",
-            format!("{} <span class=faint>since {}</span>", escape(&run.id), age(run.started, now)),
+            format!(
+                "{} <span class=faint>begun {} ago</span>",
+                escape(&run.id),
+                age(run.started, now)
+            ),
         ));
         facts.push(("artifacts", escape(&run.artifacts)));
     }
@@ -215,8 +242,11 @@ fn single(shown: &Shown, token: &str, now: Timestamp) -> String {
     let caveats = match caveats.is_empty() {
         true => String::new(),
         false => format!(
-            "<details class=caveats id=caveats><summary>{} caveats</summary><ul>{caveats}</ul></details>",
-            view.caveats.len()
+            "<details class=caveats id=caveats><summary>{}</summary><ul>{caveats}</ul></details>",
+            match view.caveats.len() {
+                1 => "1 caveat".to_owned(),
+                count => format!("{count} caveats"),
+            }
         ),
     };
     format!(
@@ -247,7 +277,7 @@ fn services(view: &SandboxView, token: &str) -> String {
         };
         let again = form(&view.id, token, "one", "restart", "Restart", &format!("<input type=hidden name=service value=\"{}\">", escape(&service.name)), &format!("restart-{}", encoded(&service.name)));
         format!(
-            "<tr><td><a href=\"#log-{anchor}\">{name}</a><td>{pill}<td class=number>{port}<td class=number>{pid}<td class=number>{restarts}\
+            "<tr><td><a href=\"#log-{anchor}\">{name}</a><td>{pill}<td class=number>{port}<td class=\"number more\">{pid}<td class=\"number more\">{restarts}\
              <td class=health>{health}<td class=does>{again}",
             anchor = encoded(&service.name),
             name = escape(&service.name),
@@ -259,7 +289,7 @@ fn services(view: &SandboxView, token: &str) -> String {
         )
     });
     format!(
-        "<section class=card><h2>Services</h2><div class=wide><table><thead><tr><th>Service<th>State<th>Port<th>Pid<th>Restarts<th>Health<th>\
+        "<section class=card><h2>Services</h2><div class=wide><table><thead><tr><th>Service<th>State<th>Port<th class=more>Pid<th class=more>Restarts<th>Health<th>\
          </thead><tbody>{}</tbody></table></div></section>\n",
         rows.collect::<String>()
     )
@@ -393,6 +423,13 @@ fn age(then: Timestamp, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_stand_in_the_order_of_their_numbers() {
+        let mut names = ["b", "a10", "a2", "a2-b10", "a2-b9", "a", "2", "10", ""];
+        names.sort_by_cached_key(|name| counted(name));
+        assert_eq!(names, ["", "2", "10", "a", "a2", "a2-b9", "a2-b10", "a10", "b"]);
+    }
 
     #[test]
     fn an_address_holds_no_markup() {

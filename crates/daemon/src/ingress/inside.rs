@@ -104,7 +104,8 @@ impl Inside {
 fn ways(known: &Known, server: Option<&Arc<Server>>) -> Vec<(u16, Way)> {
     let id = known.sandbox.id.to_string();
     let router = server.map(|server| (server.port, Way::Router { server: server.clone(), id }));
-    let router = router.filter(|(port, _)| !known.taken.contains(port));
+    // A room without an app has nothing to find there.
+    let router = router.filter(|(port, _)| known.has_apps() && !known.taken.contains(port));
     let hosted = known
         .hosted
         .iter()

@@ -34,12 +34,19 @@ struct KnownApp {
     target: Option<Target>,
 }
 
-/// Gathers all sandboxes.
+/// Gathers all sandboxes. What is wrong with one of them concerns no other.
 pub(super) fn look(engine: &Engine, activities: &Activities) -> Result<Vec<Known>, Failure> {
-    engine.sandboxes()?.into_iter().map(|sandbox| know(engine, activities, sandbox)).collect()
+    let known = |sandbox: SandboxRecord| {
+        let name = sandbox.name.clone();
+        know(engine, activities, sandbox)
+            .inspect_err(|failure| tracing::warn!(?failure, %name, "it has no routes"))
+            .ok()
+    };
+    Ok(engine.sandboxes()?.into_iter().filter_map(known).collect())
 }
 
-fn know(
+/// Gathers one sandbox.
+pub(super) fn know(
     engine: &Engine,
     activities: &Activities,
     sandbox: SandboxRecord,
@@ -74,6 +81,16 @@ fn know(
 }
 
 impl Known {
+    /// Says whether there is any way in, or out to a service of the host.
+    pub(super) fn leads_anywhere(&self) -> bool {
+        !(self.apps.is_empty() && self.exposed.is_empty() && self.hosted.is_empty())
+    }
+
+    /// Says whether it has an app.
+    pub(super) fn has_apps(&self) -> bool {
+        !self.apps.is_empty()
+    }
+
     /// Returns the routes to its apps.
     pub(super) fn routes(&self) -> impl Iterator<Item = Route> {
         self.apps.iter().map(|app| Route {

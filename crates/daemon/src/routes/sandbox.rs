@@ -7,8 +7,9 @@ use hothouse_api::{
     ErrorBody, SandboxView,
     sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, UpBody},
 };
+use hothouse_edge::ledger;
 use hothouse_engine::{Engine, ForkSpec, Losses, RemoteRepository, UpSpec};
-use hothouse_model::{Failure, OperationId, SandboxRecord, SandboxRef};
+use hothouse_model::{Failure, OperationId, SandboxRecord, SandboxRef, ledger::LedgerRecord};
 use hothouse_store::Outcome;
 
 use super::{Json, Operation, blocking, operation, service::START_TIMEOUT};
@@ -115,9 +116,25 @@ pub(crate) async fn up(
             return Ok(());
         }
         let now = engine.sandbox(sandbox.key)?;
-        engine.await_services(now.as_ref().unwrap_or(sandbox), timeout, &id)
+        let sandbox = now.as_ref().unwrap_or(sandbox);
+        engine
+            .await_services(sandbox, timeout, &id)
+            .map_err(|failure| with_denials(engine, sandbox, failure))
     })
     .await
+}
+
+/// Adds to a failed start that the room was kept from something in this run, which is often why.
+fn with_denials(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> Failure {
+    let Some(room) = &sandbox.room else { return failure };
+    let denied = |record: &LedgerRecord| !record.allowed && record.time >= room.run.started;
+    let count = ledger::read(&engine.ledger_of(sandbox)).iter().filter(|r| denied(r)).count();
+    let told = match count {
+        0 => return failure,
+        1 => "a connection of the room was denied".to_owned(),
+        count => format!("{count} connections of the room were denied"),
+    };
+    failure.hint(format!("{told}: `hothouse egress log --denied -w {}` says why", sandbox.name))
 }
 
 #[utoipa::path(
@@ -162,23 +179,22 @@ pub(super) async fn act(
     action: impl FnOnce(&Engine, &SandboxRecord) -> Result<(), Failure> + Send + 'static,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
-    let urls = door.clone();
-    let done = blocking({
+    let (done, now) = blocking({
         let door = door.clone();
         move || {
             let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
             let done = action(&door.engine, &sandbox);
             let now = door.engine.sandbox(sandbox.key)?.unwrap_or(sandbox);
-            done.map(|()| now)
+            Ok((done, now))
         }
     })
-    .await;
-    if let Ok(now) = &done {
-        urls.renew_wall(now).await;
+    .await?;
+    if done.is_ok() {
+        door.renew_wall(&now).await;
     }
     // Also after a failure: what came up before it is reachable, and what went is not.
-    urls.refresh_urls().await;
-    let now = done?;
+    door.refresh_urls_of(&now).await;
+    done.map_err(Refusal)?;
     let shown = blocking(move || {
         if let Err(failure) = door.engine.write_metadata(&now, door.url_port()) {
             tracing::warn!(?failure, "metadata of the run was not written");

@@ -49,7 +49,7 @@ async fn wall(
     });
     let edge = RoomEdge::new(RoomSpec {
         about: About { sandbox: "p/a".into(), run: "run_1".into() },
-        policy: policy(text),
+        policy: policy(text).into(),
         ledger: Arc::new(Ledger::open(folder.path()).unwrap()),
         servers: Arc::new(Servers::new(vec![at])),
         processes: Arc::new(Nobody),
@@ -132,6 +132,6 @@ async fn a_new_rule_opens_a_name_at_once() {
     let (edge, _, _folder) = wall("mode = \"allowlist\"\nallow = []\n", "1.2.3.4").await;
     let (_, addresses) = ask_for(&edge, "a.example", TYPE_A).await;
     assert!(book::is_synthetic(addresses[0].parse().unwrap()));
-    edge.set_policy(policy("mode = \"allowlist\"\nallow = [\"a.example\"]\n"));
+    edge.set_policy(policy("mode = \"allowlist\"\nallow = [\"a.example\"]\n").into());
     assert_eq!(ask_for(&edge, "a.example", TYPE_A).await.1, ["1.2.3.4"]);
 }

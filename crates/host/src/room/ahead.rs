@@ -1,9 +1,11 @@
 //! What is the same for every room: made once by the launcher, and inherited by its helpers.
 
+use super::early::{Cloned, Early};
+use super::setup::inotify_share;
 use super::spec::{Mode, RoomSpec};
 use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, walls};
-use super::{AGENT_ID, filter};
+use super::{AGENT_ID, cgroups, filter};
 use crate::sys::Instruction;
 use hothouse_room_wire::boot::BOOT_FD;
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -19,6 +21,10 @@ pub(super) struct Ahead {
     /// Who owns a tree, and the user namespace by which it becomes the agent's.
     owners: Vec<((u32, u32), OwnedFd)>,
     filters: Option<(Mode, Filters)>,
+    /// The ids of rooms, where a first process can be made before its room is known.
+    wall: Option<Wall>,
+    /// What the host offers for limits: the table of mounts is long where there are many rooms.
+    cgroups: cgroups::Offer,
 }
 
 impl Ahead {
@@ -27,7 +33,9 @@ impl Ahead {
     pub(super) fn make() -> io::Result<Self> {
         let mut ahead = Self::nothing(reserve_boot_fd()?);
         let base = RoomSpec::DEFAULT_SHIFTED_BASE;
-        let Ok((mode, _)) = walls(None, base) else { return Ok(ahead) };
+        let Ok((mode, wall)) = walls(None, base) else { return Ok(ahead) };
+        // Without root it must see the host's files as they are when its room is known.
+        ahead.wall = (mode == Mode::Root).then_some(wall);
         ahead.filters = filter::compile(mode).ok().map(|filters| (mode, filters));
         // Root's own trees, and those that were made for an agent.
         let owners = [0, base + AGENT_ID].into_iter().filter(|_| mode == Mode::Root);
@@ -42,7 +50,13 @@ impl Ahead {
 
     /// Makes nothing ahead, for a helper without a launcher.
     pub(super) fn nothing(boot: OwnedFd) -> Self {
-        Self { _boot: boot, owners: Vec::new(), filters: None }
+        Self {
+            _boot: boot,
+            owners: Vec::new(),
+            filters: None,
+            wall: None,
+            cgroups: cgroups::look(),
+        }
     }
 
     /// Returns the namespace that gives a tree to the agent of a room, if there is one already.
@@ -57,6 +71,17 @@ impl Ahead {
             Some((_, namespace)) => namespace.try_clone().step("map the worktree").map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Clones a first process for a room that is not known yet, where that can be.
+    pub(super) fn first_process(&self) -> Option<Result<Cloned<'_>, StepError>> {
+        let wall = self.wall.as_ref()?;
+        Some(Early::clone(Mode::Root, wall, self, inotify_share()))
+    }
+
+    /// Returns what the host offers for limits.
+    pub(super) fn cgroups(&self) -> &cgroups::Offer {
+        &self.cgroups
     }
 
     /// Returns the seccomp filters of a room.

@@ -52,7 +52,7 @@ pub(super) struct Plan {
     /// Parents to make and controllers to enable in them, in this order.
     enable: Vec<(PathBuf, Vec<&'static str>)>,
     limits: Vec<(PathBuf, String)>,
-    /// Files into which the helper writes `0` before it makes the room.
+    /// Files into which the first process writes `0` as soon as it knows its room.
     pub(super) join: Vec<PathBuf>,
     /// Files into which each command writes `0`.
     pub(super) join_commands: Vec<PathBuf>,
@@ -265,9 +265,6 @@ impl Plan {
         for (file, value) in &self.limits {
             files::write(file, value)?;
         }
-        for file in &self.join {
-            files::write(file, "0")?;
-        }
         Ok(())
     }
 }
@@ -390,12 +387,12 @@ mod tests {
             ("memory.max", "1073741824"),
             ("cpu.max", "50000 100000"),
             ("pids.max", "64"),
-            ("commands/cgroup.procs", "0"),
             ("../cgroup.subtree_control", "+pids"),
             ("../../cgroup.subtree_control", "+pids"),
         ] {
             assert_eq!(files::read_text(&room.join(file)).unwrap(), content, "{file}");
         }
+        assert_eq!(plan.join, [room.join("commands/cgroup.procs")]);
         // Groups with processes of their own may not hand controllers on, so the room's does not.
         assert!(!files::exists(&room.join("cgroup.subtree_control")));
         files::write(&room.join("commands/cgroup.events"), "populated 1\nfrozen 1\n").unwrap();

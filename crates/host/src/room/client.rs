@@ -450,9 +450,10 @@ async fn receive(
     descriptors: &mut VecDeque<OwnedFd>,
 ) -> io::Result<bool> {
     let socket: &UnixStream = socket.as_ref();
-    let mut bytes = vec![0_u8; 16 << 10];
     loop {
         socket.readable().await?;
+        // Only now: most rooms are silent most of the time.
+        let mut bytes = vec![0_u8; 16 << 10];
         let length = socket.try_io(Interest::READABLE, || {
             let mut space =
                 [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTOR_LIMIT as usize))];

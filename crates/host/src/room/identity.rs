@@ -4,6 +4,7 @@ use crate::files::{self, FileError};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// A process of this boot, beyond doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,20 +30,28 @@ impl RoomIdentity {
     pub fn of(pid: i32) -> Result<Self, IdentityError> {
         let file = |source| IdentityError::File { pid, source };
         let stat = files::read_text(&stat_file(pid)).map_err(file)?;
-        let boot_id =
-            files::read_text(Path::new("/proc/sys/kernel/random/boot_id")).map_err(file)?;
         let (_, start_time) = state_and_start(&stat).ok_or(IdentityError::Record { pid })?;
-        Ok(Self { pid, start_time, boot_id: boot_id.trim().to_owned() })
+        Ok(Self { pid, start_time, boot_id: boot_id().map_err(file)?.to_owned() })
     }
 
     /// Returns whether that very process still runs.
     pub fn is_alive(&self) -> bool {
-        let Ok(now) = Self::of(self.pid) else { return false };
-        let state = files::read_text(&stat_file(self.pid))
-            .ok()
-            .and_then(|stat| Some(state_and_start(&stat)?.0));
-        now == *self && !matches!(state, None | Some('Z' | 'X'))
+        let stat = files::read_text(&stat_file(self.pid)).unwrap_or_default();
+        let runs = state_and_start(&stat).is_some_and(|(state, start_time)| {
+            start_time == self.start_time && !matches!(state, 'Z' | 'X')
+        });
+        runs && boot_id().is_ok_and(|boot_id| boot_id == self.boot_id)
     }
+}
+
+/// Returns the id of this boot, which no process outlives.
+fn boot_id() -> Result<&'static str, FileError> {
+    static KNOWN: OnceLock<String> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(known);
+    }
+    let text = files::read_text(Path::new("/proc/sys/kernel/random/boot_id"))?;
+    Ok(KNOWN.get_or_init(|| text.trim().to_owned()))
 }
 
 /// Returns the host's pids of a room's processes by their pids in the room, as far as this user may

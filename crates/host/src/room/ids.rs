@@ -2,6 +2,7 @@
 
 use super::AGENT_ID;
 use super::spec::Mode;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
 /// Ids 0 to 65534 are the room's. 65534 must be mapped, or apt fails.
@@ -14,7 +15,7 @@ pub(super) const INIT_ID: u32 = ROOM_IDS;
 pub(super) const OVERFLOW_ID: u32 = 65_534;
 
 /// `count` ids from `inside` on are those from `outside` on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Extent {
     pub(super) inside: u32,
     pub(super) outside: u32,

@@ -4,6 +4,7 @@
 //! sockets before any process of the room, all mounts before the room's own namespaces (so that
 //! they are locked there), ids and fences last.
 
+use super::early::First;
 use super::ids::{self, INIT_ID};
 use super::layout::System;
 use super::mounts::{self, Build, Placement};
@@ -27,33 +28,45 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions};
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
-use std::io::IoSliceMut;
+use std::io::{IoSliceMut, Read, Seek};
 use std::mem::MaybeUninit;
 use std::path::Path;
 
-/// Everything the first process has with it.
-pub(super) struct Inside<'a> {
-    pub(super) spec: &'a RoomSpec,
-    pub(super) mode: Mode,
-    pub(super) system: &'a System,
-    pub(super) plan: &'a mounts::Plan,
-    pub(super) wall: &'a Wall,
-    pub(super) token: &'a [u8],
-    pub(super) machine_id: &'a str,
-    pub(super) inotify_instances: u32,
-    /// To and from the helper.
-    pub(super) channel: OwnedFd,
-    pub(super) control: OwnedFd,
-    pub(super) init_program: OwnedFd,
-    pub(super) base_layer: OwnedFd,
-    pub(super) cgroups: Vec<OwnedFd>,
-    pub(super) init_cgroup: Option<OwnedFd>,
-    pub(super) filters: Vec<Vec<Instruction>>,
+/// Which room the first process is for. With it come descriptors: the paper on which this is
+/// written, the control socket, room-init, the base layer, and control groups to join, for the
+/// first process, for commands and for room-init.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) spec: RoomSpec,
+    pub(super) system: System,
+    pub(super) plan: mounts::Plan,
+    pub(super) wall: Wall,
+    pub(super) token: Vec<u8>,
+    pub(super) machine_id: String,
     pub(super) landlock: bool,
+    /// How many control groups the first process joins, and how many each command.
+    pub(super) groups: usize,
+    pub(super) command_groups: usize,
+}
+
+/// Everything that the first process has with it.
+struct Inside {
+    order: Order,
+    mode: Mode,
+    /// To and from the helper.
+    channel: OwnedFd,
+    control: OwnedFd,
+    init_program: OwnedFd,
+    base_layer: OwnedFd,
+    groups: Vec<OwnedFd>,
+    command_groups: Vec<OwnedFd>,
+    init_group: Option<OwnedFd>,
+    filters: Vec<Vec<Instruction>>,
 }
 
 /// What the helper says to the first process.
 pub(super) const MAPPED: &[u8] = b"m";
+pub(super) const ORDER: &[u8] = b"o";
 pub(super) const MORE: &[u8] = b"f";
 pub(super) const GO: &[u8] = b"g";
 
@@ -95,9 +108,9 @@ const DROPPED: &[CapabilitySet] = &[
 ];
 
 /// Builds the room and becomes room-init. A failure is told to the helper.
-pub(super) fn run(inside: Inside<'_>) -> ! {
-    let channel = rustix::io::fcntl_dupfd_cloexec(&inside.channel, 3);
-    let Err(error) = build(inside);
+pub(super) fn run(first: First<'_>) -> ! {
+    let channel = rustix::io::fcntl_dupfd_cloexec(&first.channel, 3);
+    let Err(error) = build(first);
     if let Ok(channel) = channel {
         let word = serde_json::to_vec(&Word::Failed(error)).unwrap_or_default();
         // When the helper is gone too, nobody is left to tell.
@@ -108,42 +121,107 @@ pub(super) fn run(inside: Inside<'_>) -> ! {
 
 enum Never {}
 
-fn build(inside: Inside<'_>) -> Result<Never, StepError> {
-    await_word(&inside.channel, MAPPED)?;
-    // As the user, who may pass every folder above; the wall's root may not.
-    let own = match inside.mode {
-        Mode::Root => Vec::new(),
-        Mode::Range | Mode::Single => open_trees(inside.plan)?,
-    };
-    become_wall_root(inside.mode)?;
-    if let Some(group) = &inside.init_cgroup {
+fn build(first: First<'_>) -> Result<Never, StepError> {
+    leave_the_streams()?;
+    await_word(&first.channel, MAPPED)?;
+    let (mode, instances) = (first.mode, first.inotify_instances);
+    if mode == Mode::Root {
+        // Nothing here depends on the room: it may be asked for hours later.
+        let (catch, has_sys) = begin(mode, instances)?;
+        let inside = Inside::receive(first)?;
+        inside.join_groups()?;
+        let trees = await_word(&inside.channel, GO)?;
+        finish(inside, trees, catch, has_sys)
+    } else {
+        let inside = Inside::receive(first)?;
+        // As the user, who may pass every folder above; the wall's root may not.
+        let trees = open_trees(&inside.order.plan)?;
+        inside.join_groups()?;
+        let (catch, has_sys) = begin(mode, instances)?;
+        finish(inside, trees, catch, has_sys)
+    }
+}
+
+/// Brings up what every room has: ids, network, an empty root.
+fn begin(mode: Mode, inotify_instances: u32) -> Result<(Catch, bool), StepError> {
+    become_wall_root(mode)?;
+    tune(inotify_instances)?;
+    let catch = network::apply()?;
+    let has_sys = mounts::begin_root(mode)?;
+    Ok((catch, has_sys))
+}
+
+/// Makes of it the room that was ordered.
+fn finish(
+    inside: Inside,
+    mut trees: Vec<OwnedFd>,
+    catch: Catch,
+    has_sys: bool,
+) -> Result<Never, StepError> {
+    let Order { spec, system, plan, machine_id, .. } = &inside.order;
+    if let Some(group) = &inside.init_group {
         rustix::io::write(group, b"0").step("join room-init's cgroup")?;
     }
-    rustix::system::sethostname(inside.spec.hostname.as_bytes()).step("set the hostname")?;
-    tune(&inside)?;
-    let catch = network::apply()?;
-    let mut trees = match inside.mode {
-        // The helper opens them while we bring the network up.
-        Mode::Root => await_word(&inside.channel, GO)?,
-        Mode::Range | Mode::Single => own,
-    };
-    let placed = trees.split_off(inside.plan.layers.len());
-    let placements = inside.plan.binds.iter().map(|(_, placement)| placement.clone());
+    rustix::system::sethostname(spec.hostname.as_bytes()).step("set the hostname")?;
+    let placed = trees.split_off(plan.layers.len().min(trees.len()));
+    let placements = plan.binds.iter().map(|(_, placement)| placement.clone());
     let binds: Vec<(OwnedFd, Placement)> = placed.into_iter().zip(placements).collect();
-    let (spec, mode, system) = (inside.spec, inside.mode, inside.system);
-    let has_sys = mounts::build_root(
-        &Build { spec, mode, system, machine_id: inside.machine_id.into() },
-        trees,
-    )?;
+    mounts::build_root(&Build { spec, mode: inside.mode, system, machine_id }, trees)?;
     mounts::make_room_folder()?;
     mounts::place(binds)?;
-    mounts::mask(&inside.plan.masks)?;
+    mounts::mask(&plan.masks)?;
     let elevate = elevate_socket()?;
-    let namespaces = room_namespaces(&inside)?;
+    let namespaces = room_namespaces(&inside.order)?;
     let word = Word::Built { has_sys, has_ipv6: catch.has_ipv6 };
     let word = serde_json::to_vec(&word).map_err(std::io::Error::other).step("report")?;
     rustix::net::send(&inside.channel, &word, SendFlags::NOSIGNAL).step("report")?;
     become_init(inside, catch, elevate, namespaces)
+}
+
+impl Inside {
+    /// Waits until it is known which room this is to be.
+    fn receive(first: First<'_>) -> Result<Self, StepError> {
+        let step = "hear which room this is";
+        let mut all = await_word(&first.channel, ORDER)?.into_iter();
+        let mut next = || all.next().ok_or_else(|| StepError::because(step, None, "too little"));
+        let mut paper = std::fs::File::from(next()?);
+        let (control, init_program, base_layer) = (next()?, next()?, next()?);
+        let mut bytes = Vec::new();
+        paper.rewind().step(step)?;
+        paper.read_to_end(&mut bytes).step(step)?;
+        let order: Order =
+            serde_json::from_slice(&bytes).map_err(std::io::Error::from).step(step)?;
+        let groups = all.by_ref().take(order.groups).collect();
+        let command_groups = all.by_ref().take(order.command_groups).collect();
+        Ok(Self {
+            mode: first.mode,
+            filters: first.ahead.filters(first.mode)?,
+            channel: first.channel,
+            control,
+            init_program,
+            base_layer,
+            groups,
+            command_groups,
+            init_group: all.next(),
+            order,
+        })
+    }
+
+    /// Joins the groups that limit the room, and hides those above.
+    fn join_groups(&self) -> Result<(), StepError> {
+        for group in &self.groups {
+            rustix::io::write(group, b"0").step("join the room's cgroup")?;
+        }
+        sys::leave_cgroup_namespace().step("hide the host's cgroups")
+    }
+}
+
+/// Lets go of the helper's streams: its door must close when its daemon is gone.
+fn leave_the_streams() -> Result<(), StepError> {
+    let step = "let go of the helper's streams";
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, FileMode::empty())
+        .step(step)?;
+    (0..3).try_for_each(|stream| sys::place(null.as_fd(), stream)).step(step)
 }
 
 /// Waits for `awaited` from the helper, and takes the trees that come before it.
@@ -196,11 +274,11 @@ fn set_ids(id: u32) -> Result<(), StepError> {
     rustix::thread::set_thread_res_uid(uid, uid, uid).step("set the user")
 }
 
-fn tune(inside: &Inside<'_>) -> Result<(), StepError> {
+fn tune(inotify_instances: u32) -> Result<(), StepError> {
     let ports = Path::new("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     files::write(ports, "0").step("open low ports to the room")?;
     let instances = Path::new("/proc/sys/user/max_inotify_instances");
-    files::write(instances, inside.inotify_instances.to_string())
+    files::write(instances, inotify_instances.to_string())
         .step("bound the room's inotify instances")
 }
 
@@ -226,8 +304,8 @@ struct Namespaces {
 }
 
 /// Makes the room's own user and mount namespace, held open by descriptors alone.
-fn room_namespaces(inside: &Inside<'_>) -> Result<Namespaces, StepError> {
-    if let Some(pids) = inside.spec.limits.pids {
+fn room_namespaces(order: &Order) -> Result<Namespaces, StepError> {
+    if let Some(pids) = order.spec.limits.pids {
         // The kernel takes it over as the bound of the whole namespace made next.
         let limit = Rlimit { current: Some(pids.into()), maximum: Some(pids.into()) };
         rustix::process::setrlimit(Resource::Nproc, limit).step("bound the room's processes")?;
@@ -244,7 +322,7 @@ fn room_namespaces(inside: &Inside<'_>) -> Result<Namespaces, StepError> {
         }
         Fork::Parent(pid) => {
             let own = Path::new("/proc").join(pid.to_string());
-            for (file, map) in [("uid_map", &inside.wall.uids), ("gid_map", &inside.wall.gids)] {
+            for (file, map) in [("uid_map", &order.wall.uids), ("gid_map", &order.wall.gids)] {
                 files::write(&own.join(file), ids::text(&ids::nested(map)))
                     .step("map the room's ids")?;
             }
@@ -263,23 +341,23 @@ fn room_namespaces(inside: &Inside<'_>) -> Result<Namespaces, StepError> {
 }
 
 fn become_init(
-    inside: Inside<'_>,
+    inside: Inside,
     catch: Catch,
     elevate: OwnedFd,
     room: Namespaces,
 ) -> Result<Never, StepError> {
     let raw = |fds: &[OwnedFd]| fds.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>();
     let boot = Boot {
-        token: inside.token.to_vec(),
+        token: inside.order.token.clone(),
         peer_uid: ids::daemon_uid(inside.mode),
         has_root: inside.mode != Mode::Single,
         dropped_capabilities: DROPPED.iter().fold(0, |all, capability| all | capability.bits()),
-        ephemeral: inside.spec.ephemeral,
+        ephemeral: inside.order.spec.ephemeral,
         control: inside.control.as_raw_fd(),
         ready: inside.channel.as_raw_fd(),
         user_namespace: room.user.as_raw_fd(),
         mount_namespace: room.mount.as_raw_fd(),
-        cgroups: raw(&inside.cgroups),
+        cgroups: raw(&inside.command_groups),
         tcp: raw(&catch.tcp),
         dns_datagram: raw(&catch.dns_datagram),
         dns_stream: raw(&catch.dns_stream),
@@ -289,7 +367,7 @@ fn become_init(
     };
     let single =
         [&inside.control, &inside.channel, &room.user, &room.mount, &elevate, &inside.base_layer];
-    let many = [&inside.cgroups, &catch.tcp, &catch.dns_datagram, &catch.dns_stream];
+    let many = [&inside.command_groups, &catch.tcp, &catch.dns_datagram, &catch.dns_stream];
     let many = many.into_iter().flatten().chain(&catch.dropped);
     for fd in single.into_iter().chain(many) {
         rustix::io::fcntl_setfd(fd, FdFlags::empty()).step("pass on a descriptor")?;
@@ -298,11 +376,8 @@ fn become_init(
     drop_to_init(inside.mode)?;
     raise_fences(&inside)?;
     rustix::process::set_parent_process_death_signal(None).step("outlive the helper")?;
-    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, FileMode::empty())
-        .step("open /dev/null")?;
-    for stream in 0..3 {
-        sys::place(null.as_fd(), stream).step("let go of the helper's streams")?;
-    }
+    // Those of the room itself: nothing of the host's stays open.
+    leave_the_streams()?;
     // The helper reserved the number, so nothing that room-init needs lies there.
     sys::place(record.as_fd(), BOOT_FD).step("pass on the boot record")?;
     Err(sys::execute(inside.init_program.as_fd(), c"room-init")).step("start room-init")
@@ -345,9 +420,9 @@ fn drop_to_init(mode: Mode) -> Result<(), StepError> {
     Ok(())
 }
 
-fn raise_fences(inside: &Inside<'_>) -> Result<(), StepError> {
+fn raise_fences(inside: &Inside) -> Result<(), StepError> {
     rustix::thread::set_no_new_privs(true).step("forbid new privileges")?;
-    if inside.landlock {
+    if inside.order.landlock {
         sys::landlock_scope().step("scope signals and sockets")?;
     }
     for filter in &inside.filters {

@@ -9,6 +9,8 @@
 //! waits at the door costs a wake-up. The daemon, which has many threads, never forks.
 
 use super::ahead::Ahead;
+use super::early::{Cloned, Early};
+use super::inside;
 use super::setup::{self, Job, Report};
 use super::spec::Fences;
 use super::step::StepError;
@@ -87,6 +89,12 @@ impl Launcher {
 
     /// Gives a channel to a new helper; returns it if it is a child of ours.
     fn hand_over(&self, channel: OwnedFd) -> io::Result<Option<Pid>> {
+        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(process) = running.as_ref()
+            && send(&process.door, &channel).is_ok()
+        {
+            return Ok(None);
+        }
         if sys::has_one_thread()? {
             // A command line tool is its own launcher.
             return match sys::fork_into(0)? {
@@ -95,12 +103,6 @@ impl Launcher {
                     sys::exit_now(serve_as_copy(channel, setup::leave_the_session(), None))
                 }
             };
-        }
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(process) = running.as_ref()
-            && send(&process.door, &channel).is_ok()
-        {
-            return Ok(None);
         }
         // None yet, or somebody killed it: a job that could not be handed over was not begun.
         let process = running.insert(Process::start()?);
@@ -178,14 +180,32 @@ fn is_shut() -> io::Result<bool> {
 /// The life of one helper. What every room needs is done before there is one to make.
 fn wait_at_the_door(taken: OwnedFd, ahead: &Ahead) -> i32 {
     let session = setup::leave_the_session();
+    let may = session.is_ok() && !has_job();
+    let early = match may.then(|| ahead.first_process()).flatten() {
+        Some(Ok(Cloned::Helper(early))) => Some(early),
+        Some(Ok(Cloned::First(first))) => {
+            // The launcher waits for its end.
+            drop(taken);
+            inside::run(first)
+        }
+        // What failed fails again for the room that needs it, which can say so.
+        Some(Err(_)) | None => None,
+    };
     match receive() {
         Ok(Some(channel)) => {
             drop(taken);
-            serve_as_copy(channel, session, Some(ahead))
+            serve_as_copy(channel, session, Some((ahead, early)))
         }
         Ok(None) => 0,
         Err(_) => 1,
     }
+}
+
+/// Says whether somebody waits already: nothing is made ahead for him.
+fn has_job() -> bool {
+    let mut door = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut door, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
 /// Waits for the next channel; nothing when the daemon is gone.
@@ -220,7 +240,7 @@ fn receive() -> io::Result<Option<OwnedFd>> {
 fn serve_as_copy(
     channel: OwnedFd,
     session: Result<Fences, StepError>,
-    ahead: Option<&Ahead>,
+    made: Option<(&Ahead, Option<Early>)>,
 ) -> i32 {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let Ok(null) = rustix::fs::open("/dev/null", flags, rustix::fs::Mode::empty()) else {
@@ -233,5 +253,5 @@ fn serve_as_copy(
     }
     // A copy would keep the channel open when the daemon waits for its end.
     drop((channel, null));
-    i32::from(setup::serve_on_stdin(session, ahead).is_err())
+    i32::from(setup::serve_on_stdin(session, made).is_err())
 }

@@ -1,5 +1,6 @@
 //! Where things lie: in the room's root, in its storage, in a base layer.
 
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// System folders that are layered over a copy alone.
@@ -15,7 +16,7 @@ const MAYBE_LINKS: [&str; 7] = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"
 pub(super) const LAYERS: &str = "layers";
 
 /// What the host has at its root, as far as a room shows it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct System {
     /// Folders whose lower layer is the host's.
     pub(super) shared: Vec<String>,

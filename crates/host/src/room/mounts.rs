@@ -35,21 +35,21 @@ pub(super) enum Ids {
 }
 
 /// One tree of the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) ids: Ids,
 }
 
 /// A tree and where it goes once the room's root stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Placement {
     pub(super) target: PathBuf,
     pub(super) writable: bool,
 }
 
 /// What a room's files are made of; the trees are opened in this order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
     /// Base layer, then layers in storage (unless in memory), then the shared system folders.
     pub(super) layers: Vec<Source>,
@@ -200,14 +200,15 @@ pub(super) struct Build<'a> {
     pub(super) spec: &'a RoomSpec,
     pub(super) mode: Mode,
     pub(super) system: &'a System,
-    pub(super) machine_id: String,
+    pub(super) machine_id: &'a str,
 }
 
 const STAGE: &str = "/tmp";
 const ROOT: &str = "root";
 
-/// Builds the root in a private corner and moves into it. Returns whether `/sys` could be had.
-pub(super) fn build_root(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<bool, StepError> {
+/// Makes an empty root in a private corner, with what every room has, and leaves the host's files
+/// behind. Returns whether `/sys` could be had.
+pub(super) fn begin_root(mode: Mode) -> Result<bool, StepError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .step("make mounts private")?;
     memory_folder(Path::new(STAGE), "mode=0755,size=1g")?;
@@ -215,6 +216,23 @@ pub(super) fn build_root(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<bool
     let root = Path::new(ROOT);
     folder(root, 0o755)?;
     memory_folder(root, "mode=0755,size=256m")?;
+    for name in ["mnt", "media", "srv", "home", "proc", "sys", "dev"] {
+        folder(&root.join(name), 0o755)?;
+    }
+    devices(root, mode)?;
+    // Both can be had only while the host's own are in sight.
+    let plain = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", root.join("proc"), "proc", plain, None).step_at("mount", "/proc")?;
+    // In some containers the host's own is partly hidden, and then no new one can be had.
+    let has_sys =
+        mount("sysfs", root.join("sys"), "sysfs", plain | MountFlags::RDONLY, None).is_ok();
+    pivot(Path::new("."))?;
+    Ok(has_sys)
+}
+
+/// Fills the root with the room's own layers and moves into it.
+pub(super) fn build_root(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), StepError> {
+    let root = Path::new(ROOT);
     stage(build, layers)?;
     for name in build.system.shared.iter().map(String::as_str).chain(COPIED) {
         overlay(build, name)?;
@@ -222,22 +240,12 @@ pub(super) fn build_root(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<bool
     for (name, target) in &build.system.links {
         rustix::fs::symlink(target, root.join(name)).step_at("link", name)?;
     }
-    for name in ["mnt", "media", "srv", "home", "proc", "sys", "dev"] {
-        folder(&root.join(name), 0o755)?;
-    }
     homes(build)?;
-    devices(root, build.mode)?;
-    let plain = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("proc", root.join("proc"), "proc", plain, None).step_at("mount", "/proc")?;
-    // In some containers the host's own is partly hidden, and then no new one can be had.
-    let has_sys =
-        mount("sysfs", root.join("sys"), "sysfs", plain | MountFlags::RDONLY, None).is_ok();
     for (name, options) in [("tmp", "mode=1777"), ("run", "mode=0755"), ("dev/shm", "mode=1777")] {
         folder(&root.join(name), 0o755)?;
         memory_folder(&root.join(name), &format!("{options},{}", memory_size(&build.spec.limits)))?;
     }
-    pivot(root)?;
-    Ok(has_sys)
+    pivot(root)
 }
 
 /// Files that `/tmp`, `/run` and `/dev/shm` may each hold: where no control group counts them, names
@@ -395,7 +403,7 @@ fn devices(root: &Path, mode: Mode) -> Result<(), StepError> {
 fn pivot(root: &Path) -> Result<(), StepError> {
     rustix::process::chdir(root).step("enter the new root")?;
     rustix::process::pivot_root(".", ".").step("change the root")?;
-    unmount(".", UnmountFlags::DETACH).step("leave the host's files behind")?;
+    unmount(".", UnmountFlags::DETACH).step("leave the old root behind")?;
     rustix::process::chdir("/").step("enter the new root")
 }
 

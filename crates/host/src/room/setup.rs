@@ -3,30 +3,28 @@
 //! It alone makes namespaces; the daemon, with its many threads, never does.
 
 use super::ahead::{Ahead, reserve_boot_fd};
-use super::inside::{self, GO, Inside, MAPPED, MORE, Word};
+use super::cgroups::Plan;
+use super::early::{Early, send_descriptors};
+use super::inside::{GO, MORE, Order, Word};
 use super::mounts::{self, IdMaps};
 use super::spec::{Access, Caveat, Fences, Mode, RoomSpec};
 use super::start::Started;
 use super::step::{Step, StepError};
-use super::walls::{Wall, namespace_with, reap, user_namespace, walls, write_maps};
+use super::walls::{Wall, namespace_with, reap, user_namespace, walls};
 use super::{
     AGENT_ID, CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, identity, layout,
     measure, removal, sockets,
 };
 use crate::files;
-use crate::sys::{self, Fork};
+use crate::sys;
 use hothouse_room_wire::boot::READY;
 use rustix::event::{PollFd, PollFlags};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode as FileMode, OFlags, StatVfsMountFlags};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
-    SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
-use std::io::{IoSlice, Read, Write};
-use std::mem::MaybeUninit;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -52,10 +50,10 @@ pub(super) enum Report {
 /// report goes out there too.
 pub(super) fn serve_on_stdin(
     session: Result<Fences, StepError>,
-    ahead: Option<&Ahead>,
+    made: Option<(&Ahead, Option<Early>)>,
 ) -> std::io::Result<()> {
     let report = session
-        .and_then(|fences| serve(fences, ahead))
+        .and_then(|fences| serve(fences, made))
         .map_err(explained)
         .unwrap_or_else(Report::Failed);
     if let Report::Started(started) = &report
@@ -90,14 +88,14 @@ fn is_abandoned() -> bool {
         && channel[0].revents().contains(PollFlags::HUP)
 }
 
-fn serve(session: Fences, ahead: Option<&Ahead>) -> Result<Report, StepError> {
+fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Report, StepError> {
     let alone;
-    let ahead = match ahead {
-        Some(ahead) => ahead,
+    let (ahead, early) = match made {
+        Some(made) => made,
         None => {
             sys::close_from(3).step("close what was inherited")?;
             alone = Ahead::nothing(reserve_boot_fd().step("reserve a descriptor")?);
-            &alone
+            (&alone, None)
         }
     };
     let mut bytes = Vec::new();
@@ -107,7 +105,7 @@ fn serve(session: Fences, ahead: Option<&Ahead>) -> Result<Report, StepError> {
     std::fs::File::from(channel).read_to_end(&mut bytes).step("read the job")?;
     let job = serde_json::from_slice(&bytes).map_err(std::io::Error::from).step("read the job")?;
     match job {
-        Job::Start(spec) => Ok(Report::Started(Box::new(start(&spec, session, ahead)?))),
+        Job::Start(spec) => Ok(Report::Started(Box::new(start(&spec, session, ahead, early)?))),
         Job::RemoveStorage { storage, mode } => {
             let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
             removal::remove(&storage, mode, &wall)?;
@@ -125,7 +123,12 @@ fn serve(session: Fences, ahead: Option<&Ahead>) -> Result<Report, StepError> {
     }
 }
 
-fn start(spec: &RoomSpec, mut fences: Fences, ahead: &Ahead) -> Result<Started, StepError> {
+fn start(
+    spec: &RoomSpec,
+    mut fences: Fences,
+    ahead: &Ahead,
+    early: Option<Early>,
+) -> Result<Started, StepError> {
     spec.check()
         .map_err(|problem| StepError::because("read the spec", None, problem.to_string()))?;
     let mut caveats = Vec::new();
@@ -139,7 +142,7 @@ fn start(spec: &RoomSpec, mut fences: Fences, ahead: &Ahead) -> Result<Started, 
     let system = layout::look();
     let hidden = sockets::below(&mounts::exposed(spec));
     let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden);
-    let groups = cgroups::plan(&cgroups::look(), &spec.id, &spec.limits);
+    let groups = cgroups::plan(ahead.cgroups(), &spec.id, &spec.limits);
     let room = Room {
         spec,
         mode,
@@ -153,7 +156,7 @@ fn start(spec: &RoomSpec, mut fences: Fences, ahead: &Ahead) -> Result<Started, 
     };
     fences.insert("cgroup".into(), groups.groups.version.clone());
     caveats.extend(groups.caveats.clone());
-    room.make(fences, caveats).inspect_err(|_| undo(spec, &groups))
+    room.make(early, fences, caveats).inspect_err(|_| undo(spec, &groups))
 }
 
 /// Takes back what a failed start left on the host.
@@ -162,20 +165,7 @@ fn undo(spec: &RoomSpec, groups: &cgroups::Plan) {
     for name in [CONTROL_SOCKET, TOKEN_FILE, ROOM_FILE] {
         let _ = files::remove_file(&spec.runtime.join(name));
     }
-    let _ =
-        leave_cgroups(groups).and_then(|()| groups.groups.remove().map_err(std::io::Error::other));
-}
-
-/// A helper that sits in a group keeps it from being removed.
-fn leave_cgroups(groups: &cgroups::Plan) -> std::io::Result<()> {
-    for file in &groups.join {
-        let above =
-            file.ancestors().nth(3).map(|folder| folder.join(file.file_name().unwrap_or_default()));
-        if let Some(above) = above.filter(|above| above.exists()) {
-            files::write(&above, "0").map_err(|error| error.source)?;
-        }
-    }
-    Ok(())
+    let _ = groups.groups.remove();
 }
 
 /// Leaves behind what the user's session would lend to a room; returns the fences that stand then.
@@ -274,22 +264,18 @@ struct Room<'a> {
     ahead: &'a Ahead,
 }
 
-const WALL: libc::c_int = libc::CLONE_NEWUSER
-    | libc::CLONE_NEWNS
-    | libc::CLONE_NEWNET
-    | libc::CLONE_NEWPID
-    | libc::CLONE_NEWIPC
-    | libc::CLONE_NEWUTS
-    | libc::CLONE_NEWCGROUP;
-
 impl Room<'_> {
-    fn make(&self, mut fences: Fences, caveats: Vec<Caveat>) -> Result<Started, StepError> {
+    fn make(
+        &self,
+        early: Option<Early>,
+        mut fences: Fences,
+        caveats: Vec<Caveat>,
+    ) -> Result<Started, StepError> {
         let token = random::<32>()?;
         files::write_quick(&self.spec.runtime.join(TOKEN_FILE), &token, 0o600)
             .step("write the token")?;
         let control = listen(&self.spec.runtime)?;
         let init_program = base_layer::open_init(self.base)?;
-        let filters = self.ahead.filters(self.mode)?;
         fences.insert("seccomp".into(), "on".into());
         fences.insert("inotify".into(), format!("on: {} instances", inotify_share()));
         let nproc = match self.spec.limits.pids {
@@ -301,61 +287,53 @@ impl Room<'_> {
         fences.insert("capabilities".into(), "on".into());
         let landlock = landlock(&mut fences);
         self.groups.apply().step("make the room's cgroup")?;
-        let (ours, theirs) = pair().step("open a channel")?;
-        let machine_id =
-            random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let inside = Inside {
-            spec: self.spec,
-            mode: self.mode,
-            system: self.system,
-            plan: self.plan,
-            wall: self.wall,
-            token: &token,
-            machine_id: &machine_id,
-            inotify_instances: inotify_share(),
-            channel: theirs,
-            control,
-            init_program,
-            base_layer: rustix::io::fcntl_dupfd_cloexec(self.base_used, 3)
-                .step("hold the base layer")?,
-            cgroups: open_all(&self.groups.join_commands)?,
-            init_cgroup: open_all(self.groups.join_init.as_slice())?.pop(),
-            filters,
+        let order = Order {
+            spec: self.spec.clone(),
+            system: self.system.clone(),
+            plan: self.plan.clone(),
+            wall: self.wall.clone(),
+            token: token.to_vec(),
+            machine_id: random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect(),
             landlock,
+            groups: self.groups.join.len(),
+            command_groups: self.groups.join_commands.len(),
         };
-        match sys::fork_into(WALL)
-            .step("make the wall's namespaces (are user namespaces allowed here?)")?
-        {
-            Fork::Child => {
-                drop(ours);
-                inside::run(inside)
-            }
-            Fork::Parent(pid) => {
-                drop(inside);
-                self.guide(pid, &ours, fences, caveats).inspect_err(|_| kill(pid))
-            }
+        let base_layer =
+            rustix::io::fcntl_dupfd_cloexec(self.base_used, 3).step("hold the base layer")?;
+        let mut descriptors = vec![control, init_program, base_layer];
+        let Plan { join, join_commands, join_init, .. } = self.groups;
+        descriptors.extend(open_all(join.iter().chain(join_commands).chain(join_init))?);
+        let early = match early.filter(|early| early.fits(self.mode, self.wall)) {
+            Some(early) => early,
+            None => Early::now(self.mode, self.wall, self.ahead, inotify_share())?,
+        };
+        if let Err(error) = early.tell(&order, &descriptors) {
+            // It has ended, and its last word says why.
+            return Err(hear(early.pid, &early.channel).err().unwrap_or(error));
         }
+        drop(descriptors);
+        let started = self.guide(&early, fences, caveats)?;
+        early.keep();
+        Ok(started)
     }
 
-    /// Gives the first process its ids and trees, and waits until room-init has taken over.
+    /// Gives the first process its trees, and waits until room-init has taken over.
     fn guide(
         &self,
-        pid: i32,
-        channel: &OwnedFd,
+        early: &Early,
         fences: Fences,
         caveats: Vec<Caveat>,
     ) -> Result<Started, StepError> {
-        write_maps(pid, self.mode, self.wall)?;
-        rustix::net::send(channel, MAPPED, SendFlags::NOSIGNAL).step("start the room")?;
+        let Early { pid, channel, .. } = early;
         if self.mode == Mode::Root {
-            let holders = self.send_trees(pid, channel)?;
+            let holders = self.send_trees(*pid, channel)?;
             rustix::net::send(channel, GO, SendFlags::NOSIGNAL).step("start the room")?;
             holders.into_iter().for_each(reap);
         }
-        let Word::Built { has_sys, has_ipv6 } = hear(pid, channel)? else {
+        let Word::Built { has_sys, has_ipv6 } = hear(*pid, channel)? else {
             return Err(StepError::because("start the room", None, "it began with its end"));
         };
-        let mut started = self.started(pid, fences, caveats)?;
+        let mut started = self.started(*pid, fences, caveats)?;
         started.caveats.extend(lacks(has_sys, has_ipv6));
         // While room-init starts, and before anybody is told: a daemon that dies now finds the room
         // by this file.
@@ -363,7 +341,7 @@ impl Room<'_> {
         let text = text.step("write the room down")?;
         files::write_quick(&self.spec.runtime.join(ROOM_FILE), &text, 0o600)
             .step("write the room down")?;
-        match hear(pid, channel)? {
+        match hear(*pid, channel)? {
             Word::Ready => Ok(started),
             Word::Built { .. } | Word::Failed(_) => {
                 Err(StepError::because("start the room", None, "it was built twice"))
@@ -407,7 +385,8 @@ impl Room<'_> {
             .map(|source| mounts::open(source, Some(&maps)))
             .collect::<Result<Vec<_>, _>>()?;
         for part in trees.chunks(64) {
-            send_descriptors(channel, part).step("pass on the room's files")?;
+            let part: Vec<_> = part.iter().map(AsFd::as_fd).collect();
+            send_descriptors(channel, MORE, &part).step("pass on the room's files")?;
         }
         Ok(holders)
     }
@@ -441,15 +420,6 @@ fn lacks(has_sys: bool, has_ipv6: bool) -> Vec<Caveat> {
     lacking.filter(|(has, _)| !has).map(|(_, caveat)| caveat).collect()
 }
 
-fn send_descriptors(channel: &OwnedFd, descriptors: &[OwnedFd]) -> rustix::io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let borrowed: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
-    control.push(SendAncillaryMessage::ScmRights(&borrowed));
-    rustix::net::sendmsg(channel, &[IoSlice::new(MORE)], &mut control, SendFlags::NOSIGNAL)
-        .map(drop)
-}
-
 /// Binds through a descriptor, because a runtime folder's path may be longer than a socket's name.
 fn listen(runtime: &Path) -> Result<OwnedFd, StepError> {
     let path = runtime.join(CONTROL_SOCKET);
@@ -478,16 +448,12 @@ pub(super) fn short_name(folder: &OwnedFd) -> PathBuf {
     Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(CONTROL_SOCKET)
 }
 
-fn pair() -> rustix::io::Result<(OwnedFd, OwnedFd)> {
-    rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-}
-
-fn open_all(paths: &[PathBuf]) -> Result<Vec<OwnedFd>, StepError> {
+fn open_all<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<OwnedFd>, StepError> {
     let open = |path: &PathBuf| {
         rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, FileMode::empty())
             .step_at("open cgroup", path)
     };
-    paths.iter().map(open).collect()
+    paths.map(open).collect()
 }
 
 fn landlock(fences: &mut Fences) -> bool {
@@ -504,7 +470,7 @@ fn landlock(fences: &mut Fences) -> bool {
 }
 
 /// A quarter of what the host gives one user, so that one room cannot take all.
-fn inotify_share() -> u32 {
+pub(super) fn inotify_share() -> u32 {
     let text =
         files::read_text(Path::new("/proc/sys/user/max_inotify_instances")).unwrap_or_default();
     (text.trim().parse().unwrap_or(128_u32) / 4).max(16)

@@ -10,9 +10,11 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// The id maps of a wall.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Wall {
     pub(super) uids: Vec<Extent>,
     pub(super) gids: Vec<Extent>,

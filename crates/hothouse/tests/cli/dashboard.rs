@@ -141,9 +141,20 @@ fn what_a_room_says_is_shown_and_cannot_act() {
     assert!(fs::metadata(&shot).is_ok_and(|file| file.len() > 5_000), "there is a picture");
 }
 
-/// Drives a browser through steps; returns what they gave, a line each.
-fn browse(env: &TestEnv, steps: &[&str]) -> String {
-    let profile = env.root().join("profile");
+/// Says whether a browser can be driven here, and if not, what is missing.
+pub(crate) fn has_browser() -> bool {
+    let question = "process.exit(typeof WebSocket == 'function' ? 0 : 1)";
+    let node = Command::new("node").args(["--experimental-websocket", "-e", question]).status();
+    let there = has("chromium") && node.is_ok_and(|status| status.success());
+    if !there {
+        skip("a browser", "chromium, or a Node.js with WebSocket (20.10)");
+    }
+    there
+}
+
+/// Drives a browser with a profile of its own through steps; returns what they gave, a line each.
+pub(crate) fn browse(env: &TestEnv, profile: &str, steps: &[&str]) -> String {
+    let profile = env.root().join(profile);
     fs::create_dir_all(&profile).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/browser.js");
     let output = Command::new("node")
@@ -158,13 +169,8 @@ fn browse(env: &TestEnv, steps: &[&str]) -> String {
 
 #[test]
 fn a_browser_follows_what_happens_and_its_buttons_work() {
-    if !has("chromium") || !has("node") {
-        return skip("the dashboard in a browser", "chromium or node");
-    }
-    let question = "process.exit(typeof WebSocket == 'function' ? 0 : 1)";
-    let modern = Command::new("node").args(["--experimental-websocket", "-e", question]).status();
-    if !modern.unwrap().success() {
-        return skip("the dashboard in a browser", "a Node.js with WebSocket (20.10)");
+    if !has_browser() {
+        return;
     }
     let Some((env, repository)) = apps() else { return };
     let link = env.ok(&repository, &["ui", "-w", "a"]).trim().to_owned();
@@ -173,6 +179,7 @@ fn a_browser_follows_what_happens_and_its_buttons_work() {
     let state = "document.querySelector('.state').textContent";
     let said = browse(
         &env,
+        "profile",
         &[
             &format!("go {link}"),
             "until document.getElementById('live').textContent == 'live'",

@@ -519,3 +519,52 @@ fn the_programs_of_a_granted_tool_folder_are_found_and_its_secrets_are_not() {
     let write = exec(&env, &repository, &["touch", tool.join("planted").to_str().unwrap()]);
     assert!(write.code != 0 && !tool.join("planted").exists(), "{write}");
 }
+
+/// The processes below one, as far down as the first that matters.
+fn descendants(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    let own = children.split_whitespace().filter_map(|pid| pid.parse().ok());
+    own.flat_map(|child| std::iter::once(child).chain(descendants(child))).collect()
+}
+
+/// The process that waits to become the next room: below the launcher, in a PID namespace of its own.
+fn first_process(daemon: u32) -> Option<u32> {
+    let namespace = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let host = namespace(std::process::id());
+    let name = |pid: u32| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let waits = |pid: &u32| name(*pid) == "room-launcher\n" && namespace(*pid) != host;
+    descendants(daemon).into_iter().find(waits)
+}
+
+#[test]
+fn the_next_room_waits_as_root_and_goes_with_its_daemon() {
+    if !is_root() {
+        return skip("the first process ahead of its room", "root");
+    }
+    let env = surroundings();
+    let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "-w", "a"]);
+    let daemon = env.daemon_pid().unwrap();
+    // It is ready when it has left the host's files behind.
+    let ready = || {
+        let waits = first_process(daemon)?;
+        let mounts = fs::read_to_string(format!("/proc/{waits}/mounts")).ok()?;
+        (mounts.lines().count() < 20).then_some((waits, mounts))
+    };
+    wait_until("a first process waits", || ready().is_some());
+    let (waits, mounts) = ready().unwrap();
+    let of_the_host = |line: &&str| {
+        !["tmpfs", "devtmpfs", "udev", "proc", "sysfs", "devpts", "mqueue", "dev", "none"]
+            .contains(&line.split(' ').next().unwrap_or(""))
+    };
+    assert_eq!(mounts.lines().find(of_the_host), None, "{mounts}");
+    let fresh = ["exec", "-w", "a", "--fresh", "--", "cat", "/proc/sys/kernel/hostname"];
+    assert_eq!(env.ok(&repository, &fresh), "a\n");
+    assert!(!is_running(waits), "the room was made of it, and is gone");
+    wait_until("the next one waits", || ready().is_some_and(|(pid, _)| pid != waits));
+    let (waits, _) = ready().unwrap();
+    env.kill_daemon();
+    wait_until("it goes with its daemon", || !is_running(waits));
+}

@@ -108,3 +108,72 @@ fn a_long_sleep_stops_the_room_and_a_request_brings_it_back() {
     let gone = curl(&["-i", url]);
     assert!(gone.contains("404"), "one that was stopped by its user stays so: {gone}");
 }
+
+/// Opens a WebSocket and says so; then has a word echoed for each line that it is sent.
+const SOCKET: &str = r#"
+import base64, os, socket, ssl, sys
+name, port = sys.argv[1], int(sys.argv[2])
+context = ssl.create_default_context(); context.check_hostname = False; context.verify_mode = ssl.CERT_NONE
+tls = context.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=60), server_hostname=name)
+key = base64.b64encode(os.urandom(16)).decode()
+tls.sendall(f"GET / HTTP/1.1\r\nHost: {name}:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode())
+head = b""
+while not head.endswith(b"\r\n\r\n"): head += tls.recv(1)
+print(head.split()[1].decode(), flush=True)
+for line in sys.stdin:
+    tls.sendall(b"\x81\x82\0\0\0\0hi")
+    print(tls.recv(4)[2:].decode(), flush=True)
+"#;
+
+#[test]
+fn an_open_websocket_keeps_its_sandbox_awake_and_a_closed_one_does_not() {
+    use std::io::{BufRead, BufReader, Write};
+    if !has("curl") || !has("python3") {
+        return skip("sleep", "curl or python3");
+    }
+    let env = surroundings();
+    let config = "[project]\nname = \"u\"\n[sandbox]\nidle = \"2s\"\n[service.web]\nrun = \"python3 sockets.py serve 3000\"\nport = 3000\nready = { tcp = true }\nurl = \"web\"\n";
+    let repository = env.repository("u", config);
+    let sockets = concat!(env!("CARGO_MANIFEST_DIR"), "/../../xtask/src/bench/sockets.py");
+    fs::copy(sockets, repository.join("sockets.py")).unwrap();
+    git(&repository, &["add", "-A"]);
+    git(&repository, &["commit", "-qm", "server"]);
+    for name in ["a", "b"] {
+        env.ok(&repository, &["fork", name]);
+        let up = env.run(&repository, &["up", "-w", name]);
+        if up.code == 6 {
+            return skip("sleep", "what a room needs");
+        }
+        assert_eq!(up.code, 0, "{up}");
+    }
+    let of = |name: &str| env.ok(&repository, &["url", "web", "-w", name]).trim().to_owned();
+    let url = of("a");
+    let (host, port) = url.strip_prefix("https://").unwrap().split_once(':').unwrap_or(("", "443"));
+    let host = if host.is_empty() { "web.a.u.localhost" } else { host };
+    let mut client = std::process::Command::new("python3")
+        .args(["-c", SOCKET, host, port])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "101");
+    // The other one tells the time: used later than the socket was opened, it sleeps, twice.
+    let state = |name: &str| {
+        env.json(&repository, &["status", "-w", name, "--json"])["state"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    for _ in 0..2 {
+        assert_eq!(curl(&[&of("b")]), "ok");
+        wait_until("the other one sleeps", || state("b") == "paused");
+    }
+    assert_eq!(state("a"), "ready", "an open socket is a use");
+    let mut word = client.stdin.take().unwrap();
+    word.write_all(b"go\n").unwrap();
+    assert_eq!(said.next().unwrap().unwrap(), "hi", "it was never cut");
+    drop(word);
+    client.wait().unwrap();
+    asleep(&env, &repository, "paused");
+}

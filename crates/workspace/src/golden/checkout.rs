@@ -65,9 +65,14 @@ impl Repository {
     /// Reads the attributes that no commit holds.
     fn attributes(&self, config: &git::Config) -> Result<Vec<Vec<u8>>, RunError> {
         let mut files = vec![self.place.common_dir.join("info/attributes")];
-        if !config.value("core.attributesfile").is_empty() {
-            let path = ["config", "--type=path", "core.attributesFile"];
-            files.extend(git::maybe_line(self.git().args(path))?.map(PathBuf::from));
+        let named = config.value("core.attributesfile");
+        if !named.is_empty() {
+            // Which file a name with `~` means does not change while we live.
+            let ask = self.git().args(["config", "--type=path", "core.attributesFile"]);
+            let question = format!("the file {named}");
+            let found = git::remembered(&self.place.common_dir, &question, || ask.output())?;
+            let found = String::from_utf8_lossy(&found).into_owned();
+            files.push(PathBuf::from(found.trim_end_matches('\n')));
         }
         Ok(files
             .iter()

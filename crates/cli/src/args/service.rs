@@ -1,0 +1,74 @@
+//! Services, their logs and databases.
+
+use std::ffi::OsString;
+
+use clap::Args;
+
+use super::Which;
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// The services [default: all]
+    pub(crate) services: Vec<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Go on with new lines until interrupted
+    #[arg(short, long)]
+    pub(crate) follow: bool,
+    /// Only lines that match this regular expression
+    #[arg(long, value_name = "REGEX")]
+    pub(crate) grep: Option<String>,
+    /// Lines of context after a match
+    #[arg(short = 'A', long, value_name = "N", default_value_t = 0)]
+    pub(crate) after: usize,
+    /// Lines of context before a match
+    #[arg(short = 'B', long, value_name = "N", default_value_t = 0)]
+    pub(crate) before: usize,
+    /// From a cursor on, a moment (RFC 3339), or a span back such as 5m
+    #[arg(long, value_name = "CURSOR|TIME")]
+    pub(crate) since: Option<String>,
+    /// Only the newest lines
+    #[arg(long, value_name = "N")]
+    pub(crate) tail: Option<usize>,
+    /// About so many tokens, then a cursor to go on
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) budget: Option<usize>,
+    /// Keep colours and other escape sequences
+    #[arg(long)]
+    pub(crate) raw: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ServiceArgs {
+    /// The service
+    pub(crate) service: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// How long it may take [default: 2m]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SignalArgs {
+    /// The service
+    pub(crate) service: String,
+    /// The signal: a name such as HUP or SIGHUP, or a number
+    pub(crate) signal: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DbArgs {
+    /// The service [default: the first database]
+    pub(crate) service: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// List tables and how many rows they have
+    #[arg(long)]
+    pub(crate) tables: bool,
+    /// Arguments of the shell
+    #[arg(last = true, value_name = "ARGUMENTS", conflicts_with = "tables")]
+    pub(crate) words: Vec<OsString>,
+}

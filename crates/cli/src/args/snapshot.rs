@@ -1,0 +1,25 @@
+//! Snapshots.
+
+use clap::Args;
+
+use super::Which;
+
+#[derive(Debug, Args)]
+pub(crate) struct SnapshotArgs {
+    /// What to call it: a-z, 0-9 and - [default: the time]
+    #[arg(required_if_eq("remove", "true"))]
+    pub(crate) label: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Remove that snapshot instead
+    #[arg(long)]
+    pub(crate) remove: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The snapshot
+    pub(crate) label: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+}

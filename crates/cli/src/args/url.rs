@@ -1,0 +1,53 @@
+//! URLs, ports and the trust in certificates.
+
+use clap::{Args, Subcommand};
+
+use super::Which;
+
+#[derive(Debug, Args)]
+pub(crate) struct UrlArgs {
+    /// The app, by its label in URLs
+    pub(crate) app: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Print the address on 127.0.0.1, which needs no trust and no resolver
+    #[arg(long)]
+    pub(crate) direct: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PortsArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<PortsCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PortsCommand {
+    /// Give a port back, or all whose sandboxes are gone
+    Release {
+        /// The port
+        port: Option<u16>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExposeArgs {
+    /// The port in the room
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) port: u16,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// The port of this host [default: one that is kept for it]
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) host_port: Option<u16>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TrustArgs {
+    /// Take the trust back
+    #[arg(long)]
+    pub(crate) remove: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+}

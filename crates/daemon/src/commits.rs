@@ -1,0 +1,197 @@
+//! Commits of rooms, imported as soon as they are made.
+//!
+//! The branches of every room that runs are watched ([`RefWatch`]); a change makes the daemon import
+//! from that room at once, and then not again for a moment, so that a room which moves its branches
+//! all the time costs no more than one that looks. Now and then all are looked at, for what was missed.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use hothouse_engine::RefWatch;
+use hothouse_model::{Event, Happening, id::SandboxKey};
+use tokio::{
+    sync::{broadcast::error::RecvError, mpsc},
+    task::JoinSet,
+    time::Instant,
+};
+
+use crate::Door;
+
+/// How often all rooms are looked at.
+const LOOK: Duration = Duration::from_secs(15);
+
+/// The same where nothing can be watched.
+const LOOK_WITHOUT_WATCH: Duration = Duration::from_millis(500);
+
+/// How long a room waits at least from one import to the next.
+const REST: Duration = Duration::from_millis(300);
+
+/// How much longer than its last import a room waits for the next.
+const REST_FACTOR: u32 = 3;
+
+/// How long the watch rests after it was read.
+const WATCH_REST: Duration = Duration::from_millis(20);
+
+/// Imports for as long as the daemon runs.
+pub(crate) async fn watch(door: Door) {
+    // reading thread --git folders--> importer
+    let (changed_tx, changed_rx) = mpsc::channel(1);
+    let watch = match begin_watching(changed_tx) {
+        Ok(watch) => Some(watch),
+        Err(error) => {
+            tracing::warn!(%error, "branches of rooms cannot be watched: they are looked at");
+            None
+        }
+    };
+    let rooms = BTreeMap::new();
+    Watching { watch, changed_rx, rooms, imports: JoinSet::new() }.run(door).await;
+}
+
+/// Starts the thread that waits for branches to change.
+fn begin_watching(changed_tx: mpsc::Sender<BTreeSet<PathBuf>>) -> io::Result<SharedWatch> {
+    let watch = RefWatch::new()?;
+    let waiter = watch.waiter()?;
+    let watch = Arc::new(Mutex::new(watch));
+    let shared = Arc::clone(&watch);
+    let read = move || {
+        while waiter.wait().is_ok() {
+            let changed = watch.lock().unwrap_or_else(PoisonError::into_inner).changed();
+            let changed = changed.ok().flatten().unwrap_or_default();
+            if !changed.is_empty() && changed_tx.blocking_send(changed).is_err() {
+                return;
+            }
+            std::thread::sleep(WATCH_REST);
+        }
+    };
+    std::thread::Builder::new().name("commits".into()).spawn(read)?;
+    Ok(shared)
+}
+
+type SharedWatch = Arc<Mutex<RefWatch>>;
+
+struct Watching {
+    watch: Option<SharedWatch>,
+    changed_rx: mpsc::Receiver<BTreeSet<PathBuf>>,
+    rooms: BTreeMap<PathBuf, Room>,
+    /// Imports that go on; each returns its room, and how long that is to rest.
+    imports: JoinSet<(PathBuf, Duration)>,
+}
+
+/// A room whose branches are watched.
+struct Room {
+    sandbox: SandboxKey,
+    state: State,
+    /// Whether a branch may have changed since the last import began.
+    changed: bool,
+}
+
+enum State {
+    Importing,
+    /// When it may be imported from next.
+    RestsUntil(Instant),
+}
+
+impl Watching {
+    async fn run(mut self, door: Door) {
+        let mut event_rx = door.event_tx.subscribe();
+        let mut look = Instant::now();
+        loop {
+            if look <= Instant::now() {
+                self.follow(&door).await;
+                self.rooms.values_mut().for_each(|room| room.changed = true);
+                let every = if self.watch.is_some() { LOOK } else { LOOK_WITHOUT_WATCH };
+                look = Instant::now() + every;
+            }
+            self.begin_imports(&door);
+            let due = self.due().unwrap_or(look).min(look);
+            tokio::select! {
+                () = tokio::time::sleep_until(due) => {}
+                Some(changed) = self.changed_rx.recv() => {
+                    for git_dir in changed {
+                        if let Some(room) = self.rooms.get_mut(&git_dir) {
+                            room.changed = true;
+                        }
+                    }
+                }
+                Some(Ok((git_dir, rest))) = self.imports.join_next() => {
+                    if let Some(room) = self.rooms.get_mut(&git_dir) {
+                        room.state = State::RestsUntil(Instant::now() + rest);
+                    }
+                }
+                event = event_rx.recv() => match event {
+                    Ok(Event { what, .. }) if !ends_plan(&what) => {}
+                    Ok(_) | Err(RecvError::Lagged(_)) => self.follow(&door).await,
+                    Err(RecvError::Closed) => return,
+                },
+            }
+        }
+    }
+
+    /// Returns when the next import may be made.
+    fn due(&self) -> Option<Instant> {
+        let changed = self.rooms.values().filter(|room| room.changed);
+        let rests = changed.filter_map(|room| match room.state {
+            State::RestsUntil(when) => Some(when),
+            State::Importing => None,
+        });
+        rests.min()
+    }
+
+    /// Watches the rooms that run now.
+    async fn follow(&mut self, door: &Door) {
+        let (engine, watch) = (door.engine.clone(), self.watch.clone());
+        let look = move || {
+            let folders = engine.git_folders().ok()?;
+            let all: BTreeSet<PathBuf> = folders.keys().cloned().collect();
+            let lock = |watch: &SharedWatch| {
+                watch.lock().unwrap_or_else(PoisonError::into_inner).follow(&all)
+            };
+            let new = watch.as_ref().map(lock).unwrap_or_default();
+            Some((folders, new))
+        };
+        let Ok(Some((folders, new))) = tokio::task::spawn_blocking(look).await else { return };
+        self.rooms.retain(|folder, room| {
+            folders.contains_key(folder) || matches!(room.state, State::Importing)
+        });
+        for (folder, sandbox) in folders {
+            // It may have committed before it was watched.
+            let changed = new.contains(&folder);
+            let room = self.rooms.entry(folder).or_insert_with(|| Room {
+                sandbox,
+                state: State::RestsUntil(Instant::now()),
+                changed,
+            });
+            room.sandbox = sandbox;
+            room.changed |= changed;
+        }
+    }
+
+    /// Imports from the rooms whose branches changed and that have rested.
+    fn begin_imports(&mut self, door: &Door) {
+        let now = Instant::now();
+        for (folder, room) in &mut self.rooms {
+            let is_rested = matches!(room.state, State::RestsUntil(when) if when <= now);
+            if !room.changed || !is_rested {
+                continue;
+            }
+            (room.changed, room.state) = (false, State::Importing);
+            let (engine, folder, key) = (door.engine.clone(), folder.clone(), room.sandbox);
+            self.imports.spawn_blocking(move || {
+                if let Ok(Some(sandbox)) = engine.sandbox(key) {
+                    engine.import_if_possible(&sandbox);
+                }
+                (folder, (now.elapsed() * REST_FACTOR).max(REST))
+            });
+        }
+    }
+}
+
+/// Says whether rooms may have come or gone with it.
+fn ends_plan(what: &Happening) -> bool {
+    matches!(what, Happening::PlanDone | Happening::PlanUndone { .. } | Happening::PlanStuck { .. })
+}

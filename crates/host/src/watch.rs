@@ -1,0 +1,122 @@
+//! Folders that somebody else writes in, watched for names that come, go or change.
+//!
+//! One inotify for any number of folders: a user has 128 of them by default, for everything.
+
+use std::{
+    ffi::OsString,
+    io,
+    mem::MaybeUninit,
+    os::{
+        fd::{AsFd, AsRawFd, OwnedFd},
+        unix::ffi::OsStringExt,
+    },
+    path::Path,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags},
+    fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags},
+    io::Errno,
+};
+
+use crate::{
+    beneath::Folder,
+    files::{FileError, about},
+};
+
+/// How many bytes of events are read at a time, so that whoever makes many keeps nobody busy.
+const AT_A_TIME: usize = 64 << 10;
+
+/// What is watched; the same folder has the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Watch(i32);
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A name in a folder came, went, or has other content.
+    Name { watch: Watch, name: OsString },
+    /// A folder is no longer watched: it is gone.
+    Gone { watch: Watch },
+    /// More happened than could be remembered: anything may have changed.
+    Anything,
+}
+
+/// Watched folders.
+#[derive(Debug)]
+pub struct FolderWatch {
+    inotify: OwnedFd,
+}
+
+impl FolderWatch {
+    /// Makes one without folders.
+    pub fn new() -> io::Result<Self> {
+        let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        Ok(Self { inotify })
+    }
+
+    /// Returns what waits for changes.
+    pub fn waiter(&self) -> io::Result<Waiter> {
+        self.inotify.try_clone().map(Waiter)
+    }
+
+    /// Watches a folder, which was reached without following links.
+    pub fn add(&self, folder: &Folder) -> Result<Watch, FileError> {
+        let flags = WatchFlags::CLOSE_WRITE
+            | WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::ONLYDIR;
+        let path = format!("/proc/self/fd/{}", folder.as_fd().as_raw_fd());
+        let added = inotify::add_watch(&self.inotify, Path::new(&path), flags);
+        added.map(Watch).map_err(|errno| about("watch", folder.path())(errno.into()))
+    }
+
+    /// Watches a folder no longer. One that is gone is fine.
+    pub fn remove(&self, watch: Watch) {
+        inotify::remove_watch(&self.inotify, watch.0).ok();
+    }
+
+    /// Returns what happened since the last time, at most some of it.
+    pub fn changes(&self) -> io::Result<Vec<Change>> {
+        let mut space = [MaybeUninit::uninit(); AT_A_TIME];
+        let mut reader = inotify::Reader::new(&self.inotify, &mut space);
+        let mut changes = Vec::new();
+        loop {
+            let event = match reader.next() {
+                Ok(event) => event,
+                Err(Errno::AGAIN) => return Ok(changes),
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            };
+            let (watch, flags) = (Watch(event.wd()), event.events());
+            if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+                changes.push(Change::Anything);
+            } else if flags.contains(ReadFlags::IGNORED) {
+                changes.push(Change::Gone { watch });
+            } else if let Some(name) = event.file_name() {
+                let name = OsString::from_vec(name.to_bytes().to_vec());
+                changes.push(Change::Name { watch, name });
+            }
+            if reader.is_buffer_empty() {
+                return Ok(changes);
+            }
+        }
+    }
+}
+
+/// Waits for changes, beside whoever reads them.
+#[derive(Debug)]
+pub struct Waiter(OwnedFd);
+
+impl Waiter {
+    /// Waits until there is something to read.
+    pub fn wait(&self) -> io::Result<()> {
+        let mut entries = [PollFd::new(&self.0, PollFlags::IN)];
+        match rustix::event::poll(&mut entries, None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What somebody new does, and what they are told.
+
+use std::fs;
+
+use hothouse_testkit::{git, skip};
+
+use crate::surroundings;
+
+#[test]
+fn a_name_without_its_flag_is_told_where_it_belongs() {
+    let env = surroundings();
+    for command in ["up", "down", "status", "diff", "logs", "restart"] {
+        let words = [command, "agent-a"];
+        let ran = env.run(env.root(), &words);
+        let told = ran.stderr.contains(&format!(
+            "hint: a sandbox is named with -w: `hothouse {command} -w agent-a`"
+        ));
+        // `logs` and `restart` take the name of a service there.
+        assert_eq!((ran.code != 0, told), (true, !matches!(command, "logs" | "restart")), "{ran}");
+    }
+    let ran = env.run(env.root(), &["up", "agent-a", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(told["error"]["hints"][0].as_str().unwrap().contains("-w agent-a"), "{ran}");
+    let ran = env.run(env.root(), &["up", "--agent-a"]);
+    assert!(ran.code == 2 && !ran.stderr.contains("hint:"), "{ran}");
+}
+
+#[test]
+fn a_room_in_which_nothing_runs_says_why() {
+    let env = surroundings();
+    let repository = env.repository("u", "[project]\nname = \"u\"\n");
+    git(&repository, &["rm", "-q", "hothouse.toml"]);
+    git(&repository, &["commit", "-qm", "without"]);
+    env.ok(&repository, &["fork", "a"]);
+    let up = env.run(&repository, &["up", "-w", "a"]);
+    if up.code == 6 {
+        return skip("a room in which nothing runs", "what a room needs");
+    }
+    assert!(up.code == 0 && up.stderr.contains("its worktree has no hothouse.toml"), "{up}");
+    fs::write(env.root().join("u-sandboxes/a/hothouse.toml"), "[project]\nname = \"u\"\n").unwrap();
+    let up = env.run(&repository, &["up", "-w", "a"]);
+    assert!(up.code == 0 && up.stderr.contains("declares no service"), "{up}");
+    let url = env.run(&repository, &["url", "web", "-w", "a"]);
+    assert!(
+        url.code == 4 && url.stderr.contains("hint: none of its services has a `url`"),
+        "{url}"
+    );
+}
+
+#[test]
+fn a_start_that_the_wall_spoilt_says_so() {
+    let env = surroundings();
+    let script = "import socket; s = socket.create_connection(('203.0.113.9', 443), 20); s.sendall(b'GET / HTTP/1.0\\\\r\\\\n\\\\r\\\\n'); s.recv(1); raise SystemExit('no packages')";
+    let config = format!(
+        "[project]\nname = \"u\"\n[service.web]\nrun = \"exec python3 -c \\\"{script}\\\"\"\nport = 3000\nready = {{ tcp = true }}\nrestart = \"never\"\n[egress]\nmode = \"allowlist\"\n"
+    );
+    let repository = env.repository("u", &config);
+    env.ok(&repository, &["fork", "a"]);
+    let up = env.run(&repository, &["up", "-w", "a"]);
+    if up.code == 6 {
+        return skip("a start that the wall spoilt", "what a room needs");
+    }
+    assert!(up.code != 0 && up.stderr.contains("no packages"), "{up}");
+    assert!(up.stderr.contains("denied: `hothouse egress log --denied -w a` says why"), "{up}");
+}
+
+#[test]
+fn a_branch_that_is_merged_has_nothing_to_promote() {
+    let env = surroundings();
+    let repository = env.repository("u", "[project]\nname = \"u\"\n");
+    env.ok(&repository, &["fork", "a"]);
+    let worktree = env.root().join("u-sandboxes/a");
+    fs::write(worktree.join("README"), "changed\n").unwrap();
+    git(&worktree, &["commit", "-qam", "changed"]);
+    env.ok(&repository, &["promote", "a", "--merge"]);
+    let again = env.run(&repository, &["promote", "a", "--merge"]);
+    assert!(
+        again.code == 5 && again.stderr.contains("has no commit that `main` has not"),
+        "{again}"
+    );
+}
+
+#[test]
+fn the_database_that_is_meant_has_tables() {
+    let env = surroundings();
+    let config = "[project]\nname = \"u\"\n[service.cache]\nrecipe = \"redis\"\n[service.db]\nrecipe = \"postgres\"\n";
+    let repository = env.repository("u", config);
+    env.ok(&repository, &["fork", "a"]);
+    let up = env.run(&repository, &["up", "-w", "a"]);
+    if up.code == 6 {
+        return skip("databases", "PostgreSQL, Redis, or what a room needs");
+    }
+    assert_eq!(up.code, 0, "{up}");
+    let asked = ["db", "-w", "a", "--", "-tAc", "select 6 * 7"];
+    assert_eq!(env.ok(&repository, &asked).trim(), "42");
+    assert_eq!(env.ok(&repository, &["db", "cache", "-w", "a", "--", "ping"]).trim(), "PONG");
+}

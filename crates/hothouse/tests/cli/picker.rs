@@ -1,0 +1,60 @@
+//! One host name for all sandboxes, in real browsers.
+
+use crate::{
+    dashboard::{browse, has_browser},
+    url::{app, apps, curl},
+};
+
+#[test]
+fn two_browsers_with_two_choices_see_two_sandboxes() {
+    if !has_browser() {
+        return;
+    }
+    let Some((env, repository)) = apps() else { return };
+    let url =
+        |name: &str, kind: &str| app(&env, &repository, name)[kind].as_str().unwrap().to_owned();
+    let shared = url("a", "shared");
+    let seen = "document.body.innerText";
+    for (name, other) in [("a", "b"), ("b", "a")] {
+        let link = format!("[...document.links].find((link) => link.innerText == 'web of {name}')");
+        let said = browse(
+            &env,
+            name,
+            &[
+                // The page asks which, and the answer leads on to what was asked for.
+                &format!("go {shared}/deep?x=1"),
+                "document.title",
+                &format!("{link}.click()"),
+                &format!("until {seen}.startsWith('i am')"),
+                seen,
+                "document.cookie",
+                // From now on the choice stands, until another one is made.
+                &format!("go {shared}/again"),
+                seen,
+                // The hosts of sandboxes stand above it.
+                &format!("go {}", url(other, "url")),
+                seen,
+            ],
+        );
+        let lines: Vec<_> = said.lines().collect();
+        assert_eq!((lines.len(), lines[0]), (6, "\"Which sandbox?\""), "{said}");
+        assert!(lines[2].starts_with(&format!("\"i am {name}\\n/deep?x=1\\n")), "{said}");
+        assert_eq!(lines[3], "\"session=1\"", "the choice is not for script: {said}");
+        assert!(lines[4].starts_with(&format!("\"i am {name}\\n/again\\n")), "{said}");
+        assert!(lines[5].starts_with(&format!("\"i am {other}\\n")), "{said}");
+        for page in [lines[2], lines[4], lines[5]] {
+            assert!(!page.contains("hothouse-sandbox"), "the app does not see it: {page}");
+        }
+    }
+}
+
+#[test]
+fn a_choice_leads_to_no_other_site() {
+    let Some((env, repository)) = apps() else { return };
+    let shared = app(&env, &repository, "a")["shared"].as_str().unwrap().to_owned();
+    let status = env.json(&repository, &["status", "-w", "a", "--json"]);
+    let asked =
+        format!("{shared}//evil.example/?hothouse-sandbox={}", status["id"].as_str().unwrap());
+    let said = curl(&["-i", "--path-as-is", &asked]).to_lowercase();
+    assert!(said.contains("location: /.//evil.example/\r\n"), "{said}");
+}

@@ -1,0 +1,128 @@
+//! Ports of the host, when there are none left.
+
+use std::{fs, path::Path, process::Command};
+
+use hothouse_testkit::{TestEnv, skip};
+
+use crate::{
+    surroundings,
+    url::{curl, has},
+};
+
+/// Two apps of one program.
+const CONFIG: &str = r#"[project]
+name = "u"
+[service.web]
+run = "python3 -m http.server 3000"
+port = 3000
+ready = { tcp = true }
+url = "web"
+[service.docs]
+run = "python3 -m http.server 3001"
+port = 3001
+ready = { tcp = true }
+url = "docs"
+"#;
+
+/// Keeps all ports of the range for somebody who is gone, but those that are kept already and the last.
+const FILL: &str = r#"
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=30)
+(project,) = db.execute("SELECT id FROM projects").fetchone()
+rows = [(port, project, f"gone{port}", "web", "2026-01-01T00:00:00Z") for port in range(43100, 45099)]
+db.executemany("INSERT OR IGNORE INTO port_reservations (port, project_id, workspace, app, reserved) VALUES (?, ?, ?, ?, ?)", rows)
+db.commit()
+"#;
+
+fn kept_for(env: &TestEnv, repository: &Path, sandbox: &str) -> usize {
+    let all = env.json(repository, &["ports", "--json"]);
+    all.as_array().unwrap().iter().filter(|kept| kept["sandbox"] == sandbox).count()
+}
+
+#[test]
+fn a_range_without_a_free_port_is_told_and_nothing_is_half_made() {
+    if !has("python3") || !has("curl") {
+        return skip("an exhausted range of ports", "python3 or curl");
+    }
+    let env = surroundings();
+    let repository = env.repository("u", CONFIG);
+    for name in ["a", "b"] {
+        env.ok(&repository, &["fork", name]);
+    }
+    let up = env.run(&repository, &["up", "-w", "b"]);
+    if up.code == 6 {
+        return skip("an exhausted range of ports", "what a room needs");
+    }
+    assert_eq!(up.code, 0, "{up}");
+    let store = env.state().join("state.db");
+    let filled = Command::new("python3").args(["-c", FILL]).arg(store).output().unwrap();
+    assert!(filled.status.success(), "{}", String::from_utf8_lossy(&filled.stderr));
+    // One port is left, and two are needed.
+    let refused = env.run(&repository, &["up", "-w", "a"]);
+    assert_eq!(refused.code, 6, "{refused}");
+    for part in ["no port between 43100 and 45099 is free", "hint: `hothouse ports release`"] {
+        assert!(refused.stderr.contains(part), "{refused}");
+    }
+    assert_eq!(kept_for(&env, &repository, "a"), 0, "the one that was free is not kept");
+    let status = env.json(&repository, &["status", "-w", "a", "--json"]);
+    assert_eq!((&status["state"], &status["run"]), (&"created".into(), &serde_json::Value::Null));
+    let url = env.ok(&repository, &["url", "web", "-w", "b"]);
+    assert!(curl(&[&format!("{}/README", url.trim())]).starts_with("hello"), "others are served");
+    // An app that the agent adds to a sandbox that is up finds none either, and the others go on.
+    let last = env.json(&repository, &["expose", "9000", "-w", "b", "--json"]);
+    assert_eq!(last["host_port"], 45099);
+    let none = env.run(&repository, &["expose", "9001", "-w", "b"]);
+    assert!(none.code == 6 && none.stderr.contains("hint: `hothouse ports"), "{none}");
+    let more = CONFIG.replace(
+        "[service.docs]",
+        "[service.more]\nrun = \"python3 -m http.server 3002\"\nport = 3002\nurl = \"more\"\n[service.docs]",
+    );
+    fs::write(env.root().join("u-sandboxes/b/hothouse.toml"), more).unwrap();
+    let again = env.run(&repository, &["up", "-w", "b"]);
+    assert!(again.code == 6 && again.stderr.contains("no port between"), "{again}");
+    assert!(curl(&[&format!("{}/README", url.trim())]).starts_with("hello"), "others are served");
+    // What the hint says helps.
+    env.ok(&repository, &["ports", "release"]);
+    env.ok(&repository, &["up", "-w", "b"]);
+    env.ok(&repository, &["up", "-w", "a"]);
+    assert_eq!((kept_for(&env, &repository, "a"), kept_for(&env, &repository, "b")), (2, 4));
+}
+
+/// Answers as a resolver that knows names below `.localhost`, or not.
+fn resolver(env: &mut TestEnv, script: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = env.root().join("programs");
+    fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("getent");
+    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    env.set("PATH", format!("{}:{path}", folder.display()));
+}
+
+#[test]
+fn a_resolver_that_does_not_know_our_names_is_told_with_the_direct_address() {
+    if !has("python3") {
+        return skip("resolvers", "python3");
+    }
+    for (script, known) in [
+        ("exit 2", false),
+        ("echo 93.184.216.34 STREAM $2", false),
+        ("echo 127.0.0.1 STREAM $2", true),
+        ("echo ::1 STREAM $2", true),
+    ] {
+        let mut env = surroundings();
+        resolver(&mut env, script);
+        let repository = env.repository("u", CONFIG);
+        env.ok(&repository, &["fork", "a"]);
+        let up = env.run(&repository, &["up", "-w", "a"]);
+        if up.code == 6 {
+            return skip("resolvers", "what a room needs");
+        }
+        assert_eq!(up.code, 0, "{up}");
+        let shown = env.ok(&repository, &["status", "-w", "a"]);
+        let told = shown.contains("resolver does not know names below .localhost");
+        assert_eq!(told, !known, "{script}: {shown}");
+        assert!(shown.contains("http://127.0.0.1:"), "{shown}");
+    }
+}

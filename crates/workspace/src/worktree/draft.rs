@@ -1,0 +1,229 @@
+//! A worktree's branch and admin folder, made without git where the repository is of a plain kind.
+//!
+//! `git worktree add` costs two processes, and looks at every worktree there is. Its result is a
+//! handful of small files, which are drafted in a folder of their own while the tree is being made,
+//! and appear at once:
+//!
+//! ```text
+//! .git/hothouse-new-PRINT/    the draft; nobody looks here, and an undone fork takes it away
+//!   tip                  ->   refs/heads/BRANCH.lock -> refs/heads/BRANCH, as git itself does it
+//!   log                  ->   logs/refs/heads/BRANCH
+//!   admin/               ->   worktrees/ID: HEAD, commondir, gitdir, index, locked, logs, refs
+//! ```
+//!
+//! All moves happen under the repository's lock, and none replaces anything.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{Clock as _, FileError, Lock, clock::HostClock, files};
+use hothouse_model::{id::fnv1a, plan::BranchOrigin};
+
+use super::{LOCK_REASON, NewWorktree, WorktreeError};
+use crate::{Repository, git::Config, look};
+
+/// How many worktrees of one name there may be.
+const NUMBERS: u32 = 1000;
+
+/// A worktree that git does not know of yet.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    folder: PathBuf,
+}
+
+impl Repository {
+    /// Drafts a worktree on a new branch. Nothing comes back where only git knows how to add one.
+    pub(crate) fn draft_worktree(
+        &self,
+        new: &NewWorktree<'_>,
+    ) -> Result<Option<Draft>, WorktreeError> {
+        let common_dir = &self.place.common_dir;
+        let about = |source| WorktreeError::Look { path: new.path.to_owned(), source };
+        let config = Config::of(common_dir).map_err(about)?;
+        // Modes for a group are git's business, and so is a worktree that is registered already.
+        let is_plain = new.origin == BranchOrigin::New
+            && crate::refs::is_id(new.commit)
+            && look::keeps_refs_in_files(common_dir)
+            && config.value("core.sharedrepository").is_empty()
+            && self.admin_dir(new.path)?.is_none();
+        if !is_plain || look::tip(common_dir, new.branch) != look::Tip::Absent {
+            return Ok(None);
+        }
+        let draft = Draft { folder: self.draft_folder(new.path) };
+        files::remove_tree(&draft.folder)?;
+        draft.write(new, &config, &self.place)?;
+        Ok(Some(draft))
+    }
+
+    /// Makes the branch and the admin folder of a draft, and returns the latter.
+    pub(crate) fn take_in(
+        &self,
+        _lock: &Lock,
+        draft: &Draft,
+        new: &NewWorktree<'_>,
+    ) -> Result<PathBuf, WorktreeError> {
+        self.make_branch(&draft.tip(), new)?;
+        self.move_log(draft, new.branch);
+        let admin = self.move_admin(draft, new.path)?;
+        files::remove_tree(&draft.folder)?;
+        Ok(admin)
+    }
+
+    /// Removes the draft of a worktree that was never taken in. A missing one is fine.
+    pub(crate) fn remove_draft(&self, worktree: &Path) -> Result<(), FileError> {
+        files::remove_tree(&self.draft_folder(worktree))
+    }
+
+    fn draft_folder(&self, worktree: &Path) -> PathBuf {
+        let print = fnv1a(&[worktree.as_os_str().as_encoded_bytes()]);
+        self.place.common_dir.join(format!("hothouse-new-{print:016x}"))
+    }
+
+    /// Makes a branch from a file that holds its tip, by git's own protocol: whoever has the lock
+    /// file may change the branch.
+    fn make_branch(&self, tip: &Path, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
+        let refused = |reason| WorktreeError::Branch { branch: new.branch.to_owned(), reason };
+        let branch = self.place.common_dir.join("refs/heads").join(new.branch);
+        let lock = branch.with_added_extension("lock");
+        files::make_folder(branch.parent().unwrap_or(&branch))
+            .map_err(|_| refused("a branch has the name of one of its folders".into()))?;
+        match files::rename_new(tip, &lock) {
+            Err(error) if error.source.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(WorktreeError::BranchLocked { branch: new.branch.to_owned(), lock });
+            }
+            other => other?,
+        }
+        let made = || -> Result<(), WorktreeError> {
+            // A folder that git left empty is nobody's.
+            if files::is_folder(&branch) {
+                files::remove_empty_folder(&branch)?;
+            }
+            if files::is_folder(&branch) {
+                return Err(refused("there are branches below it".into()));
+            }
+            match look::packed(&self.place.common_dir) {
+                Some(packed) if packed.tip(new.branch).is_some() => {
+                    return Err(refused("it exists already".into()));
+                }
+                Some(packed) if packed.collides(new.branch) => {
+                    return Err(refused("another one has the name of its folder".into()));
+                }
+                Some(_) => {}
+                None => return Err(refused("the packed branches cannot be read".into())),
+            }
+            match files::rename_new(&lock, &branch) {
+                Err(error) if error.source.kind() == std::io::ErrorKind::AlreadyExists => {
+                    Err(refused("it exists already".into()))
+                }
+                other => Ok(other?),
+            }
+        };
+        let made = made();
+        if made.is_err() {
+            files::remove_file(&lock)?;
+            let heads = self.place.common_dir.join("refs/heads");
+            for folder in branch.ancestors().skip(1).take_while(|folder| **folder != heads) {
+                files::remove_empty_folder(folder)?;
+            }
+        }
+        made
+    }
+
+    /// Begins the branch's reflog. What stands in the way is an old one, and a branch is as good with it.
+    fn move_log(&self, draft: &Draft, branch: &str) {
+        let log = self.place.common_dir.join("logs/refs/heads").join(branch);
+        if files::make_folder(log.parent().unwrap_or(&log)).is_ok() {
+            files::rename_new(&draft.log(), &log).ok();
+        }
+    }
+
+    /// Moves the admin folder to the first name that is free, as git numbers them.
+    fn move_admin(&self, draft: &Draft, worktree: &Path) -> Result<PathBuf, WorktreeError> {
+        let worktrees = self.place.common_dir.join("worktrees");
+        files::make_folder(&worktrees)?;
+        let name = worktree.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for number in 0..NUMBERS {
+            let id = if number == 0 { name.clone() } else { format!("{name}{number}") };
+            let admin = worktrees.join(id);
+            match files::rename_new(&draft.admin(), &admin) {
+                Ok(()) => return Ok(admin),
+                Err(error)
+                    if matches!(
+                        error.source.kind(),
+                        std::io::ErrorKind::AlreadyExists | std::io::ErrorKind::DirectoryNotEmpty
+                    ) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
+        Err(FileError { attempt: "make the folder", path: worktrees.join(name), source }.into())
+    }
+}
+
+impl Draft {
+    /// Returns where git's index of the worktree is to go.
+    pub(crate) fn index(&self) -> PathBuf {
+        self.admin().join("index")
+    }
+
+    fn admin(&self) -> PathBuf {
+        self.folder.join("admin")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("log")
+    }
+
+    fn tip(&self) -> PathBuf {
+        self.folder.join("tip")
+    }
+
+    fn write(
+        &self,
+        new: &NewWorktree<'_>,
+        config: &Config,
+        place: &hothouse_model::sandbox::RepositoryPlace,
+    ) -> Result<(), WorktreeError> {
+        let admin = self.admin();
+        files::make_folder(&admin.join("refs"))?;
+        let write = |path: PathBuf, text: String| files::write(&path, text);
+        write(admin.join("HEAD"), format!("ref: refs/heads/{}\n", new.branch))?;
+        write(admin.join("commondir"), "../..\n".into())?;
+        write(admin.join("locked"), format!("{LOCK_REASON}\n"))?;
+        let pointer = new.path.join(".git").into_os_string();
+        files::write(&admin.join("gitdir"), [pointer.as_encoded_bytes(), b"\n"].concat())?;
+        if keeps_reflogs(config, place.root == place.common_dir) {
+            let zero = "0".repeat(new.commit.len());
+            let time = HostClock.now().as_second();
+            let line = format!("{zero} {} {} {time} +0000", new.commit, who(config));
+            files::make_folder(&admin.join("logs"))?;
+            write(admin.join("logs/HEAD"), format!("{line}\n"))?;
+            write(self.log(), format!("{line}\tbranch: Created by Hothouse\n"))?;
+        }
+        // An empty file in the place of a branch would be an error to every git, so this one is on the
+        // disk before it gets its name.
+        Ok(files::replace(&self.tip(), format!("{}\n", new.commit).as_bytes(), 0o666)?)
+    }
+}
+
+fn keeps_reflogs(config: &Config, is_bare: bool) -> bool {
+    match config.value("core.logallrefupdates") {
+        "" => !is_bare,
+        "always" => true,
+        _ => config.is_on("core.logallrefupdates"),
+    }
+}
+
+/// Returns who is noted in a reflog: the committer that git's config names.
+fn who(config: &Config) -> String {
+    let value = |what: &str, otherwise: &str| {
+        let keys = [format!("committer.{what}"), format!("user.{what}")];
+        let found = keys.iter().map(|key| config.value(key)).find(|value| !value.is_empty());
+        let clean: String = found
+            .unwrap_or(otherwise)
+            .chars()
+            .filter(|c| !c.is_control() && !"<>".contains(*c))
+            .collect();
+        clean.trim().to_owned()
+    };
+    format!("{} <{}>", value("name", "Hothouse"), value("email", "hothouse@localhost"))
+}
