@@ -56,8 +56,10 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, socket: UnixDatagram) {
 }
 
 fn is_passing(error: &std::io::Error) -> bool {
+    // A wake-up for nothing has no number: tokio says it in its own words.
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-    matches!(errno, Some(Errno::NOBUFS | Errno::INTR | Errno::AGAIN))
+    error.kind() == std::io::ErrorKind::WouldBlock
+        || matches!(errno, Some(Errno::NOBUFS | Errno::INTR))
 }
 
 fn is_news(noted: &mut HashMap<Place, Instant>, packet: &Packet, now: Instant) -> bool {
