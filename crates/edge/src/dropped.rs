@@ -13,10 +13,11 @@ use hothouse_model::{
     policy::{Reason, Transport, Verdict},
 };
 use rustix::io::Errno;
-use tokio::net::UnixDatagram;
+use tokio::{net::UnixDatagram, time::timeout};
 
 use crate::{
     book::is_synthetic,
+    entry::{LOOKUP_WAIT, LOOKUPS},
     room::RoomEdge,
     wire::packet::{self, Packet},
 };
@@ -55,8 +56,10 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, socket: UnixDatagram) {
 }
 
 fn is_passing(error: &std::io::Error) -> bool {
+    // A wake-up for nothing has no number: tokio says it in its own words.
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-    matches!(errno, Some(Errno::NOBUFS | Errno::INTR | Errno::AGAIN))
+    error.kind() == std::io::ErrorKind::WouldBlock
+        || matches!(errno, Some(Errno::NOBUFS | Errno::INTR))
 }
 
 fn is_news(noted: &mut HashMap<Place, Instant>, packet: &Packet, now: Instant) -> bool {
@@ -79,10 +82,15 @@ async fn note(edge: &RoomEdge, packet: &Packet) {
     record.address = Some(packet.target).filter(|address| !is_synthetic(*address));
     record.port = port;
     record.protocol = Some(packet.transport.to_string());
-    if let Some(ports) = packet.ports {
+    if let (Some(ports), Ok(permit)) = (packet.ports, LOOKUPS.try_acquire()) {
         let processes = edge.processes.clone();
-        let search = tokio::task::spawn_blocking(move || processes.datagram_owner(ports.source));
-        record.process = search.await.ok().flatten();
+        let search = tokio::task::spawn_blocking(move || {
+            let owner = processes.datagram_owner(ports.source);
+            drop(permit);
+            owner
+        });
+        // On a busy host the search takes long, and the next packets wait behind this one.
+        record.process = timeout(LOOKUP_WAIT, search).await.ok().and_then(Result::ok).flatten();
     }
     edge.ledger.append(&mut record);
 }

@@ -15,10 +15,10 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 use crate::{room::RoomEdge, splice::Counts};
 
 /// How many look-ups of processes may run at once in all rooms; who comes later stays unknown.
-static LOOKUPS: Semaphore = Semaphore::const_new(4);
+pub(crate) static LOOKUPS: Semaphore = Semaphore::const_new(4);
 
 /// How long the end of a connection waits to know whose it was.
-const LOOKUP_WAIT: Duration = Duration::from_millis(200);
+pub(crate) const LOOKUP_WAIT: Duration = Duration::from_millis(200);
 
 /// One connection in the ledger.
 pub(crate) struct Entry {

@@ -204,6 +204,15 @@ fn what_is_broken_slow_or_endless_does_not_hang_the_wall() {
             "{RAW}
 head = b'GET / HTTP/1.1\\r\\nHost: good.example\\r\\nX: '
 print(raw((good, 80), head + b'a' * 3_000_000, 20).split('\\r\\n')[0])
+# A head of a gigabyte: nobody reads it to its end.
+def endless(port, first):
+    stream = socket.create_connection((good, port), timeout=30)
+    try:
+        stream.sendall(first)
+        for _ in range(1024): stream.sendall(b'a' * (1 << 20))
+    except OSError: return 'stopped'
+    return 'TOOK IT'
+print(endless(80, head), endless(443, b'\\x16\\x03\\x01\\x40\\x00\\x01\\xff\\xff\\xff'))
 print(raw((good, 443), b'\\x16\\x03\\x01\\x40\\x00\\x01\\x00\\xff\\xff' + b'a' * 100_000, 20)[:4])
 print(raw((good, 443), b'\\x16\\x03\\x01\\x00\\x00', 20)[:4])
 # Many that never say what they are, and one that does.
@@ -226,11 +235,12 @@ print(stream.recv(12))
             let ran = py(env, repository, &code);
             let lines: Vec<&str> = ran.stdout.lines().collect();
             assert!(lines[0].starts_with("GOT HTTP/1.1 4") || lines[0] == "NOTHING", "{ran}");
-            for line in &lines[1..3] {
+            assert_eq!(lines[1], "stopped stopped", "{ran}");
+            for line in &lines[2..4] {
                 assert!(line.starts_with("GOT") || *line == "NOTH", "{ran}");
             }
             assert_eq!(
-                lines[3..],
+                lines[4..],
                 ["GOT HTTP/1.1 200", "GOT HTTP/1.1 200", "b'HTTP/1.1 200'"],
                 "{ran}"
             );
