@@ -31,7 +31,7 @@ pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
         cli(binary)?;
     }
     if all || names.contains(&"fork") {
-        fork::run()?;
+        fork::run(binary)?;
     }
     if all || names.contains(&"egress") {
         egress::run(binary)?;

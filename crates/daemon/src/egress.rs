@@ -280,20 +280,24 @@ impl Walls {
             own_names: names.unwrap_or_else(|| found.own_names.clone()),
             terminate: None,
         });
-        // Before anything is served: a host that must be opened is never passed on closed.
-        edge.set_terminate(self.terminate(sandbox, runtime, &edge).await?);
         let talk =
             |error: hothouse_host::room::ClientError| Failure::of(FailureKind::Backend, &error);
-        // A connection of its own: when it ends, room-init takes the sockets back.
-        let client = RoomClient::connect(runtime).await.map_err(talk)?;
-        let taken = client.take_egress().await.map_err(talk)?;
+        // Side by side, because somebody waits for the room; but before anything is served: a host
+        // that must be opened is never passed on closed. The connection is the wall's own: when it
+        // ends, room-init takes the sockets back.
+        let (terminate, client) =
+            tokio::join!(self.terminate(sandbox, runtime, &edge), RoomClient::connect(runtime));
+        edge.set_terminate(terminate?);
+        let client = client.map_err(talk)?;
         let door = ListenSpec {
             address: IpAddr::from(Ipv4Addr::LOCALHOST),
             port: DOOR_PORT,
             proto: Proto::Tcp,
         };
+        let (taken, door) = tokio::join!(client.take_egress(), client.listen(door));
+        let taken = taken.map_err(talk)?;
         // Something in the room may have the port; whoever needs the door will see that.
-        let door = client.listen(door).await.ok().map(|(socket, _)| socket);
+        let door = door.ok().map(|(socket, _)| socket);
         let sockets = Sockets {
             tcp: taken.tcp,
             dns_datagram: taken.dns_datagram,

@@ -79,14 +79,9 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
             // A command is a use of its sandbox, for as long as it lasts.
             let _held = door.activities.of(running.sandbox.key).enter();
             let followed = follow(framed, &mut running).await;
-            import(door, &running.sandbox).await;
-            if let Some(runtime) = fresh {
-                door.clients.forget(&runtime).await;
-                let engine = door.engine.clone();
-                let ended = tokio::task::spawn_blocking(move || engine.end_fresh(&runtime)).await;
-                if let Ok(Err(failure)) = ended {
-                    tracing::warn!(?failure, "a fresh room did not end");
-                }
+            match fresh {
+                Some(runtime) => end_fresh(door, &running.sandbox, runtime).await,
+                None => import(door, &running.sandbox).await,
             }
             match followed? {
                 Some(ended) => framed.send(&Say::Exited(ended), &[]).await,
@@ -101,6 +96,19 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
 async fn import(door: &Door, sandbox: &SandboxRecord) {
     let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
     tokio::task::spawn_blocking(move || engine.import_if_possible(&sandbox)).await.ok();
+}
+
+/// Imports what was committed in a room of a single command, and ends it.
+async fn end_fresh(door: &Door, sandbox: &SandboxRecord, runtime: PathBuf) {
+    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
+    door.clients.forget(&runtime).await;
+    let ended = tokio::task::spawn_blocking(move || {
+        engine.import_if_possible(&sandbox);
+        engine.end_fresh(&runtime)
+    });
+    if let Ok(Err(failure)) = ended.await {
+        tracing::warn!(?failure, "a fresh room did not end");
+    }
 }
 
 /// A command that runs.

@@ -1,5 +1,5 @@
-//! Forks by each tree driver, against `git worktree add` of the same commit beside them; many at
-//! once; snapshots; and the work of a build in them.
+//! `hothouse fork` by each tree driver, against `git worktree add` of the same commit beside it; many
+//! at once; snapshots; and the work of a build in a fork.
 
 mod trees;
 
@@ -10,17 +10,14 @@ use std::{
     time::Duration,
 };
 
-use hothouse_host::{FileError, Lock, Program, files, process};
-use hothouse_model::{config::ByteSize, plan::BranchOrigin};
+use hothouse_host::{Program, files, mount, remove};
+use hothouse_model::config::ByteSize;
 use hothouse_workspace::{
-    Repository, TreeStore, WorktreeError,
-    fork::ForkSource,
     pool,
-    tree::{DriverName, Owner, TreeDriver, TreeWish, choose_for},
-    worktree::NewWorktree,
+    tree::{DriverName, Owner},
 };
 
-use super::{median, milliseconds, print, timed};
+use super::{median, milliseconds, print, room::Ground, timed};
 
 /// Forks in a block, and blocks of each size.
 const FORKS: usize = 7;
@@ -34,28 +31,25 @@ const AT_ONCE: usize = 50;
 /// Who agents are on the host when root makes their rooms.
 const AGENT: Owner = Owner { user: 301_000, group: 301_000 };
 
-pub(super) fn run() -> Result<(), String> {
+pub(super) fn run(binary: &Path) -> Result<(), String> {
     print(
-        "fork: median of 14 (copies: 4), in two blocks of each size; `git worktree add` once, beside",
+        "fork: the command, median of 14 (copies: 4), in two blocks of each size; `git worktree add` once, beside",
     );
     print("  driver    files   git worktree add      fork    ratio   first git status   delete");
-    let host = tempfile::tempdir().map_err(text)?;
-    let pool = Pool::make(host.path());
+    let ground = Ground::new(binary)?;
     for driver in DriverName::ALL {
-        match (driver, &pool) {
-            (DriverName::Overlay | DriverName::Copy, _) => {
-                compare(driver, host.path(), &host.path().join(driver.as_str()))?;
-            }
-            (_, Ok(pool)) => compare(driver, host.path(), &pool.folder.join(driver.as_str()))?,
-            (_, Err(why)) => print(&format!("  {:<9} SKIPPED: {why}", driver.as_str())),
-        }
+        compare(driver, &ground)?;
     }
+    ground.hothouse(&["nuke", "--yes"])?;
+    ground.hothouse(&["daemon", "stop"])?;
     print("  bar: at least 100 for btrfs and overlay, at least 2 for copy; 1.5 times at most;");
     print("       50 times at most");
-    let outcome = trees::run(host.path(), pool.as_ref().map(|pool| pool.folder.as_path()));
+    let pool = Pool::make(ground.folder.path());
+    let folder = pool.as_ref().map(|pool| pool.folder.as_path());
+    let outcome = trees::run(ground.folder.path(), folder);
     drop(pool);
     // In parallel, which the temporary folder's own removal is not.
-    hothouse_host::remove::remove_tree(host.path()).map_err(text)?;
+    remove::remove_tree(ground.folder.path()).map_err(text)?;
     outcome
 }
 
@@ -64,15 +58,20 @@ pub(super) fn run() -> Result<(), String> {
 /// A fork may have to wait for what the one before it wrote. So within a block all are of one size,
 /// and before each block everything is on the disk: fork by fork in turn, the small ones would wait
 /// for the index of the large ones, and the ratio would flatter us.
-fn compare(driver: DriverName, host: &Path, folder: &Path) -> Result<(), String> {
-    let few = Bench::make(driver, host, folder, FEW)?;
-    let many = Bench::make(driver, host, folder, MANY)?;
-    let forks =
-        if matches!(driver, DriverName::Copy | DriverName::Reflink) { COPIES } else { FORKS };
+fn compare(driver: DriverName, ground: &Ground<'_>) -> Result<(), String> {
+    let (few, many) = match (Bench::make(driver, ground, FEW), Bench::make(driver, ground, MANY)) {
+        (Ok(few), Ok(many)) => (few, many),
+        (Err(why), _) | (_, Err(why)) => {
+            print(&format!("  {:<9} SKIPPED: {why}", driver.as_str()));
+            return Ok(());
+        }
+    };
+    let copies = matches!(driver, DriverName::Copy | DriverName::Reflink);
+    let forks = if copies { COPIES } else { FORKS };
     let (mut of_few, mut of_many) = (Times::default(), Times::default());
     for block in 0..BLOCKS {
         for (bench, times) in [(&few, &mut of_few), (&many, &mut of_many)] {
-            for place in [host, folder] {
+            for place in [&bench.root, &bench.sandboxes] {
                 files::sync_file_system(place).map_err(text)?;
             }
             for number in block * forks..(block + 1) * forks {
@@ -91,19 +90,13 @@ fn compare(driver: DriverName, host: &Path, folder: &Path) -> Result<(), String>
     let (one_of_few, one_of_many) = (of_few.show(&few), of_many.show(&many));
     let ratio = one_of_many / one_of_few;
     print(&format!("  {:<9} {MANY} files take {ratio:.2} times as long as {FEW}", ""));
-    if matches!(driver, DriverName::Btrfs | DriverName::Overlay) {
+    if !copies {
         let ratio = many.fork_at_once()? / one_of_many;
         let line = format!("{AT_ONCE} forks at once take {ratio:.1} times as long as one");
         print(&format!("  {:<9} {line}", ""));
     }
-    for bench in [&few, &many] {
-        bench.finish()?;
-        // Four repositories of 60,000 files, with what belongs to them, are much for some disks.
-        for place in [&bench.repository.place.root, &bench.sandboxes] {
-            hothouse_host::remove::remove_tree(place).map_err(text)?;
-        }
-    }
-    Ok(())
+    few.finish()?;
+    many.finish()
 }
 
 /// What was measured of one repository.
@@ -116,12 +109,12 @@ struct Times {
 
 impl Times {
     /// Prints a line, and returns how many milliseconds a fork takes.
-    fn show(self, bench: &Bench) -> f64 {
+    fn show(self, bench: &Bench<'_>) -> f64 {
         let shown = |times| milliseconds(median(times));
         let (peer, fork) = (milliseconds(bench.peer), shown(self.forks));
         print(&format!(
             "  {:<9} {:>5}   {peer:>13.1} ms {fork:>6.1} ms   {:>6.1}   {:>13.1} ms {:>5.1} ms",
-            bench.driver.name().as_str(),
+            bench.driver.as_str(),
             bench.files,
             peer / fork,
             shown(self.statuses),
@@ -131,58 +124,48 @@ impl Times {
     }
 }
 
-/// A repository on the host's file system, and sandboxes where a driver works.
-struct Bench {
-    repository: Repository,
-    store: TreeStore,
-    sandboxes: PathBuf,
-    driver: Box<dyn TreeDriver>,
+/// A repository on the host's file system, and sandboxes beside it where a driver works.
+struct Bench<'a> {
+    ground: &'a Ground<'a>,
+    driver: DriverName,
     files: usize,
+    root: PathBuf,
+    sandboxes: PathBuf,
     /// How long `git worktree add` took, to the same place.
     peer: Duration,
 }
 
-impl Bench {
-    fn make(driver: DriverName, host: &Path, folder: &Path, files: usize) -> Result<Self, String> {
-        let root = host.join(format!("{driver}-{files}"));
+impl<'a> Bench<'a> {
+    fn make(driver: DriverName, ground: &'a Ground<'a>, files: usize) -> Result<Self, String> {
+        let name = format!("{driver}-{files}");
+        let root = ground.folder.path().join(&name);
+        let sandboxes = ground.folder.path().join(format!("{name}-sandboxes"));
         make_repository(&root, files)?;
-        let sandboxes = folder.join(files.to_string());
-        let store = TreeStore::open(&sandboxes).map_err(text)?;
-        let agent = process::is_root().then_some(AGENT);
-        let driver = choose_for(&store, TreeWish::Only(driver), agent).map_err(text)?.driver;
-        let repository = Repository::discover(&root).map_err(text)?;
+        if matches!(driver, DriverName::Btrfs | DriverName::Reflink) {
+            ground.hothouse_in(&root, &["pool", "create", "--size", "3G"])?;
+        }
         let plain = sandboxes.join("plain");
         let add = ["worktree", "add", "--quiet", "-b", "plain", &plain.to_string_lossy()];
         let peer = timed(|| git(&root, &add))?;
-        let bench = Self { repository, store, sandboxes, driver, files, peer };
+        let bench = Self { ground, driver, files, root, sandboxes, peer };
         // This one builds the golden tree.
         bench.fork("warm")?;
         Ok(bench)
     }
 
+    /// Four repositories of 60,000 files, with what belongs to them, are much for some disks.
     fn finish(&self) -> Result<(), String> {
         self.delete("warm")?;
-        self.store.empty_trash().map_err(text)
-    }
-
-    fn lock(&self) -> Result<Lock, FileError> {
-        Lock::take(&self.sandboxes.join("repository.lock"))
+        mount::unmount_tree(&self.sandboxes).ok();
+        for place in [&self.root, &self.sandboxes] {
+            remove::remove_tree(place).map_err(text)?;
+        }
+        Ok(())
     }
 
     fn fork(&self, name: &str) -> Result<(), String> {
-        let head = self.repository.head_around(&self.repository.place.root).map_err(text)?;
-        let commit = head.ok_or("the repository has no commit")?.commit;
-        let golden = self.repository.golden(&self.store, &commit).map_err(text)?;
-        let place = self.store.place(name, &self.sandboxes.join(name));
-        let new = NewWorktree {
-            path: &place.path,
-            branch: name,
-            origin: BranchOrigin::New,
-            commit: &commit,
-        };
-        let source = ForkSource::Golden { commit: &golden, dependencies: &[] };
-        let take = || self.lock().map_err(WorktreeError::from);
-        self.repository.add_worktree_from(take, &new, source, &*self.driver, &place).map_err(text)
+        let words = ["fork", name, "--tree", self.driver.as_str()];
+        self.ground.hothouse_in(&self.root, &words).map(|_| ())
     }
 
     /// Makes many forks at the same time, and returns how long that took; then deletes them.
@@ -212,9 +195,7 @@ impl Bench {
     }
 
     fn delete(&self, name: &str) -> Result<(), String> {
-        let place = self.store.place(name, &self.sandboxes.join(name));
-        let lock = self.lock().map_err(text)?;
-        self.repository.remove_worktree_from(&lock, &*self.driver, &place).map_err(text)
+        self.ground.hothouse_in(&self.root, &["delete", name]).map(|_| ())
     }
 }
 
@@ -225,7 +206,7 @@ fn make_repository(root: &Path, files: usize) -> Result<(), String> {
         for file in 0..200 {
             let content = format!("file {folder} {file}\n").repeat(20);
             let path = folder_path.join(format!("f{file}.txt"));
-            hothouse_host::files::write_quick(&path, content.as_bytes(), 0o644).map_err(text)?;
+            files::write_quick(&path, content.as_bytes(), 0o644).map_err(text)?;
         }
     }
     git(root, &["init", "--quiet", "--initial-branch=main"])?;
@@ -254,7 +235,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        hothouse_host::mount::unmount_tree(&self.folder).ok();
+        mount::unmount_tree(&self.folder).ok();
     }
 }
 

@@ -54,8 +54,12 @@ impl<'a> Ground<'a> {
     }
 
     pub(super) fn hothouse(&self, words: &[&str]) -> Result<String, String> {
-        let program =
-            self.prepare(Program::new(self.binary).args(words).folder(&self.repository()));
+        self.hothouse_in(&self.repository(), words)
+    }
+
+    /// Runs a command of the binary in another folder than the repository's.
+    pub(super) fn hothouse_in(&self, folder: &Path, words: &[&str]) -> Result<String, String> {
+        let program = self.prepare(Program::new(self.binary).args(words).folder(folder));
         let output = program.output().map_err(|error| error.to_string())?;
         Ok(String::from_utf8_lossy(&output).into_owned())
     }

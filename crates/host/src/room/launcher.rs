@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! daemon ══one end of a channel══> door <── waits ── helper: reads its job there, reports, leaves
-//!                                   launcher ──fork──> the next helper, as soon as one is taken
+//!                                   launcher ──fork──> the next helpers, when one was taken
 //! ```
 //!
 //! Starting the whole program anew for each room costs a millisecond and a half. A helper that
-//! waits at the door costs a wake-up. The daemon, which has many threads, never forks.
+//! waits at the door costs a wake-up; two wait, and the next are made when nobody asks for a moment.
+//! The daemon, which has many threads, never forks.
 
 use super::ahead::Ahead;
 use super::early::{Cloned, Early};
@@ -142,35 +143,63 @@ pub fn room_launcher_main() -> ExitCode {
     }
 }
 
+/// How many helpers wait at the door: one for a room that is asked for while the last is being made.
+const READY: usize = 2;
+
+/// How long nobody must have asked before the next helper is made: a fork beside a room that is being
+/// made would only slow it down.
+const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 25_000_000 };
+
+/// The same when no helper is left.
+const SHORT_REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 8_000_000 };
+
 fn serve() -> io::Result<()> {
     sys::close_from(3)?;
     rustix::thread::set_name(c"room-launcher")?;
     let ahead = Ahead::make()?;
     sys::forget_children();
+    // A pipe for each helper, which closes when it has a job, and also when somebody killed it.
+    let mut waiting: Vec<OwnedFd> = Vec::new();
     loop {
-        let (taken, helper_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-        match sys::fork_into(0)? {
-            Fork::Child => {
-                sys::remember_children();
-                drop(taken);
-                sys::exit_now(wait_at_the_door(helper_end, &ahead))
+        let wanted = if has_job() { 1 } else { READY };
+        while waiting.len() < wanted {
+            let (taken, helper_end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+            match sys::fork_into(0)? {
+                Fork::Child => {
+                    sys::remember_children();
+                    waiting.clear();
+                    drop(taken);
+                    sys::exit_now(wait_at_the_door(helper_end, &ahead))
+                }
+                Fork::Parent(_) => waiting.push(taken),
             }
-            Fork::Parent(_) => drop(helper_end),
         }
-        // Ends when the helper has a job, and also when somebody killed it.
-        let _ = rustix::io::retry_on_intr(|| rustix::io::read(&taken, &mut [0_u8; 1]));
-        if is_shut()? {
+        let_go(&mut waiting, None)?;
+        while !waiting.is_empty() && let_go(&mut waiting, Some(&REST))? {}
+        if waiting.is_empty() && is_shut()? {
             return Ok(());
         }
     }
 }
 
-/// Waits for the next job, or until the room that is being made is done with the processors: a fork
-/// now would only slow it down. Says whether the daemon is gone for good.
+/// Waits until a helper has left the door, and forgets those that have. False when the time was over.
+fn let_go(waiting: &mut Vec<OwnedFd>, most: Option<&Timespec>) -> io::Result<bool> {
+    let mut pipes: Vec<_> = waiting.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
+    match rustix::event::poll(&mut pipes, most) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let mut left =
+        pipes.iter().map(|pipe| !pipe.revents().is_empty()).collect::<Vec<_>>().into_iter();
+    let before = waiting.len();
+    waiting.retain(|_| !left.next().unwrap_or_default());
+    Ok(waiting.len() < before)
+}
+
+/// Waits a little for the next job. Says whether the daemon is gone for good.
 fn is_shut() -> io::Result<bool> {
     let mut door = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
-    let a_room = Timespec { tv_sec: 0, tv_nsec: 8_000_000 };
-    match rustix::event::poll(&mut door, Some(&a_room)) {
+    match rustix::event::poll(&mut door, Some(&SHORT_REST)) {
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(door[0].revents().contains(PollFlags::HUP)),
