@@ -87,15 +87,20 @@ fn copied(path: &Path, found: &Metadata) -> Option<Kind> {
     }
 }
 
-/// With idmapped lowers the room's ids own the host's folders already; there only what is not
-/// public must be hidden. Without, they own nothing, and so get folders of their own.
+/// With idmapped lowers the room's ids own the host's folders already. Without, they own nothing, and
+/// so get folders of their own. What is not public is hidden: as root it could be read, else it would be
+/// in the way of a package that puts something there. What has a setuid or setgid bit is taken without
+/// it: the room's overlay would else put a copy of the whole, bit and all, on the host's disk as soon as
+/// the room's root touched it.
 fn shared(path: &Path, found: &Metadata, mode: Mode) -> Option<Kind> {
     let is_folder = found.is_dir();
-    match mode {
-        Mode::Root if is_public(found) => (is_folder && is_needed(path)).then_some(Kind::Folder),
-        Mode::Root => Some(Kind::Whiteout),
-        Mode::Range | Mode::Single => (is_folder && is_public(found)).then_some(Kind::Folder),
+    if !is_public(found) {
+        return Some(Kind::Whiteout);
     }
+    if found.mode() & 0o6000 != 0 && (found.is_file() || is_folder) {
+        return Some(if is_folder { Kind::Folder } else { Kind::File });
+    }
+    (is_folder && (mode != Mode::Root || is_needed(path))).then_some(Kind::Folder)
 }
 
 /// Whether something of ours goes below, or an overlay wants it as its layer.
