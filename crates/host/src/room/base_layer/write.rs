@@ -39,6 +39,7 @@ impl Job<'_> {
         self.write_accounts()?;
         self.write_package_files()?;
         self.write_git_settings()?;
+        self.write_browser_policies()?;
         self.file(SUDO, self.init, 0o755)?;
         // Modes of folders last: one may forbid writing to it.
         for entry in self.entries.iter().rev().filter(|entry| entry.kind == Kind::Folder) {
