@@ -173,3 +173,33 @@ fn a_package_puts_files_where_the_host_has_a_private_folder() {
         assert_eq!(seen.out, "there", "{}: {}", host.mode, seen.err);
     }
 }
+
+#[test]
+fn services_of_the_hosts_packages_find_their_folders_and_nothing_in_them() {
+    let list = |more: &str| format!("find /var/log /etc/ssl {more} 2>/dev/null | sort");
+    let folders =
+        "-type d -not -path '/var/log/apt*' -not -path '/etc/ssl/certs*' -printf '%p %m\\n'";
+    for host in hosts() {
+        let room = host.room();
+        // Those within folders that are not everybody's to read are not looked for by everybody.
+        let outside =
+            ran(program("runuser").args(["-u", "nobody", "--", "sh", "-c", &list(folders)]));
+        if outside.code != Some(0) {
+            eprintln!("SKIPPED: what nobody sees of the host's folders, without runuser");
+            return;
+        }
+        let plain = |text: &str| {
+            let mode = |line: &str| match line.rsplit_once(' ') {
+                Some((path, mode)) => format!("{path} {}", &mode[mode.len() - 3..]),
+                None => line.to_owned(),
+            };
+            text.lines().map(mode).collect::<Vec<_>>()
+        };
+        let inside = room.sh(&list(folders));
+        assert_eq!(plain(&inside.out), plain(&outside.out), "{}", host.mode);
+        let files = "find /var/log /etc/ssl/private -type f -not -path '/var/log/apt*'";
+        let found = if host.has_root() { room.root_sh(files) } else { room.sh(files) };
+        assert_eq!(found.out, "", "{}: {}", host.mode, found.err);
+        assert_eq!(room.sh("stat -c %a /run/lock; touch /var/lock/mine").out, "1777\n");
+    }
+}

@@ -26,7 +26,7 @@ pub(super) enum Kind {
 }
 
 /// Below `/var`: large, private to the host's daemons, or made anew by whoever needs it.
-const LEFT_OUT: [&str; 16] = [
+const LEFT_OUT: [&str; 15] = [
     "var/cache/apt/archives",
     "var/cache/apt/pkgcache.bin",
     "var/cache/apt/srcpkgcache.bin",
@@ -42,8 +42,10 @@ const LEFT_OUT: [&str; 16] = [
     "var/lib/machines",
     "var/lib/snapd",
     "var/tmp",
-    "var/log",
 ];
+
+/// Below it folders alone are taken: whoever writes a log wants its folder, and nobody the host's logs.
+const LOGS: &str = "var/log";
 
 /// Written by us, or by the room.
 const REPLACED: [&str; 10] = [
@@ -71,10 +73,14 @@ pub(super) fn scan(system: &System, mode: Mode) -> Vec<Entry> {
     entries
 }
 
-/// What to do with one thing: take it as `Kind` (and go on below, if it is a folder), or not.
+/// What to do with one thing: take it as `Kind` (and go on below, if it is a public folder), or not.
+///
+/// A folder that is not public is taken without what is in it: services of the host's packages find the
+/// place for their data, and every user of the host could see that there is one.
 fn copied(path: &Path, found: &Metadata) -> Option<Kind> {
     let skipped = LEFT_OUT.iter().chain(&REPLACED).any(|name| path == Path::new(name));
-    if skipped || !is_public(found) {
+    let is_log = path.starts_with(LOGS) && !found.is_dir();
+    if skipped || is_log || !(is_public(found) || found.is_dir()) {
         return None;
     }
     match found.file_type() {
@@ -127,7 +133,7 @@ fn walk(path: &Path, entries: &mut Vec<Entry>, choose: &mut Choice<'_>) {
         entries.push(Entry { path: path.to_owned(), kind, mode, uid, gid });
     }
     let goes_on = match chosen {
-        Some(kind) => kind == Kind::Folder,
+        Some(kind) => kind == Kind::Folder && is_public_folder,
         // A shared folder that is not taken may hide something below.
         None => is_public_folder && !path.starts_with("etc") && !path.starts_with("var"),
     };
