@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
 
@@ -177,12 +177,7 @@ fn environment(
 
 fn run(wish: Wish) -> io::Result<u8> {
     let signals = sys::signal_descriptor(&FORWARDED)?;
-    let account = match &wish.user {
-        None => Account::root(),
-        Some(name) => Account::find(&std::fs::read("/etc/passwd")?, name).ok_or_else(|| {
-            io::Error::other(format!("unknown user `{}`", String::from_utf8_lossy(name)))
-        })?,
-    };
+    let account = wish.user.as_deref().map_or_else(|| Ok(Account::root()), account)?;
     let home = || OsString::from_vec(account.home.clone()).into();
     let folder = if wish.login { home() } else { std::env::current_dir()? };
     let request = Elevate::Run {
@@ -208,6 +203,14 @@ fn run(wish: Wish) -> io::Result<u8> {
             return conclude(decode(&arrival.body).map_err(io::Error::other)?);
         }
     }
+}
+
+/// Looks a user of the room up.
+fn account(name: &[u8]) -> io::Result<Account> {
+    let mut passwd = Vec::new();
+    std::fs::File::open("/etc/passwd")?.read_to_end(&mut passwd)?;
+    let unknown = || format!("unknown user `{}`", String::from_utf8_lossy(name));
+    Account::find(&passwd, name).ok_or_else(|| io::Error::other(unknown()))
 }
 
 fn dial() -> io::Result<OwnedFd> {

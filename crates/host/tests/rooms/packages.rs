@@ -42,6 +42,25 @@ fn packages_install_replace_the_hosts_own_and_go_away_again() {
 }
 
 #[test]
+fn a_file_of_the_hosts_that_is_diverted_is_replaced_where_it_lies() {
+    if !have("dpkg-deb") {
+        return;
+    }
+    for host in hosts().into_iter().filter(super::host::Host::has_root) {
+        let room = host.room();
+        let newer = package(&room.worktree, "hostname", "99.0", "/usr/bin/hostname", "newer");
+        let divert =
+            "dpkg-divert --package other --no-rename --divert /usr/bin/yes --add /usr/bin/hostname";
+        let line = "dpkg --force-depends -i";
+        // Twice: only what a package is known to own is looked at beforehand.
+        let seen = room.root_sh(&format!(
+            "{line} {newer} >/dev/null && {divert} >/dev/null && {line} {newer} >/dev/null && cat /usr/bin/yes"
+        ));
+        assert_eq!(seen.out, "newer", "{}: {}", host.mode, seen.err);
+    }
+}
+
+#[test]
 fn a_package_with_setuid_files_installs_without_the_bits() {
     if !have("dpkg-deb") {
         return;
