@@ -26,7 +26,7 @@ pub(super) enum Kind {
 }
 
 /// Below `/var`: large, private to the host's daemons, or made anew by whoever needs it.
-const LEFT_OUT: [&str; 15] = [
+const LEFT_OUT: [&str; 16] = [
     "var/cache/apt/archives",
     "var/cache/apt/pkgcache.bin",
     "var/cache/apt/srcpkgcache.bin",
@@ -40,6 +40,8 @@ const LEFT_OUT: [&str; 15] = [
     "var/lib/lxc",
     "var/lib/lxd",
     "var/lib/machines",
+    // With it, every package would make the index of manuals anew, which is left out above.
+    "var/lib/man-db/auto-update",
     "var/lib/snapd",
     "var/tmp",
 ];
