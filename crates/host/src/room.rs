@@ -14,6 +14,7 @@
 
 mod ahead;
 mod base_layer;
+mod browsers;
 mod cgroups;
 mod client;
 mod descendants;

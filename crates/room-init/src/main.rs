@@ -1,8 +1,8 @@
 //! PID 1 of a room.
 //!
-//! One small static program with three names: started by the setup helper it is room-init; under
+//! One small static program with several names: started by the setup helper it is room-init; under
 //! the name `sudo` it asks room-init to run a command as the room's root; as `dpkg-deb` it unpacks
-//! packages without setuid bits.
+//! packages without setuid bits; as `chmod`, `install` or `dpkg-statoverride` it asks for none.
 //!
 //! - [`boot`]: what the helper left, adopted and checked
 //! - [`room`]: the loop that owns all state
@@ -13,7 +13,7 @@
 //! - [`guard`]: frees the loop from a pipe that somebody holds
 //! - [`closed`]: what happens to the room's traffic while no daemon runs
 //! - [`sudo`]: the other name
-//! - [`unpack`]: the third
+//! - [`unpack`] and [`modes`]: the others
 //! - [`sys`]: the only unsafe code
 
 mod boot;
@@ -22,6 +22,7 @@ mod connection;
 mod exec;
 mod guard;
 mod history;
+mod modes;
 mod output;
 mod room;
 mod services;
@@ -35,16 +36,20 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let name = std::env::args_os().next().unwrap_or_default();
-    match name.as_encoded_bytes().rsplit(|byte| *byte == b'/').next() {
-        Some(b"sudo") => {
+    match name.as_encoded_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default() {
+        b"sudo" => {
             let mut arguments = std::env::args_os().skip(1);
             if arguments.next().is_some_and(|word| word == services::watch::ARGUMENT) {
                 return services::watch::main(arguments);
             }
             return sudo::main();
         }
-        Some(b"dpkg-deb") => return unpack::main(),
-        _ => {}
+        b"dpkg-deb" => return unpack::main(),
+        other => {
+            if let Some(tool) = modes::Tool::named(other) {
+                return modes::main(tool);
+            }
+        }
     }
     match boot::adopt().and_then(room::Room::open) {
         Ok(room) => room.run(),

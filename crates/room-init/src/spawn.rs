@@ -137,7 +137,10 @@ fn enter(boot: &Adopted, program: &Program, streams: &Streams) -> Result<(), Ste
         RoomUser::Root => 0,
     };
     if boot.has_root {
-        rustix::thread::set_thread_groups(&[Gid::from_raw(id)]).map_err(step("set groups"))?;
+        // A worktree whose top is the host's root's, and agent's by its group alone, is the room's
+        // root's to write in too.
+        let groups = [Gid::from_raw(id), Gid::from_raw(AGENT)];
+        rustix::thread::set_thread_groups(&groups).map_err(step("set groups"))?;
     }
     let gid = Gid::from_raw(id);
     rustix::thread::set_thread_res_gid(gid, gid, gid).map_err(step("set the group"))?;

@@ -8,12 +8,15 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
 
 const USAGE: &str =
-    "usage: sudo [-EHSn] [-u root] [VAR=value ...] [-i | -s | command [argument ...]]";
+    "usage: sudo [-EHSn] [-u user] [VAR=value ...] [-i | -s | command [argument ...]]";
+
+/// Makes another user of root, where one is asked for.
+const RUNUSER: &str = "/usr/sbin/runuser";
 
 const FORWARDED: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
@@ -25,6 +28,8 @@ struct Wish {
     shell: bool,
     login: bool,
     only_check: bool,
+    /// Another than root, as it was asked for.
+    user: Option<Vec<u8>>,
     variables: Vec<Vec<u8>>,
     command: Vec<Vec<u8>>,
 }
@@ -59,10 +64,9 @@ fn parse(arguments: &[Vec<u8>]) -> Result<Wish, String> {
             b"-s" | b"--shell" => wish.shell = true,
             b"-i" | b"--login" => (wish.shell, wish.login) = (true, true),
             b"-v" | b"-K" | b"--validate" => wish.only_check = true,
-            b"-u" | b"--user" => match rest.next().map(Vec::as_slice) {
-                Some(b"root" | b"0" | b"#0") => {}
-                _ => return Err(format!("only `-u root` can be had here\n{USAGE}")),
-            },
+            b"-u" | b"--user" => wish.user = other_user(rest.next().ok_or(USAGE)?),
+            attached if attached.starts_with(b"-u") => wish.user = other_user(&attached[2..]),
+            long if long.starts_with(b"--user=") => wish.user = other_user(&long[7..]),
             option if option.starts_with(b"-") => {
                 return Err(format!(
                     "unknown option `{}`\n{USAGE}",
@@ -82,6 +86,37 @@ fn parse(arguments: &[Vec<u8>]) -> Result<Wish, String> {
     Ok(wish)
 }
 
+fn other_user(name: &[u8]) -> Option<Vec<u8>> {
+    (![&b"root"[..], b"0", b"#0"].contains(&name)).then(|| name.to_vec())
+}
+
+/// Whom a command runs as.
+#[derive(Debug, PartialEq, Eq)]
+struct Account {
+    name: Vec<u8>,
+    home: Vec<u8>,
+}
+
+impl Account {
+    fn root() -> Self {
+        Self { name: b"root".into(), home: b"/root".into() }
+    }
+
+    /// Finds a name, or a number behind `#`, in the text of `/etc/passwd`.
+    fn find(passwd: &[u8], wanted: &[u8]) -> Option<Self> {
+        let fields = passwd
+            .split(|byte| *byte == b'\n')
+            .map(|line| line.split(|byte| *byte == b':').map(<[u8]>::to_vec).collect::<Vec<_>>());
+        let found = fields.filter(|fields| fields.len() == 7).find(|fields| {
+            match wanted.strip_prefix(b"#") {
+                Some(number) => fields[2] == number,
+                None => fields[0] == wanted,
+            }
+        });
+        found.map(|fields| Self { name: fields[0].clone(), home: fields[5].clone() })
+    }
+}
+
 fn is_variable(text: &[u8]) -> bool {
     let name = text.split(|byte| *byte == b'=').next().unwrap_or_default();
     name.len() < text.len()
@@ -89,8 +124,18 @@ fn is_variable(text: &[u8]) -> bool {
         && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// Makes the argument list: the command itself, or root's shell around it.
-fn argv(wish: &Wish) -> Vec<Vec<u8>> {
+/// Makes the argument list: the command itself, or a shell around it; behind a program that makes
+/// another user of root.
+fn argv(wish: &Wish, account: &Account) -> Vec<Vec<u8>> {
+    let own = own_argv(wish);
+    if *account == Account::root() {
+        return own;
+    }
+    let other = [RUNUSER.as_bytes(), b"-u", &account.name, b"--"].map(<[u8]>::to_vec);
+    other.into_iter().chain(own).collect()
+}
+
+fn own_argv(wish: &Wish) -> Vec<Vec<u8>> {
     if !wish.shell {
         return wish.command.clone();
     }
@@ -104,12 +149,16 @@ fn argv(wish: &Wish) -> Vec<Vec<u8>> {
     argv
 }
 
-/// Makes root's environment from the caller's.
-fn environment(wish: &Wish, caller: impl Iterator<Item = (OsString, OsString)>) -> Vec<Vec<u8>> {
+/// Makes root's environment, or another user's, from the caller's.
+fn environment(
+    wish: &Wish,
+    account: &Account,
+    caller: impl Iterator<Item = (OsString, OsString)>,
+) -> Vec<Vec<u8>> {
     let fixed: [(&[u8], &[u8]); 5] = [
-        (b"HOME", b"/root"),
-        (b"USER", b"root"),
-        (b"LOGNAME", b"root"),
+        (b"HOME", &account.home),
+        (b"USER", &account.name),
+        (b"LOGNAME", &account.name),
         (b"SUDO_USER", b"agent"),
         (b"SUDO_UID", b"1000"),
     ];
@@ -128,10 +177,12 @@ fn environment(wish: &Wish, caller: impl Iterator<Item = (OsString, OsString)>) 
 
 fn run(wish: Wish) -> io::Result<u8> {
     let signals = sys::signal_descriptor(&FORWARDED)?;
-    let folder = if wish.login { "/root".into() } else { std::env::current_dir()? };
+    let account = wish.user.as_deref().map_or_else(|| Ok(Account::root()), account)?;
+    let home = || OsString::from_vec(account.home.clone()).into();
+    let folder = if wish.login { home() } else { std::env::current_dir()? };
     let request = Elevate::Run {
-        argv: argv(&wish),
-        env: environment(&wish, std::env::vars_os()),
+        argv: argv(&wish, &account),
+        env: environment(&wish, &account, std::env::vars_os()),
         cwd: folder.into_os_string().into_vec(),
     };
     let stdio = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
@@ -152,6 +203,14 @@ fn run(wish: Wish) -> io::Result<u8> {
             return conclude(decode(&arrival.body).map_err(io::Error::other)?);
         }
     }
+}
+
+/// Looks a user of the room up.
+fn account(name: &[u8]) -> io::Result<Account> {
+    let mut passwd = Vec::new();
+    std::fs::File::open("/etc/passwd")?.read_to_end(&mut passwd)?;
+    let unknown = || format!("unknown user `{}`", String::from_utf8_lossy(name));
+    Account::find(&passwd, name).ok_or_else(|| io::Error::other(unknown()))
 }
 
 fn dial() -> io::Result<OwnedFd> {
@@ -207,29 +266,47 @@ mod tests {
 
     #[test]
     fn a_login_shell_runs_the_command_line() {
-        assert_eq!(words(&argv(&wish("-i id -u").unwrap())), "/bin/bash -l -c id -u");
-        assert_eq!(words(&argv(&wish("-s").unwrap())), "/bin/bash");
+        let argv = |line| words(&argv(&wish(line).unwrap(), &Account::root()));
+        assert_eq!(argv("-i id -u"), "/bin/bash -l -c id -u");
+        assert_eq!(argv("-s"), "/bin/bash");
     }
 
     #[test]
-    fn another_user_and_an_unknown_option_are_refused() {
-        assert!(wish("-u postgres psql").is_err());
+    fn an_unknown_option_is_refused() {
         assert!(wish("--frobnicate ls").is_err());
         assert!(wish("").is_err());
-        assert!(wish("-u root id").is_ok());
+        assert!(wish("-u").is_err());
+        assert_eq!(wish("-u root id").unwrap().user, None);
+    }
+
+    #[test]
+    fn another_user_is_made_of_root() {
+        let passwd = b"root:x:0:0:root:/root:/bin/bash\npostgres:x:101:104:,,,:/var/lib/postgresql:/bin/bash\nodd\n";
+        let postgres = Account::find(passwd, b"postgres").unwrap();
+        assert_eq!(Account::find(passwd, b"#101").unwrap(), postgres);
+        assert_eq!(Account::find(passwd, b"nobody"), None);
+        assert_eq!(Account::find(passwd, b"root").unwrap(), Account::root());
+        for line in ["-u postgres psql -l", "-upostgres psql -l", "--user=postgres -n psql -l"] {
+            let wish = wish(line).unwrap();
+            assert_eq!(wish.user.as_deref(), Some(&b"postgres"[..]));
+            assert_eq!(words(&argv(&wish, &postgres)), "/usr/sbin/runuser -u postgres -- psql -l");
+            let env = words(&environment(&wish, &postgres, std::iter::empty()));
+            assert!(env.contains("HOME=/var/lib/postgresql USER=postgres"), "{env}");
+        }
     }
 
     #[test]
     fn root_gets_its_own_home_and_none_of_the_callers_secrets() {
         let caller = [("HOME", "/home/agent"), ("TOKEN", "x"), ("PATH", "/bin"), ("LC_ALL", "C")];
         let caller = || caller.iter().map(|(name, value)| (name.into(), value.into()));
-        let plain = words(&environment(&wish("id").unwrap(), caller()));
+        let plain = words(&environment(&wish("id").unwrap(), &Account::root(), caller()));
         assert!(
             plain.contains("HOME=/root")
                 && plain.contains("PATH=/bin")
                 && plain.contains("LC_ALL=C")
         );
         assert!(!plain.contains("TOKEN"));
-        assert!(words(&environment(&wish("-E id").unwrap(), caller())).contains("TOKEN=x"));
+        let kept = environment(&wish("-E id").unwrap(), &Account::root(), caller());
+        assert!(words(&kept).contains("TOKEN=x"));
     }
 }

@@ -33,6 +33,10 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn failed(error: &io::Error) -> ExitCode {
+    // dpkg, which gave up, has said why.
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return ExitCode::from(2);
+    }
     // Nobody is left to tell when stderr is closed.
     let _ = writeln!(io::stderr(), "dpkg-deb: {error}");
     ExitCode::from(2)

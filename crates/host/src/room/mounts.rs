@@ -574,8 +574,9 @@ fn memory_folder(path: &Path, options: &str) -> Result<(), StepError> {
     mount("tmpfs", path, "tmpfs", flags, options.as_c_str()).step_at("mount tmpfs on", path)
 }
 
-/// The folder in which room-init's socket and the masks lie.
+/// The folder in which room-init's socket and the masks lie; and that of locks, which programs expect.
 pub(super) fn make_room_folder() -> Result<(), StepError> {
+    folder(Path::new("/run/lock"), 0o1777)?;
     folder(Path::new(hothouse_room_wire::elevate::ROOM_FOLDER), 0o755)?;
     // For sockets of services, which anybody in the room may make there.
     folder(Path::new(hothouse_room_wire::service::SERVICES_FOLDER), 0o1777).map(drop)

@@ -1,9 +1,10 @@
 //! The authority that a room trusts besides the host's: put into the system's bundle of certificates,
-//! where every program looks that asks the system.
+//! where every program looks that asks the system, and into the policies of browsers, which do not.
 //!
 //! It is written beneath the overlay, into folders that the room's root may have changed: nothing here
 //! follows a link, and a room that spoilt its own bundle starts all the same, without the authority.
 
+use super::browsers::{self, CHROMIUM, FIREFOX_CERTIFICATES};
 use crate::{FileError, beneath::Folder};
 use std::path::Path;
 
@@ -31,7 +32,7 @@ const END: &str = "# Hothouse: end\n";
 pub(super) fn apply(name: &str, upper: &Path, base: &Path, authority: Option<&str>) {
     let applied = match name {
         "etc" => etc(upper, base, authority),
-        "usr" => alone(upper, DEBIAN, authority),
+        "usr" => Folder::open(upper).and_then(|own| put(&own, DEBIAN, authority)),
         _ => Ok(()),
     };
     // Only the room can be the cause, and it alone has to live with that.
@@ -49,16 +50,24 @@ fn etc(upper: &Path, base: &Path, authority: Option<&str>) -> Result<(), FileErr
             own.write(bundle, after.as_bytes(), 0o644)?;
         }
     }
-    alone(upper, AUTHORITY_ALONE, authority)
+    let every = text(&below, Path::new(CHROMIUM)).unwrap_or_default();
+    let chromium = authority.and_then(|it| browsers::chromium_trusting(&every, it));
+    put(&own, CHROMIUM, chromium.as_deref())?;
+    let mut certificates = authority.map(browsers::certificates);
+    for file in FIREFOX_CERTIFICATES {
+        put(&own, file, certificates.as_mut().and_then(Iterator::next))?;
+    }
+    put(&own, AUTHORITY_ALONE, authority)
 }
 
-fn alone(upper: &Path, file: &str, authority: Option<&str>) -> Result<(), FileError> {
-    let (own, file) = (Folder::open(upper)?, Path::new(file));
-    let known = text(&own, file);
-    match authority {
-        Some(authority) if known.as_deref() != Some(authority) => {
+/// Writes a file of ours into the room's own layer, or removes it there.
+fn put(own: &Folder, file: &str, content: Option<&str>) -> Result<(), FileError> {
+    let file = Path::new(file);
+    let known = text(own, file);
+    match content {
+        Some(content) if known.as_deref() != Some(content) => {
             own.make_folders(file.parent().unwrap_or(file))?;
-            own.write(file, authority.as_bytes(), 0o644)
+            own.write(file, content.as_bytes(), 0o644)
         }
         None if known.is_some() => own.remove_file(file),
         _ => Ok(()),
@@ -111,12 +120,16 @@ mod tests {
         files::make_folder(&base.join("ssl/certs")).unwrap();
         let bundle = "ssl/certs/ca-certificates.crt";
         files::replace(&base.join(bundle), b"host\n", 0o644).unwrap();
+        files::replace(&base.join(CHROMIUM), b"{}", 0o644).unwrap();
         apply("etc", &upper, &base, Some("OURS\n"));
         assert!(files::read_text(&upper.join(bundle)).unwrap().contains("OURS"));
         assert_eq!(files::read_text(&base.join(bundle)).unwrap(), "host\n");
+        let chromium = files::read_text(&upper.join(CHROMIUM)).unwrap();
+        assert_eq!(chromium, "{\"CACertificates\":[]}\n", "no certificate is in sight");
         apply("etc", &upper, &base, None);
         assert_eq!(files::read_text(&upper.join(bundle)).unwrap(), "host\n");
         assert!(!files::exists(&upper.join(AUTHORITY_ALONE)));
+        assert!(!files::exists(&upper.join(FIREFOX_CERTIFICATES[0])));
 
         files::remove_tree(&upper.join("ssl")).unwrap();
         let outside = folder.path().join("outside");

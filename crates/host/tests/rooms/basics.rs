@@ -139,6 +139,11 @@ fn sudo_asks_room_init_and_passes_all_on() {
             ),
             false => assert_eq!((sudo.code, sudo.err.contains("single uid")), (Some(1), true)),
         }
+        if host.has_root() {
+            let other = room.sh("sudo -u games sh -c 'id -un; echo $HOME' && sudo -u nosuch id");
+            assert_eq!(other.out, "games\n/usr/games\n", "{}: {other:?}", host.mode);
+            assert!(other.err.contains("unknown user `nosuch`"), "{}: {other:?}", host.mode);
+        }
     });
 }
 

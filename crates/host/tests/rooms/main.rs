@@ -17,4 +17,5 @@ mod lifecycle;
 mod limits;
 mod network;
 mod overlay;
+mod packages;
 mod programs;

@@ -85,6 +85,9 @@ fn agent_and_the_hosts_root_work_in_an_overlay_by_turns() {
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), "moved\ntwo\n"), "{ran:?}");
     assert_eq!(room.host_shell("stat -c %u:%g . .git").out, "0:301000\n0:0\n");
     assert_ne!(room.sh("chmod u+s two").code, Some(0));
+    let by_root = room.worktree.join("by-root");
+    let ran = room.root_sh(&format!("mkdir {0} && touch {0}/file && id -G", by_root.display()));
+    assert_eq!((ran.code, ran.out.as_str()), (Some(0), "0 1000\n"), "{ran:?}");
 }
 
 #[test]

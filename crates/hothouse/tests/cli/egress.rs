@@ -4,6 +4,8 @@
 mod attacks;
 #[path = "egress/aws.rs"]
 mod aws;
+#[path = "egress/browsers.rs"]
+mod browsers;
 #[path = "egress/datagrams.rs"]
 mod datagrams;
 #[path = "egress/internet.rs"]

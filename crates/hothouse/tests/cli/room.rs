@@ -522,8 +522,10 @@ fn the_programs_of_a_granted_tool_folder_are_found_and_its_secrets_are_not() {
 
 /// The processes below one, as far down as the first that matters.
 fn descendants(pid: u32) -> Vec<u32> {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let children = children.unwrap_or_default();
+    // Children are those of the thread that made them.
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = threads.map(|thread| fs::read_to_string(thread.path().join("children")));
+    let children = children.map(Result::unwrap_or_default).collect::<Vec<_>>().join(" ");
     let own = children.split_whitespace().filter_map(|pid| pid.parse().ok());
     own.flat_map(|child| std::iter::once(child).chain(descendants(child))).collect()
 }

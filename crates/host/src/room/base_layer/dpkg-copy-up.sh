@@ -14,10 +14,13 @@ for _ in 1 2; do
 done
 
 copy_up() {
-    dpkg-query --listfiles "$1" 2>/dev/null | while IFS= read -r file; do
+    # A file that another package diverted has its true place on a line of its own.
+    dpkg-query --listfiles "$1" 2>/dev/null | sed 's/^diverted by .* to: //' | while IFS= read -r file; do
         # 65534: an owner whom this room does not know.
         if [ -f "$file" ] && [ ! -L "$file" ] && [ "$(stat -c %u "$file")" = 65534 ]; then
-            cp -p "$file" "$file.hothouse" && mv -f "$file.hothouse" "$file"
+            cp --preserve=timestamps "$file" "$file.hothouse" &&
+                chmod "$(stat -c %a "$file")" "$file.hothouse" &&
+                mv -f "$file.hothouse" "$file"
         fi
     done
 }

@@ -40,10 +40,14 @@ const LEFT_OUT: [&str; 16] = [
     "var/lib/lxc",
     "var/lib/lxd",
     "var/lib/machines",
+    // With it, every package would make the index of manuals anew, which is left out above.
+    "var/lib/man-db/auto-update",
     "var/lib/snapd",
     "var/tmp",
-    "var/log",
 ];
+
+/// Below it folders alone are taken: whoever writes a log wants its folder, and nobody the host's logs.
+const LOGS: &str = "var/log";
 
 /// Written by us, or by the room.
 const REPLACED: [&str; 10] = [
@@ -71,10 +75,14 @@ pub(super) fn scan(system: &System, mode: Mode) -> Vec<Entry> {
     entries
 }
 
-/// What to do with one thing: take it as `Kind` (and go on below, if it is a folder), or not.
+/// What to do with one thing: take it as `Kind` (and go on below, if it is a public folder), or not.
+///
+/// A folder that is not public is taken without what is in it: services of the host's packages find the
+/// place for their data, and every user of the host could see that there is one.
 fn copied(path: &Path, found: &Metadata) -> Option<Kind> {
     let skipped = LEFT_OUT.iter().chain(&REPLACED).any(|name| path == Path::new(name));
-    if skipped || !is_public(found) {
+    let is_log = path.starts_with(LOGS) && !found.is_dir();
+    if skipped || is_log || !(is_public(found) || found.is_dir()) {
         return None;
     }
     match found.file_type() {
@@ -87,15 +95,20 @@ fn copied(path: &Path, found: &Metadata) -> Option<Kind> {
     }
 }
 
-/// With idmapped lowers the room's ids own the host's folders already; there only what is not
-/// public must be hidden. Without, they own nothing, and so get folders of their own.
+/// With idmapped lowers the room's ids own the host's folders already. Without, they own nothing, and
+/// so get folders of their own. What is not public is hidden: as root it could be read, else it would be
+/// in the way of a package that puts something there. What has a setuid or setgid bit is taken without
+/// it: the room's overlay would else put a copy of the whole, bit and all, on the host's disk as soon as
+/// the room's root touched it.
 fn shared(path: &Path, found: &Metadata, mode: Mode) -> Option<Kind> {
     let is_folder = found.is_dir();
-    match mode {
-        Mode::Root if is_public(found) => (is_folder && is_needed(path)).then_some(Kind::Folder),
-        Mode::Root => Some(Kind::Whiteout),
-        Mode::Range | Mode::Single => (is_folder && is_public(found)).then_some(Kind::Folder),
+    if !is_public(found) {
+        return Some(Kind::Whiteout);
     }
+    if found.mode() & 0o6000 != 0 && (found.is_file() || is_folder) {
+        return Some(if is_folder { Kind::Folder } else { Kind::File });
+    }
+    (is_folder && (mode != Mode::Root || is_needed(path))).then_some(Kind::Folder)
 }
 
 /// Whether something of ours goes below, or an overlay wants it as its layer.
@@ -122,7 +135,7 @@ fn walk(path: &Path, entries: &mut Vec<Entry>, choose: &mut Choice<'_>) {
         entries.push(Entry { path: path.to_owned(), kind, mode, uid, gid });
     }
     let goes_on = match chosen {
-        Some(kind) => kind == Kind::Folder,
+        Some(kind) => kind == Kind::Folder && is_public_folder,
         // A shared folder that is not taken may hide something below.
         None => is_public_folder && !path.starts_with("etc") && !path.starts_with("var"),
     };

@@ -13,18 +13,6 @@ use std::path::Path;
 /// Where the room's `sudo` lies: before the host's own in every search path.
 pub(super) const SUDO: &str = "usr/local/bin/sudo";
 
-/// The program that dpkg runs before it unpacks.
-const HOOK: &str = "usr/lib/hothouse/dpkg-copy-up";
-
-/// Files of the host that a package replaces have an owner whom an ordinary user's room does not
-/// know, and dpkg's backup link to such a file is refused. A copy of one's own is not.
-const HOOK_SCRIPT: &str = include_str!("dpkg-copy-up.sh");
-
-/// room-init under this name takes setuid and setgid bits out of what is unpacked.
-const UNPACKER: &str = "usr/bin/dpkg-deb";
-
-/// The host's own, which it runs.
-const REAL_UNPACKER: &str = "usr/lib/hothouse/dpkg-deb";
 /// Where a git reads the settings of the whole system, which depends on where it was built to be.
 const GIT_SETTINGS: [(&str, &str); 2] =
     [("/usr/bin/git", "etc/gitconfig"), ("/usr/local/bin/git", "usr/local/etc/gitconfig")];
@@ -51,6 +39,7 @@ impl Job<'_> {
         self.write_accounts()?;
         self.write_package_files()?;
         self.write_git_settings()?;
+        self.write_browser_policies()?;
         self.file(SUDO, self.init, 0o755)?;
         // Modes of folders last: one may forbid writing to it.
         for entry in self.entries.iter().rev().filter(|entry| entry.kind == Kind::Folder) {
@@ -64,6 +53,7 @@ impl Job<'_> {
 
     fn make(&self, entry: &Entry) -> Result<(), StepError> {
         let path = self.fresh.join(&entry.path);
+        self.parents(&path)?;
         match &entry.kind {
             Kind::Folder => rustix::fs::mkdir(&path, FileMode::from_raw_mode(0o755))
                 .step_at("make folder", &path)?,
@@ -79,7 +69,6 @@ impl Job<'_> {
                 Err(error) => return Err(error).step_at("copy", &path),
             },
             Kind::Whiteout => {
-                self.parents(&path)?;
                 return rustix::fs::mknodat(
                     CWD,
                     &path,
@@ -118,45 +107,6 @@ impl Job<'_> {
         self.file("etc/group", group.as_bytes(), 0o644)
     }
 
-    fn write_package_files(&self) -> Result<(), StepError> {
-        for name in [
-            "var/lib/dpkg/lock",
-            "var/lib/dpkg/lock-frontend",
-            "var/lib/apt/lists/lock",
-            "var/cache/apt/archives/lock",
-        ] {
-            self.file(name, b"", 0o640)?;
-        }
-        for (name, mode) in [
-            ("var/lib/apt/lists/partial", 0o700),
-            ("var/cache/apt/archives/partial", 0o700),
-            ("var/tmp", 0o1777),
-            ("var/log/apt", 0o755),
-        ] {
-            let path = self.fresh.join(name);
-            self.parents(&path.join("x"))?;
-            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))
-                .step_at("set the mode of", path)?;
-        }
-        // Where a host has none, nothing needs to stand in for it.
-        if let Ok(real) = files::read_capped(Path::new("/usr/bin/dpkg-deb"), 16 << 20) {
-            self.file(REAL_UNPACKER, &real, 0o755)?;
-            self.file(UNPACKER, self.init, 0o755)?;
-        }
-        if self.mode != Mode::Root {
-            self.file(HOOK, HOOK_SCRIPT.as_bytes(), 0o755)?;
-            self.file(
-                "etc/dpkg/dpkg.cfg.d/hothouse",
-                format!("pre-invoke=/{HOOK}\n").as_bytes(),
-                0o644,
-            )?;
-        }
-        if self.mode == Mode::Single {
-            self.file("etc/apt/apt.conf.d/99hothouse", b"APT::Sandbox::User \"root\";\n", 0o644)?;
-        }
-        Ok(())
-    }
-
     /// The top folder of a worktree may belong to the host's root, whom the room does not know, and
     /// git would refuse to work there. In a room nobody else's repository can lie in wait.
     fn write_git_settings(&self) -> Result<(), StepError> {
@@ -173,7 +123,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn file(&self, name: &str, content: &[u8], mode: u32) -> Result<(), StepError> {
+    pub(super) fn file(&self, name: &str, content: &[u8], mode: u32) -> Result<(), StepError> {
         let path = self.fresh.join(name);
         self.parents(&path)?;
         files::write(&path, content).step("write the base layer")?;
@@ -181,7 +131,7 @@ impl Job<'_> {
             .step_at("set the mode of", path)
     }
 
-    fn parents(&self, path: &Path) -> Result<(), StepError> {
+    pub(super) fn parents(&self, path: &Path) -> Result<(), StepError> {
         let mut missing: Vec<&Path> =
             path.ancestors().skip(1).take_while(|folder| !folder.exists()).collect();
         missing.reverse();

@@ -1,0 +1,143 @@
+//! Policies for browsers in a room: none hides the names of hosts, and all trust the room's authority.
+//!
+//! Browsers greet with a (possibly empty) encrypted name, which a wall that decides by names has to
+//! refuse, and bring trusted authorities of their own. Both are for the machine's owner to settle, by
+//! files below `/etc`. Policies that the host has stay, beside ours or within.
+
+use serde_json::{Map, Value, json};
+
+/// The policies of Chromium and its kin, below `/etc`: one file, to which a link leads from the folder of
+/// each browser. A room with an authority has it anew.
+pub(super) const CHROMIUM: &str = "ssl/certs/hothouse-chromium.json";
+
+/// Where Chromium and its kin look, below `/etc`.
+pub(super) const CHROMIUM_FOLDERS: [&str; 6] = [
+    "chromium/policies/managed",
+    "chromium-browser/policies/managed",
+    "opt/chrome/policies/managed",
+    "opt/chrome_for_testing/policies/managed",
+    "opt/edge/policies/managed",
+    "brave/policies/managed",
+];
+
+/// The name of our policies among the host's. Where two files say something of the same, Chromium believes
+/// the one that is last by name.
+pub(super) const CHROMIUM_NAME: &str = "zz-hothouse.json";
+
+/// The policies of Firefox, below `/etc`: there is but one file.
+pub(super) const FIREFOX: &str = "firefox/policies/policies.json";
+
+/// Settings of Firefox that no policy reaches, below `/etc`: where Mozilla's and where Debian's looks.
+pub(super) const FIREFOX_SETTINGS: [&str; 2] =
+    ["firefox/defaults/pref/hothouse.js", "firefox-esr/hothouse.js"];
+
+/// A greeting with an empty encrypted name looks like one with a name in it.
+pub(super) const FIREFOX_SETTINGS_TEXT: &str =
+    "// Hothouse: the wall of a room decides by the names of hosts, so they are said openly.
+pref(\"network.dns.echconfig.enabled\", false);
+pref(\"network.dns.http3_echconfig.enabled\", false);
+pref(\"security.tls.ech.grease_probability\", 0);
+pref(\"security.tls.ech.grease_http3\", false);
+";
+
+/// Where Firefox, which takes one certificate from one file, finds those of the room, below `/etc`.
+pub(super) const FIREFOX_CERTIFICATES: [&str; 2] =
+    ["ssl/certs/hothouse-1.pem", "ssl/certs/hothouse-2.pem"];
+
+const AUTHORITIES: &str = "CACertificates";
+
+/// Returns the policies of Chromium for every room. `hosts` are the texts of the host's own: a list of
+/// authorities replaces another, so ours must hold theirs.
+pub(super) fn chromium(hosts: &[String]) -> String {
+    let mut policies = Map::new();
+    policies.insert("EncryptedClientHelloEnabled".into(), json!(false));
+    policies.insert("DnsOverHttpsMode".into(), json!("off"));
+    let known = hosts.iter().filter_map(|text| serde_json::from_str::<Value>(text).ok());
+    let trusted: Vec<Value> =
+        known.filter_map(|it| it.get(AUTHORITIES)?.as_array().cloned()).flatten().collect();
+    if !trusted.is_empty() {
+        policies.insert(AUTHORITIES.into(), trusted.into());
+    }
+    Value::Object(policies).to_string() + "\n"
+}
+
+/// Adds a room's authorities to the policies of every room.
+pub(super) fn chromium_trusting(policies: &str, authority: &str) -> Option<String> {
+    let mut policies: Value = serde_json::from_str(policies).ok()?;
+    let trusted = policies.as_object_mut()?.entry(AUTHORITIES).or_insert_with(|| json!([]));
+    let bodies = certificates(authority).map(|pem| {
+        pem.lines().filter(|line| !line.starts_with("-----")).map(str::trim).collect::<String>()
+    });
+    trusted.as_array_mut()?.extend(bodies.map(Value::String));
+    Some(policies.to_string() + "\n")
+}
+
+/// Returns the host's policies of Firefox with ours among them, unless they are beyond understanding.
+pub(super) fn firefox(hosts: Option<&str>) -> Option<String> {
+    let mut all: Value = match hosts {
+        Some(text) => serde_json::from_str(text).ok()?,
+        None => json!({}),
+    };
+    let policies = all.as_object_mut()?.entry("policies").or_insert_with(|| json!({}));
+    let policies = policies.as_object_mut()?;
+    policies.insert("DisableEncryptedClientHello".into(), json!(true));
+    policies.insert("DNSOverHTTPS".into(), json!({ "Enabled": false, "Locked": true }));
+    let trusted = policies.entry("Certificates").or_insert_with(|| json!({})).as_object_mut()?;
+    let trusted = trusted.entry("Install").or_insert_with(|| json!([])).as_array_mut()?;
+    trusted.extend(FIREFOX_CERTIFICATES.map(|file| format!("/etc/{file}").into()));
+    Some(all.to_string() + "\n")
+}
+
+/// Takes the certificates of a text in PEM apart.
+pub(super) fn certificates(pem: &str) -> impl Iterator<Item = &str> {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    const END: &str = "-----END CERTIFICATE-----\n";
+    pem.match_indices(BEGIN).filter_map(|(from, _)| {
+        let rest = &pem[from..];
+        let end = rest.find(END.trim_end())? + END.len();
+        Some(rest.get(..end).unwrap_or(rest))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = "-----BEGIN CERTIFICATE-----\nAA\nBB\n-----END CERTIFICATE-----\n\
+                       -----BEGIN CERTIFICATE-----\nCC\n-----END CERTIFICATE-----";
+
+    fn read(text: &str) -> Value {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn certificates_are_taken_apart() {
+        let all: Vec<&str> = certificates(TWO).collect();
+        assert_eq!(all.len(), 2);
+        assert!(all[0].ends_with("-----END CERTIFICATE-----\n") && all[0].contains("BB"));
+        assert!(all[1].ends_with("-----END CERTIFICATE-----") && all[1].contains("CC"));
+        assert_eq!(certificates("-----BEGIN CERTIFICATE-----\nAA").count(), 0);
+    }
+
+    #[test]
+    fn chromium_trusts_the_hosts_authorities_and_the_rooms() {
+        let plain = read(&chromium(&["{\"HomepageLocation\":\"x\"}".into(), "nonsense".into()]));
+        assert_eq!(plain, json!({"EncryptedClientHelloEnabled": false, "DnsOverHttpsMode": "off"}));
+        let every = chromium(&["{\"CACertificates\":[\"HOST\"]}".into()]);
+        let room = read(&chromium_trusting(&every, TWO).unwrap());
+        assert_eq!(room["CACertificates"], json!(["HOST", "AABB", "CC"]));
+        assert_eq!(room["EncryptedClientHelloEnabled"], false);
+    }
+
+    #[test]
+    fn firefox_keeps_what_the_host_says() {
+        let hosts =
+            r#"{"policies": {"DisableTelemetry": true, "Certificates": {"Install": ["a.pem"]}}}"#;
+        let policies = read(&firefox(Some(hosts)).unwrap())["policies"].clone();
+        assert_eq!(policies["DisableTelemetry"], true);
+        assert_eq!(policies["Certificates"]["Install"].as_array().unwrap().len(), 3);
+        assert_eq!(read(&firefox(None).unwrap())["policies"]["DNSOverHTTPS"]["Enabled"], false);
+        assert_eq!(firefox(Some("not json")), None);
+        assert_eq!(firefox(Some("[]")), None);
+    }
+}
