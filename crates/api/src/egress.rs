@@ -42,7 +42,7 @@ pub struct EgressRecord {
     #[schema(value_type = String, format = DateTime)]
     pub time: Timestamp,
     pub run: String,
-    /// `connection`, `lookup` or `request`.
+    /// `connection`, `lookup`, `datagram` or `request`.
     pub kind: String,
     /// `allowed` or `denied`.
     pub verdict: String,
