@@ -299,6 +299,8 @@ impl Walls {
             dns_datagram: taken.dns_datagram,
             dns_stream: taken.dns_stream,
             dropped: taken.dropped,
+            datagrams: taken.datagrams,
+            rules: taken.rules,
             door,
         };
         let serving =

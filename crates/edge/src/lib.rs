@@ -8,6 +8,7 @@
 //!                        ├ plain HTTP under rules by name: `plain`  ├─> ledger
 //!                        ├ a host that is terminated: `Terminate`   │
 //!                        └ else: dial and `splice`                  ┘
+//! room --udp to a port that a rule opens--> flows: decide for each pair of ends, pass on --> ledger
 //! room --anything else-> dropped by the kernel, which tells `dropped` --> ledger
 //! ```
 //!
@@ -17,9 +18,11 @@
 
 pub mod book;
 mod connection;
+mod datagram;
 mod door;
 mod dropped;
 mod entry;
+mod flows;
 pub mod ledger;
 mod names;
 mod plain;

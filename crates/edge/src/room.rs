@@ -4,11 +4,11 @@ use std::{
     collections::HashMap,
     io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
     time::{Duration, Instant},
 };
 
-use hothouse_host::{Clock, clock::HostClock};
+use hothouse_host::{Clock, clock::HostClock, room::PacketGate};
 use hothouse_model::{
     config::HostName,
     ledger::{AttemptKind, LedgerRecord, RoomProcess},
@@ -18,6 +18,7 @@ use tokio::{net::TcpStream, sync::watch, time::timeout};
 
 use crate::{
     book::NameBook,
+    datagram::{Noted, Place},
     ledger::{Ledger, record_id},
     resolver::{Resolver, Servers},
     terminate::Terminate,
@@ -71,6 +72,15 @@ pub struct RoomEdge {
     terminate: RwLock<Option<Arc<dyn Terminate>>>,
     /// Names whose denial was noted a moment ago.
     quiet: Mutex<HashMap<HostName, Instant>>,
+    noted: Mutex<Noted>,
+    gate: OnceLock<Gate>,
+}
+
+/// What is opened besides connections, by the policy of the moment.
+pub(crate) struct Gate {
+    pub(crate) rules: Arc<PacketGate>,
+    /// Whether echo requests can be answered here.
+    pub(crate) echo: bool,
 }
 
 impl RoomEdge {
@@ -86,6 +96,8 @@ impl RoomEdge {
             own_names: RwLock::new(spec.own_names),
             terminate: RwLock::new(spec.terminate),
             quiet: Mutex::default(),
+            noted: Mutex::default(),
+            gate: OnceLock::new(),
         })
     }
 
@@ -96,11 +108,35 @@ impl RoomEdge {
 
     /// Replaces the policy. Connections that it does not allow are cut.
     pub fn set_policy(&self, policy: Arc<Policy>) {
-        self.policy.send_if_modified(|now| {
+        let changed = self.policy.send_if_modified(|now| {
             let changed = *now != policy;
             *now = policy;
             changed
         });
+        if changed {
+            self.open_gate();
+        }
+    }
+
+    /// Gives what opens a room to more than connections, and opens what the policy says.
+    pub(crate) fn hold_gate(&self, gate: Gate) {
+        if self.gate.set(gate).is_ok() {
+            self.open_gate();
+        }
+    }
+
+    fn open_gate(&self) {
+        let Some(gate) = self.gate.get() else { return };
+        let policy = self.policy();
+        let echo = gate.echo && policy.opens_echo();
+        if let Err(error) = gate.rules.open(&policy.datagram_ports(), echo) {
+            tracing::warn!(%error, "a room's packet rules do not follow its policy");
+        }
+    }
+
+    /// Says whether the denial of a target is to be noted, which is done once a minute.
+    pub(crate) fn is_news(&self, place: Place) -> bool {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).is_news(place, Instant::now())
     }
 
     pub(crate) fn watch_policy(&self) -> watch::Receiver<Arc<Policy>> {
@@ -190,12 +226,10 @@ impl RoomEdge {
         name: &HostName,
         port: u16,
     ) -> Result<TcpStream, DialError> {
-        let found = self.resolver.addresses(name).await.map_err(|error| {
-            DialError::Failed(io::Error::new(io::ErrorKind::NotFound, format!("{name}: {error}")))
-        })?;
+        let found = self.resolver.addresses(name).await;
+        let found = found.map_err(|error| not_found(&format!("{name}: {error}")))?;
         if found.is_empty() {
-            let none = format!("{name} has no address");
-            return Err(DialError::Failed(io::Error::new(io::ErrorKind::NotFound, none)));
+            return Err(not_found(&format!("{name} has no address")));
         }
         let policy = self.policy();
         let mut denied = None;
@@ -225,6 +259,10 @@ pub(crate) enum DialError {
     /// The name leads where nobody may go: rebinding, or a mistake.
     Denied(Verdict),
     Failed(io::Error),
+}
+
+pub(crate) fn not_found(what: &str) -> DialError {
+    DialError::Failed(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
 /// Dials an address.

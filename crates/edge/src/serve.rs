@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use hothouse_host::room::PacketGate;
 use tokio::{
     net::{TcpListener, TcpStream, UdpSocket, UnixDatagram},
     sync::Semaphore,
@@ -16,8 +17,8 @@ use tokio::{
 
 use crate::{
     connection::{self, Way},
-    door, dropped, names, refuse,
-    room::RoomEdge,
+    door, dropped, flows, names, refuse,
+    room::{Gate, RoomEdge},
 };
 
 /// How many connections a room may have at once; more are reset.
@@ -34,6 +35,10 @@ pub struct Sockets {
     pub dns_stream: Vec<OwnedFd>,
     /// Tells what the packet rules dropped.
     pub dropped: Option<OwnedFd>,
+    /// For datagrams to the ports that rules open.
+    pub datagrams: Vec<OwnedFd>,
+    /// Opens those ports in the room's packet rules.
+    pub rules: Option<OwnedFd>,
     /// A listener for tools that insist on a proxy.
     pub door: Option<OwnedFd>,
 }
@@ -54,10 +59,15 @@ impl RoomEdge {
         let mut tasks = Vec::new();
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
         for socket in sockets.dns_datagram {
-            let socket = std::net::UdpSocket::from(socket);
-            socket.set_nonblocking(true)?;
-            let socket = UdpSocket::from_std(socket)?;
-            tasks.push(tokio::spawn(names::serve_datagrams(self.clone(), socket)));
+            tasks.push(tokio::spawn(names::serve_datagrams(self.clone(), datagram(socket)?)));
+        }
+        if let Some(rules) = sockets.rules {
+            let rules = Arc::new(PacketGate::new(rules));
+            for socket in sockets.datagrams {
+                let serving = flows::serve(self.clone(), rules.clone(), datagram(socket)?);
+                tasks.push(tokio::spawn(serving));
+            }
+            self.hold_gate(Gate { rules, echo: false });
         }
         for socket in sockets.dns_stream {
             tasks.push(tokio::spawn(names::serve_streams(self.clone(), listener(socket)?)));
@@ -79,6 +89,12 @@ impl RoomEdge {
         }
         Ok(Serving(tasks))
     }
+}
+
+fn datagram(socket: OwnedFd) -> io::Result<UdpSocket> {
+    let socket = std::net::UdpSocket::from(socket);
+    socket.set_nonblocking(true)?;
+    UdpSocket::from_std(socket)
 }
 
 fn listener(socket: OwnedFd) -> io::Result<TcpListener> {

@@ -16,6 +16,8 @@ mod pinned;
 mod reload;
 #[path = "egress/terminated.rs"]
 mod terminated;
+#[path = "egress/udp.rs"]
+mod udp;
 
 use std::path::Path;
 
