@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     net::IpAddr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -10,6 +11,8 @@ use hothouse_model::{
     config::HostName,
     policy::{Datagram, Policy, Reason, Transport, Verdict},
 };
+
+use tokio::sync::watch;
 
 use crate::{
     book::is_synthetic,
@@ -99,7 +102,7 @@ impl Facts {
     }
 
     /// Looks whether a name that a rule opens leads to the address.
-    pub(crate) async fn find_names(&mut self, edge: &RoomEdge) {
+    async fn find_names(&mut self, edge: &RoomEdge) {
         let Some(address) = self.address else { return };
         let policy = edge.policy();
         for name in policy.datagram_names(self.transport, self.port).into_iter().take(NAMES) {
@@ -112,6 +115,16 @@ impl Facts {
                 self.answered.push(name.clone());
             }
         }
+    }
+
+    /// Decides, after looking for names where that could help.
+    pub(crate) async fn settle(&mut self, edge: &RoomEdge) -> Verdict {
+        let verdict = self.decide(edge);
+        if !self.may_have_names(edge, &verdict) {
+            return verdict;
+        }
+        self.find_names(edge).await;
+        self.decide(edge)
     }
 
     /// Returns the address to go to; a name is looked up, and each of its addresses decided about.
@@ -132,6 +145,25 @@ impl Facts {
             }
         }
         Err(denied.map_or_else(|| not_found(&format!("{name} has no address")), DialError::Denied))
+    }
+}
+
+/// Returns when a new policy forbids what goes on.
+pub(crate) async fn forbidden(
+    edge: &RoomEdge,
+    changes: &mut watch::Receiver<Arc<Policy>>,
+    facts: &Facts,
+) -> Verdict {
+    loop {
+        let policy = changes.borrow_and_update().clone();
+        let verdict = facts.decide_by(edge, &policy);
+        if !verdict.allowed {
+            return verdict;
+        }
+        if changes.changed().await.is_err() {
+            // The wall is being taken down, which ends this task.
+            std::future::pending::<()>().await;
+        }
     }
 }
 

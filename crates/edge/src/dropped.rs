@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use hothouse_host::ping;
+use hothouse_model::policy::{Reason, Transport, Verdict};
 use rustix::io::Errno;
 use tokio::net::UnixDatagram;
 
@@ -39,7 +41,10 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, socket: UnixDatagram) {
 async fn note(edge: &Arc<RoomEdge>, packet: &Packet) {
     let port = packet.ports.map(|ports| ports.target);
     let facts = Facts::of(edge, packet.transport, packet.target, port);
-    let verdict = facts.decide(edge);
+    let mut verdict = facts.decide(edge);
+    if verdict.allowed && packet.transport == Transport::Icmp && !ping::is_allowed() {
+        verdict = Verdict::refused(Reason::NoEcho);
+    }
     // The rules let something pass by now, or it was too much at once.
     if verdict.allowed || !edge.is_news((packet.transport, packet.target, port)) {
         return;

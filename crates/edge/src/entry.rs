@@ -68,8 +68,8 @@ impl Entry {
         Self::new(edge, AttemptKind::Connection, (target.ip(), Some(target.port())), search)
     }
 
-    /// Begins the entry of what is no connection, and looks for the process that has the port it comes
-    /// from.
+    /// Begins the entry of what is no connection, and looks for the process that has the port (of echo
+    /// requests: the number) it comes from.
     pub(crate) fn of_datagrams(
         edge: Arc<RoomEdge>,
         source: Option<u16>,
@@ -78,7 +78,7 @@ impl Entry {
     ) -> Self {
         let search = source.and_then(|source| {
             let processes = edge.processes.clone();
-            search(move || processes.datagram_owner(source))
+            search(move || processes.datagram_owner(transport, source))
         });
         let entry = Self::new(edge, AttemptKind::Datagram, target, search);
         Self { protocol: Some(transport.to_string().into()), ..entry }

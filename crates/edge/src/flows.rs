@@ -17,7 +17,7 @@ use std::{
 };
 
 use hothouse_host::room::{PacketGate, Tracked};
-use hothouse_model::policy::Transport;
+use hothouse_model::policy::{Transport, Verdict};
 use tokio::{net::UdpSocket, task::JoinSet};
 
 use self::flow::Flow;
@@ -112,7 +112,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, gate: Arc<PacketGate>, socket: Ud
 /// What cannot be done at once.
 enum Work {
     /// To write down that something was denied.
-    Note(Entry, hothouse_model::policy::Verdict),
+    Note(Entry, Verdict),
     /// To decide about a flow, and to pass on what comes back.
     Flow(Arc<Catch>, SocketAddr, Arc<Flow>),
 }

@@ -1,18 +1,18 @@
 //! One room as the wall sees it: its policy, its memory of names, its ledger.
 
 use std::{
-    collections::HashMap,
-    io,
+    collections::{BTreeSet, HashMap},
+    fmt, io,
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
     time::{Duration, Instant},
 };
 
-use hothouse_host::{Clock, clock::HostClock, room::PacketGate};
+use hothouse_host::{Clock, clock::HostClock, ping, room::PacketGate};
 use hothouse_model::{
     config::HostName,
     ledger::{AttemptKind, LedgerRecord, RoomProcess},
-    policy::{Policy, Reason, Verdict},
+    policy::{Policy, Reason, Transport, Verdict},
 };
 use tokio::{net::TcpStream, sync::watch, time::timeout};
 
@@ -36,8 +36,9 @@ pub trait Processes: Send + Sync {
     /// Returns the process whose socket goes from `client` to `target`. It may take a millisecond.
     fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess>;
 
-    /// Returns the process that has a port for datagrams. It may take a millisecond.
-    fn datagram_owner(&self, port: u16) -> Option<RoomProcess>;
+    /// Returns the process that has a port for datagrams, or a number for echo requests. It may take a
+    /// millisecond.
+    fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess>;
 }
 
 /// Whose room it is, for the ledger and for those who ask why.
@@ -74,6 +75,29 @@ pub struct RoomEdge {
     quiet: Mutex<HashMap<HostName, Instant>>,
     noted: Mutex<Noted>,
     gate: OnceLock<Gate>,
+}
+
+/// What a policy opens and cannot be had here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Datagrams,
+    Echo,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Datagrams => {
+                "rules for UDP do nothing: the kernel lacks `nf_conntrack_netlink`, or the room was \
+                 started by an older release"
+            }
+            Self::Echo => {
+                "rules for ICMP do nothing: this host does not let the daemon ping (sysctl \
+                 `net.ipv4.ping_group_range`), the kernel lacks `nfnetlink_log`, or the room was \
+                 started by an older release"
+            }
+        })
+    }
 }
 
 /// What is opened besides connections, by the policy of the moment.
@@ -128,10 +152,29 @@ impl RoomEdge {
     fn open_gate(&self) {
         let Some(gate) = self.gate.get() else { return };
         let policy = self.policy();
-        let echo = gate.echo && policy.opens_echo();
-        if let Err(error) = gate.rules.open(&policy.datagram_ports(), echo) {
+        let limits = self.limits();
+        let ports = match limits.contains(&Limit::Datagrams) {
+            true => BTreeSet::new(),
+            false => policy.datagram_ports(),
+        };
+        let echo = policy.opens_echo() && !limits.contains(&Limit::Echo);
+        if let Err(error) = gate.rules.open(&ports, echo) {
             tracing::warn!(%error, "a room's packet rules do not follow its policy");
         }
+    }
+
+    /// Returns what the policy opens and cannot be had here.
+    pub fn limits(&self) -> Vec<Limit> {
+        let (policy, gate) = (self.policy(), self.gate.get());
+        let (datagrams, echo) = (!policy.datagram_ports().is_empty(), policy.opens_echo());
+        let mut limits = Vec::new();
+        if datagrams && !gate.is_some_and(|gate| gate.rules.tracks()) {
+            limits.push(Limit::Datagrams);
+        }
+        if echo && !(gate.is_some_and(|gate| gate.echo) && ping::is_allowed()) {
+            limits.push(Limit::Echo);
+        }
+        limits
     }
 
     /// Says whether the denial of a target is to be noted, which is done once a minute.

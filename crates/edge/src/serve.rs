@@ -17,7 +17,7 @@ use tokio::{
 
 use crate::{
     connection::{self, Way},
-    door, dropped, flows, names, refuse,
+    door, dropped, echoes, flows, names, refuse,
     room::{Gate, RoomEdge},
 };
 
@@ -37,7 +37,11 @@ pub struct Sockets {
     pub dropped: Option<OwnedFd>,
     /// For datagrams to the ports that rules open.
     pub datagrams: Vec<OwnedFd>,
-    /// Opens those ports in the room's packet rules.
+    /// Tells of echo requests that a rule may allow.
+    pub echoes: Option<OwnedFd>,
+    /// Sends their answers into the room, one per address family.
+    pub raw: Vec<OwnedFd>,
+    /// Opens those ports, and the room to echo requests, in its packet rules.
     pub rules: Option<OwnedFd>,
     /// A listener for tools that insist on a proxy.
     pub door: Option<OwnedFd>,
@@ -67,17 +71,21 @@ impl RoomEdge {
                 let serving = flows::serve(self.clone(), rules.clone(), datagram(socket)?);
                 tasks.push(tokio::spawn(serving));
             }
-            self.hold_gate(Gate { rules, echo: false });
+            let echo = match sockets.echoes.filter(|_| !sockets.raw.is_empty()) {
+                Some(told) => {
+                    let serving = echoes::serve(self.clone(), netlink(told)?, sockets.raw);
+                    tasks.push(tokio::spawn(serving));
+                    true
+                }
+                None => false,
+            };
+            self.hold_gate(Gate { rules, echo });
         }
         for socket in sockets.dns_stream {
             tasks.push(tokio::spawn(names::serve_streams(self.clone(), listener(socket)?)));
         }
         if let Some(socket) = sockets.dropped {
-            // A socket of netlink: to receive from it is the same call for every kind of datagram.
-            let socket = std::os::unix::net::UnixDatagram::from(socket);
-            socket.set_nonblocking(true)?;
-            let socket = UnixDatagram::from_std(socket)?;
-            tasks.push(tokio::spawn(dropped::serve(self.clone(), socket)));
+            tasks.push(tokio::spawn(dropped::serve(self.clone(), netlink(socket)?)));
         }
         for socket in sockets.tcp {
             let listener = listener(socket)?;
@@ -89,6 +97,13 @@ impl RoomEdge {
         }
         Ok(Serving(tasks))
     }
+}
+
+/// A socket of netlink: to receive from it is the same call for every kind of datagram.
+fn netlink(socket: OwnedFd) -> io::Result<UnixDatagram> {
+    let socket = std::os::unix::net::UnixDatagram::from(socket);
+    socket.set_nonblocking(true)?;
+    UnixDatagram::from_std(socket)
 }
 
 fn datagram(socket: OwnedFd) -> io::Result<UdpSocket> {

@@ -44,7 +44,7 @@ pub use identity::{IdentityError, RoomIdentity, host_pids};
 pub use launcher::{HelperError, LAUNCHER_ARGUMENT, Launcher, room_launcher_main};
 pub use measure::MeasureError;
 pub use network::{PacketGate, Tracked, read_tracked};
-pub use owner::{SocketOwner, datagram_owner, socket_owner};
+pub use owner::{SocketOwner, datagram_owner, echo_owner, socket_owner};
 pub use removal::RemoveError;
 pub use spec::{Access, Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem, WorktreeLayers};
 pub use start::{StartError, Started, StopError, stop};

@@ -11,6 +11,7 @@ use std::{
 };
 
 use hothouse_host::room::Tracked;
+use hothouse_model::policy::Verdict;
 use rustix::{
     io::Errno,
     net::{SendFlags, sendto},
@@ -19,7 +20,7 @@ use tokio::{net::UdpSocket, sync::Notify};
 
 use super::{Catch, with_buffer};
 use crate::{
-    datagram::Facts,
+    datagram::{self, Facts},
     entry::Entry,
     room::{DialError, RoomEdge},
     splice::Counts,
@@ -150,11 +151,7 @@ pub(super) async fn run(catch: &Arc<Catch>, peer: SocketAddr, flow: &Arc<Flow>) 
     entry.counts = flow.counts.clone();
     let mut changes = edge.watch_policy();
     let mut facts = flow.facts.clone();
-    let mut verdict = facts.decide(edge);
-    if facts.may_have_names(edge, &verdict) {
-        facts.find_names(edge).await;
-        verdict = facts.decide(edge);
-    }
+    let verdict = facts.settle(edge).await;
     entry.host = facts.name().map(ToString::to_string);
     if !verdict.allowed {
         return deny(edge, entry, flow, &verdict).await;
@@ -181,16 +178,11 @@ pub(super) async fn run(catch: &Arc<Catch>, peer: SocketAddr, flow: &Arc<Flow>) 
         error = bring_back(catch, peer, flow, &socket) => entry.closed(error).await,
         () = flow.idle() => entry.closed(None).await,
         () = flow.ended.notified() => entry.closed(None).await,
-        denied = forbidden(edge, &mut changes, &facts) => entry.denied(&denied).await,
+        denied = datagram::forbidden(edge, &mut changes, &facts) => entry.denied(&denied).await,
     }
 }
 
-async fn deny(
-    edge: &RoomEdge,
-    entry: Entry,
-    flow: &Flow,
-    verdict: &hothouse_model::policy::Verdict,
-) {
+async fn deny(edge: &RoomEdge, entry: Entry, flow: &Flow, verdict: &Verdict) {
     let target = flow.tracked.target;
     let place = (flow.facts.transport, target.ip().to_canonical(), Some(target.port()));
     if edge.is_news(place) {
@@ -253,24 +245,5 @@ async fn bring_back(
             return None;
         }
         tokio::task::yield_now().await;
-    }
-}
-
-/// Returns when a new policy forbids a flow.
-async fn forbidden(
-    edge: &RoomEdge,
-    changes: &mut tokio::sync::watch::Receiver<Arc<hothouse_model::policy::Policy>>,
-    facts: &Facts,
-) -> hothouse_model::policy::Verdict {
-    loop {
-        let policy = changes.borrow_and_update().clone();
-        let verdict = facts.decide_by(edge, &policy);
-        if !verdict.allowed {
-            return verdict;
-        }
-        if changes.changed().await.is_err() {
-            // The wall is being taken down, which ends this task.
-            std::future::pending::<()>().await;
-        }
     }
 }

@@ -1,7 +1,7 @@
 use hothouse_model::{
     config,
     ledger::RoomProcess,
-    policy::{NamedLists, Policy},
+    policy::{NamedLists, Policy, Transport},
 };
 
 use super::*;
@@ -18,7 +18,7 @@ impl Processes for Nobody {
         None
     }
 
-    fn datagram_owner(&self, _: u16) -> Option<RoomProcess> {
+    fn datagram_owner(&self, _: Transport, _: u16) -> Option<RoomProcess> {
         None
     }
 }

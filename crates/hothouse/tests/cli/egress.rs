@@ -10,6 +10,8 @@ mod datagrams;
 mod internet;
 #[path = "egress/more_attacks.rs"]
 mod more_attacks;
+#[path = "egress/ping.rs"]
+mod ping;
 #[path = "egress/pinned.rs"]
 mod pinned;
 #[path = "egress/reload.rs"]

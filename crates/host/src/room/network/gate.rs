@@ -49,6 +49,12 @@ impl PacketGate {
         Ok(())
     }
 
+    /// Says whether the kernel tells where datagrams were to go; without that none can be passed on.
+    pub fn tracks(&self) -> bool {
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        self.tracked(nowhere, nowhere).is_ok()
+    }
+
     /// Returns where a datagram was to go that came to our socket `at` from `from`, and who sent it.
     pub fn tracked(&self, at: SocketAddr, from: SocketAddr) -> io::Result<Option<Tracked>> {
         let mut line = self.line();

@@ -5,7 +5,7 @@ use hothouse_testkit::{skip, wait_until};
 use super::{internet::walled, py, records};
 
 /// Says whether this kernel tells what it drops.
-fn kernel_tells() -> bool {
+pub(super) fn kernel_tells() -> bool {
     std::path::Path::new("/proc/net/netfilter/nfnetlink_log").exists()
 }
 

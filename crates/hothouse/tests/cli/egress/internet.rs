@@ -66,7 +66,12 @@ impl Internet {
     }
 
     fn certificate(&self) -> PathBuf {
-        self.folder.path().join("ca.pem")
+        self.file("ca.pem")
+    }
+
+    /// Returns a file of its own, such as the certificate and key of its hosts.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 }
 

@@ -356,3 +356,72 @@ begun = time.monotonic(); socket.gethostbyname('other.example'); print(time.mono
         env.ok(repository, &["status", "-w", "a"]);
     });
 }
+
+/// A client and a server of HTTP/3, if this host's Python has them.
+const QUIC: &str = "
+import asyncio, ssl, sys
+from aioquic.asyncio import connect, serve
+from aioquic.quic.configuration import QuicConfiguration
+def echo(reader, writer):
+    async def work():
+        writer.write(await reader.read()); writer.write_eof()
+    asyncio.ensure_future(work())
+async def server(address, port, leaf, key):
+    configuration = QuicConfiguration(is_client=False, alpn_protocols=['hq'])
+    configuration.load_cert_chain(leaf, key)
+    await serve(address, int(port), configuration=configuration, stream_handler=echo)
+    print('ready', flush=True)
+    await asyncio.Future()
+async def client(host, port, authority):
+    configuration = QuicConfiguration(alpn_protocols=['hq'], idle_timeout=3)
+    configuration.load_verify_locations(authority)
+    async with connect(host, int(port), configuration=configuration) as quic:
+        reader, writer = await quic.create_stream()
+        writer.write(b'x' * 100000); writer.write_eof()
+        print(len(await reader.read()))
+asyncio.run({'server': server, 'client': client}[sys.argv[1]](*sys.argv[2:]))
+";
+
+#[test]
+fn quic_passes_by_a_rule_and_not_without() {
+    let python = |words: &[&str]| {
+        let mut command = std::process::Command::new("/usr/bin/python3");
+        command.args(["-c", QUIC]).args(words).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+    };
+    let mut probe = std::process::Command::new("/usr/bin/python3");
+    probe.args(["-c", "import aioquic"]).stderr(Stdio::null());
+    if !probe.status().is_ok_and(|status| status.success()) {
+        return skip("QUIC", "aioquic for /usr/bin/python3");
+    }
+    walled_after(
+        "mode = \"web\"\nallow = [\"good.example:443/udp\", \"ADDRESS:443/udp\"]\n",
+        |_, _| {},
+        |env, repository, internet| {
+            let [leaf, key] = ["leaf.pem", "key.pem"].map(|name| internet.file(name));
+            let (leaf, key) = (leaf.to_str().unwrap(), key.to_str().unwrap());
+            let mut server =
+                python(&["server", &internet.address, "443", leaf, key]).spawn().unwrap();
+            let mut line = String::new();
+            let out = server.stdout.take().unwrap();
+            std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).unwrap();
+            assert_eq!(line, "ready\n");
+            let ask = |host: &str| {
+                let words =
+                    ["exec", "-w", "a", "--", "/usr/bin/python3", "-c", QUIC, "client", host];
+                env.run(repository, &[&words[..], &["443", "ca.pem"]].concat())
+            };
+            let ran = ask("good.example");
+            assert_eq!(ran.stdout, "100000\n", "{ran}");
+            let ran = ask("other.example");
+            assert!(ran.code != 0 && ran.stdout.is_empty(), "{ran}");
+            server.kill().unwrap();
+            server.wait().unwrap();
+            let all = records(env, repository, &["--tail", "100"]);
+            let sent = all
+                .iter()
+                .find(|record| record["kind"] == "datagram" && record["verdict"] == "allowed");
+            assert!(sent.is_some_and(|record| record["sent"].as_u64() > Some(100_000)), "{all:#?}");
+        },
+    );
+}
