@@ -64,6 +64,10 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<Owne
             }
         };
         for request in echo::read_all(&buffer[..length]) {
+            // The room's own, which its kernel answers.
+            if request.target.to_canonical().is_loopback() {
+                continue;
+            }
             let pair = (request.client, request.target, request.echo.identifier);
             if let Some(request_tx) = request_txs.get(&pair).filter(|known| !known.is_closed()) {
                 // One too many is lost, as on a network.

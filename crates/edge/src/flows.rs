@@ -112,7 +112,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, gate: Arc<PacketGate>, socket: Ud
 /// What cannot be done at once.
 enum Work {
     /// To write down that something was denied.
-    Note(Entry, Verdict),
+    Note(Box<Entry>, Verdict),
     /// To decide about a flow, and to pass on what comes back.
     Flow(Arc<Catch>, SocketAddr, Arc<Flow>),
 }
@@ -175,7 +175,7 @@ impl Catch {
             }
             let mut entry = self.entry(tracked);
             entry.host = facts.name().map(ToString::to_string);
-            return Some(Work::Note(entry, verdict));
+            return Some(Work::Note(Box::new(entry), verdict));
         }
         let flow = Arc::new(Flow::new(tracked, facts));
         flow.send(datagram);

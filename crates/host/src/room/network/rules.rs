@@ -13,11 +13,11 @@
 //!     udp dport @datagrams redirect to :15002
 //!   }
 //!   chain gate { type filter hook output priority 0; policy drop
+//!     icmp type echo-request meta l4proto @echoes limit rate 50/second burst 100 packets log group 2 snaplen 9216 accept
+//!     icmpv6 type echo-request meta l4proto @echoes limit rate 50/second burst 100 packets log group 2 snaplen 9216 accept
 //!     ct state established,related accept
 //!     ip daddr 127.0.0.0/8 accept
 //!     ip6 daddr ::1 accept
-//!     icmp type echo-request meta l4proto @echoes limit rate 50/second burst 100 packets log group 2 snaplen 9216 accept
-//!     icmpv6 type echo-request meta l4proto @echoes limit rate 50/second burst 100 packets log group 2 snaplen 9216 accept
 //!     limit rate 20/second burst 60 packets log group 1 snaplen 96
 //!   }
 //!   chain silence { type filter hook input priority 0; policy accept
@@ -100,16 +100,19 @@ pub(super) fn transaction(told: Told) -> (Vec<u8>, usize) {
         let port = e.protocol(UDP).payload(2, 2, 2).lookup(DATAGRAMS);
         redirect(port, DATAGRAM_PORT)
     });
-    batch.rule("gate", |e| e.known_connection().verdict(ACCEPT));
-    batch.rule("gate", |e| to_loopback_v4(e).verdict(ACCEPT));
-    batch.rule("gate", |e| to_loopback_v6(e).verdict(ACCEPT));
     if told == Told::Yes {
+        // First of all: once one of them is answered, the others are of a known connection.
         for echo in [ECHO_V4, ECHO_V6] {
             batch.rule("gate", |e| {
                 let open = is_echo(e, echo).meta(PROTOCOL).lookup(ECHOES);
                 open.limit(50, 100).log(&log::ECHOES).verdict(ACCEPT)
             });
         }
+    }
+    batch.rule("gate", |e| e.known_connection().verdict(ACCEPT));
+    batch.rule("gate", |e| to_loopback_v4(e).verdict(ACCEPT));
+    batch.rule("gate", |e| to_loopback_v6(e).verdict(ACCEPT));
+    if told == Told::Yes {
         batch.rule("gate", |e| e.limit(20, 60).log(&log::DROPPED));
     }
     let loopback = std::net::Ipv6Addr::LOCALHOST.octets();

@@ -79,6 +79,7 @@ print(ping('good.example', size=60000, wait=1))
         assert_eq!(of("other.example")["code"], "datagram");
         let literal = all.iter().find(|record| record["address"] == "10.0.0.1").unwrap();
         assert_eq!(literal["code"], "not-public");
+        assert!(all.iter().all(|record| record["address"] != "127.0.0.1"), "{all:#?}");
 
         let sh = |line: &str| env.run(repository, &["exec", "-w", "a", "--", "sh", "-c", line]);
         let ping =
