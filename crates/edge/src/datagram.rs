@@ -34,9 +34,14 @@ pub(crate) type Place = (Transport, IpAddr, Option<u16>);
 pub(crate) struct Noted(HashMap<Place, Instant>);
 
 impl Noted {
+    /// Says whether a denial was noted a moment ago.
+    pub(crate) fn knows(&self, place: Place, now: Instant) -> bool {
+        self.0.get(&place).is_some_and(|at| now.duration_since(*at) < QUIET)
+    }
+
     /// Says whether a denial is to be noted, which is then no news any more.
     pub(crate) fn is_news(&mut self, place: Place, now: Instant) -> bool {
-        if self.0.get(&place).is_some_and(|at| now.duration_since(*at) < QUIET) {
+        if self.knows(place, now) {
             return false;
         }
         if self.0.len() >= QUIET_TARGETS {
@@ -93,12 +98,15 @@ impl Facts {
     }
 
     /// Says whether names could be found by which it would pass: those of a room whose look-ups an
-    /// earlier daemon answered.
+    /// earlier daemon answered. Not again for what was denied a moment ago.
     pub(crate) fn may_have_names(&self, edge: &RoomEdge, verdict: &Verdict) -> bool {
-        let nameless = self.answered.is_empty() && self.address.is_some();
-        nameless
-            && matches!(verdict.reason, Some(Reason::Datagram { .. }))
-            && !edge.policy().datagram_names(self.transport, self.port).is_empty()
+        let Some(address) = self.address else { return false };
+        let mends = matches!(verdict.reason, Some(Reason::Datagram { .. } | Reason::NotListed));
+        let policy = edge.policy();
+        let mut names = policy.datagram_names(self.transport, self.port).into_iter();
+        mends
+            && names.any(|name| !self.answered.contains(name))
+            && !edge.was_noted((self.transport, address, self.port))
     }
 
     /// Looks whether a name that a rule opens leads to the address.
@@ -106,7 +114,8 @@ impl Facts {
         let Some(address) = self.address else { return };
         let policy = edge.policy();
         for name in policy.datagram_names(self.transport, self.port).into_iter().take(NAMES) {
-            if edge.is_own(name) || !policy.decide_name(name).allowed {
+            let known = self.answered.contains(name);
+            if known || edge.is_own(name) || !policy.decide_name(name).allowed {
                 continue;
             }
             let found = edge.resolver.addresses(name).await.unwrap_or_default();

@@ -177,6 +177,11 @@ impl RoomEdge {
         limits
     }
 
+    /// Says whether the denial of a target was noted a moment ago.
+    pub(crate) fn was_noted(&self, place: Place) -> bool {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).knows(place, Instant::now())
+    }
+
     /// Says whether the denial of a target is to be noted, which is done once a minute.
     pub(crate) fn is_news(&self, place: Place) -> bool {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).is_news(place, Instant::now())

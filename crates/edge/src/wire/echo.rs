@@ -49,7 +49,7 @@ fn read(packet: &[u8]) -> Option<Request> {
         }
         6 => {
             let length = usize::from(short(packet, 4)?);
-            let is_plain = packet[6] == ICMP_V6 && length + HEAD_V6 == packet.len();
+            let is_plain = packet.get(6) == Some(&ICMP_V6) && length + HEAD_V6 == packet.len();
             let message = packet.get(HEAD_V6..).filter(|_| is_plain)?;
             let address = |at: usize| Some(IpAddr::V6(Ipv6Addr::from(octets::<16>(packet, at)?)));
             let echo = read_message(message, REQUEST_V6)?;
