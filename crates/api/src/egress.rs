@@ -42,7 +42,7 @@ pub struct EgressRecord {
     #[schema(value_type = String, format = DateTime)]
     pub time: Timestamp,
     pub run: String,
-    /// `connection`, `lookup` or `request`.
+    /// `connection`, `lookup`, `datagram` or `request`.
     pub kind: String,
     /// `allowed` or `denied`.
     pub verdict: String,
@@ -106,7 +106,8 @@ impl From<LedgerRecord> for EgressRecord {
 pub struct WhyQuery {
     pub sandbox: Option<String>,
     pub folder: String,
-    /// A host, with a port where it is not 443; without it, what was denied last.
+    /// A host, with a port where it is not 443, and `/udp` or `/icmp` where it is no connection; without
+    /// it, what was denied last.
     pub host: Option<String>,
 }
 
@@ -127,7 +128,10 @@ pub struct WhyView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DecisionView {
     pub host: String,
-    pub port: u16,
+    /// None of `icmp`.
+    pub port: Option<u16>,
+    /// `tcp`, `udp` or `icmp`.
+    pub transport: String,
     pub verdict: String,
     pub rule: String,
     pub code: Option<String>,

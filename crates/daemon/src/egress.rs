@@ -19,14 +19,14 @@ use std::{
 };
 
 use hothouse_edge::{
-    About, Processes, RoomEdge, RoomSpec, Serving, Sockets, ledger::Ledger, resolver::Servers,
-    terminate::Terminate,
+    About, Limit, Processes, RoomEdge, RoomSpec, Serving, Sockets, ledger::Ledger,
+    resolver::Servers, terminate::Terminate,
 };
 use hothouse_engine::{Engine, RoomEgress};
 use hothouse_host::{
     addresses, files,
     room::{
-        ROOM_FILE, RoomClient, RoomIdentity, Started, datagram_owner, socket_owner,
+        ROOM_FILE, RoomClient, RoomIdentity, Started, datagram_owner, echo_owner, socket_owner,
         wire::{ListenSpec, Proto},
     },
 };
@@ -35,7 +35,7 @@ use hothouse_model::{
     config::{EgressMode, HostPattern, NamedHosts},
     id::SandboxKey,
     ledger::RoomProcess,
-    policy::{NamedLists, Policy, common_hosts},
+    policy::{NamedLists, Policy, Transport, common_hosts},
     room::{RoomOrder, RoomWish},
 };
 use tokio::runtime::Handle;
@@ -77,6 +77,8 @@ pub(crate) struct Walls {
     /// One ledger for all rooms of a sandbox.
     ledgers: Mutex<HashMap<PathBuf, Weak<Ledger>>>,
     problems: Mutex<HashMap<SandboxKey, String>>,
+    /// What a policy opens and cannot be had here.
+    limits: Mutex<HashMap<SandboxKey, Vec<Limit>>>,
 }
 
 /// Where the wall of one room stands, or will.
@@ -144,6 +146,7 @@ impl Walls {
             policies: Mutex::default(),
             ledgers: Mutex::default(),
             problems: Mutex::default(),
+            limits: Mutex::default(),
         })
     }
 
@@ -171,6 +174,21 @@ impl Walls {
     /// Says why the wall of a sandbox does not stand.
     pub(crate) fn problem(&self, sandbox: SandboxKey) -> Option<String> {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner).get(&sandbox).cloned()
+    }
+
+    /// Returns what the policy of a sandbox opens and cannot be had here.
+    pub(crate) fn limits(&self, sandbox: SandboxKey) -> Vec<Limit> {
+        let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        limits.get(&sandbox).cloned().unwrap_or_default()
+    }
+
+    fn note_limits(&self, sandbox: SandboxKey, edge: &RoomEdge) {
+        let found = edge.limits();
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        match found.is_empty() {
+            true => limits.remove(&sandbox),
+            false => limits.insert(sandbox, found),
+        };
     }
 
     fn note(&self, sandbox: SandboxKey, failure: Option<Failure>) {
@@ -303,11 +321,16 @@ impl Walls {
             dns_datagram: taken.dns_datagram,
             dns_stream: taken.dns_stream,
             dropped: taken.dropped,
+            datagrams: taken.datagrams,
+            echoes: taken.echoes,
+            raw: taken.raw,
+            rules: taken.rules,
             door,
         };
         let serving =
             edge.serve(sockets).map_err(|error| Failure::of(FailureKind::Host, &error))?;
         let sandbox = sandbox.key;
+        self.note_limits(sandbox, &edge);
         *place = Some(Standing { sandbox, identity, client, edge, _serving: serving, at, seen });
         Ok(())
     }
@@ -346,6 +369,7 @@ impl Walls {
             known.edge.set_terminate(self.terminate(sandbox, runtime, &known.edge).await?);
         }
         known.edge.set_policy(policy);
+        self.note_limits(sandbox.key, &known.edge);
         if known.sandbox == sandbox.key && !found.own_names.is_empty() {
             known.edge.set_own_names(found.own_names.clone());
         }
@@ -469,8 +493,11 @@ impl Processes for RoomProcesses {
         Some(RoomProcess { pid: owner.pid, name: owner.name })
     }
 
-    fn datagram_owner(&self, port: u16) -> Option<RoomProcess> {
-        let owner = datagram_owner(&self.0, port)?;
+    fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess> {
+        let owner = match transport {
+            Transport::Icmp => echo_owner(&self.0, port)?,
+            _ => datagram_owner(&self.0, port)?,
+        };
         Some(RoomProcess { pid: owner.pid, name: owner.name })
     }
 }

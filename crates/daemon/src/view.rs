@@ -201,6 +201,12 @@ fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat>
             ),
         });
     }
+    let limits = door.walls.get().map(|walls| walls.limits(record.key)).unwrap_or_default();
+    all.extend(limits.iter().filter(|_| lives).map(|limit| Caveat {
+        area: "network".into(),
+        class: "limited".into(),
+        text: limit.to_string(),
+    }));
     // A config that cannot be read asks for nothing; `up` says what is wrong with it.
     let pending = door.engine.pending_config(record).map(|pending| pending.changes);
     let keys: Vec<String> =

@@ -101,7 +101,7 @@ pub(crate) async fn serve(
         Err(_) => (Vec::new(), Sniffed::Other),
     };
     let facts = Box::pin(facts(&edge, &sniffed, target)).await;
-    entry.protocol = Some(facts.protocol);
+    entry.protocol = Some(facts.protocol.as_str().into());
     entry.host = facts.name().map(ToString::to_string).or_else(|| match &facts.claim {
         Claim::Bad(text) => Some(text.clone()),
         _ => None,

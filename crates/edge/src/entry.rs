@@ -1,6 +1,8 @@
-//! The entry of one connection in the ledger, from its first byte to its last.
+//! The entry of one connection, or of the datagrams between two ends, in the ledger: from its first
+//! byte to its last.
 
 use std::{
+    borrow::Cow,
     net::{IpAddr, SocketAddr},
     sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
@@ -8,27 +10,28 @@ use std::{
 
 use hothouse_model::{
     ledger::{AttemptKind, LedgerRecord, RoomProcess},
-    policy::{Protocol, Verdict},
+    policy::{Transport, Verdict},
 };
 use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 
 use crate::{room::RoomEdge, splice::Counts};
 
 /// How many look-ups of processes may run at once in all rooms; who comes later stays unknown.
-pub(crate) static LOOKUPS: Semaphore = Semaphore::const_new(4);
+static LOOKUPS: Semaphore = Semaphore::const_new(4);
 
 /// How long the end of a connection waits to know whose it was.
-pub(crate) const LOOKUP_WAIT: Duration = Duration::from_millis(200);
+const LOOKUP_WAIT: Duration = Duration::from_millis(200);
 
-/// One connection in the ledger.
+/// One connection in the ledger, or the datagrams between two ends.
 pub(crate) struct Entry {
     edge: Arc<RoomEdge>,
+    kind: AttemptKind,
     begun: Instant,
     process: Whose,
-    port: u16,
+    port: Option<u16>,
     address: Option<IpAddr>,
     pub(crate) host: Option<String>,
-    pub(crate) protocol: Option<Protocol>,
+    pub(crate) protocol: Option<Cow<'static, str>>,
     pub(crate) counts: Arc<Counts>,
     record: Option<LedgerRecord>,
 }
@@ -36,7 +39,19 @@ pub(crate) struct Entry {
 /// Whose connection it is, as soon as that is known.
 struct Whose {
     known: Option<RoomProcess>,
-    search: Option<JoinHandle<Option<RoomProcess>>>,
+    search: Option<Search>,
+}
+
+type Search = JoinHandle<Option<RoomProcess>>;
+
+/// Looks for a process, unless too many are being looked for.
+fn search(find: impl FnOnce() -> Option<RoomProcess> + Send + 'static) -> Option<Search> {
+    let permit = LOOKUPS.try_acquire().ok()?;
+    Some(tokio::task::spawn_blocking(move || {
+        let owner = find();
+        drop(permit);
+        owner
+    }))
 }
 
 impl Entry {
@@ -47,21 +62,41 @@ impl Entry {
         target: SocketAddr,
     ) -> Self {
         let search = client.and_then(|client| {
-            let permit = LOOKUPS.try_acquire().ok()?;
             let processes = edge.processes.clone();
-            Some(tokio::task::spawn_blocking(move || {
-                let owner = processes.owner(client, target);
-                drop(permit);
-                owner
-            }))
+            search(move || processes.owner(client, target))
         });
-        let synthetic = crate::book::is_synthetic(target.ip());
+        Self::new(edge, AttemptKind::Connection, (target.ip(), Some(target.port())), search)
+    }
+
+    /// Begins the entry of what is no connection, and looks for the process that has the port (of echo
+    /// requests: the number) it comes from.
+    pub(crate) fn of_datagrams(
+        edge: Arc<RoomEdge>,
+        source: Option<u16>,
+        transport: Transport,
+        target: (IpAddr, Option<u16>),
+    ) -> Self {
+        let search = source.and_then(|source| {
+            let processes = edge.processes.clone();
+            search(move || processes.datagram_owner(transport, source))
+        });
+        let entry = Self::new(edge, AttemptKind::Datagram, target, search);
+        Self { protocol: Some(transport.to_string().into()), ..entry }
+    }
+
+    fn new(
+        edge: Arc<RoomEdge>,
+        kind: AttemptKind,
+        (address, port): (IpAddr, Option<u16>),
+        search: Option<Search>,
+    ) -> Self {
         Self {
             edge,
+            kind,
             begun: Instant::now(),
             process: Whose { known: None, search },
-            port: target.port(),
-            address: (!synthetic).then(|| target.ip()),
+            port,
+            address: (!crate::book::is_synthetic(address)).then_some(address),
             host: None,
             protocol: None,
             counts: Arc::default(),
@@ -76,7 +111,7 @@ impl Entry {
 
     /// Writes down that a connection was denied.
     pub(crate) async fn denied(mut self, verdict: &Verdict) {
-        let mut record = self.edge.record(AttemptKind::Connection, verdict);
+        let mut record = self.edge.record(self.kind, verdict);
         if let Some(opened) = &self.record {
             record.id = opened.id.clone();
             record.time = opened.time;
@@ -87,12 +122,12 @@ impl Entry {
 
     /// Writes down that a connection was let through.
     pub(crate) async fn opened(&mut self, verdict: &Verdict) {
-        let mut record = self.edge.record(AttemptKind::Connection, verdict);
+        let mut record = self.edge.record(self.kind, verdict);
         record.open = true;
         record.host = self.host.clone();
         record.address = self.address;
-        record.port = Some(self.port);
-        record.protocol = self.protocol.map(|protocol| protocol.as_str().to_owned());
+        record.port = self.port;
+        record.protocol = self.protocol.as_deref().map(str::to_owned);
         self.edge.ledger.append(&mut record);
         self.record = Some(record);
     }
@@ -109,8 +144,8 @@ impl Entry {
     async fn fill(&mut self, record: &mut LedgerRecord) {
         record.host = self.host.clone();
         record.address = self.address;
-        record.port = Some(self.port);
-        record.protocol = self.protocol.map(|protocol| protocol.as_str().to_owned());
+        record.port = self.port;
+        record.protocol = self.protocol.as_deref().map(str::to_owned);
         record.sent = self.counts.sent.load(Ordering::Relaxed);
         record.received = self.counts.received.load(Ordering::Relaxed);
         record.duration_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -8,6 +8,8 @@
 //!                        ├ plain HTTP under rules by name: `plain`  ├─> ledger
 //!                        ├ a host that is terminated: `Terminate`   │
 //!                        └ else: dial and `splice`                  ┘
+//! room --udp to a port that a rule opens--> flows: decide for each pair of ends, pass on --> ledger
+//! room --echo request, if a rule opens any-> echoes: decide, ask from the host, answer ------> ledger
 //! room --anything else-> dropped by the kernel, which tells `dropped` --> ledger
 //! ```
 //!
@@ -17,9 +19,12 @@
 
 pub mod book;
 mod connection;
+mod datagram;
 mod door;
 mod dropped;
+mod echoes;
 mod entry;
+mod flows;
 pub mod ledger;
 mod names;
 mod plain;
@@ -33,7 +38,7 @@ pub mod wire;
 
 use std::{future::Future, pin::Pin};
 
-pub use room::{About, Processes, RoomEdge, RoomSpec};
+pub use room::{About, Limit, Processes, RoomEdge, RoomSpec};
 pub use serve::{Serving, Sockets};
 
 /// A future that may be sent between threads.

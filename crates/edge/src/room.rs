@@ -1,23 +1,24 @@
 //! One room as the wall sees it: its policy, its memory of names, its ledger.
 
 use std::{
-    collections::HashMap,
-    io,
+    collections::{BTreeSet, HashMap},
+    fmt, io,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
     time::{Duration, Instant},
 };
 
-use hothouse_host::{Clock, clock::HostClock};
+use hothouse_host::{Clock, clock::HostClock, ping, room::PacketGate};
 use hothouse_model::{
     config::HostName,
     ledger::{AttemptKind, LedgerRecord, RoomProcess},
-    policy::{Policy, Reason, Verdict},
+    policy::{Policy, Reason, Transport, Verdict},
 };
 use tokio::{net::TcpStream, sync::watch, time::timeout};
 
 use crate::{
     book::NameBook,
+    datagram::{Noted, Place},
     ledger::{Ledger, record_id},
     resolver::{Resolver, Servers},
     terminate::Terminate,
@@ -35,8 +36,9 @@ pub trait Processes: Send + Sync {
     /// Returns the process whose socket goes from `client` to `target`. It may take a millisecond.
     fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess>;
 
-    /// Returns the process that has a port for datagrams. It may take a millisecond.
-    fn datagram_owner(&self, port: u16) -> Option<RoomProcess>;
+    /// Returns the process that has a port for datagrams, or a number for echo requests. It may take a
+    /// millisecond.
+    fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess>;
 }
 
 /// Whose room it is, for the ledger and for those who ask why.
@@ -71,6 +73,38 @@ pub struct RoomEdge {
     terminate: RwLock<Option<Arc<dyn Terminate>>>,
     /// Names whose denial was noted a moment ago.
     quiet: Mutex<HashMap<HostName, Instant>>,
+    noted: Mutex<Noted>,
+    gate: OnceLock<Gate>,
+}
+
+/// What a policy opens and cannot be had here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    Datagrams,
+    Echo,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Datagrams => {
+                "rules for UDP do nothing: the kernel lacks `nf_conntrack_netlink`, or the room was \
+                 started by an older release"
+            }
+            Self::Echo => {
+                "rules for ICMP do nothing: this host does not let the daemon ping (sysctl \
+                 `net.ipv4.ping_group_range`), the kernel lacks `nfnetlink_log`, or the room was \
+                 started by an older release"
+            }
+        })
+    }
+}
+
+/// What is opened besides connections, by the policy of the moment.
+pub(crate) struct Gate {
+    pub(crate) rules: Arc<PacketGate>,
+    /// Whether echo requests can be answered here.
+    pub(crate) echo: bool,
 }
 
 impl RoomEdge {
@@ -86,6 +120,8 @@ impl RoomEdge {
             own_names: RwLock::new(spec.own_names),
             terminate: RwLock::new(spec.terminate),
             quiet: Mutex::default(),
+            noted: Mutex::default(),
+            gate: OnceLock::new(),
         })
     }
 
@@ -96,11 +132,59 @@ impl RoomEdge {
 
     /// Replaces the policy. Connections that it does not allow are cut.
     pub fn set_policy(&self, policy: Arc<Policy>) {
-        self.policy.send_if_modified(|now| {
+        let changed = self.policy.send_if_modified(|now| {
             let changed = *now != policy;
             *now = policy;
             changed
         });
+        if changed {
+            self.open_gate();
+        }
+    }
+
+    /// Gives what opens a room to more than connections, and opens what the policy says.
+    pub(crate) fn hold_gate(&self, gate: Gate) {
+        if self.gate.set(gate).is_ok() {
+            self.open_gate();
+        }
+    }
+
+    fn open_gate(&self) {
+        let Some(gate) = self.gate.get() else { return };
+        let policy = self.policy();
+        let limits = self.limits();
+        let ports = match limits.contains(&Limit::Datagrams) {
+            true => BTreeSet::new(),
+            false => policy.datagram_ports(),
+        };
+        let echo = policy.opens_echo() && !limits.contains(&Limit::Echo);
+        if let Err(error) = gate.rules.open(&ports, echo) {
+            tracing::warn!(%error, "a room's packet rules do not follow its policy");
+        }
+    }
+
+    /// Returns what the policy opens and cannot be had here.
+    pub fn limits(&self) -> Vec<Limit> {
+        let (policy, gate) = (self.policy(), self.gate.get());
+        let (datagrams, echo) = (!policy.datagram_ports().is_empty(), policy.opens_echo());
+        let mut limits = Vec::new();
+        if datagrams && !gate.is_some_and(|gate| gate.rules.tracks()) {
+            limits.push(Limit::Datagrams);
+        }
+        if echo && !(gate.is_some_and(|gate| gate.echo) && ping::is_allowed()) {
+            limits.push(Limit::Echo);
+        }
+        limits
+    }
+
+    /// Says whether the denial of a target was noted a moment ago.
+    pub(crate) fn was_noted(&self, place: Place) -> bool {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).knows(place, Instant::now())
+    }
+
+    /// Says whether the denial of a target is to be noted, which is done once a minute.
+    pub(crate) fn is_news(&self, place: Place) -> bool {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).is_news(place, Instant::now())
     }
 
     pub(crate) fn watch_policy(&self) -> watch::Receiver<Arc<Policy>> {
@@ -190,12 +274,10 @@ impl RoomEdge {
         name: &HostName,
         port: u16,
     ) -> Result<TcpStream, DialError> {
-        let found = self.resolver.addresses(name).await.map_err(|error| {
-            DialError::Failed(io::Error::new(io::ErrorKind::NotFound, format!("{name}: {error}")))
-        })?;
+        let found = self.resolver.addresses(name).await;
+        let found = found.map_err(|error| not_found(&format!("{name}: {error}")))?;
         if found.is_empty() {
-            let none = format!("{name} has no address");
-            return Err(DialError::Failed(io::Error::new(io::ErrorKind::NotFound, none)));
+            return Err(not_found(&format!("{name} has no address")));
         }
         let policy = self.policy();
         let mut denied = None;
@@ -225,6 +307,10 @@ pub(crate) enum DialError {
     /// The name leads where nobody may go: rebinding, or a mistake.
     Denied(Verdict),
     Failed(io::Error),
+}
+
+pub(crate) fn not_found(what: &str) -> DialError {
+    DialError::Failed(io::Error::new(io::ErrorKind::NotFound, what))
 }
 
 /// Dials an address.

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use hothouse_host::room::PacketGate;
 use tokio::{
     net::{TcpListener, TcpStream, UdpSocket, UnixDatagram},
     sync::Semaphore,
@@ -16,8 +17,8 @@ use tokio::{
 
 use crate::{
     connection::{self, Way},
-    door, dropped, names, refuse,
-    room::RoomEdge,
+    door, dropped, echoes, flows, names, refuse,
+    room::{Gate, RoomEdge},
 };
 
 /// How many connections a room may have at once; more are reset.
@@ -34,6 +35,14 @@ pub struct Sockets {
     pub dns_stream: Vec<OwnedFd>,
     /// Tells what the packet rules dropped.
     pub dropped: Option<OwnedFd>,
+    /// For datagrams to the ports that rules open.
+    pub datagrams: Vec<OwnedFd>,
+    /// Tells of echo requests that a rule may allow.
+    pub echoes: Option<OwnedFd>,
+    /// Sends their answers into the room, one per address family.
+    pub raw: Vec<OwnedFd>,
+    /// Opens those ports, and the room to echo requests, in its packet rules.
+    pub rules: Option<OwnedFd>,
     /// A listener for tools that insist on a proxy.
     pub door: Option<OwnedFd>,
 }
@@ -54,20 +63,29 @@ impl RoomEdge {
         let mut tasks = Vec::new();
         let permits = Arc::new(Semaphore::new(CONNECTIONS));
         for socket in sockets.dns_datagram {
-            let socket = std::net::UdpSocket::from(socket);
-            socket.set_nonblocking(true)?;
-            let socket = UdpSocket::from_std(socket)?;
-            tasks.push(tokio::spawn(names::serve_datagrams(self.clone(), socket)));
+            tasks.push(tokio::spawn(names::serve_datagrams(self.clone(), datagram(socket)?)));
+        }
+        if let Some(rules) = sockets.rules {
+            let rules = Arc::new(PacketGate::new(rules));
+            for socket in sockets.datagrams {
+                let serving = flows::serve(self.clone(), rules.clone(), datagram(socket)?);
+                tasks.push(tokio::spawn(serving));
+            }
+            let echo = match sockets.echoes.filter(|_| !sockets.raw.is_empty()) {
+                Some(told) => {
+                    let serving = echoes::serve(self.clone(), netlink(told)?, sockets.raw);
+                    tasks.push(tokio::spawn(serving));
+                    true
+                }
+                None => false,
+            };
+            self.hold_gate(Gate { rules, echo });
         }
         for socket in sockets.dns_stream {
             tasks.push(tokio::spawn(names::serve_streams(self.clone(), listener(socket)?)));
         }
         if let Some(socket) = sockets.dropped {
-            // A socket of netlink: to receive from it is the same call for every kind of datagram.
-            let socket = std::os::unix::net::UnixDatagram::from(socket);
-            socket.set_nonblocking(true)?;
-            let socket = UnixDatagram::from_std(socket)?;
-            tasks.push(tokio::spawn(dropped::serve(self.clone(), socket)));
+            tasks.push(tokio::spawn(dropped::serve(self.clone(), netlink(socket)?)));
         }
         for socket in sockets.tcp {
             let listener = listener(socket)?;
@@ -79,6 +97,19 @@ impl RoomEdge {
         }
         Ok(Serving(tasks))
     }
+}
+
+/// A socket of netlink: to receive from it is the same call for every kind of datagram.
+fn netlink(socket: OwnedFd) -> io::Result<UnixDatagram> {
+    let socket = std::os::unix::net::UnixDatagram::from(socket);
+    socket.set_nonblocking(true)?;
+    UnixDatagram::from_std(socket)
+}
+
+fn datagram(socket: OwnedFd) -> io::Result<UdpSocket> {
+    let socket = std::net::UdpSocket::from(socket);
+    socket.set_nonblocking(true)?;
+    UdpSocket::from_std(socket)
 }
 
 fn listener(socket: OwnedFd) -> io::Result<TcpListener> {

@@ -4,10 +4,12 @@
 //! - [`hello`]: the greeting of TLS
 //! - [`head`]: the head of an HTTP request
 //! - [`packet`]: packets that were dropped
+//! - [`echo`]: echo requests and their answers
 //! - [`socks`]: SOCKS version 5
 //! - [`sniff`]: which of these a connection speaks
 
 pub mod dns;
+pub mod echo;
 pub mod head;
 pub mod hello;
 pub mod packet;

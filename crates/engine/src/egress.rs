@@ -8,7 +8,7 @@ use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{
         self, Config, Egress, EgressMode, File, HostPattern, Hosts, Layers, MAX_BYTES,
-        PendingChange, Target, pending_changes,
+        PendingChange, RuleTransport, Target, pending_changes,
     },
 };
 use hothouse_store::{EgressGrant, GrantReach, StoreError};
@@ -229,7 +229,7 @@ fn grant(text: &str) -> Result<String, EgressError> {
         text.parse().map_err(|complaint: config::Complaint| rule(&complaint.message))?;
     match target.hosts {
         Hosts::Named(_) => Err(rule("a list belongs in the config")),
-        Hosts::Any if target.port.is_none() => {
+        Hosts::Any if target.port.is_none() && target.transport != Some(RuleTransport::Icmp) => {
             Err(rule("everything is what `mode = \"web\"` in the config is for"))
         }
         _ => Ok(target.to_string()),
@@ -245,7 +245,19 @@ mod tests {
         assert_eq!(grant("GitHub.com.").unwrap(), "github.com");
         assert_eq!(grant("*.example.com:8443").unwrap(), "*.example.com:8443");
         assert_eq!(grant("10.0.0.0/8").unwrap(), "10.0.0.0/8");
-        for bad in ["*", "@toolchain", "https://a.example/", "a..b", "10.0.0.1/8", ""] {
+        assert_eq!(grant("Time.example.com:123/udp").unwrap(), "time.example.com:123/udp");
+        assert_eq!(grant("*/icmp").unwrap(), "*/icmp");
+        for bad in [
+            "*",
+            "*/tcp",
+            "time.example/udp",
+            "a.example:53/udp",
+            "@toolchain",
+            "https://a.example/",
+            "a..b",
+            "10.0.0.1/8",
+            "",
+        ] {
             let failure = grant(bad).unwrap_err().failure();
             assert_eq!(failure.kind, FailureKind::Usage, "{bad}: {failure:?}");
         }

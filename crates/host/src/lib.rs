@@ -19,6 +19,7 @@ pub mod lock;
 pub mod logs;
 pub mod mount;
 pub mod owners;
+pub mod ping;
 pub mod probe;
 pub mod process;
 pub mod pump;

@@ -30,7 +30,7 @@ mod walk;
 
 pub(crate) use self::host::ascii_form;
 pub use self::{
-    egress::{Egress, EgressMode, Hosts, Method, NamedHosts, Rule, Server, Target},
+    egress::{Egress, EgressMode, Hosts, Method, NamedHosts, Rule, RuleTransport, Server, Target},
     halves::{
         PendingChange, PinnedHalf, PinnedProfile, Services, UnapprovedService, pending_changes,
     },

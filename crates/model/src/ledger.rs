@@ -12,7 +12,7 @@ pub enum AttemptKind {
     Connection,
     /// A name was looked up. Only what was denied is noted: the rest shows as connections.
     Lookup,
-    /// Something other than a connection: a datagram, or an echo request. Only what was denied is noted.
+    /// Something other than a connection: datagrams between two ends, or echo requests.
     Datagram,
     /// A request that could be seen, on a terminated host or in plain HTTP.
     Request,
@@ -88,16 +88,7 @@ pub struct LedgerRecord {
 pub fn learn(records: &[LedgerRecord]) -> Vec<Learned> {
     let mut found: Vec<Learned> = Vec::new();
     for record in records.iter().filter(|record| !record.allowed) {
-        // Other reasons are attacks or mistakes, which a rule would not mend or should not.
-        if !matches!(record.code.as_deref(), Some("not-listed" | "port")) {
-            continue;
-        }
-        let Some(host) = &record.host else { continue };
-        let usual = |port: u16| matches!(port, 22 | 80 | 443);
-        let rule = match record.port.filter(|port| !usual(*port)) {
-            Some(port) => format!("{host}:{port}"),
-            None => host.clone(),
-        };
+        let Some(rule) = mending(record) else { continue };
         let process = record.process.as_ref().map(|process| process.name.clone());
         match found.iter_mut().find(|known| known.rule == rule) {
             Some(known) => {
@@ -118,6 +109,33 @@ pub fn learn(records: &[LedgerRecord]) -> Vec<Learned> {
     found
         .sort_by(|left, right| right.attempts.cmp(&left.attempts).then(left.rule.cmp(&right.rule)));
     found
+}
+
+/// Returns the rule that would let an attempt pass. Reasons that it has none for are attacks or
+/// mistakes, which a rule would not mend or should not.
+fn mending(record: &LedgerRecord) -> Option<String> {
+    let port = record.port;
+    match (record.kind, record.code.as_deref()?) {
+        (AttemptKind::Datagram, "not-listed" | "datagram") => {
+            let host = record.host.clone().or_else(|| Some(record.address?.to_string()))?;
+            match (record.protocol.as_deref()?, port) {
+                ("UDP", Some(port)) if host.contains(':') => Some(format!("[{host}]:{port}/udp")),
+                ("UDP", Some(port)) => Some(format!("{host}:{port}/udp")),
+                ("ICMP", _) => Some(format!("{host}/icmp")),
+                _ => None,
+            }
+        }
+        (AttemptKind::Datagram, _) => None,
+        (_, "not-listed" | "port") => {
+            let host = record.host.clone()?;
+            let usual = |port: &u16| matches!(port, 22 | 80 | 443);
+            match port.filter(|port| !usual(port)) {
+                Some(port) => Some(format!("{host}:{port}")),
+                None => Some(host),
+            }
+        }
+        _ => None,
+    }
 }
 
 /// A rule that would let pass what was denied.
@@ -171,6 +189,42 @@ mod tests {
             learned.iter().map(|rule| (rule.rule.as_str(), rule.attempts)).collect();
         assert_eq!(rules, [("a.example", 2), ("b.example:5432", 1)]);
         assert_eq!(learned[0].processes, ["curl"]);
+    }
+
+    #[test]
+    fn rules_for_datagrams_are_learnt_but_not_for_places_that_are_shut() {
+        let sent =
+            |host: Option<&str>, protocol: &str, port: Option<u16>, code: &str| LedgerRecord {
+                kind: AttemptKind::Datagram,
+                host: host.map(str::to_owned),
+                address: Some("2001:4860::1".parse().unwrap()),
+                protocol: Some(protocol.into()),
+                port,
+                ..record("", 0, Some(code))
+            };
+        let learned = learn(&[
+            sent(Some("time.example"), "UDP", Some(123), "datagram"),
+            sent(Some("new.example"), "UDP", Some(443), "not-listed"),
+            sent(None, "UDP", Some(9), "datagram"),
+            sent(Some("a.example"), "ICMP", None, "datagram"),
+            sent(None, "UDP", Some(5353), "not-public"),
+            sent(None, "IP protocol 132", None, "datagram"),
+            sent(Some("key.example"), "UDP", Some(443), "sealed"),
+        ]);
+        let mut rules: Vec<_> = learned.iter().map(|rule| rule.rule.as_str()).collect();
+        rules.sort_unstable();
+        assert_eq!(
+            rules,
+            [
+                "[2001:4860::1]:9/udp",
+                "a.example/icmp",
+                "new.example:443/udp",
+                "time.example:123/udp"
+            ]
+        );
+        for rule in rules {
+            assert!(rule.parse::<crate::config::Target>().is_ok(), "{rule}");
+        }
     }
 
     #[test]

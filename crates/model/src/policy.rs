@@ -4,18 +4,21 @@
 //! disagree. Three questions are asked of it, in this order: may a name be looked up
 //! ([`Policy::decide_name`]), may a connection be made ([`Policy::decide`]), and may an address be
 //! dialled ([`Policy::decide_address`]). Where requests can be seen, [`Policy::decide_request`] looks
-//! at each of them.
+//! at each of them. What is no connection is decided by [`Policy::decide_datagram`], and passes only by
+//! a rule that names its transport.
 
 mod claim;
+mod datagram;
 mod lists;
 mod reason;
 mod rules;
 mod sphere;
 
-use std::{fmt, net::IpAddr};
+use std::net::IpAddr;
 
 pub use self::{
     claim::{Claim, parse_ipv4_loosely},
+    datagram::{Datagram, Transport},
     lists::{COMMON_HOSTS, common_hosts, is_public_resolver},
     reason::{Reason, Verdict},
     sphere::{Sphere, sphere_of},
@@ -55,25 +58,6 @@ impl Protocol {
     }
 }
 
-/// What carries something that is no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Transport {
-    Udp,
-    Icmp,
-    /// Another one, by its number.
-    Other(u8),
-}
-
-impl fmt::Display for Transport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Udp => f.write_str("UDP"),
-            Self::Icmp => f.write_str("ICMP"),
-            Self::Other(number) => write!(f, "IP protocol {number}"),
-        }
-    }
-}
-
 /// A connection that a room asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
@@ -106,6 +90,9 @@ pub struct Policy {
     mode: EgressMode,
     allow: Vec<Grant>,
     deny: Vec<Grant>,
+    /// The rules that open datagrams, and those that deny nothing but datagrams.
+    datagrams: Vec<Grant>,
+    no_datagrams: Vec<Grant>,
     /// The host's own addresses, public ones included.
     own: Vec<IpAddr>,
 }
@@ -118,7 +105,10 @@ impl Policy {
         };
         let mut allow = expand(&egress.allow, "allow");
         allow.extend(granted.iter().map(Grant::approved));
-        Self { mode: egress.mode, allow, deny: expand(&egress.deny, "deny"), own }
+        let (datagrams, allow) = allow.into_iter().partition(Grant::opens_datagrams);
+        let deny = expand(&egress.deny, "deny").into_iter();
+        let (no_datagrams, deny) = deny.partition(Grant::opens_datagrams);
+        Self { mode: egress.mode, allow, deny, datagrams, no_datagrams, own }
     }
 
     /// Returns the mode.
@@ -145,8 +135,9 @@ impl Policy {
         if self.mode != EgressMode::Allowlist {
             return Verdict::allowed(Basis::Mode(self.mode));
         }
-        match self.allow.iter().find(|rule| rule.names_host(name)) {
-            Some(rule) if self.is_resolver(name) => {
+        let mut listed = self.allow.iter().chain(&self.datagrams);
+        match listed.find(|rule| rule.names_host(name)) {
+            Some(rule) if self.is_resolver(name) && self.is_resolver_of_datagrams(name) => {
                 Verdict::denied(rule.basis(), Reason::PublicResolver)
             }
             Some(rule) => Verdict::allowed(rule.basis()),
@@ -192,7 +183,7 @@ impl Policy {
 
     /// Says whether an address that nobody may reach by default was named by a rule.
     pub fn names_address(&self, address: IpAddr) -> bool {
-        self.allow.iter().any(|rule| rule.holds(address))
+        self.allow.iter().chain(&self.datagrams).any(|rule| rule.holds(address))
     }
 
     /// Decides about one request, where requests can be seen: on terminated hosts and plain HTTP.
@@ -318,10 +309,7 @@ impl Policy {
 
     /// Returns why an address is out of reach unless a rule names it.
     fn forbidden(&self, name: Option<&HostName>, address: IpAddr, port: u16) -> Option<Verdict> {
-        let sphere = match self.own.contains(&address.to_canonical()) {
-            true => Sphere::OwnHost,
-            false => sphere_of(address),
-        };
+        let sphere = self.sphere_of(address);
         // Reserved ones too: whoever runs a mirror without the Internet may have put it there.
         let private = matches!(sphere, Sphere::Private | Sphere::Shared | Sphere::Reserved);
         let named = |rule: &Grant| {
@@ -332,6 +320,13 @@ impl Policy {
             return None;
         }
         Some(Verdict::denied(Basis::Always, Reason::Sphere { address, sphere }))
+    }
+
+    fn sphere_of(&self, address: IpAddr) -> Sphere {
+        match self.own.contains(&address.to_canonical()) {
+            true => Sphere::OwnHost,
+            false => sphere_of(address),
+        }
     }
 
     /// Returns what must be spoken on a port.

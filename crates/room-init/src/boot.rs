@@ -23,6 +23,10 @@ pub(crate) struct Adopted {
     pub(crate) dns_datagram: Vec<OwnedFd>,
     pub(crate) dns_stream: Vec<OwnedFd>,
     pub(crate) dropped: Vec<OwnedFd>,
+    pub(crate) datagrams: Vec<OwnedFd>,
+    pub(crate) echoes: Vec<OwnedFd>,
+    pub(crate) raw: Vec<OwnedFd>,
+    pub(crate) rules: OwnedFd,
     pub(crate) elevate: OwnedFd,
     /// Held, never used.
     _base_layer: OwnedFd,
@@ -52,6 +56,10 @@ pub(crate) fn adopt() -> io::Result<Adopted> {
         dns_datagram: all(boot.dns_datagram)?,
         dns_stream: all(boot.dns_stream)?,
         dropped: all(boot.dropped)?,
+        datagrams: all(boot.datagrams)?,
+        echoes: all(boot.echoes)?,
+        raw: all(boot.raw)?,
+        rules: sys::adopt(boot.rules)?,
         elevate: sys::adopt(boot.elevate)?,
         _base_layer: sys::adopt(boot.base_layer)?,
     })

@@ -1,8 +1,10 @@
-//! What happens to the room's traffic while no daemon has taken it: TCP is reset and names are
-//! answered with SERVFAIL, at once, so that nothing in the room hangs and nothing leaves it.
+//! What happens to the room's traffic while no daemon has taken it: TCP is reset, names are answered
+//! with SERVFAIL and datagrams are refused, at once, so that nothing in the room hangs and nothing
+//! leaves it.
 
 use hothouse_room_wire::dns::servfail;
 use rustix::fd::OwnedFd;
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 use std::time::Duration;
 
@@ -32,4 +34,20 @@ pub(crate) fn refuse_names(socket: &OwnedFd) {
             let _ = rustix::net::sendto(socket, &answer, SendFlags::DONTWAIT, &asker);
         }
     }
+}
+
+/// Shuts a socket for datagrams. Connected to itself it takes nothing from anybody, and the kernel tells
+/// every sender that the port is not reachable; so it needs nobody to look after it.
+pub(crate) fn shut(socket: &OwnedFd) {
+    // It has a name, and a route to itself: loopback.
+    if let Ok(own) = rustix::net::getsockname(socket) {
+        let _ = rustix::net::connect(socket, &own);
+    }
+    // What waited would go out by the next daemon, long after it was sent.
+    while rustix::net::recv(socket, &mut [0_u8; 1][..], RecvFlags::DONTWAIT).is_ok() {}
+}
+
+/// Opens it again.
+pub(crate) fn open(socket: &OwnedFd) -> Result<(), Errno> {
+    rustix::net::connect_unspec(socket)
 }

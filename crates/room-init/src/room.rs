@@ -266,6 +266,7 @@ impl Room {
         self.daemons.remove(&key);
         if self.egress_holder == Some(key) {
             self.egress_holder = None;
+            self.boot.datagrams.iter().for_each(closed::shut);
         }
         self.connecting.retain(|attempt| attempt.daemon != key);
         self.watchers.retain(|waiting| waiting.daemon != key);

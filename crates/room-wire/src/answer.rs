@@ -48,6 +48,17 @@ pub enum Answer {
     },
     Refused(Refusal),
     Services(ServicesReport),
+    /// The sockets travel with it, in this order and so many of each.
+    Caught {
+        tcp: u8,
+        dns_datagram: u8,
+        dns_stream: u8,
+        datagrams: u8,
+        dropped: u8,
+        echoes: u8,
+        raw: u8,
+        rules: u8,
+    },
 }
 
 /// How a command ended.

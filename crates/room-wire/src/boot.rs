@@ -39,6 +39,14 @@ pub struct Boot {
     pub dns_stream: Vec<i32>,
     /// The socket that tells what the packet rules dropped, if there is one.
     pub dropped: Vec<i32>,
+    /// Datagram sockets for redirected UDP, each shut by being connected to itself.
+    pub datagrams: Vec<i32>,
+    /// The socket that tells of echo requests, if there is one.
+    pub echoes: Vec<i32>,
+    /// Sockets that send packets with headers of their own.
+    pub raw: Vec<i32>,
+    /// The socket that speaks to the packet rules.
+    pub rules: i32,
     /// Listens inside the room, for `sudo`.
     pub elevate: i32,
     /// Keeps the base layer from being removed while it is open.

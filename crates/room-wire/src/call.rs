@@ -55,7 +55,8 @@ pub enum Call {
     Connect {
         port: u16,
     },
-    /// Hands over the sockets that catch the room's TCP and DNS, until this connection ends.
+    /// Hands over the sockets that catch the room's TCP and DNS, until this connection ends. A
+    /// daemon of today asks for all with `Catch`.
     Egress,
     /// Stops every process of the room with SIGSTOP (where no freezer can be had).
     Suspend,
@@ -87,6 +88,8 @@ pub enum Call {
     Services {
         after: Option<u64>,
     },
+    /// Hands over every socket that catches the room's traffic, until this connection ends.
+    Catch,
 }
 
 /// A command to run.

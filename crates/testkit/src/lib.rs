@@ -71,6 +71,12 @@ impl TestEnv {
         }
     }
 
+    /// Says whether everything runs as root.
+    pub fn is_root(&self) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        self.user.is_none() && fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+    }
+
     /// Runs everything from now on as another user, to whom the whole folder is given.
     pub fn become_user(&mut self, user: User) {
         let copy = self.root().join("hothouse");

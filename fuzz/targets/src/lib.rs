@@ -11,8 +11,9 @@ use hothouse_api::exec::{Ask, Hello, Say};
 use hothouse_edge::wire::{
     Read,
     dns::{Code, Question, read_answer},
-    head, hello, packet, sniff, socks as socks_wire,
+    echo, head, hello, packet, sniff, socks as socks_wire,
 };
+use hothouse_host::room::read_tracked;
 use hothouse_model::policy::Claim;
 use hothouse_model::{config::LiveKeys, live_keys};
 use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};
@@ -36,6 +37,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("http_head", http_head),
     ("socks", socks),
     ("packets", packets),
+    ("tracked_flows", tracked_flows),
+    ("echoes", echoes),
     ("terminated_requests", terminated_requests),
     ("terminated_answers", terminated_answers),
     ("signed_pieces", signed_pieces),
@@ -187,6 +190,30 @@ fn sniffed(bytes: &[u8]) {
     if !matches!(first, sniff::Sniffed::Broken(_)) {
         let longer = [bytes, b" \r\n\r\n"].concat();
         assert_eq!(sniff::read(&longer), Read::Done(first));
+    }
+}
+
+/// What the kernel says of a flow of datagrams: whatever is read has two ends of one kind.
+pub fn tracked_flows(bytes: &[u8]) {
+    if let Some(found) = read_tracked(bytes) {
+        assert!(bytes.len() > 40, "two ends need some bytes");
+        assert_eq!(read_tracked(bytes), Some(found));
+    }
+}
+
+/// Echo requests as the kernel tells them, and answers as a host sends them.
+pub fn echoes(bytes: &[u8]) {
+    for request in echo::read_all(bytes) {
+        assert!(request.echo.data.len() < bytes.len());
+        let answer = echo::answer(request.client, request.target, &request.echo);
+        let answer = answer.expect("both ends are of one kind");
+        let (head, is_v4) = if request.client.is_ipv4() { (0, true) } else { (40, false) };
+        assert_eq!(echo::read_answer(&answer[head..], is_v4, true), Some(request.echo));
+    }
+    for (is_v4, has_head) in [(true, true), (true, false), (false, false)] {
+        if let Some(echo) = echo::read_answer(bytes, is_v4, has_head) {
+            assert!(echo.data.len() + 8 <= bytes.len());
+        }
     }
 }
 

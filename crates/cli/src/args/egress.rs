@@ -15,7 +15,8 @@ pub(crate) enum EgressCommand {
     /// Say why something was denied, or what would happen to a host now
     #[command(
         after_help = "Examples:\n  hothouse egress why\n  hothouse egress why api.example.com\n  \
-                      hothouse egress why db.example.com:5432"
+                      hothouse egress why db.example.com:5432\n  \
+                      hothouse egress why time.example.com:123/udp"
     )]
     Why(EgressWhyArgs),
     /// Propose rules for what was denied, to be put into hothouse.toml
@@ -23,7 +24,8 @@ pub(crate) enum EgressCommand {
     Learn(Which),
     /// Allow hosts for a sandbox, at once; without a host, list what was allowed so
     ///
-    /// A rule is a host, `*.host` for everything below it, `host:port`, or a block of addresses.
+    /// A rule is a host, `*.host` for everything below it, `host:port`, or a block of addresses. It is
+    /// for connections; `host:port/udp` is for datagrams, `host/icmp` for `ping`.
     #[command(after_help = "Examples:\n  hothouse egress allow api.example.com -w agent-a\n  \
                       hothouse egress allow '*.example.com' db.example.com:5432 --project\n  \
                       hothouse egress allow --remove api.example.com")]
@@ -56,7 +58,7 @@ pub(crate) struct EgressLogArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct EgressWhyArgs {
-    /// The host, with a port where it is not 443
+    /// The host, with a port where it is not 443; with `:port/udp` or `/icmp` for what is no connection
     pub(crate) host: Option<String>,
     #[command(flatten)]
     pub(crate) which: Which,

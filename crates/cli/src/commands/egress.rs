@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use hothouse_api::{
     egress::{
-        AllowBody, EgressPage, EgressQuery, EgressRecord, GrantView, LearnedView, WhyQuery, WhyView,
+        AllowBody, DecisionView, EgressPage, EgressQuery, EgressRecord, GrantView, LearnedView,
+        WhyQuery, WhyView,
     },
     route,
     sandbox::FindQuery,
@@ -118,12 +119,22 @@ fn row(record: &EgressRecord) -> Vec<Cell> {
         Cell::new(time).tone(Tone::Faint),
         verdict,
         Cell::new(shown_host(record)),
-        Cell::new(record.port.map_or_else(|| "dns".to_owned(), |port| port.to_string())),
+        Cell::new(shown_port(record)),
         Cell::new(size(record.sent)),
         Cell::new(size(record.received)),
         Cell::new(process.unwrap_or_else(|| "-".into())),
         Cell::new(why),
     ]
+}
+
+fn shown_port(record: &EgressRecord) -> String {
+    let protocol = record.protocol.as_deref().unwrap_or_default().to_lowercase();
+    match (record.kind.as_str(), record.port) {
+        ("datagram", Some(port)) => format!("{port}/{protocol}"),
+        ("datagram", None) => protocol,
+        (_, Some(port)) => port.to_string(),
+        (_, None) => "dns".to_owned(),
+    }
 }
 
 fn shown_host(record: &EgressRecord) -> String {
@@ -146,13 +157,13 @@ pub(crate) fn why(session: &Session, ui: &Ui, args: EgressWhyArgs) -> Result<Exi
             "allowed" => ("allowed", Tone::Good),
             _ => ("denied", Tone::Bad),
         };
-        lines.push(format!("{}:{} is {} now", plain(&now.host), now.port, ui.paint(tone, word)));
+        lines.push(format!("{} is {} now", plain(&shown(now)), ui.paint(tone, word)));
         lines.push(format!("  rule: {}", plain(&now.rule)));
         if let Some(reason) = &now.reason {
             lines.push(format!("  why:  {}", plain(reason)));
             lines.push(format!(
                 "  ask:  hothouse egress allow {} -w {}",
-                plain(&asked(now.port, &now.host)),
+                plain(&asked(now)),
                 why.sandbox
             ));
         }
@@ -170,12 +181,24 @@ pub(crate) fn why(session: &Session, ui: &Ui, args: EgressWhyArgs) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the rule that would allow a host on a port.
-fn asked(port: u16, host: &str) -> String {
-    match port {
-        22 | 80 | 443 => host.to_owned(),
-        port if host.contains(':') => format!("[{host}]:{port}"),
-        port => format!("{host}:{port}"),
+/// Returns what was asked about.
+fn shown(now: &DecisionView) -> String {
+    let host = match now.port {
+        Some(port) if now.host.contains(':') => format!("[{}]:{port}", now.host),
+        Some(port) => format!("{}:{port}", now.host),
+        None => now.host.clone(),
+    };
+    match now.transport.as_str() {
+        "tcp" => host,
+        transport => format!("{host}/{transport}"),
+    }
+}
+
+/// Returns the rule that would allow it.
+fn asked(now: &DecisionView) -> String {
+    match now.port {
+        Some(22 | 80 | 443) if now.transport == "tcp" => now.host.clone(),
+        _ => shown(now),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The ledger of what rooms tried to reach, and what humans allow.
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use axum::extract::{Query, State};
 use hothouse_api::{
@@ -16,9 +16,9 @@ use hothouse_engine::Engine;
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
-    config::{self, HostName, HostPattern},
+    config::{self, HostName, HostPattern, RuleTransport},
     ledger::{LedgerRecord, learn},
-    policy::{Attempt, Claim, Policy, Protocol, Verdict},
+    policy::{Attempt, Claim, Datagram, Policy, Protocol, Transport, Verdict},
 };
 use hothouse_store::GrantReach;
 use jiff::Timestamp;
@@ -144,35 +144,42 @@ pub(crate) async fn why(
 
 /// Decides as if the room had looked the host up and spoken what its port expects.
 fn decision(policy: &Policy, opened: &[HostPattern], text: &str) -> Result<DecisionView, Failure> {
-    let (claim, port) = Claim::with_port(text.as_bytes());
-    let port = port.unwrap_or(443);
-    let protocol = Protocol::expected_on(port).unwrap_or(Protocol::Tls);
-    let (host, verdict) = match &claim {
-        Claim::Name(name) => {
-            let opened = opened.iter().any(|pattern| pattern.matches(name));
-            (name.to_string(), decide_name(policy, name, (port, protocol), opened))
+    let (rest, transport) = match text.rsplit_once('/') {
+        Some((rest, "tcp")) => (rest, RuleTransport::Tcp),
+        Some((rest, "udp")) => (rest, RuleTransport::Udp),
+        Some((rest, "icmp")) => (rest, RuleTransport::Icmp),
+        _ => (text, RuleTransport::Tcp),
+    };
+    let (claim, port) = Claim::with_port(rest.as_bytes());
+    let port = match (transport, port) {
+        (RuleTransport::Tcp, port) => Some(port.unwrap_or(443)),
+        (RuleTransport::Udp, Some(port)) => Some(port),
+        (RuleTransport::Icmp, None) => None,
+        _ => return Err(no_host(text)),
+    };
+    let (host, address, name) = match &claim {
+        Claim::Name(name) => (name.to_string(), None, Some(name)),
+        Claim::Address(address) => (address.to_string(), Some(*address), None),
+        Claim::None | Claim::Bad(_) => return Err(no_host(text)),
+    };
+    let opened = name.is_some_and(|name| opened.iter().any(|pattern| pattern.matches(name)));
+    let looked_up = name.map(|name| policy.decide_name(name)).filter(|verdict| !verdict.allowed);
+    let verdict = match (looked_up, transport) {
+        (Some(denied), _) => denied,
+        (None, RuleTransport::Tcp) => {
+            decide_connection(policy, name, address, port.unwrap_or(443), opened)
         }
-        Claim::Address(address) => {
-            let attempt = Attempt {
-                claim: &Claim::None,
-                address: Some(*address),
-                answered: &[],
-                port,
-                protocol,
-                hidden: false,
-                opened: false,
-            };
-            (address.to_string(), policy.decide(&attempt))
+        (None, RuleTransport::Udp) => {
+            decide_datagram(policy, Transport::Udp, name, address, port, opened)
         }
-        Claim::None | Claim::Bad(_) => {
-            let message = format!("`{text}` is no host");
-            return Err(Failure::new(FailureKind::Usage, message)
-                .hint("write it as `api.example.com` or `api.example.com:8443`"));
+        (None, RuleTransport::Icmp) => {
+            decide_datagram(policy, Transport::Icmp, name, address, None, false)
         }
     };
     Ok(DecisionView {
         host,
         port,
+        transport: transport.to_string(),
         verdict: if verdict.allowed { "allowed" } else { "denied" }.into(),
         code: verdict.reason.as_ref().map(|reason| reason.code().to_owned()),
         reason: verdict.reason.as_ref().map(ToString::to_string),
@@ -180,25 +187,42 @@ fn decision(policy: &Policy, opened: &[HostPattern], text: &str) -> Result<Decis
     })
 }
 
-fn decide_name(
+fn no_host(text: &str) -> Failure {
+    let message = format!("`{text}` is no host");
+    Failure::new(FailureKind::Usage, message).hint(
+        "write it as `api.example.com`, `api.example.com:8443`, `time.example.com:123/udp` or \
+         `example.com/icmp`",
+    )
+}
+
+fn decide_connection(
     policy: &Policy,
-    name: &HostName,
-    (port, protocol): (u16, Protocol),
+    name: Option<&HostName>,
+    address: Option<IpAddr>,
+    port: u16,
     opened: bool,
 ) -> Verdict {
-    let looked_up = policy.decide_name(name);
-    if !looked_up.allowed {
-        return looked_up;
-    }
     policy.decide(&Attempt {
-        claim: &Claim::Name(name.clone()),
-        address: None,
-        answered: std::slice::from_ref(name),
+        claim: &name.map_or(Claim::None, |name| Claim::Name(name.clone())),
+        address,
+        answered: name.map_or(&[], std::slice::from_ref),
         port,
-        protocol,
+        protocol: Protocol::expected_on(port).unwrap_or(Protocol::Tls),
         hidden: false,
         opened,
     })
+}
+
+fn decide_datagram(
+    policy: &Policy,
+    transport: Transport,
+    name: Option<&HostName>,
+    address: Option<IpAddr>,
+    port: Option<u16>,
+    opened: bool,
+) -> Verdict {
+    let answered = name.map_or(&[][..], std::slice::from_ref);
+    policy.decide_datagram(&Datagram { transport, address, answered, port, opened })
 }
 
 #[utoipa::path(

@@ -1,7 +1,7 @@
 use hothouse_model::{
     config,
     ledger::RoomProcess,
-    policy::{NamedLists, Policy},
+    policy::{NamedLists, Policy, Transport},
 };
 
 use super::*;
@@ -18,7 +18,7 @@ impl Processes for Nobody {
         None
     }
 
-    fn datagram_owner(&self, _: u16) -> Option<RoomProcess> {
+    fn datagram_owner(&self, _: Transport, _: u16) -> Option<RoomProcess> {
         None
     }
 }
@@ -134,4 +134,41 @@ async fn a_new_rule_opens_a_name_at_once() {
     assert!(book::is_synthetic(addresses[0].parse().unwrap()));
     edge.set_policy(policy("mode = \"allowlist\"\nallow = [\"a.example\"]\n").into());
     assert_eq!(ask_for(&edge, "a.example", TYPE_A).await.1, ["1.2.3.4"]);
+}
+
+#[tokio::test]
+async fn a_datagram_to_an_address_that_an_earlier_daemon_told_finds_its_name_again() {
+    use crate::datagram::Facts;
+    let text = "mode = \"allowlist\"\nallow = [\"time.example:123/udp\", \"ping.example/icmp\"]";
+    let (edge, asked, _folder) = wall(text, "93.184.216.34").await;
+    let of = |transport, address: &str, port| {
+        Facts::of(&edge, transport, address.parse().unwrap(), port)
+    };
+    let mut known = of(Transport::Udp, "93.184.216.34", Some(123));
+    assert!(!known.decide(&edge).allowed, "nobody has looked the name up");
+    assert!(known.settle(&edge).await.allowed);
+    assert_eq!(known.name().map(ToString::to_string).as_deref(), Some("time.example"));
+    assert!(
+        of(Transport::Udp, "93.184.216.34", Some(123)).decide(&edge).allowed,
+        "and remembers it"
+    );
+    let before = asked.lock().unwrap().len();
+    for (address, port) in [("93.184.216.35", 123), ("93.184.216.34", 124), ("10.0.0.1", 123)] {
+        let mut other = of(Transport::Udp, address, Some(port));
+        assert!(!other.settle(&edge).await.allowed, "{address}:{port}");
+    }
+    assert_eq!(asked.lock().unwrap().len(), before, "the answer is remembered, too");
+    assert!(of(Transport::Icmp, "93.184.216.34", None).settle(&edge).await.allowed);
+}
+
+#[tokio::test]
+async fn a_name_that_leads_inside_takes_no_datagrams_there() {
+    use crate::{datagram::Facts, room::DialError};
+    let (edge, _, _folder) =
+        wall("mode = \"web\"\nallow = [\"time.example:123/udp\"]", "10.0.0.1").await;
+    let name = "time.example".parse().unwrap();
+    let [synthetic, _] = edge.book().synthesize(&name);
+    let facts = Facts::of(&edge, Transport::Udp, synthetic, Some(123));
+    assert!(facts.decide(&edge).allowed);
+    assert!(matches!(facts.place(&edge).await, Err(DialError::Denied(_))));
 }

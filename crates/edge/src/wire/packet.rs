@@ -30,13 +30,18 @@ const PAYLOAD: u16 = 9;
 const KIND: u16 = 0x3fff;
 
 /// Reads the packets out of what the kernel sent at once; what cannot be read is passed over.
-pub fn read_all(mut bytes: &[u8]) -> Vec<Packet> {
+pub fn read_all(bytes: &[u8]) -> Vec<Packet> {
+    payloads(bytes).into_iter().filter_map(read).collect()
+}
+
+/// Returns the packets of what the kernel sent at once, as far as they were told.
+pub(super) fn payloads(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
     while let (Some(size), Some(kind)) = (word(bytes, 0), half(bytes, 4)) {
         let size = usize::try_from(size).unwrap_or(usize::MAX);
         let Some(message) = bytes.get(..size).filter(|_| size >= MESSAGE_HEAD) else { break };
         if kind == PACKET {
-            found.extend(payload(message).and_then(read));
+            found.extend(payload(message));
         }
         bytes = bytes.get(size.next_multiple_of(4)..).unwrap_or_default();
     }

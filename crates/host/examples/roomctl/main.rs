@@ -23,7 +23,7 @@ use words::Words;
 
 type Outcome = Result<u8, Box<dyn Error>>;
 
-const USAGE: &str = "usage: roomctl start|fresh|exec|shell|attach|wait|signal|list|status|connect|listen|egress|freeze|thaw|suspend|resume|shutdown|stop|remove|identity STATE ...";
+const USAGE: &str = "usage: roomctl start|fresh|exec|shell|attach|wait|signal|list|status|connect|listen|egress|datagrams|freeze|thaw|suspend|resume|shutdown|stop|remove|identity STATE ...";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -234,6 +234,13 @@ async fn talk(verb: &str, state: &State, words: &mut Words) -> Outcome {
                 egress.dns_stream.len()
             );
             relay::first_target(egress)?;
+            Ok(0)
+        }
+        "datagrams" => {
+            // Opens a port to datagrams, prints where each of some wanted to go, and answers it.
+            let port = words.next().ok_or("datagrams STATE PORT COUNT")?.parse()?;
+            let count = words.next().ok_or("datagrams STATE PORT COUNT")?.parse()?;
+            relay::datagrams(client.take_egress().await?, port, count)?;
             Ok(0)
         }
         "suspend" => {

@@ -1,8 +1,8 @@
 //! Carries bytes between a command's pipes and ours, without copying where the kernel can.
 
 use hothouse_host::pump::{carry, pump};
-use hothouse_host::room::Egress;
 use hothouse_host::room::wire::WindowSize;
+use hothouse_host::room::{Egress, PacketGate};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::pipe::PipeFlags;
@@ -106,4 +106,31 @@ pub(crate) fn first_target(egress: Egress) -> io::Result<()> {
     let target = rustix::net::sockopt::ip_original_dst(&peer)?;
     writeln!(io::stdout(), "{target}")?;
     peer.write_all(b"hello from the daemon\n")
+}
+
+/// Opens a port to datagrams, says where each came from and wanted to go, and answers it.
+pub(crate) fn datagrams(egress: Egress, port: u16, count: usize) -> io::Result<()> {
+    use std::io::Write;
+    let missing = || io::Error::other("no way to the packet rules");
+    let gate = PacketGate::new(egress.rules.ok_or_else(missing)?);
+    gate.open(&[port].into(), false)?;
+    let sockets: Vec<_> = egress.datagrams.into_iter().map(std::net::UdpSocket::from).collect();
+    writeln!(io::stdout(), "open")?;
+    let mut left = count;
+    while left > 0 {
+        let fds = sockets.iter().map(|one| PollFd::new(one, PollFlags::IN));
+        let mut fds: Vec<_> = fds.collect();
+        rustix::event::poll(&mut fds, None)?;
+        let ready: Vec<_> = fds.iter().map(|one| !one.revents().is_empty()).collect();
+        for (socket, _) in sockets.iter().zip(ready).filter(|(_, ready)| *ready) {
+            let mut bytes = vec![0; 1 << 16];
+            let (length, from) = socket.recv_from(&mut bytes)?;
+            let found = gate.tracked(socket.local_addr()?, from)?.ok_or_else(missing)?;
+            let text = format!("{} {length}", found.target);
+            writeln!(io::stdout(), "{text}")?;
+            socket.send_to(text.as_bytes(), from)?;
+            left -= 1;
+        }
+    }
+    Ok(())
 }

@@ -145,6 +145,21 @@ pub(super) fn nft(report: &Report, program: Option<&Path>) -> Finding {
     }
 }
 
+pub(super) fn ping() -> Finding {
+    let (id, title) = ("ping", "echo requests for rooms");
+    let costs = "rules such as `example.com/icmp` do nothing";
+    match crate::ping::is_allowed() {
+        true => Finding::works(id, title, "may send them"),
+        false => {
+            let range = text_of("/proc/sys/net/ipv4/ping_group_range");
+            let range: Vec<&str> = range.split_whitespace().collect();
+            let why = format!("the sysctl net.ipv4.ping_group_range is `{}`", range.join(" "));
+            Finding::limited(id, title, why, costs)
+                .fixed_by("sudo sysctl -w net.ipv4.ping_group_range='0 2147483647'")
+        }
+    }
+}
+
 fn untried(id: &str, title: &str, costs: &str) -> Finding {
     Finding {
         state: FindingState::Limited,

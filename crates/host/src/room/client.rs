@@ -6,9 +6,9 @@ use crate::files::{self, FileError};
 use crate::framed::send_some;
 use hothouse_room_wire::frame::DESCRIPTOR_LIMIT;
 use hothouse_room_wire::{
-    Answer, Call, ExecId, ExecRecord, ExecSpec, Exit, FrameBuffer, ListenSpec, LogStart, PROTOCOL,
-    Refusal, Reply, Request, SERVICES_SINCE, ServiceOrder, ServiceSpec, ServicesReport, WindowSize,
-    decode, encode, speaks,
+    Answer, CATCH_SINCE, Call, ExecId, ExecRecord, ExecSpec, Exit, FrameBuffer, ListenSpec,
+    LogStart, PROTOCOL, Refusal, Reply, Request, SERVICES_SINCE, ServiceOrder, ServiceSpec,
+    ServicesReport, WindowSize, decode, encode, speaks,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode as FileMode, OFlags};
@@ -108,6 +108,14 @@ pub struct Egress {
     /// Tells what the packet rules dropped; none where the kernel cannot, or in a room of an older
     /// release.
     pub dropped: Option<OwnedFd>,
+    /// For redirected UDP; like those below none in a room of an older release.
+    pub datagrams: Vec<OwnedFd>,
+    /// Tells of echo requests; none where the kernel cannot.
+    pub echoes: Option<OwnedFd>,
+    /// Send packets with headers of their own into the room.
+    pub raw: Vec<OwnedFd>,
+    /// For a [`PacketGate`](super::PacketGate).
+    pub rules: Option<OwnedFd>,
 }
 
 impl RoomClient {
@@ -245,14 +253,44 @@ impl RoomClient {
 
     /// Takes the room's outgoing traffic over, until this client is dropped.
     pub async fn take_egress(&self) -> Result<Egress, ClientError> {
-        let (answer, descriptors) = self.call(Call::Egress).await?;
-        let Answer::Egress { tcp, dns_datagram, dns_stream } = answer else {
-            return Err(ClientError::Unexpected);
-        };
+        self.greeted().await?;
+        let call = if self.protocol() < CATCH_SINCE { Call::Egress } else { Call::Catch };
+        let (answer, descriptors) = self.call(call).await?;
         let mut descriptors = descriptors.into_iter();
-        let mut take = |count: u8| descriptors.by_ref().take(count.into()).collect();
-        let (tcp, dns_datagram, dns_stream) = (take(tcp), take(dns_datagram), take(dns_stream));
-        Ok(Egress { tcp, dns_datagram, dns_stream, dropped: descriptors.next() })
+        let mut take = |count: u8| descriptors.by_ref().take(count.into()).collect::<Vec<_>>();
+        Ok(match answer {
+            Answer::Egress { tcp, dns_datagram, dns_stream } => Egress {
+                tcp: take(tcp),
+                dns_datagram: take(dns_datagram),
+                dns_stream: take(dns_stream),
+                dropped: take(1).pop(),
+                datagrams: Vec::new(),
+                echoes: None,
+                raw: Vec::new(),
+                rules: None,
+            },
+            // The order in which they come.
+            Answer::Caught {
+                tcp,
+                dns_datagram,
+                dns_stream,
+                datagrams,
+                dropped,
+                echoes,
+                raw,
+                rules,
+            } => Egress {
+                tcp: take(tcp),
+                dns_datagram: take(dns_datagram),
+                dns_stream: take(dns_stream),
+                datagrams: take(datagrams),
+                dropped: take(dropped).pop(),
+                echoes: take(echoes).pop(),
+                raw: take(raw),
+                rules: take(rules).pop(),
+            },
+            _ => return Err(ClientError::Unexpected),
+        })
     }
 
     /// Stops all processes with SIGSTOP, for rooms without a freezer.

@@ -4,6 +4,7 @@
 //! sockets before any process of the room, all mounts before the room's own namespaces (so that
 //! they are locked there), ids and fences last.
 
+use super::AGENT_ID;
 use super::early::First;
 use super::ids::{self, INIT_ID};
 use super::layout::System;
@@ -290,6 +291,9 @@ fn set_ids(id: u32) -> Result<(), StepError> {
 fn tune(inotify_instances: u32) -> Result<(), StepError> {
     let ports = Path::new("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     files::write(ports, "0").step("open low ports to the room")?;
+    let pings = Path::new("/proc/sys/net/ipv4/ping_group_range");
+    // Whether one may leave is for the packet rules. In the wall's map other ids lie apart.
+    files::write(pings, format!("{AGENT_ID} {AGENT_ID}")).step("let agent ping")?;
     let instances = Path::new("/proc/sys/user/max_inotify_instances");
     files::write(instances, inotify_instances.to_string())
         .step("bound the room's inotify instances")
@@ -375,13 +379,25 @@ fn become_init(
         dns_datagram: raw(&catch.dns_datagram),
         dns_stream: raw(&catch.dns_stream),
         dropped: raw(catch.dropped.as_slice()),
+        datagrams: raw(&catch.datagrams),
+        echoes: raw(catch.echoes.as_slice()),
+        raw: raw(&catch.raw),
+        rules: catch.rules.as_raw_fd(),
         elevate: elevate.as_raw_fd(),
         base_layer: inside.base_layer.as_raw_fd(),
     };
     let single =
         [&inside.control, &inside.channel, &room.user, &room.mount, &elevate, &inside.base_layer];
-    let many = [&inside.command_groups, &catch.tcp, &catch.dns_datagram, &catch.dns_stream];
-    let many = many.into_iter().flatten().chain(&catch.dropped);
+    let many = [
+        &inside.command_groups,
+        &catch.tcp,
+        &catch.dns_datagram,
+        &catch.dns_stream,
+        &catch.datagrams,
+        &catch.raw,
+    ];
+    let many = many.into_iter().flatten().chain(&catch.dropped).chain(&catch.echoes);
+    let many = many.chain([&catch.rules]);
     for fd in single.into_iter().chain(many) {
         rustix::io::fcntl_setfd(fd, FdFlags::empty()).step("pass on a descriptor")?;
     }

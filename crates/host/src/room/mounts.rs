@@ -371,7 +371,9 @@ fn overlay(build: &Build<'_>, name: &str) -> Result<(), StepError> {
         work.display()
     );
     let options = CString::new(options).expect("names of system folders have no zero bytes");
-    mount("overlay", &target, "overlay", MountFlags::empty(), options.as_c_str())
+    // Nothing gains a right here anyway (`no_new_privs`). But for this flag the kernel would refuse to
+    // run a program whose file asks for one that no process of the room may have, such as `ping`.
+    mount("overlay", &target, "overlay", MountFlags::NOSUID, options.as_c_str())
         .step_at("mount overlay on", Path::new("/").join(name))
 }
 

@@ -1,9 +1,11 @@
 //! The network of a room: loopback, every address local, and sockets that catch what would
 //! leave. Runs in the wall, before any process of the room.
 
+mod gate;
 mod log;
 mod netlink;
 mod rules;
+mod tracking;
 
 use super::step::{Step, StepError};
 use netlink::{ACK, CREATE, Message, REPLACE};
@@ -11,12 +13,19 @@ use rules::Told;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, netlink as families,
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto,
+    netlink as families,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+pub use gate::PacketGate;
+pub use tracking::{Tracked, read_tracked};
+
 /// Where redirected TCP arrives.
 pub(super) const EGRESS_PORT: u16 = 15_001;
+
+/// Where redirected datagrams arrive.
+pub(super) const DATAGRAM_PORT: u16 = 15_002;
 
 /// Where redirected DNS arrives.
 pub(super) const DNS_PORT: u16 = 15_053;
@@ -28,8 +37,16 @@ pub(super) struct Catch {
     pub(super) tcp: Vec<OwnedFd>,
     pub(super) dns_datagram: Vec<OwnedFd>,
     pub(super) dns_stream: Vec<OwnedFd>,
+    /// Shut until a daemon takes them: each is connected to itself, so what is sent to it is refused.
+    pub(super) datagrams: Vec<OwnedFd>,
     /// Tells what the packet rules dropped; none where the kernel cannot.
     pub(super) dropped: Option<OwnedFd>,
+    /// Tells of echo requests that a rule may allow; none where the kernel cannot.
+    pub(super) echoes: Option<OwnedFd>,
+    /// Sends packets with headers of their own into the room, for answers to echo requests.
+    pub(super) raw: Vec<OwnedFd>,
+    /// Speaks to the packet rules; whoever uses it needs the right to, besides.
+    pub(super) rules: OwnedFd,
     pub(super) has_ipv6: bool,
 }
 
@@ -40,26 +57,30 @@ pub(super) fn apply() -> Result<Catch, StepError> {
     talk(&route, &every_address_is_local(AddressFamily::INET), 1)
         .step("make every IPv4 address local")?;
     let has_ipv6 = talk(&route, &every_address_is_local(AddressFamily::INET6), 1).is_ok();
-    let dropped = log::open().ok();
+    let books = log::DROPPED.open().and_then(|dropped| Ok((dropped, log::ECHOES.open()?))).ok();
     let netfilter = open(Some(families::NETFILTER)).step("open a netfilter socket")?;
     let set = |told| {
         let (transaction, verdicts) = rules::transaction(told);
         talk(&netfilter, &transaction, verdicts)
     };
     // A kernel may have the one half of logging without the other. What is dropped is dropped anyway.
-    let dropped = match dropped {
-        Some(socket) if set(Told::Yes).is_ok() => Some(socket),
+    let books = match books {
+        Some(books) if set(Told::Yes).is_ok() => Some(books),
         _ => {
             set(Told::No).step("set the packet rules")?;
             None
         }
     };
-    catch(has_ipv6, dropped)
+    catch(has_ipv6, books, netfilter)
 }
 
 /// Loopback addresses, never the wildcard: answers to redirected datagrams would otherwise carry
 /// the wrong port.
-fn catch(has_ipv6: bool, dropped: Option<OwnedFd>) -> Result<Catch, StepError> {
+fn catch(
+    has_ipv6: bool,
+    books: Option<(OwnedFd, OwnedFd)>,
+    rules: OwnedFd,
+) -> Result<Catch, StepError> {
     let v6 = has_ipv6.then_some(IpAddr::V6(Ipv6Addr::LOCALHOST));
     let addresses: Vec<IpAddr> = [IpAddr::V4(Ipv4Addr::LOCALHOST)].into_iter().chain(v6).collect();
     let all = |kind, port| -> Result<Vec<OwnedFd>, StepError> {
@@ -68,18 +89,38 @@ fn catch(has_ipv6: bool, dropped: Option<OwnedFd>) -> Result<Catch, StepError> {
             .map(|address| bind(*address, port, kind).step("listen for the room's traffic"))
             .collect()
     };
+    let datagrams = all(SocketType::DGRAM, DATAGRAM_PORT)?;
+    for (socket, address) in datagrams.iter().zip(&addresses) {
+        rustix::net::connect(socket, &SocketAddr::new(*address, DATAGRAM_PORT))
+            .step("shut the socket of datagrams")?;
+    }
+    let (dropped, echoes) = books.unzip();
+    // Without them no echo request is answered, and nothing else is lost.
+    let raw = addresses.iter().map(|address| raw(*address)).collect::<Result<_, _>>();
     Ok(Catch {
         tcp: all(SocketType::STREAM, EGRESS_PORT)?,
         dns_datagram: all(SocketType::DGRAM, DNS_PORT)?,
         dns_stream: all(SocketType::STREAM, DNS_PORT)?,
+        datagrams,
         dropped,
+        echoes,
+        raw: raw.unwrap_or_default(),
+        rules,
         has_ipv6,
     })
 }
 
+fn raw(address: IpAddr) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family(address), SocketType::RAW, flags, Some(ipproto::RAW))
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
+}
+
 fn bind(address: IpAddr, port: u16, kind: SocketType) -> Result<OwnedFd, Errno> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    let socket = rustix::net::socket_with(family(address), kind, SocketFlags::CLOEXEC, None)?;
     rustix::net::bind(&socket, &SocketAddr::new(address, port))?;
     if kind == SocketType::STREAM {
         rustix::net::listen(&socket, 4096)?;

@@ -31,6 +31,12 @@ pub fn datagram_owner(room: &RoomIdentity, port: u16) -> Option<SocketOwner> {
     holder_of(room, inode)
 }
 
+/// Returns the process whose echo requests have a number.
+pub fn echo_owner(room: &RoomIdentity, identifier: u16) -> Option<SocketOwner> {
+    let inode = in_tables(room, ["icmp", "icmp6"], |text| inode_of_port(text, identifier))?;
+    holder_of(room, inode)
+}
+
 /// Looks for a socket in the kernel's tables of a room.
 fn in_tables(
     room: &RoomIdentity,

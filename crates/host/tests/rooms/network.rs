@@ -83,3 +83,93 @@ fn the_daemon_reaches_services_inside_and_opens_sockets_there() {
         daemon.wait().unwrap();
     }
 }
+
+#[test]
+fn a_daemon_that_opens_a_port_to_datagrams_learns_where_each_wanted_to_go() {
+    for host in hosts() {
+        let room = host.room();
+        // From one socket to several places, two of which differ in nothing but the port that another
+        // socket has already used; and as large as a datagram can be.
+        let script = "
+import socket
+def go(family, address, port, size, udp=None):
+    udp = udp or socket.socket(family, socket.SOCK_DGRAM)
+    udp.settimeout(5)
+    try:
+        udp.sendto(b'x' * size, (address, port))
+        text, sender = udp.recvfrom(999)
+        print(text.decode(), sender[:2] == (address, port))
+    except OSError as error: print(type(error).__name__)
+one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+go(socket.AF_INET, '1.2.3.4', 4433, 10, one)
+go(socket.AF_INET, '1.2.3.5', 4433, 65507, one)
+go(socket.AF_INET6, '2001:db8::7', 4433, 65507)
+go(socket.AF_INET, '1.2.3.4', 4434, 10, one)
+";
+        let mut daemon = room
+            .roomctl("datagrams")
+            .args(["4433", "3"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(daemon.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        assert_eq!(line, "open\n", "{}", host.mode);
+        let seen = room.python(script);
+        let expected = "1.2.3.4:4433 10 True\n1.2.3.5:4433 65507 True\n\
+                        [2001:db8::7]:4433 65507 True\nPermissionError\n";
+        assert_eq!(seen.out, expected, "{}: {}", host.mode, seen.err);
+        assert!(daemon.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn datagrams_are_refused_at_once_when_their_daemon_is_gone() {
+    for host in hosts() {
+        let room = host.room();
+        let mut daemon = room
+            .roomctl("datagrams")
+            .args(["4433", "1"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(daemon.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        room.python(
+            "import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(b'x', ('1.2.3.4', 4433))",
+        );
+        daemon.wait().unwrap();
+        let script = "
+import socket, time
+for family, address in [(socket.AF_INET, '1.2.3.4'), (socket.AF_INET6, '2001:db8::7')]:
+    # Until PID 1 has noticed.
+    begun = time.monotonic()
+    while True:
+        udp = socket.socket(family, socket.SOCK_DGRAM)
+        udp.connect((address, 4433))
+        udp.settimeout(1)
+        try: udp.send(b'x'); print('ANSWER', udp.recv(9)); break
+        except TimeoutError: continue
+        except ConnectionRefusedError: print('refused', time.monotonic() - begun < 10); break
+";
+        let seen = room.python(script);
+        assert_eq!(seen.out, "refused True\nrefused True\n", "{}: {}", host.mode, seen.err);
+        // The next one goes on as if nothing had been.
+        let mut daemon = room
+            .roomctl("datagrams")
+            .args(["4433", "1"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(daemon.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        let seen = room.python("import socket; udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); udp.settimeout(5); udp.sendto(b'again', ('1.2.3.4', 4433)); print(udp.recv(99).decode())");
+        assert_eq!(seen.out, "1.2.3.4:4433 5\n", "{}: {}", host.mode, seen.err);
+        daemon.wait().unwrap();
+    }
+}

@@ -12,12 +12,16 @@ mod datagrams;
 mod internet;
 #[path = "egress/more_attacks.rs"]
 mod more_attacks;
+#[path = "egress/ping.rs"]
+mod ping;
 #[path = "egress/pinned.rs"]
 mod pinned;
 #[path = "egress/reload.rs"]
 mod reload;
 #[path = "egress/terminated.rs"]
 mod terminated;
+#[path = "egress/udp.rs"]
+mod udp;
 
 use std::path::Path;
 

@@ -45,6 +45,18 @@ choice_type! {
     }
 }
 
+choice_type! {
+    /// What carries what a rule means.
+    RuleTransport {
+        /// Connections.
+        Tcp = "tcp",
+        /// Datagrams.
+        Udp = "udp",
+        /// Echo requests, as `ping` sends them.
+        Icmp = "icmp",
+    }
+}
+
 /// `[egress]`: what leaves the room.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -103,12 +115,13 @@ pub struct Rule {
     pub paths: Vec<UrlPath>,
 }
 
-/// A rule as it is written, where the port may stand beside the host.
+/// A rule as it is written, where port and transport may stand beside the host.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawRule {
     host: Target,
     port: Option<u16>,
+    transport: Option<RuleTransport>,
     #[serde(default)]
     methods: Vec<Method>,
     #[serde(default)]
@@ -116,16 +129,20 @@ struct RawRule {
 }
 
 impl From<RawRule> for Rule {
-    fn from(RawRule { host, port, methods, paths }: RawRule) -> Self {
-        Self { host: Target { port: port.or(host.port), ..host }, methods, paths }
+    fn from(RawRule { host, port, transport, methods, paths }: RawRule) -> Self {
+        let (port, transport) = (port.or(host.port), transport.or(host.transport));
+        Self { host: Target { hosts: host.hosts, port, transport }, methods, paths }
     }
 }
 
-/// Hosts, and the port if the rule names one: `github.com`, `*.example.com:8443`, `10.0.0.0/8`.
+/// Hosts, and port and transport if the rule names them: `github.com`, `*.example.com:8443`,
+/// `10.0.0.0/8`, `time.example.com:123/udp`, `example.com/icmp`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
     pub hosts: Hosts,
     pub port: Option<u16>,
+    /// Connections where a rule that allows names none; all where one that denies does not.
+    pub transport: Option<RuleTransport>,
 }
 
 /// The hosts of a rule.
@@ -139,7 +156,7 @@ pub enum Hosts {
 }
 
 pub(super) const TARGET: TextRule = TextRule {
-    what: "`@toolchain`, `@common`, a host, `*.host`, `host:port` or a block such as `10.0.0.0/8`",
+    what: "`@toolchain`, `@common`, a host, `*.host`, `host:port`, `host:port/udp`, `host/icmp` or a block such as `10.0.0.0/8`",
     pattern: None,
     check: |text| text.parse::<Target>().map(|_| ()),
 };
@@ -152,14 +169,53 @@ impl FromStr for Target {
             return Err(Complaint::new("cannot be empty"));
         }
         if text.starts_with('@') {
-            return named(text).map(|hosts| Self { hosts: Hosts::Named(hosts), port: None });
+            let hosts = Hosts::Named(named(text)?);
+            return Ok(Self { hosts, port: None, transport: None });
         }
         if text.contains("://") {
             return Err(Complaint::new(format!("must be a host and not a URL: `{}`", shown(text))));
         }
+        let (text, transport) = split_transport(text)?;
         let (hosts, port) = split_port(text)?;
-        Ok(Self { hosts: parse_hosts(hosts)?, port })
+        let target = Self { hosts: parse_hosts(hosts)?, port, transport };
+        match transport {
+            Some(transport) => check_port(transport, target.port).map(|()| target),
+            None => Ok(target),
+        }
     }
+}
+
+/// Says what is wrong with the port of a rule, by what carries it.
+pub(super) fn check_port(transport: RuleTransport, port: Option<u16>) -> Result<(), Complaint> {
+    match (transport, port) {
+        (RuleTransport::Udp, None) => {
+            Err(Complaint::new("must name a port with `udp`, as `example.com:443/udp` does"))
+        }
+        (RuleTransport::Udp, Some(53)) => {
+            Err(Complaint::new("cannot be 53 with `udp`: names are always looked up by Hothouse"))
+        }
+        (RuleTransport::Icmp, Some(_)) => {
+            Err(Complaint::new("cannot have a port with `icmp`, which has none"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Splits off what carries it; a number behind the slash is the length of a block's prefix.
+fn split_transport(text: &str) -> Result<(&str, Option<RuleTransport>), Complaint> {
+    let Some((rest, word)) = text.rsplit_once('/') else { return Ok((text, None)) };
+    let transport = match word {
+        "tcp" => RuleTransport::Tcp,
+        "udp" => RuleTransport::Udp,
+        "icmp" => RuleTransport::Icmp,
+        _ if word.starts_with(|first: char| first.is_ascii_digit()) => return Ok((text, None)),
+        _ if word.is_empty() || word.contains([']', ':']) => return Ok((text, None)),
+        _ => {
+            let complaint = Complaint::new(format!("has an unknown transport: `/{}`", shown(word)));
+            return Err(complaint.among(word, RuleTransport::WORDS.iter().copied()));
+        }
+    };
+    Ok((rest, Some(transport)))
 }
 
 fn named(text: &str) -> Result<NamedHosts, Complaint> {
@@ -208,15 +264,14 @@ impl fmt::Display for Target {
         let bracketed =
             matches!(&self.hosts, Hosts::Network(network) if network.address().is_ipv6());
         match (&self.hosts, self.port) {
-            (Hosts::Network(network), Some(port)) if bracketed => {
-                return write!(f, "[{network}]:{port}");
-            }
+            (Hosts::Network(network), Some(_)) if bracketed => write!(f, "[{network}]")?,
             (Hosts::Any, _) => f.write_str("*")?,
             (Hosts::Named(named), _) => named.fmt(f)?,
             (Hosts::Pattern(pattern), _) => pattern.fmt(f)?,
             (Hosts::Network(network), _) => network.fmt(f)?,
         }
-        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
+        self.transport.map_or(Ok(()), |transport| write!(f, "/{transport}"))
     }
 }
 
@@ -241,6 +296,19 @@ mod tests {
             ("2001:db8::/32", "2001:db8::/32"),
             ("[2001:db8::1]:443", "[2001:db8::1]:443"),
             ("[::1]", "::1"),
+            ("Time.example.com:123/udp", "time.example.com:123/udp"),
+            ("*.example.com:443/udp", "*.example.com:443/udp"),
+            ("*:443/udp", "*:443/udp"),
+            ("10.1.0.0/16:5000/udp", "10.1.0.0/16:5000/udp"),
+            ("10.1.0.1:5000/udp", "10.1.0.1:5000/udp"),
+            ("[2001:db8::/32]:443/udp", "[2001:db8::/32]:443/udp"),
+            ("2001:db8::/32/icmp", "2001:db8::/32/icmp"),
+            ("[2001:db8::1]/icmp", "2001:db8::1/icmp"),
+            ("10.0.0.0/8/icmp", "10.0.0.0/8/icmp"),
+            ("*/icmp", "*/icmp"),
+            ("example.com/icmp", "example.com/icmp"),
+            ("example.com/tcp", "example.com/tcp"),
+            ("example.com:8443/tcp", "example.com:8443/tcp"),
         ] {
             assert_eq!(
                 text.parse::<Target>().map(|target| target.to_string()).as_deref(),
@@ -259,14 +327,37 @@ mod tests {
             "[::1]443x",
             "[::1",
             "*.*.com",
+            "a.example/udp",
+            "a.example:53/udp",
+            "a.example:1/icmp",
+            "a.example:443/quic",
+            "a.example:443/UDP",
+            "a.example/",
+            "a.example/path",
+            "a.example:443/udp/udp",
+            "10.0.0.0/udp",
+            "/udp",
+            ":443/udp",
+            "@common/udp",
         ] {
             assert!(bad.parse::<Target>().is_err(), "{bad:?}");
         }
     }
 
+    #[test]
+    fn a_transport_that_is_no_transport_has_a_near_miss() {
+        let complaint = "time.example:123/upd".parse::<Target>().unwrap_err();
+        assert_eq!(complaint.message, "has an unknown transport: `/upd`");
+        assert_eq!(complaint.suggestion.as_deref(), Some("udp"));
+        let complaint = "time.example/udp".parse::<Target>().unwrap_err();
+        assert!(complaint.message.contains("must name a port"), "{complaint}");
+    }
+
     proptest! {
         #[test]
-        fn a_target_that_is_read_is_written_and_read_again(text in "[a-z0-9@:./*\\[\\]-]{0,20}") {
+        fn a_target_that_is_read_is_written_and_read_again(
+            text in prop_oneof!["[a-z0-9@:./*\\[\\]-]{0,20}", "[a-z0-9:./*\\[\\]]{1,9}(:[1-9]{1,4})?/(udp|tcp|icmp)"]
+        ) {
             if let Ok(target) = text.parse::<Target>() {
                 prop_assert_eq!(target.to_string().parse::<Target>(), Ok(target));
             }

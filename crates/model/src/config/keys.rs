@@ -2,7 +2,7 @@
 //! where it has a default, a line in `defaults.toml`; a test says when one of them is missing.
 
 use super::{
-    egress::{EgressMode, Method, RESOLVER, TARGET},
+    egress::{EgressMode, Method, RESOLVER, RuleTransport, TARGET},
     host::HOST_PATTERN,
     path::{FilePattern, HostPath, TreePath, TreePattern, UrlPath},
     sections::{
@@ -230,6 +230,11 @@ pub(super) static RULE: Table = Table {
     ..Table::of(&[
         key("host", Shape::Text(&TARGET), "The hosts."),
         key("port", PORT, "The port."),
+        key(
+            "transport",
+            Shape::Choice(RuleTransport::WORDS),
+            "What carries it: `tcp` unless it is named; `udp` needs a port, `icmp` is `ping`.",
+        ),
         key("methods", Shape::List(&METHODS), "The methods, on a terminated host."),
         key("paths", Shape::List(&URL_PATHS), "The paths, on a terminated host."),
     ])

@@ -51,11 +51,15 @@ pub enum Reason {
     },
     Request,
     Unseen,
-    /// It is no connection, and only names are looked up by datagrams.
+    /// It is no connection, and no rule opens what carries it.
     Datagram {
         transport: Transport,
         port: Option<u16>,
     },
+    /// Connections to the host are opened, which datagrams cannot be.
+    Sealed,
+    /// The host itself may not send what carries it.
+    NoEcho,
     /// A tunnel in a tunnel.
     Nested,
     /// The address in a request's target and its `Host` differ.
@@ -104,6 +108,8 @@ impl Reason {
             Self::Request => "request",
             Self::Unseen => "not-terminated",
             Self::Datagram { .. } => "datagram",
+            Self::Sealed => "sealed",
+            Self::NoEcho => "no-echo",
             Self::Nested => "nested-tunnel",
             Self::TwoNames => "two-names",
             Self::Slow => "slow",
@@ -157,12 +163,29 @@ impl fmt::Display for Reason {
                 "the rule looks at methods or paths, which can be seen only on a terminated host",
             ),
             Self::Datagram { transport: Transport::Udp, port: Some(443) } => f.write_str(
-                "datagrams do not leave a room; clients of QUIC (HTTP/3) fall back to TLS over TCP",
+                "UDP leaves a room only where a rule names host and port, such as `HOST:443/udp`; \
+                 clients of QUIC (HTTP/3) fall back to TLS over TCP",
             ),
-            Self::Datagram { transport: Transport::Udp, .. } => {
-                f.write_str("datagrams other than DNS do not leave a room")
+            Self::Datagram { transport: Transport::Udp, port } => {
+                let port = port.map_or_else(|| "PORT".to_owned(), |port| port.to_string());
+                write!(
+                    f,
+                    "UDP leaves a room only where a rule names host and port, such as \
+                     `HOST:{port}/udp`"
+                )
             }
+            Self::Datagram { transport: Transport::Icmp, .. } => f.write_str(
+                "echo requests leave a room only where a rule names the host, such as `HOST/icmp`, \
+                 and other ICMP never",
+            ),
             Self::Datagram { transport, .. } => write!(f, "{transport} does not leave a room"),
+            Self::Sealed => f.write_str(
+                "connections to this host are opened (a secret, a recording or a rule about \
+                 requests), and datagrams cannot be",
+            ),
+            Self::NoEcho => f.write_str(
+                "this host does not let the daemon ping (sysctl `net.ipv4.ping_group_range`)",
+            ),
             Self::Nested => f.write_str("a tunnel inside a connection cannot be looked into"),
             Self::TwoNames => f.write_str("the request names two different hosts"),
             Self::Slow => f.write_str("the connection did not say in time what it is"),

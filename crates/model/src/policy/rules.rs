@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::{Attempt, Claim, NamedLists, reason::Basis};
+use super::{Attempt, Claim, NamedLists, Transport, reason::Basis};
 use crate::config::{
-    HostName, HostPattern, Hosts, Method, NamedHosts, Network, Rule, Target, UrlPath,
+    HostName, HostPattern, Hosts, Method, NamedHosts, Network, Rule, RuleTransport, Target, UrlPath,
 };
 
 /// A rule as it is decided with.
@@ -12,6 +12,8 @@ use crate::config::{
 pub(super) struct Grant {
     hosts: Meant,
     pub(super) port: Option<u16>,
+    /// What carries it, where the rule names that.
+    transport: Option<RuleTransport>,
     methods: Vec<Method>,
     paths: Vec<UrlPath>,
     /// Whether its hosts may have private addresses: the host's own tools are told to go there.
@@ -38,8 +40,8 @@ impl Grant {
     /// Spells a rule out.
     pub(super) fn of(rule: &Rule, word: &str, lists: &NamedLists) -> Vec<Self> {
         let text = format!("{word} = \"{}\"", rule.host);
-        let one = |hosts: &Hosts, port: Option<u16>, text: String| {
-            let hosts = match hosts {
+        let one = |target: &Target, text: String| {
+            let hosts = match &target.hosts {
                 Hosts::Any => Meant::Any,
                 Hosts::Pattern(pattern) => Meant::Pattern(pattern.clone()),
                 Hosts::Network(network) => Meant::Network(*network),
@@ -48,16 +50,15 @@ impl Grant {
             };
             let (methods, paths) = (rule.methods.clone(), rule.paths.clone());
             let private = rule.names(NamedHosts::Toolchain);
-            Some(Self { hosts, port, methods, paths, private, text })
+            let (port, transport) = (target.port, target.transport);
+            Some(Self { hosts, port, transport, methods, paths, private, text })
         };
         let listed = match &rule.host.hosts {
             Hosts::Named(NamedHosts::Toolchain) => &lists.toolchain,
             Hosts::Named(NamedHosts::Common) => &lists.common,
-            hosts => return one(hosts, rule.host.port, text).into_iter().collect(),
+            _ => return one(&rule.host, text).into_iter().collect(),
         };
-        let spelt = listed
-            .iter()
-            .filter_map(|target| one(&target.hosts, target.port, format!("{text} ({target})")));
+        let spelt = listed.iter().filter_map(|target| one(target, format!("{text} ({target})")));
         spelt.collect()
     }
 
@@ -70,7 +71,56 @@ impl Grant {
         };
         let text = format!("egress allow {target}");
         let (methods, paths) = (Vec::new(), Vec::new());
-        Self { hosts, port: target.port, methods, paths, private: false, text }
+        let (port, transport) = (target.port, target.transport);
+        Self { hosts, port, transport, methods, paths, private: false, text }
+    }
+
+    /// Says whether a rule that allows something opens connections.
+    pub(super) fn opens_connections(&self) -> bool {
+        matches!(self.transport, None | Some(RuleTransport::Tcp))
+    }
+
+    /// Says whether it opens any datagrams.
+    pub(super) fn opens_datagrams(&self) -> bool {
+        !self.opens_connections()
+    }
+
+    /// Says whether a rule that allows something opens what is carried so, to a port.
+    pub(super) fn carries(&self, transport: Transport, port: Option<u16>) -> bool {
+        match (self.transport, transport) {
+            (Some(RuleTransport::Udp), Transport::Udp) => self.port.is_some() && self.port == port,
+            (Some(RuleTransport::Icmp), Transport::Icmp) => true,
+            _ => false,
+        }
+    }
+
+    /// Says whether a rule of denial is about what is carried so, to a port.
+    pub(super) fn concerns(&self, transport: Transport, port: Option<u16>) -> bool {
+        let carried = match self.transport {
+            None => true,
+            Some(RuleTransport::Tcp) => false,
+            Some(RuleTransport::Udp) => transport == Transport::Udp,
+            Some(RuleTransport::Icmp) => transport == Transport::Icmp,
+        };
+        carried && (self.port.is_none() || self.port == port)
+    }
+
+    /// Returns the port for datagrams that it opens.
+    pub(super) fn datagram_port(&self) -> Option<u16> {
+        self.port.filter(|_| self.transport == Some(RuleTransport::Udp))
+    }
+
+    /// Returns the name, where it means one alone.
+    pub(super) fn exact_name(&self) -> Option<&HostName> {
+        match &self.hosts {
+            Meant::Pattern(HostPattern::Name(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Says whether it means everything.
+    pub(super) fn means_any(&self) -> bool {
+        self.hosts == Meant::Any
     }
 
     pub(super) fn basis(&self) -> Basis {
@@ -100,7 +150,7 @@ impl Grant {
     }
 
     pub(super) fn names_exactly(&self, name: &HostName) -> bool {
-        matches!(&self.hosts, Meant::Pattern(HostPattern::Name(own)) if own == name)
+        self.exact_name() == Some(name)
     }
 
     pub(super) fn holds(&self, address: IpAddr) -> bool {

@@ -36,6 +36,7 @@ broken! {
     a_port_or_label_claimed_twice_is_refused: "ports",
     keys_that_do_not_go_together_are_refused: "alternatives",
     hosts_and_rules_are_checked: "hosts",
+    a_rule_for_datagrams_names_what_it_must: "transports",
     what_can_be_read_beside_bad_syntax_is_still_checked: "syntax",
     a_profile_must_hold_as_a_whole: "profiles",
     strange_names_and_values_stay_on_one_line: "strange",

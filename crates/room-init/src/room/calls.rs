@@ -1,6 +1,7 @@
 //! The daemon's calls, one function each.
 
 use super::Room;
+use crate::closed;
 use crate::connection::Gone;
 use crate::exec::Exec;
 use crate::output::Kind;
@@ -103,6 +104,7 @@ impl Room {
                 self.connect(daemon, seq, port, IpAddr::V4(Ipv4Addr::LOCALHOST))
             }
             Call::Egress => self.hand_over_egress(daemon),
+            Call::Catch => self.hand_over_catch(daemon),
             Call::Suspend => signal_all(libc::SIGSTOP),
             Call::Resume => signal_all(libc::SIGCONT),
             Call::Ping => now(Answer::Done),
@@ -291,6 +293,42 @@ impl Room {
             copies.collect::<Result<Vec<_>, _>>().map_err(system_errno("copy the sockets"))?;
         self.egress_holder = Some(daemon);
         Ok(Some((Answer::Egress { tcp, dns_datagram, dns_stream }, copies)))
+    }
+
+    fn hand_over_catch(&mut self, daemon: u32) -> Outcome {
+        let boot = &self.boot;
+        let groups: [&[OwnedFd]; 8] = [
+            &boot.tcp,
+            &boot.dns_datagram,
+            &boot.dns_stream,
+            &boot.datagrams,
+            &boot.dropped,
+            &boot.echoes,
+            &boot.raw,
+            std::slice::from_ref(&boot.rules),
+        ];
+        let [tcp, dns_datagram, dns_stream, datagrams, dropped, echoes, raw, rules] =
+            groups.map(|sockets| u8::try_from(sockets.len()).unwrap_or(u8::MAX));
+        let copies =
+            groups.into_iter().flatten().map(|socket| rustix::io::fcntl_dupfd_cloexec(socket, 3));
+        let copies =
+            copies.collect::<Result<Vec<_>, _>>().map_err(system_errno("copy the sockets"))?;
+        boot.datagrams
+            .iter()
+            .try_for_each(closed::open)
+            .map_err(system_errno("open the sockets"))?;
+        self.egress_holder = Some(daemon);
+        let answer = Answer::Caught {
+            tcp,
+            dns_datagram,
+            dns_stream,
+            datagrams,
+            dropped,
+            echoes,
+            raw,
+            rules,
+        };
+        Ok(Some((answer, copies)))
     }
 }
 

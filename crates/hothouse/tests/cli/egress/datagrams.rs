@@ -5,7 +5,7 @@ use hothouse_testkit::{skip, wait_until};
 use super::{internet::walled, py, records};
 
 /// Says whether this kernel tells what it drops.
-fn kernel_tells() -> bool {
+pub(super) fn kernel_tells() -> bool {
     std::path::Path::new("/proc/net/netfilter/nfnetlink_log").exists()
 }
 
@@ -53,9 +53,16 @@ for family, kind in [(socket.AF_INET, socket.IPPROTO_ICMP), (socket.AF_INET6, so
         );
         assert!(quic["reason"].as_str().unwrap().contains("QUIC"), "{quic}");
         let why = env.ok(repository, &["egress", "why", "8.8.8.8:123", "-w", "a"]);
-        assert!(why.contains("datagrams other than DNS do not leave a room"), "{why}");
+        assert!(why.contains("UDP leaves a room only where a rule names host and port"), "{why}");
+        let why = env.ok(repository, &["egress", "why", "8.8.8.8:123/udp", "-w", "a"]);
+        assert!(why.contains("8.8.8.8:123/udp is denied now"), "{why}");
+        assert!(why.contains("hothouse egress allow 8.8.8.8:123/udp -w acme/a"), "{why}");
         let learned = env.json(repository, &["egress", "learn", "-w", "a", "--json"]);
-        assert_eq!(learned, serde_json::json!([]), "no rule would let a datagram pass");
+        let rules: Vec<_> = learned.as_array().unwrap().iter().map(|rule| &rule["rule"]).collect();
+        for rule in ["8.8.8.8:443/udp", "8.8.8.8:123/udp", "8.8.8.8:853/udp", "8.8.8.8/icmp"] {
+            assert!(rules.contains(&&serde_json::json!(rule)), "{rule} is not in {rules:?}");
+        }
+        assert!(!learned.to_string().contains("2001:db8"), "it is no public address: {learned}");
     });
 }
 

@@ -66,7 +66,12 @@ impl Internet {
     }
 
     fn certificate(&self) -> PathBuf {
-        self.folder.path().join("ca.pem")
+        self.file("ca.pem")
+    }
+
+    /// Returns a file of its own, such as the certificate and key of its hosts.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 }
 
@@ -103,6 +108,22 @@ pub(super) fn walled_after(
     before: impl Fn(&mut TestEnv, &Internet),
     test: impl Fn(&TestEnv, &Path, &Internet),
 ) {
+    walled_with(|_| egress.to_owned(), before, test);
+}
+
+/// The same, with an `[egress]` that is made when the Internet is there.
+pub(super) fn walled_by(
+    egress: impl Fn(&Internet) -> String,
+    test: impl Fn(&TestEnv, &Path, &Internet),
+) {
+    walled_with(egress, |_, _| {}, test);
+}
+
+fn walled_with(
+    egress: impl Fn(&Internet) -> String,
+    before: impl Fn(&mut TestEnv, &Internet),
+    test: impl Fn(&TestEnv, &Path, &Internet),
+) {
     let users = std::iter::once(None).chain(User::ordinary().map(Some));
     for user in users {
         let Some(internet) = Internet::start() else { return };
@@ -117,7 +138,7 @@ pub(super) fn walled_after(
         if let Some(user) = user {
             env.become_user(user);
         }
-        let egress = egress.replace("ADDRESS", &internet.address);
+        let egress = egress(&internet).replace("ADDRESS", &internet.address);
         let config = format!("[project]\nname = \"acme\"\n[egress]\n{egress}");
         let repository = env.repository("acme", &config);
         env.ok(&repository, &["fork", "a"]);

@@ -3,7 +3,7 @@
 use super::{check_known, entries, names, references};
 use crate::{
     config::{
-        egress::Target,
+        egress::{Hosts, RuleTransport, Target, check_port},
         problem::{Complaint, Problem},
         tree::{Node, Value},
     },
@@ -55,17 +55,48 @@ fn check_reference(value: &Node, tree: &Node, problems: &mut Vec<Problem>) {
     references::check(value, None, tree.get("service").unwrap_or(&none), problems);
 }
 
-/// Reports rules that name a port twice.
+/// Reports rules that name a port or transport twice, or one that does not go with the other.
 pub(super) fn check_rules(tree: &Node, problems: &mut Vec<Problem>) {
     let lists = ["allow", "deny"].into_iter().filter_map(|name| tree.get("egress")?.get(name));
     let exceptions = entries(tree, &["integration"]).filter_map(|(_, node)| node.get("exceptions"));
     for rule in lists.chain(exceptions).flat_map(Node::items) {
-        let target =
-            rule.get("host").and_then(Node::text).and_then(|text| text.parse::<Target>().ok());
-        let named = target.is_some_and(|target| target.port.is_some());
-        if let Some(port) = rule.get("port").filter(|_| named) {
-            let message = "is set twice: the host names a port too";
-            problems.push(port.place.problem(Complaint::new(message)));
+        check_rule(rule, problems);
+    }
+}
+
+fn check_rule(rule: &Node, problems: &mut Vec<Problem>) {
+    let Some(host) = rule.get("host") else { return };
+    let Some(target) = host.text().and_then(|text| text.parse::<Target>().ok()) else { return };
+    let (port, transport) = (rule.get("port"), rule.get("transport"));
+    let twice = [
+        ("port", port.filter(|_| target.port.is_some())),
+        ("transport", transport.filter(|_| target.transport.is_some())),
+    ];
+    for (what, node) in twice {
+        if let Some(node) = node {
+            let message = format!("is set twice: the host names a {what} too");
+            problems.push(node.place.problem(Complaint::new(message)));
+        }
+    }
+    let word = transport.and_then(Node::text);
+    let carrier = target.transport.or(match word {
+        Some("udp") => Some(RuleTransport::Udp),
+        Some("icmp") => Some(RuleTransport::Icmp),
+        _ => None,
+    });
+    let Some(carrier) = carrier.filter(|carrier| *carrier != RuleTransport::Tcp) else { return };
+    let number = port.and_then(Node::integer).and_then(|port| u16::try_from(port).ok());
+    if let Err(complaint) = check_port(carrier, target.port.or(number)) {
+        problems.push(port.unwrap_or(host).place.problem(complaint));
+    }
+    if matches!(target.hosts, Hosts::Named(_)) {
+        let message = format!("cannot be a list with `{carrier}`: name the hosts");
+        problems.push(host.place.problem(Complaint::new(message)));
+    }
+    for key in ["methods", "paths"] {
+        if let Some(node) = rule.get(key) {
+            let message = format!("cannot be seen with `{carrier}`, only in connections");
+            problems.push(node.place.problem(Complaint::new(message)));
         }
     }
 }

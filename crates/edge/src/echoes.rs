@@ -1,0 +1,216 @@
+//! Echo requests that a rule allows, asked from this host and answered in its target's name.
+//!
+//! The kernel tells of each request and drops it (`host::room::network::rules`), because it would answer
+//! by itself: every address is its own. The answer that came to this host is sent into the room by a
+//! socket that writes its own headers, and passes as the answer to what the kernel saw leave.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{IpAddr, SocketAddr},
+    os::fd::OwnedFd,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use hothouse_host::{ping, random};
+use hothouse_model::policy::{Reason, Transport, Verdict};
+use rustix::net::{SendFlags, send, sendto};
+use tokio::{
+    net::{UdpSocket, UnixDatagram},
+    sync::mpsc,
+    task::JoinSet,
+    time::timeout,
+};
+
+use crate::{
+    datagram::{self, Facts},
+    dropped::is_passing,
+    entry::Entry,
+    room::{DialError, RoomEdge},
+    wire::echo::{self, Echo, Request},
+};
+
+/// How many may ask at once in a room; those who come later are not answered.
+const ASKING: usize = 64;
+
+/// How many requests of one may wait for the host.
+const WAITING: usize = 32;
+
+/// After so long without a request or an answer it is over.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Who asks whom.
+type Pair = (IpAddr, IpAddr, u16);
+
+/// Serves what the kernel tells of echo requests; `raw` are the sockets for answers.
+pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<OwnedFd>) {
+    let raw = Arc::new(raw);
+    // here --request--> the task of a pair
+    let mut request_txs: HashMap<Pair, mpsc::Sender<Echo>> = HashMap::new();
+    let mut tasks = JoinSet::new();
+    loop {
+        while tasks.try_join_next().is_some() {}
+        if told.readable().await.is_err() {
+            return;
+        }
+        let mut buffer = vec![0; 32 << 10];
+        let length = match told.try_recv(&mut buffer) {
+            Ok(length) => length,
+            Err(error) if is_passing(&error) => continue,
+            Err(error) => {
+                tracing::warn!(%error, "echo requests of a room are no longer answered");
+                return;
+            }
+        };
+        for request in echo::read_all(&buffer[..length]) {
+            // The room's own, which its kernel answers.
+            if request.target.to_canonical().is_loopback() {
+                continue;
+            }
+            let pair = (request.client, request.target, request.echo.identifier);
+            if let Some(request_tx) = request_txs.get(&pair).filter(|known| !known.is_closed()) {
+                // One too many is lost, as on a network.
+                request_tx.try_send(request.echo).ok();
+                continue;
+            }
+            request_txs.retain(|_, request_tx| !request_tx.is_closed());
+            if request_txs.len() >= ASKING {
+                continue;
+            }
+            let (request_tx, request_rx) = mpsc::channel(WAITING);
+            request_txs.insert(pair, request_tx);
+            tasks.spawn(run(edge.clone(), raw.clone(), request, request_rx));
+        }
+    }
+}
+
+/// Decides about a pair, asks for it and answers it until it is over.
+async fn run(
+    edge: Arc<RoomEdge>,
+    raw: Arc<Vec<OwnedFd>>,
+    request: Request,
+    mut request_rx: mpsc::Receiver<Echo>,
+) {
+    let target = request.target.to_canonical();
+    let mut facts = Facts::of(&edge, Transport::Icmp, target, None);
+    let verdict = facts.settle(&edge).await;
+    let source = Some(request.echo.identifier);
+    let mut entry = Entry::of_datagrams(edge.clone(), source, Transport::Icmp, (target, None));
+    entry.host = facts.name().map(ToString::to_string);
+    let reached = match verdict.allowed {
+        true => reach(&edge, &facts).await,
+        false => Err(DialError::Denied(verdict.clone())),
+    };
+    let host = match reached {
+        Ok(host) => host,
+        Err(DialError::Denied(verdict)) => {
+            if edge.is_news((Transport::Icmp, target, None)) {
+                entry.denied(&verdict).await;
+            }
+            return;
+        }
+        Err(DialError::Failed(error)) => {
+            entry.opened(&verdict).await;
+            return entry.closed(Some(format!("not reached: {error}"))).await;
+        }
+    };
+    entry.reached(host.address);
+    entry.opened(&verdict).await;
+    let mut changes = edge.watch_policy();
+    let counts = entry.counts.clone();
+    let relay = async {
+        host.ask(&request.echo);
+        counts.sent.fetch_add(size(&request.echo), Ordering::Relaxed);
+        loop {
+            let next = async {
+                tokio::select! {
+                    more = request_rx.recv() => more.map(Next::Request),
+                    answer = host.hear() => answer.ok().map(Next::Answer),
+                }
+            };
+            match timeout(IDLE, next).await {
+                Ok(Some(Next::Request(echo))) => {
+                    host.ask(&echo);
+                    counts.sent.fetch_add(size(&echo), Ordering::Relaxed);
+                }
+                Ok(Some(Next::Answer(echo))) => {
+                    let echo = Echo { identifier: request.echo.identifier, ..echo };
+                    if answer(&raw, &request, &echo) {
+                        counts.received.fetch_add(size(&echo), Ordering::Relaxed);
+                    }
+                }
+                Ok(None) | Err(_) => return,
+            }
+        }
+    };
+    tokio::select! {
+        () = relay => entry.closed(None).await,
+        denied = datagram::forbidden(&edge, &mut changes, &facts) => entry.denied(&denied).await,
+    }
+}
+
+enum Next {
+    Request(Echo),
+    Answer(Echo),
+}
+
+fn size(echo: &Echo) -> u64 {
+    u64::try_from(echo.data.len() + 8).unwrap_or(0)
+}
+
+/// Sends an answer into the room.
+fn answer(raw: &[OwnedFd], request: &Request, echo: &Echo) -> bool {
+    let at = usize::from(request.client.is_ipv6());
+    let packet = echo::answer(request.client, request.target, echo);
+    let (Some(socket), Some(packet)) = (raw.get(at), packet) else { return false };
+    let to = SocketAddr::new(request.client, 0);
+    sendto(socket, &packet, SendFlags::DONTWAIT, &to).is_ok()
+}
+
+/// A socket of this host that asks one address.
+struct Host {
+    socket: UdpSocket,
+    address: IpAddr,
+    is_raw: bool,
+    /// By which its answers are known, where the kernel does not tell them apart.
+    identifier: u16,
+}
+
+async fn reach(edge: &RoomEdge, facts: &Facts) -> Result<Host, DialError> {
+    let address = facts.place(edge).await?;
+    let opened = ping::open(address).map_err(|error| match error.kind() {
+        io::ErrorKind::PermissionDenied => DialError::Denied(Verdict::refused(Reason::NoEcho)),
+        _ => DialError::Failed(error),
+    })?;
+    // A socket of ICMP: to send and to receive are the same calls for every kind of datagram.
+    let socket = UdpSocket::from_std(std::net::UdpSocket::from(opened.socket));
+    let socket = socket.map_err(DialError::Failed)?;
+    let identifier = u16::from_be_bytes(random::bytes());
+    Ok(Host { socket, address, is_raw: opened.is_raw, identifier })
+}
+
+impl Host {
+    fn ask(&self, echo: &Echo) {
+        let echo = Echo { identifier: self.identifier, ..echo.clone() };
+        let message = echo::request(&echo, self.address.is_ipv4());
+        // What the host cannot send is lost, as on a network.
+        send(&self.socket, &message, SendFlags::DONTWAIT).ok();
+    }
+
+    /// Returns the next answer.
+    async fn hear(&self) -> io::Result<Echo> {
+        loop {
+            self.socket.readable().await?;
+            let mut buffer = vec![0; 16 << 10];
+            // An error is one of an earlier request: nobody is there, and a network says nothing, either.
+            let Ok(length) = self.socket.try_recv(&mut buffer) else { continue };
+            let echo = echo::read_answer(&buffer[..length], self.address.is_ipv4(), self.is_raw);
+            if let Some(echo) = echo
+                && (!self.is_raw || echo.identifier == self.identifier)
+            {
+                return Ok(echo);
+            }
+        }
+    }
+}

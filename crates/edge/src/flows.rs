@@ -1,0 +1,191 @@
+//! Datagrams that a rule allows, passed on: between each pair of ends a flow with a socket of its own on
+//! the host.
+//!
+//! A redirected datagram has lost where it was to go. The kernel remembers, and is asked once for each
+//! flow ([`PacketGate::tracked`]), and again when one has been quiet for so long that the kernel may have
+//! given the same ends to another. Answers leave by the socket that caught the question; the kernel puts
+//! the right sender on them.
+
+mod flow;
+
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use hothouse_host::room::{PacketGate, Tracked};
+use hothouse_model::policy::{Transport, Verdict};
+use tokio::{net::UdpSocket, task::JoinSet};
+
+use self::flow::Flow;
+use crate::{datagram::Facts, dropped::is_passing, entry::Entry, room::RoomEdge};
+
+/// How many flows a room may have at once; the one that was quiet for longest makes way.
+const FLOWS: usize = 2048;
+
+/// The largest datagram, and a little more.
+const LARGEST: usize = 1 << 16;
+
+thread_local! {
+    /// Where datagrams lie on their way: one place for all flows, because none waits there.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Works with the buffer of this thread.
+fn with_buffer<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
+    BUFFER.with_borrow_mut(|buffer| {
+        buffer.resize(LARGEST, 0);
+        work(buffer)
+    })
+}
+
+/// The flows of one room, by whom the datagrams come from.
+#[derive(Default)]
+struct Table(Mutex<HashMap<SocketAddr, Arc<Flow>>>);
+
+impl Table {
+    fn all(&self) -> MutexGuard<'_, HashMap<SocketAddr, Arc<Flow>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a flow in; the quietest makes way for it.
+    fn put(&self, peer: SocketAddr, flow: Arc<Flow>) {
+        let mut all = self.all();
+        if all.len() >= FLOWS {
+            let quietest = all.iter().max_by_key(|(_, flow)| flow.quiet());
+            if let Some(peer) = quietest.map(|(peer, _)| *peer) {
+                all.remove(&peer).inspect(|flow| flow.end());
+            }
+        }
+        all.insert(peer, flow).inspect(|old| old.end());
+    }
+
+    /// Takes a flow out, unless another has its place by now.
+    fn take(&self, peer: SocketAddr, flow: &Arc<Flow>) {
+        let mut all = self.all();
+        if all.get(&peer).is_some_and(|known| Arc::ptr_eq(known, flow)) {
+            all.remove(&peer);
+        }
+    }
+}
+
+/// One socket that catches datagrams, and what belongs to it.
+struct Catch {
+    edge: Arc<RoomEdge>,
+    gate: Arc<PacketGate>,
+    socket: UdpSocket,
+    at: SocketAddr,
+    table: Table,
+}
+
+/// Serves a socket that catches datagrams.
+pub(crate) async fn serve(edge: Arc<RoomEdge>, gate: Arc<PacketGate>, socket: UdpSocket) {
+    let Ok(at) = socket.local_addr() else { return };
+    let catch = Arc::new(Catch { edge, gate, socket, at, table: Table::default() });
+    let mut tasks = JoinSet::new();
+    loop {
+        while tasks.try_join_next().is_some() {}
+        if catch.socket.readable().await.is_err() {
+            return;
+        }
+        // A turn is bounded by what the socket holds, and a little more.
+        for _ in 0..256 {
+            match with_buffer(|buffer| catch.receive(buffer)) {
+                Ok(None) => {}
+                Ok(Some(work)) => drop(tasks.spawn(work.run())),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if is_passing(&error) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "a room's datagrams are no longer passed on");
+                    return;
+                }
+            }
+        }
+        // Others have a turn too, however many come.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What cannot be done at once.
+enum Work {
+    /// To write down that something was denied.
+    Note(Box<Entry>, Verdict),
+    /// To decide about a flow, and to pass on what comes back.
+    Flow(Arc<Catch>, SocketAddr, Arc<Flow>),
+}
+
+impl Work {
+    async fn run(self) {
+        match self {
+            Self::Note(entry, verdict) => entry.denied(&verdict).await,
+            Self::Flow(catch, peer, flow) => {
+                flow::run(&catch, peer, &flow).await;
+                flow.end();
+                catch.table.take(peer, &flow);
+            }
+        }
+    }
+}
+
+impl Catch {
+    /// Takes one datagram and passes it on, or says what is to be done first.
+    fn receive(self: &Arc<Self>, buffer: &mut [u8]) -> io::Result<Option<Work>> {
+        let (length, peer) = self.socket.try_recv_from(buffer)?;
+        let datagram = &buffer[..length];
+        let known = self.table.all().get(&peer).cloned();
+        if let Some(flow) = known {
+            if self.is_still(&flow, peer) {
+                flow.send(datagram);
+                return Ok(None);
+            }
+            flow.end();
+        }
+        // One that was not redirected was sent to our own port, which is nobody's target.
+        let tracked = self.gate.tracked(self.at, peer).unwrap_or_else(|error| {
+            tracing::warn!(%error, "the kernel does not tell where a datagram was to go");
+            None
+        });
+        let Some(tracked) = tracked.filter(|tracked| tracked.target != self.at) else {
+            return Ok(None);
+        };
+        Ok(self.begin(peer, tracked, datagram))
+    }
+
+    /// Says whether a flow is the one whose datagrams come from `peer` now.
+    fn is_still(&self, flow: &Flow, peer: SocketAddr) -> bool {
+        !flow.is_in_doubt()
+            || self.gate.tracked(self.at, peer).is_ok_and(|now| now == Some(flow.tracked))
+    }
+
+    fn begin(
+        self: &Arc<Self>,
+        peer: SocketAddr,
+        tracked: Tracked,
+        datagram: &[u8],
+    ) -> Option<Work> {
+        let (target, port) = (tracked.target.ip().to_canonical(), tracked.target.port());
+        let facts = Facts::of(&self.edge, Transport::Udp, target, Some(port));
+        let verdict = facts.decide(&self.edge);
+        if !verdict.allowed && !facts.may_have_names(&self.edge, &verdict) {
+            if !self.edge.is_news((Transport::Udp, target, Some(port))) {
+                return None;
+            }
+            let mut entry = self.entry(tracked);
+            entry.host = facts.name().map(ToString::to_string);
+            return Some(Work::Note(Box::new(entry), verdict));
+        }
+        let flow = Arc::new(Flow::new(tracked, facts));
+        flow.send(datagram);
+        self.table.put(peer, flow.clone());
+        Some(Work::Flow(self.clone(), peer, flow))
+    }
+
+    fn entry(&self, tracked: Tracked) -> Entry {
+        let target = (tracked.target.ip().to_canonical(), Some(tracked.target.port()));
+        let source = Some(tracked.client.port());
+        Entry::of_datagrams(self.edge.clone(), source, Transport::Udp, target)
+    }
+}

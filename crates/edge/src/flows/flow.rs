@@ -1,0 +1,249 @@
+//! One flow: datagrams between a client in the room and a target outside.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hothouse_host::room::Tracked;
+use hothouse_model::policy::Verdict;
+use rustix::{
+    io::Errno,
+    net::{SendFlags, sendto},
+};
+use tokio::{net::UdpSocket, sync::Notify};
+
+use super::{Catch, with_buffer};
+use crate::{
+    datagram::{self, Facts},
+    entry::Entry,
+    room::{DialError, RoomEdge},
+    splice::Counts,
+};
+
+/// After so long without a datagram a flow is over: what the kernel gives it, too (its
+/// `nf_conntrack_udp_timeout` and `_stream`).
+const IDLE: Duration = Duration::from_secs(30);
+const IDLE_ANSWERED: Duration = Duration::from_secs(120);
+
+/// After so long the kernel is asked whether a flow is still the same.
+const DOUBT: Duration = Duration::from_secs(10);
+
+/// How much may wait until it is decided about a flow; more is lost, as on a network.
+const WAITING: usize = 64;
+const WAITING_BYTES: usize = 256 << 10;
+
+/// One flow.
+pub(super) struct Flow {
+    pub(super) tracked: Tracked,
+    facts: Facts,
+    begun: Instant,
+    /// When the last datagram came, in milliseconds since the flow began.
+    last: AtomicU64,
+    counts: Arc<Counts>,
+    way: Mutex<Way>,
+    ended: Notify,
+}
+
+/// Where datagrams of the room go.
+enum Way {
+    /// It is not decided yet.
+    Waiting(Vec<Vec<u8>>),
+    Open(Arc<UdpSocket>),
+    Shut,
+}
+
+impl Flow {
+    pub(super) fn new(tracked: Tracked, facts: Facts) -> Self {
+        Self {
+            tracked,
+            facts,
+            begun: Instant::now(),
+            last: AtomicU64::new(0),
+            counts: Arc::default(),
+            way: Mutex::new(Way::Waiting(Vec::new())),
+            ended: Notify::new(),
+        }
+    }
+
+    /// Passes on what the room sent, or keeps it until it is decided.
+    pub(super) fn send(&self, datagram: &[u8]) {
+        self.touch();
+        let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *way {
+            Way::Waiting(kept) => {
+                let bytes: usize = kept.iter().map(Vec::len).sum();
+                if kept.len() < WAITING && bytes + datagram.len() <= WAITING_BYTES {
+                    kept.push(datagram.to_vec());
+                }
+            }
+            Way::Open(socket) => self.pass_on(socket, datagram),
+            Way::Shut => {}
+        }
+    }
+
+    fn pass_on(&self, socket: &UdpSocket, datagram: &[u8]) {
+        // A full queue, or an error of an earlier datagram, loses this one, as a network would. Not by
+        // tokio: it would not try before it has heard that a new socket can be written to.
+        if rustix::net::send(socket, datagram, SendFlags::DONTWAIT).is_ok() {
+            let length = u64::try_from(datagram.len()).unwrap_or(0);
+            self.counts.sent.fetch_add(length, Ordering::Relaxed);
+        }
+    }
+
+    /// Opens the way, and passes on what waited.
+    fn open(&self, socket: &Arc<UdpSocket>) {
+        let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Way::Waiting(kept) = &mut *way {
+            kept.iter().for_each(|datagram| self.pass_on(socket, datagram));
+            *way = Way::Open(socket.clone());
+        }
+    }
+
+    /// Ends the flow: nothing more is passed on.
+    pub(super) fn end(&self) {
+        *self.way.lock().unwrap_or_else(PoisonError::into_inner) = Way::Shut;
+        self.ended.notify_one();
+    }
+
+    fn touch(&self) {
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now, Ordering::Relaxed);
+    }
+
+    /// Returns how long nothing has come.
+    pub(super) fn quiet(&self) -> Duration {
+        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+        self.begun.elapsed().saturating_sub(last)
+    }
+
+    /// Says whether the kernel may have forgotten the flow.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.quiet() >= DOUBT
+    }
+
+    fn patience(&self) -> Duration {
+        let answered = self.counts.received.load(Ordering::Relaxed) > 0;
+        if answered { IDLE_ANSWERED } else { IDLE }
+    }
+
+    /// Returns when nothing has come for long.
+    async fn idle(&self) {
+        loop {
+            let left = self.patience().saturating_sub(self.quiet());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
+    }
+}
+
+/// Decides about a flow and, if it may be, passes on what comes back until it is over.
+pub(super) async fn run(catch: &Arc<Catch>, peer: SocketAddr, flow: &Arc<Flow>) {
+    let edge = &catch.edge;
+    let mut entry = catch.entry(flow.tracked);
+    entry.counts = flow.counts.clone();
+    let mut changes = edge.watch_policy();
+    let mut facts = flow.facts.clone();
+    let verdict = facts.settle(edge).await;
+    entry.host = facts.name().map(ToString::to_string);
+    if !verdict.allowed {
+        return deny(edge, entry, flow, &verdict).await;
+    }
+    let place = facts.place(edge).await.map(|ip| SocketAddr::new(ip, flow.tracked.target.port()));
+    let socket = match place {
+        Ok(place) => connect(place).await.map_err(DialError::Failed),
+        Err(error) => Err(error),
+    };
+    let socket = match socket {
+        Ok(socket) => Arc::new(socket),
+        Err(DialError::Denied(verdict)) => return deny(edge, entry, flow, &verdict).await,
+        Err(DialError::Failed(error)) => {
+            entry.opened(&verdict).await;
+            return entry.closed(Some(format!("not reached: {error}"))).await;
+        }
+    };
+    if let Ok(at) = socket.peer_addr() {
+        entry.reached(at.ip());
+    }
+    entry.opened(&verdict).await;
+    flow.open(&socket);
+    tokio::select! {
+        error = bring_back(catch, peer, flow, &socket) => entry.closed(error).await,
+        () = flow.idle() => entry.closed(None).await,
+        () = flow.ended.notified() => entry.closed(None).await,
+        denied = datagram::forbidden(edge, &mut changes, &facts) => entry.denied(&denied).await,
+    }
+}
+
+async fn deny(edge: &RoomEdge, entry: Entry, flow: &Flow, verdict: &Verdict) {
+    let target = flow.tracked.target;
+    let place = (flow.facts.transport, target.ip().to_canonical(), Some(target.port()));
+    if edge.is_news(place) {
+        entry.denied(verdict).await;
+    }
+}
+
+/// Opens a socket of the host that speaks to one target alone.
+async fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
+    let any = match target.ip() {
+        IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
+    };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0)).await?;
+    socket.connect(target).await?;
+    Ok(socket)
+}
+
+/// Passes on what comes back, for as long as the room's kernel knows the flow.
+async fn bring_back(
+    catch: &Catch,
+    peer: SocketAddr,
+    flow: &Flow,
+    socket: &UdpSocket,
+) -> Option<String> {
+    loop {
+        if let Err(error) = socket.readable().await {
+            return Some(error.to_string());
+        }
+        let gone = with_buffer(|buffer| {
+            // Others have a turn too, however much comes.
+            for _ in 0..64 {
+                match socket.try_recv(buffer) {
+                    Ok(length) => {
+                        if !catch.is_still(flow, peer) {
+                            return true;
+                        }
+                        flow.touch();
+                        let length_sent = u64::try_from(length).unwrap_or(0);
+                        let datagram = &buffer[..length];
+                        match sendto(&catch.socket, datagram, SendFlags::DONTWAIT, &peer) {
+                            Ok(_) => {
+                                let received = &flow.counts.received;
+                                received.fetch_add(length_sent, Ordering::Relaxed);
+                            }
+                            // A full queue loses it, as a network would.
+                            Err(Errno::AGAIN) => {}
+                            // The room's packet rules know the flow no more.
+                            Err(_) => return true,
+                        }
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                    // Nobody listens there, or it cannot be reached: a network says nothing, either.
+                    Err(_) => {}
+                }
+            }
+            false
+        });
+        if gone {
+            return None;
+        }
+        tokio::task::yield_now().await;
+    }
+}
