@@ -17,8 +17,9 @@ use hothouse_host::{FileError, files};
 use hothouse_model::{Explain, FailureKind};
 use jiff::{Timestamp, ToSpan};
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
-    GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose, NameConstraints, SanType,
+    BasicConstraints, CertificateParams, CidrSubnet, DistinguishedName, DnType,
+    ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    NameConstraints, SanType,
 };
 use rustls::{
     crypto::aws_lc_rs,
@@ -37,7 +38,7 @@ const KEY_FILE: &str = "ca-key.pem";
 const LEAF_DAYS: i64 = 90;
 /// How long before its end a leaf is made anew.
 const RENEW_DAYS: i64 = 7;
-/// How many leaves are kept. Names are only those that exist, so this is never reached honestly.
+/// How many leaves are kept. Nobody honest asks for so many names.
 const LEAF_LIMIT: usize = 10_000;
 
 /// What an authority is for, which is fixed when it is made.
@@ -184,7 +185,12 @@ fn make(folder: &Path, purpose: Purpose<'_>, now: Timestamp) -> Result<(), Autho
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params.name_constraints = purpose.zone.map(|zone| NameConstraints {
         permitted_subtrees: vec![GeneralSubtree::DnsName(zone.into())],
-        excluded_subtrees: Vec::new(),
+        // A constraint binds names of its own kind alone (RFC 5280, section 4.2.1.10), so addresses
+        // must be told apart.
+        excluded_subtrees: vec![
+            GeneralSubtree::IpAddress(CidrSubnet::V4([0; 4], [0; 4])),
+            GeneralSubtree::IpAddress(CidrSubnet::V6([0; 16], [0; 16])),
+        ],
     });
     params.not_before = date(now, -1);
     params.not_after = date(now, 3650);
@@ -246,6 +252,35 @@ mod tests {
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
         let refused = Authority::open(folder.path(), PURPOSE, now).unwrap_err();
         assert!(matches!(refused, AuthorityError::OpenKey { .. }), "{refused}");
+    }
+
+    #[test]
+    fn an_authority_of_a_zone_vouches_for_nothing_else() {
+        use rustls::{
+            RootCertStore,
+            client::{WebPkiServerVerifier, danger::ServerCertVerifier},
+            pki_types::{ServerName, UnixTime},
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let authority = Authority::open(folder.path(), PURPOSE, Timestamp::now()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.certificate.clone()).unwrap();
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
+        let verifier = verifier.build().unwrap();
+        let vouches = |name: &str| {
+            // Whoever steals the key makes leaves as they like.
+            let params = CertificateParams::new([name.to_owned()]).unwrap();
+            let key = KeyPair::generate().unwrap();
+            let leaf = params.signed_by(&key, &authority.issuer).unwrap();
+            let name = ServerName::try_from(name.to_owned()).unwrap();
+            let now = UnixTime::now();
+            verifier.verify_server_cert(leaf.der(), &[], &name, &[], now).is_ok()
+        };
+        assert!(vouches("web.a.shop.localhost"));
+        for name in ["example.com", "evillocalhost", "127.0.0.1", "192.0.2.1", "2001:db8::1"] {
+            assert!(!vouches(name), "{name}");
+        }
     }
 
     #[test]

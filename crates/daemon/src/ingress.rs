@@ -21,7 +21,7 @@ use hothouse_ingress::{
     direct::{DirectPort, Leads},
     server::Ports,
 };
-use hothouse_model::{SandboxRecord, id::SandboxKey};
+use hothouse_model::{Explain, SandboxRecord, id::SandboxKey};
 
 use self::{
     inside::Inside,
@@ -264,8 +264,11 @@ fn start_server(
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     };
-    let authority = authority::open(&state.join(AUTHORITY_FOLDER), HostClock.now())
-        .map_err(|error| told(&error))?;
+    let authority =
+        authority::open(&state.join(AUTHORITY_FOLDER), HostClock.now()).map_err(|error| {
+            let hints = error.hints().join(", ");
+            format!("{}; {hints}; then `hothouse daemon stop`", told(&error))
+        })?;
     let file = state.join(PORTS_FILE);
     let (tls, plain) = remembered(&files::read_text(&file).unwrap_or_default());
     let spec = ServerSpec {

@@ -129,22 +129,25 @@ async fn works(door: &Door, sandbox: &SandboxRecord) -> bool {
 pub(crate) async fn wake(door: &Door, key: SandboxKey) -> Result<SandboxRecord, Failure> {
     let bed = door.beds.of(key);
     let _turn = bed.lock().await;
-    let engine = door.engine.clone();
-    let woken = tokio::task::spawn_blocking(move || {
-        let gone = || Failure::new(FailureKind::NotFound, "the sandbox is gone");
-        let sandbox = engine.sandbox(key)?.ok_or_else(gone)?;
-        if !is_asleep(&sandbox) {
-            return Ok((sandbox, false));
+    let (engine, activity) = (door.engine.clone(), door.activities.of(key));
+    let woken = tokio::task::spawn_blocking({
+        let activity = activity.clone();
+        move || {
+            let gone = || Failure::new(FailureKind::NotFound, "the sandbox is gone");
+            let sandbox = engine.sandbox(key)?.ok_or_else(gone)?;
+            if !is_asleep(&sandbox) {
+                return Ok((sandbox, None));
+            }
+            let waking = activity.begin_waking();
+            engine.wake(&sandbox, WAKE_TIME)?;
+            Ok((engine.sandbox(key)?.ok_or_else(gone)?, Some(waking)))
         }
-        engine.wake(&sandbox, WAKE_TIME)?;
-        Ok((engine.sandbox(key)?.ok_or_else(gone)?, true))
     });
     let woken = woken.await.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
-    let (sandbox, slept) = woken?;
-    let activity = door.activities.of(key);
+    let (sandbox, waking) = woken?;
     activity.touch();
     activity.set_asleep(false);
-    if slept {
+    if waking.is_some() {
         tracing::info!(sandbox = %sandbox.name, "woken");
         door.refresh_urls().await;
     }

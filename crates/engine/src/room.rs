@@ -43,6 +43,9 @@ pub(crate) type ReadConfigs = Mutex<HashMap<(Option<Vec<u8>>, String), Arc<Confi
 /// How many of them are kept.
 const CONFIGS_KEPT: usize = 64;
 
+/// How many masked files are told by name.
+const MASKS_TOLD: usize = 5;
+
 /// A room that is not as it was asked to be.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomRequestError {
@@ -571,6 +574,7 @@ impl Engine {
     ) -> Result<(), WallError> {
         let (wall, mounts) = self.wall_for(sandbox, config)?;
         order.wall = wall;
+        order.wall.caveats.extend(masked(&order.worktree, &order.masks));
         order.mounts.extend(mounts);
         Ok(())
     }
@@ -613,6 +617,21 @@ impl Engine {
             None => path.into(),
         }
     }
+}
+
+/// Tells which files of a worktree its room sees empty: an agent may miss one that it wrote itself.
+fn masked(worktree: &Path, masks: &[PathBuf]) -> Option<(String, String)> {
+    let own = masks.iter().filter_map(|mask| mask.strip_prefix(worktree).ok());
+    let names: Vec<_> =
+        own.map(|path| format!("`{}`", path.to_string_lossy().escape_debug())).collect();
+    let (shown, more) = names.split_at(names.len().min(MASKS_TOLD));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    let text = format!(
+        "seen empty in the room, since git does not track them and they may hold your secrets: {}{more}; \
+         `unmask` under `[room]` uncovers a file",
+        shown.join(", ")
+    );
+    (!shown.is_empty()).then(|| ("masked".to_owned(), text))
 }
 
 fn mask_patterns(config: &Config) -> (Vec<String>, Vec<String>) {
@@ -663,4 +682,24 @@ fn aliases(sandbox: &SandboxRecord) -> Vec<PathBuf> {
     let apart = !sandbox.worktree.starts_with(root) && !root.starts_with(&sandbox.worktree);
     let own = (apart && *root != sandbox.repository.common_dir).then(|| root.clone());
     own.into_iter().chain([PathBuf::from(WORKSPACE)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_seen_empty_is_told() {
+        let worktree = Path::new("/w");
+        let told = |files: &[&str]| {
+            let masks: Vec<_> = files.iter().map(PathBuf::from).collect();
+            masked(worktree, &masks).map(|(_, text)| text)
+        };
+        assert_eq!(told(&[]), None);
+        assert_eq!(told(&["/home/me/.npmrc"]), None, "what is not in the worktree is no news");
+        let text = told(&["/w/.env", "/w/a\n/.env"]).unwrap();
+        assert!(text.contains(r"`.env`, `a\n/.env`; `unmask`"), "{text}");
+        let text = told(&["/w/.env"; 7]).unwrap();
+        assert!(text.contains(" and 2 more; "), "{text}");
+    }
 }

@@ -288,7 +288,9 @@ impl Engine {
         let stream = logs::Stream { service: service.to_owned(), folder };
         let wanted = logs::Wanted { tail: Some(lines), limit: 64 << 10, ..logs::Wanted::default() };
         let plain = |line: logs::Line| {
-            line.text.chars().filter(|c| !c.is_control()).take(400).collect::<String>()
+            // Traces of Go and Java are indented by tabs.
+            let shown = line.text.chars().filter(|c| !c.is_control() || *c == '\t');
+            shown.take(400).collect::<String>()
         };
         logs::read(&[stream], &wanted).lines.into_iter().map(plain).collect()
     }

@@ -85,6 +85,11 @@ impl Engine {
         if !(stopped && asleep) {
             return Ok(Vec::new());
         }
+        self.kept_apps(sandbox)
+    }
+
+    /// Returns the apps that ports are kept for.
+    pub fn kept_apps(&self, sandbox: &SandboxRecord) -> Result<Vec<(String, u16)>, Failure> {
         let kept = self.with.store.ports_of(sandbox.key).map_err(|error| error.failure())?;
         let apps = kept.into_iter().filter(|(_, app)| !App::is_exposed_port(app));
         Ok(apps.map(|(port, app)| (app, port)).collect())

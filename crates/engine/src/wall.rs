@@ -23,7 +23,7 @@ use hothouse_model::{
     secret,
 };
 
-use hothouse_workspace::WorktreeError;
+use hothouse_workspace::{Repository, WorktreeError};
 
 use crate::{Engine, secrets::scope, stack::Stack, trees};
 
@@ -55,6 +55,9 @@ const BUNDLE_MOST: u64 = 16 << 20;
 
 /// The most that an env file may have.
 const ENV_FILE_MOST: u64 = 1 << 20;
+
+/// The files of variables that tools read, wherever in a worktree they lie.
+const ENV_FILES: [&str; 4] = [".env", ".env.*", ".dev.vars", ".dev.vars.*"];
 
 /// Vendors whose keys agents themselves need, which the user's own env file may hold.
 const OF_AGENTS: [&str; 2] = ["Anthropic", "OpenAI"];
@@ -337,26 +340,19 @@ impl Engine {
         sandbox: &SandboxRecord,
         config: &Config,
     ) -> Result<Vec<Exposed>, WallError> {
-        let worktree = trees::open_worktree(sandbox)?;
-        let mut folders: Vec<&str> = config.services.values().map(|s| s.dir.as_str()).collect();
-        folders.push(".");
-        folders.sort_unstable();
-        folders.dedup();
+        let repository = Repository { place: sandbox.repository.clone() };
+        let found = repository.matching(&sandbox.worktree, &ENV_FILES.map(str::to_owned))?;
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
         let masked = self.masks_of_the_worktree(sandbox, config)?;
+        let worktree = trees::open_worktree(sandbox)?;
         let mut exposed = Vec::new();
-        for folder in folders.into_iter().map(Path::new) {
-            // A folder that is missing, or a link, is told by those who need it.
-            let Ok(names) = worktree.list(folder) else { continue };
-            let names = names.iter().map(|entry| Path::new(&entry.name));
-            for name in names.filter(|name| is_env_file(name)) {
-                let relative = folder.join(name);
-                if masked.contains(&sandbox.worktree.join(plain(&relative))) {
-                    continue;
-                }
-                let Ok(text) = worktree.read_capped(&relative, ENV_FILE_MOST) else { continue };
-                exposed
-                    .extend(entries(&text, &format!("the file `{}`", plain(&relative).display())));
-            }
+        for path in found.iter().filter(|path| !masked.contains(path)) {
+            let Ok(relative) = path.strip_prefix(&sandbox.worktree) else { continue };
+            // A link leads nowhere for us, and a folder is no file.
+            let Ok(text) = worktree.read_capped(relative, ENV_FILE_MOST) else { continue };
+            exposed.extend(entries(&text, &format!("the file `{}`", relative.display())));
         }
         Ok(exposed)
     }
@@ -378,18 +374,6 @@ fn trust_variables() -> BTreeMap<String, String> {
     let bundles = BUNDLE_VARIABLES.into_iter().map(|name| (name, bundle.clone()));
     let all = bundles.chain([(NODE, etc(AUTHORITY_ALONE))]);
     all.map(|(name, path)| (name.to_owned(), path.display().to_string())).collect()
-}
-
-fn is_env_file(name: &Path) -> bool {
-    let name = name.to_string_lossy();
-    name == ".env"
-        || name.starts_with(".env.")
-        || name == ".dev.vars"
-        || name.starts_with(".dev.vars.")
-}
-
-fn plain(path: &Path) -> &Path {
-    path.strip_prefix(".").unwrap_or(path)
 }
 
 fn entries(text: &[u8], place: &str) -> Vec<Exposed> {

@@ -17,11 +17,16 @@ pub struct Activity {
     last: AtomicU64,
     open: AtomicUsize,
     asleep: AtomicBool,
+    waking: AtomicUsize,
 }
 
 /// One use; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Use(Arc<Activity>);
+
+/// The time from the beginning of a waking to its end; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Waking(Arc<Activity>);
 
 impl Default for Activity {
     fn default() -> Self {
@@ -30,6 +35,7 @@ impl Default for Activity {
             last: AtomicU64::new(0),
             open: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
+            waking: AtomicUsize::new(0),
         }
     }
 }
@@ -65,14 +71,32 @@ impl Activity {
         Some(self.begun.elapsed().saturating_sub(last))
     }
 
-    /// Says whether the sandbox must be woken before it can answer.
+    /// Says whether the sandbox must be woken before it can answer, or is being woken now: its room
+    /// may be up long before its services are.
     pub fn is_asleep(&self) -> bool {
-        self.asleep.load(Ordering::Acquire)
+        self.asleep.load(Ordering::Acquire) || self.is_waking()
+    }
+
+    /// Says whether the sandbox is being woken.
+    pub fn is_waking(&self) -> bool {
+        self.waking.load(Ordering::Acquire) > 0
+    }
+
+    /// Notes that the sandbox is being woken.
+    pub fn begin_waking(self: &Arc<Self>) -> Waking {
+        self.waking.fetch_add(1, Ordering::AcqRel);
+        Waking(self.clone())
     }
 
     /// Notes that the sandbox sleeps, or that it does not.
     pub fn set_asleep(&self, asleep: bool) {
         self.asleep.store(asleep, Ordering::Release);
+    }
+}
+
+impl Drop for Waking {
+    fn drop(&mut self) {
+        self.0.waking.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -86,6 +110,18 @@ impl Drop for Use {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sandbox_sleeps_until_it_is_wide_awake() {
+        let activity = Arc::new(Activity::default());
+        activity.set_asleep(true);
+        let waking = activity.begin_waking();
+        // Whoever looks at its room in the middle of it sees that it is up.
+        activity.set_asleep(false);
+        assert!(activity.is_asleep());
+        drop(waking);
+        assert!(!activity.is_asleep());
+    }
 
     #[test]
     fn a_sandbox_is_not_quiet_while_it_is_used() {

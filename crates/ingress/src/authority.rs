@@ -4,6 +4,7 @@
 use std::{io, path::Path, sync::Arc};
 
 use hothouse_certificates::Purpose;
+use hothouse_model::OWN_LABEL;
 use jiff::Timestamp;
 use rustls::{
     server::{ClientHello, ResolvesServerCert},
@@ -12,7 +13,7 @@ use rustls::{
 
 pub use hothouse_certificates::{Authority, AuthorityError, CERTIFICATE_FILE};
 
-use crate::names::{OWN_LABEL, ZONE, parse};
+use crate::names::{ZONE, parse};
 
 const PURPOSE: Purpose<'_> = Purpose { name: "Hothouse, local URLs", zone: Some(ZONE) };
 

@@ -2,18 +2,34 @@
 
 use crate::{PICK, Route, names::ZONE};
 
-/// Takes our own cookie out of a `Cookie` header; returns its value and what is left for the app.
-pub fn split(header: &str) -> (Option<String>, String) {
+/// Takes our own cookie out of a `Cookie` header, whatever bytes stand beside it; returns its value and
+/// what is left for the app.
+pub fn split(header: &[u8]) -> (Option<String>, Vec<u8>) {
     let mut picked = None;
-    let kept = header.split(';').map(str::trim).filter(|pair| {
-        let own = pair.split_once('=').filter(|(name, _)| name.trim() == PICK);
-        if let Some((_, value)) = own {
-            picked = Some(value.trim().to_owned());
+    let mut kept = Vec::with_capacity(header.len());
+    for pair in header.split(|byte| *byte == b';').map(<[u8]>::trim_ascii) {
+        match value_of(pair) {
+            Some(value) => picked = Some(String::from_utf8_lossy(value).into_owned()),
+            None if pair.is_empty() => {}
+            None => {
+                if !kept.is_empty() {
+                    kept.extend(b"; ");
+                }
+                kept.extend(pair);
+            }
         }
-        own.is_none() && !pair.is_empty()
-    });
-    let kept = kept.collect::<Vec<_>>().join("; ");
+    }
     (picked, kept)
+}
+
+/// Returns the value of a pair of our name. A browser sends a cookie without a name as its value
+/// alone, so `=hothouse-sandbox=x` would come back as ours.
+fn value_of(pair: &[u8]) -> Option<&[u8]> {
+    let begin = pair.iter().position(|byte| !matches!(byte, b'=' | b' ' | b'\t'))?;
+    let pair = &pair[begin..];
+    let at = pair.iter().position(|byte| *byte == b'=')?;
+    let (name, value) = pair.split_at(at);
+    (name.trim_ascii() == PICK.as_bytes()).then(|| value[1..].trim_ascii())
 }
 
 /// Returns the `Set-Cookie` that picks a sandbox on a shared host.
@@ -23,22 +39,24 @@ pub fn pick(id: &str) -> String {
 
 /// Confines a `Set-Cookie` of an app: a domain wider than its own sandbox's is taken off, so that the
 /// cookie belongs to the host alone; one of our name is dropped.
-pub fn confine(header: &str, route: &Route) -> Option<String> {
-    let mut parts = header.split(';');
+pub fn confine(header: &[u8], route: &Route) -> Option<Vec<u8>> {
+    let mut parts = header.split(|byte| *byte == b';');
     let pair = parts.next().unwrap_or_default();
-    if pair.split_once('=').is_some_and(|(name, _)| name.trim() == PICK) {
+    if value_of(pair).is_some() {
         return None;
     }
     let zone = format!("{}.{}.{ZONE}", route.sandbox, route.project);
-    let keep = |attribute: &&str| {
-        let Some((name, value)) = attribute.split_once('=') else { return true };
-        if !name.trim().eq_ignore_ascii_case("domain") {
+    let keep = |attribute: &&[u8]| {
+        let Some(at) = attribute.iter().position(|byte| *byte == b'=') else { return true };
+        let (name, value) = attribute.split_at(at);
+        if !name.trim_ascii().eq_ignore_ascii_case(b"domain") {
             return true;
         }
-        let domain = value.trim().trim_start_matches('.').to_ascii_lowercase();
+        let domain = String::from_utf8_lossy(value[1..].trim_ascii()).to_ascii_lowercase();
+        let domain = domain.trim_start_matches('.');
         domain == zone || domain.strip_suffix(&zone).is_some_and(|rest| rest.ends_with('.'))
     };
-    Some(std::iter::once(pair).chain(parts.filter(keep)).collect::<Vec<_>>().join(";"))
+    Some(std::iter::once(pair).chain(parts.filter(keep)).collect::<Vec<_>>().join(&b';'))
 }
 
 /// Takes the parameter that picks a sandbox out of a path and query.
@@ -64,10 +82,15 @@ mod tests {
 
     #[test]
     fn our_cookie_never_reaches_the_app() {
-        assert_eq!(split("a=1; hothouse-sandbox=x; b=2"), (Some("x".into()), "a=1; b=2".into()));
-        assert_eq!(split("hothouse-sandbox=x"), (Some("x".into()), String::new()));
-        assert_eq!(split("a=hothouse-sandbox=x"), (None, "a=hothouse-sandbox=x".into()));
-        assert_eq!(split(""), (None, String::new()));
+        let check = |header: &[u8], picked: Option<&str>, kept: &[u8]| {
+            assert_eq!(split(header), (picked.map(str::to_owned), kept.to_owned()));
+        };
+        check(b"a=1; hothouse-sandbox=x; b=2", Some("x"), b"a=1; b=2");
+        check(b"hothouse-sandbox=x", Some("x"), b"");
+        check(b"a=hothouse-sandbox=x", None, b"a=hothouse-sandbox=x");
+        check(b"a=\xc3\xa9; hothouse-sandbox=x", Some("x"), b"a=\xc3\xa9");
+        check(b"a=\xff; =hothouse-sandbox = x ;", Some("x"), b"a=\xff");
+        check(b"", None, b"");
     }
 
     #[test]
@@ -81,9 +104,14 @@ mod tests {
             ("s=1; Domain=xa.shop.localhost", Some("s=1")),
             ("s=1; Domain=a.shop.localhost; Secure", Some("s=1; Domain=a.shop.localhost; Secure")),
             ("s=1; Domain=web.a.shop.localhost", Some("s=1; Domain=web.a.shop.localhost")),
+            ("s=\u{e9}; Domain=shop.localhost", Some("s=\u{e9}")),
             ("hothouse-sandbox=shop-b-0000; Path=/", None),
+            // Without a name, and sent back by browsers as if it were ours.
+            ("=hothouse-sandbox=shop-b-0000; Path=/", None),
+            (" = =hothouse-sandbox=shop-b-0000", None),
         ] {
-            assert_eq!(confine(header, &route).as_deref(), expected, "{header}");
+            let confined = confine(header.as_bytes(), &route);
+            assert_eq!(confined.as_deref(), expected.map(str::as_bytes), "{header}");
         }
     }
 

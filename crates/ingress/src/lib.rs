@@ -68,6 +68,15 @@ pub trait Rooms: Send + Sync {
     /// Wakes a sandbox, by its public id; returns where one of its apps can be asked then.
     fn wake<'a>(&'a self, id: &'a str, app: &'a str) -> Sendable<'a, Result<Target, String>>;
 
-    /// Says what became of an app that does not answer: its service's state and last lines.
-    fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, String>;
+    /// Says what became of an app that does not answer.
+    fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, Told>;
+}
+
+/// What is known of a service that does not answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The last lines of its log.
+    pub lines: String,
+    /// Whether it is about to be there.
+    pub starts: bool,
 }

@@ -9,11 +9,10 @@
 
 use std::fmt;
 
+use hothouse_model::OWN_LABEL;
+
 /// The zone below which all names lie; browsers and curl lead it to the loopback by themselves.
 pub const ZONE: &str = "localhost";
-
-/// The label of Hothouse's own host, which no project may have.
-pub const OWN_LABEL: &str = "hothouse";
 
 /// The longest that a label may be in DNS.
 const LABEL_LIMIT: usize = 63;

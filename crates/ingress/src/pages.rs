@@ -8,20 +8,30 @@ use hyper::{
 };
 
 use crate::{
-    Address, PICK, Route, RouteTable,
+    Address, PICK, Route, RouteTable, Told,
     proxy::{Body, body_of},
 };
 
 /// What may be loaded by a page of ours: the style in it, which is known by its hash, and nothing else.
-const POLICY: &str = "default-src 'none'; style-src 'sha256-QcptzdphpEADQ9cOwA20Ow5kvFhdXUEWRyQGa0QJq7M='; \
+const POLICY: &str = "default-src 'none'; style-src 'sha256-UaL9jc8sxooMLCY9PQSfeKi74FhFfz+XIGs/FD/aI04='; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// The style of all pages. Its hash is part of [`POLICY`]; a test compares them.
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1rem;\
-color:#1c2b22;background:#f7faf7}h1{font-size:1.4rem}a{color:#17663a}pre{background:#eaf1ea;padding:1rem;\
-overflow:auto;border-radius:6px}li{margin:.3rem 0}.faint{color:#5c6f63}\
-@media(prefers-color-scheme:dark){body{color:#dfe9e1;background:#101712}a{color:#7fd3a0}pre{background:#1a241d}\
-.faint{color:#8fa396}}";
+const STYLE: &str = ":root{--ground:#f6f8f5;--card:#fff;--line:#dfe6de;--ink:#17211b;--faint:#5d6d63;--link:#17663a;--log:#f1f5f0}\
+@media(prefers-color-scheme:dark){:root{--ground:#0f1511;--card:#161e19;--line:#27332b;--ink:#e2ebe4;--faint:#93a59a;--link:#83d6a5;\
+--log:#0c110e}}*{box-sizing:border-box}html{background:var(--ground);color:var(--ink);\
+font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}body{max-width:44rem;margin:0 auto;padding:0 1.25rem 3rem}\
+header{display:flex;align-items:center;gap:.5rem;padding:1rem 0;font-weight:650}main{background:var(--card);border:1px solid var(--line);\
+border-radius:10px;padding:1.4rem 1.5rem}h1{font-size:1.3rem;line-height:1.3;margin:0 0 .5rem;letter-spacing:-.015em;overflow-wrap:anywhere}\
+p{margin:.6rem 0}a{color:var(--link)}code,pre,.url{font:12.5px/1.5 ui-monospace,'SF Mono',Menlo,Consolas,monospace}\
+pre{background:var(--log);padding:.7rem .9rem;border-radius:6px;white-space:pre-wrap;overflow-wrap:anywhere;max-height:60vh;overflow:auto}\
+.faint,.url{color:var(--faint)}ul{list-style:none;margin:.9rem 0 0;padding:0}li{border-top:1px solid var(--line)}\
+li a{display:flex;flex-wrap:wrap;align-items:baseline;gap:0 .6rem;padding:.6rem .2rem;text-decoration:none}\
+li a:hover b{text-decoration:underline}.url{flex-basis:100%;overflow-wrap:anywhere}";
+
+/// What stands above every page.
+const BRAND: &str = "<header><svg width=22 height=22 viewBox=\"0 0 32 32\" aria-hidden=true><path d=\"M4 28V14L16 4l12 10v14z\" fill=\"#17663a\"/>\
+<path d=\"M16 25c0-6 0-7-5-9 6-1 7 2 7 4 0-4 2-7 6-7-1 4-2 7-6 7v5z\" fill=\"#d9f2e0\"/></svg>Hothouse</header>";
 
 /// Says whether a client would show a page to somebody.
 pub fn wants_page(headers: &HeaderMap) -> bool {
@@ -65,7 +75,11 @@ pub fn unknown_host<B>(
         return plain(StatusCode::NOT_FOUND, &told);
     }
     let title = format!("{} is not a host of Hothouse", escape(&visible(host)));
-    let body = format!("<p>{}.</p>{}", escape(why), list(&routes, |route| url(route, port)));
+    let body = format!(
+        "<p class=faint>{}. This is what there is:</p>{}",
+        capital(&escape(why)),
+        list(&routes, port, |route| url(route, port))
+    );
     page(StatusCode::NOT_FOUND, &title, &body)
 }
 
@@ -77,8 +91,8 @@ pub fn picker(routes: &[Arc<Route>], port: u16, path: &str) -> Response<Body> {
         format!("https://{shared}{}{path}{joint}{PICK}={}", shown_port(port), route.id)
     };
     let body = format!(
-        "<p class=faint>The choice is kept in a cookie of this browser.</p>{}",
-        list(routes, target)
+        "<p class=faint>This host is shared. Your choice is kept in a cookie of this browser.</p>{}",
+        list(routes, port, target)
     );
     page(StatusCode::OK, "Which sandbox?", &body)
 }
@@ -99,22 +113,37 @@ pub fn stopped<B>(request: &Request<B>, route: &Route) -> Response<Body> {
     )
 }
 
-/// Tells that an app does not answer, and what is known of why.
-pub fn no_answer(wants_page: bool, route: &Route, told: &str) -> Response<Body> {
+/// Tells that an app does not answer, and what is known of why. If its service only starts, a browser
+/// asks again by itself.
+pub fn no_answer(wants_page: bool, route: &Route, fault: &str, told: &Told) -> Response<Body> {
     if !wants_page {
-        let text =
-            format!("service {} of sandbox {} does not answer", route.service, route.sandbox);
+        let text = format!("service {} of sandbox {} {fault}", route.service, route.sandbox);
         return plain(StatusCode::BAD_GATEWAY, &text);
     }
     let Route { service, project, sandbox, .. } = route;
     let command = format!("hothouse logs {service} -w {project}/{sandbox}");
-    let title = format!("Service {} does not answer", escape(&route.service));
-    let lines = match told.is_empty() {
-        true => String::new(),
-        false => format!("<pre>{}</pre>", escape(told)),
+    let (fault, then) = match told.starts {
+        true => ("starts", "This page goes on by itself."),
+        false => (fault, "<a href=\"\">Try again</a>"),
     };
-    let body = format!("{lines}<p>See <code>{}</code>.</p>", escape(&command));
-    page(StatusCode::BAD_GATEWAY, &title, &body)
+    let lines = match told.lines.is_empty() {
+        true => String::new(),
+        false => format!("<p class=faint>The last it said:</p><pre>{}</pre>", escape(&told.lines)),
+    };
+    let body = format!(
+        "<p>It is the app <b>{}</b> of sandbox <b>{}</b> in {}. {then}</p>{lines}\
+         <p class=faint>More of it: <code>{}</code></p>",
+        escape(&route.app),
+        escape(sandbox),
+        escape(project),
+        escape(&command)
+    );
+    let mut response =
+        page(StatusCode::BAD_GATEWAY, &format!("Service {} {fault}", escape(service)), &body);
+    if told.starts {
+        response.headers_mut().insert(header::REFRESH, HeaderValue::from_static("2"));
+    }
+    response
 }
 
 /// Tells that a sandbox is about to wake up; a browser asks again by itself.
@@ -123,7 +152,7 @@ pub fn waking(wants_page: bool, route: &Route) -> Response<Body> {
         true => page(
             StatusCode::SERVICE_UNAVAILABLE,
             &format!("Sandbox {} wakes up", escape(&route.sandbox)),
-            "<p class=faint>It slept because nobody used it. This page comes back by itself.</p>",
+            "<p class=faint>It slept because nobody used it. This page goes on by itself, in a moment.</p>",
         ),
         false => {
             let told = format!("sandbox {} takes too long to wake up", route.sandbox);
@@ -150,7 +179,7 @@ pub fn not_woken(wants_page: bool, route: &Route, why: &str) -> Response<Body> {
     }
 }
 
-fn list(routes: &[Arc<Route>], target: impl Fn(&Route) -> String) -> String {
+fn list(routes: &[Arc<Route>], port: u16, target: impl Fn(&Route) -> String) -> String {
     if routes.is_empty() {
         return "<p>Nothing is up. <code>hothouse up</code> starts a sandbox.</p>".into();
     }
@@ -162,14 +191,20 @@ fn list(routes: &[Arc<Route>], target: impl Fn(&Route) -> String) -> String {
             None => " <span class=faint>(not up)</span>",
         };
         format!(
-            "<li><a href=\"{}\">{} of {}</a> <span class=faint>in {}</span>{state}</li>",
+            "<li><a href=\"{}\"><b>{}</b> {} <span class=faint>in {}</span>{state}<span class=url>{}</span></a></li>",
             escape(&target(route)),
-            escape(&route.app),
             escape(&route.sandbox),
-            escape(&route.project)
+            escape(&route.app),
+            escape(&route.project),
+            escape(&url(route, port)),
         )
     });
     format!("<ul>{}</ul>", items.collect::<String>())
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Returns the URL of an app of one sandbox.
@@ -184,8 +219,8 @@ pub fn shown_port(port: u16) -> String {
 
 fn page(status: StatusCode, title: &str, body: &str) -> Response<Body> {
     let text = format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
-         <title>{title}</title><style>{STYLE}</style><h1>{title}</h1>{body}</html>\n"
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width, initial-scale=1\">\
+         <meta name=color-scheme content=\"light dark\"><title>{title}</title><style>{STYLE}</style>{BRAND}<main><h1>{title}</h1>{body}</main></html>\n"
     );
     let mut response = answer(status, "text/html; charset=utf-8", text);
     response
@@ -242,6 +277,18 @@ mod tests {
             "letters keep their order"
         );
         assert_eq!(escape("اللغة"), "اللغة");
+    }
+
+    #[test]
+    fn a_service_that_starts_is_waited_for_and_one_that_fails_is_not() {
+        let route = crate::table::tests::route("shop", "a", "web");
+        let of = |starts| {
+            let told = Told { lines: "<b>".into(), starts };
+            no_answer(true, &route, "does not answer", &told)
+        };
+        assert_eq!(of(true).headers()[header::REFRESH], "2");
+        assert!(!of(false).headers().contains_key(header::REFRESH));
+        assert_eq!(of(true).status(), StatusCode::BAD_GATEWAY);
     }
 
     #[test]

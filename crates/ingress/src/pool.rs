@@ -32,6 +32,18 @@ pub enum UpstreamError {
     Talk(#[source] hyper::Error),
 }
 
+impl UpstreamError {
+    /// Says what an app did instead of answering, in words that follow its name.
+    pub(crate) fn fault(&self) -> &'static str {
+        match self {
+            Self::Dial(_) => "does not answer",
+            Self::Talk(error) if error.is_parse_too_large() => "answers with too long a head",
+            Self::Talk(error) if error.is_parse() => "answers with something that is not HTTP",
+            Self::Talk(_) => "broke off before it answered",
+        }
+    }
+}
+
 /// A connection, busy or not: one whose answer is still being read is not ready.
 struct Kept {
     sender: http1::SendRequest<Body>,

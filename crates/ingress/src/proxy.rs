@@ -23,10 +23,10 @@ use hyper::{
 };
 
 use crate::{
-    Address, PICK, Rooms, Route, RouteTable, Target,
+    Address, PICK, Rooms, Route, RouteTable, Target, Told,
     activity::Use,
     cookies, names, pages,
-    pool::Pool,
+    pool::{Pool, UpstreamError},
     rewrite::{finish, is_grpc, prepare},
     table::Found,
     websocket,
@@ -108,6 +108,9 @@ impl Proxy {
             Ok(host) => host,
             Err(why) => return pages::plain(StatusCode::BAD_REQUEST, why),
         };
+        if request.method() == Method::CONNECT && websocket::asked(&request).is_none() {
+            return pages::plain(StatusCode::METHOD_NOT_ALLOWED, "this is no proxy for tunnels");
+        }
         let table = self.table();
         let name = names::bare(host.to_str().unwrap_or_default());
         // Nearly every request is for an app's own host, written as we write it.
@@ -175,13 +178,16 @@ impl Proxy {
         let held = route.activity.enter();
         let woken;
         let target = match &route.target {
-            _ if route.activity.is_asleep() => match self.wake(&request, route).await {
-                Ok(target) => {
-                    woken = target;
-                    &woken
+            // What asks from inside is awake, and may be what a waking waits for.
+            _ if from.room.is_none() && route.activity.is_asleep() => {
+                match self.wake(&request, route).await {
+                    Ok(target) => {
+                        woken = target;
+                        &woken
+                    }
+                    Err(answer) => return answer,
                 }
-                Err(answer) => return answer,
-            },
+            }
             Some(target) if !route.paused => target,
             _ => return pages::stopped(&request, route),
         };
@@ -205,15 +211,18 @@ impl Proxy {
         };
         match outcome {
             Ok(response) => finish(response, route),
+            Err(UpstreamError::Talk(error)) if error.is_user() => {
+                pages::plain(StatusCode::BAD_REQUEST, "the body of the request broke off")
+            }
             Err(error) => {
                 tracing::debug!(%error, app = route.app, sandbox = route.sandbox, "no answer");
                 let local = from.room.is_none() && from.peer.ip().is_loopback();
                 // What an app said last is for those who sit at this machine.
                 let told = match local && wants_page {
                     true => self.rooms.explain(route).await,
-                    false => String::new(),
+                    false => Told::default(),
                 };
-                pages::no_answer(wants_page, route, &told)
+                pages::no_answer(wants_page, route, error.fault(), &told)
             }
         }
     }
@@ -280,7 +289,7 @@ fn picked<B>(request: &Request<B>) -> Option<String> {
         return Some(id);
     }
     let headers = request.headers().get_all(header::COOKIE).iter();
-    headers.filter_map(|value| cookies::split(value.to_str().ok()?).0).next()
+    headers.filter_map(|value| cookies::split(value.as_bytes()).0).next()
 }
 
 /// Turns a choice in the address into a cookie.

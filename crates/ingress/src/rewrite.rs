@@ -17,7 +17,6 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// Says whether a request is a gRPC call, which an app wants over HTTP/2.
 pub(crate) fn is_grpc(version: Version, headers: &HeaderMap) -> bool {
@@ -34,12 +33,12 @@ pub(crate) fn prepare<B>(
 ) -> Request<B> {
     let (mut parts, body) = request.into_parts();
     let grpc = is_grpc(parts.version, &parts.headers);
+    strip_hop_by_hop(&mut parts.headers, grpc);
+    strip_own(&mut parts.headers);
+    strip_forwarded(&mut parts.headers);
+    // Last, since a client may call its host a thing of one connection.
     address(&mut parts, host, grpc);
     let headers = &mut parts.headers;
-    strip_hop_by_hop(headers, grpc);
-    strip_own(headers);
-    headers.remove(header::FORWARDED);
-    headers.remove(REAL_IP);
     headers.insert(FORWARDED_FOR, from.peer_shown.clone());
     headers.insert(FORWARDED_HOST, host.clone());
     headers.insert(FORWARDED_PORT, from.port_shown.clone());
@@ -68,26 +67,38 @@ fn address(parts: &mut Parts, host: &HeaderValue, grpc: bool) {
     parts.headers.insert(header::HOST, host.clone());
 }
 
+/// Takes out what a client says of the way it came. Many apps read `_` as `-`, so it is the same to us.
+fn strip_forwarded(headers: &mut HeaderMap) {
+    let told = |name: &&HeaderName| {
+        let name = name.as_str();
+        let starts = |prefix: &str| {
+            let pairs = name.bytes().zip(prefix.bytes());
+            let alike = |(one, two)| one == two || (one == b'_' && two == b'-');
+            name.len() >= prefix.len() && pairs.into_iter().all(alike)
+        };
+        name == "forwarded" || starts("x-forwarded-") || starts("x-real-ip")
+    };
+    let told: Vec<_> = headers.keys().filter(told).cloned().collect();
+    for name in told {
+        headers.remove(name);
+    }
+}
+
 /// Takes out what is between client and us.
 fn strip_own(headers: &mut HeaderMap) {
     headers.remove(PICK_HEADER);
     if !headers.contains_key(header::COOKIE) {
         return;
     }
-    let kept: Vec<_> = headers
-        .get_all(header::COOKIE)
-        .iter()
-        .filter_map(|value| match value.to_str() {
-            Ok(text) => {
-                let (_, kept) = cookies::split(text);
-                HeaderValue::from_str(&kept).ok().filter(|_| !kept.is_empty())
-            }
-            Err(_) => Some(value.clone()),
-        })
-        .collect();
+    // HTTP/2 sends a cookie in pieces, which belong together again elsewhere (RFC 9113, section 8.2.3).
+    let pieces = headers.get_all(header::COOKIE).iter();
+    let kept = pieces.map(|value| cookies::split(value.as_bytes()).1);
+    let kept = kept.filter(|kept| !kept.is_empty()).collect::<Vec<_>>().join(&b"; "[..]);
     headers.remove(header::COOKIE);
-    for value in kept {
-        headers.append(header::COOKIE, value);
+    if !kept.is_empty()
+        && let Ok(kept) = HeaderValue::from_bytes(&kept)
+    {
+        headers.insert(header::COOKIE, kept);
     }
 }
 
@@ -106,8 +117,7 @@ pub(crate) fn finish(response: Response<Body>, route: &Route) -> Response<Body> 
 
 fn confine_cookies(headers: &mut HeaderMap, route: &Route) {
     let confined = headers.get_all(header::SET_COOKIE).iter().filter_map(|value| {
-        let text = value.to_str().ok()?;
-        HeaderValue::from_str(&cookies::confine(text, route)?).ok()
+        HeaderValue::from_bytes(&cookies::confine(value.as_bytes(), route)?).ok()
     });
     let confined: Vec<_> = confined.collect();
     headers.remove(header::SET_COOKIE);
@@ -129,10 +139,17 @@ mod tests {
                 "https://web.a.shop.localhost:8443/x?y=1",
                 &[
                     ("x-forwarded-for", "6.6.6.6"),
+                    ("x_forwarded_for", "6.6.6.6"),
+                    ("x-forwarded_proto", "http"),
+                    ("x-forwarded-prefix", "/admin"),
+                    ("x-real-ip", "6.6.6.6"),
                     ("forwarded", "for=6.6.6.6"),
-                    ("connection", "keep-alive, x-secret"),
+                    ("host", "web.a.shop.localhost:8443"),
+                    ("connection", "keep-alive, x-secret, host"),
                     ("x-secret", "1"),
                     ("cookie", "a=1; hothouse-sandbox=z"),
+                    ("cookie", "hothouse-sandbox=y"),
+                    ("cookie", "b=2"),
                     ("hothouse-sandbox", "z"),
                     ("content-length", "5"),
                     ("transfer-encoding", "chunked"),
@@ -147,10 +164,15 @@ mod tests {
         assert_eq!(get("host"), Some("web.a.shop.localhost:8443"));
         assert_eq!(get("x-forwarded-for"), Some("127.0.0.1"));
         assert_eq!(get("x-forwarded-proto"), Some("https"));
-        assert_eq!(get("cookie"), Some("a=1"));
+        assert_eq!(get("cookie"), Some("a=1; b=2"));
+        assert_eq!(prepared.headers().get_all("cookie").iter().count(), 1);
         assert_eq!(get("x-hothouse-hop"), Some("web.a.shop.localhost"));
         for gone in [
             "forwarded",
+            "x_forwarded_for",
+            "x-forwarded_proto",
+            "x-forwarded-prefix",
+            "x-real-ip",
             "x-secret",
             "connection",
             "hothouse-sandbox",

@@ -35,7 +35,12 @@ pub(crate) fn asked<B>(request: &Request<B>) -> Option<Asked> {
         let protocol = request.extensions().get::<Protocol>()?;
         return (protocol.as_str() == "websocket").then_some(Asked::Connect);
     }
-    asked_upgrade(request).map(Asked::Upgrade)
+    // HTTP/2 without TLS is between an app and us: what came after it, nobody would look at.
+    let other = |to: &HeaderValue| {
+        let names = to.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        names.into_iter().all(|name| !name.eq_ignore_ascii_case(b"h2c"))
+    };
+    asked_upgrade(request).filter(other).map(Asked::Upgrade)
 }
 
 /// Passes the question on, and if the app agrees, the bytes of both sides: a use of the sandbox until
@@ -45,27 +50,30 @@ pub(crate) async fn bridge(
     target: &Target,
     (asked, held): (Asked, Use),
     mut request: Request<Incoming>,
-    prepare: impl FnOnce(Request<()>) -> Request<()>,
+    prepare: impl FnOnce(Request<Body>) -> Request<Body>,
 ) -> Result<Response<Body>, UpstreamError> {
     let client = hyper::upgrade::on(&mut request);
-    let (parts, _) = request.into_parts();
-    let mut question = prepare(Request::from_parts(parts, ()));
-    *question.method_mut() = Method::GET;
-    let wanted = match &asked {
-        Asked::Upgrade(wanted) => wanted.clone(),
-        Asked::Connect => HeaderValue::from_static("websocket"),
+    let (parts, body) = request.into_parts();
+    let (wanted, body) = match &asked {
+        Asked::Upgrade(wanted) => (wanted.clone(), body.boxed()),
+        // What follows is the WebSocket already.
+        Asked::Connect => (HeaderValue::from_static("websocket"), nothing()),
     };
+    let mut question = prepare(Request::from_parts(parts, body));
+    if asked == Asked::Connect {
+        *question.method_mut() = Method::GET;
+    }
     let headers = question.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(header::UPGRADE, wanted);
     if asked == Asked::Connect {
+        headers.remove(header::CONTENT_LENGTH);
         // Over HTTP/2 there is no key; the app wants one, and proves with it that it understood.
         if let Ok(key) = HeaderValue::from_str(&key()) {
             headers.insert(header::SEC_WEBSOCKET_KEY, key);
         }
     }
-    let body = Empty::new().map_err(|never| match never {}).boxed();
-    let mut response = pool.send_alone(target, question.map(|()| body)).await?;
+    let mut response = pool.send_alone(target, question).await?;
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Ok(response.map(|body| body.boxed()));
     }
@@ -83,7 +91,11 @@ pub(crate) async fn bridge(
         parts.status = StatusCode::OK;
         forget_handshake(&mut parts.headers);
     }
-    Ok(Response::from_parts(parts, Empty::new().map_err(|never| match never {}).boxed()))
+    Ok(Response::from_parts(parts, nothing()))
+}
+
+fn nothing() -> Body {
+    Empty::new().map_err(|never| match never {}).boxed()
 }
 
 fn forget_handshake(headers: &mut HeaderMap) {
@@ -118,6 +130,16 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_other_protocols_than_http_are_asked_for() {
+        let of = |to: &str| {
+            let headers = [("connection", "Upgrade, HTTP2-Settings"), ("upgrade", to)];
+            asked(&crate::proxy::tests::request("/", &headers)).is_some()
+        };
+        assert!(of("websocket") && of("tcp"));
+        assert!(!of("h2c") && !of("websocket, H2C"));
+    }
 
     #[test]
     fn a_key_is_sixteen_bytes_in_base_64() {

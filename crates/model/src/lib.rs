@@ -22,6 +22,6 @@ pub mod tree;
 pub use event::{Event, Happening};
 pub use failure::{Explain, Failure, FailureKind};
 pub use id::{OperationId, SandboxId};
-pub use name::{NameError, ProjectName, SandboxName, ServiceName};
+pub use name::{NameError, OWN_LABEL, ProjectName, SandboxName, ServiceName};
 pub use plan::{PlanKind, Step};
 pub use sandbox::{SandboxRecord, SandboxRef, SandboxState};

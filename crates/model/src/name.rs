@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 /// The longest name a sandbox, project or service may have.
 pub const MAX_NAME_LENGTH: usize = 40;
 
+/// The label of Hothouse's own site in URLs. No project gets it: apps below it would be of the same
+/// site as the dashboard, and could set cookies for it.
+pub const OWN_LABEL: &str = "hothouse";
+
 /// Why a text is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {

@@ -382,6 +382,11 @@ mod tests {
             .begin_plan(&plan("op_00000002", PlanKind::Fork), &Subject::Makes(&sandbox("/r", "a")));
         assert!(matches!(again, Err(StoreError::Taken)));
         fork(&store, "op_00000003", &sandbox("/other", "a"));
+        let own = NewSandbox {
+            project: hothouse_model::OWN_LABEL.parse().unwrap(),
+            ..sandbox("/third", "a")
+        };
+        fork(&store, "op_00000004", &own);
         let labels: Vec<String> = store
             .read("", |c| {
                 c.prepare("SELECT label FROM projects ORDER BY id")?
@@ -389,7 +394,11 @@ mod tests {
                     .collect()
             })
             .unwrap();
-        assert_eq!(labels, ["acme", "acme-2"]);
+        assert_eq!(
+            labels,
+            ["acme", "acme-2", "hothouse-2"],
+            "the name of our own site is nobody's"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hothouse_model::{
-    ProjectName, SandboxRecord,
+    OWN_LABEL, ProjectName, SandboxRecord,
     id::{SandboxId, SandboxKey},
     sandbox::RepositoryPlace,
 };
@@ -159,14 +159,16 @@ fn project(transaction: &Transaction<'_>, new: &NewSandbox) -> rusqlite::Result<
         [&common_dir],
         |row| row.get(0),
     )?;
-    let known: Option<(i64, String)> = transaction
-        .query_row("SELECT id, name FROM projects WHERE repository_id = ?1", [repository], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
+    let known: Option<(i64, String, String)> = transaction
+        .query_row(
+            "SELECT id, name, label FROM projects WHERE repository_id = ?1",
+            [repository],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )
         .optional()?;
     match known {
-        Some((id, name)) if name == new.project.as_str() => Ok(id),
-        Some((id, _)) => {
+        Some((id, name, label)) if name == new.project.as_str() && label != OWN_LABEL => Ok(id),
+        Some((id, ..)) => {
             let label = free_label(transaction, &new.project, id)?;
             transaction.execute(
                 "UPDATE projects SET name = ?1, label = ?2 WHERE id = ?3",
@@ -185,13 +187,14 @@ fn project(transaction: &Transaction<'_>, new: &NewSandbox) -> rusqlite::Result<
     }
 }
 
-/// Returns the name itself, or the first of `name-2`, `name-3`, ... that no other project has.
+/// Returns the name itself, or the first of `name-2`, `name-3`, ... that no other project has, nor
+/// our own site.
 fn free_label(connection: &Connection, name: &ProjectName, own: i64) -> rusqlite::Result<String> {
     let mut query =
         connection.prepare_cached("SELECT 1 FROM projects WHERE label = ?1 AND id <> ?2")?;
     let candidates = std::iter::once(name.to_string()).chain((2..).map(|n| format!("{name}-{n}")));
     for label in candidates {
-        if !query.exists(params![label, own])? {
+        if label != OWN_LABEL && !query.exists(params![label, own])? {
             return Ok(label);
         }
     }

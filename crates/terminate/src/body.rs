@@ -212,8 +212,13 @@ impl hyper::body::Body for InPieces {
     }
 }
 
-/// Makes values in headers placeholders again.
+/// Makes values in headers placeholders again. A header whose name holds one is left out.
 pub(crate) fn scrub(headers: &mut HeaderMap, echoes: &Echoes) {
+    let told: Vec<_> =
+        headers.keys().filter(|name| echoes.in_name(name.as_str())).cloned().collect();
+    for name in told {
+        headers.remove(name);
+    }
     for value in headers.values_mut() {
         if let std::borrow::Cow::Owned(clean) = echoes.replace(value.as_bytes()) {
             *value = HeaderValue::from_bytes(&clean)

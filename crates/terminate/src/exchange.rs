@@ -10,6 +10,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::{
     Method, Request, Response, StatusCode, Version,
     body::Incoming,
+    ext::ReasonPhrase,
     header::{self, HeaderValue},
     http::request::Parts,
 };
@@ -249,6 +250,7 @@ impl<U: Upstream> Exchange<U> {
         let host = hyper::upgrade::on(&mut response).await;
         let host = host.map_err(|error| Own::unreachable(&UpstreamError::Talk(error)))?;
         let (mut parts, _) = response.into_parts();
+        parts.extensions.remove::<ReasonPhrase>();
         if let Some(echoes) = &echoes {
             scrub(&mut parts.headers, echoes);
         }
@@ -275,6 +277,8 @@ fn finish(
     head: bool,
 ) -> Result<Response<Body>, Own> {
     let (mut parts, body) = response.into_parts();
+    // The host's words beside the status would pass unseen; clients know them by the number.
+    parts.extensions.remove::<ReasonPhrase>();
     strip_hop_by_hop(&mut parts.headers, false);
     parts.headers.remove(header::TE);
     let Some(echoes) = echoes else { return Ok(Response::from_parts(parts, body)) };

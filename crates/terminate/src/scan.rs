@@ -37,17 +37,8 @@ impl Echoes {
         };
         for secret in secrets {
             let (value, placeholder) = (secret.value.expose(), secret.placeholder.as_str());
-            add(Secret::new(value.as_bytes().to_vec()), placeholder.as_bytes().to_vec());
-            add(text::percent(value), text::percent(placeholder).to_vec());
-            add(text::json(value), text::json(placeholder).to_vec());
-            add(slashed(value), slashed(placeholder).to_vec());
-            for offset in 0..3 {
-                for url_safe in [false, true] {
-                    add(
-                        text::base64_within(value, offset, url_safe),
-                        text::base64_within(placeholder, offset, url_safe).to_vec(),
-                    );
-                }
+            for (value, instead) in writings(value).into_iter().zip(writings(placeholder)) {
+                add(value, instead.to_vec());
             }
         }
         for (value, instead) in sent {
@@ -78,6 +69,15 @@ impl Echoes {
         Cow::Owned(all)
     }
 
+    /// Says whether the name of a header, which has no capitals, holds a value.
+    pub(crate) fn in_name(&self, name: &str) -> bool {
+        let within = |value: &[u8]| {
+            name.as_bytes().windows(value.len()).any(|part| part.eq_ignore_ascii_case(value))
+        };
+        // Most names are too short to hold one.
+        self.0.iter().any(|pair| pair.value.len() <= name.len() && within(&pair.value))
+    }
+
     /// Finds what is to be replaced, in order and without overlaps; of two at one place the longer one.
     fn find(&self, text: &[u8]) -> Vec<(usize, &Pair)> {
         let mut found: Vec<(usize, &Pair)> = self
@@ -101,6 +101,23 @@ impl Echoes {
     fn open_end(&self, text: &[u8]) -> usize {
         self.0.iter().map(|pair| overlap(text, &pair.value)).max().unwrap_or(0)
     }
+}
+
+/// Writes a text in every way in which a host is likely to send it back, always in the same order.
+fn writings(value: &str) -> Vec<Secret> {
+    let whole = Secret::new(value.as_bytes().to_vec());
+    let mut all = vec![whole, text::percent(value), text::json(value), slashed(value)];
+    all.extend(text::html(value));
+    for upper in [false, true] {
+        all.extend([text::hexadecimal(value, upper), text::unicode_json(value, upper)]);
+        all.extend([text::json_of_web(value, upper), text::percent_all(value, upper)]);
+    }
+    // Some programs write the digits of `%2f` small.
+    all.push(text::percent_small(value));
+    for offset in 0..3 {
+        all.extend([false, true].map(|url_safe| text::base64_within(value, offset, url_safe)));
+    }
+    all
 }
 
 /// JSON may write a slash with a backslash before it.
@@ -193,6 +210,17 @@ mod tests {
             (format!("x{VALUE}y{VALUE}"), format!("x{PLACEHOLDER}y{PLACEHOLDER}")),
             ("q=ab%2Fabab%2B12ab&".into(), format!("q={PLACEHOLDER}&")),
             (r#"{"t":"ab\/abab+12ab"}"#.into(), format!(r#"{{"t":"{PLACEHOLDER}"}}"#)),
+            // As .NET and templates of HTML write it.
+            ("ab%2fabab%2b12ab".into(), PLACEHOLDER.into()),
+            (r"ab/abab\u002B12ab".into(), PLACEHOLDER.into()),
+            ("ab&#x2F;abab+12ab".into(), PLACEHOLDER.into()),
+            ("61622F616261622B31326162".into(), "504C414345484F4C44455231".into()),
+            ("61622f616261622b31326162".into(), "504c414345484f4c44455231".into()),
+            (
+                value(&text::unicode_json(VALUE, false)),
+                value(&text::unicode_json(PLACEHOLDER, false)),
+            ),
+            (value(&text::percent_all(VALUE, true)), value(&text::percent_all(PLACEHOLDER, true))),
             (
                 value(&text::base64(format!("user:{VALUE}").as_bytes())),
                 value(&text::base64(format!("user:{PLACEHOLDER}").as_bytes())),
@@ -207,6 +235,19 @@ mod tests {
                 "{done} {expected}"
             );
         }
+    }
+
+    #[test]
+    fn no_value_is_the_name_of_a_header() {
+        let secret = Known {
+            name: "T".into(),
+            form: SecretForm::Header,
+            placeholder: "tok_Zyxwvu98".into(),
+            value: SecretValue::new("tok_Abcdef12".into()).unwrap(),
+        };
+        let echoes = Echoes::of(&[secret], Vec::new()).unwrap();
+        assert!(echoes.in_name("x-tok_abcdef12"));
+        assert!(!echoes.in_name("x-tok_zyxwvu98") && !echoes.in_name("date"));
     }
 
     #[test]

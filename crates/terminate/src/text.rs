@@ -26,6 +26,94 @@ pub(crate) fn json(text: &str) -> Secret {
     Zeroizing::new(inner.unwrap_or_default().as_bytes().to_vec())
 }
 
+/// Writes a text as [`percent`] does, with small digits.
+pub(crate) fn percent_small(text: &str) -> Secret {
+    each(text, |c, all| match c {
+        c if c.is_ascii_alphanumeric() || "-_.~".contains(c) => all.push(c),
+        c => bytes_of(c, all, |byte, all| {
+            all.push('%');
+            digits(byte.into(), 2, false, all);
+        }),
+    })
+}
+
+/// Writes every byte of a text as in a query, also those that need not be.
+pub(crate) fn percent_all(text: &str, upper: bool) -> Secret {
+    each(text, |c, all| {
+        bytes_of(c, all, |byte, all| {
+            all.push('%');
+            digits(byte.into(), 2, upper, all);
+        });
+    })
+}
+
+/// Writes every byte of a text in hexadecimal digits.
+pub(crate) fn hexadecimal(text: &str, upper: bool) -> Secret {
+    each(text, |c, all| bytes_of(c, all, |byte, all| digits(byte.into(), 2, upper, all)))
+}
+
+/// Writes every character of a text as JSON may write any.
+pub(crate) fn unicode_json(text: &str, upper: bool) -> Secret {
+    each(text, |c, all| escape(c, upper, all))
+}
+
+/// Writes a text as JSON that may stand in a page: .NET and Go take care of more characters there.
+pub(crate) fn json_of_web(text: &str, upper: bool) -> Secret {
+    let (delicate, quote) = if upper { ("&'<>+`", "\\u0022") } else { ("&<>", "\\\"") };
+    // A quote never stands in JSON without a backslash of its own.
+    let plain = json(text);
+    let plain = replaced(&plain, b"\\\"", quote.as_bytes()).unwrap_or(plain);
+    each(&String::from_utf8_lossy(&plain), |c, all| match delicate.contains(c) {
+        true => escape(c, upper, all),
+        false => all.push(c),
+    })
+}
+
+/// Writes a text as templates write it into a page: Python, Go, and those that take care of a slash.
+pub(crate) fn html(text: &str) -> [Secret; 3] {
+    let names = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;")];
+    let more: [&[(char, &str)]; 3] = [
+        &[('"', "&quot;"), ('\'', "&#x27;")],
+        &[('"', "&#34;"), ('\'', "&#39;"), ('+', "&#43;")],
+        &[('"', "&quot;"), ('\'', "&#39;"), ('/', "&#x2F;"), ('=', "&#x3D;"), ('`', "&#x60;")],
+    ];
+    more.map(|more| {
+        each(text, |c, all| match names.iter().chain(more).find(|(of, _)| *of == c) {
+            Some((_, name)) => all.push_str(name),
+            None => all.push(c),
+        })
+    })
+}
+
+/// Writes a text character by character.
+fn each(text: &str, mut write: impl FnMut(char, &mut String)) -> Secret {
+    // Large enough for the longest form, so that nothing is left behind when it grows.
+    let mut all = String::with_capacity(text.len() * 6);
+    text.chars().for_each(|c| write(c, &mut all));
+    Zeroizing::new(all.into_bytes())
+}
+
+fn bytes_of(c: char, all: &mut String, mut write: impl FnMut(u8, &mut String)) {
+    for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+        write(byte, all);
+    }
+}
+
+fn escape(c: char, upper: bool, all: &mut String) {
+    for unit in c.encode_utf16(&mut [0; 2]) {
+        all.push_str("\\u");
+        digits(*unit, 4, upper, all);
+    }
+}
+
+/// Writes a number in hexadecimal digits.
+fn digits(number: u16, width: u32, upper: bool, all: &mut String) {
+    for place in (0..width).rev() {
+        let digit = char::from_digit(u32::from(number) >> (4 * place) & 15, 16).unwrap_or('0');
+        all.push(if upper { digit.to_ascii_uppercase() } else { digit });
+    }
+}
+
 /// Writes a text in base 64.
 pub(crate) fn base64(bytes: &[u8]) -> Secret {
     Zeroizing::new(STANDARD.encode(bytes).into_bytes())
@@ -91,6 +179,14 @@ mod tests {
             Some(&b"user:pass1"[..])
         );
         assert_eq!(from_base64(b"***"), None);
+        assert_eq!(&**percent_small("a/b"), b"a%2fb");
+        assert_eq!(&**percent_all("a/", true), b"%61%2F");
+        assert_eq!(&**hexadecimal("k\u{e9}", false), b"6bc3a9");
+        assert_eq!(&**unicode_json("+", true), br"\u002B");
+        assert_eq!(&**json_of_web("a+<\\", true), br"a\u002B\u003C\\");
+        assert_eq!(&**json_of_web("a+<\"", false), br#"a+\u003c\""#);
+        assert_eq!(&**json_of_web("\\\"+", true), br"\\\u0022\u002B");
+        assert_eq!(&**html("a'/")[2], b"a&#39;&#x2F;");
     }
 
     proptest! {

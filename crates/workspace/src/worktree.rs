@@ -194,6 +194,25 @@ impl Repository {
         patterns: &[String],
         exceptions: &[String],
     ) -> Result<Vec<PathBuf>, WorktreeError> {
+        self.listed(worktree, &["--others"], patterns, exceptions)
+    }
+
+    /// Returns the files of a worktree that match a pattern, whether git tracks them or not.
+    pub fn matching(
+        &self,
+        worktree: &Path,
+        patterns: &[String],
+    ) -> Result<Vec<PathBuf>, WorktreeError> {
+        self.listed(worktree, &["--others", "--cached"], patterns, &[])
+    }
+
+    fn listed(
+        &self,
+        worktree: &Path,
+        kinds: &[&str],
+        patterns: &[String],
+        exceptions: &[String],
+    ) -> Result<Vec<PathBuf>, WorktreeError> {
         let Some(admin) = self.admin_dir(worktree)?.filter(|_| files::exists(worktree)) else {
             return Ok(Vec::new());
         };
@@ -213,7 +232,9 @@ impl Repository {
             return Ok(Vec::new());
         }
         let list = git::inside(&admin, worktree)
-            .args(["ls-files", "-z", "--others", "--"])
+            .args(["ls-files", "-z"])
+            .args(kinds)
+            .arg("--")
             .args(wanted)
             .args(own(exceptions, "exclude,glob"));
         let output = list

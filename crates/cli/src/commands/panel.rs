@@ -2,6 +2,7 @@
 //! shows it again; it teaches the tool to whoever reads it.
 
 use hothouse_api::{SandboxView, service::ServiceView};
+use hothouse_host::terminal;
 use hothouse_model::SandboxState;
 
 use crate::{
@@ -102,11 +103,37 @@ fn is_database(url: &str) -> bool {
 }
 
 fn caveats(ui: &Ui, sandbox: &SandboxView) -> String {
-    let rows = sandbox
-        .caveats
-        .iter()
-        .map(|caveat| vec![Cell::new(&caveat.area).tone(Tone::Warning), Cell::new(&caveat.text)]);
+    let areas = sandbox.caveats.iter().map(|caveat| caveat.area.chars().count());
+    // Two blanks before an area and two behind the longest.
+    let left = areas.max().unwrap_or(0) + 4;
+    let room = terminal::size().map(|(_, columns)| usize::from(columns).saturating_sub(left));
+    let rows = sandbox.caveats.iter().flat_map(|caveat| {
+        let lines = wrapped(&caveat.text, room.unwrap_or(usize::MAX));
+        lines.into_iter().enumerate().map(|(at, line)| {
+            let area = if at == 0 { caveat.area.as_str() } else { "" };
+            vec![Cell::new(area).tone(Tone::Warning), Cell::new(line)]
+        })
+    });
     rows_of(ui, rows.collect())
+}
+
+/// Breaks a text into lines of a terminal that has so much room; one with next to none breaks it itself.
+fn wrapped(text: &str, room: usize) -> Vec<String> {
+    const LEAST: usize = 24;
+    let room = if room < LEAST { usize::MAX } else { room };
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a first line");
+        if line.is_empty() || line.chars().count() + 1 + word.chars().count() <= room {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
 }
 
 /// Shows services as a table.
@@ -147,4 +174,22 @@ fn rows_of(ui: &Ui, rows: Vec<Vec<Cell>>) -> String {
 fn section(ui: &Ui, title: &str, body: &str) -> String {
     let lines = body.lines().map(|line| format!("  {line}"));
     std::iter::once(ui.paint(Tone::Strong, title)).chain(lines).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_broken_between_words_where_there_is_room() {
+        let text = "this host's resolver does not know names below .localhost";
+        assert_eq!(
+            wrapped(text, 24),
+            ["this host's resolver", "does not know names", "below .localhost"]
+        );
+        assert_eq!(wrapped(text, usize::MAX), [text]);
+        assert_eq!(wrapped(text, 10), [text], "too narrow to be read in a column");
+        let long = "/a/path/that/is/longer/than/a/line";
+        assert_eq!(wrapped(&format!("see {long} there"), 24), ["see", long, "there"]);
+    }
 }

@@ -53,13 +53,19 @@ pub(super) fn know(
 ) -> Result<Known, Failure> {
     let activity = activities.of(sandbox.key);
     let (room, stack) = (engine.room_of(&sandbox), engine.stack_of(&sandbox));
-    let awake = engine.apps(&sandbox)?.into_iter().map(|app| KnownApp {
+    let awake = engine.apps(&sandbox)?;
+    // In the middle of a waking there is no stack yet, and nobody sleeps any more.
+    let asleep = match awake.is_empty() && activity.is_waking() {
+        true => engine.kept_apps(&sandbox)?,
+        false => engine.sleeping_apps(&sandbox)?,
+    };
+    let awake = awake.into_iter().map(|app| KnownApp {
         target: Some(Target { runtime: app.runtime, port: app.port }),
         app: app.app,
         service: app.service,
         direct: app.direct,
     });
-    let asleep = engine.sleeping_apps(&sandbox)?.into_iter().map(|(app, direct)| KnownApp {
+    let asleep = asleep.into_iter().map(|(app, direct)| KnownApp {
         service: app.clone(),
         app,
         direct,

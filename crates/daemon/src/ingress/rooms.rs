@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hothouse_ingress::{Rooms, Route, Sendable, Target};
+use hothouse_ingress::{Rooms, Route, Sendable, Target, Told};
 use tokio::{net::TcpStream, runtime::Handle};
 
 use crate::{Door, sleep};
@@ -44,14 +44,20 @@ impl Rooms for DaemonRooms {
         })
     }
 
-    fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, String> {
+    fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, Told> {
         let engine = self.door.engine.clone();
         let (id, service) = (route.id.clone(), route.service.clone());
         Box::pin(async move {
             let told = tokio::task::spawn_blocking(move || {
                 let all = engine.sandboxes().ok()?;
                 let sandbox = all.into_iter().find(|sandbox| sandbox.id.as_str() == id)?;
-                Some(engine.last_lines(&sandbox, &service).join("\n"))
+                let report = engine.services(&sandbox).unwrap_or_default();
+                let stands = report.services.into_iter().find(|known| known.name == service);
+                let starts = stands.is_some_and(|service| {
+                    let begins = matches!(&*service.state, "waiting" | "building" | "starting");
+                    begins && !service.stuck
+                });
+                Some(Told { lines: engine.last_lines(&sandbox, &service).join("\n"), starts })
             });
             told.await.ok().flatten().unwrap_or_default()
         })

@@ -16,7 +16,9 @@ fn two_browsers_with_two_choices_see_two_sandboxes() {
     let shared = url("a", "shared");
     let seen = "document.body.innerText";
     for (name, other) in [("a", "b"), ("b", "a")] {
-        let link = format!("[...document.links].find((link) => link.innerText == 'web of {name}')");
+        let link = format!(
+            "[...document.links].find((link) => link.querySelector('b').innerText == '{name}')"
+        );
         let said = browse(
             &env,
             name,

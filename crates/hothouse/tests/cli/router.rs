@@ -103,6 +103,25 @@ fn no_bytes_lead_to_another_sandbox() {
         let said = raw(&host, &port, format!("{text}{body}{after}").as_bytes());
         assert!(!said.contains("i am b") && !said.contains("/second\n"), "{head}: {said}");
     }
+    // What looks like a way out of HTTP, or out of what we say of the client.
+    let post = format!("POST /first HTTP/1.1\nHost: {host}\n").replace('\n', "\r\n");
+    let body = "Connection: Upgrade\r\nUpgrade: other\r\nContent-Length: 5\r\n\r\nhello";
+    let after = format!("GET /last HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let said = raw(&host, &port, format!("{post}{body}{after}").as_bytes());
+    assert!(said.contains("content-length: 5\n") && said.contains("\n/last\n"), "{said}");
+    let tunnel = ask(&format!("CONNECT {host}:443 HTTP/1.1\nHost: {host}:443\n\n"));
+    assert!(tunnel.starts_with("HTTP/1.1 405"), "{tunnel}");
+    let said = raw(
+        &host,
+        &port,
+        &[
+            format!("GET / HTTP/1.1\r\nHost: {host}\r\nX_Forwarded_For: 6.6.6.6\r\n").as_bytes(),
+            b"Connection: close, host\r\nCookie: a=\xc3\xa9; hothouse-sandbox=b\r\n\r\n",
+        ]
+        .concat(),
+    );
+    assert!(said.contains(&format!("\nhost: {host}\n")) && said.contains("\ncookie: a="), "{said}");
+    assert!(!said.contains("hothouse-sandbox") && !said.contains("6.6.6.6"), "{said}");
     let cookie = "Cookie: hothouse-sandbox=whatever; hothouse-sandbox=b";
     let picked = ask(&format!("GET / HTTP/1.1\nHost: {host}\n{cookie}\nConnection: close\n\n"));
     assert!(picked.contains("i am a") && !picked.contains("\ncookie:"), "{picked}");

@@ -106,6 +106,12 @@ fn a_live_key_keeps_a_room_from_starting_wherever_it_stands() {
     refused(&env, &repository, &["PAY", "the file `.env`"]);
     let worktree = env.root().join("acme-sandboxes/a");
     git(&worktree, &["rm", "-q", "--cached", ".env"]);
+    // Nor is one that no service of the config stands beside.
+    fs::create_dir_all(worktree.join("packages/deep")).unwrap();
+    fs::write(worktree.join("packages/deep/.dev.vars"), format!("export PAY='{key}'\n")).unwrap();
+    git(&worktree, &["add", "-f", "packages"]);
+    refused(&env, &repository, &["PAY", "the file `packages/deep/.dev.vars`"]);
+    git(&worktree, &["rm", "-q", "--cached", "packages/deep/.dev.vars"]);
     if up(&env, &repository) {
         assert_eq!(exec(&env, &repository, "cat .env"), "");
     }

@@ -16,7 +16,7 @@ fn sleepy(sandbox: &str) -> Option<(TestEnv, std::path::PathBuf)> {
     }
     let env = surroundings();
     let config = format!(
-        "[project]\nname = \"u\"\n[sandbox]\n{sandbox}\n[service.web]\nrun = \"python3 server.py\"\nport = 3000\nready = {{ tcp = true }}\nurl = \"web\"\n"
+        "[project]\nname = \"u\"\n[sandbox]\n{sandbox}\n[service.web]\nrun = \"sh -c 'while [ -e hold ]; do sleep 0.1; done; exec python3 server.py'\"\nport = 3000\nready = {{ tcp = true }}\nurl = \"web\"\n"
     );
     let repository = env.repository("u", &config);
     fs::write(repository.join("server.py"), SERVER).unwrap();
@@ -86,8 +86,22 @@ fn a_long_sleep_stops_the_room_and_a_request_brings_it_back() {
     let after = status(&env, &repository);
     assert_eq!(after["run"], before["run"], "its run goes on");
     asleep(&env, &repository, "stopped");
-    // Somebody before a browser sees why it takes a moment, and then the app.
-    let mut pages = Vec::new();
+    // Somebody before a browser sees why it takes a moment, and then the app; who comes meanwhile, too.
+    let hold = env.root().join("u-sandboxes/a/hold");
+    fs::write(&hold, "").unwrap();
+    let mut pages = vec![curl(&["-i", "-H", "Accept: text/html", url])];
+    wait_until("it starts", || status(&env, &repository)["state"] == "starting");
+    pages.push(curl(&["-i", "-H", "Accept: text/html", url]));
+    let program = std::thread::scope(|scope| {
+        let program = scope.spawn(|| curl(&["-m", "120", url]));
+        pages.push(curl(&["-i", "-H", "Accept: text/html", url]));
+        fs::remove_file(&hold).unwrap();
+        program.join().unwrap()
+    });
+    assert!(
+        program.starts_with("i am a"),
+        "a program waits for a waking that somebody else began: {program}"
+    );
     wait_until("the page comes", || {
         let page = curl(&["-i", "-H", "Accept: text/html", url]);
         let there = page.contains("i am a");

@@ -125,9 +125,11 @@ fn events_polls_and_uploads_are_passed_on_as_they_come() {
         let sockets = fs::read_to_string(file).unwrap_or_default();
         let listening = sockets.lines().filter(|line| line.contains(" 0A "));
         let local = listening.filter_map(|line| line.split_whitespace().nth(1));
-        let ours: Vec<_> = local.filter_map(|at| at.strip_suffix(&format!(":{hex}"))).collect();
-        assert!(ours.iter().all(|address| *address == loopback), "{file}: {ours:?}");
-        ours.len()
+        let all: Vec<_> = local.filter_map(|at| at.strip_suffix(&format!(":{hex}"))).collect();
+        // Somebody else may have the port on another address of the loopback.
+        let inner = |address: &&str| *address == loopback || address.ends_with("7F");
+        assert!(all.iter().all(inner), "{file}: {all:?}");
+        all.iter().filter(|address| **address == loopback).count()
     };
     assert_eq!(listens("/proc/net/tcp", "0100007F"), 1);
     listens("/proc/net/tcp6", "00000000000000000000000001000000");

@@ -21,6 +21,7 @@ use hyper::{
     HeaderMap, Request, Response, StatusCode,
     body::{Frame, Incoming},
     client::conn::{http1, http2},
+    ext::ReasonPhrase,
     header::{self, HeaderValue},
     service::service_fn,
 };
@@ -411,6 +412,9 @@ async fn answer(
             });
             let mut response = Response::new(body_of(echo.to_string()));
             let token = said.get("authorization").cloned().unwrap_or_default();
+            if let Ok(reason) = ReasonPhrase::try_from(token.clone()) {
+                response.extensions_mut().insert(reason);
+            }
             if let Ok(token) = HeaderValue::from_str(&token) {
                 response.headers_mut().insert("x-echo", token);
             }

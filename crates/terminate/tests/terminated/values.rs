@@ -92,6 +92,10 @@ async fn echoes_are_caught_in_headers_trailers_and_single_bytes() {
     };
     assert_eq!(text_of(ground.send(ask("/bytes")).await).await, PLACEHOLDER);
     assert!(ground.seen()[0].headers["authorization"] == VALUE, "the host had the value to echo");
+    let echo = ground.send(ask("/echo")).await;
+    assert_eq!(echo.headers()["x-echo"], PLACEHOLDER);
+    let reason = echo.extensions().get::<hyper::ext::ReasonPhrase>();
+    assert_eq!(reason, None, "nobody looks through the words beside a status");
     let request = hyper::Request::builder()
         .uri(format!("https://{}/trailers", ground.named(crate::ground::HOST)))
         .header("authorization", PLACEHOLDER)
