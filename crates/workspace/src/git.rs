@@ -14,9 +14,11 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use hothouse_host::{Program, RunError};
+use hothouse_model::Explain as _;
 
 pub use self::config::{Config, Quiet};
 use crate::tree::hidden::HiddenTree;
@@ -64,6 +66,21 @@ const SETTINGS: [(&str, &str); 14] = [
     ("maintenance.auto", "false"),
     ("protocol.ext.allow", "never"),
 ];
+
+/// How long git may look at an agent's files: it opens a `.gitignore` or `.gitattributes` whatever it
+/// is, and waits for ever where that is a pipe.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Says what helps where git failed on the files of a worktree.
+pub(crate) fn hints(error: &RunError, worktree: &Path) -> Vec<String> {
+    match error {
+        RunError::TooSlow { .. } => vec![format!(
+            "a pipe in place of a file holds git: `find {} -type p` shows it",
+            worktree.display()
+        )],
+        other => other.hints(),
+    }
+}
 
 /// Returns a git command that acts on whatever repository is around `folder`.
 pub fn around(folder: &Path) -> Program {

@@ -138,7 +138,8 @@ impl Case {
             wanted: Wanted::All,
         };
         let (talker, pipes) = upload_pack.converse().unwrap();
-        let outcome = self.repository.import_commits(&lock, &import, pipes);
+        let shared = || Lock::take(&self.folder.join("shared.lock"));
+        let outcome = self.repository.import_commits(&lock, shared, &import, pipes);
         talker.end();
         assert_eq!(
             git(self.root(), &["for-each-ref", "refs/hothouse"]),
