@@ -24,7 +24,7 @@ pub use self::config::{Config, Quiet};
 use crate::tree::hidden::HiddenTree;
 
 /// Variables of the caller that would make git act on another repository, or run something.
-const REMOVED: [&str; 22] = [
+const REMOVED: [&str; 31] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -47,6 +47,15 @@ const REMOVED: [&str; 22] = [
     "GIT_ASKPASS",
     "GIT_TRACE",
     "GIT_QUARANTINE_PATH",
+    "GIT_ALLOW_PROTOCOL",
+    "GIT_ATTR_SOURCE",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_GRAFT_FILE",
 ];
 
 /// Settings that win over every config file, also over the repository's own.

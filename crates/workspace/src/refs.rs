@@ -189,8 +189,13 @@ fn name_of(path: &Path) -> String {
 }
 
 /// Returns what a branch of the user's own repository says, without git: quick, for a look before
-/// each command. A branch that is only packed gives the time of the packed refs instead.
+/// each command. A branch that is only packed gives the time of the packed refs instead, one that is
+/// kept in tables the list of these, which is another after every change.
 pub fn branch_print(common_dir: &Path, branch: &str) -> u64 {
+    let tables = common_dir.join("reftable/tables.list");
+    if let Ok(list) = hothouse_host::files::read_capped(&tables, TABLES_LIMIT) {
+        return fnv1a(&[&list]);
+    }
     let loose = common_dir.join("refs/heads").join(branch);
     if let Ok(bytes) = hothouse_host::files::read_capped(&loose, REF_LIMIT) {
         return fnv1a(&[&bytes]);

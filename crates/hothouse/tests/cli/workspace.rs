@@ -157,6 +157,62 @@ fn a_branch_that_the_user_moved_is_the_users() {
     });
 }
 
+#[test]
+fn a_branch_that_the_user_renamed_or_removed_leaves_the_agents_commits_to_see() {
+    rooms(|env, repository| {
+        git(repository, &["branch", "-m", "a", "renamed"]);
+        agent(env, repository, "git commit -q --allow-empty -m one");
+        assert_eq!(git(repository, &["log", "-1", "--format=%s", "renamed"]), "base");
+        assert!(env.ok(repository, &["log", "-w", "a"]).contains("one"));
+        env.ok(repository, &["diff", "-w", "a"]);
+        let refused = env.run(repository, &["promote", "a", "--merge"]);
+        assert_eq!(refused.code, 5, "{refused}");
+        assert!(refused.stderr.contains("git merge hothouse/a/head"), "{refused}");
+    });
+}
+
+#[test]
+fn a_branch_is_not_merged_into_a_worktree_that_an_agent_works_in() {
+    rooms(|env, repository| {
+        env.ok(repository, &["fork", "b", "--base", "a", "--branch", "b"]);
+        let tree = worktree(env, "b");
+        let commit = git(&tree, &["commit-tree", "-p", "HEAD", "-m", "more", "HEAD^{tree}"]);
+        git(&tree, &["update-ref", "refs/heads/b", &commit]);
+        let refused = env.run(repository, &["promote", "b", "--merge"]);
+        assert_eq!(refused.code, 5, "{refused}");
+        assert!(refused.stderr.contains("hothouse down -w a"), "{refused}");
+        assert_eq!(env.run(repository, &["down", "-w", "a"]).code, 0);
+        env.ok(repository, &["promote", "b", "--merge"]);
+        assert_eq!(git(repository, &["log", "-1", "--format=%s", "a"]), "more");
+    });
+}
+
+#[test]
+fn the_users_commits_reach_the_room_also_from_branches_in_tables() {
+    let env = surroundings();
+    let repository = env.root().join("acme");
+    fs::create_dir(&repository).unwrap();
+    let init = ["init", "-q", "-b", "main", "--ref-format=reftable"];
+    let made = std::process::Command::new("git").args(init).current_dir(&repository).output();
+    if !made.unwrap().status.success() {
+        hothouse_testkit::skip("branches kept in tables", "a git that knows them");
+        return;
+    }
+    git(&repository, &["commit", "-q", "--allow-empty", "-m", "base"]);
+    env.ok(&repository, &["fork", "a"]);
+    let up = env.run(&repository, &["up", "-w", "a"]);
+    if up.code == 6 {
+        hothouse_testkit::skip("rooms", up.stderr.lines().last().unwrap_or("what a room needs"));
+        return;
+    }
+    for message in ["one", "two"] {
+        let commit = git(&repository, &["commit-tree", "-p", "a", "-m", message, "a^{tree}"]);
+        git(&repository, &["update-ref", "refs/heads/a", &commit]);
+        let seen = agent(&env, &repository, "git log -1 --format=%s");
+        assert_eq!(seen.stdout.trim(), message);
+    }
+}
+
 /// Everything that could make a git on the host run something.
 const PLANTS: &str = r#"
 mark=$1
