@@ -316,6 +316,10 @@ impl Engine {
             return Ok(());
         };
         let repository = Repository { place: sandbox.repository.clone() };
+        if let Err(error) = repository.look_away(&sandbox.worktree) {
+            // The user's own git may hold the index this moment.
+            tracing::warn!(%error, "submodules of the worktree may be looked into");
+        }
         let tip = repository.branch_tip(&sandbox.branch);
         let tip = tip.map_err(|source| CommitError::Look { name: sandbox.name.clone(), source })?;
         let Some(tip) = tip.filter(|tip| tip != sandbox.known_tip()) else { return Ok(()) };
