@@ -23,7 +23,7 @@ use hothouse_model::{
 use hothouse_store::StoreError;
 use hothouse_workspace::{
     Repository, WorktreeError,
-    import::{BranchOutcome, Import, ImportError, Imported, Wanted},
+    import::{BRANCH_LIMIT, BranchOutcome, Import, ImportError, Imported, Wanted},
     refs::{self, Branches},
     room_git::{RoomGit, RoomGitError, pointer},
 };
@@ -117,6 +117,18 @@ impl Seen {
     fn refused(&self) -> MutexGuard<'_, HashMap<SandboxKey, (u64, String)>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn is_refused(&self, key: SandboxKey, print: u64) -> bool {
+        self.refused().get(&key).is_some_and(|(refused, _)| *refused == print)
+    }
+}
+
+/// Whether what was refused is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tries {
+    Again,
+    /// Not before the room's branches change.
+    Once,
 }
 
 fn is_seen(known: &Mutex<HashMap<SandboxKey, u64>>, key: SandboxKey, print: u64) -> bool {
@@ -127,27 +139,41 @@ fn note_seen(known: &Mutex<HashMap<SandboxKey, u64>>, key: SandboxKey, print: u6
     known.lock().unwrap_or_else(PoisonError::into_inner).insert(key, print);
 }
 
-/// Says whether git fetched, and would not have what it got.
-fn is_refused(error: &CommitError) -> bool {
-    matches!(error, CommitError::Import { source, .. } if matches!(**source, ImportError::Fetch { .. }))
+/// What can still be imported where an import of everything failed.
+enum Instead {
+    Nothing,
+    /// git fetched, and would not have what it got: one branch may be better than another.
+    EachBranch,
+    /// There are too many others.
+    OwnBranch,
+}
+
+fn instead(error: &CommitError) -> Instead {
+    let CommitError::Import { source, .. } = error else { return Instead::Nothing };
+    match &**source {
+        ImportError::Fetch { source: RunError::Failed { .. }, .. } => Instead::EachBranch,
+        ImportError::TooManyBranches { .. } => Instead::OwnBranch,
+        _ => Instead::Nothing,
+    }
 }
 
 impl Engine {
     /// Imports what the agent has committed since the last time, if its room runs.
     pub fn import(&self, sandbox: &SandboxRecord) -> Result<Option<Imported>, Failure> {
-        self.try_import(sandbox).map_err(|error| error.failure())
+        self.try_import(sandbox, Tries::Again).map_err(|error| error.failure())
     }
 
-    pub(crate) fn try_import(
+    fn try_import(
         &self,
         sandbox: &SandboxRecord,
+        tries: Tries,
     ) -> Result<Option<Imported>, CommitError> {
         let git = trees::places(sandbox).git();
         if !files::exists(&git) || is_seen(&self.seen.room, sandbox.key, refs::print(&git)?) {
             return Ok(None);
         }
         match self.holds_still(sandbox) {
-            Some(runtime) => self.import_through(sandbox, runtime),
+            Some(runtime) => self.import_through(sandbox, runtime, tries),
             None => Ok(None),
         }
     }
@@ -166,14 +192,11 @@ impl Engine {
     /// the room's branches change; `status` says why.
     pub fn import_if_possible(&self, sandbox: &SandboxRecord) {
         let print = refs::print(&trees::places(sandbox).git()).unwrap_or_default();
-        if self.seen.refused().get(&sandbox.key).is_some_and(|(refused, _)| *refused == print) {
+        if self.seen.is_refused(sandbox.key, print) {
             return;
         }
-        if let Err(error) = self.try_import(sandbox) {
-            let failure = error.failure();
-            tracing::warn!(sandbox = %sandbox.name, ?failure, "not imported");
-            let reason = failure.causes.last().unwrap_or(&failure.message).clone();
-            self.seen.refused().insert(sandbox.key, (print, reason));
+        if let Err(error) = self.try_import(sandbox, Tries::Once) {
+            tracing::warn!(sandbox = %sandbox.name, failure = ?error.failure(), "not imported");
         }
     }
 
@@ -187,8 +210,9 @@ impl Engine {
         &self,
         sandbox: &SandboxRecord,
         runtime: PathBuf,
+        tries: Tries,
     ) -> Result<Option<Imported>, CommitError> {
-        let _lock = Lock::take(&self.commit_lock(sandbox))?;
+        let lock = Lock::take(&self.commit_lock(sandbox))?;
         // Another import may have ended while this one waited.
         let current = self.with.store.sandbox(sandbox.key)?;
         let Some(sandbox) = current else { return Ok(None) };
@@ -197,78 +221,22 @@ impl Engine {
         let print = branches.print();
         if self.nothing_new(&sandbox, &branches) {
             note_seen(&self.seen.room, sandbox.key, print);
+            self.seen.refused().remove(&sandbox.key);
             return Ok(None);
         }
-        let outcome = self.import_branches(&sandbox, &runtime, Wanted::All);
-        let outcome = match outcome {
-            Err(error) if is_refused(&error) => {
-                self.import_one_by_one(&sandbox, &runtime, &branches);
-                return Err(error);
-            }
-            other => other?,
-        };
+        if tries == Tries::Once && self.seen.is_refused(sandbox.key, print) {
+            return Ok(None);
+        }
+        let importing =
+            Importing { engine: self, sandbox: &sandbox, runtime: &runtime, lock: &lock };
+        let outcome = importing.all(&branches).inspect_err(|error| {
+            let failure = error.failure();
+            let reason = failure.causes.last().unwrap_or(&failure.message).clone();
+            self.seen.refused().insert(sandbox.key, (print, reason));
+        })?;
         note_seen(&self.seen.room, sandbox.key, print);
         self.seen.refused().remove(&sandbox.key);
         Ok(Some(outcome))
-    }
-
-    /// Lets through what can be: where git refuses one commit, it refuses all that is fetched with it.
-    /// What was refused then is told by the first failure.
-    fn import_one_by_one(&self, sandbox: &SandboxRecord, runtime: &Path, branches: &Branches) {
-        let own = sandbox.branch.as_str();
-        let others = branches.tips.keys().map(String::as_str).filter(|branch| *branch != own);
-        for branch in std::iter::once(own).chain(others).take(ONE_BY_ONE) {
-            if let Err(error) = self.import_branches(sandbox, runtime, Wanted::Only(branch)) {
-                tracing::info!(sandbox = %sandbox.name, branch, %error, "refused");
-            }
-        }
-    }
-
-    /// Imports branches of the agent, and notes where its own is then.
-    fn import_branches(
-        &self,
-        sandbox: &SandboxRecord,
-        runtime: &Path,
-        wanted: Wanted<'_>,
-    ) -> Result<Imported, CommitError> {
-        let name = || sandbox.name.clone();
-        let words = ["git", "upload-pack", "--timeout=120"].map(OsString::from);
-        let git = trees::places(sandbox).git();
-        let command = RoomCommand {
-            words: words.into_iter().chain([git.into_os_string()]).collect(),
-            folder: sandbox.worktree.clone(),
-        };
-        let pipes = self.with.rooms.converse(runtime, &command);
-        let pipes = pipes.map_err(|source| CommitError::Room { name: name(), source })?;
-        let repository = Repository { place: sandbox.repository.clone() };
-        let import = Import {
-            sandbox: &sandbox.name,
-            branch: &sandbox.branch,
-            worktree: &sandbox.worktree,
-            known: sandbox.known_tip(),
-            limit: IMPORT_LIMIT,
-            wanted,
-        };
-        let lock = self.repository_lock(&sandbox.repository.common_dir)?;
-        let imported = repository
-            .import_commits(&lock, &import, pipes)
-            .map_err(|source| CommitError::Import { name: name(), source: Box::new(source) })?;
-        drop(lock);
-        tracing::info!(sandbox = %sandbox.name, ?wanted, ?imported, "imported");
-        if matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch) {
-            return Ok(imported);
-        }
-        let agent_branch = match &imported.branch {
-            BranchOutcome::UserMoved { agent_branch, .. }
-            | BranchOutcome::UserRemoved { agent_branch } => Some(agent_branch.as_str()),
-            BranchOutcome::AgentRemoved => sandbox.agent_branch.as_deref(),
-            BranchOutcome::Unchanged | BranchOutcome::Updated { .. } => None,
-        };
-        self.with.store.note_import(sandbox.key, &imported.tip, agent_branch)?;
-        if let BranchOutcome::UserMoved { user, .. } = &imported.branch {
-            self.show_users_tip(sandbox, runtime, user);
-        }
-        Ok(imported)
     }
 
     /// Says whether every tip in the room is one that the room began with or that was imported.
@@ -308,6 +276,25 @@ impl Engine {
         Ok(!branches.tips.values().all(known))
     }
 
+    /// Names what the agent keeps in its git folder outside of every branch, and the user's
+    /// repository does not have: a stash, a tag, commits on no branch.
+    pub(crate) fn loose_ends(&self, sandbox: &SandboxRecord) -> Result<Vec<String>, CommitError> {
+        let git = trees::places(sandbox).git();
+        if !files::exists(&git) {
+            return Ok(Vec::new());
+        }
+        let ends = refs::loose_ends(&git)?;
+        let (named, unreadable): (Vec<_>, Vec<_>) =
+            ends.into_iter().partition(|end| end.object.is_some());
+        let ids: Vec<_> = named.iter().filter_map(|end| end.object.clone()).collect();
+        let repository = Repository { place: sandbox.repository.clone() };
+        let missing = repository.missing_objects(&ids);
+        let missing =
+            missing.map_err(|source| CommitError::Look { name: sandbox.name.clone(), source })?;
+        let lost = named.into_iter().zip(missing).filter(|(_, is_missing)| *is_missing);
+        Ok(lost.map(|(end, _)| end).chain(unreadable).map(|end| end.what).collect())
+    }
+
     /// Brings what the user did meanwhile into a room that is about to run a command: files that
     /// only root could write, and commits on the sandbox's branch.
     pub fn bring(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
@@ -323,12 +310,16 @@ impl Engine {
     }
 
     fn try_bring(&self, sandbox: &SandboxRecord) -> Result<(), CommitError> {
-        self.try_import(sandbox)?;
+        self.import_if_possible(sandbox);
         let current = self.with.store.sandbox(sandbox.key)?;
         let (Some(sandbox), Some(runtime)) = (current, self.holds_still(sandbox)) else {
             return Ok(());
         };
         let repository = Repository { place: sandbox.repository.clone() };
+        if let Err(error) = repository.look_away(&sandbox.worktree) {
+            // The user's own git may hold the index this moment.
+            tracing::warn!(%error, "submodules of the worktree may be looked into");
+        }
         let tip = repository.branch_tip(&sandbox.branch);
         let tip = tip.map_err(|source| CommitError::Look { name: sandbox.name.clone(), source })?;
         let Some(tip) = tip.filter(|tip| tip != sandbox.known_tip()) else { return Ok(()) };
@@ -400,5 +391,88 @@ impl Engine {
 
     fn commit_lock(&self, sandbox: &SandboxRecord) -> PathBuf {
         self.with.locks.join(format!("commits-{}.lock", sandbox.id))
+    }
+}
+
+/// An import from a room that runs, under the lock of its sandbox's commits.
+struct Importing<'a> {
+    engine: &'a Engine,
+    sandbox: &'a SandboxRecord,
+    runtime: &'a Path,
+    lock: &'a Lock,
+}
+
+impl Importing<'_> {
+    /// Imports every branch, or fails after having let through what can be.
+    fn all(&self, branches: &Branches) -> Result<Imported, CommitError> {
+        let outcome = match branches.tips.len() > BRANCH_LIMIT {
+            true => {
+                Err(self.about(ImportError::TooManyBranches { sandbox: self.sandbox.name.clone() }))
+            }
+            false => self.branches(Wanted::All),
+        };
+        let Err(error) = &outcome else { return outcome };
+        let own = self.sandbox.branch.as_str();
+        let others = branches.tips.keys().map(String::as_str).filter(|branch| *branch != own);
+        let most = match instead(error) {
+            Instead::Nothing => 0,
+            Instead::OwnBranch => 1,
+            Instead::EachBranch => ONE_BY_ONE,
+        };
+        // What was refused is told by the first failure.
+        for branch in std::iter::once(own).chain(others).take(most) {
+            if let Err(error) = self.branches(Wanted::Only(branch)) {
+                tracing::info!(sandbox = %self.sandbox.name, branch, %error, "refused");
+                if !matches!(instead(&error), Instead::EachBranch) {
+                    break;
+                }
+            }
+        }
+        outcome
+    }
+
+    /// Imports branches of the agent, and notes where its own is then.
+    fn branches(&self, wanted: Wanted<'_>) -> Result<Imported, CommitError> {
+        let Self { engine, sandbox, runtime, lock } = *self;
+        let words = ["git", "upload-pack", "--timeout=120"].map(OsString::from);
+        let git = trees::places(sandbox).git();
+        let command = RoomCommand {
+            words: words.into_iter().chain([git.into_os_string()]).collect(),
+            folder: sandbox.worktree.clone(),
+        };
+        let pipes = engine.with.rooms.converse(runtime, &command);
+        let pipes =
+            pipes.map_err(|source| CommitError::Room { name: sandbox.name.clone(), source })?;
+        let repository = Repository { place: sandbox.repository.clone() };
+        let import = Import {
+            sandbox: &sandbox.name,
+            branch: &sandbox.branch,
+            worktree: &sandbox.worktree,
+            known: sandbox.known_tip(),
+            limit: IMPORT_LIMIT,
+            wanted,
+        };
+        let shared = || engine.repository_lock(&sandbox.repository.common_dir);
+        let imported = repository.import_commits(lock, shared, &import, pipes);
+        let imported = imported.map_err(|source| self.about(source))?;
+        tracing::info!(sandbox = %sandbox.name, ?wanted, ?imported, "imported");
+        if matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch) {
+            return Ok(imported);
+        }
+        let agent_branch = match &imported.branch {
+            BranchOutcome::UserMoved { agent_branch, .. }
+            | BranchOutcome::UserRemoved { agent_branch } => Some(agent_branch.as_str()),
+            BranchOutcome::AgentRemoved => sandbox.agent_branch.as_deref(),
+            BranchOutcome::Unchanged | BranchOutcome::Updated { .. } => None,
+        };
+        engine.with.store.note_import(sandbox.key, &imported.tip, agent_branch)?;
+        if let BranchOutcome::UserMoved { user, .. } = &imported.branch {
+            engine.show_users_tip(sandbox, runtime, user);
+        }
+        Ok(imported)
+    }
+
+    fn about(&self, source: ImportError) -> CommitError {
+        CommitError::Import { name: self.sandbox.name.clone(), source: Box::new(source) }
     }
 }

@@ -1,6 +1,9 @@
 //! `delete` and `nuke`: worktrees and rows go, branches stay.
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use hothouse_host::{FileError, files, process};
 use hothouse_model::{
@@ -11,7 +14,9 @@ use hothouse_store::{NewPlan, Subject};
 use hothouse_workspace::{Dirt, Repository, TreeStore};
 
 use crate::{
-    Engine, StepError, snapshot,
+    Engine, StepError,
+    commits::Tries,
+    snapshot,
     trees::{self, Others},
 };
 
@@ -22,6 +27,10 @@ pub enum DeleteError {
     Dirty { name: SandboxName, dirt: Dirt },
     #[error("sandbox `{name}` has commits that are not in your repository yet")]
     NotImported { name: SandboxName },
+    #[error("sandbox `{name}` has {} that no branch holds", .ends.join(", "))]
+    LooseEnds { name: SandboxName, ends: Vec<String> },
+    #[error("the repository of sandbox `{name}` is not at {}", .common_dir.display())]
+    NoRepository { name: SandboxName, common_dir: PathBuf },
 }
 
 impl Explain for DeleteError {
@@ -37,6 +46,14 @@ impl Explain for DeleteError {
             Self::NotImported { name } => vec![
                 format!("`hothouse up -w {name}` imports them"),
                 format!("or throw them away with `hothouse delete {name} --force`"),
+            ],
+            Self::LooseEnds { name, .. } => vec![
+                format!("`hothouse exec -w {name} -- git branch kept …` keeps it"),
+                format!("or throw it away with `hothouse delete {name} --force`"),
+            ],
+            Self::NoRepository { name, .. } => vec![
+                "bring it back to its place".into(),
+                format!("or throw the sandbox away with `hothouse delete {name} --force`"),
             ],
         }
     }
@@ -80,8 +97,13 @@ impl Engine {
 
     /// Refuses to lose what no commit holds, or a commit that the user's repository does not have.
     pub(crate) fn check_losses(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
-        self.import(sandbox)?;
         let name = || sandbox.name.clone();
+        let common_dir = &sandbox.repository.common_dir;
+        if !files::exists(common_dir) {
+            let common_dir = common_dir.clone();
+            return Err(DeleteError::NoRepository { name: name(), common_dir }.failure());
+        }
+        self.import(sandbox)?;
         let missing = |sandbox: &SandboxRecord| -> Result<bool, Failure> {
             let now = self.sandbox(sandbox.key)?;
             let now = now.as_ref().unwrap_or(sandbox);
@@ -92,6 +114,10 @@ impl Engine {
             if missing(sandbox)? {
                 return Err(DeleteError::NotImported { name: name() }.failure());
             }
+        }
+        let ends = self.loose_ends(sandbox).map_err(|error| error.failure())?;
+        if !ends.is_empty() {
+            return Err(DeleteError::LooseEnds { name: name(), ends }.failure());
         }
         if sandbox.is_adopted() {
             return Ok(());
@@ -109,7 +135,7 @@ impl Engine {
     fn import_by_fresh_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let [a, b, c, d] = hothouse_host::random::bytes::<4>();
         let runtime = self.start_fresh(sandbox, &format!("{a:02x}{b:02x}{c:02x}{d:02x}"))?;
-        let imported = self.import_through(sandbox, runtime.clone());
+        let imported = self.import_through(sandbox, runtime.clone(), Tries::Again);
         self.end_fresh(&runtime)?;
         imported.map(drop).map_err(|error| error.failure())
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hothouse_host::files;
 use hothouse_model::{Explain, Failure, OperationId, SandboxRecord};
 use hothouse_store::{Outcome, PlanRecord};
-use hothouse_workspace::Repository;
+use hothouse_workspace::{Repository, worktree::Maker};
 
 use crate::{Engine, Losses};
 
@@ -16,6 +16,12 @@ pub enum Leftover {
     Plan(PlanRecord),
     /// A sandbox whose worktree was deleted or moved by hand.
     NoWorktree(Box<SandboxRecord>),
+    /// The same, but the room's git folder holds what the user's repository has not.
+    Unsaved(Box<SandboxRecord>),
+    /// A sandbox whose worktree is there, but git does not know it.
+    Unknown(Box<SandboxRecord>),
+    /// A sandbox whose repository is gone from its place.
+    NoRepository(Box<SandboxRecord>),
 }
 
 impl Leftover {
@@ -23,8 +29,14 @@ impl Leftover {
     pub fn what(&self) -> String {
         match self {
             Self::Plan(plan) => format!("unfinished: {} `{}`", plan.kind.as_str(), plan.subject),
-            Self::NoWorktree(sandbox) => {
+            Self::NoWorktree(sandbox) | Self::Unsaved(sandbox) => {
                 format!("sandbox `{}/{}` has no worktree", sandbox.project, sandbox.name)
+            }
+            Self::Unknown(sandbox) => {
+                format!("sandbox `{}/{}` is unknown to git", sandbox.project, sandbox.name)
+            }
+            Self::NoRepository(sandbox) => {
+                format!("sandbox `{}/{}` has no repository", sandbox.project, sandbox.name)
             }
         }
     }
@@ -45,6 +57,23 @@ impl Leftover {
                     sandbox.worktree.display()
                 )
             }
+            Self::Unsaved(sandbox) => format!(
+                "{} was deleted by hand, but the agent has commits, a stash or tags that your \
+                 repository has not; `hothouse delete {} --force` throws them away",
+                sandbox.worktree.display(),
+                sandbox.name
+            ),
+            Self::Unknown(sandbox) => format!(
+                "its record was removed by hand; take what you need from {}, then \
+                 `hothouse delete {} --force`",
+                sandbox.worktree.display(),
+                sandbox.name
+            ),
+            Self::NoRepository(sandbox) => format!(
+                "{} was deleted or moved by hand; bring it back, or `hothouse delete {} --force`",
+                sandbox.repository.common_dir.display(),
+                sandbox.name
+            ),
         }
     }
 }
@@ -53,38 +82,58 @@ impl Engine {
     /// Looks for leftovers.
     pub fn leftovers(&self) -> Result<Vec<Leftover>, Failure> {
         let plans = self.unfinished()?.into_iter().map(Leftover::Plan);
-        let lost =
-            self.sandboxes()?.into_iter().filter(is_lost).map(Box::new).map(Leftover::NoWorktree);
-        Ok(plans.chain(lost).collect())
+        let all = self.sandboxes()?.into_iter();
+        Ok(plans.chain(all.filter_map(|sandbox| self.lost(sandbox))).collect())
     }
 
-    /// Mends what can be mended.
+    /// Mends what can be mended. Where nobody can say what would be lost, nothing is.
     pub fn fix_leftovers(&self) -> Result<(), Failure> {
         self.restore_trees()?;
         self.recover()?;
-        for sandbox in self.sandboxes()?.into_iter().filter(is_lost) {
-            if let Some(path) = moved_to(&sandbox)? {
+        let lost = self.sandboxes()?.into_iter().filter_map(|sandbox| self.lost(sandbox));
+        for leftover in lost.collect::<Vec<_>>() {
+            let (sandbox, may_go) = match leftover {
+                Leftover::NoWorktree(sandbox) => (sandbox, true),
+                Leftover::Unsaved(sandbox) | Leftover::Unknown(sandbox) => (sandbox, false),
+                Leftover::NoRepository(_) | Leftover::Plan(_) => continue,
+            };
+            let all = self.sandboxes()?;
+            let is_anothers = |path: &PathBuf| all.iter().any(|other| other.worktree == *path);
+            if let Some(path) = moved_to(&sandbox)?.filter(|path| !is_anothers(path)) {
                 let moved = self.with.store.move_worktree(sandbox.key, &path);
                 moved.map_err(|error| error.failure())?;
-                continue;
+            } else if may_go {
+                let operation = OperationId::from_random(hothouse_host::random::bytes());
+                self.delete(&sandbox, Losses::Accepted, operation)?;
             }
-            let operation = OperationId::from_random(hothouse_host::random::bytes());
-            self.delete(&sandbox, Losses::Accepted, operation)?;
         }
         Ok(())
     }
+
+    /// Says what a sandbox has lost, if anything.
+    fn lost(&self, sandbox: SandboxRecord) -> Option<Leftover> {
+        let repository = Repository { place: sandbox.repository.clone() };
+        if sandbox.deleting {
+            return None;
+        }
+        if !files::exists(&sandbox.repository.common_dir) {
+            return Some(Leftover::NoRepository(Box::new(sandbox)));
+        }
+        if files::exists(&sandbox.worktree) {
+            let unknown = matches!(repository.admin_dir(&sandbox.worktree), Ok(None));
+            return unknown.then(|| Leftover::Unknown(Box::new(sandbox)));
+        }
+        let has_more = self.has_unimported(&sandbox).unwrap_or(true)
+            || self.loose_ends(&sandbox).map_or(true, |ends| !ends.is_empty());
+        let sandbox = Box::new(sandbox);
+        Some(if has_more { Leftover::Unsaved(sandbox) } else { Leftover::NoWorktree(sandbox) })
+    }
 }
 
-/// Returns where `git worktree move` has put a sandbox's worktree.
+/// Returns where a sandbox's worktree has been moved to.
 fn moved_to(sandbox: &SandboxRecord) -> Result<Option<PathBuf>, Failure> {
     let repository = Repository { place: sandbox.repository.clone() };
-    let found = repository.checkout_of(&sandbox.branch).map_err(|error| error.failure())?;
-    Ok(found.filter(|path| *path != sandbox.worktree && files::exists(path)))
-}
-
-/// Says whether a sandbox's worktree is gone from where the repository knows it, or vice versa.
-fn is_lost(sandbox: &SandboxRecord) -> bool {
-    let repository = Repository { place: sandbox.repository.clone() };
-    let known = repository.admin_dir(&sandbox.worktree).map_err(|error| error.failure());
-    !sandbox.deleting && (!files::exists(&sandbox.worktree) || matches!(known, Ok(None)))
+    let maker = if sandbox.is_adopted() { Maker::Foreign } else { Maker::Hothouse };
+    let found = repository.find_moved(&sandbox.worktree, &sandbox.branch, maker);
+    found.map_err(|error| error.failure())
 }

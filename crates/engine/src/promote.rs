@@ -2,6 +2,7 @@
 
 use hothouse_host::RunError;
 use hothouse_model::{Explain, Failure, FailureKind, SandboxName, SandboxRecord};
+use hothouse_store::StoreError;
 use hothouse_workspace::{
     Dirt, Repository, WorktreeError,
     promote::{Merged, PromoteError, PullRequest},
@@ -48,6 +49,8 @@ pub enum PromotionError {
     Diverged { name: SandboxName, agent_branch: String },
     #[error("`{base}` is not a branch to merge into")]
     NoBranch { base: String },
+    #[error("`{base}` is checked out in sandbox `{name}`, whose room is up")]
+    Busy { base: String, name: SandboxName },
     #[error("ask git about the branch")]
     Git(#[from] RunError),
     #[error(transparent)]
@@ -56,17 +59,22 @@ pub enum PromotionError {
     Look(#[from] review::LookError),
     #[error(transparent)]
     Promote(#[from] PromoteError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl Explain for PromotionError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::Nothing { .. } | Self::Diverged { .. } => FailureKind::Conflict,
+            Self::Nothing { .. } | Self::Diverged { .. } | Self::Busy { .. } => {
+                FailureKind::Conflict
+            }
             Self::NoBranch { .. } => FailureKind::NotFound,
             Self::Git(error) => error.kind(),
             Self::Worktree(error) => error.kind(),
             Self::Look(error) => error.kind(),
             Self::Promote(error) => error.kind(),
+            Self::Store(error) => error.kind(),
         }
     }
 
@@ -79,6 +87,7 @@ impl Explain for PromotionError {
             Self::Diverged { agent_branch, .. } => {
                 vec![format!("merge them by hand: `git merge {agent_branch}`")]
             }
+            Self::Busy { name, .. } => vec![format!("stop it first: `hothouse down -w {name}`")],
             Self::NoBranch { .. } => {
                 vec!["push it instead: `hothouse promote --push`".into()]
             }
@@ -86,6 +95,7 @@ impl Explain for PromotionError {
             Self::Worktree(error) => error.hints(),
             Self::Look(error) => error.hints(),
             Self::Promote(error) => error.hints(),
+            Self::Store(error) => error.hints(),
         }
     }
 }
@@ -101,6 +111,19 @@ impl Engine {
         self.import(sandbox)?;
         let now = self.sandbox(sandbox.key)?.unwrap_or_else(|| sandbox.clone());
         self.try_promote(&now, how, environment).map_err(|error| error.failure())
+    }
+
+    /// Names the sandbox in whose worktree a branch is checked out, if its room is up: git would
+    /// write there while an agent changes folders into links.
+    fn room_on(
+        &self,
+        repository: &Repository,
+        branch: &str,
+    ) -> Result<Option<SandboxName>, PromotionError> {
+        let Some(checkout) = repository.checkout_of(branch)? else { return Ok(None) };
+        let all = self.with.store.sandboxes()?;
+        let on = all.into_iter().find(|sandbox| sandbox.worktree == checkout);
+        Ok(on.filter(|sandbox| self.room_of(sandbox).is_some()).map(|sandbox| sandbox.name))
     }
 
     fn try_promote(
@@ -135,6 +158,9 @@ impl Engine {
             let into = &sandbox.base;
             if repository.branch_tip(into)?.is_none() {
                 return Err(PromotionError::NoBranch { base: into.clone() });
+            }
+            if let Some(name) = self.room_on(&repository, into)? {
+                return Err(PromotionError::Busy { base: into.clone(), name });
             }
             let lock = self.repository_lock(&sandbox.repository.common_dir);
             let lock = lock.map_err(PromoteError::from)?;

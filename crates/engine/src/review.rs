@@ -65,14 +65,21 @@ impl Engine {
         base: Option<&str>,
     ) -> Result<(String, Vec<CommitLine>), Failure> {
         self.import_if_possible(sandbox);
+        let now = self.sandbox(sandbox.key)?;
+        let sandbox = now.as_ref().unwrap_or(sandbox);
         let look = || -> Result<_, LookError> {
             let repository = Repository { place: sandbox.repository.clone() };
             let base = base_of(&repository, sandbox, base)?;
-            let commits = repository.commits_since(&base, &sandbox.branch, COMMIT_LIMIT)?;
+            let commits = repository.commits_since(&base, &branch_of(sandbox), COMMIT_LIMIT)?;
             Ok((base, commits))
         };
         look().map_err(|error| error.failure())
     }
+}
+
+/// Returns the branch that has the agent's commits: another one where the user moved the sandbox's.
+fn branch_of(sandbox: &SandboxRecord) -> String {
+    sandbox.agent_branch.clone().unwrap_or_else(|| sandbox.branch.clone())
 }
 
 /// Returns where the sandbox's branch left its base: after a rebase that is later than the fork.
@@ -88,7 +95,7 @@ pub(crate) fn base_of(
         }
         None => repository.commit(&sandbox.base)?,
     };
-    let branch = format!("refs/heads/{}", sandbox.branch);
+    let branch = format!("refs/heads/{}", branch_of(sandbox));
     let left = match &named {
         Some(named) => repository.merge_base(named, &branch)?,
         None => None,

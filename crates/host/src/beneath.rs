@@ -234,8 +234,33 @@ impl EntryKind {
     }
 }
 
-/// Opens a path below a folder; the empty path is the folder itself.
+/// How long a path may be for the kernel, with some room.
+const PATH_LIMIT: usize = 4000;
+
+/// Opens a path below a folder; the empty path is the folder itself. A path that is too long for the
+/// kernel is gone in pieces, each beneath the one before.
 pub(crate) fn open_beneath(
+    folder: impl AsFd,
+    relative: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> io::Result<OwnedFd> {
+    if relative.as_os_str().len() <= PATH_LIMIT {
+        return open_short(folder, relative, flags, mode);
+    }
+    let mut at = folder.as_fd().try_clone_to_owned()?;
+    let mut piece = PathBuf::new();
+    for name in relative {
+        if piece.as_os_str().len() + name.len() >= PATH_LIMIT {
+            at = open_short(&at, &piece, OFlags::PATH | OFlags::DIRECTORY, Mode::empty())?;
+            piece.clear();
+        }
+        piece.push(name);
+    }
+    open_short(&at, &piece, flags, mode)
+}
+
+fn open_short(
     folder: impl AsFd,
     relative: &Path,
     flags: OFlags,
@@ -306,6 +331,24 @@ mod tests {
         assert!(tree.write(Path::new("up/secret"), b"x", 0o600).is_err());
         assert!(tree.remove_file(Path::new("up/secret")).is_err());
         assert_eq!(fs::read(folder.path().join("secret")).unwrap(), b"secret");
+    }
+
+    #[test]
+    fn a_tree_deeper_than_a_path_is_reached_and_a_link_in_it_is_not() {
+        let (_folder, tree) = ground();
+        let name = "d".repeat(200);
+        let mut at = tree.fd.try_clone().unwrap();
+        let mut deep = PathBuf::new();
+        for _ in 0..60 {
+            rustix::fs::mkdirat(&at, &name, Mode::RWXU).unwrap();
+            at = rustix::fs::openat(&at, &name, OFlags::PATH, Mode::empty()).unwrap();
+            deep.push(&name);
+        }
+        rustix::fs::symlinkat("/etc", &at, "link").unwrap();
+        assert_eq!(tree.list(&deep).unwrap().len(), 1);
+        assert!(tree.list(&deep.join("link")).is_err());
+        let aside: PathBuf = deep.join("link").join(&name).join("passwd");
+        assert!(tree.read_capped(&aside, 10_000).is_err());
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::{
         unix::net::UnixStream,
     },
     thread,
+    time::Duration,
 };
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// How much is moved at once. A pipe that is ready takes this much without waiting (`PIPE_BUF`).
 const CHUNK: usize = 4096;
@@ -29,17 +30,27 @@ pub enum RelayEnd {
     Closed,
     /// The other side said more than it may; the rest was not passed on.
     OverLimit,
+    /// The other side said nothing for too long.
+    Silent,
 }
 
 /// Passes bytes on between `socket`, behind which is a program of ours, and the untrusted one, until
-/// either side closes. No more than `limit` bytes come in.
+/// either side closes. No more than `limit` bytes come in, and no silence longer than `patience` is
+/// waited for.
 ///
 /// It ends as soon as ours does, whether or not the other closes its pipes or reads what it is sent.
-pub fn relay(socket: &UnixStream, pipes: Pipes, limit: u64) -> io::Result<RelayEnd> {
+pub fn relay(
+    socket: &UnixStream,
+    pipes: Pipes,
+    limit: u64,
+    patience: Duration,
+) -> io::Result<RelayEnd> {
     let Pipes { to, from } = pipes;
+    let patience = Timespec::try_from(patience).ok();
     thread::scope(|scope| {
-        let outward = scope.spawn(move || pass_on(socket.as_fd(), to, socket.as_fd(), u64::MAX));
-        let end = pass_on(from.as_fd(), socket.try_clone()?, socket.as_fd(), limit);
+        let outward =
+            scope.spawn(move || pass_on(socket.as_fd(), to, socket.as_fd(), u64::MAX, None));
+        let end = pass_on(from.as_fd(), socket.try_clone()?, socket.as_fd(), limit, patience);
         // Ours learns that nothing more comes; the other thread that nothing more goes.
         socket.shutdown(std::net::Shutdown::Both).ok();
         outward.join().map_err(|_| io::Error::other("the relay panicked"))??;
@@ -53,12 +64,15 @@ fn pass_on(
     to: impl AsFd,
     ours: BorrowedFd<'_>,
     limit: u64,
+    patience: Option<Timespec>,
 ) -> io::Result<RelayEnd> {
     let mut buffer = [0; CHUNK];
     let mut left = limit;
     loop {
-        if !is_ready(from, PollFlags::IN, ours)? {
-            return Ok(RelayEnd::Closed);
+        match wait(from, PollFlags::IN, ours, patience)? {
+            Waited::Ready => {}
+            Waited::Closed => return Ok(RelayEnd::Closed),
+            Waited::TooLong => return Ok(RelayEnd::Silent),
         }
         let length = match rustix::io::read(from, &mut buffer) {
             Ok(0) | Err(rustix::io::Errno::CONNRESET) => return Ok(RelayEnd::Closed),
@@ -72,7 +86,7 @@ fn pass_on(
         left -= length as u64;
         let mut rest = &buffer[..length];
         while !rest.is_empty() {
-            if !is_ready(to.as_fd(), PollFlags::OUT, ours)? {
+            if wait(to.as_fd(), PollFlags::OUT, ours, None)? != Waited::Ready {
                 return Ok(RelayEnd::Closed);
             }
             match rustix::io::write(&to, rest) {
@@ -85,22 +99,37 @@ fn pass_on(
     }
 }
 
-/// Waits until a descriptor is ready; says no when ours is closed and nothing is left to read.
-fn is_ready(fd: BorrowedFd<'_>, wanted: PollFlags, ours: BorrowedFd<'_>) -> io::Result<bool> {
+/// What came of waiting for a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waited {
+    Ready,
+    /// It or ours is closed, and nothing is left to read.
+    Closed,
+    TooLong,
+}
+
+/// Waits until a descriptor is ready.
+fn wait(
+    fd: BorrowedFd<'_>,
+    wanted: PollFlags,
+    ours: BorrowedFd<'_>,
+    patience: Option<Timespec>,
+) -> io::Result<Waited> {
     loop {
         let mut fds = [PollFd::new(&fd, wanted), PollFd::new(&ours, PollFlags::empty())];
-        match poll(&mut fds, None) {
+        match poll(&mut fds, patience.as_ref()) {
+            Ok(0) => return Ok(Waited::TooLong),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
         let (ready, ended) = (fds[0].revents(), fds[1].revents());
         if ready.intersects(wanted) {
-            return Ok(true);
+            return Ok(Waited::Ready);
         }
         if ready.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
             || ended.intersects(PollFlags::HUP | PollFlags::ERR)
         {
-            return Ok(false);
+            return Ok(Waited::Closed);
         }
     }
 }
@@ -113,11 +142,20 @@ mod tests {
     use crate::Program;
 
     fn conversation(script: &str, limit: u64, work: impl FnOnce(UnixStream) + Send) -> RelayEnd {
+        patient_conversation(script, limit, Duration::from_secs(600), work)
+    }
+
+    fn patient_conversation(
+        script: &str,
+        limit: u64,
+        patience: Duration,
+        work: impl FnOnce(UnixStream) + Send,
+    ) -> RelayEnd {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (child, pipes) = Program::new("sh").args(["-c", script]).converse().unwrap();
         thread::scope(|scope| {
             scope.spawn(move || work(ours));
-            let end = relay(&theirs, pipes, limit).unwrap();
+            let end = relay(&theirs, pipes, limit, patience).unwrap();
             child.end();
             end
         })
@@ -152,5 +190,16 @@ mod tests {
             while ours.write(&[0; 65536]).is_ok() {}
         });
         assert_eq!(end, RelayEnd::Closed);
+    }
+
+    #[test]
+    fn who_says_nothing_is_not_waited_for() {
+        let silent = "echo hello; exec sleep 600";
+        let end = patient_conversation(silent, 100, Duration::from_millis(50), |mut ours| {
+            let mut heard = Vec::new();
+            ours.read_to_end(&mut heard).unwrap();
+            assert_eq!(heard, b"hello\n");
+        });
+        assert_eq!(end, RelayEnd::Silent);
     }
 }

@@ -14,15 +14,17 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use hothouse_host::{Program, RunError};
+use hothouse_model::Explain as _;
 
 pub use self::config::{Config, Quiet};
 use crate::tree::hidden::HiddenTree;
 
 /// Variables of the caller that would make git act on another repository, or run something.
-const REMOVED: [&str; 22] = [
+const REMOVED: [&str; 31] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -45,6 +47,15 @@ const REMOVED: [&str; 22] = [
     "GIT_ASKPASS",
     "GIT_TRACE",
     "GIT_QUARANTINE_PATH",
+    "GIT_ALLOW_PROTOCOL",
+    "GIT_ATTR_SOURCE",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_GRAFT_FILE",
 ];
 
 /// Settings that win over every config file, also over the repository's own.
@@ -64,6 +75,21 @@ const SETTINGS: [(&str, &str); 14] = [
     ("maintenance.auto", "false"),
     ("protocol.ext.allow", "never"),
 ];
+
+/// How long git may look at an agent's files: it opens a `.gitignore` or `.gitattributes` whatever it
+/// is, and waits for ever where that is a pipe.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Says what helps where git failed on the files of a worktree.
+pub(crate) fn hints(error: &RunError, worktree: &Path) -> Vec<String> {
+    match error {
+        RunError::TooSlow { .. } => vec![format!(
+            "a pipe in place of a file holds git: `find {} -type p` shows it",
+            worktree.display()
+        )],
+        other => other.hints(),
+    }
+}
 
 /// Returns a git command that acts on whatever repository is around `folder`.
 pub fn around(folder: &Path) -> Program {

@@ -38,8 +38,11 @@ use crate::{Repository, git};
 
 /// How long a fetch may take.
 const FETCH_LIMIT: Duration = Duration::from_secs(600);
+/// How long the git in a room may be silent. A real one says something every five seconds while it
+/// packs (`uploadpack.keepAlive`); this one is the agent's to replace.
+const SILENCE_LIMIT: Duration = Duration::from_secs(20);
 /// How many branches of an agent are taken in at once.
-const BRANCH_LIMIT: usize = 256;
+pub const BRANCH_LIMIT: usize = 256;
 
 /// What to import, and how to reach it.
 #[derive(Clone, Copy, Debug)]
@@ -108,6 +111,8 @@ pub enum ImportError {
     },
     #[error("the commits of `{sandbox}` are more than {limit} bytes")]
     TooLarge { sandbox: SandboxName, limit: u64 },
+    #[error("the git in the room of `{sandbox}` says nothing")]
+    Silent { sandbox: SandboxName },
     #[error("talk to the git in the room of `{sandbox}`")]
     Relay {
         sandbox: SandboxName,
@@ -151,6 +156,9 @@ impl Explain for ImportError {
             Self::TooLarge { .. } => {
                 vec!["take what is large out of the commits, or raise the limit".into()]
             }
+            Self::Silent { sandbox } => {
+                vec![format!("see what it does: `hothouse exec -w {sandbox} -- git log -1`")]
+            }
             Self::Relay { .. } => Vec::new(),
             Self::File(error) => error.hints(),
         }
@@ -159,21 +167,32 @@ impl Explain for ImportError {
 
 impl Repository {
     /// Imports an agent's commits. `room` leads to a `git upload-pack` that runs inside the room, on
-    /// the room's git folder; `lock` is one that two imports of the same sandbox both take.
+    /// the room's git folder; `own` is a lock that two imports of the same sandbox both take.
+    ///
+    /// `shared` takes the repository's. It is held while branches move, and not while anything waits
+    /// for the room or reads its files: an agent could make that last, and others need the lock.
     pub fn import_commits(
         &self,
-        lock: &Lock,
+        own: &Lock,
+        shared: impl FnOnce() -> Result<Lock, FileError>,
         import: &Import<'_>,
         room: Pipes,
     ) -> Result<Imported, ImportError> {
         let refs = |source| ImportError::Refs { sandbox: import.sandbox.clone(), source };
         let quiet = git::Config::of(&self.place.common_dir).map_err(refs)?.quiet();
-        let work = Work { repository: self, import, quiet, lock };
+        let work = Work { repository: self, import, quiet, lock: own };
         work.clear_staging()?;
-        let outcome = work.fetch(room).and_then(|()| work.take_over());
+        let outcome = work.fetch(room).and_then(|()| {
+            let shared = shared()?;
+            Work { lock: &shared, quiet: work.quiet.clone(), ..work }.take_over()
+        });
         // Also after a failure: what was staged keeps objects that nobody wants.
         work.clear_staging()?;
-        outcome
+        let imported = outcome?;
+        if imported.index == IndexOutcome::Followed {
+            work.refresh()?;
+        }
+        Ok(imported)
     }
 }
 
@@ -194,7 +213,7 @@ impl Work<'_> {
         let git = self.fetch_command(for_git)?;
         let (fetched, end) = thread::scope(|scope| {
             let fetch = scope.spawn(|| git.output_within(FETCH_LIMIT));
-            let end = relay(&ours, room, self.import.limit);
+            let end = relay(&ours, room, self.import.limit, SILENCE_LIMIT);
             // git, if it still waits for more, gets an end instead.
             drop(ours);
             (fetch.join().expect("a fetch does not panic"), end)
@@ -205,6 +224,9 @@ impl Work<'_> {
                 sandbox: self.import.sandbox.clone(),
                 limit: self.import.limit,
             }),
+            (Err(_), Ok(RelayEnd::Silent)) => {
+                Err(ImportError::Silent { sandbox: self.import.sandbox.clone() })
+            }
             (Err(source), Ok(RelayEnd::Closed)) => Err(about(source)),
             (Err(_), Err(source)) => Err(relayed(source)),
         }

@@ -161,7 +161,11 @@ impl Repository {
             return Ok(git.output().map(drop)?);
         };
         let quiet = git::Config::of(&self.place.common_dir)?.quiet();
-        let git = quiet.apply(git::around(&checkout)).args(["merge", "--ff-only", "--quiet", to]);
+        let git = match self.admin_dir(&checkout)? {
+            Some(admin) => git::inside(&admin, &checkout),
+            None => git::around(&checkout),
+        };
+        let git = quiet.apply(git).args(["merge", "--ff-only", "--quiet", to]);
         let run = git.stdin(lock.share_as_stdin()?).run()?;
         if run.status.success() {
             return Ok(());
@@ -201,7 +205,8 @@ impl Repository {
         for (name, value) in environment {
             push = push.env(name, value);
         }
-        let words = ["push", "--porcelain", "--force-with-lease", "--", remote, &refspec];
+        let words = ["push", "--porcelain", "--force-with-lease", "--no-recurse-submodules", "--"];
+        let words = words.into_iter().chain([remote, &refspec]);
         push.args(words).output().map(drop).map_err(|source| PromoteError::Push {
             branch: branch.to_owned(),
             remote: remote.to_owned(),

@@ -92,6 +92,52 @@ pub fn branches(git_dir: &Path) -> Result<Branches, FileError> {
     Ok(found)
 }
 
+/// What a git folder keeps outside of its branches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LooseEnd {
+    /// What it is, in words.
+    pub what: String,
+    /// The object it holds, if that can be read.
+    pub object: Option<String>,
+}
+
+/// Returns what a git folder keeps outside of its branches: a stash, tags, and a checkout on no
+/// branch. What is kept in tables is not seen.
+pub fn loose_ends(git_dir: &Path) -> Result<Vec<LooseEnd>, FileError> {
+    let folder = Folder::open(git_dir)?;
+    let mut ends = Vec::new();
+    let mut note = |what: &str, text: &str| {
+        let object = is_id(text).then(|| text.to_owned());
+        ends.push(LooseEnd { what: what.to_owned(), object });
+    };
+    let head = folder.read_capped(Path::new("HEAD"), REF_LIMIT).unwrap_or_default();
+    let head = String::from_utf8_lossy(&head);
+    if !head.starts_with("ref:") {
+        note("commits on no branch", head.trim());
+    }
+    if folder.stat(Path::new("refs/stash"))?.is_some() {
+        let stash = folder.read_capped(Path::new("refs/stash"), REF_LIMIT).unwrap_or_default();
+        note("a stash", String::from_utf8_lossy(&stash).trim());
+    }
+    let packed = folder.read_capped(Path::new("packed-refs"), PACKED_LIMIT).unwrap_or_default();
+    for line in String::from_utf8_lossy(&packed).lines() {
+        match line.split_once(' ') {
+            Some((tip, "refs/stash")) => note("a stash", tip),
+            Some((tip, name)) if name.starts_with("refs/tags/") => {
+                note(&format!("the tag `{}`", &name["refs/tags/".len()..]), tip);
+            }
+            _ => {}
+        }
+    }
+    let mut tags = Branches { tips: BTreeMap::new(), hidden: Hidden::Nothing };
+    collect_loose(&folder, Path::new("refs/tags"), DEPTH_LIMIT, &mut tags);
+    tags.tips.iter().for_each(|(name, tip)| note(&format!("the tag `{name}`"), tip));
+    if !tags.are_all() {
+        note("tags that cannot be read", "");
+    }
+    Ok(ends)
+}
+
 /// Returns a number that changes whenever a branch does.
 pub fn print(git_dir: &Path) -> Result<u64, FileError> {
     Ok(branches(git_dir)?.print())
@@ -143,8 +189,13 @@ fn name_of(path: &Path) -> String {
 }
 
 /// Returns what a branch of the user's own repository says, without git: quick, for a look before
-/// each command. A branch that is only packed gives the time of the packed refs instead.
+/// each command. A branch that is only packed gives the time of the packed refs instead, one that is
+/// kept in tables the list of these, which is another after every change.
 pub fn branch_print(common_dir: &Path, branch: &str) -> u64 {
+    let tables = common_dir.join("reftable/tables.list");
+    if let Ok(list) = hothouse_host::files::read_capped(&tables, TABLES_LIMIT) {
+        return fnv1a(&[&list]);
+    }
     let loose = common_dir.join("refs/heads").join(branch);
     if let Ok(bytes) = hothouse_host::files::read_capped(&loose, REF_LIMIT) {
         return fnv1a(&[&bytes]);
@@ -181,6 +232,35 @@ mod tests {
         assert!(found.are_all());
         let shown: Vec<_> = found.tips.iter().map(|(name, tip)| format!("{name} {tip}")).collect();
         assert_eq!(shown, ["a 33", "b 22", "deep/c 44"]);
+    }
+
+    #[test]
+    fn a_stash_tags_and_commits_on_no_branch_are_loose_ends() {
+        let folder = git_dir();
+        let path = folder.path();
+        let id = |digit: &str| digit.repeat(40);
+        std::fs::write(path.join("HEAD"), "ref: refs/heads/a\n").unwrap();
+        assert_eq!(loose_ends(path).unwrap(), []);
+        std::fs::write(path.join("HEAD"), format!("{}\n", id("1"))).unwrap();
+        std::fs::write(path.join("refs/stash"), format!("{}\n", id("2"))).unwrap();
+        let packed = format!("# pack\n{} refs/heads/b\n{} refs/tags/v1\n", id("3"), id("4"));
+        std::fs::write(path.join("packed-refs"), packed).unwrap();
+        std::fs::create_dir(path.join("refs/tags")).unwrap();
+        std::fs::write(path.join("refs/tags/v2"), "nonsense\n").unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", path.join("refs/tags/out")).unwrap();
+        let ends = loose_ends(path).unwrap();
+        let shown: Vec<_> = ends
+            .iter()
+            .map(|end| format!("{} {}", end.what, end.object.as_deref().unwrap_or("?")))
+            .collect();
+        let expected = [
+            format!("commits on no branch {}", id("1")),
+            format!("a stash {}", id("2")),
+            format!("the tag `v1` {}", id("4")),
+            "the tag `v2` ?".to_owned(),
+            "tags that cannot be read ?".to_owned(),
+        ];
+        assert_eq!(shown, expected);
     }
 
     #[test]

@@ -104,6 +104,14 @@ impl Repository {
         Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
     }
 
+    /// Says of each object whether the repository lacks it.
+    pub fn missing_objects(&self, ids: &[String]) -> Result<Vec<bool>, RunError> {
+        let look = |id: &String| -> Result<bool, RunError> {
+            Ok(!self.git().args(["cat-file", "-e", id]).run()?.status.success())
+        };
+        ids.iter().map(look).collect()
+    }
+
     /// Moves a branch, whatever it was at; its reflog keeps where it was.
     pub fn rewind_branch(&self, lock: &Lock, branch: &str, commit: &str) -> Result<(), RunError> {
         let name = format!("refs/heads/{branch}");

@@ -6,7 +6,6 @@
 use std::{
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use hothouse_host::{FileError, Program, RunError, copy::copy_file, files, random};
@@ -14,9 +13,6 @@ use hothouse_model::{Explain, FailureKind};
 use jiff::Timestamp;
 
 use crate::{Repository, git};
-
-/// How long git may look at an agent's files; a pipe planted in place of one would hold it.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A difference that could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +45,8 @@ impl Explain for ReviewError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::Diff { source, .. } | Self::Log { source, .. } => source.hints(),
+            Self::Diff { worktree, source } => git::hints(source, worktree),
+            Self::Log { source, .. } => source.hints(),
             Self::Unknown { .. } => vec!["`hothouse doctor --fix` repairs or forgets it".into()],
             Self::File(error) => error.hints(),
         }
@@ -110,12 +107,12 @@ impl Repository {
             let names = files::memory(&new)?;
             let add = git().args(["add", "--intent-to-add", "--pathspec-from-file=-"]);
             let add = add.arg("--pathspec-file-nul").stdin(names);
-            add.output_within(PATIENCE).map_err(about)?;
+            add.output_within(git::PATIENCE).map_err(about)?;
         }
         let diff = |form: &[&str]| {
             let fixed = ["diff", "--no-ext-diff", "--no-textconv", "--no-color"];
             let git = git().args(fixed).args(["--ignore-submodules=all", "--no-renames"]);
-            git.args(form).arg(base).arg("--").output_within(PATIENCE).map_err(about)
+            git.args(form).arg(base).arg("--").output_within(git::PATIENCE).map_err(about)
         };
         Ok(Difference { files: parse_numstat(&diff(&["--numstat", "-z"])?), text: diff(&[])? })
     }
@@ -158,7 +155,7 @@ impl Drop for TemporaryIndex {
 
 /// Lists names, each closed by a NUL, leaving out repositories below the worktree: they end in `/`.
 fn untracked(list: Program) -> Result<Vec<u8>, RunError> {
-    let output = list.output_within(PATIENCE)?;
+    let output = list.output_within(git::PATIENCE)?;
     let names = output.split_inclusive(|byte| *byte == 0);
     Ok(names.filter(|name| !name.ends_with(b"/\0")).collect::<Vec<_>>().concat())
 }

@@ -11,11 +11,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{FileError, Lock, RunError, files};
+use hothouse_host::{
+    FileError, Lock, RunError,
+    beneath::{EntryKind, Folder},
+    files,
+};
 use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
 
 use crate::{
-    GoldenError, Repository, git,
+    GoldenError, Repository, git, golden,
     tree::{TreeError, hidden::HiddenTree},
 };
 
@@ -71,9 +75,8 @@ impl Explain for WorktreeError {
                 vec![format!("another git is at work; if none is, remove {}", lock.display())]
             }
             Self::Branch { .. } => vec!["name another branch: `--branch OTHER`".into()],
-            Self::Add { source, .. } | Self::Remove { source, .. } | Self::Look { source, .. } => {
-                source.hints()
-            }
+            Self::Look { path, source } => git::hints(source, path),
+            Self::Add { source, .. } | Self::Remove { source, .. } => source.hints(),
             Self::Unknown { .. } => vec!["`hothouse doctor --fix` repairs or forgets it".into()],
             Self::Tree(error) => error.hints(),
             Self::Golden(error) => error.hints(),
@@ -95,6 +98,13 @@ impl Dirt {
     pub fn is_clean(&self) -> bool {
         self.count == 0
     }
+}
+
+/// Who made a worktree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    Hothouse,
+    Foreign,
 }
 
 /// What to check out where.
@@ -184,6 +194,44 @@ impl Repository {
         Ok(files::list(&worktrees)?.into_iter().find(|admin| is_its(admin)))
     }
 
+    /// Finds a worktree that was moved: by git, or by hand within its parent folder, of which git is
+    /// then told. One that is not ours is `Foreign`; a checkout that merely has its branch is none.
+    pub fn find_moved(
+        &self,
+        worktree: &Path,
+        branch: &str,
+        maker: Maker,
+    ) -> Result<Option<PathBuf>, WorktreeError> {
+        let about = |source| WorktreeError::Look { path: worktree.to_owned(), source };
+        let is_marked = |admin: &Path| {
+            let reason = files::read_text(&admin.join("locked")).unwrap_or_default();
+            maker == Maker::Foreign || reason.trim_end() == LOCK_REASON
+        };
+        let by_git = self.checkout_of(branch).map_err(about)?;
+        if let Some(path) = by_git.filter(|path| path != worktree && files::exists(path))
+            && self.admin_dir(&path)?.is_some_and(|admin| is_marked(&admin))
+        {
+            return Ok(Some(path));
+        }
+        let (Some(admin), Some(parent)) = (self.admin_dir(worktree)?, worktree.parent()) else {
+            return Ok(None);
+        };
+        if files::exists(worktree) || !files::exists(parent) {
+            return Ok(None);
+        }
+        let pointer = [b"gitdir: ", admin.as_os_str().as_bytes()].concat();
+        let leads_here = |path: &PathBuf| {
+            let text = Folder::open(path).and_then(|f| f.read_capped(Path::new(".git"), 4096));
+            text.is_ok_and(|text| text.trim_ascii_end() == pointer)
+        };
+        let mut found = files::list(parent)?.into_iter().filter(leads_here);
+        // Of two copies nobody can say which is meant.
+        let (Some(path), None) = (found.next(), found.next()) else { return Ok(None) };
+        let line = [path.join(".git").as_os_str().as_bytes(), b"\n"].concat();
+        files::replace(&admin.join("gitdir"), &line, 0o644)?;
+        Ok(Some(path))
+    }
+
     /// Returns the untracked files of a worktree that match a pattern and none of the exceptions.
     ///
     /// A pattern without a slash matches in every folder, as in `.gitignore`. Patterns of the host
@@ -238,17 +286,35 @@ impl Repository {
             .args(wanted)
             .args(own(exceptions, "exclude,glob"));
         let output = list
-            .output()
+            .output_within(git::PATIENCE)
             .map_err(|source| WorktreeError::Look { path: worktree.to_owned(), source })?;
         let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         Ok(names.map(|name| worktree.join(std::ffi::OsStr::from_bytes(name))).collect())
     }
 
-    /// Says what would be lost with a worktree. One that is gone has nothing to lose.
-    pub fn dirt(&self, worktree: &Path) -> Result<Dirt, WorktreeError> {
+    /// Makes git look away from the submodules in a worktree's index: a user's own merge or switch may
+    /// have brought new ones in.
+    pub fn look_away(&self, worktree: &Path) -> Result<(), WorktreeError> {
         let Some(admin) = self.admin_dir(worktree)?.filter(|_| files::exists(worktree)) else {
-            return Ok(Dirt::default());
+            return Ok(());
         };
+        let about = |source| WorktreeError::Look { path: worktree.to_owned(), source };
+        let links = golden::gitlinks(git::inside(&admin, worktree)).map_err(about)?;
+        if !links.is_empty() {
+            let skip = golden::skip_gitlinks(git::inside(&admin, worktree), &links)?;
+            skip.output().map_err(about)?;
+        }
+        Ok(())
+    }
+
+    /// Says what would be lost with a worktree. One that is gone has nothing to lose; of one that git
+    /// does not know nobody can say.
+    pub fn dirt(&self, worktree: &Path) -> Result<Dirt, WorktreeError> {
+        if !files::exists(worktree) {
+            return Ok(Dirt::default());
+        }
+        let unknown = || WorktreeError::Unknown { path: worktree.to_owned() };
+        let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
         let about = |source| WorktreeError::Look { path: worktree.to_owned(), source };
         let quiet = git::Config::of(&admin).map_err(about)?.quiet();
         let status = quiet.apply(git::inside(&admin, worktree)).args([
@@ -259,7 +325,7 @@ impl Repository {
             "--ignore-submodules=all",
             "--no-renames",
         ]);
-        let run = status.run().map_err(about)?;
+        let run = status.run_within(git::PATIENCE).map_err(about)?;
         if !run.status.success() {
             return Err(about(RunError::of(&run, "git status")));
         }
@@ -302,17 +368,22 @@ fn names_of(patterns: &[String]) -> Option<Vec<&str>> {
 ///
 /// Most worktrees hold no such file, and looking is quicker than starting git. A folder that cannot
 /// be read may hold one.
-fn holds_any(folder: &Path, names: &[&str]) -> bool {
-    let Ok(entries) = std::fs::read_dir(folder) else { return true };
-    entries.into_iter().any(|entry| {
-        let Ok(entry) = entry else { return true };
-        let name = entry.file_name();
-        let text = name.to_string_lossy();
-        names.iter().any(|pattern| fits(pattern, &text))
-            || (text != ".git"
-                && entry.file_type().map_or(true, |kind| kind.is_dir())
-                && holds_any(&entry.path(), names))
-    })
+fn holds_any(worktree: &Path, names: &[&str]) -> bool {
+    let Ok(root) = Folder::open(worktree) else { return true };
+    let mut left = vec![PathBuf::new()];
+    while let Some(folder) = left.pop() {
+        let Ok(entries) = root.list(&folder) else { return true };
+        for entry in entries {
+            let text = entry.name.to_string_lossy();
+            if names.iter().any(|pattern| fits(pattern, &text)) {
+                return true;
+            }
+            if entry.kind == EntryKind::Folder && text != ".git" {
+                left.push(folder.join(&entry.name));
+            }
+        }
+    }
+    false
 }
 
 /// Matches a name against a pattern whose `*` stands for anything.

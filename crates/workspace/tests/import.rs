@@ -138,7 +138,8 @@ impl Case {
             wanted: Wanted::All,
         };
         let (talker, pipes) = upload_pack.converse().unwrap();
-        let outcome = self.repository.import_commits(&lock, &import, pipes);
+        let shared = || Lock::take(&self.folder.join("shared.lock"));
+        let outcome = self.repository.import_commits(&lock, shared, &import, pipes);
         talker.end();
         assert_eq!(
             git(self.root(), &["for-each-ref", "refs/hothouse"]),
@@ -356,6 +357,7 @@ fn what_an_agent_plants_in_its_git_folder_does_not_run() {
     case.agent_commits(".gitattributes", "* filter=evil diff=evil merge=evil\n");
     let tip = case.agent_commits("a", "changed");
     fs::create_dir_all(case.folder.join("hooks")).unwrap();
+    fs::create_dir_all(case.room.join("hooks")).unwrap();
     let hooks =
         ["post-checkout", "pre-commit", "post-index-change", "reference-transaction", "pre-push"];
     for hook in hooks {
@@ -431,6 +433,10 @@ fn a_submodule_with_a_planted_config_is_not_looked_into() {
     git(&case.place.path, &["status"]);
     git(&case.place.path, &["diff"]);
     git(&case.place.path, &["add", "-A"]);
+    // What a merge of the user's own leaves.
+    git(&case.place.path, &["update-index", "--no-skip-worktree", "sub"]);
+    case.repository.look_away(&case.place.path).unwrap();
+    git(&case.place.path, &["status"]);
     case.delete();
     assert!(!mark.exists(), "the planted submodule ran something on the host");
 }

@@ -157,6 +157,62 @@ fn a_branch_that_the_user_moved_is_the_users() {
     });
 }
 
+#[test]
+fn a_branch_that_the_user_renamed_or_removed_leaves_the_agents_commits_to_see() {
+    rooms(|env, repository| {
+        git(repository, &["branch", "-m", "a", "renamed"]);
+        agent(env, repository, "git commit -q --allow-empty -m one");
+        assert_eq!(git(repository, &["log", "-1", "--format=%s", "renamed"]), "base");
+        assert!(env.ok(repository, &["log", "-w", "a"]).contains("one"));
+        env.ok(repository, &["diff", "-w", "a"]);
+        let refused = env.run(repository, &["promote", "a", "--merge"]);
+        assert_eq!(refused.code, 5, "{refused}");
+        assert!(refused.stderr.contains("git merge hothouse/a/head"), "{refused}");
+    });
+}
+
+#[test]
+fn a_branch_is_not_merged_into_a_worktree_that_an_agent_works_in() {
+    rooms(|env, repository| {
+        env.ok(repository, &["fork", "b", "--base", "a", "--branch", "b"]);
+        let tree = worktree(env, "b");
+        let commit = git(&tree, &["commit-tree", "-p", "HEAD", "-m", "more", "HEAD^{tree}"]);
+        git(&tree, &["update-ref", "refs/heads/b", &commit]);
+        let refused = env.run(repository, &["promote", "b", "--merge"]);
+        assert_eq!(refused.code, 5, "{refused}");
+        assert!(refused.stderr.contains("hothouse down -w a"), "{refused}");
+        assert_eq!(env.run(repository, &["down", "-w", "a"]).code, 0);
+        env.ok(repository, &["promote", "b", "--merge"]);
+        assert_eq!(git(repository, &["log", "-1", "--format=%s", "a"]), "more");
+    });
+}
+
+#[test]
+fn the_users_commits_reach_the_room_also_from_branches_in_tables() {
+    let env = surroundings();
+    let repository = env.root().join("acme");
+    fs::create_dir(&repository).unwrap();
+    let init = ["init", "-q", "-b", "main", "--ref-format=reftable"];
+    let made = std::process::Command::new("git").args(init).current_dir(&repository).output();
+    if !made.unwrap().status.success() {
+        hothouse_testkit::skip("branches kept in tables", "a git that knows them");
+        return;
+    }
+    git(&repository, &["commit", "-q", "--allow-empty", "-m", "base"]);
+    env.ok(&repository, &["fork", "a"]);
+    let up = env.run(&repository, &["up", "-w", "a"]);
+    if up.code == 6 {
+        hothouse_testkit::skip("rooms", up.stderr.lines().last().unwrap_or("what a room needs"));
+        return;
+    }
+    for message in ["one", "two"] {
+        let commit = git(&repository, &["commit-tree", "-p", "a", "-m", message, "a^{tree}"]);
+        git(&repository, &["update-ref", "refs/heads/a", &commit]);
+        let seen = agent(&env, &repository, "git log -1 --format=%s");
+        assert_eq!(seen.stdout.trim(), message);
+    }
+}
+
 /// Everything that could make a git on the host run something.
 const PLANTS: &str = r#"
 mark=$1
@@ -284,6 +340,107 @@ fn branches_that_are_none_keep_no_reader_out_but_stop_a_deletion() {
         env.ok(repository, &["delete", "a"]);
         assert_eq!(git(repository, &["log", "-1", "--format=%s", "a"]), "last");
     });
+}
+
+#[test]
+fn a_stash_a_tag_and_commits_on_no_branch_stop_a_deletion() {
+    rooms(|env, repository| {
+        let refused = |what: &str| {
+            let refused = env.run(repository, &["delete", "a"]);
+            assert_eq!(refused.code, 5, "{refused}");
+            assert!(refused.stderr.contains(what), "{refused}");
+        };
+        agent(env, repository, "git tag old; echo more >>README; git stash -q");
+        refused("a stash that no branch holds");
+        agent(env, repository, "git stash drop -q; git checkout -q --detach");
+        agent(env, repository, "git commit -q --allow-empty -m loose");
+        refused("commits on no branch");
+        agent(env, repository, "git tag kept; git checkout -q a");
+        assert_eq!(env.run(repository, &["down", "-w", "a"]).code, 0);
+        refused("the tag `kept`");
+        assert_eq!(env.run(repository, &["up", "-w", "a"]).code, 0);
+        agent(env, repository, "git branch kept-too kept");
+        env.ok(repository, &["delete", "a"]);
+        assert_eq!(git(repository, &["log", "-1", "--format=%s", "hothouse/a/kept-too"]), "loose");
+    });
+}
+
+#[test]
+fn more_branches_than_are_taken_do_not_hold_the_sandboxs_own_back() {
+    rooms(|env, repository| {
+        agent(
+            env,
+            repository,
+            "for n in $(seq 300); do echo \"create refs/heads/x$n HEAD\"; done | git update-ref --stdin; \
+             git commit -q --allow-empty -m own",
+        );
+        assert_eq!(git(repository, &["log", "-1", "--format=%s", "a"]), "own");
+        let status = status(env, repository, "a");
+        let caveats = status["caveats"].as_array().unwrap();
+        let told = caveats.iter().find(|caveat| caveat["class"] == "not-imported");
+        let text = told.map(|caveat| caveat["text"].as_str().unwrap()).unwrap_or_default();
+        assert!(text.contains("more than 256 branches"), "{status}");
+        agent(env, repository, "git branch | grep x | xargs git branch -q -D; git branch side");
+        assert_eq!(status_class(env, repository, "not-imported"), None);
+    });
+}
+
+/// Returns the text of a caveat of sandbox `a`.
+fn status_class(env: &TestEnv, repository: &Path, class: &str) -> Option<String> {
+    let status = status(env, repository, "a");
+    let mut caveats = status["caveats"].as_array().unwrap().iter();
+    caveats
+        .find(|caveat| caveat["class"] == class)
+        .map(|caveat| caveat["text"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_room_whose_git_says_nothing_holds_nobody_else_up() {
+    rooms(|env, repository| {
+        let script = "git=$(command -v git); real=$(readlink -f \"$git\"); cp \"$real\" /usr/bin/realgit; \
+                      printf '#!/bin/sh\\ncase \"$*\" in *upload-pack*) touch asked; exec sleep 600;; esac\\nexec realgit \"$@\"\\n' >/usr/bin/git-new; \
+                      chmod 755 /usr/bin/git-new; mv /usr/bin/git-new \"$git\"";
+        let ran = env.run(repository, &["exec", "-w", "a", "--root", "--", "sh", "-c", script]);
+        if ran.code != 0 {
+            hothouse_testkit::skip("a git that the room's root replaced", "a root in the room");
+            return;
+        }
+        env.ok(repository, &["fork", "b"]);
+        env.ok(repository, &["up", "-w", "b"]);
+        let words = ["exec", "-w", "a", "--", "git", "-c", "user.name=a", "-c", "user.email=b"];
+        let words = [&words[..], &["commit", "-q", "--allow-empty", "-m", "x"]].concat();
+        let mut stalled = env.command(repository, &words).spawn().unwrap();
+        let mark = worktree(env, "a").join("asked");
+        wait_until("the git in the room is asked", || mark.exists());
+        let begun = std::time::Instant::now();
+        let commit = ["git", "-c", "user.name=a", "-c", "user.email=b", "commit", "-q"];
+        let words = [&["exec", "-w", "b", "--"][..], &commit, &["--allow-empty", "-m", "b"]];
+        env.ok(repository, &words.concat());
+        env.ok(repository, &["fork", "c"]);
+        assert_eq!(git(repository, &["log", "-1", "--format=%s", "b"]), "b");
+        assert!(stalled.try_wait().unwrap().is_none(), "the silent one is still being asked");
+        assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
+        stalled.wait().unwrap();
+        let told = status_class(env, repository, "not-imported").unwrap_or_default();
+        assert!(told.contains("says nothing"), "{told}");
+    });
+}
+
+#[test]
+fn a_pipe_in_place_of_a_file_that_git_reads_holds_no_command_for_ever() {
+    let env = surroundings();
+    let repository = env.repository("acme", "");
+    env.ok(&repository, &["fork", "a"]);
+    let pipe = worktree(&env, "a").join(".gitignore");
+    assert!(std::process::Command::new("mkfifo").arg(pipe).status().unwrap().success());
+    for words in [&["status", "-w", "a"][..], &["size"], &["log", "-w", "a"]] {
+        env.ok(&repository, words);
+    }
+    // git waits for a minute; nobody else does.
+    let refused = env.run(&repository, &["delete", "a"]);
+    assert_eq!(refused.code, 6, "{refused}");
+    assert!(refused.stderr.contains("-type p"), "{refused}");
+    env.ok(&repository, &["delete", "a", "--force"]);
 }
 
 #[test]

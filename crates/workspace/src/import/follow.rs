@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How long git may look at the agent's files; a pipe planted in place of a file would hold it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What became of the host's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +37,20 @@ impl Work<'_> {
         if !is_ours || !host.has_branch().map_err(|source| self.index(source))? {
             return Ok(IndexOutcome::UsersOwn);
         }
-        host.follow(&imported.tip).map_err(|error| match error {
+        host.follow(&imported.tip).map_err(|error| self.not_followed(error))
+    }
+
+    /// Looks at the agent's files, so that the user's `git status` need not read them.
+    pub(super) fn refresh(&self) -> Result<(), ImportError> {
+        let Some(admin) = self.repository.admin_dir(self.import.worktree)? else { return Ok(()) };
+        Host { admin: &admin, work: self }.refresh().map_err(|error| self.not_followed(error))
+    }
+
+    fn not_followed(&self, error: FollowError) -> ImportError {
+        match error {
             FollowError::Run(source) => self.index(source),
             FollowError::File(error) => error.into(),
-        })
+        }
     }
 
     fn index(&self, source: RunError) -> ImportError {
@@ -89,10 +99,21 @@ impl Host<'_> {
         if !links.is_empty() {
             skip_gitlinks(self.git(), &links)?.output()?;
         }
+        Ok(IndexOutcome::Followed)
+    }
+
+    /// Notes in the index which files are as it says. One that takes too long is left to the user's
+    /// own `git status`.
+    fn refresh(&self) -> Result<(), FollowError> {
         // It answers 1 where files differ from the index, which is for `git status` to say.
         let refresh = self.git().args(["update-index", "-q", "--ignore-submodules", "--refresh"]);
-        refresh.run_within(PATIENCE)?;
-        Ok(IndexOutcome::Followed)
+        match refresh.run_within(PATIENCE) {
+            // The lock of a git that was killed would keep every other one out.
+            Err(RunError::TooSlow { .. }) => {
+                Ok(files::remove_file(&self.admin.join("index.lock"))?)
+            }
+            other => Ok(other.map(drop)?),
+        }
     }
 
     /// Compares the index with a commit; the files are not looked at.

@@ -1,6 +1,6 @@
 //! From the staging namespace to the user's branches.
 
-use hothouse_host::RunError;
+use hothouse_host::{RunError, files};
 
 use super::{BRANCH_LIMIT, BranchOutcome, ImportError, Imported, IndexOutcome, Wanted, Work};
 use crate::git;
@@ -17,11 +17,15 @@ struct Staged {
 impl Work<'_> {
     /// Removes what this or an interrupted import staged.
     pub(super) fn clear_staging(&self) -> Result<(), ImportError> {
-        for staged in self.staged()? {
-            let name = format!("{}{}", self.staging(), staged.name);
-            self.run(&["update-ref", "--no-deref", "-d", &name])?;
+        let staged = self.staged()?;
+        if staged.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let delete = |staged: Staged| format!("delete {}{}\0\0", self.staging(), staged.name);
+        let deletions: String = staged.into_iter().map(delete).collect();
+        let git = self.git().args(["update-ref", "--no-deref", "-z", "--stdin"]);
+        let git = git.stdin(files::memory(deletions.as_bytes())?).output();
+        git.map(drop).map_err(|source| self.refs(source))
     }
 
     /// Moves the user's branches to the agent's tips, where they may be moved.
