@@ -105,8 +105,7 @@ impl Finding {
 /// Looks at the host, and returns one finding per feature, always the same ones in the same order.
 pub fn probe_host(spec: &ProbeSpec) -> Vec<Finding> {
     let ground = trees::Ground::make(&spec.folder);
-    let nft = programs::find(&spec.search_path, &["nft"]);
-    let report = child::ask(spec, ground.folder(), nft.as_deref());
+    let report = child::ask(spec, ground.folder());
     let mut findings = vec![
         kernel::version(),
         rooms::user_namespaces(&report),
@@ -115,7 +114,7 @@ pub fn probe_host(spec: &ProbeSpec) -> Vec<Finding> {
         trees::btrfs(&ground),
         trees::reflink(&ground),
         rooms::idmapped_mounts(&report),
-        rooms::nft(&report, nft.as_deref()),
+        rooms::packet_rules(&report),
         rooms::ping(),
         kernel::cgroups(),
         kernel::landlock(),
@@ -167,7 +166,7 @@ mod tests {
                 "btrfs",
                 "reflink",
                 "idmapped-mounts",
-                "nft",
+                "packet-rules",
                 "ping",
                 "cgroups",
                 "landlock",

@@ -23,7 +23,7 @@ use rustix::{
 };
 
 use super::{PATIENCE, ProbeSpec, is_root, parse::parse_report, sys};
-use crate::command::Program;
+use crate::room;
 
 /// The most that a child may say.
 const MOST_SAID: u64 = 64 << 10;
@@ -34,16 +34,16 @@ pub(super) struct Report {
     pub user: Option<Result<(), String>>,
     pub overlay: Option<Result<(), String>>,
     pub network: Option<Result<(), String>>,
-    pub nft: Option<Result<(), String>>,
+    /// Whether the network of a room could be brought up.
+    pub rules: Option<Result<(), String>>,
     /// Tried by the parent, with the child's user namespace, as root only.
     pub idmap: Option<Result<(), String>>,
 }
 
 /// Spawns the child and collects what it says; one that hangs is killed.
-pub(super) fn ask(spec: &ProbeSpec, folder: Option<&Path>, nft: Option<&Path>) -> Report {
-    let nothing = Path::new("-");
-    let arguments = [folder.unwrap_or(nothing).as_os_str(), nft.unwrap_or(nothing).as_os_str()];
-    let Ok(mut child) = spawn(spec, &arguments) else { return Report::default() };
+pub(super) fn ask(spec: &ProbeSpec, folder: Option<&Path>) -> Report {
+    let argument = folder.unwrap_or(Path::new("-")).as_os_str();
+    let Ok(mut child) = spawn(spec, &[argument]) else { return Report::default() };
     watch(&child);
     let said = child.stdout.take().map(listen).unwrap_or_default();
     let mut report = parse_report(&said);
@@ -110,19 +110,19 @@ fn try_idmap(folder: &Path, child: u32) -> io::Result<()> {
 /// For the hidden argument [`super::CHILD_ARGUMENT`]; `arguments` are those after it. Call it
 /// before any thread is made.
 pub fn probe_child(arguments: &[OsString]) -> ExitCode {
-    let path = |at: usize| arguments.get(at).filter(|argument| *argument != "-").map(PathBuf::from);
+    let folder = arguments.first().filter(|argument| *argument != "-").map(PathBuf::from);
     let user = enter_user_namespace();
     let entered = user.is_ok();
     say("user", user);
-    if let Some(folder) = path(0).filter(|_| entered) {
+    if let Some(folder) = folder.filter(|_| entered) {
         say("overlay", try_overlay(&folder));
     }
     if entered {
         let network = sys::unshare(UnshareFlags::NEWNET);
         let alone = network.is_ok();
         say("network", network);
-        if let Some(nft) = path(1).filter(|_| alone) {
-            say("nft", try_nft(&nft));
+        if alone {
+            say("rules", room::try_network().map_err(io::Error::other));
         }
     }
     writeln!(io::stdout(), "done").ok();
@@ -167,19 +167,4 @@ fn try_overlay(folder: &Path) -> io::Result<()> {
     rustix::fs::mkdir("merged/dir", Mode::RWXU)?;
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
     rustix::fs::open("merged/dir/new", flags, Mode::RUSR).map(drop).map_err(io::Error::from)
-}
-
-/// Loads the kind of rules that a room needs.
-fn try_nft(nft: &Path) -> io::Result<()> {
-    let rules = "add table inet probe; \
-                 add chain inet probe out { type nat hook output priority -100; }; \
-                 add rule inet probe out meta l4proto tcp redirect to :1";
-    let run = Program::new(nft).arg(rules).run_within(PATIENCE).map_err(io::Error::other)?;
-    if run.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&run.stderr);
-    Err(io::Error::other(
-        said.lines().next().unwrap_or("it said nothing").chars().take(200).collect::<String>(),
-    ))
 }

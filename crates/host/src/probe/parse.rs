@@ -135,7 +135,7 @@ pub(super) fn parse_report(said: &str) -> Report {
             "user" => report.user = Some(answer),
             "overlay" => report.overlay = Some(answer),
             "network" => report.network = Some(answer),
-            "nft" => report.nft = Some(answer),
+            "rules" => report.rules = Some(answer),
             _ => {}
         }
     }
@@ -217,6 +217,6 @@ mod tests {
         );
         assert_eq!(report.user, Some(Ok(())));
         assert_eq!(report.overlay, Some(Err("Operation not permitted (os error 1)".into())));
-        assert_eq!(report.nft, None);
+        assert_eq!(report.rules, None);
     }
 }

@@ -1,7 +1,5 @@
 //! What a room is made of: namespaces, ids, overlays, rules.
 
-use std::path::Path;
-
 use super::{
     Finding, FindingState, ProbeSpec,
     child::Report,
@@ -126,21 +124,13 @@ pub(super) fn idmapped_mounts(report: &Report) -> Finding {
     }
 }
 
-pub(super) fn nft(report: &Report, program: Option<&Path>) -> Finding {
-    let (id, title) = ("nft", "nftables in a room");
-    let costs = "rooms have no network at all";
-    let Some(program) = program else {
-        return Finding::missing(id, title, "`nft` is not installed", costs)
-            .fixed_by("sudo apt install nftables");
-    };
-    match &report.nft {
-        Some(Ok(())) => Finding::works(
-            id,
-            title,
-            format!("{} loaded a redirect in a new namespace", program.display()),
-        ),
+pub(super) fn packet_rules(report: &Report) -> Finding {
+    let (id, title) = ("packet-rules", "packet rules in a room");
+    let costs = "rooms do not start: nothing would hold back what leaves them";
+    match &report.rules {
+        Some(Ok(())) => Finding::works(id, title, "set those of a room in a new namespace"),
         Some(Err(reason)) => Finding::missing(id, title, reason.as_str(), costs)
-            .fixed_by("sudo modprobe -a nf_tables nft_chain_nat nft_redir nf_nat"),
+            .fixed_by("sudo modprobe -a nf_tables nft_chain_nat nft_redir nft_ct nft_limit nf_nat"),
         None => untried(id, title, costs),
     }
 }

@@ -54,7 +54,9 @@ pub(super) fn btrfs(ground: &Ground) -> Finding {
     }
     let detail = format!("{} is on another file system", ground.shown());
     Finding::missing(id, title, detail, "no quotas, and snapshots by overlay, reflink or copy")
-        .fixed_by("put the repository and its sandboxes on a btrfs file system")
+        .fixed_by(
+            "put the repository and its sandboxes on btrfs, or, as root, `hothouse pool create`",
+        )
 }
 
 pub(super) fn reflink(ground: &Ground) -> Finding {
