@@ -182,7 +182,8 @@ mod tests {
             found("git@github.com:a/b ssh://x.example file:///y", &[]),
             Vec::<String>::new()
         );
-        assert_eq!(found("https://bad host/ https:// https://\u{1f980}.example/", &[]), ["bad"]);
+        assert_eq!(found("https://bad host/ https:// https://\u{fffd}.example/", &[]), ["bad"]);
+        assert_eq!(found("https://B\u{fc}cher.example/", &[]), ["xn--bcher-kva.example"]);
     }
 
     #[test]
