@@ -11,6 +11,7 @@ use std::{
     collections::HashMap,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
+    pin::Pin,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -19,7 +20,7 @@ use std::{
 };
 
 use hothouse_edge::{
-    About, Limit, Processes, RoomEdge, RoomSpec, Serving, Sockets, ledger::Ledger,
+    About, Limit, Processes, RoomEdge, RoomSpec, Serving, Settle, Sockets, ledger::Ledger,
     resolver::Servers, terminate::Terminate,
 };
 use hothouse_engine::{Engine, RoomEgress};
@@ -57,11 +58,15 @@ const ADOPTING: Duration = Duration::from_secs(6);
 /// How long a start waits to know the registries of the host's tools, where nothing else is open.
 const REGISTRIES: Duration = Duration::from_secs(5);
 
+/// How long a connection waits for them that would be denied without.
+const ASKED: Duration = Duration::from_secs(15);
+
 /// After so long a policy is worked out anew although nothing is known to have changed.
 const LONG_AGO: Duration = Duration::from_secs(60);
 
 /// All walls.
 pub(crate) struct Walls {
+    own: Weak<Self>,
     engine: Arc<Engine>,
     handle: Handle,
     user_config: PathBuf,
@@ -135,7 +140,8 @@ impl Walls {
         home: PathBuf,
         state: &Path,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|own| Self {
+            own: own.clone(),
             engine,
             handle: Handle::current(),
             user_config,
@@ -297,6 +303,7 @@ impl Walls {
             processes: Arc::new(RoomProcesses(identity.clone())),
             own_names: names.unwrap_or_else(|| found.own_names.clone()),
             terminate: None,
+            settle: Some(Box::new(Settling { walls: self.own.clone(), sandbox: sandbox.key })),
         });
         let talk =
             |error: hothouse_host::room::ClientError| Failure::of(FailureKind::Backend, &error);
@@ -431,6 +438,20 @@ impl Walls {
         Ok(worked_out)
     }
 
+    /// Works the policy of a sandbox out again when the host's tools have been asked for their registries,
+    /// if it rests on these.
+    async fn settle(&self, sandbox: SandboxKey) -> Option<Arc<Policy>> {
+        let engine = self.engine.clone();
+        let sandbox = tokio::task::spawn_blocking(move || engine.sandbox(sandbox)).await;
+        let sandbox = &sandbox.ok()?.ok()??;
+        let known = self.policy(sandbox).await.ok()?;
+        if !Policy::uses(&known.found.egress, NamedHosts::Toolchain) {
+            return None;
+        }
+        self.toolchain.registries(ASKED).await;
+        self.policy(sandbox).await.ok().map(|known| known.policy)
+    }
+
     /// Returns the policy, or the equal one that another room has already.
     fn shared(&self, policy: Policy) -> Arc<Policy> {
         let mut policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
@@ -450,6 +471,18 @@ impl Walls {
     ) -> Result<(Arc<Policy>, Vec<HostPattern>), Failure> {
         let worked_out = self.policy(sandbox).await?;
         Ok((worked_out.policy, worked_out.found.opened.clone()))
+    }
+}
+
+/// Completes the policy of one room.
+struct Settling {
+    walls: Weak<Walls>,
+    sandbox: SandboxKey,
+}
+
+impl Settle for Settling {
+    fn settle(&self) -> Pin<Box<dyn Future<Output = Option<Arc<Policy>>> + Send + '_>> {
+        Box::pin(async move { self.walls.upgrade()?.settle(self.sandbox).await })
     }
 }
 

@@ -24,6 +24,8 @@ mod door;
 mod dropped;
 mod echoes;
 mod entry;
+#[cfg(test)]
+mod fixture;
 mod flows;
 pub mod ledger;
 mod names;
@@ -38,7 +40,7 @@ pub mod wire;
 
 use std::{future::Future, pin::Pin};
 
-pub use room::{About, Limit, Processes, RoomEdge, RoomSpec};
+pub use room::{About, Limit, Processes, RoomEdge, RoomSpec, Settle};
 pub use serve::{Serving, Sockets};
 
 /// A future that may be sent between threads.

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     fmt, io,
     net::{IpAddr, SocketAddr},
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
     time::{Duration, Instant},
 };
@@ -14,7 +15,11 @@ use hothouse_model::{
     ledger::{AttemptKind, LedgerRecord, RoomProcess},
     policy::{Policy, Reason, Transport, Verdict},
 };
-use tokio::{net::TcpStream, sync::watch, time::timeout};
+use tokio::{
+    net::TcpStream,
+    sync::{OnceCell, watch},
+    time::timeout,
+};
 
 use crate::{
     book::NameBook,
@@ -41,6 +46,12 @@ pub trait Processes: Send + Sync {
     fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess>;
 }
 
+/// Completes a policy that was made before everything it rests on was known.
+pub trait Settle: Send + Sync {
+    /// Returns the policy with all of it; none where it was whole. It may take seconds.
+    fn settle(&self) -> Pin<Box<dyn Future<Output = Option<Arc<Policy>>> + Send + '_>>;
+}
+
 /// Whose room it is, for the ledger and for those who ask why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
@@ -59,6 +70,7 @@ pub struct RoomSpec {
     /// The names of services, which lead to the room's own loopback.
     pub own_names: Vec<String>,
     pub terminate: Option<Arc<dyn Terminate>>,
+    pub settle: Option<Box<dyn Settle>>,
 }
 
 /// The wall of one room.
@@ -75,6 +87,8 @@ pub struct RoomEdge {
     quiet: Mutex<HashMap<HostName, Instant>>,
     noted: Mutex<Noted>,
     gate: OnceLock<Gate>,
+    settle: Option<Box<dyn Settle>>,
+    settled: OnceCell<()>,
 }
 
 /// What a policy opens and cannot be had here.
@@ -122,6 +136,8 @@ impl RoomEdge {
             quiet: Mutex::default(),
             noted: Mutex::default(),
             gate: OnceLock::new(),
+            settle: spec.settle,
+            settled: OnceCell::new(),
         })
     }
 
@@ -140,6 +156,17 @@ impl RoomEdge {
         if changed {
             self.open_gate();
         }
+    }
+
+    /// Makes sure that everything the policy rests on is known, once.
+    pub(crate) async fn settle(&self) {
+        let settle = async || {
+            let Some(settle) = &self.settle else { return };
+            if let Some(policy) = settle.settle().await {
+                self.set_policy(policy);
+            }
+        };
+        self.settled.get_or_init(settle).await;
     }
 
     /// Gives what opens a room to more than connections, and opens what the policy says.

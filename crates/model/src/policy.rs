@@ -310,10 +310,9 @@ impl Policy {
     /// Returns why an address is out of reach unless a rule names it.
     fn forbidden(&self, name: Option<&HostName>, address: IpAddr, port: u16) -> Option<Verdict> {
         let sphere = self.sphere_of(address);
-        // Reserved ones too: whoever runs a mirror without the Internet may have put it there.
-        let private = matches!(sphere, Sphere::Private | Sphere::Shared | Sphere::Reserved);
         let named = |rule: &Grant| {
-            let by_name = private && name.is_some_and(|name| rule.privileges(name));
+            let by_name =
+                sphere.may_hold_registries() && name.is_some_and(|name| rule.privileges(name));
             (by_name || rule.holds(address)) && self.opens(rule, port)
         };
         if sphere == Sphere::Public || self.allow.iter().any(named) {

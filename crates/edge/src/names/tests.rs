@@ -1,32 +1,11 @@
-use hothouse_model::{
-    config,
-    ledger::RoomProcess,
-    policy::{NamedLists, Policy, Transport},
-};
+use hothouse_model::policy::Transport;
 
 use super::*;
 use crate::{
-    About, Processes, RoomSpec, book,
-    ledger::{self, Ledger},
-    resolver::Servers,
+    book,
+    fixture::{policy, wall_of},
+    ledger,
 };
-
-struct Nobody;
-
-impl Processes for Nobody {
-    fn owner(&self, _: std::net::SocketAddr, _: std::net::SocketAddr) -> Option<RoomProcess> {
-        None
-    }
-
-    fn datagram_owner(&self, _: Transport, _: u16) -> Option<RoomProcess> {
-        None
-    }
-}
-
-fn policy(text: &str) -> Policy {
-    let egress = config::parse("t", &format!("[egress]\n{text}")).unwrap().config.egress;
-    Policy::new(&egress, &[], &NamedLists::default(), Vec::new())
-}
 
 /// A wall whose resolvers are a socket that records what is asked, and answers with `address`.
 async fn wall(
@@ -47,15 +26,7 @@ async fn wall(
             socket.send_to(&answer, from).await.unwrap();
         }
     });
-    let edge = RoomEdge::new(RoomSpec {
-        about: About { sandbox: "p/a".into(), run: "run_1".into() },
-        policy: policy(text).into(),
-        ledger: Arc::new(Ledger::open(folder.path()).unwrap()),
-        servers: Arc::new(Servers::new(vec![at])),
-        processes: Arc::new(Nobody),
-        own_names: vec!["db".into()],
-        terminate: None,
-    });
+    let edge = wall_of(policy(text, &[]), folder.path(), vec![at], None);
     (edge, asked, folder)
 }
 
@@ -132,7 +103,7 @@ async fn a_new_rule_opens_a_name_at_once() {
     let (edge, _, _folder) = wall("mode = \"allowlist\"\nallow = []\n", "1.2.3.4").await;
     let (_, addresses) = ask_for(&edge, "a.example", TYPE_A).await;
     assert!(book::is_synthetic(addresses[0].parse().unwrap()));
-    edge.set_policy(policy("mode = \"allowlist\"\nallow = [\"a.example\"]\n").into());
+    edge.set_policy(policy("mode = \"allowlist\"\nallow = [\"a.example\"]\n", &[]).into());
     assert_eq!(ask_for(&edge, "a.example", TYPE_A).await.1, ["1.2.3.4"]);
 }
 

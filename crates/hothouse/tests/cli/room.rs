@@ -421,8 +421,8 @@ fn a_launcher_that_was_killed_is_replaced_and_none_outlives_its_daemon() {
         let launcher = launcher_of(env.daemon_pid().unwrap()).expect("it has made a room");
         kill(launcher);
         wait_until("it is gone", || !is_running(launcher));
-        // The first is made by the helper that waited already, the second needs a new launcher.
-        for _ in 0..2 {
+        // The first two are made by the helpers that waited already, the third needs a new launcher.
+        for _ in 0..3 {
             let fresh = env.run(repository, &["exec", "-w", "a", "--fresh", "--", "echo", "made"]);
             assert_eq!(fresh.stdout, "made\n", "{fresh}");
         }

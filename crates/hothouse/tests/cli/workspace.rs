@@ -371,7 +371,9 @@ fn more_branches_than_are_taken_do_not_hold_the_sandboxs_own_back() {
         agent(
             env,
             repository,
-            "for n in $(seq 300); do echo \"create refs/heads/x$n HEAD\"; done | git update-ref --stdin; \
+            "for n in $(seq 300); do \
+                 echo \"create refs/heads/x$n $(git commit-tree -p HEAD -m $n HEAD^{tree})\"; \
+             done | git update-ref --stdin; \
              git commit -q --allow-empty -m own",
         );
         assert_eq!(git(repository, &["log", "-1", "--format=%s", "a"]), "own");

@@ -84,6 +84,16 @@ impl Verdict {
         Self::denied(Basis::Always, reason)
     }
 
+    /// Says whether it was denied as a registry of the host's tools would be while nobody knows it:
+    /// such a one may have a port of its own, or an address that is not public.
+    pub fn may_be_a_registry(&self) -> bool {
+        match &self.reason {
+            Some(Reason::Port { .. }) => true,
+            Some(Reason::Sphere { sphere, .. }) => sphere.may_hold_registries(),
+            _ => false,
+        }
+    }
+
     /// Returns the reason as a sentence, empty where it may pass.
     pub fn why(&self) -> String {
         self.reason.as_ref().map(ToString::to_string).unwrap_or_default()

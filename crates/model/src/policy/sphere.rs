@@ -24,6 +24,14 @@ pub enum Sphere {
     OwnHost,
 }
 
+impl Sphere {
+    /// Says whether a registry that the host's own tools are told of may lie there. Reserved ones count:
+    /// whoever runs a mirror without the Internet may have put it there.
+    pub fn may_hold_registries(self) -> bool {
+        matches!(self, Self::Private | Self::Shared | Self::Reserved)
+    }
+}
+
 impl fmt::Display for Sphere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
