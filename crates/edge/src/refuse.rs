@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use hothouse_model::policy::{Protocol, Verdict};
+use hothouse_model::policy::{Protocol, Reason, Verdict};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -31,11 +31,15 @@ impl Refusal<'_> {
         self.host.map_or_else(|| self.target.ip().to_string(), str::to_owned)
     }
 
-    /// Returns the rule that a human would have to grant.
+    /// Returns the rule that a human would have to grant. What is not public must be named by its
+    /// address, whoever says that it is his.
     fn grant(&self) -> String {
-        let host = self.shown_host();
+        let host = match self.verdict.reason {
+            Some(Reason::Sphere { address, .. }) => address.to_string(),
+            _ => self.shown_host(),
+        };
         let port = self.target.port();
-        match (Protocol::expected_on(port), self.host.is_none() && self.target.is_ipv6()) {
+        match (Protocol::expected_on(port), host.contains(':')) {
             (None, true) => format!("[{host}]:{port}"),
             (None, false) => format!("{host}:{port}"),
             (Some(_), _) => host,
