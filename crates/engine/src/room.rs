@@ -3,6 +3,10 @@
 //! What a room is granted (tools, mounts, unmasked files, limits) comes from the config that the
 //! user had committed at the base of the fork, never from the worktree's own copy.
 
+mod error;
+
+pub use self::error::RoomRequestError;
+
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -10,29 +14,18 @@ use std::{
     time::Duration,
 };
 
-use hothouse_backend::RoomError;
 use hothouse_host::{FileError, files};
 use hothouse_model::{
-    Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState,
-    Step,
+    Explain, Failure, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState, Step,
     config::{self, Config, File, Layers},
     id::{SandboxKey, fnv1a},
     room::{RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord},
     stack::{DATA_INSIDE, FROZEN_INSIDE, StackOrder},
 };
-use hothouse_store::{NewPlan, NewRoom, StoreError, Subject};
+use hothouse_store::{NewPlan, NewRoom, Subject};
 use hothouse_workspace::{Repository, WorktreeError};
 
-use crate::{
-    CommitError, Engine, PortError,
-    data::{self, DataError},
-    project::ProjectError,
-    run::{PlanFailure, StepError},
-    services::ServicesError,
-    stack::Stack,
-    trees,
-    wall::WallError,
-};
+use crate::{Engine, data, project::ProjectError, stack::Stack, trees, wall::WallError};
 
 /// The path under which every room shows its worktree besides its own.
 const WORKSPACE: &str = "/workspace";
@@ -45,121 +38,6 @@ const CONFIGS_KEPT: usize = 64;
 
 /// How many masked files are told by name.
 const MASKS_TOLD: usize = 5;
-
-/// A room that is not as it was asked to be.
-#[derive(Debug, thiserror::Error)]
-pub enum RoomRequestError {
-    #[error("sandbox `{name}` is being deleted")]
-    Deleting { name: SandboxName },
-    #[error("sandbox `{name}` is {}", .state.as_str())]
-    NotUp { name: SandboxName, state: SandboxState },
-    #[error("the worktree {} is gone", .path.display())]
-    NoWorktree { path: PathBuf },
-    #[error("the files of `{name}` are seen in its room alone, which {cannot}")]
-    Hidden { name: SandboxName, cannot: &'static str },
-    #[error("backend `{backend}` cannot be used on this host")]
-    Backend { backend: &'static str },
-    #[error("sandbox `{name}` is up with profile `{profile}`")]
-    OtherProfile { name: SandboxName, profile: String },
-    #[error("service `{service}` needs a folder for its data, which a room that is up cannot get")]
-    NewData { name: SandboxName, service: String },
-    #[error(transparent)]
-    Services(#[from] ServicesError),
-    #[error(transparent)]
-    Wall(#[from] WallError),
-    #[error(transparent)]
-    Port(#[from] PortError),
-    #[error(transparent)]
-    Data(#[from] DataError),
-    #[error(transparent)]
-    Project(#[from] ProjectError),
-    #[error(transparent)]
-    Worktree(#[from] WorktreeError),
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error(transparent)]
-    Room(#[from] RoomError),
-    #[error(transparent)]
-    Step(#[from] StepError),
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Plan(#[from] PlanFailure),
-}
-
-impl Explain for RoomRequestError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Deleting { .. }
-            | Self::NotUp { .. }
-            | Self::OtherProfile { .. }
-            | Self::NewData { .. } => FailureKind::Conflict,
-            Self::Services(error) => error.kind(),
-            Self::Wall(error) => error.kind(),
-            Self::Port(error) => error.kind(),
-            Self::Data(error) => error.kind(),
-            Self::NoWorktree { .. } => FailureKind::NotFound,
-            Self::Hidden { .. } => FailureKind::Conflict,
-            Self::Backend { .. } => FailureKind::Host,
-            Self::Project(error) => error.kind(),
-            Self::Worktree(error) => error.kind(),
-            Self::File(error) => error.kind(),
-            Self::Room(error) => error.kind(),
-            Self::Step(error) => error.kind(),
-            Self::Commit(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-            Self::Plan(error) => error.kind(),
-        }
-    }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Project(error) => error.causes(),
-            Self::Services(error) => error.causes(),
-            Self::Wall(error) => error.causes(),
-            Self::Plan(error) => error.causes(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Deleting { name } => {
-                vec![format!("wait for it, or `hothouse delete {name}` again")]
-            }
-            Self::NotUp { name, state: SandboxState::Paused } => {
-                vec![format!("let it go on with `hothouse resume -w {name}`")]
-            }
-            Self::NotUp { name, .. } => vec![format!("start it with `hothouse up -w {name}`")],
-            Self::NoWorktree { .. } => vec!["`hothouse doctor --fix` forgets the sandbox".into()],
-            Self::Hidden { name, .. } => vec![
-                format!("`hothouse down -w {name}` first, or use the room that is up"),
-                "or fork it with another tree: `--tree copy`".into(),
-            ],
-            Self::OtherProfile { name, .. } => vec![format!(
-                "`hothouse down -w {name}` first, or `up --reuse` to leave it as it is"
-            )],
-            Self::NewData { name, .. } => {
-                vec![format!("`hothouse down -w {name}`, then `hothouse up -w {name}`")]
-            }
-            Self::Services(error) => error.hints(),
-            Self::Wall(error) => error.hints(),
-            Self::Port(error) => error.hints(),
-            Self::Data(error) => error.hints(),
-            Self::Backend { .. } => vec!["set `backend = \"native\"` under `[room]`".into()],
-            Self::Project(error) => error.hints(),
-            Self::Worktree(error) => error.hints(),
-            Self::File(error) => error.hints(),
-            Self::Room(error) => error.hints(),
-            Self::Step(error) => error.hints(),
-            Self::Commit(error) => error.hints(),
-            Self::Store(error) => error.hints(),
-            Self::Plan(error) => error.hints(),
-        }
-    }
-}
 
 /// What `up` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
