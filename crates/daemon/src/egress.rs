@@ -93,7 +93,7 @@ type Place = Arc<tokio::sync::Mutex<Option<Standing>>>;
 struct Standing {
     sandbox: SandboxKey,
     identity: RoomIdentity,
-    client: RoomClient,
+    client: Arc<RoomClient>,
     edge: Arc<RoomEdge>,
     _serving: Serving,
     at: Instant,
@@ -282,6 +282,8 @@ impl Walls {
         runtime: &Path,
         names: Option<Vec<String>>,
     ) -> Result<(), Failure> {
+        // Only who has just started a room knows its names.
+        let is_new = names.is_some();
         let identity = identity(runtime)?;
         let place = self.place(runtime);
         let mut place = place.lock().await;
@@ -313,7 +315,10 @@ impl Walls {
         let (terminate, client) =
             tokio::join!(self.terminate(sandbox, runtime, &edge), RoomClient::connect(runtime));
         edge.set_terminate(terminate?);
-        let client = client.map_err(talk)?;
+        let client = Arc::new(client.map_err(talk)?);
+        if is_new {
+            client.know_protocol();
+        }
         let door = ListenSpec {
             address: IpAddr::from(Ipv4Addr::LOCALHOST),
             port: DOOR_PORT,
@@ -340,6 +345,13 @@ impl Walls {
         self.note_limits(sandbox, &edge);
         *place = Some(Standing { sandbox, identity, client, edge, _serving: serving, at, seen });
         Ok(())
+    }
+
+    /// Returns the connection by which the wall of a room stands, for whoever needs one that is there.
+    pub(crate) async fn client_of(&self, runtime: &Path) -> Option<Arc<RoomClient>> {
+        let place = self.place(runtime);
+        let standing = place.lock().await;
+        standing.as_ref().map(|wall| wall.client.clone()).filter(|client| !client.is_closed())
     }
 
     fn place(&self, runtime: &Path) -> Place {

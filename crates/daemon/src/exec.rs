@@ -100,14 +100,29 @@ async fn import(door: &Door, sandbox: &SandboxRecord) {
 
 /// Imports what was committed in a room of a single command, and ends it.
 async fn end_fresh(door: &Door, sandbox: &SandboxRecord, runtime: PathBuf) {
-    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
+    let engine = door.engine.clone();
     door.clients.forget(&runtime).await;
-    let ended = tokio::task::spawn_blocking(move || {
-        engine.import_if_possible(&sandbox);
-        engine.end_fresh(&runtime)
-    });
-    if let Ok(Err(failure)) = ended.await {
+    let ended = tokio::task::spawn_blocking(move || engine.end_fresh(&runtime));
+    // Side by side: what it committed lies in the sandbox's git folder, and comes through its own room.
+    let ((), ended) = tokio::join!(import(door, sandbox), ended);
+    if let Ok(Err(failure)) = ended {
         tracing::warn!(?failure, "a fresh room did not end");
+    }
+}
+
+/// Returns a connection to a room. One that is for a single command is asked by that of its wall.
+async fn client(
+    door: &Door,
+    runtime: &Path,
+    is_fresh: bool,
+) -> Result<Arc<RoomClient>, ClientError> {
+    let wall = match door.walls.get().filter(|_| is_fresh) {
+        Some(walls) => walls.client_of(runtime).await,
+        None => None,
+    };
+    match wall {
+        Some(client) => Ok(client),
+        None => door.clients.of(runtime).await,
     }
 }
 
@@ -180,7 +195,7 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
     let service = service(door, &run).await?;
     let Place { sandbox, runtime, fresh } = place(door, &run.target, run.fresh).await?;
     let exec = ExecId(run.target.exec.clone());
-    let started = match door.clients.of(&runtime).await {
+    let started = match client(door, &runtime, fresh.is_some()).await {
         Ok(client) => {
             let tools = door.engine.tools_of(&runtime);
             let mut wall = door.engine.wall_of(&runtime);

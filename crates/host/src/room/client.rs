@@ -143,9 +143,14 @@ impl RoomClient {
         Ok(client)
     }
 
-    /// Returns the protocol that the room speaks, once it has answered anything.
+    /// Returns the protocol that the room speaks, once it has answered anything or is known otherwise.
     pub fn protocol(&self) -> u16 {
         self.protocol.load(Ordering::Relaxed)
+    }
+
+    /// Takes for granted that the room is of this release, as whoever has just started it knows.
+    pub fn know_protocol(&self) {
+        self.protocol.store(PROTOCOL, Ordering::Relaxed);
     }
 
     /// Makes sure that the room has greeted back.
@@ -253,7 +258,9 @@ impl RoomClient {
 
     /// Takes the room's outgoing traffic over, until this client is dropped.
     pub async fn take_egress(&self) -> Result<Egress, ClientError> {
-        self.greeted().await?;
+        if self.protocol() == 0 {
+            self.greeted().await?;
+        }
         let call = if self.protocol() < CATCH_SINCE { Call::Egress } else { Call::Catch };
         let (answer, descriptors) = self.call(call).await?;
         let mut descriptors = descriptors.into_iter();
