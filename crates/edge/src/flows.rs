@@ -138,7 +138,7 @@ impl Catch {
         let known = self.table.all().get(&peer).cloned();
         if let Some(flow) = known {
             if self.is_still(&flow, peer) {
-                flow.send(datagram);
+                flow.send(&self.edge, datagram);
                 return Ok(None);
             }
             flow.end();
@@ -178,7 +178,7 @@ impl Catch {
             return Some(Work::Note(Box::new(entry), verdict));
         }
         let flow = Arc::new(Flow::new(tracked, facts));
-        flow.send(datagram);
+        flow.send(&self.edge, datagram);
         self.table.put(peer, flow.clone());
         Some(Work::Flow(self.clone(), peer, flow))
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use hothouse_host::room::Tracked;
-use hothouse_model::policy::Verdict;
+use hothouse_model::policy::{Policy, Verdict};
 use rustix::{
     io::Errno,
     net::{SendFlags, sendto},
@@ -54,8 +54,30 @@ pub(super) struct Flow {
 enum Way {
     /// It is not decided yet.
     Waiting(Vec<Vec<u8>>),
-    Open(Arc<UdpSocket>),
+    Open(Open),
     Shut,
+}
+
+/// A way out, and what it was opened by.
+struct Open {
+    socket: Arc<UdpSocket>,
+    facts: Facts,
+    policy: Arc<Policy>,
+}
+
+impl Open {
+    /// Says whether the policy of this moment allows it still. The flow's own task ends what a change
+    /// forbids, and that may be a moment later.
+    fn holds(&mut self, edge: &RoomEdge) -> bool {
+        let now = edge.policy();
+        if !Arc::ptr_eq(&now, &self.policy) {
+            if !self.facts.decide_by(edge, &now).allowed {
+                return false;
+            }
+            self.policy = now;
+        }
+        true
+    }
 }
 
 impl Flow {
@@ -72,7 +94,7 @@ impl Flow {
     }
 
     /// Passes on what the room sent, or keeps it until it is decided.
-    pub(super) fn send(&self, datagram: &[u8]) {
+    pub(super) fn send(&self, edge: &RoomEdge, datagram: &[u8]) {
         self.touch();
         let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut *way {
@@ -82,7 +104,11 @@ impl Flow {
                     kept.push(datagram.to_vec());
                 }
             }
-            Way::Open(socket) => self.pass_on(socket, datagram),
+            Way::Open(open) => {
+                if open.holds(edge) {
+                    self.pass_on(&open.socket, datagram);
+                }
+            }
             Way::Shut => {}
         }
     }
@@ -97,11 +123,11 @@ impl Flow {
     }
 
     /// Opens the way, and passes on what waited.
-    fn open(&self, socket: &Arc<UdpSocket>) {
+    fn open(&self, open: Open) {
         let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Way::Waiting(kept) = &mut *way {
-            kept.iter().for_each(|datagram| self.pass_on(socket, datagram));
-            *way = Way::Open(socket.clone());
+            kept.iter().for_each(|datagram| self.pass_on(&open.socket, datagram));
+            *way = Way::Open(open);
         }
     }
 
@@ -151,6 +177,7 @@ pub(super) async fn run(catch: &Arc<Catch>, peer: SocketAddr, flow: &Arc<Flow>) 
     entry.counts = flow.counts.clone();
     let mut changes = edge.watch_policy();
     let mut facts = flow.facts.clone();
+    let policy = edge.policy();
     let verdict = facts.settle(edge).await;
     entry.host = facts.name().map(ToString::to_string);
     if !verdict.allowed {
@@ -173,7 +200,7 @@ pub(super) async fn run(catch: &Arc<Catch>, peer: SocketAddr, flow: &Arc<Flow>) 
         entry.reached(at.ip());
     }
     entry.opened(&verdict).await;
-    flow.open(&socket);
+    flow.open(Open { socket: socket.clone(), facts: facts.clone(), policy });
     tokio::select! {
         error = bring_back(catch, peer, flow, &socket) => entry.closed(error).await,
         () = flow.idle() => entry.closed(None).await,
