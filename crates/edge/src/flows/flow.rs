@@ -122,11 +122,13 @@ impl Flow {
         }
     }
 
-    /// Opens the way, and passes on what waited.
-    fn open(&self, open: Open) {
+    /// Opens the way, and passes on what waited if it may still go.
+    fn open(&self, edge: &RoomEdge, mut open: Open) {
         let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         if let Way::Waiting(kept) = &mut *way {
-            kept.iter().for_each(|datagram| self.pass_on(&open.socket, datagram));
+            if open.holds(edge) {
+                kept.iter().for_each(|datagram| self.pass_on(&open.socket, datagram));
+            }
             *way = Way::Open(open);
         }
     }
@@ -200,7 +202,7 @@ pub(super) async fn run(catch: &Arc<Catch>, peer: SocketAddr, flow: &Arc<Flow>) 
         entry.reached(at.ip());
     }
     entry.opened(&verdict).await;
-    flow.open(Open { socket: socket.clone(), facts: facts.clone(), policy });
+    flow.open(edge, Open { socket: socket.clone(), facts: facts.clone(), policy });
     tokio::select! {
         error = bring_back(catch, peer, flow, &socket) => entry.closed(error).await,
         () = flow.idle() => entry.closed(None).await,

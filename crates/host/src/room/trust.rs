@@ -50,8 +50,10 @@ fn etc(upper: &Path, base: &Path, authority: Option<&str>) -> Result<(), FileErr
             own.write(bundle, after.as_bytes(), 0o644)?;
         }
     }
-    let every = text(&below, Path::new(CHROMIUM)).unwrap_or_default();
-    let chromium = authority.and_then(|it| browsers::chromium_trusting(&every, it));
+    let chromium = authority.and_then(|it| {
+        let every = text(&below, Path::new(CHROMIUM)).unwrap_or_default();
+        browsers::chromium_trusting(&every, it)
+    });
     put(&own, CHROMIUM, chromium.as_deref())?;
     let mut certificates = authority.map(browsers::certificates);
     for file in FIREFOX_CERTIFICATES {
