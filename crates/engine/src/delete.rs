@@ -27,10 +27,20 @@ pub enum DeleteError {
     Dirty { name: SandboxName, dirt: Dirt },
     #[error("sandbox `{name}` has commits that are not in your repository yet")]
     NotImported { name: SandboxName },
-    #[error("sandbox `{name}` has {} that no branch holds", .ends.join(", "))]
+    #[error("sandbox `{name}` has {} that no branch holds", told(.ends))]
     LooseEnds { name: SandboxName, ends: Vec<String> },
     #[error("the repository of sandbox `{name}` is not at {}", .common_dir.display())]
     NoRepository { name: SandboxName, common_dir: PathBuf },
+}
+
+/// Names the first of them, and counts the others.
+fn told(ends: &[String]) -> String {
+    const MOST: usize = 5;
+    let named = ends.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
+    match ends.len().saturating_sub(MOST) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
 }
 
 impl Explain for DeleteError {

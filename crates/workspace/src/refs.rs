@@ -101,6 +101,14 @@ pub struct LooseEnd {
     pub object: Option<String>,
 }
 
+/// Names a tag so that a terminal can show it: the file is the agent's, and need not be git's.
+fn tag(name: &str) -> String {
+    const MOST: usize = 60;
+    let shown: String = name.chars().take(MOST).flat_map(char::escape_debug).collect();
+    let rest = if name.chars().nth(MOST).is_some() { "…" } else { "" };
+    format!("the tag `{shown}{rest}`")
+}
+
 /// Returns what a git folder keeps outside of its branches: a stash, tags, and a checkout on no
 /// branch. What is kept in tables is not seen.
 pub fn loose_ends(git_dir: &Path) -> Result<Vec<LooseEnd>, FileError> {
@@ -124,14 +132,14 @@ pub fn loose_ends(git_dir: &Path) -> Result<Vec<LooseEnd>, FileError> {
         match line.split_once(' ') {
             Some((tip, "refs/stash")) => note("a stash", tip),
             Some((tip, name)) if name.starts_with("refs/tags/") => {
-                note(&format!("the tag `{}`", &name["refs/tags/".len()..]), tip);
+                note(&tag(&name["refs/tags/".len()..]), tip);
             }
             _ => {}
         }
     }
     let mut tags = Branches { tips: BTreeMap::new(), hidden: Hidden::Nothing };
     collect_loose(&folder, Path::new("refs/tags"), DEPTH_LIMIT, &mut tags);
-    tags.tips.iter().for_each(|(name, tip)| note(&format!("the tag `{name}`"), tip));
+    tags.tips.iter().for_each(|(name, tip)| note(&tag(name), tip));
     if !tags.are_all() {
         note("tags that cannot be read", "");
     }
@@ -243,7 +251,7 @@ mod tests {
         assert_eq!(loose_ends(path).unwrap(), []);
         std::fs::write(path.join("HEAD"), format!("{}\n", id("1"))).unwrap();
         std::fs::write(path.join("refs/stash"), format!("{}\n", id("2"))).unwrap();
-        let packed = format!("# pack\n{} refs/heads/b\n{} refs/tags/v1\n", id("3"), id("4"));
+        let packed = format!("# pack\n{} refs/heads/b\n{} refs/tags/v1\x1b\n", id("3"), id("4"));
         std::fs::write(path.join("packed-refs"), packed).unwrap();
         std::fs::create_dir(path.join("refs/tags")).unwrap();
         std::fs::write(path.join("refs/tags/v2"), "nonsense\n").unwrap();
@@ -256,7 +264,7 @@ mod tests {
         let expected = [
             format!("commits on no branch {}", id("1")),
             format!("a stash {}", id("2")),
-            format!("the tag `v1` {}", id("4")),
+            format!("the tag `v1\\u{{1b}}` {}", id("4")),
             "the tag `v2` ?".to_owned(),
             "tags that cannot be read ?".to_owned(),
         ];

@@ -330,6 +330,12 @@ fn a_stash_a_tag_and_commits_on_no_branch_stop_a_deletion() {
         assert_eq!(env.run(repository, &["down", "-w", "a"]).code, 0);
         refused("the tag `kept`");
         assert_eq!(env.run(repository, &["up", "-w", "a"]).code, 0);
+        agent(
+            env,
+            repository,
+            "kept=$(git rev-parse kept); seq 20000 | sed \"s|.*|create refs/tags/t& $kept|\" | git update-ref --stdin; git pack-refs --all",
+        );
+        refused("and 19996 more");
         agent(env, repository, "git branch kept-too kept");
         env.ok(repository, &["delete", "a"]);
         assert_eq!(git(repository, &["log", "-1", "--format=%s", "hothouse/a/kept-too"]), "loose");
