@@ -106,7 +106,7 @@ impl Rooms for FakeRooms {
         Ok(report)
     }
 
-    fn stop(&self, runtime: &Path) -> Result<(), RoomError> {
+    fn stop(&self, runtime: &Path, _claim: Option<&Path>) -> Result<(), RoomError> {
         let mut state = self.state();
         state.alive.remove(runtime);
         state.stacks.remove(runtime);
@@ -114,7 +114,25 @@ impl Rooms for FakeRooms {
     }
 
     fn kill(&self, runtime: &Path) -> Result<(), RoomError> {
-        self.stop(runtime)
+        self.stop(runtime, None)
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<PathBuf>, RoomError> {
+        let state = self.state();
+        Ok(state.alive.keys().filter(|path| path.starts_with(folder)).cloned().collect())
+    }
+
+    fn claim(&self, claim: &Path) -> Result<Box<dyn Send>, RoomError> {
+        let state = self.state();
+        let holds = |order: &&RoomOrder| {
+            order.claim.as_deref() == Some(claim) && state.alive.contains_key(&order.runtime)
+        };
+        match state.orders.iter().find(holds) {
+            Some(order) => {
+                Err(RoomError::InUse { pid: None, runtime: Some(order.runtime.clone()) })
+            }
+            None => Ok(Box::new(())),
+        }
     }
 
     fn look(&self, runtime: &Path) -> Option<RoomReport> {

@@ -24,14 +24,22 @@ pub use native::NativeRooms;
 
 /// Starts, ends, freezes and finds rooms. All of it blocks.
 pub trait Rooms: Send + Sync {
-    /// Starts a room.
+    /// Starts a room. One that still claims the same files, though nobody can reach it, ends first.
     fn start(&self, order: &RoomOrder) -> Result<RoomReport, RoomError>;
 
-    /// Ends a room, politely at first. One that is gone already is fine.
-    fn stop(&self, runtime: &Path) -> Result<(), RoomError>;
+    /// Ends a room, politely at first. One that is gone already is fine. A room whose runtime folder is
+    /// gone is found by its claim.
+    fn stop(&self, runtime: &Path, claim: Option<&Path>) -> Result<(), RoomError>;
 
     /// Ends a room at once.
     fn kill(&self, runtime: &Path) -> Result<(), RoomError>;
+
+    /// Returns the runtime folders below a folder, of living rooms and of dead ones.
+    fn list(&self, folder: &Path) -> Result<Vec<PathBuf>, RoomError>;
+
+    /// Takes the claim on a sandbox's files, so that no room can be started on them. Refused while a
+    /// room has it.
+    fn claim(&self, claim: &Path) -> Result<Box<dyn Send>, RoomError>;
 
     /// Returns the room if it lives.
     fn look(&self, runtime: &Path) -> Option<RoomReport>;
@@ -120,6 +128,12 @@ pub enum RoomError {
     Talk(#[source] room::ClientError),
     #[error("there is no room at {}", .runtime.display())]
     Gone { runtime: PathBuf },
+    #[error("the sandbox's files are in use by a room{}", .pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
+    InUse {
+        pid: Option<i32>,
+        /// The runtime folder that the room was started with.
+        runtime: Option<PathBuf>,
+    },
     #[error(transparent)]
     File(#[from] FileError),
     #[error("start a thread for the conversation with the room")]
@@ -135,7 +149,7 @@ impl Explain for RoomError {
     fn kind(&self) -> FailureKind {
         match self {
             Self::Start(_) | Self::File(_) | Self::Runtime(_) => FailureKind::Host,
-            Self::Gone { .. } => FailureKind::Conflict,
+            Self::Gone { .. } | Self::InUse { .. } => FailureKind::Conflict,
             Self::NoService { .. } => FailureKind::NotFound,
             _ => FailureKind::Backend,
         }
@@ -144,6 +158,10 @@ impl Explain for RoomError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Start(_) => vec!["`hothouse doctor` says what rooms need on this host".into()],
+            Self::InUse { runtime: Some(runtime), .. } => vec![format!(
+                "it was started with the state folder of {}: end it with `hothouse down` there",
+                runtime.display()
+            )],
             Self::Gone { .. } => vec!["start it with `hothouse up`".into()],
             Self::NoService { .. } => vec!["`hothouse status` lists the services".into()],
             Self::File(error) => error.hints(),

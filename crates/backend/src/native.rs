@@ -16,8 +16,8 @@ use hothouse_host::{
     files,
     relay::Pipes,
     room::{
-        self, Access, Bind, ClientError, Fences, Launcher, Limits, ROOM_FILE, RoomClient, RoomSpec,
-        Started, WorktreeLayers,
+        self, Access, Bind, Claim, ClaimError, Claimant, ClientError, Fences, Launcher, Limits,
+        ROOM_FILE, RoomClient, RoomSpec, Started, WorktreeLayers,
     },
 };
 use hothouse_model::{
@@ -150,6 +150,9 @@ fn shown_fences(fences: &Fences, disk: Option<u64>) -> BTreeMap<String, String> 
 
 impl Rooms for NativeRooms {
     fn start(&self, order: &RoomOrder) -> Result<RoomReport, RoomError> {
+        if let Some(claim) = &order.claim {
+            end_out_of_reach(claim, &order.runtime)?;
+        }
         files::make_private_folder(&order.runtime)?;
         files::make_private_folder(&order.storage)?;
         files::make_private_folder(&self.base_layer)?;
@@ -166,12 +169,25 @@ impl Rooms for NativeRooms {
         Ok(RoomFile { started, suspended: false, full: None }.report())
     }
 
-    fn stop(&self, runtime: &Path) -> Result<(), RoomError> {
+    fn stop(&self, runtime: &Path, claim: Option<&Path>) -> Result<(), RoomError> {
         if let Ok(file) = RoomFile::alive(runtime) {
             thaw(&file, runtime)?;
             end_politely(&file, runtime);
         }
-        self.kill(runtime)
+        self.kill(runtime)?;
+        claim.map_or(Ok(()), |claim| end_out_of_reach(claim, runtime))
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<PathBuf>, RoomError> {
+        Ok(files::list(folder)?)
+    }
+
+    fn claim(&self, claim: &Path) -> Result<Box<dyn Send>, RoomError> {
+        match Claim::take(claim) {
+            Ok(claim) => Ok(Box::new(claim)),
+            Err(ClaimError::Held { claimant, .. }) => Err(in_use(claimant.as_deref())),
+            Err(ClaimError::File(error)) => Err(error.into()),
+        }
     }
 
     fn kill(&self, runtime: &Path) -> Result<(), RoomError> {
@@ -343,6 +359,7 @@ impl NativeRooms {
             mode: None,
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
             authority: order.wall.authority.clone(),
+            claim: order.claim.clone(),
             layers: order.layers.as_ref().map(|layers| WorktreeLayers {
                 private: layers.private.clone(),
                 lowers: layers.lowers.clone(),
@@ -368,6 +385,27 @@ fn git_binds(git: &RoomGitPlaces, order: &RoomOrder) -> (Vec<Bind>, Vec<Bind>) {
         access: Access::ReadAsOwner,
     });
     (mounts, pointers.collect())
+}
+
+/// Ends the room that holds a claim and was started with this very runtime folder: the folder was
+/// removed, or says nothing of it any more, so that nobody can reach the room.
+fn end_out_of_reach(claim: &Path, runtime: &Path) -> Result<(), RoomError> {
+    match room::claimant(claim)? {
+        None => Ok(()),
+        Some(claimant) if claimant.runtime == runtime && claimant.started.is_some() => {
+            tracing::warn!(id = claimant.id, "a room out of reach is ended");
+            claimant.end().map_err(RoomError::Stop)
+        }
+        Some(claimant) => Err(in_use(Some(&claimant))),
+    }
+}
+
+fn in_use(claimant: Option<&Claimant>) -> RoomError {
+    let started = claimant.and_then(|claimant| claimant.started.as_ref());
+    RoomError::InUse {
+        pid: started.map(|room| room.identity.pid),
+        runtime: claimant.map(|claimant| claimant.runtime.clone()),
+    }
 }
 
 fn thaw(file: &RoomFile, runtime: &Path) -> Result<(), RoomError> {

@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, ErrorKind},
     os::unix::net::UnixStream,
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -31,8 +31,17 @@ pub(crate) struct Reach {
 impl Reach {
     /// Connects to a running daemon; nothing if there is none.
     pub(crate) fn connect(&self) -> Result<Option<Client>, Failure> {
-        let stream = connected(&self.folders.socket())?;
+        let stream = match connected(&self.folders.socket())? {
+            // A daemon of an earlier release may listen elsewhere.
+            None => connected(&self.former_socket())?,
+            found => found,
+        };
         Ok(stream.map(|stream| Client::new(stream, self.build)))
+    }
+
+    fn former_socket(&self) -> PathBuf {
+        let former = self.folders.former_runtime.as_ref();
+        former.unwrap_or(&self.folders.runtime).join("daemon.sock")
     }
 
     /// Connects to the socket for commands, starting a daemon if there is none.
@@ -92,6 +101,10 @@ impl Reach {
         let mut word = String::new();
         if let Some(stdout) = child.stdout.take() {
             BufReader::new(stdout).read_line(&mut word).ok();
+        }
+        if let Some(notice) = word.trim_end().strip_prefix("ready: ") {
+            self.ui.say(&format!("warning: {notice}"));
+            return Ok(());
         }
         match word.trim_end() {
             "ready" => Ok(()),

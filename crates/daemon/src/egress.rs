@@ -505,16 +505,8 @@ fn slow() -> Failure {
 /// Returns the rooms of a sandbox that have a folder of their own for one command.
 fn fresh_rooms(engine: &Engine, sandbox: &SandboxRecord) -> Vec<(SandboxRecord, PathBuf)> {
     let own = engine.places(sandbox).runtime;
-    let SandboxKey(key) = sandbox.key;
     let rooms = own.parent().map(|folder| files::list(folder).unwrap_or_default());
-    let of_it = |runtime: &PathBuf| {
-        let name = runtime.file_name().and_then(|name| name.to_str());
-        let is_marked = || {
-            let marked = files::read_text(&runtime.join(SANDBOX_FILE));
-            marked.is_ok_and(|text| text.trim() == key.to_string())
-        };
-        name.is_some_and(|name| name.starts_with("fresh-")) && is_marked()
-    };
+    let of_it = |runtime: &PathBuf| engine.is_temporary_of(runtime, sandbox);
     let rooms = rooms.unwrap_or_default().into_iter().filter(of_it);
     rooms
         .filter(|runtime| identity(runtime).is_ok_and(|identity| identity.is_alive()))

@@ -1,7 +1,7 @@
 //! Starting and ending: one lock, one socket, recovery first, a graceful drain last.
 //!
 //! The daemon's standard output is a pipe to whoever started it. On it goes one line: `ready`, or
-//! the failure as JSON. Then it is closed.
+//! the failure as JSON. Then it is closed. After `ready: ` comes what the user should know.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -23,7 +23,7 @@ use hothouse_host::{
     socket::{self, SocketError},
 };
 use hothouse_model::{Event, Explain, FailureKind, Happening, PlanKind, room::DISK_CHECK};
-use hothouse_store::{Store, StoreError};
+use hothouse_store::{SetAside, Store, StoreError};
 use tokio::{
     net::UnixListener,
     signal::unix::{SignalKind, signal},
@@ -129,7 +129,18 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         Err(error) => tracing::warn!(%error, "the limit of descriptors stays as it is"),
     }
 
-    let store = Arc::new(Store::open(&spec.folders.database())?);
+    let (store, damaged) = Store::open_or_set_aside(&spec.folders.database(), HostClock.now())?;
+    let notice = damaged.map(|SetAside { to, why }| {
+        format!(
+            "the state database was damaged ({why}); it is kept as {} and a new one was made from what \
+             the sandboxes say of themselves",
+            to.display()
+        )
+    });
+    if let Some(notice) = &notice {
+        tracing::error!(notice, "the database was damaged");
+    }
+    let store = Arc::new(store);
     let (event_tx, _) = broadcast::channel(1024);
     let clock = Arc::new(HostClock);
     let walls: Arc<OnceLock<Arc<Walls>>> = Arc::default();
@@ -155,6 +166,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         user_config: spec.folders.user_config(),
         rooms: Arc::new(rooms),
         runtime: spec.folders.runtime.join("rooms"),
+        folders: spec.folders.state.join("sandbox-folders"),
         runs: spec.folders.state.join("runs"),
         repositories: spec.folders.state.join("repositories"),
         logs: spec.folders.logs(),
@@ -193,7 +205,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         .build()
         .map_err(StartError::Runtime)?;
     let places = (spec.folders.user_config(), spec.folders.home.clone());
-    let served = runtime.block_on(serve(door, places, &mut spec.announce));
+    let served = runtime.block_on(serve(door, places, notice.as_deref(), &mut spec.announce));
     runtime.shutdown_timeout(Duration::from_secs(1));
     tracing::info!("ended");
     served
@@ -209,6 +221,7 @@ fn take_lock(folders: &Folders) -> Result<Lock, StartError> {
 async fn serve(
     door: Door,
     (user_config, home): (PathBuf, PathBuf),
+    notice: Option<&str>,
     announce: &mut File,
 ) -> Result<(), StartError> {
     let path = door.about.socket.clone();
@@ -223,7 +236,8 @@ async fn serve(
     recover(&door).await;
     open_urls(&door).await;
     tracing::info!(socket = %path.display(), build = %door.about.build, "ready");
-    writeln!(announce, "ready").ok();
+    let notice = notice.map(|notice| format!(": {notice}")).unwrap_or_default();
+    writeln!(announce, "ready{notice}").ok();
 
     tokio::spawn(watch_signals(door.stop_tx.clone()));
     tokio::spawn(watch_socket(door.clone(), identity));
@@ -360,6 +374,14 @@ async fn keep_house(door: Door) {
 async fn recover(door: &Door) {
     let engine = door.engine.clone();
     let recovery = tokio::task::spawn_blocking(move || {
+        match engine.rebuild(None) {
+            Ok(names) if names.is_empty() => {}
+            Ok(names) => tracing::warn!(?names, "sandboxes that the database had lost"),
+            Err(failure) => tracing::error!(?failure, "sandboxes could not be looked for"),
+        }
+        if let Err(failure) = engine.end_stray_rooms() {
+            tracing::error!(?failure, "rooms of single commands could not be ended");
+        }
         // Worktrees that are mounts come back first: what is to be finished may lie in them.
         if let Err(failure) = engine.restore_trees() {
             tracing::error!(?failure, "trees could not be brought back");

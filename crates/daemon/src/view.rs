@@ -283,7 +283,7 @@ pub(crate) fn operation(plan: PlanRecord) -> OperationView {
         Outcome::Open => (OperationState::Open, None),
         Outcome::Done => (OperationState::Done, None),
         Outcome::Undone(failure) => (OperationState::Undone, Some(failure)),
-        Outcome::Stuck(failure) => (OperationState::Stuck, Some(failure)),
+        Outcome::Failed(failure) => (OperationState::Stuck, Some(failure)),
     };
     OperationView {
         id: plan.operation.to_string(),

@@ -342,6 +342,7 @@ impl Engine {
         let run = run.map_err(|source| CommitError::Room { name: sandbox.name.clone(), source })?;
         if run.code == Some(0) {
             self.with.store.note_import(sandbox.key, &tip, None)?;
+            self.describe_again(sandbox.key);
             note_seen(&self.seen.room, sandbox.key, refs::print(&git)?);
         }
         Ok(())
@@ -366,7 +367,8 @@ impl Engine {
         let repository = Repository { place: sandbox.repository.clone() };
         let objects = repository.object_folders()?;
         let _lock = Lock::take(&self.commit_lock(sandbox))?;
-        if !files::exists(&pointer_file) {
+        // The pointer comes last; without the folder it is of a snapshot from before the first room.
+        if !files::exists(&pointer_file) || !files::is_folder(&folder) {
             let look = |source| CommitError::Look { name: sandbox.name.clone(), source };
             let tip = repository.branch_tip(&sandbox.branch).map_err(look)?;
             let commit = tip.unwrap_or_else(|| sandbox.base_commit.clone());
@@ -466,6 +468,7 @@ impl Importing<'_> {
             BranchOutcome::Unchanged | BranchOutcome::Updated { .. } => None,
         };
         engine.with.store.note_import(sandbox.key, &imported.tip, agent_branch)?;
+        engine.describe_again(sandbox.key);
         if let BranchOutcome::UserMoved { user, .. } = &imported.branch {
             engine.show_users_tip(sandbox, runtime, user);
         }

@@ -25,7 +25,7 @@ use hothouse_model::{
     stack::DataOrder,
 };
 
-use crate::Engine;
+use crate::{Engine, room::TEMPORARY};
 
 /// Says in a data folder what fills it. The room may change it; that misleads nobody but the room.
 const KIND_FILE: &str = ".hothouse-recipe";
@@ -149,13 +149,21 @@ impl Engine {
     /// Runs the script in a room that has nothing but the folder.
     fn fill(&self, order: &DataOrder, folder: &Path) -> Result<(), DataError> {
         let nonce = u64::from_ne_bytes(random::bytes());
-        let runtime = self.with.runtime.join(format!("fresh-{nonce:016x}"));
+        let runtime = self.with.runtime.join(format!("data{TEMPORARY}{nonce:016x}"));
         let room = golden_room(order, folder, &runtime, nonce);
-        self.with.rooms.start(&room)?;
+        self.temporary.begin(&runtime);
+        let filled = self.fill_in(order, folder, &room);
+        self.temporary.end(&runtime);
+        filled
+    }
+
+    fn fill_in(&self, order: &DataOrder, folder: &Path, room: &RoomOrder) -> Result<(), DataError> {
+        let runtime = &room.runtime;
+        self.with.rooms.start(room)?;
         let script = format!("DATA=$PWD; export DATA; exec 2>&1\n{}", order.script);
         let words = ["/bin/sh", "-c", &script].map(OsString::from).to_vec();
-        let ran = self.with.rooms.run(&runtime, &RoomCommand { words, folder: folder.to_owned() });
-        self.with.rooms.kill(&runtime)?;
+        let ran = self.with.rooms.run(runtime, &RoomCommand { words, folder: folder.to_owned() });
+        self.with.rooms.kill(runtime)?;
         let ran = ran?;
         if ran.code == Some(0) {
             return Ok(());
@@ -208,6 +216,7 @@ fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> 
         disk: None,
         ephemeral: true,
         wall: RoomWall::default(),
+        claim: None,
         layers: None,
     }
 }

@@ -88,21 +88,19 @@ impl Engine {
         losses: Losses,
         operation: OperationId,
     ) -> Result<(), Failure> {
-        if sandbox.deleting {
-            return self.finish_deleting(sandbox);
+        if losses == Losses::Accepted {
+            self.queue.cancel(sandbox.key);
         }
-        if losses == Losses::Refused {
-            self.check_losses(sandbox)?;
-        } else {
+        let (_turn, sandbox) = self.turn(sandbox, "delete", Some(&operation))?;
+        match (sandbox.deleting, losses) {
+            // It was acknowledged before.
+            (true, _) => {}
+            (false, Losses::Refused) => self.check_losses(&sandbox)?,
             // It was accepted that work is lost, but what can be kept is kept.
-            self.import_if_possible(sandbox);
+            (false, Losses::Accepted) => self.import_if_possible(&sandbox),
         }
-        self.remove(
-            PlanKind::Delete,
-            sandbox.name.to_string(),
-            std::slice::from_ref(sandbox),
-            operation,
-        )
+        let subject = sandbox.name.to_string();
+        self.remove(PlanKind::Delete, subject, std::slice::from_ref(&sandbox), operation)
     }
 
     /// Refuses to lose what no commit holds, or a commit that the user's repository does not have.
@@ -153,8 +151,9 @@ impl Engine {
     /// Deletes every sandbox of every project, whatever they hold, and what is kept beside them.
     /// Branches stay.
     pub fn nuke(&self, operation: OperationId) -> Result<Vec<SandboxRecord>, Failure> {
-        self.recover()?;
         let all = self.sandboxes()?;
+        all.iter().for_each(|sandbox| self.queue.cancel(sandbox.key));
+        let (_turn, all) = self.turns(&all, "nuke", Some(&operation))?;
         for sandbox in &all {
             self.import_if_possible(sandbox);
         }
@@ -171,6 +170,7 @@ impl Engine {
     ) -> Result<(), Failure> {
         let mut steps = Vec::new();
         for sandbox in sandboxes {
+            self.end_temporary(sandbox).map_err(|error| error.failure())?;
             let facts = self.delete_facts(sandbox).map_err(|error| error.failure())?;
             steps.extend(plan_delete(&facts));
         }
@@ -183,9 +183,7 @@ impl Engine {
         let plan = NewPlan { operation, kind, subject, steps, begun: self.with.clock.now() };
         let keys: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.key).collect();
         let plan = self
-            .with
-            .journal
-            .begin_plan(&plan, &Subject::Removes(&keys))
+            .begin(sandboxes, &plan, &Subject::Removes(&keys))
             .map_err(|error| error.failure())?;
         self.run(&plan).map_err(|failure| failure.failure())
     }
@@ -199,14 +197,16 @@ impl Engine {
             let label = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             all.extend(snapshot::all_trees(sandbox, &label)?);
         }
-        let rest =
-            [own.pointer(), own.data(), own.snapshots(), own.frozen(), self.logs_of(sandbox)];
+        all.extend(trees::all_staged(sandbox)?);
+        let logs = self.logs_of(sandbox);
+        let rest = [own.pointer(), own.data(), own.snapshots(), own.frozen(), logs, own.own()];
         Ok(DeleteFacts {
             common_dir: sandbox.repository.common_dir.clone(),
             worktree: (!sandbox.is_adopted()).then(|| trees::worktree(sandbox)),
             trees: all,
             rest: rest.into_iter().filter(|path| files::exists(path)).collect(),
             runtime: places.runtime,
+            claim: places.claim,
             storage: places.storage,
             had_room: sandbox.room.is_some(),
         })
@@ -228,13 +228,6 @@ impl Engine {
             Err(_) if !process::is_root() => Ok(self.with.rooms.remove_storage(&store.trash())?),
             other => Ok(other?),
         }
-    }
-
-    /// Goes on with a deletion that was acknowledged but did not reach its end.
-    fn finish_deleting(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
-        let plans = self.unfinished()?;
-        let mut own = plans.iter().filter(|plan| plan.sandboxes.contains(&sandbox.key));
-        own.try_for_each(|plan| self.resume(plan)).map_err(|failure| failure.failure())
     }
 }
 

@@ -195,7 +195,9 @@ impl Engine {
             if pending.text != seen {
                 return Err(EgressError::Changed);
             }
-            Ok(self.with.store.pin_config(sandbox.key, &pending.text)?)
+            self.with.store.pin_config(sandbox.key, &pending.text)?;
+            self.describe_again(sandbox.key);
+            Ok(())
         };
         approve().map_err(|error| error.failure())
     }

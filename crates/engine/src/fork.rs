@@ -205,6 +205,13 @@ struct Base {
 impl Engine {
     /// Makes a sandbox.
     pub fn fork(&self, spec: &ForkSpec, operation: OperationId) -> Result<SandboxRecord, Failure> {
+        // What a fork starts from must hold still.
+        let parent = spec.from.as_ref().map(|from| self.find(Some(&from.sandbox), &spec.folder));
+        let parent = parent.transpose()?;
+        let turn = parent.map(|parent| self.turn(&parent, "fork", Some(&operation))).transpose()?;
+        if let Some((_, parent)) = &turn {
+            self.check_restored(parent).map_err(|error| error.failure())?;
+        }
         self.try_fork(spec, operation).map_err(|error| error.failure())
     }
 

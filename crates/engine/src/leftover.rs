@@ -1,13 +1,13 @@
 //! What is not as it should be: found for `doctor`, mended by `doctor --fix`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hothouse_host::files;
 use hothouse_model::{Explain, Failure, OperationId, SandboxRecord};
 use hothouse_store::{Outcome, PlanRecord};
 use hothouse_workspace::{Repository, worktree::Maker};
 
-use crate::{Engine, Losses};
+use crate::{Engine, Losses, Stray};
 
 /// Something that a crash, or a hand, left behind.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +22,8 @@ pub enum Leftover {
     Unknown(Box<SandboxRecord>),
     /// A sandbox whose repository is gone from its place.
     NoRepository(Box<SandboxRecord>),
+    /// Something that is there and should not be, or should be known and is not.
+    Stray(Stray),
 }
 
 impl Leftover {
@@ -38,6 +40,7 @@ impl Leftover {
             Self::NoRepository(sandbox) => {
                 format!("sandbox `{}/{}` has no repository", sandbox.project, sandbox.name)
             }
+            Self::Stray(stray) => stray.what(),
         }
     }
 
@@ -45,7 +48,7 @@ impl Leftover {
     pub fn why(&self) -> String {
         match self {
             Self::Plan(plan) => match &plan.outcome {
-                Outcome::Stuck(failure) | Outcome::Undone(failure) => {
+                Outcome::Failed(failure) | Outcome::Undone(failure) => {
                     let causes = std::iter::once(&failure.message).chain(&failure.causes);
                     causes.map(String::as_str).collect::<Vec<_>>().join(": ")
                 }
@@ -74,34 +77,39 @@ impl Leftover {
                 sandbox.repository.common_dir.display(),
                 sandbox.name
             ),
+            Self::Stray(stray) => stray.why(),
         }
     }
 }
 
 impl Engine {
-    /// Looks for leftovers.
-    pub fn leftovers(&self) -> Result<Vec<Leftover>, Failure> {
+    /// Looks for leftovers. `folder` is where the user is.
+    pub fn leftovers(&self, folder: Option<&Path>) -> Result<Vec<Leftover>, Failure> {
         let plans = self.unfinished()?.into_iter().map(Leftover::Plan);
-        let all = self.sandboxes()?.into_iter();
-        Ok(plans.chain(all.filter_map(|sandbox| self.lost(sandbox))).collect())
+        let all = self.sandboxes()?.into_iter().filter_map(|sandbox| self.lost(sandbox));
+        let strays = self.strays(folder)?.into_iter().map(Leftover::Stray);
+        Ok(plans.chain(all).chain(strays).collect())
     }
 
     /// Mends what can be mended. Where nobody can say what would be lost, nothing is.
-    pub fn fix_leftovers(&self) -> Result<(), Failure> {
+    pub fn fix_leftovers(&self, folder: Option<&Path>) -> Result<(), Failure> {
+        self.rebuild(None)?;
         self.restore_trees()?;
         self.recover()?;
+        self.fix_strays(folder)?;
         let lost = self.sandboxes()?.into_iter().filter_map(|sandbox| self.lost(sandbox));
         for leftover in lost.collect::<Vec<_>>() {
             let (sandbox, may_go) = match leftover {
                 Leftover::NoWorktree(sandbox) => (sandbox, true),
                 Leftover::Unsaved(sandbox) | Leftover::Unknown(sandbox) => (sandbox, false),
-                Leftover::NoRepository(_) | Leftover::Plan(_) => continue,
+                Leftover::NoRepository(_) | Leftover::Plan(_) | Leftover::Stray(_) => continue,
             };
             let all = self.sandboxes()?;
             let is_anothers = |path: &PathBuf| all.iter().any(|other| other.worktree == *path);
             if let Some(path) = moved_to(&sandbox)?.filter(|path| !is_anothers(path)) {
                 let moved = self.with.store.move_worktree(sandbox.key, &path);
                 moved.map_err(|error| error.failure())?;
+                self.describe_again(sandbox.key);
             } else if may_go {
                 let operation = OperationId::from_random(hothouse_host::random::bytes());
                 self.delete(&sandbox, Losses::Accepted, operation)?;

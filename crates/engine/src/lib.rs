@@ -12,13 +12,16 @@ mod delete;
 mod egress;
 pub mod environment;
 mod fork;
+mod inventory;
 mod journal;
 mod leftover;
 mod metadata;
 mod pool;
 mod project;
 mod promote;
+mod queue;
 mod recipe;
+mod record;
 mod recover;
 mod review;
 mod room;
@@ -59,11 +62,13 @@ pub use delete::{DeleteError, Losses};
 pub use egress::{EgressError, PendingConfig, RoomEgress};
 pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
 pub use hothouse_workspace::{pool::Pool, promote::Merged, refs::watch::RefWatch};
+pub use inventory::Stray;
 pub use journal::Journal;
 pub use leftover::Leftover;
 pub use metadata::{AppUrls, urls_of};
 pub use pool::{PoolRequestError, PoolSpec};
 pub use promote::{Promoted, Promotion, PromotionError};
+pub use queue::BusyError;
 pub use recipe::RecipeError;
 pub use recover::Recovery;
 pub use review::LookError;
@@ -92,6 +97,8 @@ pub struct Collaborators {
     pub rooms: Arc<dyn Rooms>,
     /// Holds the runtime folders of rooms.
     pub runtime: PathBuf,
+    /// Lists the folders in which sandboxes are, for the day on which the database is lost.
+    pub folders: PathBuf,
     /// Holds the artifact folders of runs.
     pub runs: PathBuf,
     /// Holds the clones of repositories that are known by their address.
@@ -108,6 +115,8 @@ pub struct Collaborators {
 pub struct Engine {
     with: Collaborators,
     in_flight: Mutex<HashSet<PlanKey>>,
+    queue: queue::Queue,
+    temporary: inventory::Temporary,
     drivers: trees::Drivers,
     seen: commits::Seen,
     router: OnceLock<apps::Router>,
@@ -122,6 +131,8 @@ impl Engine {
         Self {
             with,
             in_flight: Mutex::default(),
+            queue: queue::Queue::default(),
+            temporary: inventory::Temporary::default(),
             drivers: trees::Drivers::default(),
             seen: commits::Seen::default(),
             router: OnceLock::new(),

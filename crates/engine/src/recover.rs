@@ -24,13 +24,21 @@ impl Engine {
         Ok(plans.into_iter().filter(|plan| !in_flight.contains(&plan.key)).collect())
     }
 
-    /// Finishes or takes back every unfinished plan. The same path on a good day and after a crash.
+    /// Finishes or takes back every plan that was in flight when a daemon died. The same path on a good
+    /// day and after a crash.
     pub fn recover(&self) -> Result<Vec<Recovery>, Failure> {
         let plans = self.unfinished()?;
-        let recovered = plans.into_iter().map(|plan| {
+        // All at once, before anybody else can begin something on these sandboxes.
+        let turns: Vec<_> = plans
+            .iter()
+            .map(|plan| self.queue.try_enter(&plan.sandboxes, plan.kind.as_str()))
+            .collect();
+        let recovered = plans.into_iter().zip(turns).filter_map(|(plan, turn)| {
+            // Without a turn somebody works on the sandbox, whose operation takes this one's place.
+            let _turn = turn?;
             tracing::info!(operation = %plan.operation, plan = plan.kind.as_str(), "recovering");
             let failure = self.resume(&plan).err().map(|failure| failure.failure());
-            Recovery { plan, failure }
+            Some(Recovery { plan, failure })
         });
         let recovered = recovered.collect();
         self.with.store.forget_old_plans(KEPT_PLANS).map_err(|error| error.failure())?;

@@ -14,11 +14,12 @@ use std::{
     time::Duration,
 };
 
+use hothouse_backend::RoomError;
 use hothouse_host::{FileError, files};
 use hothouse_model::{
     Explain, Failure, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState, Step,
     config::{self, Config, File, Layers},
-    id::{SandboxKey, fnv1a},
+    id::fnv1a,
     room::{RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord},
     stack::{DATA_INSIDE, FROZEN_INSIDE, StackOrder},
 };
@@ -55,11 +56,35 @@ pub struct UpSpec {
 pub struct RoomPlaces {
     pub runtime: PathBuf,
     pub storage: PathBuf,
+    /// The lock by which it holds the sandbox's files.
+    pub claim: PathBuf,
+}
+
+/// Marks the runtime folders of rooms that end with a single command.
+pub(crate) const TEMPORARY: &str = ".fresh-";
+
+/// Returns the runtime folder of a room that ends with a single command, beside the sandbox's own.
+fn temporary(runtime: &Path, nonce: &str) -> PathBuf {
+    let mut name = runtime.as_os_str().to_owned();
+    name.push(TEMPORARY);
+    name.push(nonce);
+    name.into()
 }
 
 impl Engine {
     /// Starts the room of a sandbox, or leaves the one that lives alone.
     pub fn up(
+        &self,
+        sandbox: &SandboxRecord,
+        spec: &UpSpec,
+        operation: OperationId,
+    ) -> Result<(), Failure> {
+        let (_turn, sandbox) = self.turn(sandbox, "up", Some(&operation))?;
+        self.up_now(&sandbox, spec, operation)
+    }
+
+    /// Starts a room, for whoever has the turn.
+    pub(crate) fn up_now(
         &self,
         sandbox: &SandboxRecord,
         spec: &UpSpec,
@@ -84,6 +109,10 @@ impl Engine {
             }
             return self.up_again(sandbox, spec);
         }
+        self.check_restored(sandbox)?;
+        // One that the database does not know of is not ours to join: nobody can say how it came up.
+        let RoomPlaces { runtime, claim, .. } = self.places(sandbox);
+        self.with.rooms.stop(&runtime, Some(&claim))?;
         let config = self.pinned_config(sandbox)?;
         let mut order = self.order(sandbox, &config)?;
         let run = self.run_of(sandbox);
@@ -114,7 +143,8 @@ impl Engine {
             steps,
             begun: now,
         };
-        let plan = self.with.journal.begin_plan(&plan, &Subject::Starts(&room))?;
+        let one = std::slice::from_ref(sandbox);
+        let plan = self.begin(one, &plan, &Subject::Starts(&room))?;
         Ok(self.run(&plan)?)
     }
 
@@ -201,6 +231,16 @@ impl Engine {
 
     /// Ends the room of a sandbox; everything else stays. One that sleeps does not wake up any more.
     pub fn down(&self, sandbox: &SandboxRecord, operation: OperationId) -> Result<(), Failure> {
+        let (_turn, sandbox) = self.turn(sandbox, "down", Some(&operation))?;
+        self.down_now(&sandbox, operation)
+    }
+
+    /// Ends the room, for whoever has the turn.
+    pub(crate) fn down_now(
+        &self,
+        sandbox: &SandboxRecord,
+        operation: OperationId,
+    ) -> Result<(), Failure> {
         if sandbox.room.as_ref().is_some_and(|room| room.slept.is_some()) {
             self.note_sleep(sandbox, false)?;
         }
@@ -213,8 +253,10 @@ impl Engine {
         operation: OperationId,
     ) -> Result<(), Failure> {
         let down = |sandbox: &SandboxRecord| -> Result<(), RoomRequestError> {
+            let RoomPlaces { runtime, claim, .. } = self.places(sandbox);
             if sandbox.room.as_ref().is_none_or(|room| room.wish == RoomWish::Stopped) {
-                return Ok(());
+                // The database may be wrong.
+                return Ok(self.with.rooms.stop(&runtime, Some(&claim))?);
             }
             // What fails stays in the room's git folder, and is imported at the next `up`.
             self.import_if_possible(sandbox);
@@ -222,10 +264,11 @@ impl Engine {
                 operation,
                 kind: PlanKind::Down,
                 subject: sandbox.name.to_string(),
-                steps: vec![Step::StopRoom { runtime: self.places(sandbox).runtime }],
+                steps: vec![Step::StopRoom { runtime, claim: Some(claim) }],
                 begun: self.with.clock.now(),
             };
-            let plan = self.with.journal.begin_plan(&plan, &Subject::Stops(sandbox.key))?;
+            let one = std::slice::from_ref(sandbox);
+            let plan = self.begin(one, &plan, &Subject::Stops(sandbox.key))?;
             Ok(self.run(&plan)?)
         };
         down(sandbox).map_err(|error| error.failure())
@@ -233,8 +276,9 @@ impl Engine {
 
     /// Stops every process of a room in its tracks, until it is told to go on.
     pub fn pause(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
-        self.pause_room(sandbox)?;
-        self.note_sleep(sandbox, false)
+        let (_turn, sandbox) = self.turn(sandbox, "pause", None)?;
+        self.pause_room(&sandbox)?;
+        self.note_sleep(&sandbox, false)
     }
 
     pub(crate) fn pause_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
@@ -244,9 +288,10 @@ impl Engine {
 
     /// Lets the processes of a room go on.
     pub fn resume_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
-        let runtime = self.living(sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
+        let (_turn, sandbox) = self.turn(sandbox, "resume", None)?;
+        let runtime = self.living(&sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
         self.with.rooms.thaw(&runtime).map_err(|error| error.failure())?;
-        self.note_sleep(sandbox, false)
+        self.note_sleep(&sandbox, false)
     }
 
     /// Returns where a room that can run commands is reached.
@@ -283,20 +328,24 @@ impl Engine {
                 return Err(RoomRequestError::Hidden { name: sandbox.name.clone(), cannot });
             }
             order.id = format!("{}-{nonce}", order.id);
-            order.runtime = self.with.runtime.join(format!("fresh-{nonce}"));
+            order.runtime = temporary(&order.runtime, nonce);
             order.ephemeral = true;
+            order.claim = None;
             self.give_wall(sandbox, &config, &mut order)?;
             order.wall.environment.extend(self.variables_without_services(&config)?);
             let runtime = order.runtime.clone();
-            self.with.rooms.start(&order)?;
-            Ok(runtime)
+            self.temporary.begin(&runtime);
+            let started = self.with.rooms.start(&order);
+            Ok(started.map(|_| runtime.clone()).inspect_err(|_| self.temporary.end(&runtime))?)
         };
         start().map_err(|error| error.failure())
     }
 
     /// Ends a room that [`start_fresh`](Self::start_fresh) made.
     pub fn end_fresh(&self, runtime: &Path) -> Result<(), Failure> {
-        self.with.rooms.kill(runtime).map_err(|error| error.failure())
+        let ended = self.with.rooms.kill(runtime).map_err(|error| error.failure());
+        self.temporary.end(runtime);
+        ended
     }
 
     /// Stops every room whose time is over.
@@ -338,17 +387,45 @@ impl Engine {
         Ok(paused)
     }
 
-    /// Returns where the room of a sandbox is, or would be.
+    /// Returns where the room of a sandbox is, or would be. It follows from where the sandbox is, so
+    /// that a database which was lost and made again leads to the same room.
     pub fn places(&self, sandbox: &SandboxRecord) -> RoomPlaces {
-        let SandboxKey(key) = sandbox.key;
+        let (own, name) = (trees::places(sandbox), &sandbox.name);
+        let key =
+            fnv1a(&[sandbox.sandboxes.as_os_str().as_encoded_bytes(), name.as_str().as_bytes()]);
         RoomPlaces {
-            runtime: self.with.runtime.join(key.to_string()),
-            storage: trees::places(sandbox).room(),
+            runtime: self.with.runtime.join(format!("{name}-{key:016x}")),
+            storage: own.room(),
+            claim: own.claim(),
         }
     }
 
+    /// Ends the rooms that were made for single commands of a sandbox.
+    pub(crate) fn end_temporary(&self, sandbox: &SandboxRecord) -> Result<(), RoomError> {
+        for runtime in self.with.rooms.list(&self.with.runtime)? {
+            if self.is_temporary_of(&runtime, sandbox) {
+                self.with.rooms.kill(&runtime)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a room was made for a single command of a sandbox.
+    pub fn is_temporary_of(&self, runtime: &Path, sandbox: &SandboxRecord) -> bool {
+        let own = temporary(&self.places(sandbox).runtime, "");
+        runtime.as_os_str().as_encoded_bytes().starts_with(own.as_os_str().as_encoded_bytes())
+    }
+
+    /// Refuses a sandbox in which a restore was interrupted between two of its trees.
+    pub(crate) fn check_restored(&self, sandbox: &SandboxRecord) -> Result<(), RoomRequestError> {
+        if trees::is_half_restored(sandbox)? {
+            return Err(RoomRequestError::HalfRestored { name: sandbox.name.clone() });
+        }
+        Ok(())
+    }
+
     /// Returns the run that goes on when a broken room is replaced, or a new one.
-    fn run_of(&self, sandbox: &SandboxRecord) -> RunRecord {
+    pub(crate) fn run_of(&self, sandbox: &SandboxRecord) -> RunRecord {
         match &sandbox.room {
             Some(room) if room.wish != RoomWish::Stopped || room.slept.is_some() => {
                 room.run.clone()
@@ -408,7 +485,7 @@ impl Engine {
         }
         self.settle_owners(sandbox)?;
         let mut masks = self.masks_of_the_worktree(sandbox, config)?;
-        let RoomPlaces { runtime, storage } = self.places(sandbox);
+        let RoomPlaces { runtime, storage, claim } = self.places(sandbox);
         let mounts = config.room.mounts.iter().map(|mount| RoomMount {
             source: self.expand(mount.source.as_str()),
             target: self.expand(mount.target.as_ref().unwrap_or(&mount.source).as_str()),
@@ -440,6 +517,7 @@ impl Engine {
             disk: Some(config.room.disk.bytes()),
             ephemeral: false,
             wall: RoomWall::default(),
+            claim: Some(claim),
             layers: trees::layers(sandbox),
         })
     }

@@ -1,7 +1,7 @@
 //! Running a plan: step by step, ticked off, and back again when one fails.
 //!
-//! If the journal itself cannot be written, nothing more is done: the plan stays open and the
-//! next recovery finishes it from what was recorded.
+//! A plan always ends: done, undone, or failed and closed. What a later daemon finds open was in
+//! flight when its own died.
 
 use hothouse_backend::RoomError;
 use hothouse_host::{FileError, RunError};
@@ -59,6 +59,10 @@ pub enum PlanFailure {
         #[source]
         source: StoreError,
     },
+    #[error("{} `{subject}` was cancelled", .kind.as_str())]
+    Cancelled { kind: PlanKind, subject: String },
+    #[error("{} `{subject}` is out of date: something else was done with it since", .kind.as_str())]
+    Outdated { kind: PlanKind, subject: String },
 }
 
 impl Explain for PlanFailure {
@@ -66,13 +70,14 @@ impl Explain for PlanFailure {
         match self {
             Self::Step { source, .. } => source.kind(),
             Self::Journal { source, .. } => source.kind(),
+            Self::Cancelled { .. } | Self::Outdated { .. } => FailureKind::Conflict,
         }
     }
 
     fn causes(&self) -> Vec<String> {
         match self {
             Self::Step { source, .. } => source.causes(),
-            Self::Journal { .. } => Vec::new(),
+            Self::Journal { .. } | Self::Cancelled { .. } | Self::Outdated { .. } => Vec::new(),
         }
     }
 
@@ -80,27 +85,32 @@ impl Explain for PlanFailure {
         let (hints, kind) = match self {
             Self::Step { source, kind, .. } => (source.hints(), kind),
             Self::Journal { source, kind, .. } => (source.hints(), kind),
+            Self::Cancelled { .. } | Self::Outdated { .. } => return Vec::new(),
         };
-        let again = "run the same command again, or `hothouse doctor --fix`".to_owned();
-        let unfinished =
-            kind.after_failure() == Direction::Forward || matches!(self, Self::Journal { .. });
-        hints.into_iter().chain(unfinished.then_some(again)).collect()
+        let again = "then run the same command again".to_owned();
+        let stays = kind.after_failure() == Direction::Stay;
+        hints.into_iter().chain(stays.then_some(again)).collect()
     }
 }
 
 impl Engine {
-    /// Runs the steps of a plan that are not ticked yet, and closes it.
+    /// Runs the steps of a plan that are not ticked yet, and closes it, whatever happens.
     pub(crate) fn run(&self, plan: &PlanRecord) -> Result<(), PlanFailure> {
         let _in_flight = InFlight::enter(self, plan);
-        match self.forward(plan) {
+        let ran = self.forward(plan).and_then(|()| {
+            if matches!(plan.kind, PlanKind::Fork | PlanKind::Adopt) {
+                let described = self.describe_made(plan).map_err(StepError::from);
+                described.map_err(|source| (plan.steps.len(), step_failure(plan, source)))?;
+            }
+            self.end(plan, &Outcome::Done).map_err(|failure| (plan.steps.len(), failure))
+        });
+        match ran {
             Ok(()) => {
-                self.end(plan, &Outcome::Done)?;
                 self.say(plan, Happening::PlanDone);
                 Ok(())
             }
-            Err(failure @ PlanFailure::Journal { .. }) => Err(failure),
-            Err(failure) => {
-                self.give_up(plan, failure.failure())?;
+            Err((at, failure)) => {
+                self.give_up(plan, at, failure.failure());
                 Err(failure)
             }
         }
@@ -110,49 +120,82 @@ impl Engine {
     ///
     /// The first step without a tick may have happened in part: it is undone before it is applied.
     pub(crate) fn resume(&self, plan: &PlanRecord) -> Result<(), PlanFailure> {
-        if let Some(interrupted) = plan.steps.iter().find(|step| !step.done) {
-            self.undo(&interrupted.step).map_err(|source| step_failure(plan, source))?;
+        if self.is_outdated(plan) {
+            let (kind, subject) = (plan.kind, plan.subject.clone());
+            let failure = PlanFailure::Outdated { kind, subject };
+            self.close(plan, &Outcome::Failed(failure.failure()));
+            return Err(failure);
+        }
+        if let Some(interrupted) = plan.steps.iter().find(|step| !step.done)
+            && let Err(source) = self.undo(&interrupted.step)
+        {
+            let failure = step_failure(plan, source);
+            self.close(plan, &Outcome::Failed(failure.failure()));
+            return Err(failure);
         }
         self.run(plan)
     }
 
-    fn forward(&self, plan: &PlanRecord) -> Result<(), PlanFailure> {
+    /// Applies steps; a failure comes with the position of its step.
+    fn forward(&self, plan: &PlanRecord) -> Result<(), (usize, PlanFailure)> {
         let of = plan.steps.len();
         let (kind, subject) = (plan.kind, plan.subject.clone());
         self.say(plan, Happening::PlanBegun { plan: kind, subject, steps: of });
         for (index, record) in plan.steps.iter().enumerate().filter(|(_, record)| !record.done) {
+            self.check_cancelled(plan).map_err(|failure| (index, failure))?;
             self.say(plan, Happening::StepBegun { index, of, title: record.step.title() });
             self.apply(&record.step, &plan.operation)
-                .map_err(|source| step_failure(plan, source))?;
+                .map_err(|source| (index, step_failure(plan, source)))?;
             // The end of the plan, which follows at once, stands for the tick of its last step: each
             // write waits for the disk.
             if index + 1 < of {
-                self.tick(plan, record.position, true)?;
+                self.tick(plan, record.position, true).map_err(|failure| (index, failure))?;
             }
             self.say(plan, Happening::StepDone { index, of });
         }
         Ok(())
     }
 
-    fn give_up(&self, plan: &PlanRecord, failure: Failure) -> Result<(), PlanFailure> {
-        if plan.kind.after_failure() == Direction::Forward {
-            self.end(plan, &Outcome::Stuck(failure.clone()))?;
-            self.say(plan, Happening::PlanStuck { failure });
-            return Ok(());
+    /// Whoever deletes a sandbox does not wait for what it was about to become.
+    fn check_cancelled(&self, plan: &PlanRecord) -> Result<(), PlanFailure> {
+        if plan.kind.after_failure() == Direction::Back && self.queue.is_cancelled(&plan.sandboxes)
+        {
+            let (kind, subject) = (plan.kind, plan.subject.clone());
+            return Err(PlanFailure::Cancelled { kind, subject });
+        }
+        Ok(())
+    }
+
+    /// Ends a plan whose step at position `at` failed: taken back, or left as it is. The journal may be
+    /// what failed, so nothing here depends on it.
+    fn give_up(&self, plan: &PlanRecord, at: usize, failure: Failure) {
+        let failed = plan.steps.get(at).map(|record| &record.step);
+        let direction =
+            failed.map_or(plan.kind.after_failure(), |step| plan.kind.after_failure_of(step));
+        if direction == Direction::Stay {
+            self.close(plan, &Outcome::Failed(failure.clone()));
+            return self.say(plan, Happening::PlanStuck { failure });
         }
         for (index, record) in plan.steps.iter().enumerate().rev() {
             if let Err(error) = self.undo(&record.step) {
                 tracing::warn!(step = record.step.title(), %error, "a step could not be undone");
-                self.end(plan, &Outcome::Stuck(failure.clone()))?;
-                self.say(plan, Happening::PlanStuck { failure });
-                return Ok(());
+                self.close(plan, &Outcome::Failed(failure.clone()));
+                return self.say(plan, Happening::PlanStuck { failure });
             }
-            self.tick(plan, record.position, false)?;
+            if let Err(error) = self.tick(plan, record.position, false) {
+                tracing::warn!(error = ?error.failure(), "an undone step keeps its tick");
+            }
             self.say(plan, Happening::StepUndone { index, title: record.step.title() });
         }
-        self.end(plan, &Outcome::Undone(failure.clone()))?;
+        self.close(plan, &Outcome::Undone(failure.clone()));
         self.say(plan, Happening::PlanUndone { failure });
-        Ok(())
+    }
+
+    /// Notes how a plan ended. Where even that fails the plan is settled when the next one begins.
+    fn close(&self, plan: &PlanRecord, outcome: &Outcome) {
+        if let Err(error) = self.end(plan, outcome) {
+            tracing::error!(error = ?error.failure(), plan = plan.kind.as_str(), "not closed");
+        }
     }
 
     fn tick(&self, plan: &PlanRecord, position: u32, done: bool) -> Result<(), PlanFailure> {

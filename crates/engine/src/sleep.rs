@@ -20,6 +20,8 @@ impl Engine {
 
     /// Pauses a room because nobody uses it.
     pub fn doze(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let (_turn, sandbox) = self.turn(sandbox, "sleep", None)?;
+        let sandbox = &sandbox;
         self.note_sleep(sandbox, true)?;
         let paused = self.pause_room(sandbox);
         if paused.is_err() {
@@ -30,9 +32,10 @@ impl Engine {
 
     /// Stops a room that was asleep long enough. Its run goes on when it is woken.
     pub fn sleep_deeply(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let (_turn, sandbox) = self.turn(sandbox, "sleep", None)?;
         let operation = OperationId::from_random(hothouse_host::random::bytes());
-        self.stop(sandbox, operation)?;
-        self.note_sleep(sandbox, true)
+        self.stop(&sandbox, operation)?;
+        self.note_sleep(&sandbox, true)
     }
 
     /// Wakes a sandbox and waits for its services; one that does not sleep is left alone.
@@ -62,9 +65,10 @@ impl Engine {
 
     /// Lets a room that dozes go on.
     pub(crate) fn rouse(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
-        let thawed = self.with.rooms.thaw(&self.places(sandbox).runtime);
+        let (_turn, sandbox) = self.turn(sandbox, "wake", None)?;
+        let thawed = self.with.rooms.thaw(&self.places(&sandbox).runtime);
         thawed.map_err(|error| error.failure())?;
-        self.note_sleep(sandbox, false)
+        self.note_sleep(&sandbox, false)
     }
 
     /// Notes whether a room sleeps.

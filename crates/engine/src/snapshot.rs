@@ -9,8 +9,8 @@ use hothouse_model::{
 use hothouse_store::{NewPlan, SnapshotRecord, StoreError, Subject};
 
 use crate::{
-    Engine,
-    run::PlanFailure,
+    Engine, UpSpec,
+    run::{PlanFailure, StepError},
     trees::{self, Others},
 };
 
@@ -36,6 +36,8 @@ pub enum SnapshotError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
+    Step(#[from] StepError),
+    #[error(transparent)]
     Plan(#[from] PlanFailure),
 }
 
@@ -49,6 +51,7 @@ impl Explain for SnapshotError {
             Self::Unknown { .. } => FailureKind::NotFound,
             Self::File(error) => error.kind(),
             Self::Store(error) => error.kind(),
+            Self::Step(error) => error.kind(),
             Self::Plan(error) => error.kind(),
         }
     }
@@ -63,6 +66,7 @@ impl Explain for SnapshotError {
             }
             Self::File(error) => error.hints(),
             Self::Store(error) => error.hints(),
+            Self::Step(error) => error.hints(),
             Self::Plan(error) => error.hints(),
         }
     }
@@ -100,7 +104,8 @@ impl Engine {
         label: Option<&str>,
         operation: OperationId,
     ) -> Result<SnapshotRecord, Failure> {
-        self.try_snapshot(sandbox, label, operation).map_err(|error| error.failure())
+        let (_turn, sandbox) = self.turn(sandbox, "snapshot", Some(&operation))?;
+        self.try_snapshot(&sandbox, label, operation).map_err(|error| error.failure())
     }
 
     fn try_snapshot(
@@ -147,23 +152,58 @@ impl Engine {
             steps,
             begun: now,
         };
-        let begun = self.with.journal.begin_plan(&plan, &Subject::Keeps(&snapshot));
+        self.remove_broken(sandbox)?;
+        let one = std::slice::from_ref(sandbox);
+        let begun = self.begin(one, &plan, &Subject::Keeps(&snapshot));
         let plan = begun.map_err(|error| match error {
             StoreError::Taken => SnapshotError::Taken { name: sandbox.name.clone(), label },
             other => other.into(),
         })?;
         self.run(&plan)?;
+        self.describe_snapshot(sandbox, &snapshot)?;
         Ok(snapshot)
     }
 
-    /// Brings a sandbox back to a snapshot. Its room must be down.
+    /// Removes what is left of snapshots that did not come about.
+    fn remove_broken(&self, sandbox: &SandboxRecord) -> Result<(), SnapshotError> {
+        for label in self.with.store.broken_snapshots(sandbox.key)? {
+            trees::remove(&all_trees(sandbox, &label)?)?;
+            hothouse_host::remove::remove_tree(&trees::places(sandbox).snapshot(&label))?;
+            self.with.store.forget_snapshot(sandbox.key, &label)?;
+        }
+        Ok(())
+    }
+
+    /// Brings a sandbox back to a snapshot. A room that is up ends first and is started again; whether
+    /// it was is returned.
     pub fn restore(
         &self,
         sandbox: &SandboxRecord,
         label: &str,
         operation: OperationId,
-    ) -> Result<SnapshotRecord, Failure> {
-        self.try_restore(sandbox, label, operation).map_err(|error| error.failure())
+    ) -> Result<(SnapshotRecord, bool), Failure> {
+        let (_turn, sandbox) = self.turn(sandbox, "restore", Some(&operation))?;
+        // A label that is not there must not cost the user a running room.
+        self.known(&sandbox, label).map_err(|error| error.failure())?;
+        let was_up = self.room_of(&sandbox).is_some();
+        let profile = self.stack_of(&sandbox).map(|stack| stack.profile);
+        self.down_now(&sandbox, another())?;
+        self.end_temporary(&sandbox).map_err(|error| error.failure())?;
+        let sandbox = self.sandbox(sandbox.key)?.unwrap_or(sandbox);
+        let snapshot =
+            self.try_restore(&sandbox, label, operation).map_err(|error| error.failure());
+        if was_up {
+            // Also after a failure that left everything in its place.
+            let sandbox = self.sandbox(sandbox.key)?.unwrap_or(sandbox);
+            let started =
+                self.up_now(&sandbox, &UpSpec { profile, ..UpSpec::default() }, another());
+            match (&snapshot, started) {
+                (Ok(_), Err(failure)) => return Err(failure),
+                (Err(_), Err(failure)) => tracing::warn!(?failure, "not started again"),
+                (_, Ok(())) => {}
+            }
+        }
+        Ok((snapshot?, was_up))
     }
 
     fn try_restore(
@@ -186,7 +226,9 @@ impl Engine {
         let surplus = trees::others(&sandbox.sandboxes, name, &living)?;
         let surplus: Vec<_> =
             surplus.into_iter().filter(|tree| !kept_paths.contains(&&tree.path)).collect();
-        let mut steps = vec![Step::ReplaceTrees { copies }];
+        let claim = Some(places.claim());
+        let mut steps =
+            vec![Step::StageTrees { copies: copies.clone() }, Step::SwapTrees { copies, claim }];
         if !surplus.is_empty() {
             steps.push(Step::RemoveTrees { trees: surplus });
         }
@@ -206,9 +248,13 @@ impl Engine {
             steps,
             begun: self.with.clock.now(),
         };
-        let plan = self.with.journal.begin_plan(&plan, &Subject::Changes(sandbox.key))?;
+        // Without its word on disk an older restore could be carried out after this one.
+        self.describe(sandbox, &plan.operation)?;
+        let one = std::slice::from_ref(sandbox);
+        let plan = self.begin(one, &plan, &Subject::Changes(sandbox.key))?;
         self.run(&plan)?;
         self.with.store.note_import(sandbox.key, &snapshot.tip, sandbox.agent_branch.as_deref())?;
+        self.describe_again(sandbox.key);
         Ok(snapshot)
     }
 
@@ -219,6 +265,8 @@ impl Engine {
         label: &str,
         operation: OperationId,
     ) -> Result<(), Failure> {
+        let (_turn, sandbox) = self.turn(sandbox, "forget", Some(&operation))?;
+        let sandbox = &sandbox;
         let forget = || -> Result<(), SnapshotError> {
             self.known(sandbox, label)?;
             let steps = vec![
@@ -233,7 +281,7 @@ impl Engine {
                 begun: self.with.clock.now(),
             };
             let subject = Subject::Forgets { sandbox: sandbox.key, label };
-            let plan = self.with.journal.begin_plan(&plan, &subject)?;
+            let plan = self.begin(std::slice::from_ref(sandbox), &plan, &subject)?;
             Ok(self.run(&plan)?)
         };
         forget().map_err(|error| error.failure())
@@ -248,6 +296,10 @@ impl Engine {
             label: label.to_owned(),
         })
     }
+}
+
+fn another() -> OperationId {
+    OperationId::from_random(hothouse_host::random::bytes())
 }
 
 fn check(sandbox: &SandboxRecord) -> Result<(), SnapshotError> {

@@ -21,7 +21,13 @@ impl Engine {
             Step::WriteTask { worktree, text } => Ok(task::write(worktree, text)?),
             Step::RemoveWorktree { common_dir, tree } => self.remove_worktree(common_dir, tree),
             Step::CopyTrees { copies } => trees::copy(copies),
-            Step::ReplaceTrees { copies } => trees::replace(copies),
+            Step::StageTrees { copies } => trees::stage(copies),
+            Step::SwapTrees { copies, claim } => {
+                // Nobody may be at work in what is about to go.
+                let _claim =
+                    claim.as_ref().map(|claim| self.with.rooms.claim(claim)).transpose()?;
+                trees::swap(copies)
+            }
             Step::RemoveTrees { trees: all } => trees::remove(all),
             Step::Rewind { common_dir, worktree, branch, commit, index } => {
                 let lock = self.repository_lock(common_dir)?;
@@ -46,7 +52,9 @@ impl Engine {
                 self.with.rooms.start(order)?;
                 Ok(())
             }
-            Step::StopRoom { runtime } => Ok(self.with.rooms.stop(runtime)?),
+            Step::StopRoom { runtime, claim } => {
+                Ok(self.with.rooms.stop(runtime, claim.as_deref())?)
+            }
             Step::RemoveStorage { path } => Ok(self.with.rooms.remove_storage(path)?),
             Step::Remove { path } if files::is_folder(path) => Ok(files::remove_tree(path)?),
             Step::Remove { path } => Ok(files::remove_file(path)?),
@@ -78,13 +86,16 @@ impl Engine {
                 let made: Vec<_> = copies.iter().map(|copy| copy.to.clone()).collect();
                 trees::remove(&made)
             }
+            Step::StageTrees { copies } => trees::unstage(copies),
             Step::KeepIndex { to, .. } => Ok(files::remove_file(to)?),
             // A room that has died meanwhile needs no thawing.
             Step::Freeze { runtime } => {
                 self.with.rooms.thaw(runtime).ok();
                 Ok(())
             }
-            Step::StartRoom { order } => Ok(self.with.rooms.stop(&order.runtime)?),
+            Step::StartRoom { order } => {
+                Ok(self.with.rooms.stop(&order.runtime, order.claim.as_deref())?)
+            }
             Step::FreezeTree { to, .. } => Ok(crate::data::remove_unfinished(to)?),
             Step::MakePool { folder, .. } => self.remove_pool(folder),
             // The worktree goes with the step before; plans that remove or replace never go back.
@@ -93,7 +104,7 @@ impl Engine {
             | Step::PrepareData { .. }
             | Step::Supervise { .. }
             | Step::RemoveWorktree { .. }
-            | Step::ReplaceTrees { .. }
+            | Step::SwapTrees { .. }
             | Step::RemoveTrees { .. }
             | Step::Rewind { .. }
             | Step::Thaw { .. }

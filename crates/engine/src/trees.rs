@@ -21,6 +21,7 @@ use hothouse_workspace::{
     Repository, SandboxPlaces, TreePlace, TreeStore, WorktreeError,
     fork::ForkSource,
     golden::{self, Budget},
+    places,
     tree::{
         self, ChooseError, DriverName, Owner, Restored, Sources, TreeDriver, TreeSizes, TreeWish,
         hidden::HiddenTree,
@@ -304,6 +305,7 @@ impl Engine {
     /// Empties the trash, evicts golden trees that are old, too many, or in the way, and golden data
     /// where the disk is full. Nothing that is somebody's work is touched.
     pub fn keep_house(&self) -> Result<(), Failure> {
+        self.with.store.fill_reserve();
         let sandboxes = self.sandboxes()?;
         let folders: BTreeSet<_> = sandboxes.iter().map(|sandbox| &sandbox.sandboxes).collect();
         for folder in folders.into_iter().filter(|folder| files::exists(folder)) {
@@ -355,14 +357,65 @@ pub(crate) fn copy(copies: &[TreeCopy]) -> Result<(), StepError> {
     }
 }
 
-/// Puts copies in the place of what is there. Doing it twice is fine.
-pub(crate) fn replace(copies: &[TreeCopy]) -> Result<(), StepError> {
-    for copied in copies {
-        let (_, target) = place(&copied.to)?;
-        driver(&copied.to)?.delete(&target)?;
-        copy(std::slice::from_ref(copied))?;
+/// Copies trees beside where they are to go.
+pub(crate) fn stage(copies: &[TreeCopy]) -> Result<(), StepError> {
+    // An earlier attempt may have left some.
+    unstage(copies)?;
+    let staged = |TreeCopy { from, to }: &TreeCopy| TreeCopy { from: from.clone(), to: staged(to) };
+    copy(&copies.iter().map(staged).collect::<Vec<_>>())
+}
+
+/// Removes staged copies.
+pub(crate) fn unstage(copies: &[TreeCopy]) -> Result<(), StepError> {
+    remove(&copies.iter().map(|copy| staged(&copy.to)).collect::<Vec<_>>())
+}
+
+/// Puts staged copies in the place of what is there. Interrupted, it is done by doing it again: what
+/// is no longer staged has its place already.
+pub(crate) fn swap(copies: &[TreeCopy]) -> Result<(), StepError> {
+    for TreeCopy { to, .. } in copies {
+        let (_, source) = place(&staged(to))?;
+        let (_, target) = place(to)?;
+        let driver = driver(to)?;
+        if files::exists(&source.path) || files::exists(&source.private) {
+            driver.delete(&target)?;
+            if let Some(parent) = to.path.parent() {
+                files::make_private_folder(parent)?;
+            }
+            driver.relocate(&source, &target)?;
+        } else {
+            driver.restore(&target)?;
+        }
     }
     Ok(())
+}
+
+/// Whether copies wait to take the place of a sandbox's trees, though nobody is at it any more.
+pub(crate) fn is_half_restored(sandbox: &SandboxRecord) -> Result<bool, FileError> {
+    Ok(!places::all_staged(&sandbox.sandboxes, sandbox.name.as_str())?.is_empty())
+}
+
+/// Returns the copies that wait to take the place of a sandbox's trees.
+pub(crate) fn all_staged(sandbox: &SandboxRecord) -> Result<Vec<TreeOrder>, FileError> {
+    let names = places::all_staged(&sandbox.sandboxes, sandbox.name.as_str())?;
+    let worktree = format!("{}~", sandbox.name);
+    let order = |name: String| TreeOrder {
+        driver: match name == worktree {
+            true => sandbox.tree_driver.clone(),
+            false => PLAIN.to_string(),
+        },
+        path: places::staged(&sandbox.sandboxes, &name),
+        sandboxes: sandbox.sandboxes.clone(),
+        name,
+    };
+    Ok(names.into_iter().map(order).collect())
+}
+
+/// Returns where a copy waits that is to take a tree's place.
+fn staged(tree: &TreeOrder) -> TreeOrder {
+    let name = format!("{}~", tree.name);
+    let path = places::staged(&tree.sandboxes, &name);
+    TreeOrder { name, path, ..tree.clone() }
 }
 
 /// Measures a tree; one that is gone takes nothing.

@@ -103,6 +103,7 @@ impl Ground {
             user_config: self.folder.path().join("none"),
             rooms: self.rooms.clone(),
             runtime: self.folder.path().join("run"),
+            folders: self.folder.path().join("folders"),
             runs: self.folder.path().join("runs"),
             repositories: self.folder.path().join("repositories"),
             logs: self.folder.path().join("logs"),
@@ -286,7 +287,7 @@ fn a_deletion_that_died_at_any_point_is_finished_once_acknowledged() {
             }
         },
     );
-    assert_eq!(points, 5);
+    assert_eq!(points, 7);
 }
 
 #[test]
@@ -305,7 +306,7 @@ fn a_nuke_that_died_at_any_point_is_finished_once_acknowledged() {
             assert_eq!(engine.sandboxes().unwrap().len(), if begun { 0 } else { 2 });
         },
     );
-    assert_eq!(points, 9);
+    assert_eq!(points, 13);
 }
 
 #[test]
@@ -442,7 +443,7 @@ fn a_deletion_takes_the_room_and_its_layers_along() {
             assert_eq!(engine.sandboxes().unwrap().len(), left);
         },
     );
-    assert_eq!(points, 13);
+    assert_eq!(points, 15);
 }
 
 #[test]

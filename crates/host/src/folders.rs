@@ -24,8 +24,12 @@ pub struct NoHome;
 pub struct Folders {
     /// Database, logs, runs: survives a reboot.
     pub state: PathBuf,
-    /// Sockets: gone after a reboot.
+    /// Sockets and what is known of living rooms. Below `state`, so that every environment of the
+    /// user finds the same daemon and the same rooms: `XDG_RUNTIME_DIR` differs between a terminal,
+    /// `su` and cron, and is removed at logout while rooms live on.
     pub runtime: PathBuf,
+    /// Where earlier releases had their sockets and rooms, if that was elsewhere.
+    pub former_runtime: Option<PathBuf>,
     /// The user's own settings.
     pub config: PathBuf,
     /// What can be made again at any time.
@@ -47,13 +51,11 @@ impl Folders {
         let cache =
             absolute(&variables.cache_home).or_else(|| below_home(".cache")).ok_or(NoHome)?;
         let state = state.join("hothouse");
-        let runtime = match absolute(&variables.runtime_dir) {
-            Some(runtime) => runtime.join("hothouse"),
-            None => state.join("run"),
-        };
+        let former_runtime = absolute(&variables.runtime_dir).map(|folder| folder.join("hothouse"));
         Ok(Self {
+            runtime: state.join("run"),
+            former_runtime,
             state,
-            runtime,
             config: config.join("hothouse"),
             cache: cache.join("hothouse"),
             home: home.unwrap_or_else(|| "/".into()),
@@ -120,13 +122,15 @@ mod tests {
     fn the_standard_places_are_used() {
         let folders = decide("/home/u", "", "/run/user/7").unwrap();
         assert_eq!(folders.state, Path::new("/home/u/.local/state/hothouse"));
-        assert_eq!(folders.socket(), Path::new("/run/user/7/hothouse/daemon.sock"));
+        assert_eq!(folders.former_runtime.as_deref(), Some(Path::new("/run/user/7/hothouse")));
     }
 
     #[test]
-    fn without_a_runtime_folder_the_socket_lives_with_the_state() {
-        let folders = decide("/home/u", "/state", "").unwrap();
-        assert_eq!(folders.socket(), Path::new("/state/hothouse/run/daemon.sock"));
+    fn the_socket_is_the_same_whatever_the_session() {
+        for runtime in ["", "/run/user/7", "/tmp/other"] {
+            let folders = decide("/home/u", "/state", runtime).unwrap();
+            assert_eq!(folders.socket(), Path::new("/state/hothouse/run/daemon.sock"));
+        }
     }
 
     #[test]

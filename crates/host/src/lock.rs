@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read, Seek, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::{fd::OwnedFd, unix::fs::OpenOptionsExt},
     path::{Path, PathBuf},
     process::Stdio,
 };
@@ -68,6 +68,11 @@ impl Lock {
             self.file.write_all(holder.as_bytes())
         };
         write().map_err(about("write", &self.path))
+    }
+
+    /// Returns another descriptor of the lock: it is held until every one of them is closed.
+    pub fn share(&self) -> Result<OwnedFd, FileError> {
+        Ok(self.file.try_clone().map_err(about("share the lock", &self.path))?.into())
     }
 
     /// Returns a standard input for a child, through which the child holds the lock too.

@@ -16,6 +16,7 @@ mod ahead;
 mod base_layer;
 mod browsers;
 mod cgroups;
+mod claim;
 mod client;
 mod descendants;
 mod early;
@@ -39,6 +40,7 @@ mod trust;
 mod walls;
 
 pub use cgroups::{CgroupError, Groups};
+pub use claim::{Claim, ClaimError, Claimant, claimant};
 pub use client::{Attached, ClientError, Egress, ExecStreams, RoomClient, Started as ExecStarted};
 pub use hothouse_room_wire as wire;
 pub use identity::{IdentityError, RoomIdentity, host_pids};

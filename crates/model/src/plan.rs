@@ -7,11 +7,11 @@
 //! ```text
 //! fork:     begin -> [Exclude] -> [Freeze] -> AddWorktree -> [CopyTrees -> Thaw] -> done   a failure goes back, in reverse
 //! adopt:    begin -> done
-//! delete:   begin -> [StopRoom] -> RemoveWorktree -> RemoveTrees -> ... -> done   a failure stays, to be tried again
+//! delete:   begin -> [StopRoom] -> RemoveWorktree -> RemoveTrees -> ... -> done   a failure stays: the sandbox is still being deleted
 //! up:       begin -> [PrepareData] -> StartRoom -> [Supervise] -> done   a failure goes back
 //! down:     begin -> StopRoom -> done                            a failure stays
 //! snapshot: begin -> [Freeze] -> CopyTrees -> [Thaw] -> done     a failure goes back
-//! restore:  begin -> ReplaceTrees -> done                        a failure stays
+//! restore:  begin -> StageTrees -> SwapTrees -> [RemoveTrees -> Rewind] -> done   goes back until trees are swapped
 //! pool:     begin -> [Exclude] -> MakePool -> done               a failure goes back
 //! ```
 
@@ -41,13 +41,14 @@ pub enum PlanKind {
     Pool,
 }
 
-/// Which way an interrupted or failed plan goes.
+/// Which way a failed plan goes. Either way it ends: what failed is never tried again by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Undo in reverse: the world is as if the plan had never been made.
     Back,
-    /// Try again until it holds: going back would resurrect what the user threw away.
-    Forward,
+    /// Stay: going back would resurrect what the user threw away. The next operation on the same
+    /// sandbox begins anew.
+    Stay,
 }
 
 impl PlanKind {
@@ -69,8 +70,17 @@ impl PlanKind {
         match self {
             Self::Fork | Self::Adopt | Self::Up | Self::Snapshot | Self::Pool => Direction::Back,
             Self::Delete | Self::Nuke | Self::Down | Self::Restore | Self::Forget => {
-                Direction::Forward
+                Direction::Stay
             }
+        }
+    }
+
+    /// Returns which way it goes when this very step fails.
+    pub fn after_failure_of(self, step: &Step) -> Direction {
+        match step {
+            // Nothing was replaced yet.
+            Step::StageTrees { .. } => Direction::Back,
+            _ => self.after_failure(),
         }
     }
 
@@ -120,8 +130,15 @@ pub enum Step {
     RemoveWorktree { common_dir: PathBuf, tree: TreeOrder },
     /// Copies trees as they are at this moment. Undone by deleting the copies.
     CopyTrees { copies: Vec<TreeCopy> },
-    /// Puts copies in the place of what is there.
-    ReplaceTrees { copies: Vec<TreeCopy> },
+    /// Copies trees beside where they are to go. Undone by deleting the copies.
+    StageTrees { copies: Vec<TreeCopy> },
+    /// Puts staged copies in the place of what is there, while no room uses it.
+    #[serde(alias = "replace-trees")]
+    SwapTrees {
+        copies: Vec<TreeCopy>,
+        #[serde(default)]
+        claim: Option<PathBuf>,
+    },
     /// Removes trees that belong to no repository.
     RemoveTrees { trees: Vec<TreeOrder> },
     /// Moves a worktree's branch and the host's index back to where they were.
@@ -146,8 +163,12 @@ pub enum Step {
     Supervise { runtime: PathBuf, stack: Box<StackOrder> },
     /// Starts a room. Undone by ending it.
     StartRoom { order: Box<RoomOrder> },
-    /// Ends a room; one that is gone already is fine.
-    StopRoom { runtime: PathBuf },
+    /// Ends a room; one that is gone already is fine. Without its runtime folder it is found by its claim.
+    StopRoom {
+        runtime: PathBuf,
+        #[serde(default)]
+        claim: Option<PathBuf>,
+    },
     /// Removes the layers and the home of a room.
     RemoveStorage { path: PathBuf },
     /// Removes a file or a folder of ours with all that is in it.
@@ -177,7 +198,8 @@ impl Step {
                 format!("remove the worktree {}", tree.path.display())
             }
             Self::CopyTrees { copies } => format!("copy {}", trees(copies.len())),
-            Self::ReplaceTrees { copies } => format!("replace {}", trees(copies.len())),
+            Self::StageTrees { copies } => format!("copy {} aside", trees(copies.len())),
+            Self::SwapTrees { copies, .. } => format!("replace {}", trees(copies.len())),
             Self::RemoveTrees { trees: all } => format!("remove {}", trees(all.len())),
             Self::Rewind { branch, .. } => format!("move branch {branch} back"),
             Self::KeepIndex { .. } => "keep the index".to_owned(),
@@ -245,6 +267,8 @@ pub struct DeleteFacts {
     pub rest: Vec<PathBuf>,
     /// Where the room's control socket would be.
     pub runtime: PathBuf,
+    /// The lock by which the room would hold the sandbox's files.
+    pub claim: PathBuf,
     /// Where the room's layers would be.
     pub storage: PathBuf,
     /// Whether the sandbox was ever up.
@@ -253,10 +277,12 @@ pub struct DeleteFacts {
 
 /// Plans the steps of `delete` for one sandbox.
 pub fn plan_delete(facts: &DeleteFacts) -> Vec<Step> {
-    let DeleteFacts { common_dir, worktree, trees, rest, runtime, storage, had_room } = facts;
+    let DeleteFacts { common_dir, worktree, trees, rest, runtime, claim, storage, had_room } =
+        facts;
     let mut steps = Vec::new();
     if *had_room {
-        steps.push(Step::StopRoom { runtime: runtime.clone() });
+        let (runtime, claim) = (runtime.clone(), Some(claim.clone()));
+        steps.push(Step::StopRoom { runtime, claim });
     }
     if let Some(tree) = worktree {
         steps.push(Step::RemoveWorktree { common_dir: common_dir.clone(), tree: tree.clone() });
@@ -323,10 +349,10 @@ mod tests {
     #[test]
     fn a_fork_goes_back_and_a_deletion_goes_on() {
         assert_eq!(PlanKind::Fork.after_failure(), Direction::Back);
-        assert_eq!(PlanKind::Delete.after_failure(), Direction::Forward);
-        assert_eq!(PlanKind::Nuke.after_failure(), Direction::Forward);
+        assert_eq!(PlanKind::Delete.after_failure(), Direction::Stay);
+        assert_eq!(PlanKind::Nuke.after_failure(), Direction::Stay);
         assert_eq!(PlanKind::Up.after_failure(), Direction::Back);
-        assert_eq!(PlanKind::Down.after_failure(), Direction::Forward);
+        assert_eq!(PlanKind::Down.after_failure(), Direction::Stay);
     }
 
     #[test]

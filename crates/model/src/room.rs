@@ -45,6 +45,9 @@ pub struct RoomOrder {
     /// What the wall gives the room.
     #[serde(default)]
     pub wall: RoomWall,
+    /// The lock by which the room holds the sandbox's files; one for a single command shares them.
+    #[serde(default)]
+    pub claim: Option<PathBuf>,
     /// What the worktree is made of, where the room alone shows it.
     #[serde(default)]
     pub layers: Option<WorktreeLayers>,

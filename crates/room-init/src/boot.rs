@@ -30,6 +30,8 @@ pub(crate) struct Adopted {
     pub(crate) elevate: OwnedFd,
     /// Held, never used.
     _base_layer: OwnedFd,
+    /// Held, never used.
+    _claim: OwnedFd,
 }
 
 /// Reads the boot record and takes every descriptor it names.
@@ -62,5 +64,6 @@ pub(crate) fn adopt() -> io::Result<Adopted> {
         rules: sys::adopt(boot.rules)?,
         elevate: sys::adopt(boot.elevate)?,
         _base_layer: sys::adopt(boot.base_layer)?,
+        _claim: sys::adopt(boot.claim)?,
     })
 }

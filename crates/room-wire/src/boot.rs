@@ -51,4 +51,6 @@ pub struct Boot {
     pub elevate: i32,
     /// Keeps the base layer from being removed while it is open.
     pub base_layer: i32,
+    /// Keeps every other room from the sandbox's files while it is open.
+    pub claim: i32,
 }

@@ -15,7 +15,10 @@ mod schema;
 mod secrets;
 mod snapshots;
 
-use std::{path::Path, sync::Mutex};
+use std::{
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
 
 use hothouse_model::{Explain, FailureKind};
 use rusqlite::Connection;
@@ -56,21 +59,35 @@ pub enum StoreError {
     Taken,
 }
 
+/// How much of the disk is kept for operations that end or remove something.
+const RESERVE: u64 = 1 << 20;
+
 impl StoreError {
+    /// Whether the database itself is not one, or is damaged.
+    pub fn is_damage(&self) -> bool {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        matches!(self.code(), Some(DatabaseCorrupt | NotADatabase))
+    }
+
+    fn code(&self) -> Option<rusqlite::ErrorCode> {
+        match self {
+            Self::Open { source, .. } | Self::Query { source, .. } => source.sqlite_error_code(),
+            Self::Migrate {
+                source: rusqlite_migration::Error::RusqliteError { err, .. }, ..
+            } => err.sqlite_error_code(),
+            _ => None,
+        }
+    }
+
     /// Says whether the disk is full or may not be written.
     pub fn is_storage_trouble(&self) -> bool {
         use rusqlite::ErrorCode::{
             CannotOpen, DiskFull, PermissionDenied, ReadOnly, SystemIoFailure,
         };
-        let source = match self {
-            Self::Open { source, .. } | Self::Query { source, .. } => source,
-            Self::Migrate {
-                source: rusqlite_migration::Error::RusqliteError { err, .. }, ..
-            } => err,
-            _ => return false,
-        };
-        let code = source.sqlite_error_code();
-        matches!(code, Some(CannotOpen | DiskFull | PermissionDenied | ReadOnly | SystemIoFailure))
+        matches!(
+            self.code(),
+            Some(CannotOpen | DiskFull | PermissionDenied | ReadOnly | SystemIoFailure)
+        )
     }
 }
 
@@ -111,10 +128,28 @@ enum Lasts {
     Crash,
 }
 
+/// What a change may use of the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Space {
+    /// What is free.
+    Free,
+    /// The reserve, too: it ends or removes something.
+    Reserve,
+}
+
 /// The open database.
 #[derive(Debug)]
 pub struct Store {
     connection: Mutex<Connection>,
+    /// A file that takes up space until stopping or deleting needs it.
+    reserve: PathBuf,
+}
+
+/// A database that could not be read, and where it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAside {
+    pub to: PathBuf,
+    pub why: String,
 }
 
 impl Store {
@@ -127,24 +162,86 @@ impl Store {
         schema::configure(&connection).map_err(opening)?;
         schema::migrate(&mut connection)
             .map_err(|source| StoreError::Migrate { path: shown(), source })?;
-        Ok(Self { connection: Mutex::new(connection) })
+        check(&connection).map_err(opening)?;
+        let store = Self {
+            connection: Mutex::new(connection),
+            reserve: path.with_added_extension("reserve"),
+        };
+        store.fill_reserve();
+        Ok(store)
+    }
+
+    /// Opens the database; a damaged one is set aside, with what belongs to it, and a new one begun.
+    pub fn open_or_set_aside(
+        path: &Path,
+        now: jiff::Timestamp,
+    ) -> Result<(Self, Option<SetAside>), StoreError> {
+        let error = match Self::open(path) {
+            Err(error) if error.is_damage() => error,
+            // On a full disk the reserve is what there is to begin with.
+            Err(error) if error.is_storage_trouble() => {
+                std::fs::remove_file(path.with_added_extension("reserve")).ok();
+                return Self::open(path).map(|store| (store, None));
+            }
+            other => return other.map(|store| (store, None)),
+        };
+        let to = path.with_added_extension(now.strftime("damaged-%Y%m%d-%H%M%S").to_string());
+        for end in ["", "-wal", "-shm"] {
+            let name = |path: &Path| PathBuf::from(format!("{}{end}", path.display()));
+            // Only the database itself must be there.
+            std::fs::rename(name(path), name(&to)).ok();
+        }
+        let why = std::error::Error::source(&error).unwrap_or(&error).to_string();
+        Ok((Self::open(path)?, Some(SetAside { to, why })))
+    }
+
+    /// Takes up the space that stopping and deleting may need, unless it is taken up already.
+    pub fn fill_reserve(&self) {
+        let fill = || -> std::io::Result<()> {
+            if std::fs::metadata(&self.reserve).is_ok_and(|found| found.len() >= RESERVE) {
+                return Ok(());
+            }
+            let zeros = vec![0; usize::try_from(RESERVE).unwrap_or_default()];
+            std::fs::write(&self.reserve, zeros)
+        };
+        if fill().is_err() {
+            // Half a reserve is none.
+            std::fs::remove_file(&self.reserve).ok();
+        }
     }
 
     /// Runs one transaction that outlasts a power cut.
     fn change<T>(
         &self,
         attempt: &'static str,
-        body: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error>,
+        body: impl Fn(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, StoreError> {
-        self.change_lasting(Lasts::PowerCut, attempt, body)
+        self.change_lasting(Lasts::PowerCut, Space::Free, attempt, body)
     }
 
-    /// Runs one transaction. It is begun as a writer, so that it never has to be upgraded.
+    /// Runs one transaction, with the reserve where the disk is full and it may be used.
     fn change_lasting<T>(
         &self,
         lasts: Lasts,
+        space: Space,
         attempt: &'static str,
-        body: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error>,
+        body: impl Fn(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error>,
+    ) -> Result<T, StoreError> {
+        match self.try_change(lasts, attempt, &body) {
+            Err(error) if space == Space::Reserve && error.is_storage_trouble() => {
+                std::fs::remove_file(&self.reserve).ok();
+                self.try_change(lasts, attempt, &body)
+            }
+            other => other,
+        }
+    }
+
+    /// Runs one transaction. It is begun as a writer, so that it never has to be upgraded.
+    fn try_change<T>(
+        &self,
+        lasts: Lasts,
+        attempt: &'static str,
+        body: impl Fn(&rusqlite::Transaction<'_>) -> Result<T, rusqlite::Error>,
     ) -> Result<T, StoreError> {
         let mut connection = self.connection.lock().expect("no holder of the connection panics");
         let query = |source| StoreError::Query { attempt, source };
@@ -170,6 +267,16 @@ impl Store {
         let connection = self.connection.lock().expect("no holder of the connection panics");
         body(&connection).map_err(|source| StoreError::Query { attempt, source })
     }
+}
+
+/// Reads enough of the database to notice that it is damaged.
+fn check(connection: &Connection) -> rusqlite::Result<()> {
+    let found: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
+    if found == "ok" {
+        return Ok(());
+    }
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+    Err(rusqlite::Error::SqliteFailure(code, Some(found)))
 }
 
 fn is_unique_violation(error: &StoreError) -> bool {

@@ -1,16 +1,16 @@
 //! Plans and their steps: written before they begin, ticked off one by one, closed with an outcome.
 
 use hothouse_model::{
-    Failure, OperationId, PlanKind, Step,
+    Failure, FailureKind, OperationId, PlanKind, Step,
     id::{PlanKey, SandboxKey},
     room::RoomWish,
 };
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
 use crate::{
-    Lasts, NewRoom, NewSandbox, SnapshotRecord, Store, StoreError, is_unique_violation, rooms,
-    sandboxes, snapshots,
+    Lasts, NewRoom, NewSandbox, SnapshotRecord, Space, Store, StoreError, is_unique_violation,
+    rooms, sandboxes, snapshots,
 };
 
 /// A plan about to begin.
@@ -44,8 +44,8 @@ pub enum Outcome {
     Done,
     /// Failed, and taken back.
     Undone(Failure),
-    /// Failed, and to be tried again.
-    Stuck(Failure),
+    /// Failed, and over: what it left is the next operation's to deal with, or `doctor`'s.
+    Failed(Failure),
 }
 
 /// A step as recorded.
@@ -84,7 +84,11 @@ impl Store {
             Subject::Starts(_) | Subject::Stops(_) => Lasts::Crash,
             _ => Lasts::PowerCut,
         };
-        let begun = self.change_lasting(lasts, "write down the plan", |transaction| {
+        let space = match subject {
+            Subject::Removes(_) | Subject::Stops(_) | Subject::Forgets { .. } => Space::Reserve,
+            _ => Space::Free,
+        };
+        let begun = self.change_lasting(lasts, space, "write down the plan", |transaction| {
             transaction.execute(
                 "INSERT INTO plans (operation, kind, subject, state, begun) VALUES (?1, ?2, ?3, 'open', ?4)",
                 params![plan.operation.as_str(), plan.kind.as_str(), plan.subject, plan.begun.to_string()],
@@ -119,6 +123,7 @@ impl Store {
                     transaction.execute("UPDATE sandboxes SET phase = 'deleting' WHERE id = ?1", [sandbox.0])?;
                 }
             }
+            supersede(transaction, key, &sandboxes, plan)?;
             Ok((key, sandboxes))
         });
         let (key, sandboxes) = begun
@@ -139,7 +144,7 @@ impl Store {
 
     /// Ticks a step off, or takes its tick away after it was undone.
     pub fn tick_step(&self, plan: PlanKey, position: u32, done: bool) -> Result<(), StoreError> {
-        self.change("tick off a step", |transaction| {
+        self.change_lasting(Lasts::PowerCut, Space::Reserve, "tick off a step", |transaction| {
             transaction.execute(
                 "UPDATE plan_steps SET done = ?3 WHERE plan_id = ?1 AND position = ?2",
                 params![plan.0, position, done],
@@ -160,7 +165,7 @@ impl Store {
             Outcome::Open => ("open", None),
             Outcome::Done => ("done", None),
             Outcome::Undone(failure) => ("undone", Some(failure)),
-            Outcome::Stuck(failure) => ("stuck", Some(failure)),
+            Outcome::Failed(failure) => ("stuck", Some(failure)),
         };
         let failure =
             failure.map(|failure| serde_json::to_string(failure).expect("a failure is plain text"));
@@ -168,7 +173,7 @@ impl Store {
             PlanKind::Up => Lasts::Crash,
             _ => Lasts::PowerCut,
         };
-        self.change_lasting(lasts, "close the plan", |transaction| {
+        self.change_lasting(lasts, Space::Reserve, "close the plan", |transaction| {
             match (outcome, kind) {
                 (Outcome::Done, PlanKind::Fork | PlanKind::Adopt) => {
                     sandboxes::mark_made(transaction, plan.0)?
@@ -178,6 +183,13 @@ impl Store {
                     rooms::end_runs(transaction, plan.0, ended)?;
                     sandboxes::forget(transaction, plan.0)?
                 }
+                // Whatever is there cannot be used; `delete` removes it.
+                (Outcome::Failed(_), PlanKind::Fork | PlanKind::Adopt) => {
+                    sandboxes::mark_deleting(transaction, plan.0)?
+                }
+                (Outcome::Failed(_), PlanKind::Snapshot) => {
+                    snapshots::mark_forgetting(transaction, plan.0)?
+                }
                 (Outcome::Done, PlanKind::Snapshot) => snapshots::mark_made(transaction, plan.0)?,
                 (Outcome::Done, PlanKind::Forget) | (Outcome::Undone(_), PlanKind::Snapshot) => {
                     snapshots::forget(transaction, plan.0)?
@@ -185,7 +197,8 @@ impl Store {
                 (Outcome::Done, PlanKind::Up) => {
                     rooms::wish(transaction, plan.0, RoomWish::Up, ended)?
                 }
-                (Outcome::Done, PlanKind::Down) | (Outcome::Undone(_), PlanKind::Up) => {
+                (Outcome::Done, PlanKind::Down)
+                | (Outcome::Undone(_) | Outcome::Failed(_), PlanKind::Up) => {
                     rooms::wish(transaction, plan.0, RoomWish::Stopped, ended)?
                 }
                 _ => 0,
@@ -198,10 +211,10 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the plans that are not finished: interrupted ones and stuck ones, oldest first.
+    /// Returns the plans that were in flight when their daemon died, oldest first.
     pub fn unfinished_plans(&self) -> Result<Vec<PlanRecord>, StoreError> {
         self.read("list unfinished plans", |connection| {
-            let sql = format!("{SELECT} WHERE state IN ('open', 'stuck') ORDER BY id");
+            let sql = format!("{SELECT} WHERE state = 'open' ORDER BY id");
             let plans: Vec<_> =
                 connection.prepare_cached(&sql)?.query_map([], plan)?.collect::<Result<_, _>>()?;
             plans.into_iter().map(|plan| with_parts(connection, plan)).collect()
@@ -224,12 +237,34 @@ impl Store {
     pub fn forget_old_plans(&self, keep: u32) -> Result<usize, StoreError> {
         self.change("forget old plans", |transaction| {
             transaction.execute(
-                "DELETE FROM plans WHERE state IN ('done', 'undone') AND id NOT IN
+                "DELETE FROM plans WHERE state <> 'open' AND id NOT IN
                  (SELECT id FROM plans ORDER BY id DESC LIMIT ?1)",
                 [keep],
             )
         })
     }
+}
+
+/// Closes what was left open on the same sandboxes: a later operation knows better.
+fn supersede(
+    transaction: &Transaction<'_>,
+    plan: PlanKey,
+    sandboxes: &[SandboxKey],
+    by: &NewPlan,
+) -> rusqlite::Result<()> {
+    let failure = Failure::new(
+        FailureKind::Conflict,
+        format!("`{}` took its place before it was finished", by.kind.as_str()),
+    );
+    let failure = serde_json::to_string(&failure).expect("a failure is plain text");
+    for sandbox in sandboxes {
+        transaction.execute(
+            "UPDATE plans SET state = 'stuck', failure = ?3, ended = ?4 WHERE state = 'open' AND id <> ?1
+             AND id IN (SELECT plan_id FROM plan_subjects WHERE sandbox_id = ?2)",
+            params![plan.0, sandbox.0, failure, by.begun.to_string()],
+        )?;
+    }
+    Ok(())
 }
 
 const SELECT: &str = "SELECT id, operation, kind, subject, state, failure FROM plans";
@@ -243,7 +278,7 @@ fn plan(row: &Row<'_>) -> rusqlite::Result<PlanRecord> {
         "open" => Outcome::Open,
         "done" => Outcome::Done,
         "undone" => Outcome::Undone(failure()?),
-        _ => Outcome::Stuck(failure()?),
+        _ => Outcome::Failed(failure()?),
     };
     let kind = text(2)?;
     Ok(PlanRecord {
@@ -330,7 +365,7 @@ mod tests {
             kind,
             subject: "a".into(),
             steps: vec![
-                Step::StopRoom { runtime: "/x".into() },
+                Step::StopRoom { runtime: "/x".into(), claim: None },
                 Step::Remove { path: "/x".into() },
             ],
             begun: Timestamp::UNIX_EPOCH,

@@ -9,7 +9,7 @@ use hothouse_model::{
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use crate::{Lasts, Store, StoreError, sandboxes::parsed};
+use crate::{Lasts, Space, Store, StoreError, sandboxes::parsed};
 
 /// A room about to be started.
 #[derive(Clone, Debug)]
@@ -106,6 +106,16 @@ pub struct RunLine {
 }
 
 impl Store {
+    /// Notes a room that was found to be up.
+    pub fn know_room(&self, room: &NewRoom) -> Result<(), StoreError> {
+        self.change("note a room that is up", |transaction| {
+            begin(transaction, room)?;
+            transaction
+                .execute("UPDATE rooms SET wish = 'up' WHERE sandbox_id = ?1", [room.sandbox.0])
+        })?;
+        Ok(())
+    }
+
     /// Returns every run, newest first.
     pub fn all_runs(&self) -> Result<Vec<RunLine>, StoreError> {
         self.read("list the runs", |connection| {
@@ -134,12 +144,17 @@ impl Store {
         sandbox: SandboxKey,
         since: Option<Timestamp>,
     ) -> Result<(), StoreError> {
-        self.change_lasting(Lasts::Crash, "note the sleep of a room", |transaction| {
-            transaction.execute(
-                "UPDATE rooms SET slept = ?2 WHERE sandbox_id = ?1",
-                params![sandbox.0, since.map(|since| since.to_string())],
-            )
-        })?;
+        self.change_lasting(
+            Lasts::Crash,
+            Space::Free,
+            "note the sleep of a room",
+            |transaction| {
+                transaction.execute(
+                    "UPDATE rooms SET slept = ?2 WHERE sandbox_id = ?1",
+                    params![sandbox.0, since.map(|since| since.to_string())],
+                )
+            },
+        )?;
         Ok(())
     }
 

@@ -100,6 +100,18 @@ impl Store {
         Ok(())
     }
 
+    /// Returns the names of the sandboxes in a folder, also of those that are still being made.
+    pub fn names_in(&self, sandboxes: &Path) -> Result<Vec<String>, StoreError> {
+        self.read("list the names in a folder", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT name FROM workspaces WHERE sandboxes = ?1 OR sandboxes IS NULL",
+                )?
+                .query_map([sandboxes.to_string_lossy()], |row| row.get(0))?
+                .collect()
+        })
+    }
+
     /// Says whether a name is taken in a repository, also by a sandbox that is still being made.
     pub fn is_taken(&self, repository: &RepositoryPlace, name: &str) -> Result<bool, StoreError> {
         let common_dir = repository.common_dir.to_string_lossy();
@@ -205,6 +217,14 @@ fn free_label(connection: &Connection, name: &ProjectName, own: i64) -> rusqlite
 pub(crate) fn mark_made(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
     transaction.execute(
         "UPDATE sandboxes SET phase = 'made' WHERE id IN (SELECT sandbox_id FROM plan_subjects WHERE plan_id = ?1)",
+        [plan],
+    )
+}
+
+/// Marks a sandbox as one that can only be deleted.
+pub(crate) fn mark_deleting(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
+    transaction.execute(
+        "UPDATE sandboxes SET phase = 'deleting' WHERE id IN (SELECT sandbox_id FROM plan_subjects WHERE plan_id = ?1)",
         [plan],
     )
 }

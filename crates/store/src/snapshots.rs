@@ -29,6 +29,41 @@ impl Store {
                 .collect()
         })
     }
+
+    /// Returns the labels of snapshots that are neither whole nor being worked on.
+    pub fn broken_snapshots(&self, sandbox: SandboxKey) -> Result<Vec<String>, StoreError> {
+        self.read("list the broken snapshots", |connection| {
+            connection
+                .prepare_cached(
+                    "SELECT s.label FROM snapshots s LEFT JOIN plans p ON p.id = s.plan_id
+                     WHERE s.sandbox_id = ?1 AND s.phase <> 'made' AND (p.id IS NULL OR p.state <> 'open')",
+                )?
+                .query_map([sandbox.0], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// Adds a snapshot that was found on disk.
+    pub fn add_snapshot(&self, found: &SnapshotRecord) -> Result<(), StoreError> {
+        self.change("add a snapshot", |transaction| {
+            transaction.execute(
+                "INSERT OR IGNORE INTO snapshots (sandbox_id, label, tip, created, phase) VALUES (?1, ?2, ?3, ?4, 'made')",
+                params![found.sandbox.0, found.label, found.tip, found.created.to_string()],
+            )
+        })?;
+        Ok(())
+    }
+
+    /// Forgets a snapshot of which nothing is left.
+    pub fn forget_snapshot(&self, sandbox: SandboxKey, label: &str) -> Result<(), StoreError> {
+        self.change("forget a snapshot", |transaction| {
+            transaction.execute(
+                "DELETE FROM snapshots WHERE sandbox_id = ?1 AND label = ?2",
+                params![sandbox.0, label],
+            )
+        })?;
+        Ok(())
+    }
 }
 
 /// Notes that a snapshot is being made.
@@ -60,6 +95,11 @@ pub(crate) fn begin_forgetting(
 /// Marks the snapshot of a plan as whole.
 pub(crate) fn mark_made(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
     transaction.execute("UPDATE snapshots SET phase = 'made' WHERE plan_id = ?1", [plan])
+}
+
+/// Marks the snapshot of a plan as one that can only be removed.
+pub(crate) fn mark_forgetting(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
+    transaction.execute("UPDATE snapshots SET phase = 'forgetting' WHERE plan_id = ?1", [plan])
 }
 
 /// Forgets the snapshot of a plan.

@@ -8,6 +8,8 @@
 //! <sandboxes>/.hothouse/frozen/NAME          the worktree as a profile froze it
 //! <sandboxes>/.hothouse/rooms/NAME           layers and home of the room
 //! <sandboxes>/.hothouse/snapshots/NAME/LABEL all trees at one instant
+//! <sandboxes>/.hothouse/sandboxes/NAME       what the sandbox says of itself, and its locks
+//! <sandboxes>/.hothouse/staged/TREE          a copy that is to take a tree's place
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -20,6 +22,13 @@ use crate::{
     golden::{self, Budget},
     tree::{STORE_FOLDER, remove_tree},
 };
+
+/// The file in which a sandbox describes itself.
+pub const RECORD_FILE: &str = "record.json";
+
+/// Parts of the folder beside sandboxes in which every name begins with that of a sandbox.
+const PARTS: [&str; 8] =
+    ["git", "data", "frozen", "rooms", "snapshots", "sandboxes", "staged", "trees"];
 
 /// The places of one sandbox.
 #[derive(Clone, Copy, Debug)]
@@ -69,9 +78,72 @@ impl SandboxPlaces<'_> {
         self.snapshots().join(label)
     }
 
+    /// Returns the folder of what the sandbox says of itself.
+    pub fn own(&self) -> PathBuf {
+        self.part("sandboxes").join(self.name)
+    }
+
+    /// Returns the file in which the sandbox describes itself.
+    pub fn record(&self) -> PathBuf {
+        self.own().join(RECORD_FILE)
+    }
+
+    /// Returns the lock by which a room holds the sandbox's files.
+    pub fn claim(&self) -> PathBuf {
+        self.own().join("claim")
+    }
+
+    /// Returns the lock of whoever works on the sandbox.
+    pub fn operation_lock(&self) -> PathBuf {
+        self.own().join("operation")
+    }
+
     fn part(&self, name: &str) -> PathBuf {
         self.sandboxes.join(STORE_FOLDER).join(name)
     }
+}
+
+/// Returns the folders in which the sandboxes of a folder describe themselves.
+pub fn all_own(sandboxes: &Path) -> Vec<PathBuf> {
+    files::list(&sandboxes.join(STORE_FOLDER).join("sandboxes")).unwrap_or_default()
+}
+
+/// Returns where a copy waits that is to take the place of a tree of this name.
+pub fn staged(sandboxes: &Path, tree: &str) -> PathBuf {
+    sandboxes.join(STORE_FOLDER).join("staged").join(tree)
+}
+
+/// Returns the names of the trees of a sandbox whose copies wait to take their place.
+pub fn all_staged(sandboxes: &Path, sandbox: &str) -> Result<Vec<String>, FileError> {
+    let store = sandboxes.join(STORE_FOLDER);
+    let mut names: Vec<_> = files::list(&store.join("staged"))?
+        .iter()
+        .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+        .filter(|name| owner(name) == sandbox)
+        .collect();
+    // That of a worktree is mounted, and keeps what it is made of elsewhere.
+    let worktree = format!("{sandbox}~");
+    if !names.contains(&worktree) && files::exists(&store.join("trees").join(&worktree)) {
+        names.push(worktree);
+    }
+    Ok(names)
+}
+
+/// Returns the sandbox that a name belongs to: `NAME.pointer`, `NAME@LABEL`, `NAME.data.SERVICE`, `NAME~`.
+fn owner(name: &str) -> &str {
+    name.split(['.', '@', '~']).next().unwrap_or_default()
+}
+
+/// Returns what is kept for sandboxes, and the name of the sandbox that each belongs to.
+pub fn kept(sandboxes: &Path) -> Result<Vec<(String, PathBuf)>, FileError> {
+    let mut all = Vec::new();
+    for part in PARTS {
+        for path in files::list(&sandboxes.join(STORE_FOLDER).join(part))? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            all.push((owner(&name).to_owned(), path));
+        }
+    }
+    Ok(all)
 }
 
 /// Removes all that is kept beside sandboxes that are gone: golden trees, trash, empty folders.

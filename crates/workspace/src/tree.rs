@@ -230,6 +230,19 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     /// lies in the trash then is removed by [`TreeStore::empty_trash`].
     fn delete(&self, tree: &TreePlace) -> Result<(), TreeError>;
 
+    /// Moves a tree to another place, where nothing is. Interrupted, it is done by doing it again.
+    fn relocate(&self, from: &TreePlace, to: &TreePlace) -> Result<(), TreeError> {
+        let make = || -> Result<(), FileError> {
+            for (from, to) in [(&from.private, &to.private), (&from.path, &to.path)] {
+                if host_files::exists(from) {
+                    host_files::rename(from, to)?;
+                }
+            }
+            Ok(())
+        };
+        make().map_err(|source| TreeError::Make { path: to.path.clone(), source })
+    }
+
     /// Measures a tree.
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError>;
 

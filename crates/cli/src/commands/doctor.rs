@@ -4,7 +4,10 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use hothouse_api::{doctor::Leftover, route};
+use hothouse_api::{
+    doctor::{DoctorQuery, Leftover},
+    route,
+};
 use hothouse_host::probe::{Finding, FindingState, ProbeSpec, probe_host};
 use hothouse_model::{Failure, FailureKind};
 
@@ -26,9 +29,11 @@ pub(crate) fn run(
     let runtime = session.folders.runtime.parent().map(PathBuf::from);
     let host =
         probe_host(&ProbeSpec::new(&session.folder, surroundings.search_path.clone(), runtime));
+    let folder = session.folder.to_string_lossy().into_owned();
+    let query = DoctorQuery { folder: Some(folder) };
     let leftovers = match args.fix {
-        true => session.post(route::DOCTOR_FIX, &session.operation(), &()),
-        false => session.get::<Vec<Leftover>>(route::DOCTOR),
+        true => session.post(route::DOCTOR_FIX, &session.operation(), &query),
+        false => session.query::<Vec<Leftover>>(route::DOCTOR, &query),
     };
     if ui.json {
         let (found, daemon) = match &leftovers {

@@ -254,7 +254,7 @@ pub(crate) async fn nuke(
 pub(super) async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
     match operation::ended(door, id).await?.map(|plan| plan.outcome) {
         None => Ok(false),
-        Some(Outcome::Undone(failure) | Outcome::Stuck(failure)) => Err(Refusal(failure)),
+        Some(Outcome::Undone(failure) | Outcome::Failed(failure)) => Err(Refusal(failure)),
         Some(Outcome::Done | Outcome::Open) => Ok(true),
     }
 }

@@ -8,8 +8,8 @@ use hothouse_api::{
     sandbox::FindQuery,
     workspace::{SnapshotBody, SnapshotView},
 };
-use hothouse_engine::{Engine, UpSpec};
-use hothouse_model::{Failure, FailureKind, OperationId, SandboxRecord};
+use hothouse_engine::Engine;
+use hothouse_model::{Failure, FailureKind, SandboxRecord};
 use hothouse_store::SnapshotRecord;
 
 use super::{
@@ -71,19 +71,10 @@ pub(crate) async fn restore(
     let label = body.label.clone().unwrap_or_default();
     let done = already(&door, &id).await?;
     act(door, body, move |engine, sandbox| {
-        let was_up = engine.room_of(sandbox).is_some();
-        let profile = engine.stack_of(sandbox).map(|stack| stack.profile);
         if !done {
-            // A label that is not there must not cost the user a running room.
-            let known = engine.snapshots(sandbox)?;
-            if was_up && known.iter().any(|snapshot| snapshot.label == label) {
-                engine.down(sandbox, another())?;
-            }
-            engine.restore(sandbox, &label, id.clone())?;
+            let (_, was_up) = engine.restore(sandbox, &label, id.clone())?;
             if was_up {
                 let now = engine.sandbox(sandbox.key)?.unwrap_or_else(|| sandbox.clone());
-                engine.up(&now, &UpSpec { profile, ..UpSpec::default() }, another())?;
-                let now = engine.sandbox(sandbox.key)?.unwrap_or(now);
                 engine.await_services(&now, START_TIMEOUT, &id)?;
             }
         }
@@ -125,10 +116,6 @@ async fn act(
         Ok(shown(&sandbox, snapshot))
     });
     done.await.map(axum::Json)
-}
-
-fn another() -> OperationId {
-    OperationId::from_random(hothouse_host::random::bytes())
 }
 
 fn gone(sandbox: &SandboxRecord) -> Failure {

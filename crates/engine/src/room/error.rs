@@ -24,6 +24,8 @@ pub enum RoomRequestError {
     Deleting { name: SandboxName },
     #[error("sandbox `{name}` is {}", .state.as_str())]
     NotUp { name: SandboxName, state: SandboxState },
+    #[error("a restore of `{name}` was interrupted while it replaced files")]
+    HalfRestored { name: SandboxName },
     #[error("the worktree {} is gone", .path.display())]
     NoWorktree { path: PathBuf },
     #[error("the files of `{name}` are seen in its room alone, which {cannot}")]
@@ -65,6 +67,7 @@ impl Explain for RoomRequestError {
         match self {
             Self::Deleting { .. }
             | Self::NotUp { .. }
+            | Self::HalfRestored { .. }
             | Self::OtherProfile { .. }
             | Self::NewData { .. } => FailureKind::Conflict,
             Self::Services(error) => error.kind(),
@@ -104,6 +107,9 @@ impl Explain for RoomRequestError {
                 vec![format!("let it go on with `hothouse resume -w {name}`")]
             }
             Self::NotUp { name, .. } => vec![format!("start it with `hothouse up -w {name}`")],
+            Self::HalfRestored { name } => {
+                vec![format!("run `hothouse restore LABEL -w {name}` again")]
+            }
             Self::NoWorktree { .. } => vec!["`hothouse doctor --fix` forgets the sandbox".into()],
             Self::Hidden { name, .. } => vec![
                 format!("`hothouse down -w {name}` first, or use the room that is up"),

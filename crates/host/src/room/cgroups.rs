@@ -311,6 +311,23 @@ impl Groups {
         }
     }
 
+    /// Ends whatever still is in the groups, and removes them.
+    pub(super) fn clear(&self) -> io::Result<()> {
+        if !self.folders.iter().any(|folder| files::exists(folder)) {
+            return Ok(());
+        }
+        // A frozen process does not die.
+        if self.freezer.is_some() {
+            let _ = self.thaw();
+        }
+        self.kill();
+        for folder in &self.folders {
+            kill_members(folder);
+            remove(folder)?;
+        }
+        Ok(())
+    }
+
     /// Removes the groups of a room that is gone; its last processes may need a moment.
     pub fn remove(&self) -> Result<(), CgroupError> {
         for folder in &self.folders {
@@ -318,6 +335,16 @@ impl Groups {
                 .map_err(|source| CgroupError::Remove { path: folder.clone(), source })?;
         }
         Ok(())
+    }
+}
+
+/// Kills the members of a group one by one, for kernels that cannot kill a group.
+fn kill_members(folder: &Path) {
+    let members = files::read_text(&folder.join("cgroup.procs")).unwrap_or_default();
+    for pid in members.lines().filter_map(|line| rustix::process::Pid::from_raw(line.parse().ok()?))
+    {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
 }
 

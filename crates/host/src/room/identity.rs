@@ -30,17 +30,27 @@ impl RoomIdentity {
     pub fn of(pid: i32) -> Result<Self, IdentityError> {
         let file = |source| IdentityError::File { pid, source };
         let stat = files::read_text(&stat_file(pid)).map_err(file)?;
-        let (_, start_time) = state_and_start(&stat).ok_or(IdentityError::Record { pid })?;
+        let Stat { start_time, .. } = parse_stat(&stat).ok_or(IdentityError::Record { pid })?;
         Ok(Self { pid, start_time, boot_id: boot_id().map_err(file)?.to_owned() })
     }
 
-    /// Returns whether that very process still runs.
+    /// Whether that very process still runs. One that is ending does not: a killed PID 1 waits for
+    /// its namespace to empty, which takes for ever while a process in it is frozen.
     pub fn is_alive(&self) -> bool {
-        let stat = files::read_text(&stat_file(self.pid)).unwrap_or_default();
-        let runs = state_and_start(&stat).is_some_and(|(state, start_time)| {
-            start_time == self.start_time && !matches!(state, 'Z' | 'X')
-        });
-        runs && boot_id().is_ok_and(|boot_id| boot_id == self.boot_id)
+        self.stat().is_some_and(|stat| !stat.exiting)
+    }
+
+    /// Whether that very process is still there, also while it is ending.
+    pub(super) fn is_there(&self) -> bool {
+        self.stat().is_some()
+    }
+
+    fn stat(&self) -> Option<Stat> {
+        let text = files::read_text(&stat_file(self.pid)).ok()?;
+        let stat = parse_stat(&text)?;
+        let same = stat.start_time == self.start_time && !matches!(stat.state, 'Z' | 'X');
+        let same_boot = || boot_id().is_ok_and(|boot_id| boot_id == self.boot_id);
+        (same && same_boot()).then_some(stat)
     }
 }
 
@@ -104,12 +114,24 @@ pub(super) fn parent_of(pid: i32) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
+/// What the kernel says of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stat {
+    state: char,
+    /// `PF_EXITING`, set from the beginning of its end.
+    exiting: bool,
+    start_time: u64,
+}
+
 /// The name in the second field may hold anything, so fields are counted from its last bracket.
-fn state_and_start(stat: &str) -> Option<(char, u64)> {
+fn parse_stat(stat: &str) -> Option<Stat> {
+    const PF_EXITING: u64 = 0x4;
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?.chars().next()?;
-    Some((state, fields.nth(18)?.parse().ok()?))
+    let flags: u64 = fields.nth(5)?.parse().ok()?;
+    let start_time = fields.nth(12)?.parse().ok()?;
+    Some(Stat { state, exiting: flags & PF_EXITING != 0, start_time })
 }
 
 #[cfg(test)]
@@ -122,7 +144,9 @@ mod tests {
             "7 (a) b)) S {} 4242 0",
             (0..18).map(|n| n.to_string()).collect::<Vec<_>>().join(" ")
         );
-        assert_eq!(state_and_start(&stat), Some(('S', 4242)));
+        let parsed = parse_stat(&stat).unwrap();
+        assert_eq!((parsed.state, parsed.start_time), ('S', 4242));
+        assert!(parsed.exiting, "the flags are 5, which has the bit of an exiting process");
     }
 
     #[test]

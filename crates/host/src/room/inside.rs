@@ -35,8 +35,8 @@ use std::mem::MaybeUninit;
 use std::path::Path;
 
 /// Which room the first process is for. With it come descriptors: the paper on which this is
-/// written, the control socket, room-init, the base layer, and control groups to join, for the
-/// first process, for commands and for room-init.
+/// written, the control socket, room-init, the base layer, the claim on the sandbox's files, and
+/// control groups to join, for the first process, for commands and for room-init.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) spec: RoomSpec,
@@ -60,6 +60,7 @@ struct Inside {
     control: OwnedFd,
     init_program: OwnedFd,
     base_layer: OwnedFd,
+    claim: OwnedFd,
     groups: Vec<OwnedFd>,
     command_groups: Vec<OwnedFd>,
     init_group: Option<OwnedFd>,
@@ -192,7 +193,7 @@ impl Inside {
         let mut all = await_word(&first.channel, ORDER)?.into_iter();
         let mut next = || all.next().ok_or_else(|| StepError::because(step, None, "too little"));
         let mut paper = std::fs::File::from(next()?);
-        let (control, init_program, base_layer) = (next()?, next()?, next()?);
+        let (control, init_program, base_layer, claim) = (next()?, next()?, next()?, next()?);
         let mut bytes = Vec::new();
         paper.rewind().step(step)?;
         paper.read_to_end(&mut bytes).step(step)?;
@@ -207,6 +208,7 @@ impl Inside {
             control,
             init_program,
             base_layer,
+            claim,
             groups,
             command_groups,
             init_group: all.next(),
@@ -385,9 +387,17 @@ fn become_init(
         rules: catch.rules.as_raw_fd(),
         elevate: elevate.as_raw_fd(),
         base_layer: inside.base_layer.as_raw_fd(),
+        claim: inside.claim.as_raw_fd(),
     };
-    let single =
-        [&inside.control, &inside.channel, &room.user, &room.mount, &elevate, &inside.base_layer];
+    let single = [
+        &inside.control,
+        &inside.channel,
+        &room.user,
+        &room.mount,
+        &elevate,
+        &inside.base_layer,
+        &inside.claim,
+    ];
     let many = [
         &inside.command_groups,
         &catch.tcp,

@@ -4,6 +4,7 @@
 
 use super::ahead::{Ahead, reserve_boot_fd};
 use super::cgroups::Plan;
+use super::claim::{Claim, ClaimError, Claimant};
 use super::early::{Early, send_descriptors};
 use super::inside::{GO, MORE, Order, Word};
 use super::mounts::{self, IdMaps};
@@ -131,6 +132,7 @@ fn start(
 ) -> Result<Started, StepError> {
     spec.check()
         .map_err(|problem| StepError::because("read the spec", None, problem.to_string()))?;
+    let mut claim = spec.claim.as_deref().map(claimed).transpose()?;
     let mut caveats = Vec::new();
     let (mode, wall) = walls(spec.mode, spec.shifted_base)?;
     caveats.extend(mode_caveats(mode, &wall));
@@ -143,6 +145,13 @@ fn start(
     let hidden = sockets::below(&mounts::exposed(spec));
     let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden);
     let groups = cgroups::plan(ahead.cgroups(), &spec.id, &spec.limits);
+    // Nobody else has this id: what is in its groups is left of a room whose first process died.
+    groups.groups.clear().step("end what is left of the room before")?;
+    let mut claimant =
+        Claimant { id: spec.id.clone(), runtime: spec.runtime.clone(), started: None };
+    if let Some(claim) = &mut claim {
+        claim.describe(&claimant).step("claim the sandbox's files")?;
+    }
     let room = Room {
         spec,
         mode,
@@ -152,11 +161,35 @@ fn start(
         system: &system,
         plan: &plan,
         groups: &groups,
+        claim: claim.as_ref(),
         ahead,
     };
     fences.insert("cgroup".into(), groups.groups.version.clone());
     caveats.extend(groups.caveats.clone());
-    room.make(early, fences, caveats).inspect_err(|_| undo(spec, &groups))
+    let started = room.make(early, fences, caveats).inspect_err(|_| undo(spec, &groups))?;
+    if let Some(claim) = &mut claim {
+        claimant.started = Some(started.clone());
+        // Without it the room is found by its runtime folder alone.
+        if let Err(error) = claim.describe(&claimant) {
+            tracing::warn!(%error, "a claim has no description");
+        }
+    }
+    Ok(started)
+}
+
+/// Claims the files of a sandbox for the room to come.
+fn claimed(path: &Path) -> Result<Claim, StepError> {
+    let step = "claim the sandbox's files";
+    Claim::take(path).map_err(|error| match error {
+        ClaimError::Held { claimant, .. } => {
+            let reason = match claimant.and_then(|claimant| claimant.started) {
+                Some(room) => format!("a room uses them already (pid {})", room.identity.pid),
+                None => "a room that uses them is just being made".to_owned(),
+            };
+            StepError::because(step, None, reason)
+        }
+        ClaimError::File(error) => StepError::because(step, None, error.to_string()),
+    })
 }
 
 /// Takes back what a failed start left on the host.
@@ -261,6 +294,7 @@ struct Room<'a> {
     system: &'a layout::System,
     plan: &'a mounts::Plan,
     groups: &'a cgroups::Plan,
+    claim: Option<&'a Claim>,
     ahead: &'a Ahead,
 }
 
@@ -300,7 +334,14 @@ impl Room<'_> {
         };
         let base_layer =
             rustix::io::fcntl_dupfd_cloexec(self.base_used, 3).step("hold the base layer")?;
-        let mut descriptors = vec![control, init_program, base_layer];
+        let claim = match self.claim {
+            Some(claim) => claim.share().step("claim the sandbox's files")?,
+            // A room that claims nothing holds its base layer twice.
+            None => {
+                rustix::io::fcntl_dupfd_cloexec(self.base_used, 3).step("hold the base layer")?
+            }
+        };
+        let mut descriptors = vec![control, init_program, base_layer, claim];
         let Plan { join, join_commands, join_init, .. } = self.groups;
         descriptors.extend(open_all(join.iter().chain(join_commands).chain(join_init))?);
         let early = match early.filter(|early| early.fits(self.mode, self.wall)) {

@@ -43,6 +43,10 @@ pub struct RoomSpec {
     /// A certificate in PEM that the room's system trusts besides the host's.
     #[serde(default)]
     pub authority: Option<String>,
+    /// The lock by which PID 1 holds the sandbox's files for as long as the room lives. A room without
+    /// one shares them.
+    #[serde(default)]
+    pub claim: Option<PathBuf>,
     /// What the worktree is made of, where the host has but an empty folder in its place.
     #[serde(default)]
     pub layers: Option<WorktreeLayers>,
@@ -251,6 +255,7 @@ mod tests {
             mode: None,
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
             authority: None,
+            claim: None,
             layers: None,
         }
     }

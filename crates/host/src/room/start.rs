@@ -87,7 +87,7 @@ pub fn stop(room: &Started, runtime: &Path) -> Result<(), StopError> {
     if room.groups.freezer.is_some() {
         let _ = room.groups.thaw();
     }
-    if room.identity.is_alive() {
+    if room.identity.is_there() {
         room.groups.kill();
     }
     end(&room.identity)?;
@@ -106,7 +106,7 @@ fn end(identity: &RoomIdentity) -> Result<(), StopError> {
         Err(Errno::SRCH) => return Ok(()),
         Err(error) => return Err(StopError::Kill(error.into())),
     };
-    if !identity.is_alive() {
+    if !identity.is_there() {
         return Ok(());
     }
     match rustix::process::pidfd_send_signal(&process, Signal::KILL) {

@@ -104,6 +104,19 @@ impl TreeDriver for Overlay {
         delete().map_err(|source| TreeError::Delete { path: tree.path.clone(), source })
     }
 
+    fn relocate(&self, from: &TreePlace, to: &TreePlace) -> Result<(), TreeError> {
+        let relocate = || -> Result<(), FileError> {
+            mount::unmount_tree(&from.path)?;
+            set_aside(&from.path, &from.trash)?;
+            if files::exists(&from.private) {
+                files::rename(&from.private, &to.private)?;
+            }
+            Ok(())
+        };
+        relocate().map_err(|source| TreeError::Make { path: to.path.clone(), source })?;
+        self.restore(to).map(drop)
+    }
+
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError> {
         let measure = || -> Result<TreeSizes, FileError> {
             let own = usage(&tree.private.join("upper"), Blocks::AreOwn)?.total;

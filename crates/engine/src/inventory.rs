@@ -1,0 +1,246 @@
+//! One look at everything that Hothouse has on this host, compared with what is wanted.
+//!
+//! `doctor`, `doctor --fix`, the start of a daemon and `nuke` all use it. What it cannot explain it
+//! shows; it removes only what no sandbox can belong to.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use hothouse_backend::RoomError;
+use hothouse_host::files;
+use hothouse_model::{Explain, Failure, SandboxName, SandboxRecord, room::RoomWish};
+use hothouse_workspace::{Repository, places};
+
+use crate::{
+    Engine,
+    project::{self, ProjectSettings},
+    room::{RoomPlaces, TEMPORARY},
+    trees,
+};
+
+/// Something that is there and should not be, or should be known and is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stray {
+    /// A sandbox that describes itself and that the database knows nothing of.
+    Unlisted { name: SandboxName, sandboxes: PathBuf },
+    /// A room that nobody wants.
+    Room { runtime: PathBuf, alive: bool },
+    /// A room that holds a sandbox's files, though the sandbox is down or its runtime folder is gone.
+    OutOfReach { name: SandboxName },
+    /// Files kept for a sandbox that there is not.
+    Files { path: PathBuf },
+    /// A restore that was interrupted while it replaced files.
+    HalfRestored { name: SandboxName },
+    /// A deletion that failed.
+    HalfDeleted { name: SandboxName },
+}
+
+impl Stray {
+    /// Says what it is.
+    pub fn what(&self) -> String {
+        match self {
+            Self::Unlisted { name, .. } => format!("sandbox `{name}` is not in the database"),
+            Self::Room { runtime, alive } => {
+                let state = if *alive { "a room without a sandbox" } else { "a dead room" };
+                format!("{state}: {}", name_of(runtime))
+            }
+            Self::OutOfReach { name } => format!("the room of `{name}` cannot be reached"),
+            Self::Files { path } => format!("files without a sandbox: {}", path.display()),
+            Self::HalfRestored { name } => format!("the restore of `{name}` is not finished"),
+            Self::HalfDeleted { name } => format!("the deletion of `{name}` is not finished"),
+        }
+    }
+
+    /// Says why it is there, and what mends it.
+    pub fn why(&self) -> String {
+        match self {
+            Self::Unlisted { sandboxes, .. } => {
+                format!("its own record in {} has it; --fix adds it again", sandboxes.display())
+            }
+            Self::Room { .. } => "a daemon died while it was in use; --fix ends it".into(),
+            Self::OutOfReach { .. } => {
+                "its runtime folder was removed, or the database lost it; --fix ends it".into()
+            }
+            Self::Files { .. } => "its sandbox was deleted in part; --fix removes them".into(),
+            Self::HalfRestored { name } => {
+                format!("run `hothouse restore LABEL -w {name}` again")
+            }
+            Self::HalfDeleted { name } => {
+                format!("a step of it failed; --fix tries again, as does `hothouse delete {name}`")
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Looks for whatever is not as it should be. `folder` is where the user is: its repository's
+    /// sandboxes are found also when nothing else remembers them.
+    pub(crate) fn strays(&self, folder: Option<&Path>) -> Result<Vec<Stray>, Failure> {
+        let all = self.sandboxes()?;
+        let mut strays = self.stray_rooms(&all).map_err(|error| error.failure())?;
+        for sandboxes in self.folders_around(folder)? {
+            let unlisted = self.unlisted(&sandboxes)?;
+            strays.extend(self.stray_files(&sandboxes)?);
+            let unlisted = unlisted.into_iter();
+            let sandboxes = &sandboxes;
+            strays.extend(
+                unlisted.map(|name| Stray::Unlisted { name, sandboxes: sandboxes.clone() }),
+            );
+        }
+        for sandbox in &all {
+            // Whoever works on it right now knows what it is doing.
+            let Some(_turn) = self.queue.try_enter(&[sandbox.key], "doctor") else { continue };
+            let name = || sandbox.name.clone();
+            if sandbox.deleting {
+                strays.push(Stray::HalfDeleted { name: name() });
+            } else if trees::is_half_restored(sandbox).map_err(|error| error.failure())? {
+                strays.push(Stray::HalfRestored { name: name() });
+            }
+            if self.is_out_of_reach(sandbox) {
+                strays.push(Stray::OutOfReach { name: name() });
+            }
+        }
+        Ok(strays)
+    }
+
+    /// Mends what can be mended without losing anybody's work.
+    pub(crate) fn fix_strays(&self, folder: Option<&Path>) -> Result<(), Failure> {
+        let around = self.folders_around(folder)?;
+        for sandboxes in &around {
+            self.rebuild(Some(sandboxes))?;
+        }
+        for stray in self.strays(folder)? {
+            match stray {
+                Stray::Room { runtime, .. } => {
+                    self.with.rooms.kill(&runtime).map_err(|error| error.failure())?;
+                }
+                Stray::OutOfReach { name } | Stray::HalfDeleted { name } => self.fix_one(&name)?,
+                Stray::Files { path } => {
+                    hothouse_host::mount::unmount_tree(&path).map_err(|error| error.failure())?;
+                    self.with.rooms.remove_storage(&path).map_err(|error| error.failure())?;
+                    files::remove_tree(&path).map_err(|error| error.failure())?;
+                }
+                Stray::Unlisted { .. } | Stray::HalfRestored { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn fix_one(&self, name: &SandboxName) -> Result<(), Failure> {
+        for sandbox in self.sandboxes()?.into_iter().filter(|sandbox| sandbox.name == *name) {
+            if sandbox.deleting {
+                let operation =
+                    hothouse_model::OperationId::from_random(hothouse_host::random::bytes());
+                self.delete(&sandbox, crate::Losses::Accepted, operation)?;
+            } else if self.is_out_of_reach(&sandbox) {
+                let (_turn, sandbox) = self.turn(&sandbox, "doctor", None)?;
+                let RoomPlaces { runtime, claim, .. } = self.places(&sandbox);
+                let ended = self.with.rooms.stop(&runtime, Some(&claim));
+                ended.map_err(|error| error.failure())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends rooms that nobody wants: those of single commands and of golden data whose daemon died.
+    /// For the start of a daemon, when no such room can be in use.
+    pub fn end_stray_rooms(&self) -> Result<(), Failure> {
+        let strays = self.stray_rooms(&self.sandboxes()?).map_err(|error| error.failure())?;
+        for stray in strays {
+            let Stray::Room { runtime, .. } = stray else { continue };
+            tracing::info!(runtime = %runtime.display(), "a room without a sandbox is ended");
+            self.with.rooms.kill(&runtime).map_err(|error| error.failure())?;
+        }
+        Ok(())
+    }
+
+    fn stray_rooms(&self, all: &[SandboxRecord]) -> Result<Vec<Stray>, RoomError> {
+        let own: BTreeSet<_> = all.iter().map(|sandbox| self.places(sandbox).runtime).collect();
+        let in_use = self.temporary.in_use();
+        let runtimes = self.with.rooms.list(&self.with.runtime)?.into_iter();
+        let strays = runtimes.filter(|runtime| !own.contains(runtime) && !in_use.contains(runtime));
+        Ok(strays
+            .map(|runtime| {
+                let alive = self.with.rooms.look(&runtime).is_some();
+                Stray::Room { runtime, alive }
+            })
+            .collect())
+    }
+
+    /// Whether a room holds the sandbox's files that is not the one to be found at its runtime folder.
+    fn is_out_of_reach(&self, sandbox: &SandboxRecord) -> bool {
+        let RoomPlaces { runtime, claim, .. } = self.places(sandbox);
+        let wanted = sandbox.room.as_ref().is_some_and(|room| room.wish != RoomWish::Stopped);
+        if wanted && self.with.rooms.look(&runtime).is_some() {
+            return false;
+        }
+        files::exists(&claim)
+            && matches!(self.with.rooms.claim(&claim), Err(RoomError::InUse { .. }))
+    }
+
+    /// Files of which neither the database nor a record nor a worktree knows the sandbox.
+    fn stray_files(&self, sandboxes: &Path) -> Result<Vec<Stray>, Failure> {
+        let known: BTreeSet<_> = self
+            .with
+            .store
+            .names_in(sandboxes)
+            .map_err(|error| error.failure())?
+            .into_iter()
+            .collect();
+        let kept = places::kept(sandboxes).map_err(|error| error.failure())?;
+        let described = |name: &str| {
+            files::exists(&places::SandboxPlaces { sandboxes, name }.record())
+                || files::exists(&sandboxes.join(name))
+        };
+        let strays = kept.into_iter().filter(|(name, _)| !known.contains(name) && !described(name));
+        Ok(strays.map(|(_, path)| Stray::Files { path }).collect())
+    }
+
+    /// Returns the folders of sandboxes that are known, and that of the repository around `folder`.
+    fn folders_around(&self, folder: Option<&Path>) -> Result<BTreeSet<PathBuf>, Failure> {
+        let mut folders = self.known_folders()?;
+        let around = folder.and_then(|folder| Repository::discover(folder).ok());
+        if let Some(repository) = around.filter(|found| !project::is_bare(&found.place))
+            && let Ok(settings) =
+                ProjectSettings::read(&repository.place, &self.with.user_config, &[])
+        {
+            folders.insert(settings.sandboxes(&repository.place));
+        }
+        folders.retain(|folder| files::exists(folder));
+        Ok(folders)
+    }
+}
+
+fn name_of(runtime: &Path) -> String {
+    let name = runtime.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match name.split_once(TEMPORARY) {
+        Some((of, _)) => format!("{of}, for a single command"),
+        None => name,
+    }
+}
+
+/// The rooms of single commands that this process has started and not ended.
+#[derive(Debug, Default)]
+pub(crate) struct Temporary(std::sync::Mutex<BTreeSet<PathBuf>>);
+
+impl Temporary {
+    fn all(&self) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Notes that a room is in use.
+    pub(crate) fn begin(&self, runtime: &Path) {
+        self.all().insert(runtime.to_owned());
+    }
+
+    /// Notes that it is not any more.
+    pub(crate) fn end(&self, runtime: &Path) {
+        self.all().remove(runtime);
+    }
+
+    fn in_use(&self) -> BTreeSet<PathBuf> {
+        self.all().clone()
+    }
+}

@@ -1,0 +1,307 @@
+//! What a sandbox says of itself, in a file beside its data.
+//!
+//! The database can be lost; worktrees and data cannot be made again. So each sandbox has a record
+//! from which [`Engine::rebuild`] makes its row, and which names the operation that was begun on it
+//! last: a database that went back in time must not carry an older one out.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
+
+use hothouse_host::{FileError, files};
+use hothouse_model::{
+    Explain, Failure, OperationId, PlanKind, ProjectName, SandboxName, SandboxRecord,
+    id::{SandboxId, SandboxKey},
+    sandbox::RepositoryPlace,
+};
+use hothouse_store::{
+    NewPlan, NewRoom, NewSandbox, Outcome, PlanRecord, SnapshotRecord, StoreError, Subject,
+};
+use hothouse_workspace::{SandboxPlaces, places};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Engine, trees};
+
+/// The most that a record may take: it holds a configuration.
+const RECORD_LIMIT: u64 = 16 << 20;
+
+/// The file of a snapshot that says what it is.
+const SNAPSHOT_FILE: &str = "snapshot.json";
+
+/// A sandbox in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SelfRecord {
+    id: SandboxId,
+    name: SandboxName,
+    project: ProjectName,
+    common_dir: PathBuf,
+    root: PathBuf,
+    worktree: PathBuf,
+    branch: String,
+    base: String,
+    base_commit: String,
+    tree_driver: String,
+    task: Option<String>,
+    created: Timestamp,
+    pinned_config: Option<String>,
+    imported: Option<String>,
+    agent_branch: Option<String>,
+    /// What was begun on it last.
+    operation: Option<OperationId>,
+}
+
+/// A snapshot in its own words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SnapshotNote {
+    tip: String,
+    created: Timestamp,
+}
+
+impl SelfRecord {
+    fn of(sandbox: &SandboxRecord, operation: Option<OperationId>) -> Self {
+        let sandbox = sandbox.clone();
+        Self {
+            id: sandbox.id,
+            name: sandbox.name,
+            project: sandbox.project,
+            common_dir: sandbox.repository.common_dir,
+            root: sandbox.repository.root,
+            worktree: sandbox.worktree,
+            branch: sandbox.branch,
+            base: sandbox.base,
+            base_commit: sandbox.base_commit,
+            tree_driver: sandbox.tree_driver,
+            task: sandbox.task,
+            created: sandbox.created,
+            pinned_config: sandbox.pinned_config,
+            imported: sandbox.imported,
+            agent_branch: sandbox.agent_branch,
+            operation,
+        }
+    }
+
+    fn read(path: &Path) -> Option<Self> {
+        serde_json::from_slice(&files::read_capped(path, RECORD_LIMIT).ok()?).ok()
+    }
+
+    fn new_sandbox(&self, sandboxes: &Path) -> NewSandbox {
+        let own = self.clone();
+        NewSandbox {
+            id: own.id,
+            name: own.name,
+            project: own.project,
+            repository: RepositoryPlace { common_dir: own.common_dir, root: own.root },
+            worktree: own.worktree.to_string_lossy().into_owned(),
+            sandboxes: sandboxes.to_string_lossy().into_owned(),
+            branch: own.branch,
+            base: own.base,
+            base_commit: own.base_commit,
+            tree_driver: own.tree_driver,
+            task: own.task,
+            created: own.created,
+            pinned_config: own.pinned_config,
+        }
+    }
+}
+
+impl Engine {
+    /// Begins a plan on sandboxes, each of which says so first.
+    pub(crate) fn begin(
+        &self,
+        sandboxes: &[SandboxRecord],
+        plan: &NewPlan,
+        subject: &Subject<'_>,
+    ) -> Result<PlanRecord, StoreError> {
+        for sandbox in sandboxes {
+            // What ends or removes something goes on without, also on a full disk: at worst it is not
+            // finished by itself after a crash.
+            if let Err(error) = self.describe(sandbox, &plan.operation) {
+                tracing::warn!(%error, sandbox = %sandbox.name, "a record is out of date");
+            }
+        }
+        self.with.journal.begin_plan(plan, subject)
+    }
+
+    /// Writes down that an operation is about to begin on a sandbox.
+    pub(crate) fn describe(
+        &self,
+        sandbox: &SandboxRecord,
+        operation: &OperationId,
+    ) -> Result<(), FileError> {
+        let path = trees::places(sandbox).record();
+        if !files::exists(&sandbox.sandboxes) {
+            return Ok(());
+        }
+        files::make_private_folder(path.parent().unwrap_or(&path))?;
+        let text = serde_json::to_vec_pretty(&SelfRecord::of(sandbox, Some(operation.clone())));
+        files::write_quick(&path, &text.expect("a record is plain text"), 0o600)
+    }
+
+    /// Writes down what has changed about a sandbox, outside of an operation.
+    pub(crate) fn describe_again(&self, key: SandboxKey) {
+        let Ok(Some(sandbox)) = self.sandbox(key) else { return };
+        let path = trees::places(&sandbox).record();
+        let Some(known) = SelfRecord::read(&path) else { return };
+        let text = serde_json::to_vec_pretty(&SelfRecord::of(&sandbox, known.operation));
+        let text = text.expect("a record is plain text");
+        if let Err(error) = files::write_quick(&path, &text, 0o600) {
+            tracing::warn!(%error, "a record is out of date");
+        }
+    }
+
+    /// Describes the sandboxes that a plan has made, and remembers where they are.
+    pub(crate) fn describe_made(&self, plan: &PlanRecord) -> Result<(), FileError> {
+        for key in &plan.sandboxes {
+            if let Ok(Some(sandbox)) = self.with.store.sandbox(*key) {
+                self.describe(&sandbox, &plan.operation)?;
+                self.remember_folder(&sandbox.sandboxes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something was begun on a sandbox of this plan after it, which the database has lost.
+    pub(crate) fn is_outdated(&self, plan: &PlanRecord) -> bool {
+        if matches!(plan.kind, PlanKind::Fork | PlanKind::Adopt) {
+            return false;
+        }
+        let latest = |key: &SandboxKey| {
+            let sandbox = self.with.store.sandbox(*key).ok()??;
+            SelfRecord::read(&trees::places(&sandbox).record())?.operation
+        };
+        plan.sandboxes.iter().filter_map(latest).any(|latest| latest != plan.operation)
+    }
+
+    /// Says in the folder of a snapshot what it is.
+    pub(crate) fn describe_snapshot(
+        &self,
+        sandbox: &SandboxRecord,
+        snapshot: &SnapshotRecord,
+    ) -> Result<(), FileError> {
+        let note = SnapshotNote { tip: snapshot.tip.clone(), created: snapshot.created };
+        let text = serde_json::to_vec(&note).expect("a note is plain text");
+        let folder = trees::places(sandbox).snapshot(&snapshot.label);
+        files::replace(&folder.join(SNAPSHOT_FILE), &text, 0o600)
+    }
+
+    fn remember_folder(&self, sandboxes: &Path) -> Result<(), FileError> {
+        let mut known = self.remembered_folders();
+        if !known.insert(sandboxes.to_owned()) {
+            return Ok(());
+        }
+        let lines: String =
+            known.iter().map(|path| format!("{}\n", path.to_string_lossy())).collect();
+        files::replace(&self.with.folders, lines.as_bytes(), 0o600)
+    }
+
+    fn remembered_folders(&self) -> BTreeSet<PathBuf> {
+        let text = files::read_text(&self.with.folders).unwrap_or_default();
+        text.lines().filter(|line| !line.is_empty()).map(PathBuf::from).collect()
+    }
+
+    /// Returns every folder that has sandboxes, or had some.
+    pub(crate) fn known_folders(&self) -> Result<BTreeSet<PathBuf>, Failure> {
+        let mut folders = self.remembered_folders();
+        folders.extend(self.sandboxes()?.into_iter().map(|sandbox| sandbox.sandboxes));
+        folders.retain(|folder| files::exists(folder));
+        Ok(folders)
+    }
+
+    /// Returns the records of a folder that the database knows nothing of.
+    pub(crate) fn unlisted(&self, sandboxes: &Path) -> Result<Vec<SandboxName>, Failure> {
+        let mut names = Vec::new();
+        for record in records(sandboxes) {
+            let place = RepositoryPlace {
+                common_dir: record.common_dir.clone(),
+                root: record.root.clone(),
+            };
+            let taken = self.with.store.is_taken(&place, record.name.as_str());
+            if !taken.map_err(|error| error.failure())? {
+                names.push(record.name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Makes the rows of sandboxes that describe themselves and that the database knows nothing of;
+    /// returns their names. Rooms of theirs that live are known again.
+    pub fn rebuild(&self, folder: Option<&Path>) -> Result<Vec<SandboxName>, Failure> {
+        let mut folders = self.known_folders()?;
+        folders.extend(folder.map(Path::to_owned));
+        let mut rebuilt = Vec::new();
+        for sandboxes in folders {
+            let unlisted = self.unlisted(&sandboxes)?;
+            for record in records(&sandboxes) {
+                if unlisted.contains(&record.name) {
+                    self.rebuild_one(&sandboxes, &record)?;
+                    rebuilt.push(record.name);
+                }
+            }
+        }
+        Ok(rebuilt)
+    }
+
+    fn rebuild_one(&self, sandboxes: &Path, record: &SelfRecord) -> Result<(), Failure> {
+        let operation = OperationId::from_random(hothouse_host::random::bytes());
+        let now = self.with.clock.now();
+        let plan = NewPlan {
+            operation,
+            kind: PlanKind::Adopt,
+            subject: record.name.to_string(),
+            steps: Vec::new(),
+            begun: now,
+        };
+        let new = record.new_sandbox(sandboxes);
+        let made = || -> Result<SandboxKey, StoreError> {
+            let store = &self.with.store;
+            let plan = store.begin_plan(&plan, &Subject::Makes(&new))?;
+            store.end_plan(plan.key, plan.kind, &Outcome::Done, now)?;
+            let key = plan.sandboxes.first().copied().expect("one sandbox was made");
+            if let Some(tip) = &record.imported {
+                store.note_import(key, tip, record.agent_branch.as_deref())?;
+            }
+            let own = SandboxPlaces { sandboxes, name: record.name.as_str() };
+            for folder in files::list(&own.snapshots()).unwrap_or_default() {
+                let bytes = files::read_capped(&folder.join(SNAPSHOT_FILE), RECORD_LIMIT);
+                let note = bytes.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+                let Some(SnapshotNote { tip, created }) = note else { continue };
+                let label = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                store.add_snapshot(&SnapshotRecord { sandbox: key, label, tip, created })?;
+            }
+            Ok(key)
+        };
+        let key = made().map_err(|error| error.failure())?;
+        let Some(sandbox) = self.sandbox(key)? else { return Ok(()) };
+        if self.with.rooms.look(&self.places(&sandbox).runtime).is_some() {
+            self.know_room_again(&sandbox)?;
+        }
+        tracing::info!(sandbox = %sandbox.name, "known again by its own record");
+        Ok(())
+    }
+
+    /// Notes that the room of a sandbox is up, which the database had forgotten.
+    fn know_room_again(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let runtime = self.places(sandbox).runtime;
+        let profile = self.with.rooms.stack(&runtime).map(|stack| stack.profile);
+        let room = NewRoom {
+            sandbox: sandbox.key,
+            run: self.run_of(sandbox),
+            profile: profile.unwrap_or_else(|| hothouse_model::config::DEFAULT_PROFILE.to_owned()),
+            ends: None,
+            // What it was allowed is unknown; tighter is always right.
+            restricted: true,
+        };
+        files::make_private_folder(&room.run.artifacts).map_err(|error| error.failure())?;
+        self.with.store.know_room(&room).map_err(|error| error.failure())
+    }
+}
+
+/// Reads what the sandboxes of a folder say of themselves.
+fn records(sandboxes: &Path) -> Vec<SelfRecord> {
+    let all = places::all_own(sandboxes).into_iter();
+    let all = all.filter_map(|own| SelfRecord::read(&own.join(places::RECORD_FILE)));
+    // One whose worktree is gone has nothing to be made again from.
+    all.filter(|record| files::exists(&record.worktree)).collect()
+}
