@@ -54,7 +54,7 @@ fn environment() -> String {
         "\n## Other variables\n\n| variable | what |\n|---|---|\n\
          | `HOTHOUSE_LOG` | filter of the daemon's log, such as `debug` |\n\
          | `NO_COLOR` | when not empty: no colour |\n\
-         | `XDG_STATE_HOME`, `XDG_RUNTIME_DIR`, `XDG_CONFIG_HOME` | where state, sockets and the user's settings are |\n",
+         | `XDG_STATE_HOME`, `XDG_CONFIG_HOME` | where state with its sockets, and the user's settings are |\n",
     );
     text.push_str(
         "\n## Exit codes\n\n| code | `error.code` in JSON |\n|---|---|\n| 0 | (done) |\n",

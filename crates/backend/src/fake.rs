@@ -148,6 +148,11 @@ impl Rooms for FakeRooms {
             .unwrap_or_default()
     }
 
+    fn storage(&self, runtime: &Path) -> Option<PathBuf> {
+        let orders = self.orders();
+        orders.iter().rfind(|order| order.runtime == runtime).map(|order| order.storage.clone())
+    }
+
     fn wall(&self, runtime: &Path) -> RoomWall {
         let orders = self.orders();
         let own = orders.iter().rfind(|order| order.runtime == runtime);

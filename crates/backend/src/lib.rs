@@ -47,6 +47,9 @@ pub trait Rooms: Send + Sync {
     /// Returns the tool folders that a room was granted.
     fn tools(&self, runtime: &Path) -> Vec<PathBuf>;
 
+    /// Returns where the files of a room's own are.
+    fn storage(&self, runtime: &Path) -> Option<PathBuf>;
+
     /// Returns what the wall gave a room.
     fn wall(&self, runtime: &Path) -> RoomWall;
 

@@ -205,6 +205,10 @@ impl Rooms for NativeRooms {
         RoomFile::read(runtime).map(|file| file.started.tools).unwrap_or_default()
     }
 
+    fn storage(&self, runtime: &Path) -> Option<PathBuf> {
+        RoomFile::read(runtime)?.started.storage
+    }
+
     fn wall(&self, runtime: &Path) -> RoomWall {
         let text = files::read_text(&runtime.join(WALL)).ok();
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()

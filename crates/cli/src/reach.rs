@@ -145,7 +145,7 @@ fn socket_failure(error: &SocketError) -> Failure {
     let failure = Failure::of(FailureKind::Host, error);
     match error {
         SocketError::Foreign { .. } => {
-            failure.hint("that is not your daemon: set XDG_RUNTIME_DIR to a folder of your own")
+            failure.hint("that is not your daemon: set XDG_STATE_HOME to a folder of your own")
         }
         SocketError::Open { path } => failure.hint(format!("`chmod 700 {}`", path.display())),
         SocketError::File(_) => failure,

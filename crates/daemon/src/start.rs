@@ -97,12 +97,15 @@ impl Explain for StartError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Running { .. } => {
-                vec!["a daemon serves this state folder already: use the same XDG_RUNTIME_DIR, or end it".into()]
+                vec![
+                    "a daemon serves this state folder already; it is just starting or ending"
+                        .into(),
+                ]
             }
             Self::File(error) | Self::Socket(SocketError::File(error)) => error.hints(),
             Self::Lock(LockError::File(error)) => error.hints(),
             Self::Socket(SocketError::Foreign { .. }) => {
-                vec!["set XDG_RUNTIME_DIR to a folder of your own".into()]
+                vec!["set XDG_STATE_HOME to a folder of your own".into()]
             }
             Self::Socket(SocketError::Open { path }) => {
                 vec![format!("`chmod 700 {}`", path.display())]
@@ -204,6 +207,11 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         .enable_all()
         .build()
         .map_err(StartError::Runtime)?;
+    let former = spec.folders.former_runtime.iter().chain([&spec.folders.runtime]);
+    let former: Vec<_> = former.map(|folder| folder.join("rooms")).collect();
+    if let Err(failure) = door.engine.find_former_rooms(&former) {
+        tracing::error!(?failure, "rooms of an earlier release could not be looked for");
+    }
     let places = (spec.folders.user_config(), spec.folders.home.clone());
     let served = runtime.block_on(serve(door, places, notice.as_deref(), &mut spec.announce));
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -379,7 +387,7 @@ async fn recover(door: &Door) {
             Ok(names) => tracing::warn!(?names, "sandboxes that the database had lost"),
             Err(failure) => tracing::error!(?failure, "sandboxes could not be looked for"),
         }
-        if let Err(failure) = engine.end_stray_rooms() {
+        if let Err(failure) = engine.end_temporary_rooms() {
             tracing::error!(?failure, "rooms of single commands could not be ended");
         }
         // Worktrees that are mounts come back first: what is to be finished may lie in them.

@@ -3,7 +3,7 @@
 use hothouse_host::files;
 use hothouse_model::{Explain, Failure, OperationId, SandboxRecord};
 use hothouse_store::RunLine;
-use hothouse_workspace::Repository;
+use hothouse_workspace::{Repository, places};
 
 use crate::{Engine, Losses};
 
@@ -42,7 +42,12 @@ impl Engine {
             CleanWish::Runs => self.clean_runs(doing),
             CleanWish::All | CleanWish::Merged => {
                 let all = self.sandboxes()?;
-                all.iter().map(|sandbox| self.clean_sandbox(sandbox, wish, doing)).collect()
+                let looked_at = all.iter().map(|sandbox| self.clean_sandbox(sandbox, wish, doing));
+                let mut looked_at = looked_at.collect::<Result<Vec<_>, _>>()?;
+                if wish == CleanWish::All {
+                    looked_at.extend(self.clean_shared(doing)?);
+                }
+                Ok(looked_at)
             }
         }
     }
@@ -73,6 +78,29 @@ impl Engine {
             self.delete(sandbox, Losses::Refused, operation)?;
         }
         Ok(Cleaned { what, goes: true, reason })
+    }
+
+    /// Removes what deleted sandboxes left, and golden data in folders that have no sandbox any more.
+    fn clean_shared(&self, doing: Doing) -> Result<Vec<Cleaned>, Failure> {
+        let mut looked_at = Vec::new();
+        for folder in self.known_folders()? {
+            let names = self.with.store.names_in(&folder).map_err(|error| error.failure())?;
+            let unused = names.is_empty();
+            if doing == Doing::Now {
+                self.empty_trash(&folder)?;
+                if unused {
+                    let removed = places::remove_store(&folder, self.with.clock.now());
+                    removed.map_err(|error| error.failure())?;
+                }
+            }
+            let reason = match unused {
+                true => "golden trees and data that no sandbox uses",
+                false => "its sandboxes use golden trees and data; the trash is emptied",
+            };
+            let what = folder.display().to_string();
+            looked_at.push(Cleaned { what, goes: unused, reason: reason.into() });
+        }
+        Ok(looked_at)
     }
 
     fn clean_runs(&self, doing: Doing) -> Result<Vec<Cleaned>, Failure> {

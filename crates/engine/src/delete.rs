@@ -151,13 +151,23 @@ impl Engine {
     /// Deletes every sandbox of every project, whatever they hold, and what is kept beside them.
     /// Branches stay.
     pub fn nuke(&self, operation: OperationId) -> Result<Vec<SandboxRecord>, Failure> {
+        self.rebuild(None)?;
         let all = self.sandboxes()?;
         all.iter().for_each(|sandbox| self.queue.cancel(sandbox.key));
         let (_turn, all) = self.turns(&all, "nuke", Some(&operation))?;
         for sandbox in &all {
             self.import_if_possible(sandbox);
         }
+        let folders = self.known_folders()?;
         self.remove(PlanKind::Nuke, counted_sandboxes(all.len()), &all, operation)?;
+        self.end_stray_rooms()?;
+        // Of sandboxes that were deleted before, golden trees may still be there.
+        for folder in folders.into_iter().filter(|folder| files::exists(folder)) {
+            self.empty_trash(&folder)?;
+            let removed = trees::remove_store(&folder, self.with.clock.now());
+            removed.map_err(|error| error.failure())?;
+        }
+        files::remove_file(&self.with.folders).map_err(|error| error.failure())?;
         Ok(all)
     }
 
@@ -182,9 +192,19 @@ impl Engine {
         }
         let plan = NewPlan { operation, kind, subject, steps, begun: self.with.clock.now() };
         let keys: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.key).collect();
-        let plan = self
-            .begin(sandboxes, &plan, &Subject::Removes(&keys))
-            .map_err(|error| error.failure())?;
+        let subject = Subject::Removes(&keys);
+        let begun = match self.begin(sandboxes, &plan, &subject) {
+            // Nothing can be written down on a full disk: it is done first.
+            Err(error) if error.is_storage_trouble() => {
+                self.run_unwritten(&plan).map_err(|failure| failure.failure())?;
+                for sandbox in sandboxes {
+                    self.empty_trash(&sandbox.sandboxes)?;
+                }
+                self.begin(sandboxes, &plan, &subject)
+            }
+            other => other,
+        };
+        let plan = begun.map_err(|error| error.failure())?;
         self.run(&plan).map_err(|failure| failure.failure())
     }
 
@@ -208,7 +228,8 @@ impl Engine {
             runtime: places.runtime,
             claim: places.claim,
             storage: places.storage,
-            had_room: sandbox.room.is_some(),
+            // A room that the database has lost is known by its claim.
+            had_room: sandbox.room.is_some() || files::exists(&own.claim()),
         })
     }
 
@@ -217,7 +238,9 @@ impl Engine {
         if !files::exists(sandboxes) {
             return Ok(());
         }
-        self.clear_trash(sandboxes).map_err(|error| error.failure())
+        let cleared = self.clear_trash(sandboxes).map_err(|error| error.failure());
+        self.with.store.fill_reserve();
+        cleared
     }
 
     /// Empties the trash. What rooms' own roots left there is not the user's to remove; it goes as

@@ -119,8 +119,11 @@ impl Engine {
                 Stray::OutOfReach { name } | Stray::HalfDeleted { name } => self.fix_one(&name)?,
                 Stray::Files { path } => {
                     hothouse_host::mount::unmount_tree(&path).map_err(|error| error.failure())?;
-                    self.with.rooms.remove_storage(&path).map_err(|error| error.failure())?;
-                    files::remove_tree(&path).map_err(|error| error.failure())?;
+                    // What a room's own root made is not the user's to remove.
+                    if hothouse_host::remove::remove_tree(&path).is_err() {
+                        let removed = self.with.rooms.remove_storage(&path);
+                        removed.map_err(|error| error.failure())?;
+                    }
                 }
                 Stray::Unlisted { .. } | Stray::HalfRestored { .. } => {}
             }
@@ -144,29 +147,42 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends rooms that nobody wants: those of single commands and of golden data whose daemon died.
-    /// For the start of a daemon, when no such room can be in use.
-    pub fn end_stray_rooms(&self) -> Result<(), Failure> {
-        let strays = self.stray_rooms(&self.sandboxes()?).map_err(|error| error.failure())?;
-        for stray in strays {
-            let Stray::Room { runtime, .. } = stray else { continue };
-            tracing::info!(runtime = %runtime.display(), "a room without a sandbox is ended");
+    /// Ends the rooms of single commands and of golden data whose daemon died. For the start of a
+    /// daemon, when no such room can be in use.
+    pub fn end_temporary_rooms(&self) -> Result<(), Failure> {
+        for runtime in self.stray_runtimes(&self.sandboxes()?).map_err(|error| error.failure())? {
+            if runtime.to_string_lossy().contains(TEMPORARY) {
+                tracing::info!(runtime = %runtime.display(), "a room of a single command is ended");
+                self.with.rooms.kill(&runtime).map_err(|error| error.failure())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends every room that belongs to no sandbox.
+    pub(crate) fn end_stray_rooms(&self) -> Result<(), Failure> {
+        for runtime in self.stray_runtimes(&self.sandboxes()?).map_err(|error| error.failure())? {
             self.with.rooms.kill(&runtime).map_err(|error| error.failure())?;
         }
         Ok(())
     }
 
     fn stray_rooms(&self, all: &[SandboxRecord]) -> Result<Vec<Stray>, RoomError> {
-        let own: BTreeSet<_> = all.iter().map(|sandbox| self.places(sandbox).runtime).collect();
-        let in_use = self.temporary.in_use();
-        let runtimes = self.with.rooms.list(&self.with.runtime)?.into_iter();
-        let strays = runtimes.filter(|runtime| !own.contains(runtime) && !in_use.contains(runtime));
-        Ok(strays
+        let runtimes = self.stray_runtimes(all)?.into_iter();
+        Ok(runtimes
             .map(|runtime| {
                 let alive = self.with.rooms.look(&runtime).is_some();
                 Stray::Room { runtime, alive }
             })
             .collect())
+    }
+
+    fn stray_runtimes(&self, all: &[SandboxRecord]) -> Result<Vec<PathBuf>, RoomError> {
+        let own: BTreeSet<_> = all.iter().map(|sandbox| self.places(sandbox).runtime).collect();
+        let in_use = self.temporary.in_use();
+        let mut runtimes = self.with.rooms.list(&self.with.runtime)?;
+        runtimes.retain(|runtime| !own.contains(runtime) && !in_use.contains(runtime));
+        Ok(runtimes)
     }
 
     /// Whether a room holds the sandbox's files that is not the one to be found at its runtime folder.

@@ -205,6 +205,9 @@ impl Engine {
     pub(crate) fn known_folders(&self) -> Result<BTreeSet<PathBuf>, Failure> {
         let mut folders = self.remembered_folders();
         folders.extend(self.sandboxes()?.into_iter().map(|sandbox| sandbox.sandboxes));
+        let rooms = self.with.rooms.list(&self.with.runtime).map_err(|error| error.failure())?;
+        let storage = rooms.iter().filter_map(|runtime| self.with.rooms.storage(runtime));
+        folders.extend(storage.filter_map(|storage| places::around(&storage)));
         folders.retain(|folder| files::exists(folder));
         Ok(folders)
     }
@@ -273,6 +276,7 @@ impl Engine {
             Ok(key)
         };
         let key = made().map_err(|error| error.failure())?;
+        self.remember_folder(sandboxes).map_err(|error| error.failure())?;
         let Some(sandbox) = self.sandbox(key)? else { return Ok(()) };
         if self.with.rooms.look(&self.places(&sandbox).runtime).is_some() {
             self.know_room_again(&sandbox)?;

@@ -268,8 +268,14 @@ impl Engine {
                 begun: self.with.clock.now(),
             };
             let one = std::slice::from_ref(sandbox);
-            let plan = self.begin(one, &plan, &Subject::Stops(sandbox.key))?;
-            Ok(self.run(&plan)?)
+            let subject = Subject::Stops(sandbox.key);
+            let begun = match self.begin(one, &plan, &subject) {
+                // Nothing can be written down on a full disk: a room is stopped all the same, and seen
+                // to be.
+                Err(error) if error.is_storage_trouble() => return Ok(self.run_unwritten(&plan)?),
+                other => other,
+            };
+            Ok(self.run(&begun?)?)
         };
         down(sandbox).map_err(|error| error.failure())
     }
@@ -398,6 +404,24 @@ impl Engine {
             storage: own.room(),
             claim: own.claim(),
         }
+    }
+
+    /// Finds living rooms where earlier releases kept their runtime folders: by the sandbox's number,
+    /// in one of `folders`.
+    pub fn find_former_rooms(&self, folders: &[PathBuf]) -> Result<(), Failure> {
+        for sandbox in self.sandboxes()? {
+            let runtime = self.places(&sandbox).runtime;
+            if files::exists(&runtime) {
+                continue;
+            }
+            let former = folders.iter().map(|folder| folder.join(sandbox.key.0.to_string()));
+            let mut living = former.filter(|former| self.with.rooms.look(former).is_some());
+            if let Some(former) = living.next() {
+                files::make_private_folder(&self.with.runtime).map_err(|error| error.failure())?;
+                files::symlink(&former, &runtime).map_err(|error| error.failure())?;
+            }
+        }
+        Ok(())
     }
 
     /// Ends the rooms that were made for single commands of a sandbox.

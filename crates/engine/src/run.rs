@@ -6,7 +6,7 @@
 use hothouse_backend::RoomError;
 use hothouse_host::{FileError, RunError};
 use hothouse_model::{Event, Explain, Failure, FailureKind, Happening, PlanKind, plan::Direction};
-use hothouse_store::{Outcome, PlanRecord, StoreError};
+use hothouse_store::{NewPlan, Outcome, PlanRecord, StoreError};
 use hothouse_workspace::{
     WorktreeError, pool::PoolError, room_git::RoomGitError, tree::ChooseError,
 };
@@ -114,6 +114,20 @@ impl Engine {
                 Err(failure)
             }
         }
+    }
+
+    /// Runs the steps of a plan that cannot be written down. After a crash nobody finishes it: only for
+    /// what ends or removes something, which the user can ask for again.
+    pub(crate) fn run_unwritten(&self, plan: &NewPlan) -> Result<(), PlanFailure> {
+        tracing::warn!(plan = plan.kind.as_str(), subject = plan.subject, "not written down");
+        for step in &plan.steps {
+            self.apply(step, &plan.operation).map_err(|source| PlanFailure::Step {
+                kind: plan.kind,
+                subject: plan.subject.clone(),
+                source,
+            })?;
+        }
+        Ok(())
     }
 
     /// Does again what an earlier daemon left unfinished.

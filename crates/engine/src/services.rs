@@ -10,7 +10,7 @@ use hothouse_host::{FileError, files, logs, room::wire::RoomUser};
 use hothouse_model::{
     Event, Explain, Failure, FailureKind, Happening, OperationId, SandboxRecord, SandboxState,
     config::{self, Config, File, Layers, MAX_BYTES, UnapprovedService, UnknownProfile, Work},
-    room::RoomWall,
+    room::{RoomWall, RoomWish},
     stack::{ServiceAction, ServiceReport, StackOrder, StackReport, Verdict},
 };
 
@@ -174,7 +174,14 @@ impl Engine {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let report = self.with.rooms.services(&runtime, after, left.min(LOOK_UP));
-            let report = report.map_err(|error| error.failure())?;
+            let report = match report {
+                Ok(report) => report,
+                Err(error) => {
+                    self.check_replaced(sandbox, &error, left)?;
+                    after = None;
+                    continue;
+                }
+            };
             self.say_waiting(&report, &mut told, operation);
             match report.verdict() {
                 Verdict::Ready => return Ok(()),
@@ -185,6 +192,31 @@ impl Engine {
                     return Err(self.not_up(sandbox, &report, &names, Some(timeout)));
                 }
                 Verdict::Pending => after = Some(report.version),
+            }
+        }
+    }
+
+    /// Explains a room that does not answer any more. One that another command has replaced is waited
+    /// for in its place.
+    fn check_replaced(
+        &self,
+        sandbox: &SandboxRecord,
+        error: &RoomError,
+        left: Duration,
+    ) -> Result<(), Failure> {
+        let is_settled = self.settled(sandbox.key, left);
+        let now = self.sandbox(sandbox.key)?.filter(|now| !now.deleting);
+        let wish = now.as_ref().and_then(|now| now.room.as_ref()).map(|room| room.wish);
+        match (wish, now) {
+            (Some(RoomWish::Up | RoomWish::Starting), Some(now))
+                if is_settled && self.room_of(&now).is_some() =>
+            {
+                Ok(())
+            }
+            (Some(RoomWish::Up | RoomWish::Starting), _) => Err(error.failure()),
+            _ => {
+                let message = format!("`{}` was stopped by another command", sandbox.name);
+                Err(Failure::new(FailureKind::Conflict, message))
             }
         }
     }

@@ -296,6 +296,11 @@ pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     }
 }
 
+/// Makes a symbolic link at `path`.
+pub fn symlink(target: &Path, path: &Path) -> Result<(), FileError> {
+    std::os::unix::fs::symlink(target, path).map_err(about("make the link", path))
+}
+
 /// Gives a file or folder another name on the same file system.
 pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
     fs::rename(from, to).map_err(about("rename", from))

@@ -19,6 +19,8 @@ mod egress;
 mod first_steps;
 #[path = "cli/flood.rs"]
 mod flood;
+#[path = "cli/one_owner.rs"]
+mod one_owner;
 #[path = "cli/picker.rs"]
 mod picker;
 #[path = "cli/pool.rs"]

@@ -233,7 +233,8 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn of(words: &[&str], output: Output) -> Self {
+    /// Takes what a command printed.
+    pub fn of(words: &[&str], output: Output) -> Self {
         Self {
             words: words.join(" "),
             code: output.status.code().unwrap_or(-1),

@@ -103,6 +103,12 @@ impl SandboxPlaces<'_> {
     }
 }
 
+/// Returns the folder of sandboxes that something is kept for.
+pub fn around(kept: &Path) -> Option<PathBuf> {
+    let store = kept.ancestors().find(|folder| folder.ends_with(STORE_FOLDER))?;
+    store.parent().map(Path::to_owned)
+}
+
 /// Returns the folders in which the sandboxes of a folder describe themselves.
 pub fn all_own(sandboxes: &Path) -> Vec<PathBuf> {
     files::list(&sandboxes.join(STORE_FOLDER).join("sandboxes")).unwrap_or_default()

@@ -185,7 +185,7 @@ fn crowd(ground: &Ground<'_>, peer: Duration) -> Result<(), String> {
     let daemon: serde_json::Value =
         serde_json::from_str(&daemon).map_err(|error| error.to_string())?;
     let daemon = memory(&daemon["pid"].to_string());
-    let rooms = files::list(&ground.folder.path().join("run/hothouse/rooms"))
+    let rooms = files::list(&ground.folder.path().join("state/hothouse/run/rooms"))
         .map_err(|error| error.to_string())?;
     let pids = rooms.iter().filter_map(|room| {
         let text = files::read_text(&room.join("room.json")).ok()?;

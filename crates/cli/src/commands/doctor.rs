@@ -2,7 +2,10 @@
 //!
 //! The host is probed right here, so that the report comes also where no daemon can start.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use hothouse_api::{
     doctor::{DoctorQuery, Leftover},
@@ -26,7 +29,8 @@ pub(crate) fn run(
     args: &DoctorArgs,
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
-    let runtime = session.folders.runtime.parent().map(PathBuf::from);
+    let runtime = session.folders.former_runtime.as_deref().and_then(Path::parent);
+    let runtime = runtime.map(PathBuf::from);
     let host =
         probe_host(&ProbeSpec::new(&session.folder, surroundings.search_path.clone(), runtime));
     let folder = session.folder.to_string_lossy().into_owned();

@@ -312,7 +312,7 @@ impl Groups {
     }
 
     /// Ends whatever still is in the groups, and removes them.
-    pub(super) fn clear(&self) -> io::Result<()> {
+    pub(super) fn clear(&self) -> Result<(), CgroupError> {
         if !self.folders.iter().any(|folder| files::exists(folder)) {
             return Ok(());
         }
@@ -323,9 +323,8 @@ impl Groups {
         self.kill();
         for folder in &self.folders {
             kill_members(folder);
-            remove(folder)?;
         }
-        Ok(())
+        self.remove()
     }
 
     /// Removes the groups of a room that is gone; its last processes may need a moment.

@@ -146,7 +146,9 @@ fn start(
     let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden);
     let groups = cgroups::plan(ahead.cgroups(), &spec.id, &spec.limits);
     // Nobody else has this id: what is in its groups is left of a room whose first process died.
-    groups.groups.clear().step("end what is left of the room before")?;
+    groups.groups.clear().map_err(|error| {
+        StepError::because("end what is left of the room before", None, error.to_string())
+    })?;
     let mut claimant =
         Claimant { id: spec.id.clone(), runtime: spec.runtime.clone(), started: None };
     if let Some(claim) = &mut claim {

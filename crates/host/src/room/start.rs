@@ -91,7 +91,7 @@ pub fn stop(room: &Started, runtime: &Path) -> Result<(), StopError> {
         room.groups.kill();
     }
     end(&room.identity)?;
-    room.groups.remove()?;
+    room.groups.clear()?;
     for name in [CONTROL_SOCKET, TOKEN_FILE] {
         files::remove_file(&runtime.join(name))?;
     }

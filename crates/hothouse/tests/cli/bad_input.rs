@@ -199,7 +199,7 @@ fn a_full_disk_is_said_and_nothing_half_made_stays() {
 #[test]
 fn a_socket_of_another_user_is_not_spoken_to() {
     let env = surroundings();
-    let folder = env.root().join("run/hothouse");
+    let folder = env.state().join("run");
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("daemon.sock");
     let _listener = UnixListener::bind(&path).unwrap();
@@ -214,7 +214,7 @@ fn a_socket_of_another_user_is_not_spoken_to() {
 #[test]
 fn a_runtime_folder_open_to_others_is_refused() {
     let env = surroundings();
-    let folder = env.root().join("run/hothouse");
+    let folder = env.state().join("run");
     fs::create_dir_all(&folder).unwrap();
     fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let message = check(&env, env.root(), &["list"], 6);
@@ -227,13 +227,13 @@ fn a_stale_lock_and_a_dead_socket_are_no_obstacle() {
     let env = surroundings();
     fs::create_dir_all(env.state()).unwrap();
     fs::write(env.state().join("daemon.lock"), "pid 1, /gone").unwrap();
-    fs::create_dir_all(env.root().join("run/hothouse")).unwrap();
+    fs::create_dir_all(env.state().join("run")).unwrap();
     fs::set_permissions(
-        env.root().join("run/hothouse"),
+        env.state().join("run"),
         std::os::unix::fs::PermissionsExt::from_mode(0o700),
     )
     .unwrap();
-    drop(UnixListener::bind(env.root().join("run/hothouse/daemon.sock")).unwrap());
+    drop(UnixListener::bind(env.state().join("run/daemon.sock")).unwrap());
     env.ok(env.root(), &["list"]);
 }
 

@@ -118,7 +118,7 @@ fn a_daemon_whose_socket_is_gone_ends() {
     let env = surroundings();
     env.ok(env.root(), &["list"]);
     let pid = env.daemon_pid().unwrap();
-    fs::remove_file(env.root().join("run/hothouse/daemon.sock")).unwrap();
+    fs::remove_file(env.state().join("run/daemon.sock")).unwrap();
     wait_until("the daemon ends", || !is_running(pid));
     env.ok(env.root(), &["list"]);
 }
@@ -146,7 +146,7 @@ fn nonsense_on_the_socket_gets_a_plain_refusal() {
     let env = surroundings();
     env.ok(env.root(), &["list"]);
     let ask = |text: &str| {
-        let mut stream = UnixStream::connect(env.root().join("run/hothouse/daemon.sock")).unwrap();
+        let mut stream = UnixStream::connect(env.state().join("run/daemon.sock")).unwrap();
         stream.write_all(text.as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).ok();
@@ -165,12 +165,13 @@ fn nonsense_on_the_socket_gets_a_plain_refusal() {
 fn another_user_is_not_served() {
     let env = surroundings();
     env.ok(env.root(), &["list"]);
-    let socket = env.root().join("run/hothouse/daemon.sock");
+    let socket = env.state().join("run/daemon.sock");
     // The doors are opened wide, so that only the check of the peer is left.
     for path in [
         env.root().to_owned(),
-        env.root().join("run"),
-        env.root().join("run/hothouse"),
+        env.root().join("state"),
+        env.state(),
+        env.state().join("run"),
         socket.clone(),
     ] {
         fs::set_permissions(&path, PermissionsExt::from_mode(0o777)).unwrap();
@@ -191,7 +192,7 @@ fn another_user_is_not_served() {
         return skip("a connection of another user", "the right to become one (root), or perl");
     }
     assert_eq!(String::from_utf8_lossy(&output.stdout), "lines: 0", "{said}");
-    fs::set_permissions(env.root().join("run/hothouse"), PermissionsExt::from_mode(0o700)).unwrap();
+    fs::set_permissions(env.state().join("run"), PermissionsExt::from_mode(0o700)).unwrap();
 }
 
 #[test]
@@ -199,7 +200,7 @@ fn events_tell_the_steps_of_an_operation() {
     let env = surroundings();
     let repository = env.repository("acme", "");
     env.ok(&repository, &["daemon", "start"]);
-    let mut stream = UnixStream::connect(env.root().join("run/hothouse/daemon.sock")).unwrap();
+    let mut stream = UnixStream::connect(env.state().join("run/daemon.sock")).unwrap();
     stream.write_all(b"GET /v1/events HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
     let mut heard = String::new();
     let mut hear_until = |word: &str| {

@@ -234,7 +234,7 @@ fn a_fresh_room_sees_the_worktree_and_leaves_nothing() {
         assert_eq!(fresh(&["cat", "README"]).stdout, "hello\n");
         assert_eq!(fresh(&["sh", "-c", "echo x >~/trace; exit 5"]).code, 5);
         assert_ne!(exec(env, repository, &["sh", "-c", "test -e ~/trace"]).code, 0);
-        let left = fs::read_dir(env.root().join("run/hothouse/rooms")).unwrap().count();
+        let left = fs::read_dir(env.state().join("run/rooms")).unwrap().count();
         assert_eq!(left, 1, "only the sandbox's own room is left");
     });
 }
@@ -307,7 +307,7 @@ fn a_room_that_was_killed_is_replaced_without_touching_the_workspace() {
 
 /// Returns the pid of the room's first process.
 pub(crate) fn room_pid(env: &TestEnv) -> u32 {
-    let rooms = env.root().join("run/hothouse/rooms");
+    let rooms = env.state().join("run/rooms");
     let folder: PathBuf = fs::read_dir(rooms).unwrap().next().unwrap().unwrap().path();
     let text = fs::read_to_string(folder.join("room.json")).unwrap();
     let room: serde_json::Value = serde_json::from_str(&text).unwrap();

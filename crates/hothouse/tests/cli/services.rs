@@ -85,7 +85,7 @@ fn log_of(env: &TestEnv, repository: &Path, service: &str) -> String {
 
 /// Returns the host's pid of room-init.
 fn room_pid(env: &TestEnv) -> u32 {
-    let rooms = env.root().join("run/hothouse/rooms");
+    let rooms = env.state().join("run/rooms");
     let room = fs::read_dir(rooms).unwrap().next().unwrap().unwrap().path();
     let room: Value = serde_json::from_slice(&fs::read(room.join("room.json")).unwrap()).unwrap();
     room["identity"]["pid"].as_u64().unwrap().try_into().unwrap()

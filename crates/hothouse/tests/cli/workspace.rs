@@ -76,7 +76,7 @@ fn work_survives_the_room_the_daemon_and_the_mounts() {
             "git commit -q --allow-empty -m kept; echo rows >data.db; sync data.db",
         );
         let room: serde_json::Value = {
-            let rooms = fs::read_dir(env.root().join("run/hothouse/rooms")).unwrap();
+            let rooms = fs::read_dir(env.state().join("run/rooms")).unwrap();
             let folder = rooms.map(|entry| entry.unwrap().path()).next().unwrap();
             serde_json::from_slice(&fs::read(folder.join("room.json")).unwrap()).unwrap()
         };
@@ -95,7 +95,7 @@ fn work_survives_the_room_the_daemon_and_the_mounts() {
 fn a_sandbox_whose_commits_are_not_imported_is_not_lost() {
     rooms(|env, repository| {
         // A daemon that dies before the import, and a room that dies with it.
-        let room = env.root().join("run/hothouse/rooms");
+        let room = env.state().join("run/rooms");
         let folder = fs::read_dir(&room).unwrap().next().unwrap().unwrap().path();
         let text = fs::read(folder.join("room.json")).unwrap();
         let room: serde_json::Value = serde_json::from_slice(&text).unwrap();

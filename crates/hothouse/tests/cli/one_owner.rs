@@ -1,0 +1,458 @@
+//! One sandbox, one operation, one room: whatever else is lost, no second writer and no lost work.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use hothouse_testkit::{Ran, TestEnv, git, is_running, kill, skip, wait_until};
+use serde_json::Value;
+
+use crate::{
+    room::{is_root, rooms_with},
+    surroundings,
+};
+
+/// A service that shouts when another one has its data.
+const CONFIG: &str = r#"
+[service.w]
+ready = { exec = "test -e ready" }
+run = '''exec python3 -c "
+import fcntl, time
+lock = open('lock', 'a')
+try:
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    open('SECOND', 'w').write('x')
+open('ready', 'w').write('x')
+while True:
+    time.sleep(1)
+"'''
+"#;
+
+/// A sandbox `b` that was up once, with a service that notices a second writer.
+fn writers(test: impl Fn(&TestEnv, &Path, &Path)) {
+    rooms_with(CONFIG, |env, repository| {
+        let exclude = repository.join(".git/info/exclude");
+        fs::write(exclude, "lock\nSECOND\nready\n").unwrap();
+        env.ok(repository, &["delete", "a", "--force"]);
+        env.ok(repository, &["fork", "b"]);
+        env.ok(repository, &["up", "-w", "b"]);
+        env.ok(repository, &["down", "-w", "b"]);
+        test(env, repository, &env.root().join("acme-sandboxes/b"));
+        let second = env.run(repository, &["exec", "-w", "b", "--", "test", "-e", "SECOND"]);
+        assert_eq!(second.code, 1, "two rooms wrote to the same files: {second}");
+    });
+}
+
+fn status(env: &TestEnv, repository: &Path, name: &str) -> Value {
+    env.json(repository, &["status", "-w", name, "--json"])
+}
+
+fn state(env: &TestEnv, repository: &Path, name: &str) -> String {
+    status(env, repository, name)["state"].as_str().unwrap().to_owned()
+}
+
+/// Runs commands side by side.
+fn at_once(env: &TestEnv, repository: &Path, all: &[&[&str]]) -> Vec<Ran> {
+    let begun: Vec<_> = all
+        .iter()
+        .map(|words| {
+            let mut command = env.command(repository, words);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let ended = begun.into_iter().zip(all);
+    ended.map(|(child, words)| Ran::of(words, child.wait_with_output().unwrap())).collect()
+}
+
+/// The pid of room-init on the host.
+fn room_pid(env: &TestEnv, repository: &Path, name: &str) -> u32 {
+    let services = status(env, repository, name)["services"].clone();
+    let mut pid = services[0]["pid"].as_u64().unwrap();
+    // Up to the process whose parent is in another PID namespace.
+    loop {
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let field = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        if field("NSpid:").last().unwrap() == "1" {
+            return pid.try_into().unwrap();
+        }
+        pid = field("PPid:")[0].parse().unwrap();
+    }
+}
+
+#[test]
+fn equal_requests_join_and_conflicting_ones_wait() {
+    writers(|env, repository, _| {
+        let up: &[&str] = &["up", "-w", "b"];
+        for ran in at_once(env, repository, &[up; 8]) {
+            assert_eq!(ran.code, 0, "{ran}");
+        }
+        assert_eq!(state(env, repository, "b"), "ready");
+        let down: &[&str] = &["down", "-w", "b"];
+        for _ in 0..3 {
+            for ran in at_once(env, repository, &[up, down, up, down]) {
+                assert!(ran.code == 0 || ran.stderr.contains("stopped by another"), "{ran}");
+            }
+        }
+        env.ok(repository, &["up", "-w", "b"]);
+        for ran in at_once(env, repository, &[&["snapshot", "x", "-w", "b"], down, up]) {
+            assert_eq!(ran.code, 0, "{ran}");
+        }
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn a_forced_deletion_wins_over_a_start() {
+    writers(|env, repository, worktree| {
+        env.ok(repository, &["fork", "c"]);
+        let ran = at_once(
+            env,
+            repository,
+            &[&["up", "-w", "c"], &["fork", "d", "--from", "c"], &["delete", "c", "--force"]],
+        );
+        assert_eq!(ran[2].code, 0, "{}", ran[2]);
+        let left = env.json(repository, &["list", "--json"]);
+        assert!(left.as_array().unwrap().iter().all(|sandbox| sandbox["name"] != "c"), "{left}");
+        assert!(!worktree.with_file_name("c").exists());
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+fn leftovers(env: &TestEnv, repository: &Path) -> Vec<String> {
+    let report = env.json(repository, &["doctor", "--json"]);
+    let all = report["leftovers"].as_array().unwrap().iter();
+    all.map(|leftover| leftover["what"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_room_is_found_without_its_runtime_folder_and_in_every_environment() {
+    writers(|env, repository, _| {
+        env.ok(repository, &["up", "-w", "b"]);
+        let first = room_pid(env, repository, "b");
+        fs::remove_dir_all(env.root().join("run/hothouse")).ok();
+        for runtime in ["", "/nowhere"] {
+            let mut command = env.command(repository, &["up", "-w", "b"]);
+            assert!(command.env("XDG_RUNTIME_DIR", runtime).status().unwrap().success());
+        }
+        assert_eq!(room_pid(env, repository, "b"), first, "the same room");
+        // Even without the folder in which its socket was, it is known that it lives.
+        env.kill_daemon();
+        fs::remove_dir_all(env.state().join("run")).unwrap();
+        assert_eq!(leftovers(env, repository), ["the room of `b` cannot be reached"]);
+        assert!(is_running(first));
+        env.ok(repository, &["up", "-w", "b"]);
+        assert!(!is_running(first), "it ended before the next one began");
+        assert_ne!(room_pid(env, repository, "b"), first);
+    });
+}
+
+#[test]
+fn down_ends_a_room_that_nobody_can_reach() {
+    writers(|env, repository, _| {
+        env.ok(repository, &["up", "-w", "b"]);
+        let room = room_pid(env, repository, "b");
+        env.kill_daemon();
+        fs::remove_dir_all(env.state().join("run")).unwrap();
+        env.ok(repository, &["down", "-w", "b"]);
+        assert!(!is_running(room));
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn the_files_say_that_a_room_of_another_state_uses_them() {
+    writers(|env, repository, worktree| {
+        env.ok(repository, &["up", "-w", "b"]);
+        let other = |words: &[&str]| {
+            let mut command = env.command(worktree, words);
+            command.env("XDG_STATE_HOME", env.root().join("state-2"));
+            Ran::of(words, command.output().unwrap())
+        };
+        let adopted = other(&["up"]);
+        assert_eq!(adopted.code, 5, "{adopted}");
+        assert!(adopted.stderr.contains("in use by a room"), "{adopted}");
+        other(&["daemon", "stop"]);
+    });
+}
+
+#[test]
+fn a_snapshot_from_before_the_first_room_can_be_restored() {
+    writers(|env, repository, _| {
+        env.ok(repository, &["fork", "c"]);
+        env.ok(repository, &["snapshot", "early", "-w", "c"]);
+        env.ok(repository, &["up", "-w", "c"]);
+        env.ok(repository, &["restore", "early", "-w", "c"]);
+        env.ok(repository, &["up", "-w", "c"]);
+        let git = env.ok(repository, &["exec", "-w", "c", "--", "git", "status", "--porcelain"]);
+        assert_eq!(git, "");
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn a_room_for_one_command_ends_with_its_daemon() {
+    writers(|env, repository, _| {
+        let mark = format!("{}", 100_000 + std::process::id());
+        let words = ["exec", "--fresh", "-w", "b", "--", "sleep", &mark];
+        let mut client = env.command(repository, &words).stdout(Stdio::null()).spawn().unwrap();
+        wait_until("the command runs", || !processes(&format!("sleep\0{mark}")).is_empty());
+        client.kill().unwrap();
+        client.wait().unwrap();
+        env.kill_daemon();
+        env.ok(repository, &["daemon", "start"]);
+        wait_until("the room has ended", || processes(&format!("sleep\0{mark}")).is_empty());
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+/// The processes of this host whose command line is this one.
+fn processes(line: &str) -> Vec<u32> {
+    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let entry = entry.ok()?;
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let own = fs::read_to_string(entry.path().join("cmdline")).ok()?;
+        (own.trim_end_matches('\0') == line).then_some(pid)
+    });
+    all.collect()
+}
+
+#[test]
+fn a_room_that_died_while_it_was_paused_is_replaced() {
+    writers(|env, repository, _| {
+        env.ok(repository, &["up", "-w", "b"]);
+        env.ok(repository, &["pause", "-w", "b"]);
+        let room = room_pid(env, repository, "b");
+        let status = Command::new("kill").args(["-9", &room.to_string()]).status().unwrap();
+        assert!(status.success());
+        env.ok(repository, &["up", "-w", "b"]);
+        assert_eq!(state(env, repository, "b"), "ready");
+        assert!(!is_running(room));
+    });
+}
+
+#[test]
+fn a_lost_database_is_made_again_from_what_sandboxes_say_of_themselves() {
+    writers(|env, repository, _| {
+        env.ok(repository, &["up", "-w", "b"]);
+        env.ok(repository, &["snapshot", "kept", "-w", "b"]);
+        let (before, room) = (status(env, repository, "b"), room_pid(env, repository, "b"));
+        let database = env.state().join("state.db");
+        let remove = || {
+            env.kill_daemon();
+            for end in ["", "-wal", "-shm"] {
+                fs::remove_file(format!("{}{end}", database.display())).ok();
+            }
+        };
+        let same = |what: &str| {
+            let now = status(env, repository, "b");
+            for key in ["id", "name", "project", "branch", "base", "worktree", "created", "state"] {
+                assert_eq!(now[key], before[key], "{key} after {what}");
+            }
+            assert_eq!(room_pid(env, repository, "b"), room, "{what}: the room goes on");
+            let snapshots = env.json(repository, &["snapshots", "-w", "b", "--json"]);
+            assert_eq!(snapshots[0]["label"], "kept", "{what}");
+        };
+        remove();
+        same("a removed database");
+        remove();
+        fs::write(&database, "this is not a database, however long it may be".repeat(100)).unwrap();
+        let told = env.run(repository, &["list"]);
+        assert_eq!(told.code, 0, "{told}");
+        assert!(
+            told.stderr.contains("damaged") && told.stderr.contains("state.db.damaged-"),
+            "{told}"
+        );
+        assert_eq!(told.stderr.lines().count(), 1, "{told}");
+        same("a damaged database");
+        // A living room says where its sandbox is, and where the user is says it, too.
+        let folders = env.state().join("sandbox-folders");
+        remove();
+        fs::remove_file(&folders).unwrap();
+        same("a removed database and list of folders");
+        env.ok(repository, &["down", "-w", "b"]);
+        remove();
+        fs::remove_file(&folders).unwrap();
+        assert!(env.json(repository, &["list", "--json"]).as_array().unwrap().is_empty());
+        assert_eq!(leftovers(env, repository), ["sandbox `b` is not in the database"]);
+        env.ok(repository, &["doctor", "--fix"]);
+        env.ok(repository, &["up", "-w", "b"]);
+        assert_eq!(status(env, repository, "b")["id"], before["id"]);
+    });
+}
+
+#[test]
+fn what_a_deleted_sandbox_left_is_found_and_removed() {
+    writers(|env, repository, worktree| {
+        let store = worktree.with_file_name(".hothouse");
+        for path in ["data/gone/db", "trees/gone", "git/gone", "snapshots/gone/x"] {
+            fs::create_dir_all(store.join(path)).unwrap();
+            fs::write(store.join(path).join("file"), "x").unwrap();
+        }
+        let owner = format!("--reference={}", worktree.display());
+        for part in ["data", "trees", "git", "snapshots"] {
+            let part = store.join(part);
+            let gone = part.join("gone");
+            let given = Command::new("chown").arg(&owner).arg(part).status().unwrap();
+            let rest = Command::new("chown").args(["-R", &owner]).arg(gone).status().unwrap();
+            assert!(given.success() && rest.success());
+        }
+        let found = leftovers(env, repository);
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert!(found.iter().all(|what| what.starts_with("files without a sandbox")), "{found:?}");
+        env.ok(repository, &["doctor", "--fix"]);
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+        assert!(!store.join("data/gone").exists() && store.join("data").exists());
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn cleaning_everything_frees_the_disk() {
+    writers(|env, repository, worktree| {
+        let store = worktree.with_file_name(".hothouse");
+        assert!(store.join("golden").read_dir().unwrap().next().is_some());
+        env.ok(repository, &["clean", "--all"]);
+        assert!(!store.exists(), "golden trees and trash went with the last sandbox");
+        env.ok(repository, &["fork", "b"]);
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+/// Sandboxes on a small file system of their own, which can be filled.
+struct SmallDisk {
+    at: PathBuf,
+}
+
+impl SmallDisk {
+    fn new(at: PathBuf) -> Option<Self> {
+        fs::create_dir_all(&at).unwrap();
+        let options = ["-t", "tmpfs", "-o", "size=48m,mode=700", "tmpfs"];
+        let mounted = Command::new("mount").args(options).arg(&at).status().unwrap();
+        mounted.success().then_some(Self { at })
+    }
+
+    fn fill(&self) {
+        let file = self.at.join("filler");
+        let _ = Command::new("dd")
+            .args(["if=/dev/zero", "bs=4k", "oflag=append", "conv=notrunc"])
+            .arg(format!("of={}", file.display()))
+            .stderr(Stdio::null())
+            .status();
+    }
+
+    fn free(&self) {
+        fs::remove_file(self.at.join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(&self.at).status().ok();
+    }
+}
+
+/// A sandbox `a` by copies, whose files and whose state are on a small disk.
+fn on_a_small_disk(test: impl Fn(&TestEnv, &Path, &SmallDisk)) {
+    if !is_root() {
+        return skip("a full disk", "root, to mount a small file system");
+    }
+    let mut env = surroundings();
+    let Some(disk) = SmallDisk::new(env.root().join("disk")) else {
+        return skip("a full disk", "a mount of tmpfs");
+    };
+    let text = |path: PathBuf| path.to_str().unwrap().to_owned();
+    env.set("XDG_STATE_HOME", text(disk.at.join("state")));
+    let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+    let place = disk.at.join("acme");
+    assert!(Command::new("cp").arg("-a").args([&repository, &place]).status().unwrap().success());
+    env.ok(&place, &["fork", "a", "--tree", "copy"]);
+    let up = env.run(&place, &["up", "-w", "a"]);
+    if up.code == 6 {
+        return skip("rooms", up.stderr.lines().last().unwrap_or("what a room needs"));
+    }
+    test(&env, &place, &disk);
+    env.run(&place, &["nuke", "--yes"]);
+    env.run(&place, &["daemon", "stop"]);
+}
+
+#[test]
+fn a_restore_that_failed_is_never_carried_out_later() {
+    on_a_small_disk(|env, repository, disk| {
+        let worktree = disk.at.join("acme-sandboxes/a");
+        fs::write(worktree.join("big"), vec![1; 12 << 20]).unwrap();
+        fs::write(worktree.join("work"), "early\n").unwrap();
+        env.ok(repository, &["snapshot", "early", "-w", "a"]);
+        fs::write(worktree.join("work"), "later\n").unwrap();
+        disk.fill();
+        let failed = env.run(repository, &["restore", "early", "-w", "a"]);
+        assert_ne!(failed.code, 0, "{failed}");
+        assert_eq!(
+            fs::read_to_string(worktree.join("work")).unwrap(),
+            "later\n",
+            "nothing was lost"
+        );
+        disk.free();
+        env.ok(repository, &["restore", "early", "-w", "a"]);
+        assert_eq!(fs::read_to_string(worktree.join("work")).unwrap(), "early\n");
+        fs::write(worktree.join("work"), "precious\n").unwrap();
+        env.ok(repository, &["up", "-w", "a"]);
+        let commit = [
+            "exec",
+            "-w",
+            "a",
+            "--",
+            "sh",
+            "-c",
+            "git add work && git -c user.name=x -c user.email=x@y commit -qm work",
+        ];
+        env.ok(repository, &commit);
+        let tip = git(repository, &["rev-parse", "a"]);
+        env.kill_daemon();
+        env.ok(repository, &["daemon", "start"]);
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+        assert_eq!(fs::read_to_string(worktree.join("work")).unwrap(), "precious\n");
+        assert_eq!(git(repository, &["rev-parse", "a"]), tip);
+    });
+}
+
+#[test]
+fn stopping_and_deleting_work_on_a_full_disk() {
+    on_a_small_disk(|env, repository, disk| {
+        fs::write(disk.at.join("acme-sandboxes/a/big"), vec![1; 4 << 20]).unwrap();
+        env.ok(repository, &["fork", "b", "--tree", "copy"]);
+        disk.fill();
+        let snapshot = env.run(repository, &["snapshot", "full", "-w", "a"]);
+        assert_ne!(snapshot.code, 0, "{snapshot}");
+        env.ok(repository, &["down", "-w", "a"]);
+        assert_eq!(state(env, repository, "a"), "stopped");
+        env.ok(repository, &["delete", "b", "--force"]);
+        env.kill_daemon();
+        disk.fill();
+        env.ok(repository, &["delete", "a", "--force"]);
+        disk.free();
+        env.ok(repository, &["fork", "a", "--tree", "copy"]);
+        // The label is free: nothing of the attempt is left.
+        env.ok(repository, &["snapshot", "full", "-w", "a"]);
+        env.ok(repository, &["restore", "full", "-w", "a"]);
+    });
+}
+
+#[test]
+fn a_killed_room_keeps_its_claim_to_itself() {
+    writers(|env, repository, _| {
+        env.ok(repository, &["up", "-w", "b"]);
+        kill(room_pid(env, repository, "b"));
+        wait_until("it is seen to be dead", || state(env, repository, "b") == "failed");
+        env.ok(repository, &["up", "-w", "b"]);
+        assert_eq!(state(env, repository, "b"), "ready");
+    });
+}
