@@ -122,6 +122,14 @@ impl Rooms for FakeRooms {
         Ok(state.alive.keys().filter(|path| path.starts_with(folder)).cloned().collect())
     }
 
+    fn group_ids(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn clear_groups(&self, _id: &str) -> Result<(), RoomError> {
+        Ok(())
+    }
+
     fn claim(&self, claim: &Path) -> Result<Box<dyn Send>, RoomError> {
         let state = self.state();
         let holds = |order: &&RoomOrder| {

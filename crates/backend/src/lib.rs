@@ -37,6 +37,12 @@ pub trait Rooms: Send + Sync {
     /// Returns the runtime folders below a folder, of living rooms and of dead ones.
     fn list(&self, folder: &Path) -> Result<Vec<PathBuf>, RoomError>;
 
+    /// Returns the ids of rooms that have control groups on this host.
+    fn group_ids(&self) -> Vec<String>;
+
+    /// Ends whatever is in the control groups of a room, and removes them.
+    fn clear_groups(&self, id: &str) -> Result<(), RoomError>;
+
     /// Takes the claim on a sandbox's files, so that no room can be started on them. Refused while a
     /// room has it.
     fn claim(&self, claim: &Path) -> Result<Box<dyn Send>, RoomError>;

@@ -182,6 +182,14 @@ impl Rooms for NativeRooms {
         Ok(files::list(folder)?)
     }
 
+    fn group_ids(&self) -> Vec<String> {
+        room::group_ids()
+    }
+
+    fn clear_groups(&self, id: &str) -> Result<(), RoomError> {
+        room::clear_groups(id).map_err(|error| RoomError::Stop(error.into()))
+    }
+
     fn claim(&self, claim: &Path) -> Result<Box<dyn Send>, RoomError> {
         match Claim::take(claim) {
             Ok(claim) => Ok(Box::new(claim)),

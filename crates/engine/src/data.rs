@@ -20,12 +20,14 @@ use hothouse_host::{
 };
 use hothouse_model::{
     Explain, FailureKind,
-    id::fnv1a,
     room::{RoomOrder, RoomWall},
     stack::DataOrder,
 };
 
-use crate::{Engine, room::TEMPORARY};
+use crate::{
+    Engine,
+    room::{TEMPORARY, room_id},
+};
 
 /// Says in a data folder what fills it. The room may change it; that misleads nobody but the room.
 const KIND_FILE: &str = ".hothouse-recipe";
@@ -150,7 +152,7 @@ impl Engine {
     fn fill(&self, order: &DataOrder, folder: &Path) -> Result<(), DataError> {
         let nonce = u64::from_ne_bytes(random::bytes());
         let runtime = self.with.runtime.join(format!("data{TEMPORARY}{nonce:016x}"));
-        let room = golden_room(order, folder, &runtime, nonce);
+        let room = golden_room(folder, &runtime, nonce);
         self.temporary.begin(&runtime);
         let filled = self.fill_in(order, folder, &room);
         self.temporary.end(&runtime);
@@ -196,9 +198,9 @@ fn shown_line(line: &str) -> String {
     line.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
-fn golden_room(order: &DataOrder, folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
+fn golden_room(folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
     RoomOrder {
-        id: format!("data-{:016x}", fnv1a(&[order.kind.as_bytes()]) ^ nonce),
+        id: format!("{}-{nonce:016x}", room_id("data", runtime)),
         sandbox: None,
         hostname: "data".into(),
         names: Vec::new(),

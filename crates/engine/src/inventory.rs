@@ -16,7 +16,7 @@ use hothouse_workspace::{Repository, places};
 use crate::{
     Engine,
     project::{self, ProjectSettings},
-    room::{RoomPlaces, TEMPORARY},
+    room::{RoomPlaces, TEMPORARY, room_id, state_tag},
     trees,
 };
 
@@ -29,6 +29,10 @@ pub enum Stray {
     Room { runtime: PathBuf, alive: bool },
     /// A room that holds a sandbox's files, though the sandbox is down or its runtime folder is gone.
     OutOfReach { name: SandboxName },
+    /// Control groups of a room that there is not.
+    Groups { id: String },
+    /// A mount for a tree that there is not.
+    Mount { path: PathBuf },
     /// Files kept for a sandbox that there is not.
     Files { path: PathBuf },
     /// A restore that was interrupted while it replaced files.
@@ -47,6 +51,8 @@ impl Stray {
                 format!("{state}: {}", name_of(runtime))
             }
             Self::OutOfReach { name } => format!("the room of `{name}` cannot be reached"),
+            Self::Groups { id } => format!("control groups without a room: {id}"),
+            Self::Mount { path } => format!("a mount without a sandbox: {}", path.display()),
             Self::Files { path } => format!("files without a sandbox: {}", path.display()),
             Self::HalfRestored { name } => format!("the restore of `{name}` is not finished"),
             Self::HalfDeleted { name } => format!("the deletion of `{name}` is not finished"),
@@ -63,6 +69,11 @@ impl Stray {
             Self::OutOfReach { .. } => {
                 "its runtime folder was removed, or the database lost it; --fix ends it".into()
             }
+            Self::Groups { .. } => {
+                "a daemon died while it started or ended the room; --fix ends what is in them"
+                    .into()
+            }
+            Self::Mount { .. } => "its sandbox was deleted in part; --fix unmounts it".into(),
             Self::Files { .. } => "its sandbox was deleted in part; --fix removes them".into(),
             Self::HalfRestored { name } => {
                 format!("run `hothouse restore LABEL -w {name}` again")
@@ -80,8 +91,10 @@ impl Engine {
     pub(crate) fn strays(&self, folder: Option<&Path>) -> Result<Vec<Stray>, Failure> {
         let all = self.sandboxes()?;
         let mut strays = self.stray_rooms(&all).map_err(|error| error.failure())?;
+        strays.extend(self.stray_groups(&all));
         for sandboxes in self.folders_around(folder)? {
             let unlisted = self.unlisted(&sandboxes)?;
+            strays.extend(self.stray_mounts(&sandboxes, &all)?);
             strays.extend(self.stray_files(&sandboxes)?);
             let unlisted = unlisted.into_iter();
             let sandboxes = &sandboxes;
@@ -117,6 +130,12 @@ impl Engine {
                     self.with.rooms.kill(&runtime).map_err(|error| error.failure())?;
                 }
                 Stray::OutOfReach { name } | Stray::HalfDeleted { name } => self.fix_one(&name)?,
+                Stray::Groups { id } => {
+                    self.with.rooms.clear_groups(&id).map_err(|error| error.failure())?;
+                }
+                Stray::Mount { path } => {
+                    hothouse_host::mount::unmount_tree(&path).map_err(|error| error.failure())?;
+                }
                 Stray::Files { path } => {
                     hothouse_host::mount::unmount_tree(&path).map_err(|error| error.failure())?;
                     // What a room's own root made is not the user's to remove.
@@ -161,8 +180,13 @@ impl Engine {
 
     /// Ends every room that belongs to no sandbox.
     pub(crate) fn end_stray_rooms(&self) -> Result<(), Failure> {
-        for runtime in self.stray_runtimes(&self.sandboxes()?).map_err(|error| error.failure())? {
+        let all = self.sandboxes()?;
+        for runtime in self.stray_runtimes(&all).map_err(|error| error.failure())? {
             self.with.rooms.kill(&runtime).map_err(|error| error.failure())?;
+        }
+        for stray in self.stray_groups(&all) {
+            let Stray::Groups { id } = stray else { continue };
+            self.with.rooms.clear_groups(&id).map_err(|error| error.failure())?;
         }
         Ok(())
     }
@@ -194,6 +218,51 @@ impl Engine {
         }
         files::exists(&claim)
             && matches!(self.with.rooms.claim(&claim), Err(RoomError::InUse { .. }))
+    }
+
+    /// Control groups with the tag of this state that no living room has.
+    fn stray_groups(&self, all: &[SandboxRecord]) -> Vec<Stray> {
+        let tag = state_tag(&self.with.runtime);
+        let ours = |id: &String| {
+            let mut parts = id.split('-');
+            parts.any(|part| part.len() == 2 * tag.len() && part.starts_with(&tag))
+        };
+        let in_use = self.temporary.in_use();
+        let is_used = |id: &str| {
+            let nonce = id.rsplit('-').next().unwrap_or_default();
+            in_use.iter().any(|runtime| runtime.to_string_lossy().ends_with(nonce))
+        };
+        let is_living = |id: &str| {
+            let of_it = |sandbox: &&SandboxRecord| {
+                room_id(sandbox.name.as_str(), &self.places(sandbox).runtime) == id
+            };
+            all.iter().find(of_it).is_some_and(|sandbox| {
+                self.queue.try_enter(&[sandbox.key], "doctor").is_none()
+                    || self.with.rooms.look(&self.places(sandbox).runtime).is_some()
+            })
+        };
+        let ids = self.with.rooms.group_ids().into_iter().filter(ours);
+        let strays = ids.filter(|id| !is_used(id) && !is_living(id));
+        strays.map(|id| Stray::Groups { id }).collect()
+    }
+
+    /// Mounts in a folder of sandboxes that are the tree of no sandbox and of no snapshot.
+    fn stray_mounts(&self, sandboxes: &Path, all: &[SandboxRecord]) -> Result<Vec<Stray>, Failure> {
+        let mounts = hothouse_host::mount::mounts_below(sandboxes);
+        let mounts = mounts.map_err(|error| error.failure())?;
+        if mounts.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names = self.with.store.names_in(sandboxes).map_err(|error| error.failure())?;
+        let mut known: BTreeSet<_> = names.iter().map(|name| sandboxes.join(name)).collect();
+        for sandbox in all.iter().filter(|sandbox| sandbox.sandboxes == sandboxes) {
+            known.insert(sandbox.worktree.clone());
+            known.insert(trees::places(sandbox).snapshots());
+            known.extend(trees::all_staged(sandbox).into_iter().flatten().map(|tree| tree.path));
+        }
+        let is_known = |path: &PathBuf| path.ancestors().any(|above| known.contains(above));
+        let strays = mounts.into_iter().filter(|path| !is_known(path));
+        Ok(strays.map(|path| Stray::Mount { path }).collect())
     }
 
     /// Files of which neither the database nor a record nor a worktree knows the sandbox.

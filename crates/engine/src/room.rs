@@ -523,7 +523,7 @@ impl Engine {
         let (mask, unmask) = mask_patterns(config);
         masks.extend(self.masks_of_the_host(&mask, &unmask, &granted)?);
         Ok(RoomOrder {
-            id: room_id(&sandbox.name, &runtime),
+            id: room_id(sandbox.name.as_str(), &runtime),
             sandbox: Some(sandbox.key),
             hostname: sandbox.name.to_string(),
             names: Vec::new(),
@@ -650,9 +650,15 @@ fn in_run(sandbox: &SandboxRecord, run: &RunRecord) -> SandboxRecord {
 }
 
 /// Names a room on the host. Rooms of all users and states share the host's control groups, so the
-/// name of the sandbox alone would not do.
-fn room_id(name: &SandboxName, runtime: &Path) -> String {
-    format!("{name}-{:012x}", fnv1a(&[runtime.as_os_str().as_encoded_bytes()]) & 0xffff_ffff_ffff)
+/// name of the sandbox alone would not do: a tag of the state and one of the place follow.
+pub(crate) fn room_id(name: &str, runtime: &Path) -> String {
+    let place = fnv1a(&[runtime.as_os_str().as_encoded_bytes()]) & 0xff_ffff;
+    format!("{name}-{}{place:06x}", state_tag(runtime.parent().unwrap_or(runtime)))
+}
+
+/// Tells rooms of one state folder from those of others, by where their runtime folders are.
+pub(crate) fn state_tag(runtimes: &Path) -> String {
+    format!("{:06x}", fnv1a(&[runtimes.as_os_str().as_encoded_bytes()]) & 0xff_ffff)
 }
 
 /// Returns the further paths of a worktree: virtual environments and build caches made in the

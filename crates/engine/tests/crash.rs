@@ -649,3 +649,52 @@ fn a_pool_whose_making_died_at_any_point_is_there_or_never_was_and_nuke_finds_it
     );
     assert_eq!(points, 7, "begin, one tick and the end, each before and after");
 }
+
+/// A sandbox with a restore to `one` in flight when its engine died, and a copy of the database then.
+fn with_an_interrupted_restore() -> (Ground, PathBuf) {
+    let ground = Ground::new("");
+    let sandbox = ground.busy_sandbox();
+    let engine = ground.engine(usize::MAX);
+    engine.snapshot(&sandbox, Some("one"), operation("op_snapshot")).unwrap();
+    engine.down(&sandbox, operation("op_0000down")).unwrap();
+    drop(engine);
+    let engine = ground.engine(2);
+    let sandbox = engine.sandboxes().unwrap().remove(0);
+    let restore = || engine.restore(&sandbox, "one", operation("op_0restore"));
+    assert!(catch_unwind(AssertUnwindSafe(restore)).is_err(), "it dies after it has begun");
+    drop(engine);
+    let copy = ground.folder.path().join("copy.db");
+    std::fs::copy(ground.folder.path().join("state.db"), &copy).unwrap();
+    (ground, copy)
+}
+
+#[test]
+fn a_database_that_went_back_in_time_carries_nothing_out() {
+    let (ground, copy) = with_an_interrupted_restore();
+    let engine = ground.engine(usize::MAX);
+    engine.recover().unwrap();
+    let sandbox = engine.sandboxes().unwrap().remove(0);
+    std::fs::write(ground.sandboxes().join("a/dirt"), "precious").unwrap();
+    engine.snapshot(&sandbox, Some("two"), operation("op_00second")).unwrap();
+    drop(engine);
+    std::fs::copy(copy, ground.folder.path().join("state.db")).unwrap();
+    let engine = ground.engine(usize::MAX);
+    let recovered = engine.recover().unwrap();
+    let message = &recovered[0].failure.as_ref().unwrap().message;
+    assert!(message.contains("out of date"), "{message}");
+    assert_eq!(ground.texts("a").0, "precious");
+    assert!(engine.unfinished().unwrap().is_empty(), "it is closed for good");
+}
+
+#[test]
+fn a_later_operation_takes_the_place_of_one_that_was_left_open() {
+    let (ground, _) = with_an_interrupted_restore();
+    let engine = ground.engine(usize::MAX);
+    let sandbox = engine.sandboxes().unwrap().remove(0);
+    std::fs::write(ground.sandboxes().join("a/dirt"), "precious").unwrap();
+    engine.snapshot(&sandbox, Some("two"), operation("op_00second")).unwrap();
+    assert_eq!(engine.recover().unwrap().len(), 0, "nothing is left to be carried out");
+    assert_eq!(ground.texts("a").0, "precious");
+    let outcome = engine.operation(&operation("op_0restore")).unwrap().unwrap().outcome;
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+}

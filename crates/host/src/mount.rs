@@ -192,6 +192,20 @@ fn build_elsewhere(
     })
 }
 
+/// Returns what is mounted below a folder, innermost first.
+pub fn mounts_below(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let table = crate::files::read_text(Path::new("/proc/self/mountinfo"))?;
+    let points = table
+        .lines()
+        .filter_map(|line| line.split(' ').nth(4))
+        .map(|point| PathBuf::from(unescaped(point)));
+    let mut below: Vec<_> =
+        points.filter(|point| point.starts_with(folder) && point != folder).collect();
+    below.sort();
+    below.reverse();
+    Ok(below)
+}
+
 /// Takes a mount away, also while it is in use. A folder that is no mount is left as it is.
 pub fn unmount_tree(path: &Path) -> Result<(), FileError> {
     while is_mount_point(path) {

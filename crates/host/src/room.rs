@@ -39,7 +39,7 @@ mod step;
 mod trust;
 mod walls;
 
-pub use cgroups::{CgroupError, Groups};
+pub use cgroups::{CgroupError, Groups, clear_groups, group_ids};
 pub use claim::{Claim, ClaimError, Claimant, claimant};
 pub use client::{Attached, ClientError, Egress, ExecStreams, RoomClient, Started as ExecStarted};
 pub use hothouse_room_wire as wire;

@@ -129,6 +129,7 @@ fn spec(state: &State, words: &mut Words) -> Result<RoomSpec, Box<dyn Error>> {
         mode: None,
         shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
         authority: None,
+        claim: None,
         layers: None,
     };
     while let Some(option) = words.option() {

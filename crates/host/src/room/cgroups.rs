@@ -97,6 +97,23 @@ pub(super) fn look() -> Offer {
     offer
 }
 
+/// Returns the ids of all rooms that have groups on this host, of whichever user.
+pub fn group_ids() -> Vec<String> {
+    let offer = look();
+    let points = offer.legacy.into_iter().map(|(_, point)| point);
+    let points = points.chain(offer.unified.map(|(base, _)| base));
+    let rooms = points.flat_map(|point| files::list(&point.join("hothouse")).unwrap_or_default());
+    let folders = rooms.filter(|path| files::is_folder(path));
+    let ids = folders.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    ids.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+/// Ends whatever is in the groups of a room, and removes them.
+pub fn clear_groups(id: &str) -> Result<(), CgroupError> {
+    let all = Limits { memory: Some(0), cpus: Some(1.0), pids: Some(1), disk: None };
+    plan(&look(), id, &all).groups.clear()
+}
+
 fn may_write(folder: &Path) -> bool {
     rustix::fs::access(folder, Access::WRITE_OK).is_ok()
 }
