@@ -175,7 +175,7 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
                 fresh: None,
             })
         }
-        Ask::Resize { .. } | Ask::Signal { .. } => {
+        Ask::Resize { .. } | Ask::Signal { .. } | Ask::Close { .. } => {
             Err(Failure::new(FailureKind::Usage, "there is no command yet that could be told so"))
         }
     }
@@ -401,6 +401,9 @@ async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<O
                 }
                 Ok(Some((Ask::Signal { number }, _))) => {
                     client.signal(exec.clone(), number).await.ok();
+                }
+                Ok(Some((Ask::Close { output }, _))) => {
+                    client.close_output(exec.clone(), output).await.ok();
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
