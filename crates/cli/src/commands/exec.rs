@@ -288,7 +288,7 @@ impl Conversation {
             match self.once(plumbing).await {
                 Ok(ended) => return self.finish(ended),
                 Err(Broken::Refused(failure)) => return Err(failure),
-                Err(Broken::Outdated) => drop(self.reach.stop().await?),
+                Err(Broken::Outdated) => self.reach.replace().await?,
                 Err(Broken::Off) => {}
             }
         }
