@@ -275,6 +275,8 @@ impl Run<'_> {
             }
             let ran = self.ground.run(&["up", "-w", name])?;
             if ran.code != 0 {
+                // A second writer says more than a start that fails.
+                self.check()?;
                 return Err(format!("a sandbox does not start: {ran}"));
             }
             if let Some(sandbox) = self.sandboxes.get_mut(name) {
