@@ -156,22 +156,19 @@ pub(crate) async fn wake(door: &Door, key: SandboxKey) -> Result<SandboxRecord, 
 
 /// Returns a sandbox that is awake: one that sleeps is woken, a start that goes on is waited for.
 pub(crate) async fn awake(door: &Door, key: SandboxKey) -> Result<SandboxRecord, Failure> {
-    let mut event_rx = door.event_tx.subscribe();
-    let patience = tokio::time::Instant::now() + WAKE_TIME;
-    loop {
-        let engine = door.engine.clone();
-        let sandbox = tokio::task::spawn_blocking(move || engine.sandbox(key)).await;
-        let sandbox = sandbox.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
-        let sandbox = sandbox.ok_or_else(gone)?;
-        if is_asleep(&sandbox) || door.activities.of(key).is_waking() {
-            return wake(door, key).await;
-        }
-        let starts = is_starting(&sandbox) && door.engine.busy() > 0;
-        if !starts || tokio::time::Instant::now() > patience {
+    let engine = door.engine.clone();
+    let sandbox = tokio::task::spawn_blocking(move || {
+        let sandbox = engine.sandbox(key)?.ok_or_else(gone)?;
+        if !is_starting(&sandbox) {
             return Ok(sandbox);
         }
-        // Any event is a reason to look again; the timer covers the ones that were missed.
-        tokio::time::timeout(LOOK, event_rx.recv()).await.ok();
+        engine.settled(key, WAKE_TIME);
+        engine.sandbox(key)?.ok_or_else(gone)
+    });
+    let sandbox = sandbox.await.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
+    match is_asleep(&sandbox) || door.activities.of(key).is_waking() {
+        true => wake(door, key).await,
+        false => Ok(sandbox),
     }
 }
 

@@ -9,6 +9,8 @@ mod broken_output;
 mod config;
 #[path = "cli/crash.rs"]
 mod crash;
+#[path = "cli/crash_model.rs"]
+mod crash_model;
 #[path = "cli/daemon.rs"]
 mod daemon;
 #[path = "cli/dashboard.rs"]

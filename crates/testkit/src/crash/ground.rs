@@ -14,7 +14,7 @@ use super::{CrashSpec, processes};
 use crate::{Ran, TestEnv, User, git};
 
 /// The longest that any command may take here.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 const LEDGER: &str = include_str!("ledger.py");
 
