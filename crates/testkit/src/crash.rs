@@ -33,6 +33,10 @@ const TOLD: usize = 30;
 /// How long what was begun may take to come to rest.
 const REST: Duration = Duration::from_secs(60);
 
+/// How often nothing must be seen after a client was killed: the daemon may not yet have read what
+/// it was asked for.
+const LATECOMER: usize = 5;
+
 /// What is to be run.
 #[derive(Clone, Debug)]
 pub struct CrashSpec {
@@ -138,8 +142,9 @@ impl Run<'_> {
         for (operation, ran) in step.operations.iter().zip(&ends) {
             self.learn(&step, operation, ran);
         }
+        let killed = step.fault == Some(Fault::KillClient);
         if !step.is_calm() || self.dice.one_in(10) {
-            self.rest()?;
+            self.rest(if killed { LATECOMER } else { 1 })?;
         }
         self.check()?;
         let troubled = step.fault.is_some() || step.operations.len() > 1;
@@ -198,7 +203,9 @@ impl Run<'_> {
                 one_of(worktree.map(|at| processes::room_inits(&at)).unwrap_or_default());
             }
             Fault::KillService => {
-                one_of(worktree.map(|at| processes::ledgers(&at)).unwrap_or_default());
+                let all = processes::ledgers().into_iter();
+                let here = |at: PathBuf| all.filter(|ledger| ledger.is_in(&at)).collect();
+                one_of(worktree.map(here).unwrap_or_default());
             }
             Fault::KillClient => client.into_iter().for_each(processes::kill),
             _ => {
@@ -208,9 +215,11 @@ impl Run<'_> {
         None
     }
 
-    /// Waits until nothing goes on any more, and learns what came of what was unknown.
-    fn rest(&mut self) -> Result<(), String> {
+    /// Waits until nothing goes on any more, as seen so many times, and learns what came of what was
+    /// unknown.
+    fn rest(&mut self, looks: usize) -> Result<(), String> {
         let begun = Instant::now();
+        let mut quiet = 0;
         let all = loop {
             let list = self.ground.run(&["list", "--json"])?;
             let daemon = self.ground.run(&["daemon", "status", "--json"])?;
@@ -221,7 +230,12 @@ impl Run<'_> {
                 all.iter().any(|view| view["state"] == "deleting" || view["state"] == "starting")
             };
             match all {
-                Some(all) if daemon["busy"] == 0 && !busy(&all) => break all,
+                Some(all) if daemon["busy"] == 0 && !busy(&all) => {
+                    quiet += 1;
+                    if quiet >= looks {
+                        break all;
+                    }
+                }
                 _ if begun.elapsed() < REST => thread::sleep(Duration::from_millis(10)),
                 _ => {
                     return Err(format!(
@@ -267,7 +281,7 @@ impl Run<'_> {
 
     /// Whatever happened: each sandbox starts, and has what it must have.
     fn start_all(&mut self) -> Result<(), String> {
-        self.rest()?;
+        self.rest(1)?;
         let names: Vec<String> = self.sandboxes.keys().cloned().collect();
         for name in &names {
             if self.sandboxes[name].stand == Stand::Paused {
@@ -290,12 +304,13 @@ impl Run<'_> {
 
     /// What must be true at any moment.
     fn check(&mut self) -> Result<(), String> {
+        let ledgers = processes::ledgers();
         for (name, sandbox) in &mut self.sandboxes {
             let worktree = self.ground.worktree(name);
             if worktree.join("SECOND").exists() {
                 return Err(format!("`{name}` has a second writer"));
             }
-            let ledgers = processes::ledgers(&worktree);
+            let ledgers: Vec<_> = ledgers.iter().filter(|one| one.is_in(&worktree)).collect();
             if ledgers.len() > 1 {
                 return Err(format!("`{name}` has {} ledgers: {ledgers:?}", ledgers.len()));
             }

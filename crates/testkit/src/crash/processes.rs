@@ -19,6 +19,11 @@ impl Process {
         self.words.windows(words.len()).any(|part| part.iter().zip(words).all(|(a, b)| a == b))
     }
 
+    /// Whether it works in a folder.
+    pub(super) fn is_in(&self, folder: &Path) -> bool {
+        fs::read_link(self.file("cwd")).is_ok_and(|at| at == folder)
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{name}", self.pid))
     }
@@ -82,13 +87,11 @@ pub(super) fn room_inits(folder: &Path) -> Vec<Process> {
     all.filter(|process| process.mounts(&folder)).collect()
 }
 
-/// Returns the ledgers that write in a worktree.
-pub(super) fn ledgers(worktree: &Path) -> Vec<Process> {
+/// Returns the ledgers of all runs.
+pub(super) fn ledgers() -> Vec<Process> {
     let serves = |process: &Process| process.says(&["ledger.py", "serve"]);
     let python = |process: &Process| process.words.first().is_some_and(|w| w.contains("python"));
-    let here =
-        |process: &Process| fs::read_link(process.file("cwd")).is_ok_and(|at| at == worktree);
-    all().into_iter().filter(|p| serves(p) && python(p) && here(p)).collect()
+    all().into_iter().filter(|process| serves(process) && python(process)).collect()
 }
 
 /// Returns everything that belongs to a run: what was started for it, and what is in its rooms.
