@@ -162,7 +162,8 @@ impl Run<'_> {
             _ => Runtime::Usual,
         };
         match step.fault {
-            Some(Fault::RemoveRuntime) => self.ground.remove_runtime(),
+            Some(Fault::RemoveRuntime) => self.ground.remove(&["run/hothouse"]),
+            Some(Fault::RemoveRooms) => self.ground.remove(&["run/hothouse", "state/hothouse/run"]),
             Some(Fault::Upgrade) => self.ground.upgrade(),
             _ => {}
         }

@@ -91,8 +91,11 @@ impl Ground {
         assert!(touched.is_ok_and(|status| status.success()), "touch works");
     }
 
-    pub(super) fn remove_runtime(&self) {
-        fs::remove_dir_all(self.env.root().join("run/hothouse")).ok();
+    /// Removes folders, as somebody who tidies up would.
+    pub(super) fn remove(&self, folders: &[&str]) {
+        for folder in folders {
+            fs::remove_dir_all(self.env.root().join(folder)).ok();
+        }
     }
 
     /// Takes all the space there is, until the guard is dropped.

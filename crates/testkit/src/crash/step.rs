@@ -122,6 +122,8 @@ pub(super) enum Fault {
     KillClient,
     /// The runtime folder is gone, as after a logout.
     RemoveRuntime,
+    /// The daemon's own folder of sockets and rooms is gone.
+    RemoveRooms,
     /// The commands have another runtime folder than those before.
     OtherRuntime,
     /// The commands have none, as under `su` or cron.
@@ -179,7 +181,8 @@ impl fmt::Display for Step {
                 | Fault::NoRuntime
                 | Fault::Upgrade
                 | Fault::FullDisk
-                | Fault::RemoveRuntime),
+                | Fault::RemoveRuntime
+                | Fault::RemoveRooms),
             ) => {
                 write!(f, "   [{fault:?}]")
             }
