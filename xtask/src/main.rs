@@ -1,6 +1,7 @@
-//! What is done to the project itself: generated files and benchmarks.
+//! What is done to the project itself: generated files, benchmarks, and crashes.
 
 mod bench;
+mod crash;
 mod generate;
 
 use std::{env, process::ExitCode};
@@ -12,9 +13,8 @@ fn main() -> ExitCode {
         ["generate"] => generate::write(),
         ["generate", "--check"] => generate::check(),
         ["bench", "--binary", binary, ref names @ ..] => bench::run(binary.as_ref(), names),
-        _ => {
-            Err("usage: xtask generate [--check] | bench --binary PATH [cli] [fork] [room]".into())
-        }
+        ["crash", ref words @ ..] => crash::run(words),
+        _ => Err("usage: xtask generate [--check] | bench --binary PATH [cli] [fork] [room] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

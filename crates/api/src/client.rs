@@ -69,6 +69,15 @@ impl Client {
         answer(self.send(request).await?).await
     }
 
+    /// Asks the daemon for its build, and says whether it is older than we are.
+    pub async fn is_outdated(self) -> Result<bool, ClientError> {
+        let own = self.build;
+        let request = self.request(Method::GET, route::DAEMON, None, Bytes::new());
+        let response = self.send(request).await?;
+        let header = response.headers().get(BUILD_HEADER).and_then(|value| value.to_str().ok());
+        Ok(header.and_then(|text| text.parse::<Build>().ok()).is_some_and(|build| build < own))
+    }
+
     /// Asks with parameters.
     pub async fn query<T: DeserializeOwned>(
         self,

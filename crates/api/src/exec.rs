@@ -86,6 +86,10 @@ pub enum Ask {
     Signal {
         number: i32,
     },
+    /// Nobody reads this output any more, counted from standard output: whoever writes to it is told.
+    Close {
+        output: u8,
+    },
 }
 
 /// What the daemon says.

@@ -55,7 +55,8 @@ pub fn run(surroundings: Surroundings) -> ExitCode {
         Err(early) => return early.finish(),
     };
     let ui = Ui::new(&arguments.global, surroundings.no_color, surroundings.dumb_terminal);
-    match dispatch(&surroundings, arguments, &ui) {
+    let done = dispatch(&surroundings, arguments, &ui);
+    match done.and_then(|code| ui.check_printed().map(|()| code)) {
         Ok(code) => code,
         Err(failure) => ui.fail(&failure),
     }

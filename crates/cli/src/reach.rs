@@ -10,7 +10,9 @@ use std::{
 
 use hothouse_api::{Build, Client, DaemonView, exec::EXEC_SOCKET, route};
 use hothouse_host::{
-    FileError, Folders, Lock, LockError, files, process, random,
+    FileError, Folders, Lock, LockError, files,
+    newest::NewestDaemon,
+    process, random,
     socket::{self, SocketError},
 };
 use hothouse_model::{Explain, Failure, FailureKind, OperationId};
@@ -61,6 +63,28 @@ impl Reach {
         Ok(Some(stopped))
     }
 
+    /// Ends a daemon that is older than this program, and starts one of our own.
+    ///
+    /// The turn is held from before the one ends until the other is ready: a command that waits
+    /// beside us would else start the old one again.
+    pub(crate) async fn replace(&self) -> Result<(), Failure> {
+        self.prepare()?;
+        let _turn = self.take_turn()?;
+        let Some(client) = self.connect()? else { return Ok(()) };
+        match client.is_outdated().await {
+            Ok(true) => {}
+            Ok(false) => return Ok(()),
+            // It just ended by itself.
+            Err(error) if error.is_broken() => {}
+            Err(error) => return Err(failure(error)),
+        }
+        match self.stop().await {
+            Err(broken) if self.connect()?.is_some() => return Err(broken),
+            _ => self.wait_until_gone()?,
+        }
+        self.spawn_daemon()
+    }
+
     /// Connects to the daemon, starting one if there is none.
     pub(crate) fn connect_or_start(&self) -> Result<Client, Failure> {
         self.persist(|| self.connect())
@@ -87,17 +111,33 @@ impl Reach {
 
     /// Starts a daemon and waits for its word. Those who start at the same time wait for the first.
     fn start_daemon(&self) -> Result<(), Failure> {
-        let explain = |error: FileError| error.failure();
-        files::make_private_folder(&self.folders.logs()).map_err(explain)?;
-        let _turn = Lock::take(&self.folders.state.join("start.lock")).map_err(explain)?;
+        self.prepare()?;
+        let _turn = self.take_turn()?;
         if self.connect()?.is_some() {
             return Ok(());
         }
+        self.spawn_daemon()
+    }
+
+    fn prepare(&self) -> Result<(), Failure> {
+        files::make_private_folder(&self.folders.logs()).map_err(|error| error.failure())
+    }
+
+    fn take_turn(&self) -> Result<Lock, Failure> {
+        Lock::take(&self.folders.state.join("start.lock")).map_err(|error| error.failure())
+    }
+
+    /// Starts a daemon, whose turn it is, and waits for its word.
+    fn spawn_daemon(&self) -> Result<(), Failure> {
         self.ui.detail("Starting the daemon.");
-        let log =
-            files::open_append(&self.folders.logs().join("daemon.stderr")).map_err(explain)?;
-        let mut child = process::spawn_self(&["daemon", "run"], log)
-            .map_err(|error| Failure::of(FailureKind::Host, &error))?;
+        let log = files::open_append(&self.folders.logs().join("daemon.stderr"))
+            .map_err(|error| error.failure())?;
+        let words = ["daemon", "run"];
+        let child = match self.newer_program() {
+            Some(program) => process::spawn_daemon(&program, &words, log),
+            None => process::spawn_self(&words, log),
+        };
+        let mut child = child.map_err(|error| Failure::of(FailureKind::Host, &error))?;
         let mut word = String::new();
         if let Some(stdout) = child.stdout.take() {
             BufReader::new(stdout).read_line(&mut word).ok();
@@ -110,6 +150,14 @@ impl Reach {
             "ready" => Ok(()),
             other => Err(serde_json::from_str(other).unwrap_or_else(|_| self.silent_death())),
         }
+    }
+
+    /// Returns the program of a newer daemon that has run here, if it is still the same.
+    fn newer_program(&self) -> Option<PathBuf> {
+        let newest = NewestDaemon::read(&self.folders.state)?;
+        let build: Build = newest.build.parse().ok()?;
+        let same = process::stamp_of(&newest.program) == Some(build.stamp);
+        (same && build > self.build).then_some(newest.program)
     }
 
     fn silent_death(&self) -> Failure {

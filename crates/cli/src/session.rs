@@ -5,8 +5,8 @@ use std::{future::Future, path::PathBuf};
 use hothouse_api::{
     Build, Client, ClientError, DaemonView, client::EventStream, operation::EventQuery, route,
 };
-use hothouse_host::{Folders, random};
-use hothouse_model::{Failure, FailureKind, OperationId};
+use hothouse_host::{Folders, newest::NewestDaemon, random};
+use hothouse_model::{Explain, Failure, FailureKind, OperationId};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{reach::Reach, ui::Ui};
@@ -101,7 +101,10 @@ impl Session {
 
     /// Ends the daemon and waits until it is gone; says which one it was.
     pub(crate) fn stop(&self) -> Result<Option<DaemonView>, Failure> {
-        self.runtime.block_on(self.reach.stop())
+        let stopped = self.runtime.block_on(self.reach.stop())?;
+        // Whoever ends it by hand may want another build, also an older one.
+        NewestDaemon::forget(&self.folders.state).map_err(|error| error.failure())?;
+        Ok(stopped)
     }
 
     /// Returns how the daemon is reached, for work that has its own connections.
@@ -133,7 +136,7 @@ impl Session {
             match self.runtime.block_on(request(client)) {
                 Err(ClientError::Outdated) if attempt < ATTEMPTS => {
                     self.reach.ui.detail("The daemon is older than this program: replacing it.");
-                    self.stop()?;
+                    self.runtime.block_on(self.reach.replace())?;
                 }
                 Err(error) if error.is_broken() && attempt < ATTEMPTS => {
                     self.reach

@@ -2,13 +2,22 @@
 
 use std::{
     io::{self, IsTerminal, Write},
+    os::fd::AsFd,
     process::ExitCode,
+    sync::OnceLock,
 };
 
-use hothouse_model::Failure;
+use hothouse_host::terminal;
+use hothouse_model::{Failure, FailureKind};
 use serde::Serialize;
 
 use crate::args::Global;
+
+/// Why standard output takes no more, once that is so.
+static CUT: OnceLock<io::Error> = OnceLock::new();
+
+/// The exit code of a program that SIGPIPE has ended.
+const READER_GONE: u8 = 128 + 13;
 
 /// What a word means; colour only repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +55,34 @@ impl Ui {
         }
     }
 
-    /// Prints data. A reader that has gone away is not an error.
+    /// Prints data. A reader that has gone away is not an error; any other is told at the end.
     pub(crate) fn print(&self, text: &str) {
         let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())
+        let printed = out
+            .write_all(text.as_bytes())
             .and_then(|()| out.write_all(b"\n"))
-            .and_then(|()| out.flush())
-            .ok();
+            .and_then(|()| out.flush());
+        if let Err(error) = printed {
+            CUT.set(error).ok();
+        }
+    }
+
+    /// Returns how a command ends that would print for ever, once nobody reads it.
+    pub(crate) fn cut_off(&self) -> Option<ExitCode> {
+        let gone = CUT.get().is_some() || terminal::is_abandoned(io::stdout().as_fd());
+        gone.then(|| ExitCode::from(READER_GONE))
+    }
+
+    /// Makes a failure of what could not be printed.
+    pub(crate) fn check_printed(&self) -> Result<(), Failure> {
+        match CUT.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
+            Some(error) => {
+                let failure = Failure::new(FailureKind::Host, "write to standard output");
+                Err(Failure { causes: vec![error.to_string()], ..failure }
+                    .hint("let it write to a place that has room"))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Prints data as JSON.

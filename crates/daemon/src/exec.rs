@@ -26,7 +26,7 @@ use hothouse_model::{
 };
 use tokio::sync::Mutex;
 
-use crate::{Door, ingress::is_asleep, listener::OwnUser, sleep};
+use crate::{Door, listener::OwnUser, sleep};
 
 /// SIGHUP, for a command whose terminal has vanished.
 const HANGUP: i32 = 1;
@@ -175,7 +175,7 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
                 fresh: None,
             })
         }
-        Ask::Resize { .. } | Ask::Signal { .. } => {
+        Ask::Resize { .. } | Ask::Signal { .. } | Ask::Close { .. } => {
             Err(Failure::new(FailureKind::Usage, "there is no command yet that could be told so"))
         }
     }
@@ -359,14 +359,14 @@ async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failu
     place.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
 }
 
-/// Finds the sandbox that is meant, and wakes it if it sleeps.
+/// Finds the sandbox that is meant, wakes it if it sleeps, and waits for it if it starts.
 async fn find_awake(door: &Door, target: &Target) -> Result<SandboxRecord, Failure> {
     let wanted = wanted(target)?;
     let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
     let found = tokio::task::spawn_blocking(move || engine.find(wanted.as_ref(), &folder)).await;
     let found = found.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
-    match is_asleep(&found) {
-        true => sleep::wake(door, found.key).await,
+    match sleep::is_away(door, &found) {
+        true => sleep::awake(door, found.key).await,
         false => Ok(found),
     }
 }
@@ -401,6 +401,9 @@ async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<O
                 }
                 Ok(Some((Ask::Signal { number }, _))) => {
                     client.signal(exec.clone(), number).await.ok();
+                }
+                Ok(Some((Ask::Close { output }, _))) => {
+                    client.close_output(exec.clone(), output).await.ok();
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {

@@ -212,12 +212,11 @@ impl Ingress {
                 wanted.insert((known.sandbox.key, leads.app.clone()), (port, leads));
             }
         }
-        open.retain(|key, direct| {
-            wanted.get(key).is_some_and(|(port, to)| *port == direct.port && *to == direct.to)
-        });
+        open.retain(|key, direct| wanted.get(key).is_some_and(|(port, _)| *port == direct.port));
         let mut conflicts: HashMap<_, Vec<_>> = HashMap::new();
         for (key, (port, to)) in wanted {
-            if open.contains_key(&key) {
+            if let Some(direct) = open.get(&key) {
+                direct.lead(to);
                 continue;
             }
             self.door.engine.let_go(port);

@@ -9,7 +9,7 @@ use std::{
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_ingress::Target;
 use hothouse_model::{
-    Failure, FailureKind, SandboxRecord,
+    Failure, FailureKind, SandboxRecord, SandboxState,
     id::SandboxKey,
     room::RoomWish,
     sleep::{Rest, SleepPolicy, SleepStep, decide},
@@ -77,7 +77,8 @@ async fn consider(door: &Door, sandbox: SandboxRecord, policy: SleepPolicy) {
         return;
     }
     let bed = door.beds.of(sandbox.key);
-    let turn = bed.lock().await;
+    // Somebody wakes it just now; meanwhile others may have to be looked after.
+    let Ok(turn) = bed.try_lock() else { return };
     if step == SleepStep::Pause && works(door, &sandbox).await {
         door.activities.of(sandbox.key).touch();
         return;
@@ -133,7 +134,6 @@ pub(crate) async fn wake(door: &Door, key: SandboxKey) -> Result<SandboxRecord, 
     let woken = tokio::task::spawn_blocking({
         let activity = activity.clone();
         move || {
-            let gone = || Failure::new(FailureKind::NotFound, "the sandbox is gone");
             let sandbox = engine.sandbox(key)?.ok_or_else(gone)?;
             if !is_asleep(&sandbox) {
                 return Ok((sandbox, None));
@@ -154,15 +154,47 @@ pub(crate) async fn wake(door: &Door, key: SandboxKey) -> Result<SandboxRecord, 
     Ok(sandbox)
 }
 
+/// Returns a sandbox that is awake: one that sleeps is woken, a start that goes on is waited for.
+pub(crate) async fn awake(door: &Door, key: SandboxKey) -> Result<SandboxRecord, Failure> {
+    let engine = door.engine.clone();
+    let sandbox = tokio::task::spawn_blocking(move || {
+        let sandbox = engine.sandbox(key)?.ok_or_else(gone)?;
+        if !is_starting(&sandbox) {
+            return Ok(sandbox);
+        }
+        engine.settled(key, WAKE_TIME);
+        engine.sandbox(key)?.ok_or_else(gone)
+    });
+    let sandbox = sandbox.await.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
+    match is_asleep(&sandbox) || door.activities.of(key).is_waking() {
+        true => wake(door, key).await,
+        false => Ok(sandbox),
+    }
+}
+
+/// Whether a sandbox must be waited for.
+pub(crate) fn is_away(door: &Door, sandbox: &SandboxRecord) -> bool {
+    is_asleep(sandbox) || is_starting(sandbox) || door.activities.of(sandbox.key).is_waking()
+}
+
+fn is_starting(sandbox: &SandboxRecord) -> bool {
+    sandbox.state(None) == SandboxState::Starting
+}
+
+fn gone() -> Failure {
+    Failure::new(FailureKind::NotFound, "the sandbox is gone")
+}
+
 /// Wakes the sandbox of a public id and returns where something in it answers: an app by its label, or
 /// a port that was exposed by the name that it is kept under.
 pub(crate) async fn wake_for(door: &Door, id: &str, what: &str) -> Result<Target, Failure> {
     let engine = door.engine.clone();
     let all = tokio::task::spawn_blocking(move || engine.sandboxes()).await;
     let all = all.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
-    let gone = || Failure::new(FailureKind::NotFound, "the sandbox is gone");
     let key = all.iter().find(|sandbox| sandbox.id.as_str() == id).ok_or_else(gone)?.key;
-    let sandbox = wake(door, key).await?;
+    let sandbox = awake(door, key).await?;
+    // The services of a start are waited for too; a waking has done so.
+    tokio::time::timeout(WAKE_TIME, door.activities.of(key).started()).await.ok();
     let (engine, what) = (door.engine.clone(), what.to_owned());
     let found = tokio::task::spawn_blocking(move || {
         let app = engine.apps(&sandbox)?.into_iter().find(|app| app.app == what);

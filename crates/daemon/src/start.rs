@@ -19,6 +19,7 @@ use hothouse_host::{
     Clock, FileError, Folders, Lock, LockError,
     clock::HostClock,
     keyring::HostKeyring,
+    newest::NewestDaemon,
     process,
     socket::{self, SocketError},
 };
@@ -127,6 +128,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     let mut lock = take_lock(&spec.folders)?;
     lock.describe(&format!("pid {}, {}", std::process::id(), spec.folders.socket().display()))?;
     log::begin(&log_file, spec.log_filter.as_deref())?;
+    note_build(&spec);
     match hothouse_host::descriptors::raise_limit() {
         Ok(limit) => tracing::debug!(limit, "descriptors"),
         Err(error) => tracing::warn!(%error, "the limit of descriptors stays as it is"),
@@ -217,6 +219,21 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     runtime.shutdown_timeout(Duration::from_secs(1));
     tracing::info!("ended");
     served
+}
+
+/// Notes that this build has run, unless a newer one has whose program is still there.
+fn note_build(spec: &DaemonSpec) {
+    let state = &spec.folders.state;
+    let newer = NewestDaemon::read(state).is_some_and(|noted| {
+        noted.build.parse::<Build>().is_ok_and(|build| {
+            build > spec.build && process::stamp_of(&noted.program) == Some(build.stamp)
+        })
+    });
+    let Some(program) = process::executable().filter(|_| !newer) else { return };
+    let newest = NewestDaemon { build: spec.build.to_string(), program };
+    if let Err(error) = newest.write(state) {
+        tracing::warn!(%error, "an older daemon may take the place of this one");
+    }
 }
 
 fn take_lock(folders: &Folders) -> Result<Lock, StartError> {

@@ -39,13 +39,18 @@ pub fn close_stdout() {
 /// Starts our own program again, detached from the terminal, and returns it with its first words.
 ///
 /// The child's standard output is a pipe on which it says whether it is ready.
+pub fn spawn_self(arguments: &[&str], log: File) -> io::Result<Child> {
+    spawn_daemon(Path::new("/proc/self/exe"), arguments, log)
+}
+
+/// Starts another build of our own program in the same way.
 #[expect(
     clippy::disallowed_methods,
     reason = "the daemon inherits the user's environment on purpose"
 )]
-pub fn spawn_self(arguments: &[&str], log: File) -> io::Result<Child> {
+pub fn spawn_daemon(program: &Path, arguments: &[&str], log: File) -> io::Result<Child> {
     crate::descriptors::keep_from_children()?;
-    std::process::Command::new("/proc/self/exe")
+    std::process::Command::new(program)
         .args(arguments)
         .current_dir("/")
         .stdin(Stdio::null())
@@ -56,8 +61,17 @@ pub fn spawn_self(arguments: &[&str], log: File) -> io::Result<Child> {
 
 /// Returns when our own executable was last changed, in seconds: tells two builds apart.
 pub fn executable_stamp() -> u64 {
-    rustix::fs::stat(Path::new("/proc/self/exe"))
-        .map_or(0, |stat| u64::try_from(stat.st_mtime).unwrap_or(0))
+    stamp_of(Path::new("/proc/self/exe")).unwrap_or(0)
+}
+
+/// Returns when a program was last changed, in seconds; nothing if it is not there.
+pub fn stamp_of(program: &Path) -> Option<u64> {
+    rustix::fs::stat(program).ok().map(|stat| u64::try_from(stat.st_mtime).unwrap_or(0))
+}
+
+/// Returns where our own executable lies, if it still does.
+pub fn executable() -> Option<std::path::PathBuf> {
+    std::env::current_exe().ok().filter(|path| path.exists())
 }
 
 /// Keeps the memory of this process out of core dumps, and from others of the same user. A program

@@ -13,11 +13,26 @@ const CHUNK: usize = 1 << 20;
 /// From here on larger pipes pay.
 const FLOOD: usize = 48 << 10;
 
-/// Carries everything until the end, or until nobody reads any more.
-pub fn pump(from: impl AsFd, to: impl AsFd) {
+/// A transport that broke off, and at which end.
+#[derive(Debug)]
+pub enum Broken {
+    /// Nothing more can be had.
+    Source(io::Error),
+    /// Nothing more can be written.
+    Sink(io::Error),
+}
+
+/// Carries everything until the end. A source that breaks is an end; a sink that takes no more is
+/// the error.
+pub fn pump(from: impl AsFd, to: impl AsFd) -> io::Result<()> {
     let (from, to) = (from.as_fd(), to.as_fd());
     let mut flooded = false;
-    while let Ok(length @ 1..) = carry(from, to) {
+    loop {
+        let length = match carry(from, to) {
+            Ok(0) | Err(Broken::Source(_)) => return Ok(()),
+            Ok(length) => length,
+            Err(Broken::Sink(error)) => return Err(error),
+        };
         if length >= FLOOD && !flooded {
             flooded = true;
             // Best effort: a user's pipes have a budget, and not every end is a pipe.
@@ -32,24 +47,27 @@ pub fn pump(from: impl AsFd, to: impl AsFd) {
 /// Only between two pipes are pages moved. A splice with a terminal or a file on one side holds
 /// the lock of the pipe for as long as that side makes it wait, and with it whoever is at the
 /// pipe's other end: a paused terminal would stop the whole room.
-pub fn carry(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<usize> {
+pub fn carry(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<usize, Broken> {
     if !(is_pipe(from) && is_pipe(to)) {
         return copy(from, to);
     }
     let move_pages = || rustix::pipe::splice(from, None, to, None, CHUNK, SpliceFlags::empty());
-    Ok(rustix::io::retry_on_intr(move_pages)?)
+    // Only the sink of a splice between pipes can break.
+    rustix::io::retry_on_intr(move_pages).map_err(|error| Broken::Sink(error.into()))
 }
 
 fn is_pipe(end: BorrowedFd<'_>) -> bool {
     rustix::fs::fstat(end).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
 }
 
-fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<usize> {
+fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<usize, Broken> {
     let mut bytes = vec![0; 128 << 10];
-    let length = rustix::io::retry_on_intr(|| rustix::io::read(from, &mut bytes[..]))?;
+    let length = rustix::io::retry_on_intr(|| rustix::io::read(from, &mut bytes[..]))
+        .map_err(|error| Broken::Source(error.into()))?;
     let mut rest = &bytes[..length];
     while !rest.is_empty() {
-        let written = rustix::io::retry_on_intr(|| rustix::io::write(to, rest))?;
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(to, rest))
+            .map_err(|error| Broken::Sink(error.into()))?;
         rest = &rest[written..];
     }
     Ok(length)
@@ -76,7 +94,7 @@ mod tests {
         let bytes: Vec<u8> = (0..5_000_000_u32).map(|n| n.to_le_bytes()[1]).collect();
         let sent = bytes.clone();
         let writer = thread::spawn(move || source.write_all(&sent));
-        let carrier = thread::spawn(move || pump(from, to));
+        let carrier = thread::spawn(move || pump(from, to).unwrap());
         let mut came = Vec::new();
         sink.read_to_end(&mut came).unwrap();
         writer.join().unwrap().unwrap();
@@ -91,9 +109,21 @@ mod tests {
         source.rewind().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("appended");
-        pump(source, File::options().create(true).append(true).open(&path).unwrap());
+        pump(source, File::options().create(true).append(true).open(&path).unwrap()).unwrap();
         let mut came = String::new();
         File::open(&path).unwrap().read_to_string(&mut came).unwrap();
         assert_eq!(came, "some bytes");
+    }
+
+    #[test]
+    fn a_sink_that_takes_no_more_is_an_error() {
+        let ((from, mut source), (sink, to)) = (pipe(), pipe());
+        drop(sink);
+        source.write_all(b"nobody reads this").unwrap();
+        assert_eq!(pump(from, to).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        let (from, mut source) = pipe();
+        source.write_all(b"no room for this").unwrap();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        assert_eq!(pump(from, full).unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -5,8 +5,9 @@ use std::{
     os::fd::{AsFd, BorrowedFd},
 };
 
-use rustix::termios::{
-    LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr,
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr},
 };
 
 /// Returns rows and columns, if input and output are a terminal.
@@ -63,6 +64,13 @@ impl Drop for HiddenInput {
     fn drop(&mut self) {
         tcsetattr(std::io::stdin(), OptionalActions::Now, &self.before).ok();
     }
+}
+
+/// Whether the reader of a pipe has gone.
+pub fn is_abandoned(stream: BorrowedFd<'_>) -> bool {
+    let mut entry = [PollFd::new(&stream, PollFlags::empty())];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut entry, Some(&now)).is_ok() && entry[0].revents().contains(PollFlags::ERR)
 }
 
 /// Returns standard input as a file, without the buffer of the standard library.

@@ -3,10 +3,14 @@
 
 #[path = "cli/bad_input.rs"]
 mod bad_input;
+#[path = "cli/broken_output.rs"]
+mod broken_output;
 #[path = "cli/config.rs"]
 mod config;
 #[path = "cli/crash.rs"]
 mod crash;
+#[path = "cli/crash_model.rs"]
+mod crash_model;
 #[path = "cli/daemon.rs"]
 mod daemon;
 #[path = "cli/dashboard.rs"]

@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::sync::watch;
+
 /// The use of one sandbox. Two are equal if they are the same.
 #[derive(Debug)]
 pub struct Activity {
@@ -18,6 +20,8 @@ pub struct Activity {
     open: AtomicUsize,
     asleep: AtomicBool,
     waking: AtomicUsize,
+    /// How many starts by a user go on.
+    starting: watch::Sender<usize>,
 }
 
 /// One use; it ends when this is dropped.
@@ -28,6 +32,10 @@ pub struct Use(Arc<Activity>);
 #[derive(Debug)]
 pub struct Waking(Arc<Activity>);
 
+/// The time of a start by a user, until the services are ready; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Starting(Arc<Activity>);
+
 impl Default for Activity {
     fn default() -> Self {
         Self {
@@ -36,6 +44,7 @@ impl Default for Activity {
             open: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
             waking: AtomicUsize::new(0),
+            starting: watch::Sender::new(0),
         }
     }
 }
@@ -88,9 +97,32 @@ impl Activity {
         Waking(self.clone())
     }
 
+    /// Whether its user is starting it.
+    pub fn is_starting(&self) -> bool {
+        *self.starting.borrow() > 0
+    }
+
+    /// Notes that its user starts it.
+    pub fn begin_starting(self: &Arc<Self>) -> Starting {
+        self.starting.send_modify(|count| *count += 1);
+        Starting(self.clone())
+    }
+
+    /// Waits until no start goes on.
+    pub async fn started(&self) {
+        // The sender lives as long as we do, so this never fails.
+        self.starting.subscribe().wait_for(|count| *count == 0).await.ok();
+    }
+
     /// Notes that the sandbox sleeps, or that it does not.
     pub fn set_asleep(&self, asleep: bool) {
         self.asleep.store(asleep, Ordering::Release);
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        self.0.starting.send_modify(|count| *count -= 1);
     }
 }
 
@@ -121,6 +153,24 @@ mod tests {
         assert!(activity.is_asleep());
         drop(waking);
         assert!(!activity.is_asleep());
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_start_goes_on_when_the_last_one_ends() {
+        let activity = Arc::new(Activity::default());
+        activity.started().await;
+        let (one, two) = (activity.begin_starting(), activity.begin_starting());
+        assert!(activity.is_starting());
+        let waiting = tokio::spawn({
+            let activity = activity.clone();
+            async move { activity.started().await }
+        });
+        drop(one);
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        drop(two);
+        waiting.await.unwrap();
+        assert!(!activity.is_starting());
     }
 
     #[test]

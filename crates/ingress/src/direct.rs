@@ -3,7 +3,7 @@
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -30,7 +30,7 @@ pub struct Leads {
 #[derive(Debug)]
 pub struct DirectPort {
     pub port: u16,
-    pub to: Leads,
+    to: Arc<Mutex<Leads>>,
     task: JoinHandle<()>,
 }
 
@@ -38,8 +38,14 @@ impl DirectPort {
     /// Opens a port of the loopback.
     pub async fn open(port: u16, to: Leads, rooms: Arc<dyn Rooms>) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
+        let to = Arc::new(Mutex::new(to));
         let task = tokio::spawn(serve(listener, to.clone(), rooms));
         Ok(Self { port, to, task })
+    }
+
+    /// Leads elsewhere from now on. The port stays open: whoever waits at it is served.
+    pub fn lead(&self, to: Leads) {
+        *self.to.lock().unwrap_or_else(PoisonError::into_inner) = to;
     }
 }
 
@@ -49,14 +55,15 @@ impl Drop for DirectPort {
     }
 }
 
-async fn serve(listener: TcpListener, to: Leads, rooms: Arc<dyn Rooms>) {
+async fn serve(listener: TcpListener, to: Arc<Mutex<Leads>>, rooms: Arc<dyn Rooms>) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
             // Out of descriptors, most likely: others must end first.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (to, rooms) = (to.clone(), rooms.clone());
+        let to = to.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let rooms = rooms.clone();
         tokio::spawn(async move { connect(client, &to, &*rooms).await });
     }
 }
@@ -78,10 +85,13 @@ async fn connect(mut client: TcpStream, to: &Leads, rooms: &dyn Rooms) {
 }
 
 async fn dial(to: &Leads, rooms: &dyn Rooms) -> io::Result<TcpStream> {
-    if to.activity.is_asleep() {
-        let target = rooms.wake(&to.id, &to.app).await.map_err(io::Error::other)?;
-        return rooms.dial(&target).await;
+    match &to.target {
+        Some(target) if !(to.activity.is_asleep() || to.activity.is_starting()) => {
+            rooms.dial(target).await
+        }
+        _ => {
+            let target = rooms.wake(&to.id, &to.app).await.map_err(io::Error::other)?;
+            rooms.dial(&target).await
+        }
     }
-    let target = to.target.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-    rooms.dial(target).await
 }

@@ -178,8 +178,13 @@ impl Proxy {
         let held = route.activity.enter();
         let woken;
         let target = match &route.target {
-            // What asks from inside is awake, and may be what a waking waits for.
-            _ if from.room.is_none() && route.activity.is_asleep() => {
+            // What asks from inside is awake, and may be what a waking waits for. A room that its user
+            // starts has a target as soon as its services do.
+            target
+                if from.room.is_none()
+                    && (route.activity.is_asleep()
+                        || target.is_none() && route.activity.is_starting()) =>
+            {
                 match self.wake(&request, route).await {
                     Ok(target) => {
                         woken = target;

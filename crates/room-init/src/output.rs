@@ -73,6 +73,15 @@ impl Output {
         }
     }
 
+    /// Takes nothing more, unless somebody still follows: whoever writes gets SIGPIPE, as from a
+    /// pipe without a reader.
+    pub(crate) fn close(&mut self) {
+        self.followers.retain(|follower| !follower.is_abandoned());
+        if self.followers.is_empty() {
+            self.source = None;
+        }
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.source.is_none() && self.followers.is_empty()
     }

@@ -90,6 +90,11 @@ pub enum Call {
     },
     /// Hands over every socket that catches the room's traffic, until this connection ends.
     Catch,
+    /// Closes an output of a command, counted from standard output: whoever writes to it gets SIGPIPE.
+    Close {
+        exec: ExecId,
+        output: u8,
+    },
 }
 
 /// A command to run.

@@ -9,6 +9,8 @@
     reason = "tests may stop at once"
 )]
 
+pub mod crash;
+
 use std::{
     fs,
     os::unix::fs::PermissionsExt,
@@ -59,7 +61,12 @@ pub struct TestEnv {
 impl TestEnv {
     /// Makes surroundings for a binary; a test says `env!("CARGO_BIN_EXE_hothouse")`.
     pub fn new(binary: &str) -> Self {
-        let folder = tempfile::Builder::new().prefix("hothouse-test-").tempdir().unwrap();
+        Self::below(binary, &std::env::temp_dir())
+    }
+
+    /// The same in a folder below another one.
+    pub fn below(binary: &str, parent: &Path) -> Self {
+        let folder = tempfile::Builder::new().prefix("hothouse-test-").tempdir_in(parent).unwrap();
         fs::create_dir(folder.path().join("run")).unwrap();
         fs::set_permissions(folder.path().join("run"), PermissionsExt::from_mode(0o700)).unwrap();
         Self {
@@ -80,10 +87,24 @@ impl TestEnv {
     /// Runs everything from now on as another user, to whom the whole folder is given.
     pub fn become_user(&mut self, user: User) {
         let copy = self.root().join("hothouse");
-        fs::copy(&self.binary, &copy).unwrap();
-        self.binary = copy;
+        if self.binary != copy {
+            fs::copy(&self.binary, &copy).unwrap();
+            self.binary = copy;
+        }
         self.user = Some(user);
         for path in [self.root().to_owned(), self.root().join("run"), self.binary.clone()] {
+            std::os::unix::fs::chown(path, Some(user.id), Some(user.id)).unwrap();
+        }
+    }
+
+    /// Uses a copy of the binary from now on.
+    pub fn use_binary(&mut self, copy: &Path) {
+        self.binary = copy.to_owned();
+    }
+
+    /// Gives a file or folder to the user of the commands.
+    pub fn give_to_user(&self, path: &Path) {
+        if let Some(user) = self.user {
             std::os::unix::fs::chown(path, Some(user.id), Some(user.id)).unwrap();
         }
     }
@@ -106,11 +127,19 @@ impl TestEnv {
 
     /// Makes a repository with one commit and a config of this text.
     pub fn repository(&self, name: &str, config: &str) -> PathBuf {
+        self.repository_with(name, config, &[])
+    }
+
+    /// The same with more files.
+    pub fn repository_with(&self, name: &str, config: &str, files: &[(&str, &str)]) -> PathBuf {
         let place = self.root().join(name);
         fs::create_dir(&place).unwrap();
         git(&place, &["init", "-q", "-b", "main"]);
         fs::write(place.join("README"), "hello\n").unwrap();
         fs::write(place.join("hothouse.toml"), config).unwrap();
+        for (name, text) in files {
+            fs::write(place.join(name), text).unwrap();
+        }
         git(&place, &["add", "-A"]);
         git(&place, &["commit", "-qm", "base"]);
         if let Some(user) = self.user {
@@ -212,8 +241,18 @@ pub fn is_running(pid: u32) -> bool {
         .is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
 }
 
+impl TestEnv {
+    /// Removes the folder of surroundings in which everything has ended.
+    pub fn release(&mut self) {
+        self.folder.take();
+    }
+}
+
 impl Drop for TestEnv {
     fn drop(&mut self) {
+        if self.folder.is_none() {
+            return;
+        }
         self.run(self.root(), &["nuke", "--yes"]);
         self.run(self.root(), &["daemon", "stop"]);
         if std::thread::panicking() {
@@ -257,7 +296,14 @@ impl std::fmt::Display for Ran {
 /// Runs git as the user of a test would, and returns what it printed.
 pub fn git(folder: &Path, words: &[&str]) -> String {
     let output = Command::new("git")
-        .args(["-c", "user.name=test", "-c", "user.email=test@example.com"])
+        .args([
+            "-c",
+            "user.name=test",
+            "-c",
+            "user.email=test@example.com",
+            "-c",
+            "safe.directory=*",
+        ])
         .args(words)
         .current_dir(folder)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")

@@ -1,20 +1,23 @@
 //! `exec` and `shell`: bytes flow between this process and the room; the daemon only introduces.
 
+mod plumbing;
+
 use std::{
     ffi::OsString,
-    fs::File,
-    io::{self, Read, Write},
+    io,
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
     process::ExitCode,
-    sync::{Arc, Mutex},
-    thread::{self, JoinHandle},
 };
 
 use hothouse_api::exec::{Ask, DatabaseAsk, Ended, Hello, RunAsk, Say, Target, TerminalAsk};
-use hothouse_host::{framed::Framed, pump::pump, random, terminal};
+use hothouse_host::{framed::Framed, random, terminal};
 use hothouse_model::{Failure, FailureKind};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
+};
 
+use self::plumbing::{Cut, CutSender, Kept, Plain, Plumbing, Prefixed, Pumps, StreamKind};
 use super::sandbox::check_reference;
 use crate::{
     args::{DbArgs, ExecArgs, ShellArgs},
@@ -29,6 +32,12 @@ const ATTEMPTS: usize = 100;
 
 /// Signals that are passed on to the command.
 const PASSED_ON: [i32; 4] = [1, 2, 3, 15];
+
+/// For a command whose terminal takes no more.
+const HANGUP: i32 = 1;
+
+/// For a command whose output cannot be written.
+const BROKEN_PIPE: i32 = 13;
 
 /// Runs a command in one room or in several.
 pub(crate) fn exec(
@@ -154,40 +163,6 @@ fn show_tables(ui: &Ui, text: &str) {
     ui.print(&table(ui, &["TABLE", "ROWS"], rows.collect()));
 }
 
-/// Keeps what a command prints.
-#[derive(Default)]
-struct Kept(Arc<Mutex<Vec<u8>>>);
-
-/// How much of it is kept.
-const KEPT_LIMIT: u64 = 4 << 20;
-
-impl Kept {
-    fn text(&self) -> String {
-        let bytes = self.0.lock().expect("nobody panics while keeping bytes");
-        String::from_utf8_lossy(&bytes).into_owned()
-    }
-}
-
-impl Plumbing for Kept {
-    fn connect(&mut self, streams: Vec<OwnedFd>, _: bool, _: bool) -> io::Result<Pumps> {
-        let mut streams = streams.into_iter().map(File::from);
-        drop(streams.next());
-        let (Some(output), Some(errors)) = (streams.next(), streams.next()) else {
-            return Ok(Pumps::default());
-        };
-        let kept = self.0.clone();
-        let outputs = vec![
-            thread::spawn(move || {
-                let mut bytes = Vec::new();
-                output.take(KEPT_LIMIT).read_to_end(&mut bytes).ok();
-                *kept.lock().expect("nobody panics while keeping bytes") = bytes;
-            }),
-            thread::spawn(move || pump(errors, terminal::stderr())),
-        ];
-        Ok(Pumps { outputs, raw: None })
-    }
-}
-
 fn target(session: &Session, ui: &Ui, sandbox: Option<String>) -> Result<Target, Failure> {
     let exec: String = random::bytes::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let exec = format!("ex-{exec}");
@@ -231,8 +206,14 @@ fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode,
     }
     let ends = session.block_on(all(conversations));
     let mut worst = 0;
+    let mut told: Vec<Failure> = Vec::new();
     for (name, end) in args.sandboxes.iter().zip(ends) {
         let code = match end {
+            // Its reader has gone, which is no news to whoever cut the output short.
+            Ok(Ended::Signal(BROKEN_PIPE)) => {
+                worst = worst.max(Ended::Signal(BROKEN_PIPE).exit_code());
+                continue;
+            }
             Ok(ended) => {
                 if let Ended::NotStarted { message, .. } = &ended {
                     ui.say(&format!("{name}: {message}"));
@@ -240,8 +221,15 @@ fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode,
                 ended.exit_code()
             }
             Err(failure) => {
+                let code = failure.kind.exit_code();
+                // All of them write to the same place: it is said once that it takes no more.
+                if told.contains(&failure) {
+                    worst = worst.max(code);
+                    continue;
+                }
                 ui.say(&format!("{name}: {}", failure.render().trim_end()));
-                failure.kind.exit_code()
+                told.push(failure);
+                code
             }
         };
         if code != 0 {
@@ -267,118 +255,17 @@ async fn all(conversations: Vec<(String, Conversation)>) -> Vec<Result<Ended, Fa
     ends
 }
 
-/// What becomes of the streams of a command.
-trait Plumbing {
-    /// Connects the streams, and returns what must be drained before we end.
-    fn connect(&mut self, streams: Vec<OwnedFd>, terminal: bool, joined: bool)
-    -> io::Result<Pumps>;
-}
-
-/// Threads that carry bytes.
-#[derive(Default)]
-struct Pumps {
-    outputs: Vec<JoinHandle<()>>,
-    raw: Option<terminal::RawMode>,
-}
-
-impl Pumps {
-    /// Waits until everything the command wrote has been passed on.
-    fn drain(self) {
-        for output in self.outputs {
-            output.join().ok();
-        }
-    }
-}
-
-/// Our own standard streams are the command's.
-struct Plain;
-
-impl Plumbing for Plain {
-    fn connect(
-        &mut self,
-        streams: Vec<OwnedFd>,
-        terminal: bool,
-        joined: bool,
-    ) -> io::Result<Pumps> {
-        let mut streams = streams.into_iter().map(File::from);
-        let mut next = || streams.next();
-        let mut pumps = Pumps::default();
-        if terminal {
-            pumps.raw = terminal::RawMode::enter();
-        }
-        if (terminal || !joined)
-            && let Some(input) = next()
-        {
-            // Not waited for: it ends with the process, when the command has ended.
-            thread::spawn(move || pump(terminal::stdin(), input));
-        }
-        if let Some(output) = next() {
-            pumps.outputs.push(thread::spawn(move || pump(output, terminal::stdout())));
-        }
-        if let Some(errors) = next() {
-            pumps.outputs.push(thread::spawn(move || pump(errors, terminal::stderr())));
-        }
-        Ok(pumps)
-    }
-}
-
-/// Each line of output begins with the name of its sandbox; there is no input.
-struct Prefixed(String);
-
-/// Keeps lines of two rooms from mixing.
-static LINE: Mutex<()> = Mutex::new(());
-
-impl Plumbing for Prefixed {
-    fn connect(
-        &mut self,
-        streams: Vec<OwnedFd>,
-        _terminal: bool,
-        _joined: bool,
-    ) -> io::Result<Pumps> {
-        let mut streams = streams.into_iter().map(File::from);
-        drop(streams.next());
-        let prefix: Arc<str> = self.0.as_str().into();
-        let targets = [terminal::stdout(), terminal::stderr()];
-        let outputs = streams.zip(targets).map(|(from, to)| {
-            let prefix = prefix.clone();
-            thread::spawn(move || mark_lines(&prefix, from, to))
-        });
-        Ok(Pumps { outputs: outputs.collect(), raw: None })
-    }
-}
-
-fn mark_lines(prefix: &str, mut from: File, mut to: File) {
-    let mut rest = Vec::new();
-    let mut part = vec![0; 64 << 10];
-    while let Ok(count @ 1..) = from.read(&mut part) {
-        rest.extend_from_slice(&part[..count]);
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            write_line(prefix, &rest[..=end], &mut to);
-            rest.drain(..=end);
-        }
-        // A line without an end must not fill the memory.
-        if rest.len() > 1 << 20 {
-            write_line(prefix, &rest, &mut to);
-            rest.clear();
-        }
-    }
-    if !rest.is_empty() {
-        rest.push(b'\n');
-        write_line(prefix, &rest, &mut to);
-    }
-}
-
-fn write_line(prefix: &str, line: &[u8], to: &mut File) {
-    let _turn = LINE.lock().expect("nobody panics while writing a line");
-    to.write_all(&[prefix.as_bytes(), line].concat()).ok();
-}
-
 /// One command, through as many daemons as it takes.
 struct Conversation {
     reach: Reach,
     ask: Ask,
     pumps: Option<Pumps>,
-    running: bool,
+    /// Since the command runs.
+    streams: Option<StreamKind>,
+    cut_tx: CutSender,
+    cut_rx: mpsc::UnboundedReceiver<Cut>,
+    /// The outputs of ours that take no more.
+    cuts: Vec<Cut>,
 }
 
 /// How one connection ended.
@@ -391,25 +278,36 @@ enum Broken {
 
 impl Conversation {
     fn new(session: &Session, ask: Ask) -> Self {
-        Self { reach: session.reach(), ask, pumps: None, running: false }
+        let (cut_tx, cut_rx) = mpsc::unbounded_channel();
+        let (reach, cuts) = (session.reach(), Vec::new());
+        Self { reach, ask, pumps: None, streams: None, cut_tx, cut_rx, cuts }
     }
 
     async fn run(&mut self, plumbing: &mut impl Plumbing) -> Result<Ended, Failure> {
         for _ in 0..ATTEMPTS {
             match self.once(plumbing).await {
-                Ok(ended) => {
-                    if let Some(pumps) = self.pumps.take() {
-                        pumps.drain();
-                    }
-                    return Ok(ended);
-                }
+                Ok(ended) => return self.finish(ended),
                 Err(Broken::Refused(failure)) => return Err(failure),
-                Err(Broken::Outdated) => drop(self.reach.stop().await?),
+                Err(Broken::Outdated) => self.reach.replace().await?,
                 Err(Broken::Off) => {}
             }
         }
         Err(Failure::new(FailureKind::Internal, "daemons keep dying under this command")
             .hint("`hothouse daemon status` shows where the log is"))
+    }
+
+    /// Hands on what is left of the output. What could not be written is no success.
+    fn finish(&mut self, ended: Ended) -> Result<Ended, Failure> {
+        if let Some(pumps) = self.pumps.take() {
+            pumps.drain();
+        }
+        while let Ok(cut) = self.cut_rx.try_recv() {
+            self.cuts.push(cut);
+        }
+        match self.cuts.iter().find(|cut| !cut.is_departure()) {
+            Some(cut) => Err(cut.failure()),
+            None => Ok(ended),
+        }
     }
 
     /// Speaks with one daemon until the command ends or the connection does.
@@ -425,11 +323,28 @@ impl Conversation {
                 said = framed.receive::<Say>() => {
                     let Ok(Some((said, streams))) = said else { return Err(Broken::Off) };
                     match said {
-                        Say::Started { terminal, joined } => self.started(plumbing, streams, terminal, joined)?,
+                        Say::Started { terminal, joined } => {
+                            self.started(plumbing, streams, terminal, joined);
+                            // The daemon that was told of them may have died of it.
+                            for cut in &self.cuts {
+                                self.tell(&framed, cut).await;
+                            }
+                        }
                         Say::Exited(ended) => return Ok(ended),
                         Say::Outdated => return Err(Broken::Outdated),
                         Say::Refused(failure) => return Err(Broken::Refused(failure)),
                     }
+                }
+                Some(cut) = self.cut_rx.recv() => {
+                    // Whoever only looked on leaves; the command is not theirs to end.
+                    if matches!(self.ask, Ask::Attach(_)) {
+                        self.cuts.push(cut);
+                        // The other output may go on for as long as the command.
+                        self.pumps = None;
+                        return Ok(Ended::Signal(BROKEN_PIPE));
+                    }
+                    self.tell(&framed, &cut).await;
+                    self.cuts.push(cut);
                 }
                 word = signals.next() => {
                     // If the daemon is gone, the next turn of the loop finds out.
@@ -448,7 +363,7 @@ impl Conversation {
     /// Asks for the command, or, once it runs, for its end.
     fn next_ask(&self) -> Ask {
         match &self.ask {
-            Ask::Run(RunAsk { target, .. }) | Ask::Attach(target) if self.running => {
+            Ask::Run(RunAsk { target, .. }) | Ask::Attach(target) if self.streams.is_some() => {
                 Ask::Rejoin(target.clone())
             }
             ask => ask.clone(),
@@ -461,15 +376,33 @@ impl Conversation {
         streams: Vec<OwnedFd>,
         terminal: bool,
         joined: bool,
-    ) -> Result<(), Broken> {
-        if self.running {
-            return Ok(());
+    ) {
+        if self.streams.is_some() {
+            return;
         }
-        self.running = true;
-        let pumps = plumbing.connect(streams, terminal, joined);
-        self.pumps =
-            Some(pumps.map_err(|error| Broken::Refused(Failure::of(FailureKind::Host, &error)))?);
-        Ok(())
+        let kind = match (terminal, joined) {
+            (true, _) => StreamKind::Terminal,
+            (false, true) => StreamKind::JoinedPipes,
+            (false, false) => StreamKind::Pipes,
+        };
+        self.streams = Some(kind);
+        self.pumps = Some(plumbing.connect(streams, kind, &self.cut_tx));
+    }
+
+    /// Tells the command that an output of its takes no more. One that reads nothing but its own
+    /// errors ends by the signal; a reader that has gone is noticed by whoever writes next.
+    async fn tell(&self, framed: &Framed, cut: &Cut) {
+        let terminal = self.streams == Some(StreamKind::Terminal);
+        let close = Ask::Close { output: cut.output.number() };
+        let words = match (terminal, cut.is_departure()) {
+            (true, _) => vec![Ask::Signal { number: HANGUP }],
+            (false, true) => vec![close],
+            (false, false) => vec![close, Ask::Signal { number: BROKEN_PIPE }],
+        };
+        for word in words {
+            // If the daemon is gone, the next one is told.
+            framed.send(&word, &[]).await.ok();
+        }
     }
 }
 

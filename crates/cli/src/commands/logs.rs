@@ -63,6 +63,9 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCo
         if !page.more && !args.follow {
             return Ok(ExitCode::SUCCESS);
         }
+        if let Some(code) = ui.cut_off() {
+            return Ok(code);
+        }
         query.tail = None;
         query.wait_ms = (!page.more).then_some(FOLLOW_WAIT_MS);
         query.since = Some(page.cursor);

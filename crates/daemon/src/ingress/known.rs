@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use hothouse_engine::{Engine, Exposed};
 use hothouse_ingress::{Activity, Route, Target, direct::Leads};
-use hothouse_model::{Failure, SandboxRecord, stack::HostedOrder};
+use hothouse_model::{Failure, SandboxRecord, SandboxState, stack::HostedOrder};
 
 use super::{Activities, is_asleep};
 
@@ -54,8 +54,9 @@ pub(super) fn know(
     let activity = activities.of(sandbox.key);
     let (room, stack) = (engine.room_of(&sandbox), engine.stack_of(&sandbox));
     let awake = engine.apps(&sandbox)?;
-    // In the middle of a waking there is no stack yet, and nobody sleeps any more.
-    let asleep = match awake.is_empty() && activity.is_waking() {
+    // In the middle of a start there is no stack yet, and nobody sleeps any more.
+    let begins = sandbox.state(None) == SandboxState::Starting;
+    let asleep = match awake.is_empty() && (activity.is_waking() || begins) {
         true => engine.kept_apps(&sandbox)?,
         false => engine.sleeping_apps(&sandbox)?,
     };
@@ -120,7 +121,8 @@ impl Known {
             activity: self.activity.clone(),
         };
         let apps = self.apps.iter().map(|app| (app.direct, leads(&app.app, app.target.clone())));
-        let reachable = self.lives || is_asleep(&self.sandbox);
+        let begins = self.sandbox.state(None) == SandboxState::Starting;
+        let reachable = self.lives || is_asleep(&self.sandbox) || begins;
         let exposed = self.exposed.iter().filter(|_| reachable).map(|exposed| {
             let target = Target { runtime: exposed.runtime.clone(), port: exposed.port };
             (exposed.host_port, leads(&exposed.name(), Some(target)))

@@ -110,7 +110,11 @@ pub(crate) async fn up(
     };
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };
+    let activities = door.activities.clone();
     act(door, find, move |engine, sandbox| {
+        // Whoever comes to one of its ports meanwhile waits for the services.
+        let stands = engine.room_of(sandbox).is_some();
+        let _starting = (!stands).then(|| activities.of(sandbox.key).begin_starting());
         engine.up(sandbox, &spec, id.clone())?;
         if body.no_wait {
             return Ok(());

@@ -6,9 +6,9 @@ use crate::files::{self, FileError};
 use crate::framed::send_some;
 use hothouse_room_wire::frame::DESCRIPTOR_LIMIT;
 use hothouse_room_wire::{
-    Answer, CATCH_SINCE, Call, ExecId, ExecRecord, ExecSpec, Exit, FrameBuffer, ListenSpec,
-    LogStart, PROTOCOL, Refusal, Reply, Request, SERVICES_SINCE, ServiceOrder, ServiceSpec,
-    ServicesReport, WindowSize, decode, encode, speaks,
+    Answer, CATCH_SINCE, CLOSE_SINCE, Call, ExecId, ExecRecord, ExecSpec, Exit, FrameBuffer,
+    ListenSpec, LogStart, PROTOCOL, Refusal, Reply, Request, SERVICES_SINCE, ServiceOrder,
+    ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode as FileMode, OFlags};
@@ -26,6 +26,9 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+/// What a command gets that writes where nobody reads.
+const SIGPIPE: i32 = 13;
 
 /// A conversation with a room that failed.
 #[derive(Debug, thiserror::Error)]
@@ -223,6 +226,18 @@ impl RoomClient {
     /// Signals a command and what it started in its group.
     pub async fn signal(&self, exec: ExecId, signal: i32) -> Result<(), ClientError> {
         self.order(Call::Signal { exec, signal }).await
+    }
+
+    /// Closes an output of a command, counted from standard output; a room that is too old for it
+    /// sends SIGPIPE instead.
+    pub async fn close_output(&self, exec: ExecId, output: u8) -> Result<(), ClientError> {
+        if self.protocol() == 0 {
+            self.greeted().await?;
+        }
+        match self.protocol() < CLOSE_SINCE {
+            true => self.signal(exec, SIGPIPE).await,
+            false => self.order(Call::Close { exec, output }).await,
+        }
     }
 
     /// Forgets an ended command and its output.

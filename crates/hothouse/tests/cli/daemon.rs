@@ -6,9 +6,10 @@ use std::{
     os::unix::{fs::PermissionsExt, net::UnixStream},
     path::PathBuf,
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
-use hothouse_testkit::{TestEnv, is_running, skip, wait_until};
+use hothouse_testkit::{TestEnv, is_running, kill, skip, wait_until};
 
 use crate::surroundings;
 
@@ -96,6 +97,57 @@ fn a_newer_program_replaces_an_older_daemon_and_not_the_other_way_round() {
         1,
         "nothing is lost"
     );
+}
+
+#[test]
+fn a_daemon_is_replaced_beside_running_commands_whose_ends_are_still_told() {
+    const COMMANDS: usize = 4;
+    let env = surroundings();
+    let repository = env.repository("acme", "");
+    env.ok(&repository, &["fork", "a"]);
+    let up = env.run(&repository, &["up", "-w", "a"]);
+    if up.code == 6 {
+        return skip("an upgrade beside a command", "what a room needs");
+    }
+    assert_eq!(up.code, 0, "{up}");
+    let line = "echo begun; while [ ! -e go ]; do sleep 0.05; done; echo ended; exit 7";
+    let commands: Vec<_> = (0..COMMANDS)
+        .map(|_| {
+            let mut command =
+                env.command(&repository, &["exec", "-w", "a", "--", "sh", "-c", line]);
+            let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            let mut begun = [0; 6];
+            child.stdout.as_mut().unwrap().read_exact(&mut begun).unwrap();
+            child
+        })
+        .collect();
+    let mut seen = vec![u64::from(env.daemon_pid().unwrap())];
+    for year in ["2098", "2099"] {
+        let newer = build_of_another_day(&env, year, &format!("{year}-01-01"));
+        let begun = Instant::now();
+        let pid = pid_seen_by(&env, &newer);
+        assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+        assert!(!seen.contains(&pid));
+        seen.push(pid);
+        assert_eq!(u64::from(env.daemon_pid().unwrap()), pid, "the old commands took it back");
+    }
+    // When the newest one dies, those who wait start it again, not their own.
+    kill(u32::try_from(seen[2]).unwrap());
+    wait_until("there is a daemon again", || env.daemon_pid().is_some());
+    let program = fs::read_link(format!("/proc/{}/exe", env.daemon_pid().unwrap())).unwrap();
+    assert_eq!(program, env.root().join("2099"));
+    fs::write(env.root().join("acme-sandboxes/a/go"), "").unwrap();
+    for command in commands {
+        let output = command.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(7), "{said}");
+        assert_eq!((&*output.stdout, &*said), (&b"ended\n"[..], ""));
+    }
+    // Told to end by hand, it makes way for whoever comes next.
+    env.ok(&repository, &["daemon", "stop"]);
+    env.ok(&repository, &["list"]);
+    let program = fs::read_link(format!("/proc/{}/exe", env.daemon_pid().unwrap())).unwrap();
+    assert_eq!(program, PathBuf::from(env!("CARGO_BIN_EXE_hothouse")));
 }
 
 #[test]

@@ -123,6 +123,49 @@ fn a_long_sleep_stops_the_room_and_a_request_brings_it_back() {
     assert!(gone.contains("404"), "one that was stopped by its user stays so: {gone}");
 }
 
+/// How many come at once.
+const CROWD: usize = 20;
+
+/// Does the same many times at once.
+fn at_once<T: Send>(what: impl Fn() -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let all: Vec<_> = (0..CROWD).map(|_| scope.spawn(&what)).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    })
+}
+
+#[test]
+fn all_who_come_while_a_sandbox_wakes_are_served() {
+    let Some((env, repository)) = sleepy("idle = \"2s\"\nidle-stop = \"1s\"") else { return };
+    let before = status(&env, &repository);
+    let direct = before["apps"]["web"]["direct"].as_str().unwrap();
+    let exec = || env.run(&repository, &["exec", "-w", "a", "--", "echo", "awake"]);
+    let ask = || curl(&["-S", "-m", "120", direct]);
+    asleep(&env, &repository, "stopped");
+    for ran in at_once(exec) {
+        assert_eq!((ran.code, &*ran.stdout), (0, "awake\n"), "{ran}");
+    }
+    asleep(&env, &repository, "stopped");
+    for said in at_once(ask) {
+        assert!(said.starts_with("i am a"), "{said}");
+    }
+    // Both at once, and while its user starts it.
+    asleep(&env, &repository, "stopped");
+    std::thread::scope(|scope| {
+        let up = scope.spawn(|| env.run(&repository, &["up", "-w", "a"]));
+        wait_until("it starts", || status(&env, &repository)["state"] != "stopped");
+        let commands = scope.spawn(|| at_once(exec));
+        for said in at_once(ask) {
+            assert!(said.starts_with("i am a"), "{said}");
+        }
+        for ran in commands.join().unwrap() {
+            assert_eq!((ran.code, &*ran.stdout), (0, "awake\n"), "{ran}");
+        }
+        let up = up.join().unwrap();
+        assert_eq!(up.code, 0, "{up}");
+    });
+}
+
 /// Opens a WebSocket and says so; then has a word echoed for each line that it is sent.
 const SOCKET: &str = r#"
 import base64, os, socket, ssl, sys

@@ -124,6 +124,7 @@ impl Room {
             Call::Declare { service, log } => self.declare(*service, log, descriptors),
             Call::Service { name, order } => self.order_service(name.as_deref(), order),
             Call::Services { after } => Ok(self.tell_services(daemon, seq, after)),
+            Call::Close { exec, output } => self.close_output(&exec, output),
         }
     }
 
@@ -226,6 +227,17 @@ impl Room {
                 .map_err(system("signal the command"))?;
         }
         now(Answer::Done)
+    }
+
+    fn close_output(&mut self, id: &ExecId, output: u8) -> Outcome {
+        let exec = self.find(id).ok_or_else(|| unknown(id))?;
+        match (&exec.terminal, exec.outputs.get_mut(usize::from(output))) {
+            (None, Some(output)) => {
+                output.close();
+                now(Answer::Done)
+            }
+            _ => Err(refuse(RefusalKind::BadExec, "the command has no such output")),
+        }
     }
 
     fn connect(&mut self, daemon: u32, seq: u32, port: u16, address: IpAddr) -> Outcome {

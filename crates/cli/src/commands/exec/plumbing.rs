@@ -1,0 +1,221 @@
+//! The streams of a command, connected with our own. What our own do not take is told.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    os::fd::OwnedFd,
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+};
+
+use hothouse_host::{pump::pump, terminal};
+use hothouse_model::{Failure, FailureKind};
+use tokio::sync::mpsc;
+
+/// What becomes of the streams of a command.
+pub(super) trait Plumbing {
+    /// Connects the streams, and returns what must be drained before we end.
+    fn connect(&mut self, streams: Vec<OwnedFd>, kind: StreamKind, cut_tx: &CutSender) -> Pumps;
+}
+
+/// What the streams of a command are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamKind {
+    /// Input, output and errors.
+    Pipes,
+    /// Output and errors of a command that somebody else started.
+    JoinedPipes,
+    /// Input and output of a terminal.
+    Terminal,
+}
+
+/// pump --cut--> conversation
+pub(super) type CutSender = mpsc::UnboundedSender<Cut>;
+
+/// An output of ours that takes no more. Our end of the command's output is closed by then.
+#[derive(Debug)]
+pub(super) struct Cut {
+    pub(super) output: Output,
+    pub(super) error: io::Error,
+}
+
+/// One of our own outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Output {
+    Stdout,
+    Stderr,
+}
+
+impl Output {
+    /// Returns the number that the room knows it by.
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Self::Stdout => 0,
+            Self::Stderr => 1,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "standard output",
+            Self::Stderr => "standard error",
+        }
+    }
+
+    fn open(self) -> File {
+        match self {
+            Self::Stdout => terminal::stdout(),
+            Self::Stderr => terminal::stderr(),
+        }
+    }
+}
+
+impl Cut {
+    /// Whether the reader has gone, which is no error: `| head -1` does so.
+    pub(super) fn is_departure(&self) -> bool {
+        self.error.kind() == io::ErrorKind::BrokenPipe
+    }
+
+    /// Says what could not be written.
+    pub(super) fn failure(&self) -> Failure {
+        let what = format!("write what the command says to {}", self.output.name());
+        let failure = Failure::new(FailureKind::Host, what);
+        Failure { causes: vec![self.error.to_string()], ..failure }
+            .hint("the command was cut off; let it write to a place that has room")
+    }
+}
+
+/// Threads that carry bytes.
+#[derive(Default)]
+pub(super) struct Pumps {
+    outputs: Vec<JoinHandle<()>>,
+    raw: Option<terminal::RawMode>,
+}
+
+impl Pumps {
+    /// Waits until everything the command wrote has been passed on.
+    pub(super) fn drain(self) {
+        for output in self.outputs {
+            output.join().ok();
+        }
+        drop(self.raw);
+    }
+
+    /// Carries an output of the command on a thread of its own.
+    fn carry(
+        &mut self,
+        from: File,
+        output: Output,
+        cut_tx: &CutSender,
+        carry: impl FnOnce(&File, File) -> io::Result<()> + Send + 'static,
+    ) {
+        let cut_tx = cut_tx.clone();
+        self.outputs.push(thread::spawn(move || {
+            let carried = carry(&from, output.open());
+            // Closed first: the room asks whether anybody still follows.
+            drop(from);
+            if let Err(error) = carried {
+                cut_tx.send(Cut { output, error }).ok();
+            }
+        }));
+    }
+}
+
+/// Our own standard streams are the command's.
+pub(super) struct Plain;
+
+impl Plumbing for Plain {
+    fn connect(&mut self, streams: Vec<OwnedFd>, kind: StreamKind, cut_tx: &CutSender) -> Pumps {
+        let mut streams = streams.into_iter().map(File::from);
+        let mut pumps = Pumps::default();
+        if kind == StreamKind::Terminal {
+            pumps.raw = terminal::RawMode::enter();
+        }
+        if kind != StreamKind::JoinedPipes
+            && let Some(input) = streams.next()
+        {
+            // Not waited for: it ends with the process, when the command has ended.
+            thread::spawn(move || pump(terminal::stdin(), input));
+        }
+        for (from, output) in streams.zip([Output::Stdout, Output::Stderr]) {
+            pumps.carry(from, output, cut_tx, |from, to| pump(from, to));
+        }
+        pumps
+    }
+}
+
+/// Each line of output begins with the name of its sandbox; there is no input.
+pub(super) struct Prefixed(pub(super) String);
+
+/// Keeps lines of two rooms from mixing.
+static LINE: Mutex<()> = Mutex::new(());
+
+impl Plumbing for Prefixed {
+    fn connect(&mut self, streams: Vec<OwnedFd>, _: StreamKind, cut_tx: &CutSender) -> Pumps {
+        let streams = streams.into_iter().skip(1).map(File::from);
+        let prefix: Arc<str> = self.0.as_str().into();
+        let mut pumps = Pumps::default();
+        for (from, output) in streams.zip([Output::Stdout, Output::Stderr]) {
+            let prefix = prefix.clone();
+            pumps.carry(from, output, cut_tx, move |from, to| mark_lines(&prefix, from, to));
+        }
+        pumps
+    }
+}
+
+fn mark_lines(prefix: &str, mut from: &File, mut to: File) -> io::Result<()> {
+    let mut rest = Vec::new();
+    let mut part = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = from.read(&mut part) {
+        rest.extend_from_slice(&part[..count]);
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            write_line(prefix, &rest[..=end], &mut to)?;
+            rest.drain(..=end);
+        }
+        // A line without an end must not fill the memory.
+        if rest.len() > 1 << 20 {
+            write_line(prefix, &rest, &mut to)?;
+            rest.clear();
+        }
+    }
+    if rest.is_empty() {
+        return Ok(());
+    }
+    rest.push(b'\n');
+    write_line(prefix, &rest, &mut to)
+}
+
+fn write_line(prefix: &str, line: &[u8], to: &mut File) -> io::Result<()> {
+    let _turn = LINE.lock().expect("nobody panics while writing a line");
+    to.write_all(&[prefix.as_bytes(), line].concat())
+}
+
+/// Keeps what a command prints.
+#[derive(Default)]
+pub(super) struct Kept(Arc<Mutex<Vec<u8>>>);
+
+/// How much of it is kept.
+const KEPT_LIMIT: u64 = 4 << 20;
+
+impl Kept {
+    pub(super) fn text(&self) -> String {
+        let bytes = self.0.lock().expect("nobody panics while keeping bytes");
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Plumbing for Kept {
+    fn connect(&mut self, streams: Vec<OwnedFd>, _: StreamKind, cut_tx: &CutSender) -> Pumps {
+        let mut streams = streams.into_iter().skip(1).map(File::from);
+        let mut pumps = Pumps::default();
+        let (Some(output), Some(errors)) = (streams.next(), streams.next()) else { return pumps };
+        let kept = self.0.clone();
+        pumps.outputs.push(thread::spawn(move || {
+            let mut bytes = Vec::new();
+            output.take(KEPT_LIMIT).read_to_end(&mut bytes).ok();
+            *kept.lock().expect("nobody panics while keeping bytes") = bytes;
+        }));
+        pumps.carry(errors, Output::Stderr, cut_tx, |from, to| pump(from, to));
+        pumps
+    }
+}

@@ -1,0 +1,28 @@
+//! A short run of `./x crash`, always the same.
+
+use hothouse_testkit::{
+    crash::{CrashEnd, CrashSpec, run},
+    skip,
+};
+
+const SEED: u64 = 13;
+const ROUNDS: usize = 60;
+
+#[test]
+fn nothing_is_lost_whatever_dies() {
+    let spec = CrashSpec {
+        binary: env!("CARGO_BIN_EXE_hothouse").into(),
+        rounds: ROUNDS,
+        seed: SEED,
+        tree: None,
+        user: false,
+        without: Vec::new(),
+    };
+    match run(&spec, &mut |_| {}) {
+        Ok(()) => {}
+        Err(CrashEnd::Impossible(why)) => skip("random crashes", why.lines().last().unwrap_or("")),
+        Err(CrashEnd::Broken { what, steps }) => {
+            panic!("seed {SEED}: {what}\nthe last steps:\n{}", steps.join("\n"));
+        }
+    }
+}
