@@ -161,6 +161,7 @@ impl Engine {
         let folders = self.known_folders()?;
         self.remove(PlanKind::Nuke, counted_sandboxes(all.len()), &all, operation)?;
         self.end_stray_rooms()?;
+        self.remove_stray_files(&folders)?;
         // Of sandboxes that were deleted before, golden trees may still be there.
         for folder in folders.into_iter().filter(|folder| files::exists(folder)) {
             self.empty_trash(&folder)?;

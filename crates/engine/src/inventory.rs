@@ -16,6 +16,7 @@ use hothouse_workspace::{Repository, places};
 use crate::{
     Engine,
     project::{self, ProjectSettings},
+    record::Whose,
     room::{RoomPlaces, TEMPORARY, room_id, state_tag},
     trees,
 };
@@ -92,8 +93,11 @@ impl Engine {
         let all = self.sandboxes()?;
         let mut strays = self.stray_rooms(&all).map_err(|error| error.failure())?;
         strays.extend(self.stray_groups(&all));
+        let around = folder.and_then(|folder| self.folder_around(folder));
         for sandboxes in self.folders_around(folder)? {
-            let unlisted = self.unlisted(&sandboxes)?;
+            let asked = around.as_ref() == Some(&sandboxes);
+            let whose = if asked { Whose::Anybodys } else { Whose::Ours };
+            let unlisted = self.unlisted(&sandboxes, whose)?;
             strays.extend(self.stray_mounts(&sandboxes, &all)?);
             strays.extend(self.stray_files(&sandboxes)?);
             let unlisted = unlisted.into_iter();
@@ -120,10 +124,8 @@ impl Engine {
 
     /// Mends what can be mended without losing anybody's work.
     pub(crate) fn fix_strays(&self, folder: Option<&Path>) -> Result<(), Failure> {
-        let around = self.folders_around(folder)?;
-        for sandboxes in &around {
-            self.rebuild(Some(sandboxes))?;
-        }
+        let around = folder.and_then(|folder| self.folder_around(folder));
+        self.rebuild(around.as_deref())?;
         for stray in self.strays(folder)? {
             match stray {
                 Stray::Room { runtime, .. } => {
@@ -136,15 +138,28 @@ impl Engine {
                 Stray::Mount { path } => {
                     hothouse_host::mount::unmount_tree(&path).map_err(|error| error.failure())?;
                 }
-                Stray::Files { path } => {
-                    hothouse_host::mount::unmount_tree(&path).map_err(|error| error.failure())?;
-                    // What a room's own root made is not the user's to remove.
-                    if hothouse_host::remove::remove_tree(&path).is_err() {
-                        let removed = self.with.rooms.remove_storage(&path);
-                        removed.map_err(|error| error.failure())?;
-                    }
-                }
+                Stray::Files { path } => self.remove_stray(&path)?,
                 Stray::Unlisted { .. } | Stray::HalfRestored { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_stray(&self, path: &Path) -> Result<(), Failure> {
+        hothouse_host::mount::unmount_tree(path).map_err(|error| error.failure())?;
+        // What a room's own root made is not the user's to remove.
+        if hothouse_host::remove::remove_tree(path).is_err() {
+            self.with.rooms.remove_storage(path).map_err(|error| error.failure())?;
+        }
+        Ok(())
+    }
+
+    /// Removes files of which no sandbox is known, in these folders.
+    pub(crate) fn remove_stray_files(&self, folders: &BTreeSet<PathBuf>) -> Result<(), Failure> {
+        for folder in folders.iter().filter(|folder| files::exists(folder)) {
+            for stray in self.stray_files(folder)? {
+                let Stray::Files { path } = stray else { continue };
+                self.remove_stray(&path)?;
             }
         }
         Ok(())
@@ -286,15 +301,19 @@ impl Engine {
     /// Returns the folders of sandboxes that are known, and that of the repository around `folder`.
     fn folders_around(&self, folder: Option<&Path>) -> Result<BTreeSet<PathBuf>, Failure> {
         let mut folders = self.known_folders()?;
-        let around = folder.and_then(|folder| Repository::discover(folder).ok());
-        if let Some(repository) = around.filter(|found| !project::is_bare(&found.place))
-            && let Ok(settings) =
-                ProjectSettings::read(&repository.place, &self.with.user_config, &[])
-        {
-            folders.insert(settings.sandboxes(&repository.place));
-        }
-        folders.retain(|folder| files::exists(folder));
+        folders.extend(folder.and_then(|folder| self.folder_around(folder)));
         Ok(folders)
+    }
+
+    /// Returns the folder of sandboxes of the repository around `folder`, if there is one.
+    fn folder_around(&self, folder: &Path) -> Option<PathBuf> {
+        let repository = Repository::discover(folder).ok()?;
+        if project::is_bare(&repository.place) {
+            return None;
+        }
+        let settings =
+            ProjectSettings::read(&repository.place, &self.with.user_config, &[]).ok()?;
+        Some(settings.sandboxes(&repository.place)).filter(|folder| files::exists(folder))
     }
 }
 

@@ -50,6 +50,17 @@ pub(crate) struct SelfRecord {
     agent_branch: Option<String>,
     /// What was begun on it last.
     operation: Option<OperationId>,
+    /// Where the state that it belongs to keeps its rooms.
+    state: PathBuf,
+}
+
+/// Whose records are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whose {
+    /// Those of this state folder.
+    Ours,
+    /// Also those of other state folders.
+    Anybodys,
 }
 
 /// A snapshot in its own words.
@@ -60,7 +71,7 @@ struct SnapshotNote {
 }
 
 impl SelfRecord {
-    fn of(sandbox: &SandboxRecord, operation: Option<OperationId>) -> Self {
+    fn of(sandbox: &SandboxRecord, operation: Option<OperationId>, state: &Path) -> Self {
         let sandbox = sandbox.clone();
         Self {
             id: sandbox.id,
@@ -79,6 +90,7 @@ impl SelfRecord {
             imported: sandbox.imported,
             agent_branch: sandbox.agent_branch,
             operation,
+            state: state.to_owned(),
         }
     }
 
@@ -135,7 +147,11 @@ impl Engine {
             return Ok(());
         }
         files::make_private_folder(path.parent().unwrap_or(&path))?;
-        let text = serde_json::to_vec_pretty(&SelfRecord::of(sandbox, Some(operation.clone())));
+        let text = serde_json::to_vec_pretty(&SelfRecord::of(
+            sandbox,
+            Some(operation.clone()),
+            &self.with.runtime,
+        ));
         files::write_quick(&path, &text.expect("a record is plain text"), 0o600)
     }
 
@@ -144,7 +160,11 @@ impl Engine {
         let Ok(Some(sandbox)) = self.sandbox(key) else { return };
         let path = trees::places(&sandbox).record();
         let Some(known) = SelfRecord::read(&path) else { return };
-        let text = serde_json::to_vec_pretty(&SelfRecord::of(&sandbox, known.operation));
+        let text = serde_json::to_vec_pretty(&SelfRecord::of(
+            &sandbox,
+            known.operation,
+            &self.with.runtime,
+        ));
         let text = text.expect("a record is plain text");
         if let Err(error) = files::write_quick(&path, &text, 0o600) {
             tracing::warn!(%error, "a record is out of date");
@@ -212,20 +232,33 @@ impl Engine {
         Ok(folders)
     }
 
-    /// Returns the records of a folder that the database knows nothing of.
-    pub(crate) fn unlisted(&self, sandboxes: &Path) -> Result<Vec<SandboxName>, Failure> {
-        let mut names = Vec::new();
+    /// Returns the records of a folder that the database knows nothing of. Those of another state count
+    /// only where the user asks for them.
+    fn lost(&self, sandboxes: &Path, whose: Whose) -> Result<Vec<SelfRecord>, Failure> {
+        let mut lost = Vec::new();
         for record in records(sandboxes) {
+            if whose == Whose::Ours && record.state != self.with.runtime {
+                continue;
+            }
             let place = RepositoryPlace {
                 common_dir: record.common_dir.clone(),
                 root: record.root.clone(),
             };
             let taken = self.with.store.is_taken(&place, record.name.as_str());
             if !taken.map_err(|error| error.failure())? {
-                names.push(record.name);
+                lost.push(record);
             }
         }
-        Ok(names)
+        Ok(lost)
+    }
+
+    /// Returns the sandboxes of a folder that describe themselves and that the database has lost.
+    pub(crate) fn unlisted(
+        &self,
+        sandboxes: &Path,
+        whose: Whose,
+    ) -> Result<Vec<SandboxName>, Failure> {
+        Ok(self.lost(sandboxes, whose)?.into_iter().map(|record| record.name).collect())
     }
 
     /// Makes the rows of sandboxes that describe themselves and that the database knows nothing of;
@@ -235,12 +268,10 @@ impl Engine {
         folders.extend(folder.map(Path::to_owned));
         let mut rebuilt = Vec::new();
         for sandboxes in folders {
-            let unlisted = self.unlisted(&sandboxes)?;
-            for record in records(&sandboxes) {
-                if unlisted.contains(&record.name) {
-                    self.rebuild_one(&sandboxes, &record)?;
-                    rebuilt.push(record.name);
-                }
+            let whose = if folder == Some(&sandboxes) { Whose::Anybodys } else { Whose::Ours };
+            for record in self.lost(&sandboxes, whose)? {
+                self.rebuild_one(&sandboxes, &record)?;
+                rebuilt.push(record.name);
             }
         }
         Ok(rebuilt)

@@ -161,5 +161,9 @@ pub fn remove_store(sandboxes: &Path, now: Timestamp) -> Result<(), FileError> {
     let nothing = Budget { age: SignedDuration::ZERO, count: 0, free: 0 };
     golden::evict(&store, &nothing, now)?;
     store.empty_trash()?;
-    remove_tree(store.folder())
+    // Sandboxes of another state may be here, too.
+    match kept(sandboxes)?.is_empty() {
+        true => remove_tree(store.folder()),
+        false => Ok(()),
+    }
 }
