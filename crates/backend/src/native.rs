@@ -344,7 +344,11 @@ impl NativeRooms {
         let mounts = order.mounts.iter().map(|mount| Bind {
             source: mount.source.clone(),
             target: mount.target.clone(),
-            access: if mount.writable { Access::Write } else { Access::Read },
+            access: match (mount.writable, mount.own) {
+                (true, true) => Access::Write,
+                (true, false) => Access::WriteShared,
+                (false, _) => Access::Read,
+            },
         });
         let (git_mounts, pointers) =
             order.git.as_ref().map(|git| git_binds(git, order)).unwrap_or_default();

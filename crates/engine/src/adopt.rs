@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hothouse_host::{FileError, RunError, files};
+use hothouse_host::{FileError, RunError, files, room};
 use hothouse_model::{
     Explain, Failure, FailureKind, NameError, OperationId, PlanKind, SandboxId, SandboxName,
     SandboxRecord, tree::FOREIGN_TREE,
@@ -32,6 +32,8 @@ pub enum AdoptError {
         #[source]
         source: NameError,
     },
+    #[error("{} would be shared with its room under one uid", .path.display())]
+    Shared { path: PathBuf },
     #[error("no branch is checked out in {}", .path.display())]
     Detached { path: PathBuf },
     #[error("ask git about the worktree")]
@@ -55,6 +57,7 @@ impl Explain for AdoptError {
             Self::Known { .. } | Self::Taken { .. } | Self::Detached { .. } => {
                 FailureKind::Conflict
             }
+            Self::Shared { .. } => FailureKind::Host,
             Self::Git(error) => error.kind(),
             Self::Discover(error) => error.kind(),
             Self::Project(error) => error.kind(),
@@ -78,6 +81,12 @@ impl Explain for AdoptError {
             }
             Self::Known { name, .. } => vec![format!("see `hothouse status -w {name}`")],
             Self::Taken { .. } | Self::Name { .. } => vec!["say `--name OTHER`".into()],
+            Self::Shared { .. } => vec![
+                "`hothouse fork NAME` makes a sandbox whose files exist in its room alone".into(),
+                "`hothouse adopt` shares it all the same: git there can then run what an agent planted \
+                 (SECURITY.md)"
+                    .into(),
+            ],
             Self::Detached { .. } => vec!["check a branch out there: `git switch -c NAME`".into()],
             Self::Git(error) => error.hints(),
             Self::Discover(error) => error.hints(),
@@ -105,6 +114,10 @@ impl Engine {
         let known = self.sandboxes()?;
         if known.iter().any(|sandbox| folder.starts_with(&sandbox.worktree)) {
             return Ok(());
+        }
+        if room::agent().is_none() && is_foreign(folder) {
+            // Nobody asked for it by name.
+            return Err(AdoptError::Shared { path: folder.to_owned() }.failure());
         }
         let operation = OperationId::from_random(hothouse_host::random::bytes());
         match self.try_adopt(folder, None, operation) {
@@ -195,6 +208,13 @@ impl Engine {
             branch,
         })
     }
+}
+
+/// Whether a folder lies in a worktree that is not the user's own checkout.
+fn is_foreign(folder: &Path) -> bool {
+    let Ok(repository) = Repository::discover(folder) else { return false };
+    let Ok(around) = repository.checkout_around(folder) else { return false };
+    repository.admin_dir(&around).is_ok_and(|admin| admin.is_some())
 }
 
 /// Makes a name of the worktree's folder.

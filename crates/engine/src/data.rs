@@ -14,9 +14,11 @@ use std::{
 
 use hothouse_backend::{RoomCommand, RoomError};
 use hothouse_host::{
-    FileError, Lock, LockError, beneath,
-    copy::{self, Content, Tree},
-    files, random,
+    FileError, Lock, LockError,
+    copy::{Content, Tree},
+    files, hands,
+    owners::Give,
+    random,
 };
 use hothouse_model::{
     Explain, FailureKind,
@@ -88,9 +90,8 @@ pub(crate) fn check(order: &DataOrder) -> Result<(), DataError> {
     if !files::exists(&order.folder) {
         return Ok(());
     }
-    let folder = beneath::Folder::open(&order.folder)?;
     let read = |name: &str| {
-        let bytes = folder.read_capped(Path::new(name), 64).ok()?;
+        let bytes = hands::read_capped(&order.folder, Path::new(name), 64).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim().to_owned())
     };
     let postgres = read(POSTGRES_VERSION).map(|version| format!("postgres {version}"));
@@ -121,8 +122,8 @@ impl Engine {
         let new = beside_golden(order);
         remove_unfinished(&new)?;
         files::make_private_folder(&new)?;
-        copy::copy_tree(&order.golden, &new, Content::Reflink, Tree::Plain)?;
-        files::rename(&new, &order.folder)?;
+        hands::copy_tree(&order.golden, &new, Content::Reflink, Tree::Plain)?;
+        hands::rename(&new, &order.folder)?;
         Ok(())
     }
 
@@ -137,11 +138,12 @@ impl Engine {
         let new = order.golden.with_added_extension("new");
         remove_unfinished(&new)?;
         files::make_private_folder(&new)?;
+        hands::give_tree(&new, &Give::whole())?;
         if !order.script.is_empty() {
             self.fill(order, &new)?;
         }
-        let folder = beneath::Folder::open(&new)?;
-        folder.write(Path::new(KIND_FILE), format!("{}\n", order.kind).as_bytes(), 0o644)?;
+        let kind = format!("{}\n", order.kind);
+        hands::write(&new, Path::new(KIND_FILE), kind.as_bytes(), 0o644)?;
         // Half of it on disk under a good name would be worse than none.
         files::sync_file_system(&new)?;
         files::rename(&new, &order.golden)?;
@@ -190,7 +192,7 @@ pub(crate) fn freeze(from: &Path, to: &Path) -> Result<(), FileError> {
     remove_unfinished(to)?;
     files::make_private_folder(to)?;
     // In one piece: the owners of an overlay's files are several, and the room's map knows one.
-    copy::copy_tree(from, to, Content::Reflink, Tree::Foreign)?;
+    hands::copy_tree(from, to, Content::Reflink, Tree::Foreign)?;
     Ok(())
 }
 
@@ -223,7 +225,6 @@ fn golden_room(folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
     }
 }
 
-/// Removes what somebody who was interrupted left.
 /// Removes golden data that nobody holds where the disk has less room than is wanted; it is made again
 /// when a sandbox needs it.
 pub(crate) fn evict(around: &Path, wanted: u64) -> Result<Vec<PathBuf>, FileError> {
@@ -233,7 +234,7 @@ pub(crate) fn evict(around: &Path, wanted: u64) -> Result<Vec<PathBuf>, FileErro
     }
     for golden in files::list(around)? {
         let unfinished = golden.extension().is_some_and(|end| end == "new" || end == "copy");
-        if unfinished || !files::exists(&golden.join(KIND_FILE)) {
+        if unfinished || hands::read_capped(&golden, Path::new(KIND_FILE), 64).is_err() {
             continue;
         }
         let _lock = match Lock::try_take(&golden.with_added_extension("lock")) {
@@ -251,9 +252,10 @@ pub(crate) fn evict(around: &Path, wanted: u64) -> Result<Vec<PathBuf>, FileErro
     Ok(evicted)
 }
 
+/// Removes what somebody who was interrupted left.
 pub(crate) fn remove_unfinished(path: &Path) -> Result<(), FileError> {
     match files::exists(path) {
-        true => hothouse_host::remove::remove_tree(path),
+        true => hands::remove_tree(path),
         false => Ok(()),
     }
 }

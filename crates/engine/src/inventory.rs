@@ -148,7 +148,7 @@ impl Engine {
     fn remove_stray(&self, path: &Path) -> Result<(), Failure> {
         hothouse_host::mount::unmount_tree(path).map_err(|error| error.failure())?;
         // What a room's own root made is not the user's to remove.
-        if hothouse_host::remove::remove_tree(path).is_err() {
+        if hothouse_host::hands::remove_tree(path).is_err() {
             self.with.rooms.remove_storage(path).map_err(|error| error.failure())?;
         }
         Ok(())

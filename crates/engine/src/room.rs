@@ -167,6 +167,7 @@ impl Engine {
                 source: data.folder.clone(),
                 target: Path::new(DATA_INSIDE).join(&data.service),
                 writable: true,
+                own: true,
             });
             steps.push(Step::PrepareData { data });
         }
@@ -177,7 +178,7 @@ impl Engine {
         if stack.frozen {
             let (from, to) = (sandbox.worktree.clone(), trees::places(sandbox).frozen());
             let target = FROZEN_INSIDE.into();
-            order.mounts.push(RoomMount { source: to.clone(), target, writable: true });
+            order.mounts.push(RoomMount { source: to.clone(), target, writable: true, own: true });
             steps.push(Step::FreezeTree { from, to });
         }
         if let (Some(bytes), Some(pool)) = (order.disk, self.pool_around(sandbox)?) {
@@ -507,6 +508,7 @@ impl Engine {
         if !files::exists(&sandbox.worktree) {
             return Err(RoomRequestError::NoWorktree { path: sandbox.worktree.clone() });
         }
+        self.mend_pointer(sandbox)?;
         self.settle_owners(sandbox)?;
         let mut masks = self.masks_of_the_worktree(sandbox, config)?;
         let RoomPlaces { runtime, storage, claim } = self.places(sandbox);
@@ -514,6 +516,7 @@ impl Engine {
             source: self.expand(mount.source.as_str()),
             target: self.expand(mount.target.as_ref().unwrap_or(&mount.source).as_str()),
             writable: mount.write,
+            own: false,
         });
         let mounts: Vec<_> = mounts.collect();
         let tools: Vec<_> =

@@ -168,7 +168,7 @@ impl Engine {
     fn remove_broken(&self, sandbox: &SandboxRecord) -> Result<(), SnapshotError> {
         for label in self.with.store.broken_snapshots(sandbox.key)? {
             trees::remove(&all_trees(sandbox, &label)?)?;
-            hothouse_host::remove::remove_tree(&trees::places(sandbox).snapshot(&label))?;
+            hothouse_host::hands::remove_tree(&trees::places(sandbox).snapshot(&label))?;
             self.with.store.forget_snapshot(sandbox.key, &label)?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hothouse_host::{FileError, Lock, files};
+use hothouse_host::{FileError, Lock, files, hands};
 use hothouse_model::{Explain, FailureKind, OperationId, Step, config::ByteSize, id::fnv1a};
 
 use hothouse_workspace::pool;
@@ -56,7 +56,7 @@ impl Engine {
                 Ok(self.with.rooms.stop(runtime, claim.as_deref())?)
             }
             Step::RemoveStorage { path } => Ok(self.with.rooms.remove_storage(path)?),
-            Step::Remove { path } if files::is_folder(path) => Ok(files::remove_tree(path)?),
+            Step::Remove { path } if files::is_folder(path) => Ok(hands::remove_tree(path)?),
             Step::Remove { path } => Ok(files::remove_file(path)?),
             Step::RemoveStore { sandboxes } => {
                 if files::exists(sandboxes) {

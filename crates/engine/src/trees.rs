@@ -3,14 +3,10 @@
 use std::{
     collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use hothouse_host::{
-    FileError, beneath, btrfs, files, process,
-    room::{AGENT_ID, RoomSpec},
-    view::View,
-};
+use hothouse_host::{FileError, beneath, btrfs, files, room, view::View};
 use hothouse_model::{
     Explain, Failure, Happening, OperationId, SandboxRecord,
     room::WorktreeLayers,
@@ -23,7 +19,7 @@ use hothouse_workspace::{
     golden::{self, Budget},
     places,
     tree::{
-        self, ChooseError, DriverName, Owner, Restored, Sources, TreeDriver, TreeSizes, TreeWish,
+        self, ChooseError, DriverName, Restored, Seen, Sources, TreeDriver, TreeSizes, TreeWish,
         hidden::HiddenTree,
     },
     worktree::NewWorktree,
@@ -40,6 +36,9 @@ pub(crate) const INDEX_LIMIT: u64 = 1 << 30;
 /// The file of a snapshot that holds git's index.
 pub(crate) const INDEX_FILE: &str = "index";
 
+/// Of how many worktrees it is remembered what is their agents'.
+const SETTLED_KEPT: usize = 256;
+
 /// Which driver works in which folder; trying them out costs milliseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Drivers(Mutex<HashMap<(PathBuf, u64), DriverName>>);
@@ -52,7 +51,7 @@ impl Drivers {
         wish: TreeWish,
     ) -> Result<DriverName, ChooseError> {
         if let TreeWish::Only(_) = wish {
-            return Ok(tree::choose_for(store, wish, agent())?.driver.name());
+            return Ok(tree::choose_for(store, wish, room::agent())?.driver.name());
         }
         // A pool that is mounted later is another device.
         let key = (store.folder().to_owned(), files::device(store.folder()).unwrap_or_default());
@@ -60,13 +59,36 @@ impl Drivers {
         if let Some(known) = known {
             return Ok(known);
         }
-        let chosen = tree::choose_for(store, wish, agent())?;
+        let chosen = tree::choose_for(store, wish, room::agent())?;
         for passed in &chosen.passed_over {
             tracing::info!(driver = %passed.driver, reason = passed.reason, "tree driver passed over");
         }
         let name = chosen.driver.name();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key, name);
         Ok(name)
+    }
+}
+
+/// What of each worktree is known to be its agent's, by the worktree's path.
+#[derive(Debug, Default)]
+pub(crate) struct Settled(Mutex<HashMap<PathBuf, Seen>>);
+
+impl Settled {
+    /// Takes what is known of a worktree; whoever comes meanwhile looks for himself.
+    fn of(&self, worktree: &Path) -> Seen {
+        self.lock().remove(worktree).unwrap_or_default()
+    }
+
+    fn keep(&self, worktree: &Path, seen: Seen) {
+        let mut known = self.lock();
+        if known.len() >= SETTLED_KEPT {
+            known.clear();
+        }
+        known.insert(worktree.to_owned(), seen);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Seen>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -261,22 +283,38 @@ impl Engine {
         Ok(repository.remove_worktree_from(&lock, &*driver(tree)?, &place)?)
     }
 
-    /// Gives what root made in a worktree to the agent, before a room works in it.
+    /// Gives what the user made in a worktree to the agent, before a room works in it.
     pub(crate) fn settle_owners(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
-        if sandbox.is_adopted() {
-            return Ok(());
-        }
-        let tree = worktree(sandbox);
-        let driver = driver(&tree)?;
-        if driver.owner().is_none() {
+        if room::agent().is_none() {
             return Ok(());
         }
         let config = self.pinned_config(sandbox).map(|config| config.room.deps.clone());
         let skip: Vec<_> =
             config.unwrap_or_default().iter().map(|folder| folder.as_str().into()).collect();
+        // One that somebody else made is a plain folder.
+        let tree = match sandbox.is_adopted() {
+            true => TreeOrder { driver: PLAIN.to_string(), ..worktree(sandbox) },
+            false => worktree(sandbox),
+        };
         let (_, place) = place(&tree)?;
-        driver.settle_owners(&place, &skip)?;
+        let mut seen = self.settled.of(&sandbox.worktree);
+        driver(&tree)?.settle_owners(&place, &skip, &mut seen)?;
+        self.settled.keep(&sandbox.worktree, seen);
         Ok(())
+    }
+
+    /// Puts the `.git` file of a worktree back where somebody replaced it; returns whether that was so.
+    /// Where agents have an id of their own the kernel keeps them from it, and it costs nothing to look
+    /// before a room starts; with a single uid it is looked at before each command.
+    pub(crate) fn mend_pointer(&self, sandbox: &SandboxRecord) -> Result<bool, StepError> {
+        if is_hidden(sandbox) {
+            return Ok(false);
+        }
+        let mended = repository(&sandbox.repository.common_dir).mend_pointer(&sandbox.worktree)?;
+        if mended {
+            tracing::warn!(sandbox = %sandbox.name, "its `.git` file was replaced, and is put back");
+        }
+        Ok(mended)
     }
 
     /// Brings every tree back to its path after the host was started anew.
@@ -436,19 +474,11 @@ pub(crate) fn remove(trees: &[TreeOrder]) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Returns who the agent of a room is on the host, where rooms have numbers of their own.
-fn agent() -> Option<Owner> {
-    process::is_root().then(|| {
-        let number = RoomSpec::DEFAULT_SHIFTED_BASE + AGENT_ID;
-        Owner { user: number, group: number }
-    })
-}
-
 /// Returns the driver of a tree.
 pub(crate) fn driver(tree: &TreeOrder) -> Result<Box<dyn TreeDriver>, StepError> {
     let name = DriverName::parse(&tree.driver);
     let name = name.ok_or_else(|| StepError::UnknownDriver { driver: tree.driver.clone() })?;
-    Ok(name.driver_for(agent()))
+    Ok(name.driver_for(room::agent()))
 }
 
 /// Returns the store and the places of a tree.

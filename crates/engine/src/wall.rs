@@ -182,7 +182,12 @@ impl Engine {
                 let source = self.java_trust(project, &authority)?;
                 let (name, value) = JAVA_VARIABLE;
                 wall.environment.insert(name.to_owned(), format!("{value}{JAVA_INSIDE}"));
-                mounts.push(RoomMount { source, target: JAVA_INSIDE.into(), writable: false });
+                mounts.push(RoomMount {
+                    source,
+                    target: JAVA_INSIDE.into(),
+                    writable: false,
+                    own: true,
+                });
             }
         }
         // Routed URLs hold inside too; their authority can vouch for names below `.localhost` alone.

@@ -21,6 +21,7 @@ use rustix::{
     fs::{AtFlags, Mode, OFlags, Stat},
     io::Errno,
 };
+use serde::{Deserialize, Serialize};
 
 use self::{defaults::Defaults, entry::times};
 use crate::{
@@ -35,7 +36,7 @@ const SHARE_FROM: u64 = 64 << 10;
 const BATCH: usize = 512;
 
 /// How the content of a file comes over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     /// Large files share their blocks with the source until one of them is changed.
     Reflink,
@@ -43,7 +44,7 @@ pub enum Content {
 }
 
 /// What a copied tree is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tree {
     /// Files to be seen as they are.
     Plain,
@@ -54,7 +55,7 @@ pub enum Tree {
 }
 
 /// What a copy came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copied {
     pub files: u64,
     pub bytes: u64,
@@ -98,7 +99,7 @@ struct Copier {
 
 /// Whether files keep their owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Owners {
+pub(crate) enum Owners {
     Kept,
     Ours,
 }
@@ -113,12 +114,24 @@ pub fn copy_tree(
     content: Content,
     tree: Tree,
 ) -> Result<Copied, FileError> {
+    let keeps = rustix::process::geteuid().is_root() && tree != Tree::Foreign;
+    let owners = if keeps { Owners::Kept } else { Owners::Ours };
+    copy_tree_with(source, target, content, tree, owners)
+}
+
+/// Copies a tree, for whoever knows whether the owners of files can be kept.
+pub(crate) fn copy_tree_with(
+    source: &Path,
+    target: &Path,
+    content: Content,
+    tree: Tree,
+    owners: Owners,
+) -> Result<Copied, FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let open = |path: &Path| {
         rustix::fs::open(path, flags, Mode::empty())
             .map_err(|errno| about("open the folder", path)(errno.into()))
     };
-    let keeps = rustix::process::geteuid().is_root() && tree != Tree::Foreign;
     let target_fd = open(target)?;
     let copier = Copier {
         source: open(source)?,
@@ -128,7 +141,7 @@ pub fn copy_tree(
         target_path: target.to_owned(),
         content,
         tree,
-        owners: if keeps { Owners::Kept } else { Owners::Ours },
+        owners,
         found: Mutex::default(),
     };
     work_through(vec![Job::Folder(PathBuf::new())], |job, more| copier.serve(job, more))?;

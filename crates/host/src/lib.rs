@@ -14,6 +14,7 @@ pub mod descriptors;
 pub mod files;
 pub mod folders;
 pub mod framed;
+pub mod hands;
 pub mod keyring;
 pub mod lock;
 pub mod logs;

@@ -1,8 +1,14 @@
-//! Owners of files, and trees that show another owner than the disk has.
+//! Owners of files: in a worktree an agent's files are the agent's on the disk, never the user's.
 //!
-//! A room of root's has its own range of uids. Files that are root's on the disk are shown to it as
-//! its agent's by an id map on the mount; a file that root makes in such a tree later is root's
-//! still, until [`settle`] gives it to the agent.
+//! So git on the host refuses a repository that an agent planted, and the kernel tells what the user
+//! made from what a room made. The top folder and its `.git` stay the user's, and the folder is sticky:
+//! nobody in a room can rename or remove that name, from whatever mount namespace. What the user makes
+//! in such a tree is the user's until [`give_some`] or [`settle`] gives it to the agent. Where the user
+//! is not root, access lists let both work on all of it.
+
+mod list;
+mod seen;
+mod tree;
 
 use std::{
     collections::HashSet,
@@ -13,12 +19,19 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid},
+    fs::{AtFlags, Gid, Mode, OFlags, Stat, Uid},
     io::Errno,
     pipe::PipeFlags,
     process::{Pid, WaitOptions},
 };
 
+pub(crate) use self::tree::{
+    Gift, give_some, give_tree, is_shared, is_shared_top, open_to, take_back,
+};
+pub use self::{
+    seen::Seen,
+    tree::{Give, Top, share_top},
+};
 use crate::{
     beneath::{EntryKind, entries, open_beneath},
     files::{self, FileError, about},
@@ -128,8 +141,8 @@ pub struct Settling<'a> {
 
 /// Gives what root made in an overlay to its owner, and returns how much that was.
 ///
-/// The top folder and its `.git` stay root's: git on the host asks who owns those. What is to be
-/// found is in the upper folder, which is small; it is changed through the mount, where the kernel
+/// The top folder and its `.git` stay root's: git on the host asks who owns those. So does what only
+/// root may read, which may be a secret under a name that an agent gave it. What is to be found is in the upper folder, which is small; it is changed through the mount, where the kernel
 /// knows of it. Whoever writes in the overlay meanwhile can at most keep something from being given.
 pub fn settle(settling: &Settling<'_>) -> Result<u64, FileError> {
     let open = |path: &Path| {
@@ -175,7 +188,7 @@ fn roots_own(
         let Ok(stat) = rustix::fs::statat(&folder, &entry.name, AtFlags::SYMLINK_NOFOLLOW) else {
             continue;
         };
-        if stat.st_uid == 0 && FileType::from_raw_mode(stat.st_mode) != FileType::CharacterDevice {
+        if stat.st_uid == 0 && tree::is_public(&stat) {
             own.push(path.clone());
         }
         if entry.kind == EntryKind::Folder {
@@ -188,7 +201,8 @@ fn roots_own(
 /// Gives one name of root's to somebody; says how many that were.
 fn give_beneath(merged: BorrowedFd<'_>, path: &Path, owner: Owner) -> io::Result<u64> {
     let held = open_beneath(merged, path, OFlags::PATH, Mode::empty())?;
-    if rustix::fs::fstat(&held)?.st_uid != 0 {
+    let stat = rustix::fs::fstat(&held)?;
+    if stat.st_uid != 0 || !tree::is_public(&stat) {
         return Ok(0);
     }
     let (user, group) = (Uid::from_raw(owner.user), Gid::from_raw(owner.group));

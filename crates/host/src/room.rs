@@ -32,6 +32,7 @@ mod network;
 mod owner;
 mod removal;
 mod setup;
+mod share;
 mod sockets;
 mod spec;
 mod start;
@@ -53,6 +54,10 @@ pub use spec::{Access, Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem
 pub use start::{StartError, Started, StopError, stop};
 pub use step::StepError;
 pub use trust::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};
+pub use walls::agent;
+pub(crate) use walls::{Wall, ids_here, write_maps as map_ids};
+
+use crate::owners::Owner;
 
 /// The control socket in a room's runtime folder.
 pub const CONTROL_SOCKET: &str = "control.sock";
@@ -65,6 +70,12 @@ pub const TOKEN_FILE: &str = "token";
 
 /// The uid and gid of `agent` in every room.
 pub const AGENT_ID: u32 = 1000;
+
+/// The last uid and gid of a room, room-init's own included.
+pub(crate) const LAST_ID: u32 = ids::INIT_ID;
+
+/// Agent in the ids of every room.
+pub(crate) const AGENT_INSIDE: Owner = Owner { user: AGENT_ID, group: AGENT_ID };
 
 /// Brings the network of a room up in the present namespace, and lets it fall again.
 pub(crate) fn try_network() -> Result<(), StepError> {

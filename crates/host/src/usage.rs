@@ -13,6 +13,7 @@ use std::{
 };
 
 use rustix::fs::{AtFlags, Mode, OFlags};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     beneath::{EntryKind, entries, open_beneath},
@@ -21,7 +22,7 @@ use crate::{
 };
 
 /// Whether blocks may belong to several files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Blocks {
     /// Each file is asked which of its blocks it shares.
     MayBeShared,
@@ -29,7 +30,7 @@ pub enum Blocks {
 }
 
 /// What a tree takes on the disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// All blocks of its files, each file once.
     pub total: u64,

@@ -7,7 +7,7 @@ use hothouse_cli::{DaemonEnd, Surroundings};
 use hothouse_daemon::DaemonSpec;
 use hothouse_host::{
     folders::{FolderVariables, Folders},
-    probe, process, room, view,
+    hands, probe, process, room, view,
 };
 use hothouse_model::Explain;
 
@@ -37,6 +37,9 @@ fn main() -> ExitCode {
     }
     if arguments.get(1).is_some_and(|word| word == view::VIEW_ARGUMENT) {
         return view::view_main(&arguments[2..]);
+    }
+    if arguments.get(1).is_some_and(|word| word == hands::HANDS_ARGUMENT) {
+        return hands::hands_main();
     }
     let path = |name: &str| env::var_os(name).map(Into::into);
     let folders = Folders::decide(&FolderVariables {

@@ -3,6 +3,8 @@
 
 #[path = "cli/bad_input.rs"]
 mod bad_input;
+#[path = "cli/bite.rs"]
+mod bite;
 #[path = "cli/broken_output.rs"]
 mod broken_output;
 #[path = "cli/config.rs"]

@@ -101,6 +101,9 @@ pub struct RoomMount {
     pub source: PathBuf,
     pub target: PathBuf,
     pub writable: bool,
+    /// Whether it is made for the room, and not a folder of the user's that stays theirs.
+    #[serde(default)]
+    pub own: bool,
 }
 
 /// A room as it was found.

@@ -26,12 +26,18 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug)]
 pub struct User {
     id: u32,
+    group: u32,
+    /// Whether it has no ids but its own.
+    is_single: bool,
 }
 
+/// The user with ranges of ids that tests make for themselves.
+const WITH_RANGES: &str = "hh-test-range";
+
 impl User {
-    /// Returns the user `nobody`, if root may become it.
+    /// Returns the user `nobody`, who has a single uid, if root may become it.
     pub fn ordinary() -> Option<Self> {
-        let user = Self { id: 65534 };
+        let user = Self { id: 65534, group: 65534, is_single: true };
         let possible =
             user.command(Path::new("/bin/true")).status().is_ok_and(|status| status.success());
         if !possible {
@@ -40,10 +46,33 @@ impl User {
         possible.then_some(user)
     }
 
+    /// Returns a user with ranges of ids, who is made where there is none yet.
+    pub fn with_ranges() -> Option<Self> {
+        let missing = |what: &str| {
+            skip("the same as a user with ranges of ids", what);
+            None
+        };
+        if !Path::new("/usr/bin/newuidmap").exists() {
+            return missing("newuidmap");
+        }
+        let known = || {
+            let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+            let line = users.lines().find(|line| line.starts_with(&format!("{WITH_RANGES}:")))?;
+            let mut ids = line.split(':').skip(2).map_while(|id| id.parse().ok());
+            Some(Self { id: ids.next()?, group: ids.next()?, is_single: false })
+        };
+        if let Some(user) = known() {
+            return Some(user);
+        }
+        // Two tests may do it at once.
+        Command::new("useradd").args(["--create-home", WITH_RANGES]).output().ok();
+        known().or_else(|| missing("a user with ranges in /etc/subuid"))
+    }
+
     fn command(self, program: &Path) -> Command {
-        let id = self.id.to_string();
+        let (id, group) = (self.id.to_string(), self.group.to_string());
         let mut command = Command::new("setpriv");
-        command.args(["--reuid", &id, "--regid", &id, "--clear-groups", "--"]).arg(program);
+        command.args(["--reuid", &id, "--regid", &group, "--clear-groups", "--"]).arg(program);
         command
     }
 }
@@ -84,8 +113,12 @@ impl TestEnv {
         self.user.is_none() && fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
     }
 
-    /// Runs everything from now on as another user, to whom the whole folder is given.
+    /// Runs everything from now on as another user, to whom the whole folder is given. Trees of one with a
+    /// single uid are copies, so that a test can look at them from the host.
     pub fn become_user(&mut self, user: User) {
+        if user.is_single {
+            self.set("HOTHOUSE_TREE", "copy");
+        }
         let copy = self.root().join("hothouse");
         if self.binary != copy {
             fs::copy(&self.binary, &copy).unwrap();
@@ -93,7 +126,7 @@ impl TestEnv {
         }
         self.user = Some(user);
         for path in [self.root().to_owned(), self.root().join("run"), self.binary.clone()] {
-            std::os::unix::fs::chown(path, Some(user.id), Some(user.id)).unwrap();
+            std::os::unix::fs::chown(path, Some(user.id), Some(user.group)).unwrap();
         }
     }
 
@@ -105,7 +138,7 @@ impl TestEnv {
     /// Gives a file or folder to the user of the commands.
     pub fn give_to_user(&self, path: &Path) {
         if let Some(user) = self.user {
-            std::os::unix::fs::chown(path, Some(user.id), Some(user.id)).unwrap();
+            std::os::unix::fs::chown(path, Some(user.id), Some(user.group)).unwrap();
         }
     }
 
@@ -143,7 +176,7 @@ impl TestEnv {
         git(&place, &["add", "-A"]);
         git(&place, &["commit", "-qm", "base"]);
         if let Some(user) = self.user {
-            let owner = format!("{0}:{0}", user.id);
+            let owner = format!("{}:{}", user.id, user.group);
             assert!(
                 Command::new("chown").args(["-R", &owner]).arg(&place).status().unwrap().success()
             );
@@ -160,6 +193,26 @@ impl TestEnv {
         command.args(words).current_dir(folder).env_clear().stdin(Stdio::null());
         command.envs(self.environment());
         command
+    }
+
+    /// Runs git on the host as the user does: without any setting of ours.
+    pub fn plain_git(&self, folder: &Path, words: &[&str]) -> Output {
+        let mut command = match self.user {
+            Some(user) => user.command(Path::new("/usr/bin/git")),
+            None => Command::new("git"),
+        };
+        command.args(words).current_dir(folder).env_clear().stdin(Stdio::null());
+        command.envs(self.environment()).output().unwrap()
+    }
+
+    /// Runs a shell line on the host as the user does.
+    pub fn shell(&self, folder: &Path, line: &str) -> Output {
+        let mut command = match self.user {
+            Some(user) => user.command(Path::new("/bin/sh")),
+            None => Command::new("/bin/sh"),
+        };
+        command.args(["-c", line]).current_dir(folder).env_clear().envs(self.environment());
+        command.output().unwrap()
     }
 
     /// Returns the environment of the commands.
@@ -189,7 +242,7 @@ impl TestEnv {
         if fs::create_dir(&folder).is_ok()
             && let Some(user) = self.user
         {
-            std::os::unix::fs::chown(&folder, Some(user.id), Some(user.id)).unwrap();
+            std::os::unix::fs::chown(&folder, Some(user.id), Some(user.group)).unwrap();
         }
         folder.to_str().unwrap().to_owned()
     }

@@ -12,9 +12,9 @@
 //! Each part can be taken back from any half-made state: the tree by its driver, the rest as for any
 //! worktree.
 
-use std::{path::Path, thread};
+use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, thread};
 
-use hothouse_host::{FileError, Lock, beneath::Folder, files, remove};
+use hothouse_host::{FileError, Lock, beneath::Folder, files, hands};
 
 use crate::{
     Golden, Repository, TreePlace, WorktreeError,
@@ -111,6 +111,23 @@ impl Repository {
         Ok(files::replace(&admin.join("index"), &index, 0o644)?)
     }
 
+    /// Puts the `.git` file of a worktree back if it does not lead to the worktree's own place in the
+    /// repository; returns whether that was so. Whoever replaced it may be an agent.
+    pub fn mend_pointer(&self, worktree: &Path) -> Result<bool, WorktreeError> {
+        let Some(admin) = self.admin_dir(worktree)? else { return Ok(false) };
+        let text = Folder::open(worktree)?.read_capped(Path::new(".git"), POINTER_LIMIT);
+        let leads_to = text.ok().and_then(|text| {
+            let path = text.strip_prefix(b"gitdir: ")?.trim_ascii_end();
+            files::canonical(&worktree.join(OsStr::from_bytes(path))).ok()
+        });
+        if leads_to.is_some() && leads_to == files::canonical(&admin).ok() {
+            return Ok(false);
+        }
+        let pointer = [b"gitdir: ", admin.as_os_str().as_encoded_bytes(), b"\n"].concat();
+        write_pointer(worktree, &pointer)?;
+        Ok(true)
+    }
+
     /// Takes back what [`add_worktree_from`](Self::add_worktree_from) did, wholly or in part.
     pub fn undo_worktree_from(
         &self,
@@ -158,7 +175,7 @@ impl Fill<'_> {
             && let ForkSource::Golden { commit, dependencies } = self.source
         {
             return thread::scope(|scope| {
-                let beside = scope.spawn(|| write().and_then(|()| self.copy_index(commit, to)));
+                let beside = scope.spawn(|| write().and_then(|()| commit.copy_index(to)));
                 make_tree(commit, dependencies, *driver, place)?;
                 Ok(beside.join().expect("copying an index does not panic")?)
             });
@@ -179,13 +196,6 @@ impl Fill<'_> {
                     Ok(files::write_quick(to, index, 0o644)?)
                 }
             }
-        }
-    }
-
-    fn copy_index(&self, golden: &Golden, to: &Path) -> Result<(), FileError> {
-        match self.driver.owner() {
-            None => golden.copy_index(to),
-            Some(owner) => golden.copy_index_for(owner, ObjectFormat::of_commit(self.commit), to),
         }
     }
 
@@ -218,7 +228,7 @@ fn write_pointer(worktree: &Path, pointer: &[u8]) -> Result<(), WorktreeError> {
     let name = Path::new(".git");
     let planted = folder.stat(name)?;
     if planted.is_some_and(|stat| stat.kind == hothouse_host::beneath::EntryKind::Folder) {
-        remove::remove_tree(&worktree.join(name))?;
+        hands::remove_tree(&worktree.join(name))?;
     }
     Ok(folder.write(name, pointer, 0o644)?)
 }

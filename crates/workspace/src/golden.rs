@@ -5,9 +5,11 @@
 //! <store>/golden/KEY.building    a build that goes on, or was interrupted and is cleared away
 //! <store>/golden/KEY/tree        the files; on btrfs a read-only subvolume
 //! <store>/golden/KEY/index       git's index of them
-//! <store>/golden/KEY/index-U-G   the same for trees in which user U of group G owns them
 //! <store>/golden/KEY/holders/    a file for each tree that needs it for as long as it lives
 //! ```
+//!
+//! Its files belong to the agent of our rooms, as those of every tree that is made from it will
+//! ([`hothouse_host::owners`]), so the key ends with the agent's number where there is one.
 //!
 //! A build becomes `KEY` by a rename, after everything is on the disk. The git that fills it holds
 //! the lock too, so the successor of a killed daemon waits for it before it clears the rest away.
@@ -22,7 +24,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{FileError, Lock, RunError, btrfs, copy::copy_file, files, random};
+use hothouse_host::{
+    FileError, Lock, RunError, btrfs, copy::copy_file, files, hands, owners::Give, room,
+};
 use hothouse_model::{Explain, FailureKind, config::ByteSize, id::fnv1a};
 
 pub(crate) use self::checkout::{gitlinks, skip_gitlinks};
@@ -33,7 +37,7 @@ pub use self::{
 use crate::{
     TreeStore,
     index::{self, ObjectFormat},
-    tree::{Owner, TreeError, create_source, remove_tree},
+    tree::{TreeError, create_source, remove_tree},
 };
 
 /// The most that a golden index may take.
@@ -124,26 +128,6 @@ impl Golden {
     pub(crate) fn copy_index(&self, to: &Path) -> Result<(), FileError> {
         copy_file(&self.folder.join("index"), to, 0o644)
     }
-
-    /// Copies git's index of its files as they look where somebody else is seen to own them. It is
-    /// made once for each owner; two who make it at once make the same.
-    pub(crate) fn copy_index_for(
-        &self,
-        owner: Owner,
-        format: ObjectFormat,
-        to: &Path,
-    ) -> Result<(), FileError> {
-        let made = self.folder.join(format!("index-{}-{}", owner.user, owner.group));
-        if !files::exists(&made) {
-            let mut index = self.index()?;
-            index::set_owner(&mut index, format, owner);
-            let number = u64::from_ne_bytes(random::bytes());
-            let beside = self.folder.join(format!("index-{number:016x}.new"));
-            files::replace(&beside, &index, 0o600)?;
-            files::rename(&beside, &made)?;
-        }
-        copy_file(&made, to, 0o644)
-    }
 }
 
 /// Keeps a golden tree, named by the folder of its files, from being evicted for as long as the path
@@ -155,6 +139,27 @@ pub(crate) fn keep_for(tree: &Path, holder: &Path) -> Result<(), FileError> {
     let holders = folder.join("holders");
     files::make_private_folder(&holders)?;
     files::write_quick(&holders.join(format!("{:016x}", fnv1a(&[bytes]))), bytes, 0o600)
+}
+
+/// Returns the name that a golden tree has among those of other agents.
+fn for_agent(key: String) -> String {
+    match room::agent() {
+        Some(agent) => format!("{key}-{}", agent.user),
+        None => key,
+    }
+}
+
+/// Gives the files of a build to the agent of our rooms, and tells git's index of them so.
+fn give_to_agent(building: &Path, format: Option<ObjectFormat>) -> Result<(), FileError> {
+    if room::agent().is_none() {
+        return Ok(());
+    }
+    let (tree, file) = (building.join("tree"), building.join("index"));
+    hands::give_tree(&tree, &Give::worktree([]))?;
+    let Some(format) = format else { return Ok(()) };
+    let mut index = files::read_capped(&file, INDEX_LIMIT)?;
+    index::refresh(&mut index, format, &tree)?;
+    files::replace(&file, &index, 0o644)
 }
 
 /// Returns the golden tree of a key; if there is none, `build` fills a new folder with `tree` in it.

@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use hothouse_host::{
     FileError,
     beneath::{EntryKind, FileStat, Folder},
-    owners::Owner,
 };
 
 /// The bytes of an entry before its object id: two times, device, inode, mode, owner, size.
@@ -87,19 +86,6 @@ pub fn refresh(
     }
     forget_checksum(index, format);
     Ok(Some(refreshed))
-}
-
-/// Makes an index remember another owner of all its files. One that is not understood is left as it
-/// is.
-pub fn set_owner(index: &mut [u8], format: ObjectFormat, owner: Owner) {
-    let Some(entries) = entries(index, format) else { return };
-    let places: Vec<_> = entries.iter().map(|entry| entry.at).collect();
-    for at in places {
-        for (at, word) in [(at + 28, owner.user), (at + 32, owner.group)] {
-            index[at..at + 4].copy_from_slice(&word.to_be_bytes());
-        }
-    }
-    forget_checksum(index, format);
 }
 
 /// A zero checksum means "not computed" (git-config: index.skipHash); the next git that writes the

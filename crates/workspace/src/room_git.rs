@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{FileError, RunError, files};
+use hothouse_host::{FileError, RunError, files, hands};
 use hothouse_model::{Explain, FailureKind};
 
 use crate::{Repository, git, index::ObjectFormat};
@@ -93,13 +93,14 @@ impl Repository {
     pub fn make_room_git(&self, room: &RoomGit<'_>) -> Result<(), RoomGitError> {
         let about = |source| RoomGitError::Git { folder: room.folder.to_owned(), source };
         let config = git::Config::of(&self.place.common_dir).map_err(about)?;
-        hothouse_host::remove::remove_tree(room.folder)?;
-        // git makes the others when it needs them.
+        hands::remove_tree(room.folder)?;
+        // git makes the others when it needs them. All of it is about to be the agent's, and we go on
+        // reading it; nobody else comes by here.
         for part in ["objects/info", "refs/heads", "info"] {
-            files::make_private_folder(&room.folder.join(part))?;
+            files::make_folder(&room.folder.join(part))?;
         }
         let write =
-            |name: &str, bytes: &[u8]| files::write_quick(&room.folder.join(name), bytes, 0o600);
+            |name: &str, bytes: &[u8]| files::write_quick(&room.folder.join(name), bytes, 0o644);
         write("config", config_text(&config, ObjectFormat::of_commit(room.commit)).as_bytes())?;
         write("objects/info/alternates", &alternates(room.objects))?;
         write("packed-refs", packed_refs(room).as_bytes())?;

@@ -22,11 +22,11 @@ use std::{
 };
 
 use hothouse_host::{
-    FileError, beneath, btrfs as subvolumes, files as host_files, mount, process, random, remove,
+    FileError, beneath, btrfs as subvolumes, files as host_files, hands, mount, process, random,
 };
 use hothouse_model::{Explain, FailureKind};
 
-pub use hothouse_host::owners::Owner;
+pub use hothouse_host::owners::{Owner, Seen};
 
 use crate::pool;
 
@@ -235,7 +235,7 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
         let make = || -> Result<(), FileError> {
             for (from, to) in [(&from.private, &to.private), (&from.path, &to.path)] {
                 if host_files::exists(from) {
-                    host_files::rename(from, to)?;
+                    hands::rename(from, to)?;
                 }
             }
             Ok(())
@@ -254,16 +254,16 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Returns who is seen to own the files of the trees it makes, if that is not who owns those of
-    /// the source.
-    fn owner(&self) -> Option<Owner> {
-        None
-    }
-
-    /// Gives what root made in a tree since then to its owner, but for what lies in the folders
-    /// `skip`; returns how much that was. To be called before a room works in it.
-    fn settle_owners(&self, _tree: &TreePlace, _skip: &[PathBuf]) -> Result<u64, TreeError> {
-        Ok(0)
+    /// Gives what the user made in a tree to its agent, but for what lies in the folders `skip` and what
+    /// others may not read; returns how much that was. To be called before a room works in it.
+    fn settle_owners(
+        &self,
+        tree: &TreePlace,
+        skip: &[PathBuf],
+        seen: &mut Seen,
+    ) -> Result<u64, TreeError> {
+        let mut settle = || hands::give_some(&tree.path, seen.ours(&tree.path, skip)?);
+        settle().map_err(|source| TreeError::Settle { path: tree.path.clone(), source })
     }
 }
 
@@ -343,7 +343,7 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), FileError> {
             return Ok(());
         }
     }
-    remove::remove_tree(path)
+    hands::remove_tree(path)
 }
 
 /// Moves a file or folder into the trash, under a name of its own. A missing one is fine.
@@ -353,7 +353,7 @@ pub(crate) fn set_aside(path: &Path, trash: &Path) -> Result<(), FileError> {
     }
     host_files::make_private_folder(trash)?;
     let number = u64::from_ne_bytes(random::bytes());
-    match host_files::rename(path, &trash.join(format!("{number:016x}"))) {
+    match hands::rename(path, &trash.join(format!("{number:016x}"))) {
         Err(error) if error.is_not_found() => Ok(()),
         // Another file system, or a parent that may not be written: the slow way says why.
         Err(_) => remove_tree(path),

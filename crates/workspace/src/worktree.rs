@@ -14,7 +14,7 @@ use std::{
 use hothouse_host::{
     FileError, Lock, RunError,
     beneath::{EntryKind, Folder},
-    files,
+    files, hands,
 };
 use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
 
@@ -167,7 +167,7 @@ impl Repository {
     /// The caller holds the repository's lock, which is why it is asked for.
     pub fn remove_worktree(&self, _lock: &Lock, path: &Path) -> Result<(), WorktreeError> {
         let admin = self.admin_dir(path)?;
-        files::remove_tree(path)?;
+        hands::remove_tree(path)?;
         if let Some(admin) = admin {
             files::remove_tree(&admin)?;
             // As git does with the last of them; a failure means that others remain.

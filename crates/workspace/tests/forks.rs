@@ -10,19 +10,19 @@ mod ground;
 
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
     thread,
 };
 
 use ground::{Ground, System, skipped};
-use hothouse_host::{FileError, Lock, Program, btrfs};
+use hothouse_host::{FileError, Lock, Program, RunError, btrfs};
 use hothouse_model::plan::BranchOrigin;
 use hothouse_workspace::{
     Golden, Repository, TreePlace, TreeStore, WorktreeError,
     fork::ForkSource,
     golden::{self, Budget},
-    tree::{DriverName, Owner, Sources, TreeDriver, TreeWish, choose_for},
+    tree::{DriverName, Owner, Seen, Sources, TreeDriver, TreeWish, choose_for},
     worktree::NewWorktree,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -348,7 +348,26 @@ fn forks_by_overlay_for_an_agent() {
 
 #[test]
 fn an_agent_and_root_work_in_one_overlay() {
-    let Some(case) = Case::new_for(DriverName::Overlay, System::Host, Some(AGENT)) else { return };
+    an_agent_and_root_work_in_one_tree(DriverName::Overlay, System::Host);
+}
+
+#[test]
+fn an_agent_and_root_work_in_one_copy() {
+    an_agent_and_root_work_in_one_tree(DriverName::Copy, System::Host);
+}
+
+#[test]
+fn an_agent_and_root_work_in_one_tree_of_shared_blocks() {
+    an_agent_and_root_work_in_one_tree(DriverName::Reflink, System::Btrfs);
+}
+
+#[test]
+fn an_agent_and_root_work_in_one_subvolume() {
+    an_agent_and_root_work_in_one_tree(DriverName::Btrfs, System::Btrfs);
+}
+
+fn an_agent_and_root_work_in_one_tree(driver: DriverName, system: System) {
+    let Some(case) = Case::new_for(driver, system, Some(AGENT)) else { return };
     let place = case.fork("shared");
     let owner = |name: &str| {
         let stat = fs::symlink_metadata(place.path.join(name)).unwrap();
@@ -357,7 +376,15 @@ fn an_agent_and_root_work_in_one_overlay() {
     let agents = (AGENT.user, AGENT.group);
     assert_eq!((owner("src/deep/1"), owner("link"), owner("src")), (agents, agents, agents));
     assert_eq!((owner(""), owner(".git")), ((0, AGENT.group), (0, 0)), "git asks who owns these");
-    as_agent(&place.path, "echo 1 > src/deep/1 && rm src/deep/2 && mv src/deep moved && mkdir new");
+    for taken in ["mv .git away", "rm -f .git", "mkdir -p new && mv -T new .git", "chmod 777 ."] {
+        assert!(try_as_agent(&place.path, taken).is_err(), "{taken}");
+    }
+    fs::write(place.path.join("secret"), "").unwrap();
+    fs::set_permissions(place.path.join("secret"), fs::Permissions::from_mode(0o600)).unwrap();
+    as_agent(
+        &place.path,
+        "echo 1 > src/deep/1 && rm src/deep/2 && mv src/deep moved && mkdir -p new",
+    );
     as_agent(&place.path, "echo mine > new/file && rm tool && ln -s new/file tool");
     let seen = status(&place.path);
     assert!(seen.contains(" D src/deep/2") && seen.contains("?? moved/"), "{seen}");
@@ -367,14 +394,16 @@ fn an_agent_and_root_work_in_one_overlay() {
     symlink("/etc/passwd", place.path.join("by-root/link")).unwrap();
     fs::create_dir(place.path.join("node_modules")).unwrap();
     fs::write(place.path.join("node_modules/skipped"), "").unwrap();
-    let settle = || case.driver.settle_owners(&place, &["node_modules".into()]).unwrap();
+    let mut known = Seen::default();
+    let mut settle =
+        || case.driver.settle_owners(&place, &["node_modules".into()], &mut known).unwrap();
     assert!(settle() > 300, "what git checked out, and four by hand");
     assert_eq!(settle(), 0);
     for name in ["src/deep/1", "src/deep", "by-root", "by-root/deeper/file", "by-root/link"] {
         assert_eq!(owner(name), agents, "{name}");
     }
     assert_eq!((owner(""), owner(".git")), ((0, AGENT.group), (0, 0)));
-    assert_eq!(owner("node_modules/skipped"), (0, 0));
+    assert_eq!((owner("node_modules/skipped"), owner("secret")), ((0, 0), (0, 0)));
     assert_eq!(fs::metadata("/etc/passwd").unwrap().uid(), 0);
     as_agent(&place.path, "echo more >> by-root/deeper/file && rm -r by-root src/deep/9");
     case.remove(&place);
@@ -383,9 +412,13 @@ fn an_agent_and_root_work_in_one_overlay() {
 /// Runs a shell line with the numbers of an agent. The folder is entered as root: its parents are
 /// closed to others.
 fn as_agent(folder: &Path, line: &str) {
+    try_as_agent(folder, line).unwrap();
+}
+
+fn try_as_agent(folder: &Path, line: &str) -> Result<Vec<u8>, RunError> {
     let ids = format!("--reuid={} --regid={} --clear-groups", AGENT.user, AGENT.group);
     let program = Program::new("setpriv").args(ids.split(' ')).args(["sh", "-c", line]);
-    program.folder(folder).output().unwrap();
+    program.folder(folder).output()
 }
 
 #[test]
@@ -401,7 +434,7 @@ fn what_an_agent_plants_keeps_no_owner_from_being_settled() {
     // Deeper than the longest path: no shell follows there.
     let deep = "import os; [(os.mkdir('n' * 200), os.chdir('n' * 200)) for _ in range(30)]";
     as_agent(&place.path, &format!("python3 -c \"{deep}\""));
-    case.driver.settle_owners(&place, &[]).unwrap();
+    case.driver.settle_owners(&place, &[], &mut Seen::default()).unwrap();
     let user = |path: &Path| fs::symlink_metadata(path).unwrap().uid();
     assert_eq!(user(&place.path.join("mine/file")), AGENT.user);
     assert_eq!((user(&outside), user(&outside.join("file"))), (0, 0));

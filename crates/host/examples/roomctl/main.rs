@@ -8,6 +8,7 @@
 mod relay;
 mod words;
 
+use hothouse_host::hands::{HANDS_ARGUMENT, hands_main};
 use hothouse_host::room::wire::{
     ExecId, ExecSpec, Exit, ListenSpec, Proto, RoomUser, Stdio, WindowSize,
 };
@@ -29,6 +30,9 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().map(String::as_str) == Some(LAUNCHER_ARGUMENT) {
         return room_launcher_main();
+    }
+    if arguments.first().map(String::as_str) == Some(HANDS_ARGUMENT) {
+        return hands_main();
     }
     match run(&arguments) {
         Ok(code) => ExitCode::from(code),

@@ -11,12 +11,16 @@ const ROOM_IDS: u32 = 65_535;
 /// The id of room-init in the wall: the first one that the room does not have.
 pub(super) const INIT_ID: u32 = ROOM_IDS;
 
+/// The id of the host's user in the wall of an ordinary user. The room does not have it, so nobody in
+/// the room, its root included, has a say over the user's own files.
+pub(super) const USER_ID: u32 = INIT_ID + 1;
+
 /// Who a host process looks like in a namespace that does not map it.
 pub(super) const OVERFLOW_ID: u32 = 65_534;
 
 /// `count` ids from `inside` on are those from `outside` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Extent {
+pub(crate) struct Extent {
     pub(super) inside: u32,
     pub(super) outside: u32,
     pub(super) count: u32,
@@ -39,14 +43,18 @@ pub(super) fn single(own: u32) -> Vec<Extent> {
     vec![Extent { inside: AGENT_ID, outside: own, count: 1 }]
 }
 
-/// The wall's map for a user with ranges: agent is the user, all others are subordinate. Nothing
-/// comes back when the ranges are too small.
+/// The wall's map for a user with ranges: all ids of the room are subordinate, the user's own is beside
+/// them. Nothing comes back when the ranges are too small.
 pub(super) fn ranged(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
-    let mut ranges = ranges.to_vec();
-    let mut map = take(&mut ranges, 0, AGENT_ID)?;
-    map.push(Extent { inside: AGENT_ID, outside: own, count: 1 });
-    map.extend(take(&mut ranges, AGENT_ID + 1, INIT_ID - AGENT_ID)?);
+    let mut map = take(&mut ranges.to_vec(), 0, INIT_ID + 1)?;
+    map.push(Extent { inside: USER_ID, outside: own, count: 1 });
     Some(map)
+}
+
+/// Returns the id on the host of one inside.
+pub(super) fn outside(map: &[Extent], id: u32) -> Option<u32> {
+    let holds = |extent: &&Extent| (extent.inside..extent.inside + extent.count).contains(&id);
+    map.iter().find(holds).map(|extent| extent.outside + (id - extent.inside))
 }
 
 fn take(ranges: &mut Vec<Range>, mut inside: u32, mut wanted: u32) -> Option<Vec<Extent>> {
@@ -122,7 +130,8 @@ pub(super) fn subordinate(table: &str, name: &str, id: u32) -> Vec<Range> {
 pub(super) fn daemon_uid(mode: Mode) -> u32 {
     match mode {
         Mode::Root => OVERFLOW_ID,
-        Mode::Range | Mode::Single => AGENT_ID,
+        Mode::Range => USER_ID,
+        Mode::Single => AGENT_ID,
     }
 }
 
@@ -131,10 +140,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_large_range_gives_three_extents() {
+    fn the_user_is_in_the_wall_and_not_in_the_room() {
         let map = ranged(501, &[Range { first: 100_000, count: 65_536 }]).unwrap();
-        assert_eq!(text(&map), "0 100000 1000\n1000 501 1\n1001 101000 64535\n");
-        assert_eq!(text(&nested(&map)), "0 0 1000\n1000 1000 1\n1001 1001 64534\n");
+        assert_eq!(text(&map), "0 100000 65536\n65536 501 1\n");
+        assert_eq!(text(&nested(&map)), "0 0 65535\n");
+        assert_eq!(outside(&map, AGENT_ID), Some(101_000));
+        assert_eq!(outside(&map, USER_ID), Some(501));
+        assert_eq!(outside(&map, USER_ID + 1), None);
     }
 
     #[test]
@@ -142,13 +154,14 @@ mod tests {
         let ranges =
             [Range { first: 200_000, count: 500 }, Range { first: 300_000, count: 70_000 }];
         let map = ranged(501, &ranges).unwrap();
-        assert_eq!(text(&map), "0 200000 500\n500 300000 500\n1000 501 1\n1001 300500 64535\n");
-        assert_eq!(nested(&map).len(), map.len());
+        assert_eq!(text(&map), "0 200000 500\n500 300000 65036\n65536 501 1\n");
+        assert_eq!(text(&nested(&map)), "0 0 500\n500 500 65035\n");
+        assert_eq!(outside(&map, AGENT_ID), Some(300_500));
     }
 
     #[test]
     fn too_small_a_range_is_none() {
-        assert_eq!(ranged(501, &[Range { first: 100_000, count: 65_534 }]), None);
+        assert_eq!(ranged(501, &[Range { first: 100_000, count: 65_535 }]), None);
         assert_eq!(ranged(501, &[]), None);
     }
 

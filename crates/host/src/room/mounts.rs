@@ -10,9 +10,10 @@ use super::spec::{Access, Bind, Limits, Mode, RoomSpec};
 use super::step::{Step, StepError};
 use super::trust;
 use crate::files;
+use crate::owners::is_shared_top;
 use crate::sys::{self, MountChange};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, CWD, FileType, FsWord, Gid, Mode as FileMode, OFlags, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, FsWord, Gid, Mode as FileMode, OFlags, Stat, Uid};
 use rustix::io::Errno;
 use rustix::mount::{
     MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
@@ -88,7 +89,7 @@ pub(super) fn plan(
     });
     let bind = |bind: &Bind| {
         let ids = if bind.access == Access::Read { Ids::Plain } else { worktree };
-        let writable = bind.access == Access::Write;
+        let writable = matches!(bind.access, Access::Write | Access::WriteShared);
         (source(&bind.source, ids), Placement { target: bind.target.clone(), writable })
     };
     let mounts = spec.mounts.iter().map(bind);
@@ -136,15 +137,13 @@ pub(super) struct IdMaps {
 /// The user and group to whom a tree belongs on disk.
 pub(super) type Owner = (u32, u32);
 
-/// Lists the owners of the trees that the room's agent owns. Those of overlays are not mapped.
-pub(super) fn owners(plan: &Plan) -> Result<Vec<Owner>, StepError> {
+/// Lists the owners of the trees that the room's agent owns by a map. The agent's own need none.
+pub(super) fn owners(plan: &Plan, agent: u32) -> Result<Vec<Owner>, StepError> {
     let mut all = Vec::new();
     let own = plan.binds.iter().map(|(source, _)| source).filter(|it| it.ids == Ids::Worktree);
     for source in own {
         let found = rustix::fs::stat(&source.path).step_at("look at", &source.path)?;
-        if rustix::fs::statfs(&source.path).step_at("look at", &source.path)?.f_type
-            == OVERLAY_MAGIC
-        {
+        if is_agents(&found, agent) {
             continue;
         }
         let owner = (found.st_uid, found.st_gid);
@@ -165,7 +164,7 @@ pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, St
         .step_at("open for the room", &source.path)?;
     let idmap = match (source.ids, maps) {
         (Ids::Shifted, Some(maps)) => Some(maps.shifted.as_fd()),
-        (Ids::Worktree, Some(maps)) if !is_agents_overlay(&held, &source.path, maps.agent)? => {
+        (Ids::Worktree, Some(maps)) if !is_agents_own(&held, &source.path, maps.agent)? => {
             let found = rustix::fs::fstat(&held).step_at("look at", &source.path)?;
             let owner = (found.st_uid, found.st_gid);
             let map = maps.owned.iter().find(|(known, _)| *known == owner);
@@ -189,20 +188,22 @@ pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, St
     Ok(tree)
 }
 
-/// Says whether a tree is an overlay, whose ids cannot be mapped. It must then be one whose files
-/// are agent's as they are: in another, the room could change nothing.
-fn is_agents_overlay(held: &OwnedFd, path: &Path, agent: u32) -> Result<bool, StepError> {
-    if rustix::fs::fstatfs(held).step_at("look at", path)?.f_type != OVERLAY_MAGIC {
-        return Ok(false);
-    }
+/// Whether the files of a tree are the agent's as they are, by its top folder.
+fn is_agents(top: &Stat, agent: u32) -> bool {
+    top.st_uid == agent || is_shared_top(top, agent)
+}
+
+/// Whether the files of a tree are the agent's as they are. Those of an overlay must be: its ids cannot be
+/// mapped, and the room could change nothing.
+fn is_agents_own(held: &OwnedFd, path: &Path, agent: u32) -> Result<bool, StepError> {
     let found = rustix::fs::fstat(held).step_at("look at", path)?;
-    let by_group = found.st_gid == agent && found.st_mode & 0o020 != 0;
-    if found.st_uid != agent && !by_group {
+    let is_own = is_agents(&found, agent);
+    if !is_own && rustix::fs::fstatfs(held).step_at("look at", path)?.f_type == OVERLAY_MAGIC {
         let reason = "it is on an overlay, whose files cannot be shown as the room's: \
                       keep sandboxes on another file system";
         return Err(StepError::because("share", Some(path), reason));
     }
-    Ok(true)
+    Ok(is_own)
 }
 
 /// What the room's first process needs to know to build its root.

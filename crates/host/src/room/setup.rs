@@ -8,13 +8,13 @@ use super::claim::{Claim, ClaimError, Claimant};
 use super::early::{Early, send_descriptors};
 use super::inside::{GO, MORE, Order, Word};
 use super::mounts::{self, IdMaps};
-use super::spec::{Access, Caveat, Fences, Mode, RoomSpec};
+use super::spec::{Access, Bind, Caveat, Fences, Mode, RoomSpec};
 use super::start::Started;
 use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, user_namespace, walls};
 use super::{
     AGENT_ID, CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, identity, layout,
-    measure, removal, sockets,
+    measure, removal, share, sockets,
 };
 use crate::files;
 use crate::sys;
@@ -136,11 +136,18 @@ fn start(
     let mut caveats = Vec::new();
     let (mode, wall) = walls(spec.mode, spec.shifted_base)?;
     caveats.extend(mode_caveats(mode, &wall));
+    if mode == Mode::Single && spec.layers.is_none() {
+        let message = "host and room share the worktree under one uid: git in that folder can run what an agent \
+                       planted there; use `hothouse diff` and `hothouse promote`";
+        caveats.push(Caveat::new("shared-files", message));
+    }
     if mode == Mode::Root {
         guard_setuid(spec)?;
     }
     let base = base_layer::ensure(&spec.base_layer, mode, &wall)?;
     prepare_storage(spec, mode)?;
+    share::with_agent(spec, mode, &wall)?;
+    caveats.extend(share::unreadable(spec, mode));
     let system = layout::look();
     let hidden = sockets::below(&mounts::exposed(spec));
     let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden);
@@ -225,13 +232,11 @@ pub(super) fn leave_the_session() -> Result<Fences, StepError> {
 fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
     match mode {
         Mode::Root | Mode::Range => {
-            let root = wall.uids.iter().find(|extent| extent.inside == 0);
-            let owner =
-                root.map_or("another uid".to_owned(), |root| format!("uid {}", root.outside));
+            let agent = wall.agent(mode).map_or(0, |agent| agent.user);
             let message = format!(
-                "files that the room's root makes in the worktree belong to {owner} on the host; those of `agent` are yours"
+                "what the room makes in the worktree belongs to uid {agent} on the host; you can read and change it"
             );
-            vec![Caveat::new("root-files", message)]
+            vec![Caveat::new("room-files", message)]
         }
         Mode::Single => vec![
             Caveat::new(
@@ -253,8 +258,8 @@ fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
 /// A setuid file that the room makes in a worktree would be the host owner's own. It must not be
 /// within reach of the host's other users.
 fn guard_setuid(spec: &RoomSpec) -> Result<(), StepError> {
-    let mounts =
-        spec.mounts.iter().filter(|mount| mount.access == Access::Write).map(|mount| &mount.source);
+    let is_writable = |mount: &&Bind| matches!(mount.access, Access::Write | Access::WriteShared);
+    let mounts = spec.mounts.iter().filter(is_writable).map(|mount| &mount.source);
     for path in [&spec.worktree].into_iter().chain(mounts) {
         let nosuid = rustix::fs::statvfs(path)
             .step_at("look at", path)?
@@ -410,7 +415,7 @@ impl Room<'_> {
     fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<Vec<i32>, StepError> {
         let base = self.spec.shifted_base;
         let (mut owned, mut holders) = (Vec::new(), Vec::new());
-        for (user, group) in mounts::owners(self.plan)? {
+        for (user, group) in mounts::owners(self.plan, base + AGENT_ID)? {
             let namespace = match self.ahead.ids_of(user, group, base)? {
                 Some(namespace) => namespace,
                 None => {

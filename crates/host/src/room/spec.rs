@@ -78,8 +78,11 @@ pub struct Bind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// The owner on disk is agent.
+    /// A folder that is the room's own: the owner on disk is agent.
     Write,
+    /// A folder of the user's, which stays theirs: the owner on disk is agent for root, and agent has
+    /// access by lists for everybody else.
+    WriteShared,
     /// With the owners on disk, so that only what everybody may read can be read.
     Read,
     /// Read-only, and the owner on disk is agent.

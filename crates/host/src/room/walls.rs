@@ -1,10 +1,12 @@
 //! The id maps of a wall: which they are, and how a process gets them.
 
+use super::AGENT_ID;
 use super::ids::{self, Extent};
-use super::spec::Mode;
+use super::spec::{Mode, RoomSpec};
 use super::step::{Step, StepError};
 use crate::command::bare;
 use crate::files;
+use crate::owners::Owner;
 use crate::sys::{self, Fork};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode as FileMode, OFlags};
@@ -15,16 +17,35 @@ use std::path::Path;
 
 /// The id maps of a wall.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Wall {
+pub(crate) struct Wall {
     pub(super) uids: Vec<Extent>,
     pub(super) gids: Vec<Extent>,
 }
 
 impl Wall {
+    /// Returns who the agent is on the host, unless it is the user.
+    pub(super) fn agent(&self, mode: Mode) -> Option<Owner> {
+        let (uids, gids) = (&self.uids, &self.gids);
+        let user = ids::outside(uids, AGENT_ID).filter(|_| mode != Mode::Single)?;
+        Some(Owner { user, group: ids::outside(gids, AGENT_ID)? })
+    }
+
     /// Returns the map by which a tree of `user` and `group` belongs to the agent of a room.
     pub(super) fn of_owner(user: u32, group: u32, base: u32) -> Self {
         Self { uids: ids::worktree(user, base), gids: ids::worktree(group, base) }
     }
+}
+
+/// Returns who the agent of our rooms is on the host, where rooms have ids of their own. With a single
+/// uid, agent and user are one.
+pub fn agent() -> Option<Owner> {
+    let (mode, wall) = ids_here().ok()?;
+    wall.agent(mode)
+}
+
+/// Decides how ids of our rooms are mapped.
+pub(crate) fn ids_here() -> Result<(Mode, Wall), StepError> {
+    walls(None, RoomSpec::DEFAULT_SHIFTED_BASE)
 }
 
 /// Decides how ids are mapped.
@@ -53,7 +74,7 @@ pub(super) fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), Ste
             None => Err(StepError::because(
                 "map ids",
                 None,
-                "no 65535 subordinate ids, or no newuidmap",
+                "no 65536 subordinate ids, or no newuidmap",
             )),
         },
         Some(Mode::Single) => Ok((Mode::Single, single())),
@@ -84,7 +105,7 @@ fn user_name(uid: u32) -> Option<String> {
 }
 
 /// Writes the id maps of a process in a new user namespace.
-pub(super) fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+pub(crate) fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), StepError> {
     let own = Path::new("/proc").join(pid.to_string());
     let (uids, gids) = (ids::text(&wall.uids), ids::text(&wall.gids));
     match mode {

@@ -107,13 +107,13 @@ def _():
     try: return open("hard-link").read()
     finally: os.unlink("hard-link")
 
-@attempt("rename a masked file", "EBUSY", control=True)
+@attempt("rename a masked file", "EBUSY", "EPERM", control=True)
 def _():
     os.rename(mask, mask + "-moved")
     try: return open(mask + "-moved").read()
     finally: os.rename(mask + "-moved", mask)
 
-@attempt("exchange a masked file", "EBUSY", control=True)
+@attempt("exchange a masked file", "EBUSY", "EPERM", control=True)
 def _():
     open("other", "w").close()
     try:

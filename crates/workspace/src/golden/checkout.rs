@@ -11,8 +11,8 @@ use hothouse_host::{
 };
 use hothouse_model::{config::ByteSize, id::fnv1a};
 
-use super::{Golden, GoldenError, find_or_build, make_tree};
-use crate::{Repository, TreeStore, git};
+use super::{Golden, GoldenError, find_or_build, for_agent, give_to_agent, make_tree};
+use crate::{Repository, TreeStore, git, index::ObjectFormat};
 
 /// What a small file takes on most disks.
 const BLOCK: u64 = 4096;
@@ -54,11 +54,13 @@ impl Repository {
         let attributes = self.attributes(&config).map_err(about)?;
         let settings = SHAPE.iter().map(|key| config.value(key).as_bytes());
         let shape: Vec<_> = settings.chain(attributes.iter().map(Vec::as_slice)).collect();
-        let key = format!("{commit}-{:08x}", fnv1a(&shape) & 0xFFFF_FFFF);
+        let key = for_agent(format!("{commit}-{:08x}", fnv1a(&shape) & 0xFFFF_FFFF));
         find_or_build(store, key, |building, lock| {
             let tree = make_tree(building)?;
             let checkout = Checkout { repository: self, quiet: config.quiet(), building, lock };
-            checkout.fill(&tree, commit).map_err(|error| checkout.reason(error, &config, commit))
+            let filled = checkout.fill(&tree, commit);
+            filled.map_err(|error| checkout.reason(error, &config, commit))?;
+            Ok(give_to_agent(building, Some(ObjectFormat::of_commit(commit)))?)
         })
     }
 

@@ -9,11 +9,11 @@ use std::path::{Component, Path};
 use hothouse_host::{
     FileError, RunError,
     copy::{Content, Tree, copy_tree},
-    files,
+    files, hands,
 };
 use hothouse_model::id::fnv1a;
 
-use super::{Golden, GoldenError, find_or_build, make_tree};
+use super::{Golden, GoldenError, find_or_build, for_agent, give_to_agent, make_tree};
 use crate::{
     Repository, TreeStore,
     tree::{TreeDriver, TreePlace},
@@ -96,7 +96,7 @@ pub fn find_dependencies(
             let target = make_tree(building)?.join(folder);
             files::make_folder(&target)?;
             copy_tree(&checkout.join(folder), &target, Content::Reflink, Tree::Foreign)?;
-            Ok(())
+            Ok(give_to_agent(building, None)?)
         })?);
     }
     Ok(dependencies)
@@ -119,7 +119,7 @@ pub fn join(
         };
         driver.make(&[&golden.tree()], &place)?;
         for dependency in dependencies {
-            copy_tree(&dependency.tree(), &place.path, Content::Reflink, Tree::Plain)?;
+            hands::copy_tree(&dependency.tree(), &place.path, Content::Reflink, Tree::Plain)?;
         }
         Ok(golden.copy_index(&building.join("index"))?)
     })
@@ -181,7 +181,7 @@ fn key_of(
     let question = format!("id of {text}");
     let ask = || hash(repository, text.as_bytes()).map(String::into_bytes);
     let id = crate::git::remembered(&repository.place.common_dir, &question, ask)?;
-    Ok(format!("deps-{}", String::from_utf8_lossy(&id)))
+    Ok(for_agent(format!("deps-{}", String::from_utf8_lossy(&id))))
 }
 
 fn hash(repository: &Repository, bytes: &[u8]) -> Result<String, RunError> {

@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use hothouse_host::{
-    FileError, btrfs,
-    usage::{Blocks, usage},
-};
+use hothouse_host::{FileError, btrfs, hands, usage::Blocks};
 
 use super::{
     DriverName, Inodes, Restored, Sources, TreeDriver, TreeError, TreePlace, TreeSizes, clear_path,
@@ -33,13 +30,13 @@ impl TreeDriver for Btrfs {
         let [source] = sources else {
             return Err(TreeError::SeveralSources { path: tree.path.clone() });
         };
-        let made = clear_path(&tree.path).and_then(|()| btrfs::snapshot(source, &tree.path));
+        let made = clear_path(&tree.path).and_then(|()| hands::snapshot(source, &tree.path));
         made.map_err(|source| TreeError::Make { path: tree.path.clone(), source })
     }
 
     fn snapshot(&self, tree: &TreePlace, snapshot: &TreePlace) -> Result<(), TreeError> {
         let made =
-            clear_path(&snapshot.path).and_then(|()| btrfs::snapshot(&tree.path, &snapshot.path));
+            clear_path(&snapshot.path).and_then(|()| hands::snapshot(&tree.path, &snapshot.path));
         made.map_err(|source| TreeError::Snapshot { path: tree.path.clone(), source })
     }
 
@@ -66,7 +63,7 @@ impl TreeDriver for Btrfs {
 
 /// Asks each file which of its blocks it shares.
 pub(super) fn sizes_by_extents(tree: &TreePlace) -> Result<TreeSizes, TreeError> {
-    let measured = usage(&tree.path, Blocks::MayBeShared)
+    let measured = hands::measure(&tree.path, Blocks::MayBeShared)
         .map_err(|source| TreeError::Measure { path: tree.path.clone(), source })?;
     let own = measured.total - measured.shared;
     Ok(TreeSizes { own, shared: measured.shared, total: measured.total })

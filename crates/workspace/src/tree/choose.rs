@@ -52,6 +52,8 @@ pub struct ChooseError {
     pub driver: DriverName,
     pub folder: PathBuf,
     pub reason: String,
+    /// Whether nobody asked for this one.
+    pub is_default: bool,
 }
 
 impl Explain for ChooseError {
@@ -60,10 +62,16 @@ impl Explain for ChooseError {
     }
 
     fn hints(&self) -> Vec<String> {
-        vec![
-            "leave the choice to Hothouse: `--tree auto`".into(),
-            "`hothouse doctor` says what this host can do".into(),
-        ]
+        let doctor = "`hothouse doctor` says what this host can do".to_owned();
+        match self.is_default {
+            true => vec![
+                doctor,
+                "`--tree copy` makes a folder that host and room share; without a second uid, git on \
+                 the host can then run what an agent planted (SECURITY.md)"
+                    .into(),
+            ],
+            false => vec!["leave the choice to Hothouse: `--tree auto`".into(), doctor],
+        }
     }
 }
 
@@ -79,6 +87,9 @@ pub fn choose_for(
     wish: TreeWish,
     agent: Option<Owner>,
 ) -> Result<Chosen, ChooseError> {
+    if wish == TreeWish::Best && agent.is_none() && !process::is_root() {
+        return choose_alone(store);
+    }
     let chosen = |name: DriverName, reason, passed_over| Chosen {
         driver: name.driver_for(agent),
         reason,
@@ -87,7 +98,10 @@ pub fn choose_for(
     if let TreeWish::Only(driver) = wish {
         return match attempt(driver, store, agent) {
             Ok(()) => Ok(chosen(driver, "it was asked for".into(), Vec::new())),
-            Err(reason) => Err(ChooseError { driver, folder: store.folder().to_owned(), reason }),
+            Err(reason) => {
+                let folder = store.folder().to_owned();
+                Err(ChooseError { driver, folder, reason, is_default: false })
+            }
         };
     }
     let mut passed_over = Vec::new();
@@ -106,10 +120,32 @@ pub fn choose_for(
     Err(no_driver(store, passed_over))
 }
 
+/// Chooses for a user without a second uid: agent and user are one on the disk, so nothing keeps the
+/// user's git from believing what an agent planted, unless the host does not see it.
+fn choose_alone(store: &TreeStore) -> Result<Chosen, ChooseError> {
+    let driver = DriverName::Overlay;
+    attempt(driver, store, None).map_err(|reason| ChooseError {
+        driver,
+        folder: store.folder().to_owned(),
+        reason,
+        is_default: true,
+    })?;
+    let reason = "there is no second uid, so the files exist in the room alone";
+    Ok(Chosen {
+        driver: driver.driver_for(None),
+        reason: reason.into(),
+        passed_over: vec![PassedOver {
+            driver: DriverName::Btrfs,
+            reason: "a folder that host and room share is not safe with a single uid".into(),
+        }],
+    })
+}
+
 /// Even copies failed, so the folder cannot be written at all.
 fn no_driver(store: &TreeStore, passed_over: Vec<PassedOver>) -> ChooseError {
     let reason = passed_over.into_iter().next_back().map_or_else(String::new, |last| last.reason);
-    ChooseError { driver: DriverName::Copy, folder: store.folder().to_owned(), reason }
+    let folder = store.folder().to_owned();
+    ChooseError { driver: DriverName::Copy, folder, reason, is_default: true }
 }
 
 fn best_reason(driver: DriverName, store: &TreeStore) -> String {

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use hothouse_host::{
     FileError,
-    copy::{Content, Tree, copy_tree},
-    files,
-    usage::{Blocks, usage},
+    copy::{Content, Tree},
+    files, hands,
+    usage::Blocks,
 };
 
 use super::{
@@ -25,7 +25,7 @@ impl FileCopies {
     pub const PLAIN: Self = Self(Content::Copy);
 
     fn fill(self, source: &Path, tree: &TreePlace) -> Result<(), FileError> {
-        copy_tree(source, &tree.path, self.0, Tree::Plain)?;
+        hands::copy_tree(source, &tree.path, self.0, Tree::Plain)?;
         Ok(())
     }
 }
@@ -76,7 +76,7 @@ impl TreeDriver for FileCopies {
         if self.0 == Content::Reflink {
             return sizes_by_extents(tree);
         }
-        let measured = usage(&tree.path, Blocks::AreOwn)
+        let measured = hands::measure(&tree.path, Blocks::AreOwn)
             .map_err(|source| TreeError::Measure { path: tree.path.clone(), source })?;
         Ok(TreeSizes { own: measured.total, shared: 0, total: measured.total })
     }

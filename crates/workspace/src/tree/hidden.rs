@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use hothouse_host::{
     FileError,
-    copy::{Content, Tree, copy_tree},
-    files,
-    usage::{Blocks, usage},
+    copy::{Content, Tree},
+    files, hands,
+    usage::Blocks,
     view::ViewSpec,
 };
 
 use super::{
-    DriverName, Inodes, Restored, STORE_FOLDER, Sources, TreeDriver, TreeError, TreePlace,
+    DriverName, Inodes, Restored, STORE_FOLDER, Seen, Sources, TreeDriver, TreeError, TreePlace,
     TreeSizes,
     overlay::{layers, prepare},
     set_aside,
@@ -76,7 +76,7 @@ impl TreeDriver for Hidden {
             let (from, to) = (tree.private.join("upper"), snapshot.private.join("upper"));
             files::sync_file_system(&from)?;
             files::make_folder(&to)?;
-            copy_tree(&from, &to, Content::Reflink, Tree::OverlayUpper)?;
+            hands::copy_tree(&from, &to, Content::Reflink, Tree::OverlayUpper)?;
             finish(snapshot)
         };
         make().map_err(|source| TreeError::Snapshot { path: tree.path.clone(), source })
@@ -94,7 +94,7 @@ impl TreeDriver for Hidden {
         let relocate = || -> Result<(), FileError> {
             for (from, to) in [(&from.private, &to.private), (&from.path, &to.path)] {
                 if files::exists(from) {
-                    files::rename(from, to)?;
+                    hands::rename(from, to)?;
                 }
             }
             Ok(())
@@ -105,14 +105,24 @@ impl TreeDriver for Hidden {
 
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError> {
         let measure = || -> Result<TreeSizes, FileError> {
-            let own = usage(&tree.private.join("upper"), Blocks::AreOwn)?.total;
+            let own = hands::measure(&tree.private.join("upper"), Blocks::AreOwn)?.total;
             let mut shared = 0;
             for lower in layers(tree)?.lowers {
-                shared += usage(&lower, Blocks::AreOwn)?.total;
+                shared += hands::measure(&lower, Blocks::AreOwn)?.total;
             }
             Ok(TreeSizes { own, shared, total: own + shared })
         };
         measure().map_err(|source| TreeError::Measure { path: tree.path.clone(), source })
+    }
+
+    fn settle_owners(
+        &self,
+        _tree: &TreePlace,
+        _skip: &[PathBuf],
+        _seen: &mut Seen,
+    ) -> Result<u64, TreeError> {
+        // The user makes nothing in it.
+        Ok(0)
     }
 
     fn restore(&self, tree: &TreePlace) -> Result<Restored, TreeError> {

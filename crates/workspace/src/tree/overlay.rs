@@ -1,13 +1,12 @@
 //! Trees as overlay mounts that the whole host sees.
 //!
 //! Changes go to `upper` in the tree's private folder, next to `work` for the kernel and `lower`, a
-//! file with the numbers of whoever is seen to own the files, if that is somebody else, and the
-//! sources, the uppermost first; each ends with a zero byte. Without its mount, after a restart of
-//! the host, the tree's folder is empty; `restore` mounts again.
+//! file with the sources, the uppermost first; each ends with a zero byte. Without its mount, after a
+//! restart of the host, the tree's folder is empty; `restore` mounts again.
 //!
-//! An overlay itself cannot be mapped to a room's ids. So the sources below it are, to the room's
-//! agent, whose files root sees as those of a high number. Only the top folder stays root's, with
-//! the agent's group to write in it, and the `.git` file: git asks who owns these two.
+//! An overlay cannot be mapped to a room's ids, and need not be: its sources belong to the room's agent.
+//! Where an earlier release made it from sources of root's, `lower` begins with the agent's numbers, and
+//! the sources are mapped to them.
 
 use std::{
     ffi::OsStr,
@@ -24,16 +23,13 @@ use hothouse_host::{
 };
 
 use super::{
-    DriverName, Inodes, Restored, Sources, TreeDriver, TreeError, TreePlace, TreeSizes, clear_path,
-    remove_tree, set_aside,
+    DriverName, Inodes, Restored, Seen, Sources, TreeDriver, TreeError, TreePlace, TreeSizes,
+    clear_path, remove_tree, set_aside,
 };
 use crate::golden::keep_for;
 
 /// The most that the list of sources may take.
 const LIST_LIMIT: u64 = 1 << 20;
-
-/// The mode of a top folder: its group is the agent's.
-const TOP_MODE: u32 = 0o775;
 
 /// Overlays: a few milliseconds whatever the size; they need root and a mount after each restart.
 #[derive(Clone, Copy, Debug)]
@@ -64,17 +60,13 @@ impl TreeDriver for Overlay {
         Inodes::AsInSource
     }
 
-    fn owner(&self) -> Option<Owner> {
-        self.agent
-    }
-
     fn make(&self, sources: &[&Path], tree: &TreePlace) -> Result<(), TreeError> {
         let make = || -> Result<(), FileError> {
-            prepare(tree, sources, self.agent)?;
+            prepare(tree, sources, None)?;
             let upper = tree.private.join("upper");
             files::make_folder(&upper)?;
-            if let Some(Owner { group, .. }) = self.agent {
-                owners::give(&upper, Owner { user: 0, group }, TOP_MODE)?;
+            if let Some(agent) = self.agent {
+                owners::share_top(&upper, agent)?;
             }
             mount_tree(tree)
         };
@@ -142,9 +134,14 @@ impl TreeDriver for Overlay {
         Ok(Restored::Mounted)
     }
 
-    fn settle_owners(&self, tree: &TreePlace, skip: &[PathBuf]) -> Result<u64, TreeError> {
+    fn settle_owners(
+        &self,
+        tree: &TreePlace,
+        skip: &[PathBuf],
+        _seen: &mut Seen,
+    ) -> Result<u64, TreeError> {
         let settle = || -> Result<u64, FileError> {
-            let Some(owner) = layers(tree)?.owner else { return Ok(0) };
+            let Some(owner) = self.agent else { return Ok(0) };
             let upper = tree.private.join("upper");
             owners::settle(&Settling { upper: &upper, merged: &tree.path, owner, skip })
         };

@@ -1,0 +1,146 @@
+//! What of a tree has been looked at, so that looking again costs next to nothing.
+
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::OsString,
+    io,
+    os::fd::{AsFd, BorrowedFd},
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, Stat},
+    time::ClockId,
+};
+
+use super::{NAMES, Owner, or_gone, tree::is_public};
+use crate::{
+    beneath::{EntryKind, entries, open_beneath},
+    files::{FileError, about},
+};
+
+/// How long ago a folder must have changed for its time to tell the next change from that one.
+const SETTLED_NANOSECONDS: i128 = 50_000_000;
+
+/// When a folder was changed last: a time that nobody can set.
+type Stamp = (i64, i64);
+
+/// The folders of a tree as they were when they held nothing of ours.
+#[derive(Debug, Default)]
+pub struct Seen(HashMap<PathBuf, Folder>);
+
+#[derive(Debug)]
+struct Folder {
+    stamp: Stamp,
+    folders: Vec<OsString>,
+}
+
+impl Seen {
+    /// Returns what is ours in a tree and everybody may read, by its path there, but for what lies below
+    /// `skip`. Only folders that have changed are read.
+    pub fn ours(&mut self, tree: &Path, skip: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let root = rustix::fs::open(tree, flags, Mode::empty())
+            .map_err(|errno| about("open the folder", tree)(errno.into()))?;
+        let skip: HashSet<&Path> =
+            skip.iter().map(PathBuf::as_path).chain([Path::new(".git")]).collect();
+        let top = rustix::fs::fstat(&root).map_err(|errno| about("look at", tree)(errno.into()))?;
+        let users = [Owner::us().user, top.st_uid];
+        let (mut left, mut ours, mut names) = (vec![PathBuf::new()], Vec::new(), 0);
+        let mut looked = HashMap::new();
+        while let Some(relative) = left.pop() {
+            let known = self.0.remove(&relative);
+            let folder = or_gone(look(root.as_fd(), &relative, known, &skip, users, &mut ours))
+                .map_err(about("look into", &tree.join(&relative)))?;
+            let Some(folder) = folder else { continue };
+            names += folder.folders.len() + 1;
+            left.extend(folder.folders.iter().map(|name| relative.join(name)));
+            looked.insert(relative, folder);
+            if names > NAMES {
+                break;
+            }
+        }
+        self.0 = looked;
+        Ok(ours)
+    }
+}
+
+fn look(
+    root: BorrowedFd<'_>,
+    relative: &Path,
+    known: Option<Folder>,
+    skip: &HashSet<&Path>,
+    users: [u32; 2],
+    ours: &mut Vec<PathBuf>,
+) -> io::Result<Option<Folder>> {
+    let path = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+    let stat = rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    let stamp = stamp_of(&stat);
+    if let Some(known) = known.filter(|known| known.stamp == stamp) {
+        return Ok(Some(known));
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let folder = match open_beneath(root, relative, flags, Mode::empty()) {
+        // One that the agent keeps for itself holds nothing that the user made.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+        other => other?,
+    };
+    let before = ours.len();
+    let mut folders = Vec::new();
+    for entry in entries(&folder)? {
+        let below = relative.join(&entry.name);
+        if skip.contains(below.as_path()) {
+            continue;
+        }
+        let Ok(found) = rustix::fs::statat(&folder, &entry.name, AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
+        if users.contains(&found.st_uid) && is_public(&found) {
+            ours.push(below);
+        }
+        if entry.kind == EntryKind::Folder {
+            folders.push(entry.name);
+        }
+    }
+    // What is ours now may not be given after all, and is looked for again.
+    let stamp = if ours.len() == before && is_settled(stamp) { stamp } else { (0, 0) };
+    Ok(Some(Folder { stamp, folders }))
+}
+
+fn stamp_of(stat: &Stat) -> Stamp {
+    (stat.st_ctime, i64::try_from(stat.st_ctime_nsec).unwrap_or_default())
+}
+
+fn is_settled((seconds, nanoseconds): Stamp) -> bool {
+    let now = rustix::time::clock_gettime(ClockId::Realtime);
+    let nanos = |seconds: i64, nanoseconds: i64| {
+        i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)
+    };
+    nanos(now.tv_sec, now.tv_nsec) - nanos(seconds, nanoseconds) > SETTLED_NANOSECONDS
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests plant files by plain means")]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    use super::*;
+
+    #[test]
+    fn what_is_ours_is_found_again_until_it_is_given() {
+        let ground = tempfile::tempdir().unwrap();
+        fs::create_dir_all(ground.path().join("a/b")).unwrap();
+        fs::write(ground.path().join("a/b/file"), "").unwrap();
+        fs::write(ground.path().join("a/secret"), "").unwrap();
+        fs::set_permissions(ground.path().join("a/secret"), fs::Permissions::from_mode(0o600))
+            .unwrap();
+        fs::create_dir(ground.path().join("node_modules")).unwrap();
+        fs::write(ground.path().join(".git"), "").unwrap();
+        let mut seen = Seen::default();
+        for _ in 0..2 {
+            let mut ours = seen.ours(ground.path(), &["node_modules".into()]).unwrap();
+            ours.sort();
+            assert_eq!(ours, ["a", "a/b", "a/b/file"].map(PathBuf::from));
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Whole trees that are given to the agent of a room.
+
+use std::{
+    collections::HashSet,
+    io,
+    ops::RangeInclusive,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Owner,
+    list::{EXECUTE, List, READ, WRITE},
+    or_gone,
+};
+use crate::{
+    beneath::{EntryKind, entries, open_beneath},
+    crew::work_through,
+    files::{FileError, about},
+};
+
+/// The mode of the top folder of a worktree: agents write in it by its group, and because it is sticky
+/// they cannot rename or remove what is the user's there, `.git` above all.
+const SHARED_TOP: u32 = 0o1775;
+
+/// What new names in a folder have, besides the lists.
+const FOLDER_MODE: u32 = 0o755;
+
+/// To whom files are given, by the ids of the namespace we are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gift {
+    pub(crate) agent: Owner,
+    /// Who is to reach the files all the same, if that is not root.
+    pub(crate) user: Option<u32>,
+}
+
+/// What of a tree is given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Give {
+    pub top: Top,
+    /// What stays the user's, by its path in the tree.
+    pub skip: Vec<PathBuf>,
+}
+
+/// Whose the top folder of a tree is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Top {
+    /// The user's, and the agent writes in it: a worktree. The user reaches all files of it.
+    Shared,
+    /// The agent's, like all below: data of a program that wants it for itself.
+    Given,
+}
+
+impl Give {
+    /// A worktree, but for its `.git` and what else is to stay the user's.
+    pub fn worktree(skip: impl IntoIterator<Item = PathBuf>) -> Self {
+        let skip = skip.into_iter().chain([".git".into()]).collect();
+        Self { top: Top::Shared, skip }
+    }
+
+    /// A folder that a room has for itself.
+    pub fn whole() -> Self {
+        Self { top: Top::Given, skip: Vec::new() }
+    }
+}
+
+/// Whether the top folder of a tree is one in which an agent with this group works.
+pub(crate) fn is_shared_top(stat: &Stat, group: u32) -> bool {
+    stat.st_gid == group && stat.st_mode & SHARED_TOP == SHARED_TOP
+}
+
+/// Whether the top folder of a tree is one in which an agent works. One that is not there is none.
+pub(crate) fn is_shared(path: &Path, agent: Owner) -> Result<bool, FileError> {
+    match rustix::fs::lstat(path) {
+        Ok(stat) => Ok(is_shared_top(&stat, agent.group)),
+        Err(rustix::io::Errno::NOENT) => Ok(false),
+        Err(errno) => Err(about("look at", path)(errno.into())),
+    }
+}
+
+/// Makes the top folder of a tree one in which an agent works. Only for who may give groups away.
+pub fn share_top(path: &Path, agent: Owner) -> Result<(), FileError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let share = || -> io::Result<()> {
+        let top = rustix::fs::open(path, flags, Mode::empty())?;
+        set_shared(top.as_fd(), &Gift { agent, user: None })
+    };
+    share().map_err(about("share the folder", path))
+}
+
+fn set_shared(top: BorrowedFd<'_>, gift: &Gift) -> io::Result<()> {
+    rustix::fs::fchown(top, None, Some(Gid::from_raw(gift.agent.group)))?;
+    rustix::fs::fchmod(top, Mode::from_raw_mode(SHARED_TOP))?;
+    match gift.user {
+        Some(user) => inherited(user).set_default(top),
+        None => Ok(()),
+    }
+}
+
+/// Returns what new names in a folder get, so that the user reaches what the agent makes there.
+fn inherited(user: u32) -> List {
+    List::of_mode(FOLDER_MODE).with(user, READ | WRITE | EXECUTE)
+}
+
+/// A tree that is being given away.
+struct Giving<'a> {
+    root: OwnedFd,
+    path: &'a Path,
+    gift: &'a Gift,
+    /// Whose the tree is.
+    user: Owner,
+    lists: bool,
+    skip: HashSet<&'a Path>,
+    given: AtomicU64,
+}
+
+/// Gives what belongs in a tree to the owner of its top folder to an agent; returns how many files and
+/// folders that were.
+pub(crate) fn give_tree(path: &Path, gift: &Gift, give: &Give) -> Result<u64, FileError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let root = rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|errno| about("open the folder", path)(errno.into()))?;
+    let user = rustix::fs::fstat(&root).map(|top| Owner::of(&top));
+    let user = user.map_err(|errno| about("look at", path)(errno.into()))?;
+    let giving = Giving {
+        root,
+        path,
+        gift,
+        user,
+        lists: give.top == Top::Shared && gift.user.is_some(),
+        skip: give.skip.iter().map(PathBuf::as_path).collect(),
+        given: AtomicU64::new(0),
+    };
+    work_through(vec![PathBuf::new()], |relative: PathBuf, more| giving.folder(&relative, more))?;
+    let top = match give.top {
+        Top::Shared => set_shared(giving.root.as_fd(), gift),
+        Top::Given => change_owner(giving.root.as_fd(), gift.agent),
+    };
+    top.map_err(about("set the owner of", path))?;
+    Ok(giving.given.into_inner())
+}
+
+impl Giving<'_> {
+    /// Gives the names in a folder, and puts the folders among them on the list.
+    fn folder(&self, relative: &Path, more: &mut Vec<PathBuf>) -> Result<(), FileError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let listed = open_beneath(&self.root, relative, flags, Mode::empty())
+            .and_then(|folder| entries(&folder).map(|entries| Some((folder, entries))));
+        let Some((folder, all)) =
+            or_gone(listed).map_err(about("look into", &self.path.join(relative)))?
+        else {
+            return Ok(());
+        };
+        for entry in all {
+            let below = relative.join(&entry.name);
+            if self.skip.contains(below.as_path()) {
+                continue;
+            }
+            or_gone(self.entry(folder.as_fd(), &entry.name, entry.kind))
+                .map_err(about("set the owner of", &self.path.join(&below)))?;
+            if entry.kind == EntryKind::Folder {
+                more.push(below);
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &std::ffi::OsStr,
+        kind: EntryKind,
+    ) -> io::Result<()> {
+        let held = rustix::fs::openat(folder, name, held_flags(), Mode::empty())?;
+        let stat = rustix::fs::fstat(&held)?;
+        if stat.st_uid == self.user.user {
+            change_owner(held.as_fd(), self.gift.agent)?;
+            self.given.fetch_add(1, Ordering::Relaxed);
+        }
+        match self.gift.user.filter(|_| self.lists) {
+            Some(user) => add_lists(folder, name, kind, user),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Gives everything in a tree that is of `room`'s ids back to the owner of its top folder, which is
+/// nobody else's then.
+pub(crate) fn take_back(path: &Path, room: &RangeInclusive<u32>) -> Result<(), FileError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = rustix::fs::open(path, flags, Mode::empty());
+    let root = open.map_err(|errno| about("open the folder", path)(errno.into()))?;
+    let top = rustix::fs::fstat(&root).map_err(|errno| about("look at", path)(errno.into()))?;
+    let user = Owner { user: top.st_uid, group: Owner::us().group };
+    work_through(vec![PathBuf::new()], |relative: PathBuf, more| {
+        let mut take = || -> io::Result<()> {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            let folder = open_beneath(&root, &relative, flags, Mode::empty())?;
+            for entry in entries(&folder)? {
+                let held = rustix::fs::openat(&folder, &entry.name, held_flags(), Mode::empty())?;
+                if room.contains(&rustix::fs::fstat(&held)?.st_uid) {
+                    change_owner(held.as_fd(), user)?;
+                }
+                if entry.kind == EntryKind::Folder {
+                    more.push(relative.join(&entry.name));
+                }
+            }
+            Ok(())
+        };
+        or_gone(take()).map_err(about("set the owner of", &path.join(&relative)))
+    })?;
+    let restore = || -> io::Result<()> {
+        change_owner(root.as_fd(), user)?;
+        Ok(rustix::fs::fchmod(&root, Mode::from_raw_mode(FOLDER_MODE))?)
+    };
+    restore().map_err(about("set the owner of", path))
+}
+
+/// Gives some names of a tree that are ours and that everybody may read; returns how many that were.
+///
+/// What only its owner may read stays the owner's: whoever works in the tree may have given a secret of
+/// the user's another name.
+pub(crate) fn give_some(path: &Path, gift: &Gift, names: &[PathBuf]) -> Result<u64, FileError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let root = rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|errno| about("open the folder", path)(errno.into()))?;
+    let top = rustix::fs::fstat(&root).map_err(|errno| about("look at", path)(errno.into()))?;
+    let users = [Owner::us().user, top.st_uid];
+    let mut given = 0;
+    for name in names {
+        let changed = or_gone(give_one(root.as_fd(), name, gift, users));
+        given += changed.map_err(about("set the owner of", &path.join(name)))?;
+    }
+    Ok(given)
+}
+
+fn give_one(root: BorrowedFd<'_>, path: &Path, gift: &Gift, users: [u32; 2]) -> io::Result<u64> {
+    let held = open_beneath(root, path, OFlags::PATH, Mode::empty())?;
+    let stat = rustix::fs::fstat(&held)?;
+    if !users.contains(&stat.st_uid) || !is_public(&stat) {
+        return Ok(0);
+    }
+    change_owner(held.as_fd(), gift.agent)?;
+    if let (Some(user), Some(name)) = (gift.user, path.file_name()) {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let folder = open_beneath(root, parent, flags, Mode::empty())?;
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => EntryKind::Folder,
+            FileType::RegularFile => EntryKind::File,
+            _ => EntryKind::Other,
+        };
+        add_lists(folder.as_fd(), name, kind, user)?;
+    }
+    Ok(1)
+}
+
+/// Whether every user of the host may read something.
+pub(super) fn is_public(stat: &Stat) -> bool {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink => true,
+        FileType::Directory => stat.st_mode & 0o005 == 0o005,
+        FileType::RegularFile => stat.st_mode & 0o004 != 0,
+        // Sockets of the host's programs above all.
+        _ => false,
+    }
+}
+
+/// Lets an agent write in a folder of the user's and in all that is the user's in it.
+pub(crate) fn open_to(path: &Path, gift: &Gift) -> Result<(), FileError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let root = rustix::fs::open(path, flags, Mode::empty())
+        .map_err(|errno| about("open the folder", path)(errno.into()))?;
+    let us = Owner::us();
+    work_through(vec![PathBuf::new()], |relative: PathBuf, more| {
+        let mut open = || -> io::Result<()> {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+            let folder = open_beneath(&root, &relative, flags, Mode::empty())?;
+            open_folder_to(folder.as_fd(), gift, us)?;
+            for entry in entries(&folder)? {
+                match entry.kind {
+                    EntryKind::Folder => more.push(relative.join(&entry.name)),
+                    EntryKind::File => open_file_to(folder.as_fd(), &entry.name, gift, us)?,
+                    EntryKind::Link | EntryKind::Other => {}
+                }
+            }
+            Ok(())
+        };
+        or_gone(open()).map_err(about("let the room write in", &path.join(&relative)))
+    })
+}
+
+fn open_folder_to(folder: BorrowedFd<'_>, gift: &Gift, us: Owner) -> io::Result<()> {
+    let stat = rustix::fs::fstat(folder)?;
+    if stat.st_uid != us.user {
+        return Ok(());
+    }
+    let all = READ | WRITE | EXECUTE;
+    List::access(folder, stat.st_mode)?.with(gift.agent.user, all).set_access(folder)?;
+    inherited(gift.user.unwrap_or(us.user)).with(gift.agent.user, all).set_default(folder)
+}
+
+fn open_file_to(
+    folder: BorrowedFd<'_>,
+    name: &std::ffi::OsStr,
+    gift: &Gift,
+    us: Owner,
+) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&file)?;
+    if stat.st_uid != us.user {
+        return Ok(());
+    }
+    let permissions = owner_permissions(&stat);
+    List::access(file.as_fd(), stat.st_mode)?
+        .with(gift.agent.user, permissions)
+        .set_access(file.as_fd())
+}
+
+/// Lets the user reach a file or folder that is the agent's.
+fn add_lists(
+    folder: BorrowedFd<'_>,
+    name: &std::ffi::OsStr,
+    kind: EntryKind,
+    user: u32,
+) -> io::Result<()> {
+    if !matches!(kind, EntryKind::Folder | EntryKind::File) {
+        return Ok(());
+    }
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&file)?;
+    let permissions = owner_permissions(&stat);
+    let list = List::access(file.as_fd(), stat.st_mode)?.with(user, permissions);
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => {
+            list.set_access(file.as_fd())?;
+            inherited(user).set_default(file.as_fd())
+        }
+        FileType::RegularFile => list.set_access(file.as_fd()),
+        _ => Ok(()),
+    }
+}
+
+/// Returns what the owner may do, and at least read and write.
+fn owner_permissions(stat: &Stat) -> u16 {
+    let own = u16::try_from(stat.st_mode >> 6 & 7).unwrap_or_default();
+    own | READ | WRITE
+}
+
+fn change_owner(of: BorrowedFd<'_>, owner: Owner) -> io::Result<()> {
+    let (user, group) = (Uid::from_raw(owner.user), Gid::from_raw(owner.group));
+    Ok(rustix::fs::chownat(of, "", Some(user), Some(group), AtFlags::EMPTY_PATH)?)
+}
+
+fn held_flags() -> OFlags {
+    OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC
+}

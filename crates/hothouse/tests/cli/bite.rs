@@ -1,0 +1,302 @@
+//! A worktree that cannot bite: what an agent plants in it runs nothing on the host.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use hothouse_testkit::{TestEnv, User, skip};
+
+use crate::{room::is_root, surroundings};
+
+/// Leaves the room's mounts behind and renames through a descriptor.
+const RENAME: &str = include_str!("../attacks/rename.py");
+
+/// What a user says in a worktree.
+const COMMANDS: [&[&str]; 9] = [
+    &["status"],
+    &["diff"],
+    &["log", "-1", "-p"],
+    &["add", "-A"],
+    &["status"],
+    &["stash"],
+    &["switch", "-c", "elsewhere"],
+    &["merge", "main"],
+    &["commit", "-am", "x"],
+];
+
+/// Plants repositories in every way that git would find one, each with programs that leave a mark.
+const PLANT: &str = r#"
+set -eu
+trap=$1
+bite() {
+    git -C "$1" config core.fsmonitor "touch $trap; false"
+    git -C "$1" config core.pager "touch $trap"
+    git -C "$1" config diff.external "touch $trap"
+    git -C "$1" config core.hooksPath "$PWD/hooks"
+}
+mkdir -p hooks
+for hook in pre-commit post-checkout post-index-change reference-transaction; do
+    printf '#!/bin/sh\ntouch %s\n' "$trap" >hooks/$hook
+done
+chmod +x hooks/*
+commit() { git -C "$1" -c user.name=x -c user.email=x@y commit -q --allow-empty -m x; }
+mkdir -p deep/er
+git init -q deep/nest; commit deep/nest; bite deep/nest
+git init -q planted; commit planted; bite planted
+git init -q --bare bare; bite bare; git -C bare config core.bare false; git -C bare config core.worktree "$PWD"
+cp -a planted/.git planted-git
+printf '[submodule "n"]\n\tpath = deep/nest\n\turl = ./n\n\tignore = none\n' >.gitmodules
+git add -f deep/nest .gitmodules
+git -c user.name=x -c user.email=x@y commit -qm 'a submodule'
+"#;
+
+/// Whose rooms they are, and what trees they have.
+struct Ground {
+    env: TestEnv,
+    repository: PathBuf,
+    what: String,
+    _disk: Option<Disk>,
+}
+
+/// A file system in a file.
+struct Disk {
+    folder: tempfile::TempDir,
+}
+
+impl Disk {
+    fn mount(kind: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        fs::create_dir(folder.path().join("disk")).unwrap();
+        fs::File::create(&image).unwrap().set_len(512 << 20).unwrap();
+        let disk = Self { folder };
+        let ran = |program: &str, words: &[&str]| {
+            let mut command = Command::new(program);
+            command.args(words).arg(&image);
+            if program == "mount" {
+                command.arg(disk.path());
+            }
+            command.output().is_ok_and(|output| output.status.success())
+        };
+        let made = ran(&format!("mkfs.{kind}"), &["-q"]) && ran("mount", &["-o", "loop"]);
+        if !made {
+            skip(&format!("trees on {kind}"), "a loop device or its tools");
+            return None;
+        }
+        Some(disk)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("disk")
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(self.path()).output().ok();
+    }
+}
+
+impl Ground {
+    fn new(user: Option<User>, driver: &str) -> Option<Self> {
+        let disk = match driver {
+            "btrfs" => Some(Disk::mount("btrfs")?),
+            "reflink" => Some(Disk::mount("xfs")?),
+            _ => None,
+        };
+        let mut env = match &disk {
+            Some(disk) => TestEnv::below(env!("CARGO_BIN_EXE_hothouse"), &disk.path()),
+            None => surroundings(),
+        };
+        if disk.is_some() && user.is_some() {
+            for folder in disk.as_ref().unwrap().path().ancestors().take(2) {
+                let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+                fs::set_permissions(folder, mode).unwrap();
+            }
+        }
+        if let Some(user) = user {
+            env.become_user(user);
+        }
+        let config = "[project]\nname = \"acme\"\n";
+        let repository =
+            env.repository_with("acme", config, &[("hooked.sh", "echo hi\n"), ("tool", "x\n")]);
+        let whose = if user.is_some() { "a user with ranges" } else { "root" };
+        env.ok(&repository, &["fork", "a", "--tree", driver]);
+        let up = env.run(&repository, &["up", "-w", "a"]);
+        if up.code == 6 {
+            skip("rooms", up.stderr.lines().last().unwrap_or("what a room needs"));
+            return None;
+        }
+        assert_eq!(up.code, 0, "{whose}, {driver}: {up}");
+        Some(Self { env, repository, what: format!("{whose}, {driver}"), _disk: disk })
+    }
+
+    fn worktree(&self) -> PathBuf {
+        self.env.root().join("acme-sandboxes/a")
+    }
+
+    fn trap(&self) -> PathBuf {
+        self.env.root().join("trap")
+    }
+
+    fn agent(&self, script: &str, words: &[&str]) -> String {
+        let all = [&["exec", "-w", "a", "--", "sh", "-c", script, "sh"], words].concat();
+        let ran = self.env.run(&self.repository, &all);
+        assert_eq!(ran.code, 0, "{}: {ran}", self.what);
+        ran.stdout
+    }
+
+    /// Runs the attack on a name, as agent or as the room's root; returns what it says.
+    fn rename(&self, user: &[&str], words: &[&str]) -> String {
+        let tree = self.worktree();
+        let start = [&["exec", "-w", "a"], user, &["--", "python3", "-c", RENAME]].concat();
+        let all = [start.as_slice(), &[tree.to_str().unwrap()], words].concat();
+        self.env.run(&self.repository, &all).stdout.trim_end().to_owned()
+    }
+
+    /// Says everything that a user says, in the worktree, below it, and in the user's own checkout.
+    fn say_everything(&self) {
+        let tree = self.worktree();
+        let below = ["", "deep", "deep/er", "deep/nest", "planted", "bare", "planted-git", "hooks"];
+        let folders = below.iter().map(|name| tree.join(name)).chain([self.repository.clone()]);
+        for folder in folders.filter(|folder| folder.is_dir()) {
+            for words in COMMANDS {
+                self.env.plain_git(&folder, words);
+                let what = &self.what;
+                assert!(!self.trap().exists(), "{what}: git {words:?} in {}", folder.display());
+            }
+        }
+    }
+}
+
+fn everywhere(test: impl Fn(&Ground)) {
+    if !is_root() {
+        skip("worktrees of other users", "root");
+        return;
+    }
+    for driver in ["overlay", "copy", "btrfs", "reflink"] {
+        if let Some(ground) = Ground::new(None, driver) {
+            test(&ground);
+        }
+    }
+    let Some(user) = User::with_ranges() else { return };
+    for driver in ["copy", "btrfs", "reflink"] {
+        if let Some(ground) = Ground::new(Some(user), driver) {
+            test(&ground);
+        }
+    }
+}
+
+#[test]
+fn nothing_that_an_agent_plants_in_a_worktree_runs_on_the_host() {
+    everywhere(|ground| {
+        let trap = ground.trap();
+        ground.agent(PLANT, &[trap.to_str().unwrap()]);
+        for user in [&[][..], &["--root"]] {
+            let said = ground.rename(user, &["replace", ".git", "planted-git"]);
+            assert!(said.starts_with("held EPERM"), "{}: {said}", ground.what);
+        }
+        assert!(ground.worktree().join(".git").is_file(), "{}", ground.what);
+        ground.say_everything();
+        let status = ground.env.plain_git(&ground.worktree(), &["status", "--porcelain"]);
+        let status = String::from_utf8_lossy(&status.stdout).into_owned();
+        assert!(status.contains("?? planted/"), "{}: git still looks: {status}", ground.what);
+    });
+}
+
+#[test]
+fn what_an_agent_makes_is_not_the_users_and_both_can_change_it() {
+    everywhere(|ground| {
+        let (tree, what) = (ground.worktree(), &ground.what);
+        ground.agent("mkdir made && echo agent >made/file && echo 1 >>README", &[]);
+        let owner = |name: &str| fs::symlink_metadata(tree.join(name)).unwrap().uid();
+        let user = owner("");
+        assert_eq!(owner(".git"), user, "{what}");
+        for name in ["made", "made/file", "README", "tool"] {
+            assert_ne!(owner(name), user, "{what}: {name}");
+        }
+        let by_user = |script: &str| {
+            let ran = ground.env.shell(&tree, script);
+            assert!(ran.status.success(), "{what}: {}", String::from_utf8_lossy(&ran.stderr));
+        };
+        by_user("echo user >>made/file; echo user >made/by-user; mkdir own; echo user >own/file");
+        by_user("sed -i s/x/user/ tool; rm hooked.sh; mv made/file made/moved");
+        let script =
+            "echo agent >>made/by-user; echo agent >own/more; rm own/file tool; cat made/moved";
+        assert_eq!(ground.agent(script, &[]), "agent\nuser\n", "{what}");
+        assert_eq!(fs::read_to_string(tree.join("made/by-user")).unwrap(), "user\nagent\n");
+        assert_eq!(ground.env.run(&ground.repository, &["delete", "a", "--force"]).code, 0);
+        assert!(!tree.exists(), "{what}");
+    });
+}
+
+#[test]
+fn a_replaced_pointer_bites_where_nothing_guards_it() {
+    // The control: the same repository, planted by somebody who may rename `.git`.
+    let env = surroundings();
+    let repository = env.repository("acme", "");
+    let trap = env.root().join("trap");
+    let words = ["-c", PLANT, "sh", trap.to_str().unwrap()];
+    let ran = Command::new("sh").args(words).current_dir(&repository).output().unwrap();
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    fs::rename(repository.join(".git"), repository.join("aside")).unwrap();
+    fs::rename(repository.join("planted-git"), repository.join(".git")).unwrap();
+    assert!(!trap.exists());
+    env.plain_git(&repository, &["status"]);
+    assert!(trap.exists(), "the trap itself does not work");
+}
+
+#[test]
+fn with_a_single_uid_the_files_exist_in_the_room_alone_unless_asked_for_by_name() {
+    let Some(user) = User::ordinary().filter(|_| is_root()) else { return };
+    let mut env = surroundings();
+    env.become_user(user);
+    env.set("HOTHOUSE_TREE", "auto");
+    let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+    let forked = env.run(&repository, &["fork", "a"]);
+    if forked.code == 6 {
+        skip("trees in rooms alone", "overlays without root");
+        return;
+    }
+    let tree = env.root().join("acme-sandboxes/a");
+    assert!(!tree.join("README").exists() && !tree.join(".git").exists());
+    assert_eq!(env.run(&repository, &["up", "-w", "a"]).code, 0);
+    let seen = env.run(&repository, &["exec", "-w", "a", "--", "cat", "README"]);
+    assert_eq!(seen.stdout, "hello\n", "{seen}");
+    env.ok(&repository, &["fork", "b", "--tree", "copy"]);
+    assert!(env.root().join("acme-sandboxes/b/README").exists());
+    assert_eq!(env.run(&repository, &["up", "-w", "b"]).code, 0);
+    let status = env.json(&repository, &["status", "-w", "b", "--json"]);
+    let caveats = status["caveats"].as_array().unwrap();
+    assert!(caveats.iter().any(|caveat| caveat["area"] == "shared-files"), "{status}");
+}
+
+#[test]
+fn an_adopted_worktree_is_guarded_and_given_back() {
+    let env = surroundings();
+    let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+    let tree = env.root().join("other/mine");
+    fs::create_dir(env.root().join("other")).unwrap();
+    let closed = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    fs::set_permissions(env.root().join("other"), closed).unwrap();
+    hothouse_testkit::git(
+        &repository,
+        &["worktree", "add", "-q", tree.to_str().unwrap(), "-b", "mine"],
+    );
+    env.ok(&repository, &["adopt", tree.to_str().unwrap()]);
+    let up = env.run(&repository, &["up", "-w", "mine"]);
+    if up.code == 6 || !is_root() {
+        skip("rooms as root", "root, or what a room needs");
+        return;
+    }
+    let words = ["exec", "-w", "mine", "--", "sh", "-c", "echo 1 >new; mv .git away || echo held"];
+    assert_eq!(env.run(&repository, &words).stdout, "held\n");
+    let owner = |path: &Path| fs::symlink_metadata(path).unwrap().uid();
+    assert_ne!(owner(&tree.join("new")), owner(&tree));
+    env.ok(&repository, &["delete", "mine", "--force"]);
+    assert_eq!(owner(&tree.join("new")), owner(&tree), "what is left is the user's again");
+    assert!(env.plain_git(&tree, &["add", "-A"]).status.success());
+}
