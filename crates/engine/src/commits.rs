@@ -295,10 +295,8 @@ impl Engine {
         Ok(lost.map(|(end, _)| end).chain(unreadable).map(|end| end.what).collect())
     }
 
-    /// Brings what the user did meanwhile into a room that is about to run a command: files that
-    /// only root could write, and commits on the sandbox's branch.
+    /// Brings the user's commits on the sandbox's branch into a room that is about to run a command.
     pub fn bring(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
-        self.settle_owners(sandbox).map_err(|error| error.failure())?;
         let common_dir = &sandbox.repository.common_dir;
         let print = refs::branch_print(common_dir, &sandbox.branch);
         if is_seen(&self.seen.user, sandbox.key, print) {

@@ -29,7 +29,7 @@ use hothouse_workspace::{
     worktree::NewWorktree,
 };
 
-use crate::{Engine, StepError, data};
+use crate::{Engine, StepError, data, masks};
 
 /// The driver of trees that are never shared as a mount: git folders, and data without subvolumes.
 const PLAIN: DriverName = DriverName::Reflink;
@@ -227,11 +227,12 @@ impl Engine {
                 let source = ForkSource::Golden { commit: &golden, dependencies: &found.found };
                 repository.add_worktree_from(lock, &new, source, &*driver, &place)
             }
-            WorktreeSource::Tree { tree, index } => {
+            WorktreeSource::Tree { tree, index, without } => {
                 let (_, other) = self::place(tree)?;
                 let index = files::read_capped(index, INDEX_LIMIT)?;
                 let source = ForkSource::Tree { place: &other, index: &index };
-                repository.add_worktree_from(lock, &new, source, &*driver, &place)
+                repository.add_worktree_from(lock, &new, source, &*driver, &place)?;
+                Ok(masks::leave_out(&order.tree.path, without)?)
             }
         }
     }
@@ -263,6 +264,7 @@ impl Engine {
 
     /// Gives what root made in a worktree to the agent, before a room works in it.
     pub(crate) fn settle_owners(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
+        let secrets = self.keep_secrets(sandbox)?;
         if sandbox.is_adopted() {
             return Ok(());
         }
@@ -272,8 +274,10 @@ impl Engine {
             return Ok(());
         }
         let config = self.pinned_config(sandbox).map(|config| config.room.deps.clone());
-        let skip: Vec<_> =
-            config.unwrap_or_default().iter().map(|folder| folder.as_str().into()).collect();
+        let dependencies = config.unwrap_or_default();
+        // The user's secrets stay the user's.
+        let skip = dependencies.iter().map(|folder| folder.as_str().into()).chain(secrets);
+        let skip: Vec<_> = skip.collect();
         let (_, place) = place(&tree)?;
         driver.settle_owners(&place, &skip)?;
         Ok(())
@@ -437,7 +441,7 @@ pub(crate) fn remove(trees: &[TreeOrder]) -> Result<(), StepError> {
 }
 
 /// Returns who the agent of a room is on the host, where rooms have numbers of their own.
-fn agent() -> Option<Owner> {
+pub(crate) fn agent() -> Option<Owner> {
     process::is_root().then(|| {
         let number = RoomSpec::DEFAULT_SHIFTED_BASE + AGENT_ID;
         Owner { user: number, group: number }
