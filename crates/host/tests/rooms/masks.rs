@@ -1,0 +1,111 @@
+//! Masks, against whoever renames what they cover; and file capabilities, which no file gets.
+
+use super::host::{Room, hosts, ran};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+
+const RENAME: &str = include_str!("../../../hothouse/tests/attacks/rename.py");
+
+/// A user of the host who is not the room's agent. As root the worktree has a map of its own, in which
+/// a file of somebody whom it does not know cannot even be renamed.
+fn stranger(mode: &str) -> u32 {
+    if mode == "root" { 300_005 } else { 64_999 }
+}
+
+fn attack(room: &Room, words: &[&str]) -> String {
+    let tree = room.worktree.to_str().unwrap();
+    let seen = room.exec(&[&["/usr/bin/python3", "-c", RENAME, tree], words].concat());
+    assert_eq!(seen.code, Some(0), "{}: the attack itself broke: {}", room.host.mode, seen.err);
+    seen.out.trim_end().to_owned()
+}
+
+fn belong(path: &Path, owner: u32, mode: u32) {
+    chown(path, Some(owner), None).unwrap();
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn what_a_mask_covers_is_guarded_by_its_rights_when_it_is_moved() {
+    for host in hosts() {
+        if host.mode == "own" {
+            continue;
+        }
+        let room = host.prepare();
+        room.host_shell("mkdir sub; for f in .env sub/.env; do echo secret >$f; done");
+        let files = [".env", "sub/.env"].map(|name| room.worktree.join(name));
+        let masks = files.each_ref().map(|path| path.to_str().unwrap());
+        room.start(&["--mask", masks[0], "--mask", masks[1], "--alias", "/workspace"]);
+        assert_eq!(room.sh("cat .env sub/.env /workspace/.env").out, "", "{}", host.mode);
+        let attacks = [&["read", ".env"][..], &["read-parent", "sub/.env"]];
+        // The control: a mount alone holds nobody.
+        for words in attacks {
+            assert_eq!(attack(&room, words), r"OPEN 'secret\n'", "{} {words:?}", host.mode);
+        }
+        files.iter().for_each(|path| belong(path, stranger(host.mode), 0o644));
+        for words in attacks {
+            assert_eq!(attack(&room, words), r"OPEN 'secret\n'", "{} {words:?}", host.mode);
+        }
+        files.iter().for_each(|path| belong(path, stranger(host.mode), 0o600));
+        for words in attacks {
+            assert_eq!(attack(&room, words), "held EACCES", "{} {words:?}", host.mode);
+        }
+        if host.mode == "range" {
+            let line = format!("cd {} && mv sub moved && cat moved/.env", room.worktree.display());
+            let seen = room.root_sh(&line);
+            assert!(!seen.out.contains("secret"), "{}: {seen:?}", host.mode);
+        }
+        // A program of the host that replaces the file takes the mount away, not the rights.
+        let fresh = room.worktree.join("fresh");
+        std::fs::copy(&files[0], &fresh).unwrap();
+        belong(&fresh, stranger(host.mode), 0o600);
+        std::fs::rename(&fresh, &files[0]).unwrap();
+        let seen = room.sh("cat .env");
+        assert!(seen.out.is_empty() && seen.err.contains("denied"), "{}: {seen:?}", host.mode);
+    }
+}
+
+/// Gives a file capabilities, as oneself and as the root of a namespace of one's own.
+const SET_CAPABILITY: &str = r#"
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def give(path):
+    for value in (struct.pack("<IIIII", 0x02000001, 1 << 7, 0, 0, 0), struct.pack("<IIIIII", 0x03000001, 1 << 7, 0, 0, 0, 0)):
+        if libc.setxattr(path.encode(), b"security.capability", value, len(value), 0) == 0: return "given"
+    return os.strerror(ctypes.get_errno())
+name = sys.argv[1]
+open(name, "w").close()
+print(give(name))
+user, group = os.geteuid(), os.getegid()
+libc.unshare(0x10000000)
+for file, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+    open(f"/proc/self/{file}", "w").write(text)
+print(give(name))
+"#;
+
+#[test]
+fn no_file_gets_a_capability_neither_from_root_nor_from_a_nested_one() {
+    let refused = "Operation not supported\nOperation not supported\n";
+    for host in hosts() {
+        let room = host.room();
+        let name = room.worktree.join("capable");
+        let words = ["/usr/bin/python3", "-c", SET_CAPABILITY, name.to_str().unwrap()];
+        let agent = room.exec(&words);
+        assert_eq!(agent.out, refused, "{}: {}", host.mode, agent.err);
+        if host.has_root() {
+            let words = [&words[..3], &["/usr/capable"]].concat();
+            let root = ran(room.roomctl("exec").args(["--root", "--"]).args(words));
+            assert_eq!(root.out, refused, "{}: {}", host.mode, root.err);
+        }
+        // Other attributes can be set.
+        let plain = room.python("import os; os.setxattr('README', 'user.a', b'x' * 21)");
+        assert_eq!(plain.code, Some(0), "{}: {}", host.mode, plain.err);
+        // The control: outside, whoever is root in a namespace gives them, and root does.
+        let control = room.worktree.join("control");
+        let outside = [&words[..3], &[control.to_str().unwrap()]].concat();
+        let seen = ran(host.command(outside[0]).args(&outside[1..]));
+        assert!(seen.out.ends_with("\ngiven\n"), "{}: {seen:?}", host.mode);
+        let mut value = [0_u8; 64];
+        let kept = rustix::fs::getxattr(&name, "security.capability", &mut value);
+        assert_eq!(kept, Err(rustix::io::Errno::NODATA), "{}", host.mode);
+    }
+}
