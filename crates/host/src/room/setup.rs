@@ -142,7 +142,8 @@ fn start(
     let base = base_layer::ensure(&spec.base_layer, mode, &wall)?;
     prepare_storage(spec, mode)?;
     let system = layout::look();
-    let hidden = sockets::below(&mounts::exposed(spec));
+    let hidden = sockets::below(&mounts::exposed(spec))?;
+    sockets::close(&spec.worktree, mode, &hidden)?;
     let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden);
     let groups = cgroups::plan(ahead.cgroups(), &spec.id, &spec.limits);
     // Nobody else has this id: what is in its groups is left of a room whose first process died.

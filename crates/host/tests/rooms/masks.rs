@@ -2,6 +2,7 @@
 
 use super::host::{Room, hosts, ran};
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 const RENAME: &str = include_str!("../../../hothouse/tests/attacks/rename.py");
@@ -107,5 +108,21 @@ fn no_file_gets_a_capability_neither_from_root_nor_from_a_nested_one() {
         let mut value = [0_u8; 64];
         let kept = rustix::fs::getxattr(&name, "security.capability", &mut value);
         assert_eq!(kept, Err(rustix::io::Errno::NODATA), "{}", host.mode);
+    }
+}
+
+#[test]
+fn a_socket_that_the_room_may_not_write_does_not_answer_wherever_it_is_moved() {
+    for host in hosts().into_iter().filter(|host| ["root", "range"].contains(&host.mode)) {
+        let room = host.room();
+        let path = room.worktree.join("late.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        std::thread::spawn(move || listener.incoming().count());
+        // The control: with rights for everybody it answers.
+        belong(&path, stranger(host.mode), 0o777);
+        assert_eq!(attack(&room, &["connect", "late.sock"]), "OPEN 'answered'", "{}", host.mode);
+        // As programs make them, after the room was started.
+        belong(&path, stranger(host.mode), 0o755);
+        assert_eq!(attack(&room, &["connect", "late.sock"]), "held EACCES", "{}", host.mode);
     }
 }
