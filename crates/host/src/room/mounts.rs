@@ -73,7 +73,9 @@ pub(super) fn plan(
     if !spec.ephemeral {
         layers.push(source(&spec.storage.join(LAYERS), Ids::Plain));
     }
-    layers.extend(system.shared.iter().map(|name| source(&Path::new("/").join(name), shifted)));
+    // As they are, also as root: what the host's root keeps for itself there, whenever it was made,
+    // is then nobody's in the room, and the kernel refuses it.
+    layers.extend(system.shared.iter().map(|name| source(&Path::new("/").join(name), Ids::Plain)));
     if let Some(own) = &spec.layers {
         let trees = std::iter::once(&own.private).chain(&own.lowers);
         layers.extend(trees.map(|path| source(path, Ids::Plain)));

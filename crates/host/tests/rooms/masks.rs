@@ -1,9 +1,9 @@
 //! Masks, against whoever renames what they cover; and file capabilities, which no file gets.
 
-use super::host::{Room, hosts, ran};
+use super::host::{Room, hosts, is_root, ran};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const RENAME: &str = include_str!("../../../hothouse/tests/attacks/rename.py");
 
@@ -124,5 +124,47 @@ fn a_socket_that_the_room_may_not_write_does_not_answer_wherever_it_is_moved() {
         // As programs make them, after the room was started.
         belong(&path, stranger(host.mode), 0o755);
         assert_eq!(attack(&room, &["connect", "late.sock"]), "held EACCES", "{}", host.mode);
+    }
+}
+
+/// A file of the host that goes with the test.
+struct Planted(PathBuf);
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        hothouse_host::files::remove_file(&self.0).unwrap();
+    }
+}
+
+#[test]
+fn what_the_hosts_root_makes_private_later_is_out_of_reach() {
+    if !is_root() {
+        return eprintln!("SKIPPED: only root makes files below /usr");
+    }
+    for host in hosts() {
+        let first = host.room();
+        let name = format!("hh-private-{}-{}", host.mode, std::process::id());
+        let planted = Planted(Path::new("/usr/local/share").join(name));
+        hothouse_host::files::write(&planted.0, "topsecret").unwrap();
+        let look = format!("cat {}", planted.0.display());
+        let room = host.room();
+        let seen = |line: &str| {
+            let as_root = |room: &Room| match host.has_root() {
+                true => room.root_sh(line).out,
+                false => String::new(),
+            };
+            [&first, &room].map(|room| room.sh(line).out + &as_root(room)).concat()
+        };
+        // The control: what everybody may read is seen.
+        std::fs::set_permissions(&planted.0, PermissionsExt::from_mode(0o644)).unwrap();
+        assert!(seen(&look).contains("topsecret"), "{}", host.mode);
+        for mode in [0o600, 0o640, 0o000] {
+            std::fs::set_permissions(&planted.0, PermissionsExt::from_mode(mode)).unwrap();
+            let tries = format!(
+                "{look}; cp {0} /tmp/x && cat /tmp/x; chmod 644 {0} && {look}; ln {0} /usr/local/y && cat /usr/local/y; mv {0} {0}-z && cat {0}-z",
+                planted.0.display()
+            );
+            assert_eq!(seen(&tries), "", "{} {mode:o}", host.mode);
+        }
     }
 }
