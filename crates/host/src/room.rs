@@ -34,6 +34,7 @@ mod removal;
 mod setup;
 mod sockets;
 mod spec;
+mod split;
 mod start;
 mod step;
 mod trust;

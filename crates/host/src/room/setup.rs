@@ -14,7 +14,7 @@ use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, user_namespace, walls};
 use super::{
     AGENT_ID, CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, identity, layout,
-    measure, removal, sockets,
+    measure, removal, sockets, split,
 };
 use crate::files;
 use crate::sys;
@@ -144,7 +144,7 @@ fn start(
     let system = layout::look();
     let hidden = sockets::below(&mounts::exposed(spec))?;
     sockets::close(&spec.worktree, mode, &hidden)?;
-    let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden);
+    let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden, &split::children);
     let groups = cgroups::plan(ahead.cgroups(), &spec.id, &spec.limits);
     // Nobody else has this id: what is in its groups is left of a room whose first process died.
     groups.groups.clear().map_err(|error| {

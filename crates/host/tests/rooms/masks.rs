@@ -168,3 +168,31 @@ fn what_the_hosts_root_makes_private_later_is_out_of_reach() {
         }
     }
 }
+
+#[test]
+fn what_is_masked_in_a_tool_folder_is_not_in_the_room_whatever_the_host_does() {
+    for host in hosts() {
+        let room = host.prepare();
+        let tool = room.worktree.with_extension("tool");
+        let line = "mkdir -p TOOL/bin TOOL/deep/er; cd TOOL; chmod 755 . bin deep deep/er; \
+                    echo tool >bin/tool; ln -s bin/tool link; \
+                    for f in credentials deep/er/key deep/plain; do echo $f-text >$f; done; chmod -R a+r .";
+        room.host_shell(&line.replace("TOOL", tool.to_str().unwrap()));
+        let [credentials, key] = ["credentials", "deep/er/key"].map(|name| tool.join(name));
+        let masks = [&credentials, &key].map(|path| path.to_str().unwrap());
+        room.start(&["--tool", tool.to_str().unwrap(), "--mask", masks[0], "--mask", masks[1]]);
+        let all = format!("cd {} && find . | sort && cat link deep/plain", tool.display());
+        let expected = ".\n./bin\n./bin/tool\n./deep\n./deep/er\n./deep/plain\n./link\ntool\ndeep/plain-text\n";
+        assert_eq!(room.sh(&all).out, expected, "{}", host.mode);
+        // A program of the host replaces the files, as editors do.
+        room.host_shell(&format!(
+            "cd {} && for f in credentials deep/er/key; do echo newer >n; chmod 644 n; mv n $f; done",
+            tool.display()
+        ));
+        assert_eq!(room.sh(&all).out, expected, "{}", host.mode);
+        let line = format!("cd {} && echo x >bin/tool", tool.display());
+        assert_ne!(room.sh(&line).code, Some(0), "{}", host.mode);
+        room.stop();
+        ran(host.command("rm").arg("-rf").arg(&tool));
+    }
+}
