@@ -15,7 +15,7 @@ use hothouse_host::{
     FileError,
     beneath::Folder,
     files,
-    named::{self, Named, Names},
+    named::{self, Memory, Named, Names},
     owners::Owner,
 };
 use hothouse_model::{
@@ -36,11 +36,13 @@ const TOLD: usize = 5;
 pub(crate) type KeptSecrets = Mutex<HashMap<SandboxKey, Kept>>;
 
 /// The masked files of one worktree.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Kept {
     now: Vec<Named>,
     /// Those that the room was started with, if this daemon started it.
     covered: Option<BTreeSet<(PathBuf, u64)>>,
+    /// What the worktree looked like, and the names that were looked for.
+    memory: (Masks, Memory),
 }
 
 struct Wanted<'a>(&'a Masks);
@@ -125,11 +127,31 @@ impl Engine {
 
     pub(crate) fn keep_secrets(&self, sandbox: &SandboxRecord) -> Result<Vec<PathBuf>, StepError> {
         let config = self.pinned_config(sandbox).map_err(StepError::Config)?;
-        let secrets = self.secrets_of(sandbox, &config)?;
+        let secrets = self.secrets_again(sandbox, &config)?;
         close(&sandbox.worktree, &secrets)?;
         let paths = secrets.iter().map(|secret| secret.path.clone()).collect();
         self.kept(|all| all.entry(sandbox.key).or_default().now = secrets);
         Ok(paths)
+    }
+
+    /// Looks at what has changed since the last time: this is done before each command.
+    fn secrets_again(
+        &self,
+        sandbox: &SandboxRecord,
+        config: &Config,
+    ) -> Result<Vec<Named>, WorktreeError> {
+        if trees::is_hidden(sandbox) || !files::exists(&sandbox.worktree) {
+            return Ok(Vec::new());
+        }
+        let masks = Masks::of(&config.room);
+        let take = |kept: &mut Kept| std::mem::take(&mut kept.memory);
+        let known = self.kept(|all| all.get_mut(&sandbox.key).map(take)).unwrap_or_default();
+        let mut memory = if known.0 == masks { known.1 } else { Memory::default() };
+        let top = Folder::open(&sandbox.worktree)?;
+        let found = named::find_again(&top, &Wanted(&masks), &mut memory)?;
+        let secrets = self.masked(sandbox, &masks, found);
+        self.kept(|all| all.entry(sandbox.key).or_default().memory = (masks, memory));
+        Ok(secrets)
     }
 
     /// Prepares the files of a worktree for a command of its room: secrets are closed, and what the
@@ -157,17 +179,18 @@ impl Engine {
         if trees::agent().is_none() || trees::is_hidden(sandbox) {
             return Ok(());
         }
-        let Some(known) = self.kept(|all| all.get(&sandbox.key).cloned()) else {
+        let Some(known) = self.kept(|all| all.get(&sandbox.key).map(|kept| kept.now.clone()))
+        else {
             // This daemon is new.
             return self.keep_secrets(sandbox).map(drop);
         };
-        let folders = known.now.iter().filter_map(|secret| secret.path.parent());
+        let folders = known.iter().filter_map(|secret| secret.path.parent());
         let folders: BTreeSet<_> = folders.chain([Path::new("")]).collect();
         let config = self.pinned_config(sandbox).map_err(StepError::Config)?;
         let masks = Masks::of(&config.room);
         let top = Folder::open(&sandbox.worktree)?;
         let found = named::find_in(&top, folders, &Wanted(&masks))?;
-        let is_new = |file: &Named| !known.now.contains(file);
+        let is_new = |file: &Named| !known.contains(file);
         if !found.iter().any(is_new) {
             return Ok(());
         }
@@ -197,9 +220,10 @@ impl Engine {
 
     /// Tells which files came, or were replaced, since the room was started.
     pub fn uncovered_secrets(&self, sandbox: &SandboxRecord) -> Option<(String, String)> {
-        let kept = self.kept(|all| all.get(&sandbox.key).cloned())?;
-        let covered = kept.covered?;
-        let late = kept.now.iter().filter(|secret| !covered.contains(&identity(secret)));
+        let look = |kept: &Kept| (kept.now.clone(), kept.covered.clone());
+        let (now, covered) = self.kept(|all| all.get(&sandbox.key).map(look))?;
+        let covered = covered?;
+        let late = now.iter().filter(|secret| !covered.contains(&identity(secret)));
         let shown = listed(late.map(|secret| secret.path.as_path()))?;
         Some(match trees::agent() {
             Some(_) => (

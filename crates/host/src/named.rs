@@ -4,6 +4,7 @@
 //! no link is followed.
 
 use std::{
+    collections::HashMap,
     ffi::OsStr,
     io,
     os::fd::{AsRawFd, OwnedFd},
@@ -11,12 +12,12 @@ use std::{
 };
 
 use rustix::{
-    fs::{Mode, OFlags},
+    fs::{AtFlags, Mode, OFlags, Stat},
     io::Errno,
 };
 
 use crate::{
-    beneath::{EntryKind, FileStat, Folder, entries, open_beneath},
+    beneath::{Entry, EntryKind, FileStat, Folder, entries, open_beneath},
     files::{FileError, about},
 };
 
@@ -42,16 +43,56 @@ pub struct Named {
     pub stat: FileStat,
 }
 
+/// What was seen in the folders of a tree. One whose change time is the same has the same names; whoever
+/// writes in the tree cannot choose that time.
+#[derive(Debug, Default)]
+pub struct Memory(HashMap<PathBuf, Listed>);
+
+/// What one folder holds.
+#[derive(Debug, Default)]
+struct Listed {
+    inode: u64,
+    changed: (i64, u32),
+    names: usize,
+    wanted: Vec<PathBuf>,
+    below: Vec<PathBuf>,
+}
+
+/// A folder that was changed so lately may be changed again without another change time: the kernel's
+/// clock for files has ticks of up to 10 ms.
+const LATELY: i128 = 50_000_000;
+
 /// Finds the files below a folder that have a wanted name. Folders and links are no files, and a
 /// folder that we may not read is passed over: nobody of ours keeps anything there.
 pub fn find(top: &Folder, names: &impl Names) -> Result<Vec<Named>, FileError> {
+    find_again(top, names, &mut Memory::default())
+}
+
+/// The same, reading only folders that have changed since the last time. The memory must be of the
+/// same tree and the same names.
+pub fn find_again(
+    top: &Folder,
+    names: &impl Names,
+    memory: &mut Memory,
+) -> Result<Vec<Named>, FileError> {
+    let mut known = std::mem::take(&mut memory.0);
     let (mut found, mut seen) = (Vec::new(), 0);
     let mut left = vec![PathBuf::new()];
     while let Some(folder) = left.pop() {
-        seen += look_into(top, &folder, names, &mut found, &mut left)?;
+        let same = known.remove(&folder).filter(|listed| listed.is_current(top, &folder));
+        let listed = match same {
+            Some(listed) => listed,
+            None => look_into(top, &folder, names)?,
+        };
+        seen += listed.names;
         if seen > NAMES {
             let why = io::Error::other(format!("more than {NAMES} files"));
             return Err(about("look for secrets in", top.path())(why));
+        }
+        look_at(top, &listed, &mut found)?;
+        left.extend(listed.below.iter().cloned());
+        if listed.is_settled() {
+            memory.0.insert(folder, listed);
         }
     }
     found.sort_by(|one, other| one.path.cmp(&other.path));
@@ -66,38 +107,70 @@ pub fn find_in<'a>(
 ) -> Result<Vec<Named>, FileError> {
     let mut found = Vec::new();
     for folder in folders {
-        look_into(top, folder, names, &mut found, &mut Vec::new())?;
+        look_at(top, &look_into(top, folder, names)?, &mut found)?;
     }
     Ok(found)
 }
 
-/// Looks at one folder; returns how many names it has.
-fn look_into(
-    top: &Folder,
-    folder: &Path,
-    names: &impl Names,
-    found: &mut Vec<Named>,
-    below: &mut Vec<PathBuf>,
-) -> Result<usize, FileError> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    let list = match open_beneath(top, folder, flags, Mode::empty()).and_then(entries) {
-        Ok(list) => list,
-        Err(error) if is_passed_over(&error) => return Ok(0),
+/// Looks at the files of a folder that are wanted.
+fn look_at(top: &Folder, listed: &Listed, found: &mut Vec<Named>) -> Result<(), FileError> {
+    for path in &listed.wanted {
+        let stat = top.stat(path)?;
+        let is_file = |stat: &FileStat| matches!(stat.kind, EntryKind::File | EntryKind::Other);
+        found.extend(stat.filter(is_file).map(|stat| Named { path: path.clone(), stat }));
+    }
+    Ok(())
+}
+
+/// Reads one folder.
+fn look_into(top: &Folder, folder: &Path, names: &impl Names) -> Result<Listed, FileError> {
+    let read = || -> io::Result<(Stat, Vec<Entry>)> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let held = open_beneath(top, folder, flags, Mode::empty())?;
+        // Before the names: a change meanwhile is then one that is seen the next time.
+        Ok((rustix::fs::fstat(&held)?, entries(&held)?))
+    };
+    let (stat, list) = match read() {
+        Ok(read) => read,
+        Err(error) if is_passed_over(&error) => return Ok(Listed::default()),
         Err(error) => return Err(about("look into", &top.path().join(folder))(error)),
     };
-    for entry in &list {
+    let stat = FileStat::of(&stat);
+    let (inode, changed, names_seen) = (stat.inode, stat.changed, list.len());
+    let mut listed = Listed { inode, changed, names: names_seen, ..Listed::default() };
+    for entry in list {
         match entry.kind {
             EntryKind::Folder if names.enters(folder, &entry.name) => {
-                below.push(folder.join(&entry.name));
+                listed.below.push(folder.join(&entry.name));
             }
             EntryKind::File | EntryKind::Other if names.wants(folder, &entry.name) => {
-                let path = folder.join(&entry.name);
-                found.extend(top.stat(&path)?.map(|stat| Named { path, stat }));
+                listed.wanted.push(folder.join(&entry.name));
             }
             _ => {}
         }
     }
-    Ok(list.len())
+    Ok(listed)
+}
+
+impl Listed {
+    /// Whether the folder has the same names still. A link on the way could at most make us read it.
+    fn is_current(&self, top: &Folder, folder: &Path) -> bool {
+        let path = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let stat = rustix::fs::statat(top, path, AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| {
+            let stat = FileStat::of(&stat);
+            (stat.inode, stat.changed) == (self.inode, self.changed)
+        })
+    }
+
+    /// Whether what was read is worth remembering.
+    fn is_settled(&self) -> bool {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let nanoseconds =
+            |(seconds, more): (i64, i64)| i128::from(seconds) * 1_000_000_000 + i128::from(more);
+        let changed = nanoseconds((self.changed.0, self.changed.1.into()));
+        self.inode != 0 && nanoseconds((now.tv_sec, now.tv_nsec)) - changed > LATELY
+    }
 }
 
 /// Whether a folder went away, became something else, or is somebody's who keeps us out.
@@ -192,6 +265,35 @@ mod tests {
         let found = find(&top, &Env).unwrap();
         let paths: Vec<_> = found.iter().map(|named| named.path.to_str().unwrap()).collect();
         assert_eq!(paths, [".env", "a/b/.env"]);
+    }
+
+    #[test]
+    fn what_changed_is_seen_although_the_rest_is_remembered() {
+        let (folder, top) = ground();
+        let tree = folder.path().join("tree");
+        let mut memory = Memory::default();
+        let look = |memory: &mut Memory| {
+            let found = find_again(&top, &Env, memory).unwrap();
+            assert_eq!(found, find(&top, &Env).unwrap());
+            found.len()
+        };
+        while memory.0.len() < 3 {
+            assert_eq!(look(&mut memory), 2);
+        }
+        fs::write(tree.join("a/.env"), "late").unwrap();
+        assert_eq!(look(&mut memory), 3);
+        fs::create_dir(tree.join("a/b/new")).unwrap();
+        fs::write(tree.join("a/b/new/.env"), "deep").unwrap();
+        assert_eq!(look(&mut memory), 4);
+        // Replaced, moved away, and a folder by a link.
+        fs::write(tree.join("a/other"), "newer").unwrap();
+        fs::rename(tree.join("a/other"), tree.join("a/.env")).unwrap();
+        assert_eq!(look(&mut memory), 4);
+        fs::rename(tree.join("a/b"), folder.path().join("b")).unwrap();
+        symlink("../../b", tree.join("a/b")).unwrap();
+        assert_eq!(look(&mut memory), 2);
+        fs::remove_file(tree.join(".env")).unwrap();
+        assert_eq!(look(&mut memory), 1);
     }
 
     #[test]
