@@ -347,6 +347,7 @@ async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failu
     let place = tokio::task::spawn_blocking(move || {
         if !fresh {
             let runtime = engine.running(&sandbox)?;
+            engine.settle(&sandbox)?;
             if let Err(failure) = engine.bring(&sandbox) {
                 tracing::warn!(?failure, "the user's commits did not reach the room");
             }

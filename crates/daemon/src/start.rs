@@ -54,6 +54,9 @@ const TIDY: Duration = Duration::from_secs(3600);
 /// How soon a room that died is seen by the router.
 const URL_CHECK: Duration = Duration::from_secs(2);
 
+/// How soon a secret that is new in a worktree is closed to its room.
+const SECRET_CHECK: Duration = Duration::from_secs(2);
+
 /// How often golden trees are looked after.
 const HOUSE_CHECK: Duration = Duration::from_secs(15 * 60);
 
@@ -271,6 +274,7 @@ async fn serve(
     tokio::spawn(tidy(door.clone()));
     tokio::spawn(commits::watch(door.clone()));
     tokio::spawn(watch_urls(door.clone()));
+    tokio::spawn(watch_secrets(door.clone()));
     tokio::spawn(watch_steps(door.clone()));
     tokio::spawn(sleep::watch(door.clone()));
     tokio::spawn(keep_house(door.clone()));
@@ -326,6 +330,19 @@ async fn watch_urls(door: Door) {
             walls.refresh().await;
         }
         door.refresh_urls().await;
+    }
+}
+
+/// Closes secrets to running rooms that the user has put into their worktrees, or replaced there.
+async fn watch_secrets(door: Door) {
+    loop {
+        tokio::time::sleep(SECRET_CHECK).await;
+        let engine = door.engine.clone();
+        match tokio::task::spawn_blocking(move || engine.watch_secrets()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => tracing::warn!(?failure, "secrets were not looked for"),
+            Err(error) => tracing::error!(%error, "the secret watcher broke"),
+        }
     }
 }
 

@@ -241,7 +241,8 @@ fn shortened(keys: &[String]) -> String {
 fn secret_caveats(door: &Door, record: &SandboxRecord) -> Vec<Caveat> {
     let wall = door.engine.wall_of(&door.engine.places(record).runtime);
     let caveat = |(class, text)| Caveat { area: "secrets".into(), class, text };
-    wall.caveats.into_iter().map(caveat).collect()
+    let all = wall.caveats.into_iter().chain(door.engine.uncovered_secrets(record));
+    all.map(caveat).collect()
 }
 
 /// What a reader should know of the sandbox's files and branch.

@@ -16,7 +16,7 @@ use std::{
 };
 
 use hothouse_backend::{RoomCommand, RoomError};
-use hothouse_host::{FileError, Lock, RunError, files, room};
+use hothouse_host::{FileError, Lock, RunError, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxName, SandboxRecord, id::SandboxKey, room::RoomGitPlaces,
 };
@@ -295,13 +295,8 @@ impl Engine {
         Ok(lost.map(|(end, _)| end).chain(unreadable).map(|end| end.what).collect())
     }
 
-    /// Brings what the user did meanwhile into a room that is about to run a command: files that
-    /// only root could write, and commits on the sandbox's branch.
+    /// Brings the user's commits on the sandbox's branch into a room that is about to run a command.
     pub fn bring(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
-        self.settle_owners(sandbox).map_err(|error| error.failure())?;
-        if room::agent().is_none() {
-            self.mend_pointer(sandbox).map_err(|error| error.failure())?;
-        }
         let common_dir = &sandbox.repository.common_dir;
         let print = refs::branch_print(common_dir, &sandbox.branch);
         if is_seen(&self.seen.user, sandbox.key, print) {

@@ -27,7 +27,7 @@ use hothouse_model::{
 };
 
 use crate::{
-    Engine,
+    Engine, masks,
     room::{TEMPORARY, room_id},
 };
 
@@ -188,12 +188,13 @@ fn beside_golden(order: &DataOrder) -> PathBuf {
 }
 
 /// Copies a worktree for services that run from frozen files. Sockets stay behind.
-pub(crate) fn freeze(from: &Path, to: &Path) -> Result<(), FileError> {
+pub(crate) fn freeze(from: &Path, to: &Path, without: &[PathBuf]) -> Result<(), FileError> {
     remove_unfinished(to)?;
     files::make_private_folder(to)?;
     // In one piece: the owners of an overlay's files are several, and the room's map knows one.
     hands::copy_tree(from, to, Content::Reflink, Tree::Foreign)?;
-    Ok(())
+    // No room sees the copy yet.
+    masks::leave_out(to, without)
 }
 
 fn shown_line(line: &str) -> String {

@@ -370,8 +370,12 @@ impl Engine {
                     &tree.sandboxes,
                     &tree.name,
                 );
-                let source =
-                    WorktreeSource::Tree { tree: parent.tree.clone(), index: parent.index.clone() };
+                let (tree, index) = (parent.tree.clone(), parent.index.clone());
+                // By the word of the commit that the other sandbox began with, not of an agent's.
+                let config = self.pinned_config(&parent.sandbox)?;
+                let without = self.secrets_in(&parent.sandbox, &config, &tree.path)?;
+                let without = without.into_iter().map(|secret| secret.path).collect();
+                let source = WorktreeSource::Tree { tree, index, without };
                 (source, copies, parent.freeze.clone())
             }
         };

@@ -15,6 +15,7 @@ mod fork;
 mod inventory;
 mod journal;
 mod leftover;
+mod masks;
 mod metadata;
 mod pool;
 mod project;
@@ -124,6 +125,7 @@ pub struct Engine {
     held_ports: apps::HeldPorts,
     authorities: wall::Authorities,
     read: room::ReadConfigs,
+    kept: masks::KeptSecrets,
 }
 
 impl Engine {
@@ -141,6 +143,7 @@ impl Engine {
             held_ports: apps::HeldPorts::default(),
             authorities: wall::Authorities::default(),
             read: room::ReadConfigs::default(),
+            kept: masks::KeptSecrets::default(),
         }
     }
 

@@ -24,9 +24,8 @@ use hothouse_model::{
     stack::{DATA_INSIDE, FROZEN_INSIDE, StackOrder},
 };
 use hothouse_store::{NewPlan, NewRoom, Subject};
-use hothouse_workspace::{Repository, WorktreeError};
 
-use crate::{Engine, data, project::ProjectError, stack::Stack, trees, wall::WallError};
+use crate::{Engine, data, masks, project::ProjectError, stack::Stack, trees, wall::WallError};
 
 /// The path under which every room shows its worktree besides its own.
 const WORKSPACE: &str = "/workspace";
@@ -36,9 +35,6 @@ pub(crate) type ReadConfigs = Mutex<HashMap<(Option<Vec<u8>>, String), Arc<Confi
 
 /// How many of them are kept.
 const CONFIGS_KEPT: usize = 64;
-
-/// How many masked files are told by name.
-const MASKS_TOLD: usize = 5;
 
 /// What `up` asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,6 +111,7 @@ impl Engine {
         self.with.rooms.stop(&runtime, Some(&claim))?;
         let config = self.pinned_config(sandbox)?;
         let mut order = self.order(sandbox, &config)?;
+        self.note_covered(sandbox);
         let run = self.run_of(sandbox);
         self.give_wall(sandbox, &config, &mut order)?;
         let stack = self.stack_for(
@@ -179,7 +176,8 @@ impl Engine {
             let (from, to) = (sandbox.worktree.clone(), trees::places(sandbox).frozen());
             let target = FROZEN_INSIDE.into();
             order.mounts.push(RoomMount { source: to.clone(), target, writable: true, own: true });
-            steps.push(Step::FreezeTree { from, to });
+            let without = self.found_secrets(sandbox);
+            steps.push(Step::FreezeTree { from, to, without });
         }
         if let (Some(bytes), Some(pool)) = (order.disk, self.pool_around(sandbox)?) {
             steps.push(Step::LimitTree { pool, tree: sandbox.worktree.clone(), bytes });
@@ -510,7 +508,8 @@ impl Engine {
         }
         self.mend_pointer(sandbox)?;
         self.settle_owners(sandbox)?;
-        let mut masks = self.masks_of_the_worktree(sandbox, config)?;
+        let secrets = self.found_secrets(sandbox).into_iter();
+        let mut masks: Vec<_> = secrets.map(|path| sandbox.worktree.join(path)).collect();
         let RoomPlaces { runtime, storage, claim } = self.places(sandbox);
         let mounts = config.room.mounts.iter().map(|mount| RoomMount {
             source: self.expand(mount.source.as_str()),
@@ -562,17 +561,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the untracked files of a worktree that its room does not see.
-    pub(crate) fn masks_of_the_worktree(
-        &self,
-        sandbox: &SandboxRecord,
-        config: &Config,
-    ) -> Result<Vec<PathBuf>, WorktreeError> {
-        let repository = Repository { place: sandbox.repository.clone() };
-        let (mask, unmask) = mask_patterns(config);
-        repository.untracked(&sandbox.worktree, &mask, &unmask)
-    }
-
     /// Returns the secrets of the host that lie in what is granted: a tool folder may hold one.
     fn masks_of_the_host(
         &self,
@@ -602,19 +590,15 @@ impl Engine {
     }
 }
 
-/// Tells which files of a worktree its room sees empty: an agent may miss one that it wrote itself.
+/// Tells which files of a worktree its room sees empty.
 fn masked(worktree: &Path, masks: &[PathBuf]) -> Option<(String, String)> {
     let own = masks.iter().filter_map(|mask| mask.strip_prefix(worktree).ok());
-    let names: Vec<_> =
-        own.map(|path| format!("`{}`", path.to_string_lossy().escape_debug())).collect();
-    let (shown, more) = names.split_at(names.len().min(MASKS_TOLD));
-    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    let shown = masks::listed(own)?;
     let text = format!(
-        "seen empty in the room, since git does not track them and they may hold your secrets: {}{more}; \
-         `unmask` under `[room]` uncovers a file",
-        shown.join(", ")
+        "seen empty in the room, since the base commit does not have them and they may hold your secrets: {shown}; \
+         `unmask` under `[room]` uncovers a file"
     );
-    (!shown.is_empty()).then(|| ("masked".to_owned(), text))
+    Some(("masked".to_owned(), text))
 }
 
 fn mask_patterns(config: &Config) -> (Vec<String>, Vec<String>) {

@@ -11,11 +11,13 @@ use hothouse_workspace::{
     WorktreeError, pool::PoolError, room_git::RoomGitError, tree::ChooseError,
 };
 
-use crate::{Engine, data::DataError};
+use crate::{Engine, data::DataError, project::ProjectError};
 
 /// A step that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
+    #[error(transparent)]
+    Config(ProjectError),
     #[error(transparent)]
     Worktree(#[from] WorktreeError),
     #[error(transparent)]

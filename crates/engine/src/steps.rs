@@ -46,7 +46,7 @@ impl Engine {
             Step::Freeze { runtime } => Ok(self.with.rooms.freeze(runtime)?),
             Step::Thaw { runtime } => Ok(self.with.rooms.thaw(runtime)?),
             Step::PrepareData { data } => Ok(self.prepare_data(data)?),
-            Step::FreezeTree { from, to } => Ok(crate::data::freeze(from, to)?),
+            Step::FreezeTree { from, to, without } => Ok(crate::data::freeze(from, to, without)?),
             Step::Supervise { runtime, stack } => Ok(self.with.rooms.supervise(runtime, stack)?),
             Step::StartRoom { order } => {
                 self.with.rooms.start(order)?;
@@ -127,6 +127,7 @@ impl Engine {
 impl Explain for StepError {
     fn kind(&self) -> FailureKind {
         match self {
+            Self::Config(error) => error.kind(),
             Self::Worktree(error) => error.kind(),
             Self::File(error) => error.kind(),
             Self::Data(error) => error.kind(),
@@ -142,6 +143,7 @@ impl Explain for StepError {
 
     fn causes(&self) -> Vec<String> {
         match self {
+            Self::Config(error) => error.causes(),
             Self::Data(error) => error.causes(),
             _ => Vec::new(),
         }
@@ -149,6 +151,7 @@ impl Explain for StepError {
 
     fn hints(&self) -> Vec<String> {
         match self {
+            Self::Config(error) => error.hints(),
             Self::Worktree(error) => error.hints(),
             Self::File(error) => error.hints(),
             Self::Data(error) => error.hints(),

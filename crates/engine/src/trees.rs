@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 use hothouse_host::{FileError, beneath, btrfs, files, room, view::View};
@@ -25,7 +26,7 @@ use hothouse_workspace::{
     worktree::NewWorktree,
 };
 
-use crate::{Engine, StepError, data};
+use crate::{Engine, StepError, data, masks};
 
 /// The driver of trees that are never shared as a mount: git folders, and data without subvolumes.
 const PLAIN: DriverName = DriverName::Reflink;
@@ -38,6 +39,9 @@ pub(crate) const INDEX_FILE: &str = "index";
 
 /// Of how many worktrees it is remembered what is their agents'.
 const SETTLED_KEPT: usize = 256;
+
+/// A worktree is looked at, without being asked, no more than once in so many times as long as it takes.
+const LOOK_SHARE: u32 = 50;
 
 /// Which driver works in which folder; trying them out costs milliseconds.
 #[derive(Debug, Default)]
@@ -71,23 +75,37 @@ impl Drivers {
 
 /// What of each worktree is known to be its agent's, by the worktree's path.
 #[derive(Debug, Default)]
-pub(crate) struct Settled(Mutex<HashMap<PathBuf, Seen>>);
+pub(crate) struct Settled(Mutex<HashMap<PathBuf, Look>>);
+
+/// What the last look at a worktree came to.
+#[derive(Debug)]
+struct Look {
+    seen: Seen,
+    /// When it is worth looking again without being asked.
+    due: Instant,
+}
 
 impl Settled {
     /// Takes what is known of a worktree; whoever comes meanwhile looks for himself.
     fn of(&self, worktree: &Path) -> Seen {
-        self.lock().remove(worktree).unwrap_or_default()
+        self.lock().remove(worktree).map(|look| look.seen).unwrap_or_default()
     }
 
-    fn keep(&self, worktree: &Path, seen: Seen) {
+    fn keep(&self, worktree: &Path, seen: Seen, begun: Instant) {
         let mut known = self.lock();
         if known.len() >= SETTLED_KEPT {
             known.clear();
         }
-        known.insert(worktree.to_owned(), seen);
+        let due = Instant::now() + begun.elapsed() * LOOK_SHARE;
+        known.insert(worktree.to_owned(), Look { seen, due });
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Seen>> {
+    /// Whether a worktree is to be looked at without being asked.
+    pub(crate) fn is_due(&self, worktree: &Path) -> bool {
+        self.lock().get(worktree).is_none_or(|look| look.due <= Instant::now())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<PathBuf, Look>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -249,11 +267,12 @@ impl Engine {
                 let source = ForkSource::Golden { commit: &golden, dependencies: &found.found };
                 repository.add_worktree_from(lock, &new, source, &*driver, &place)
             }
-            WorktreeSource::Tree { tree, index } => {
+            WorktreeSource::Tree { tree, index, without } => {
                 let (_, other) = self::place(tree)?;
                 let index = files::read_capped(index, INDEX_LIMIT)?;
                 let source = ForkSource::Tree { place: &other, index: &index };
-                repository.add_worktree_from(lock, &new, source, &*driver, &place)
+                repository.add_worktree_from(lock, &new, source, &*driver, &place)?;
+                Ok(masks::leave_out(&order.tree.path, without)?)
             }
         }
     }
@@ -285,21 +304,24 @@ impl Engine {
 
     /// Gives what the user made in a worktree to the agent, before a room works in it.
     pub(crate) fn settle_owners(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
+        let secrets = self.keep_secrets(sandbox)?;
         if room::agent().is_none() {
             return Ok(());
         }
         let config = self.pinned_config(sandbox).map(|config| config.room.deps.clone());
-        let skip: Vec<_> =
-            config.unwrap_or_default().iter().map(|folder| folder.as_str().into()).collect();
+        let dependencies = config.unwrap_or_default();
+        // The user's secrets stay the user's.
+        let skip = dependencies.iter().map(|folder| folder.as_str().into()).chain(secrets);
+        let skip: Vec<_> = skip.collect();
         // One that somebody else made is a plain folder.
         let tree = match sandbox.is_adopted() {
             true => TreeOrder { driver: PLAIN.to_string(), ..worktree(sandbox) },
             false => worktree(sandbox),
         };
         let (_, place) = place(&tree)?;
-        let mut seen = self.settled.of(&sandbox.worktree);
+        let (begun, mut seen) = (Instant::now(), self.settled.of(&sandbox.worktree));
         driver(&tree)?.settle_owners(&place, &skip, &mut seen)?;
-        self.settled.keep(&sandbox.worktree, seen);
+        self.settled.keep(&sandbox.worktree, seen, begun);
         Ok(())
     }
 

@@ -19,13 +19,14 @@ use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{Config, HostPattern, LiveKeys, Part, Secret, SecretName},
     live_keys::{self, Exposed, LiveKeysFound},
+    masks::Masks,
     room::{RoomMount, RoomWall},
     secret,
 };
 
-use hothouse_workspace::{Repository, WorktreeError};
+use hothouse_workspace::WorktreeError;
 
-use crate::{Engine, secrets::scope, stack::Stack, trees};
+use crate::{Engine, masks, secrets::scope, stack::Stack, trees};
 
 /// Variables that name the whole bundle.
 const BUNDLE_VARIABLES: [&str; 9] = [
@@ -345,19 +346,16 @@ impl Engine {
         sandbox: &SandboxRecord,
         config: &Config,
     ) -> Result<Vec<Exposed>, WallError> {
-        let repository = Repository { place: sandbox.repository.clone() };
-        let found = repository.matching(&sandbox.worktree, &ENV_FILES.map(str::to_owned))?;
+        let worktree = trees::open_worktree(sandbox)?;
+        let found = masks::find(&worktree, &Masks::named(&ENV_FILES, &config.room))?;
         if found.is_empty() {
             return Ok(Vec::new());
         }
-        let masked = self.masks_of_the_worktree(sandbox, config)?;
-        let worktree = trees::open_worktree(sandbox)?;
+        let masked = self.secrets_of(sandbox, config)?;
         let mut exposed = Vec::new();
-        for path in found.iter().filter(|path| !masked.contains(path)) {
-            let Ok(relative) = path.strip_prefix(&sandbox.worktree) else { continue };
-            // A link leads nowhere for us, and a folder is no file.
-            let Ok(text) = worktree.read_capped(relative, ENV_FILE_MOST) else { continue };
-            exposed.extend(entries(&text, &format!("the file `{}`", relative.display())));
+        for file in found.iter().filter(|file| !masked.contains(file)) {
+            let Ok(text) = worktree.read_capped(&file.path, ENV_FILE_MOST) else { continue };
+            exposed.extend(entries(&text, &format!("the file `{}`", file.path.display())));
         }
         Ok(exposed)
     }

@@ -19,6 +19,7 @@ pub mod keyring;
 pub mod lock;
 pub mod logs;
 pub mod mount;
+pub mod named;
 pub mod newest;
 pub mod owners;
 pub mod ping;

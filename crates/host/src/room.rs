@@ -35,6 +35,7 @@ mod setup;
 mod share;
 mod sockets;
 mod spec;
+mod split;
 mod start;
 mod step;
 mod trust;

@@ -25,6 +25,8 @@ mod egress;
 mod first_steps;
 #[path = "cli/flood.rs"]
 mod flood;
+#[path = "cli/masks.rs"]
+mod masks;
 #[path = "cli/one_owner.rs"]
 mod one_owner;
 #[path = "cli/picker.rs"]

@@ -9,6 +9,7 @@ pub mod failure;
 pub mod id;
 pub mod ledger;
 pub mod live_keys;
+pub mod masks;
 pub mod name;
 pub mod plan;
 pub mod policy;

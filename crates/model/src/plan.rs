@@ -157,8 +157,13 @@ pub enum Step {
     Thaw { runtime: PathBuf },
     /// Gives a service the data it starts from; what is there stays, also when the plan goes back.
     PrepareData { data: DataOrder },
-    /// Copies the worktree as it is now. Undone by removing the copy.
-    FreezeTree { from: PathBuf, to: PathBuf },
+    /// Copies the worktree as it is now, without the user's secrets. Undone by removing the copy.
+    FreezeTree {
+        from: PathBuf,
+        to: PathBuf,
+        #[serde(default)]
+        without: Vec<PathBuf>,
+    },
     /// Tells a room its services, and starts them. The room that ends takes them along.
     Supervise { runtime: PathBuf, stack: Box<StackOrder> },
     /// Starts a room. Undone by ending it.

@@ -47,5 +47,11 @@ pub enum WorktreeSource {
     /// The commit, and dependency folders that add to it.
     Commit { dependencies: Vec<String> },
     /// Another tree as it is, uncommitted work included, with the index that git has of it.
-    Tree { tree: TreeOrder, index: PathBuf },
+    Tree {
+        tree: TreeOrder,
+        index: PathBuf,
+        /// Files that stay behind: the user's secrets.
+        #[serde(default)]
+        without: Vec<PathBuf>,
+    },
 }

@@ -17,6 +17,7 @@ pub mod refs;
 pub mod repository;
 pub mod review;
 pub mod room_git;
+mod tracked;
 pub mod tree;
 pub mod worktree;
 

@@ -11,17 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{
-    FileError, Lock, RunError,
-    beneath::{EntryKind, Folder},
-    files, hands,
-};
+use hothouse_host::{FileError, Lock, RunError, beneath::Folder, files, hands};
 use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
 
-use crate::{
-    GoldenError, Repository, git, golden,
-    tree::{TreeError, hidden::HiddenTree},
-};
+use crate::{GoldenError, Repository, git, golden, tree::TreeError};
 
 /// What git is told, and tells, about why a worktree is locked against `git worktree prune`.
 const LOCK_REASON: &str = "a sandbox of Hothouse";
@@ -232,66 +225,6 @@ impl Repository {
         Ok(Some(path))
     }
 
-    /// Returns the untracked files of a worktree that match a pattern and none of the exceptions.
-    ///
-    /// A pattern without a slash matches in every folder, as in `.gitignore`. Patterns of the host
-    /// (`/`, `~/`) have no place in a worktree.
-    pub fn untracked(
-        &self,
-        worktree: &Path,
-        patterns: &[String],
-        exceptions: &[String],
-    ) -> Result<Vec<PathBuf>, WorktreeError> {
-        self.listed(worktree, &["--others"], patterns, exceptions)
-    }
-
-    /// Returns the files of a worktree that match a pattern, whether git tracks them or not.
-    pub fn matching(
-        &self,
-        worktree: &Path,
-        patterns: &[String],
-    ) -> Result<Vec<PathBuf>, WorktreeError> {
-        self.listed(worktree, &["--others", "--cached"], patterns, &[])
-    }
-
-    fn listed(
-        &self,
-        worktree: &Path,
-        kinds: &[&str],
-        patterns: &[String],
-        exceptions: &[String],
-    ) -> Result<Vec<PathBuf>, WorktreeError> {
-        let Some(admin) = self.admin_dir(worktree)?.filter(|_| files::exists(worktree)) else {
-            return Ok(Vec::new());
-        };
-        let own = |list: &[String], magic: &str| {
-            let list = list.iter().filter(|pattern| !pattern.starts_with(['/', '~']));
-            let anywhere = |pattern: &str| if pattern.contains('/') { "" } else { "**/" };
-            list.map(|pattern| format!(":({magic}){}{pattern}", anywhere(pattern)))
-                .collect::<Vec<_>>()
-        };
-        let names = names_of(patterns);
-        let is_seen = HiddenTree::at(worktree).is_none();
-        if is_seen && names.as_ref().is_some_and(|names| !holds_any(worktree, names)) {
-            return Ok(Vec::new());
-        }
-        let wanted = own(patterns, "glob");
-        if wanted.is_empty() {
-            return Ok(Vec::new());
-        }
-        let list = git::inside(&admin, worktree)
-            .args(["ls-files", "-z"])
-            .args(kinds)
-            .arg("--")
-            .args(wanted)
-            .args(own(exceptions, "exclude,glob"));
-        let output = list
-            .output_within(git::PATIENCE)
-            .map_err(|source| WorktreeError::Look { path: worktree.to_owned(), source })?;
-        let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-        Ok(names.map(|name| worktree.join(std::ffi::OsStr::from_bytes(name))).collect())
-    }
-
     /// Makes git look away from the submodules in a worktree's index: a user's own merge or switch may
     /// have brought new ones in.
     pub fn look_away(&self, worktree: &Path) -> Result<(), WorktreeError> {
@@ -356,43 +289,6 @@ fn points_to(admin: &Path, named: &str, pointer: &Path) -> bool {
     matches!((resolved, pointer.parent()), (Some(Ok(found)), Some(worktree)) if found == worktree)
 }
 
-/// Returns the patterns that a worktree's files are matched against, or nothing when one of them is
-/// more than a name with stars.
-fn names_of(patterns: &[String]) -> Option<Vec<&str>> {
-    let own = patterns.iter().filter(|pattern| !pattern.starts_with(['/', '~']));
-    let simple = |pattern: &str| !pattern.contains(['/', '[', '?', '\\']);
-    own.map(|pattern| simple(pattern).then_some(pattern.as_str())).collect()
-}
-
-/// Says whether any file below a folder, tracked or not, fits a name. Links are not followed.
-///
-/// Most worktrees hold no such file, and looking is quicker than starting git. A folder that cannot
-/// be read may hold one.
-fn holds_any(worktree: &Path, names: &[&str]) -> bool {
-    let Ok(root) = Folder::open(worktree) else { return true };
-    let mut left = vec![PathBuf::new()];
-    while let Some(folder) = left.pop() {
-        let Ok(entries) = root.list(&folder) else { return true };
-        for entry in entries {
-            let text = entry.name.to_string_lossy();
-            if names.iter().any(|pattern| fits(pattern, &text)) {
-                return true;
-            }
-            if entry.kind == EntryKind::Folder && text != ".git" {
-                left.push(folder.join(&entry.name));
-            }
-        }
-    }
-    false
-}
-
-/// Matches a name against a pattern whose `*` stands for anything.
-fn fits(pattern: &str, name: &str) -> bool {
-    let Some((before, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(tail) = name.strip_prefix(before) else { return false };
-    (0..=tail.len()).filter(|at| tail.is_char_boundary(*at)).any(|at| fits(rest, &tail[at..]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -402,19 +298,5 @@ mod tests {
         let said = "warning: could not open directory 'a b/': Permission denied\nwarning: other\n";
         assert_eq!(unreadable(said), ["a b/ (cannot be read)"]);
         assert!(unreadable("").is_empty());
-    }
-
-    #[test]
-    fn stars_stand_for_anything() {
-        for (pattern, name, expected) in [
-            (".env", ".env", true),
-            (".env", ".envrc", false),
-            (".env.*", ".env.local", true),
-            (".env.*", ".env.", true),
-            ("*.p*m", "key.pem", true),
-            ("*.p*m", "key.pet", false),
-        ] {
-            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
-        }
     }
 }

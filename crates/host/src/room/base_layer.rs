@@ -1,7 +1,7 @@
 //! The base layer: what of the host's system a room's ids must own to be able to change it.
 //!
-//! `/etc` and `/var` are copied, `/usr` and `/opt` lend their folders (an ordinary user's room
-//! could not otherwise put a file into them). Only what every user of the host may read is
+//! `/etc` and `/var` are copied, `/usr` and `/opt` lend their folders (a room could not otherwise put
+//! a file into them). Only what every user of the host may read is
 //! taken. Made once per host state and mode, shared by all rooms, never changed afterwards.
 
 mod accounts;
@@ -27,7 +27,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Raised when the layer's content changes in a way that its inputs do not show.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 
 /// The program that becomes PID 1, embedded.
 const INIT: &[u8] = include_bytes!(env!("HOTHOUSE_ROOM_INIT_PATH"));
@@ -111,7 +111,7 @@ fn word(mode: Mode) -> &'static str {
 /// Scans outside, where owners are what they are, and writes inside, where ids are the room's.
 fn build(folder: &Path, fresh: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
     let system = layout::look();
-    let entries = scan::scan(&system, mode);
+    let entries = scan::scan(&system);
     let owner = own_ids();
     if mode == Mode::Root {
         let fresh = folder.join(fresh);

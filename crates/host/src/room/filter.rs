@@ -68,6 +68,15 @@ const MODES: &[(c_long, u8)] = &[
 /// Calls that take flags and a mode that matters only when they create, and where.
 const CREATING: &[(c_long, u8, u8)] = &[(libc::SYS_open, 1, 2), (libc::SYS_openat, 2, 3)];
 
+/// Calls that set an attribute, whose length is the fourth argument.
+const ATTRIBUTES: [c_long; 3] = [libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr];
+
+/// `setxattrat`, since Linux 6.13.
+const SETXATTRAT: c_long = 463;
+
+/// `XATTR_CAPS_SZ_2` and `XATTR_CAPS_SZ_3`; the kernel takes no other (capabilities(7)).
+const CAPABILITY_LENGTHS: [u64; 2] = [20, 24];
+
 /// Families that a network namespace holds: unix, IPv4, IPv6, netlink.
 const FAMILIES: [c_int; 4] = [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
 
@@ -82,8 +91,10 @@ pub(super) fn compile(mode: Mode) -> Result<Vec<Vec<Instruction>>, BackendError>
         no_second_abi(),
         program(forbidden(mode)?, libc::EPERM)?,
         program(foreign_families()?, libc::EAFNOSUPPORT)?,
-        // Its mode lies in memory, where a filter cannot look; programs fall back to `openat`.
-        program(BTreeMap::from([(libc::SYS_openat2, vec![])]), libc::ENOSYS)?,
+        program(file_capabilities()?, libc::EOPNOTSUPP)?,
+        // The mode of the one and the length of the other lie in memory, where a filter cannot look;
+        // programs fall back to `openat` and `setxattr`.
+        program(BTreeMap::from([(libc::SYS_openat2, vec![]), (SETXATTRAT, vec![])]), libc::ENOSYS)?,
     ])
 }
 
@@ -108,6 +119,16 @@ fn forbidden(mode: Mode) -> Result<Rules, BackendError> {
         rules.insert(libc::SYS_prlimit64, vec![rule(&[(0, SeccompCmpOp::Ne, 0)])?]);
     }
     Ok(rules)
+}
+
+/// Attributes of the two lengths that capabilities of a file have, and no other. Namespaces do not
+/// help: on a mount whose map shows the host's root as agent, what the root of a nested one sets is
+/// the host root's own. Attributes of other lengths, access-control lists among them, can be set.
+fn file_capabilities() -> Result<Rules, BackendError> {
+    let lengths = CAPABILITY_LENGTHS.map(|length| rule(&[(3, SeccompCmpOp::Eq, length)]));
+    let [second, third] = lengths;
+    let rules = vec![second?, third?];
+    Ok(ATTRIBUTES.iter().map(|call| (*call, rules.clone())).collect())
 }
 
 fn foreign_families() -> Result<Rules, BackendError> {
@@ -233,6 +254,18 @@ mod tests {
         assert_eq!(open(CREATE, 0o4755), Some(libc::EPERM));
         assert_eq!(open(TEMPORARY, 0o2755), Some(libc::EPERM));
         assert_eq!(open(0, 0o4755), None);
+    }
+
+    #[test]
+    fn file_capabilities_are_refused_and_other_attributes_are_not() {
+        for call in ATTRIBUTES {
+            for (length, refused) in [(19, false), (20, true), (24, true), (28, false), (0, false)]
+            {
+                let got = outcome(Mode::Root, call, [0, 0, 0, length, 0, 0]);
+                assert_eq!(got, refused.then_some(libc::EOPNOTSUPP), "{call} {length}");
+            }
+        }
+        assert_eq!(outcome(Mode::Root, SETXATTRAT, [0; 6]), Some(libc::ENOSYS));
     }
 
     #[test]

@@ -90,6 +90,7 @@ pub(super) enum Word {
 /// room owns, and each is a door that a kernel bug could open.
 const DROPPED: &[CapabilitySet] = &[
     CapabilitySet::LINUX_IMMUTABLE,
+    CapabilitySet::SETFCAP,
     CapabilitySet::NET_ADMIN,
     CapabilitySet::NET_RAW,
     CapabilitySet::NET_BROADCAST,
@@ -176,6 +177,7 @@ fn finish(
         mounts::build_root(&Build { spec, mode: inside.mode, system, machine_id }, trees)?;
     mounts::show_worktree(spec, worktrees, &mut binds);
     mounts::make_room_folder()?;
+    mounts::make_folders(plan)?;
     mounts::place(binds)?;
     mounts::mask(&plan.masks)?;
     let elevate = elevate_socket()?;

@@ -7,6 +7,7 @@
 use super::AGENT_ID;
 use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts, with_names};
 use super::spec::{Access, Bind, Limits, Mode, RoomSpec};
+use super::split::{self, Child, Part};
 use super::step::{Step, StepError};
 use super::trust;
 use crate::files;
@@ -56,16 +57,21 @@ pub(super) struct Plan {
     /// the layers of the worktree (if it has any).
     pub(super) layers: Vec<Source>,
     pub(super) binds: Vec<(Source, Placement)>,
+    /// Folders of the room's own, in which what may be seen of a granted folder is bound.
+    pub(super) folders: Vec<PathBuf>,
+    /// Links in them, with their targets.
+    pub(super) links: Vec<(PathBuf, PathBuf)>,
     pub(super) masks: Vec<PathBuf>,
 }
 
-/// Plans the mounts of a room.
+/// Plans the mounts of a room. `children` lists a folder of the host.
 pub(super) fn plan(
     spec: &RoomSpec,
     mode: Mode,
     base: &Path,
     system: &System,
     sockets: &[PathBuf],
+    children: &dyn Fn(&Path) -> Vec<Child>,
 ) -> Plan {
     let root = mode == Mode::Root;
     let shifted = if root { Ids::Shifted } else { Ids::Plain };
@@ -74,7 +80,9 @@ pub(super) fn plan(
     if !spec.ephemeral {
         layers.push(source(&spec.storage.join(LAYERS), Ids::Plain));
     }
-    layers.extend(system.shared.iter().map(|name| source(&Path::new("/").join(name), shifted)));
+    // As they are, also as root: what the host's root keeps for itself there, whenever it was made,
+    // is then nobody's in the room, and the kernel refuses it.
+    layers.extend(system.shared.iter().map(|name| source(&Path::new("/").join(name), Ids::Plain)));
     if let Some(own) = &spec.layers {
         let trees = std::iter::once(&own.private).chain(&own.lowers);
         layers.extend(trees.map(|path| source(path, Ids::Plain)));
@@ -94,27 +102,55 @@ pub(super) fn plan(
     };
     let mounts = spec.mounts.iter().map(bind);
     let last = spec.readonly_binds.iter().map(bind);
-    Plan {
-        layers,
-        binds: tools.chain(views).chain(mounts).chain(last).collect(),
-        masks: masks(spec, sockets),
+    let hidden: Vec<&Path> = spec.masks.iter().chain(sockets).map(PathBuf::as_path).collect();
+    let mut plan =
+        Plan { layers, binds: vec![], folders: vec![], links: vec![], masks: masks(spec, sockets) };
+    tools.for_each(|granted| plan.grant(granted, &hidden, children));
+    plan.binds.extend(views);
+    mounts.for_each(|granted| plan.grant(granted, &hidden, children));
+    plan.binds.extend(last);
+    plan
+}
+
+impl Plan {
+    /// Binds a granted folder; one with something hidden in it, part by part and without that.
+    fn grant(
+        &mut self,
+        (source, placement): (Source, Placement),
+        hidden: &[&Path],
+        children: &dyn Fn(&Path) -> Vec<Child>,
+    ) {
+        let Source { path, ids } = source;
+        let Placement { target, writable } = placement;
+        let placed = |part: &Path| match part.strip_prefix(&path) {
+            Ok(rest) if !rest.as_os_str().is_empty() => target.join(rest),
+            _ => target.clone(),
+        };
+        for part in split::split(&path, hidden, children) {
+            match part {
+                Part::Folder(part) => self.folders.push(placed(&part)),
+                Part::Link(part, to) => self.links.push((placed(&part), to)),
+                Part::Whole(part) => {
+                    let placement = Placement { target: placed(&part), writable };
+                    self.binds.push((Source { path: part, ids }, placement));
+                }
+            }
+        }
     }
 }
 
-/// Masks as the room sees them: those of the worktree on every alias, sockets where they are.
+/// Masks as the room sees them: those of the worktree, on every alias. What is hidden in a granted
+/// folder is not there, and needs no mask, unless it is in one that nobody but us asked for.
 fn masks(spec: &RoomSpec, sockets: &[PathBuf]) -> Vec<PathBuf> {
     let views = || [&spec.worktree].into_iter().chain(&spec.aliases);
     let mut masks = Vec::new();
     for hidden in spec.masks.iter().chain(sockets) {
-        match hidden.strip_prefix(&spec.worktree) {
-            Ok(rest) => masks.extend(views().map(|view| view.join(rest))),
-            Err(_) => masks.push(hidden.clone()),
+        if let Ok(rest) = hidden.strip_prefix(&spec.worktree) {
+            masks.extend(views().map(|view| view.join(rest)));
         }
-    }
-    let mounts = spec.mounts.iter().filter(|mount| mount.source != mount.target);
-    for mount in mounts {
-        let moved = sockets.iter().filter_map(|socket| socket.strip_prefix(&mount.source).ok());
-        masks.extend(moved.map(|rest| mount.target.join(rest)));
+        for bind in &spec.readonly_binds {
+            masks.extend(hidden.strip_prefix(&bind.source).ok().map(|rest| bind.target.join(rest)));
+        }
     }
     masks
 }
@@ -496,6 +532,20 @@ pub(super) fn place(binds: Vec<(OwnedFd, Placement)>) -> Result<(), StepError> {
         sys::mount_setattr(tree.as_fd(), &change).step_at("restrict", &target)?;
         let point = open_point(&target).step_at("find the place of", &target)?;
         attach_at(tree.as_fd(), point.as_fd()).step_at("bind", &target)?;
+    }
+    Ok(())
+}
+
+/// Makes the room's own folders and links in which parts of granted folders are bound.
+pub(super) fn make_folders(plan: &Plan) -> Result<(), StepError> {
+    for folder in &plan.folders {
+        make_target(folder, true)?;
+    }
+    for (link, target) in &plan.links {
+        match rustix::fs::symlink(target, link) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error).step_at("link", link),
+        }
     }
     Ok(())
 }

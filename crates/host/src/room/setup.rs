@@ -14,7 +14,7 @@ use super::step::{Step, StepError};
 use super::walls::{Wall, namespace_with, reap, user_namespace, walls};
 use super::{
     AGENT_ID, CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, identity, layout,
-    measure, removal, share, sockets,
+    measure, removal, share, sockets, split,
 };
 use crate::files;
 use crate::sys;
@@ -149,8 +149,9 @@ fn start(
     share::with_agent(spec, mode, &wall)?;
     caveats.extend(share::unreadable(spec, mode));
     let system = layout::look();
-    let hidden = sockets::below(&mounts::exposed(spec));
-    let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden);
+    let hidden = sockets::below(&mounts::exposed(spec))?;
+    sockets::close(&spec.worktree, mode, &hidden)?;
+    let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden, &split::children);
     let groups = cgroups::plan(ahead.cgroups(), &spec.id, &spec.limits);
     // Nobody else has this id: what is in its groups is left of a room whose first process died.
     groups.groups.clear().map_err(|error| {

@@ -5,6 +5,7 @@ use super::host::{Host, Room, host, hosts, is_root, program, ran};
 use std::io::Write;
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Child, Stdio};
 
@@ -70,17 +71,33 @@ fn host_socket(room: &Room) -> std::path::PathBuf {
 }
 
 /// A room with bait in it, and a live socket of the host in its worktree.
-fn tempting(host: &Host) -> (Room, UnixListener) {
+fn tempting(host: &Host) -> (Room, Option<UnixListener>) {
     let room = host.prepare();
     room.host_shell(
         "echo topsecret > ../host-secret; chmod 644 ../host-secret; echo SECRET=1 > .env",
     );
     let path = room.worktree.join("host.sock");
     let listener = UnixListener::bind(&path).unwrap();
+    let owner = std::fs::metadata(&room.worktree).unwrap().uid();
+    std::os::unix::fs::chown(&path, Some(owner), None).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
     let mask = room.worktree.join(".env").display().to_string();
+    if host.mode == "single" {
+        let refused = room.try_start(&["--mask", &mask]);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(
+            !refused.status.success() && said.contains("a program of the host listens"),
+            "{said}"
+        );
+        // Its file stays, and nobody listens there any more.
+        drop(listener);
+        room.start(&["--mask", &mask]);
+        return (room, None);
+    }
     room.start(&["--mask", &mask]);
-    (room, listener)
+    let mode = std::fs::metadata(&path).unwrap().mode();
+    assert_eq!(mode & 0o777, 0o700, "{}: it is closed to others", host.mode);
+    (room, Some(listener))
 }
 
 fn assault(user: &[&str], least: usize) {

@@ -96,7 +96,8 @@ fn a_live_key_keeps_a_room_from_starting_wherever_it_stands() {
         env.ok(&repository, &["fork", "a"]);
         refused(&env, &repository, &[named]);
     }
-    // A tracked env file is no secret to the room; an untracked one is masked, and of no interest.
+    // What the base commit has is no secret to the room, whatever becomes of the index; what it does not
+    // have is masked, and of no interest.
     let env = surroundings();
     let repository = env.repository("acme", &project(""));
     fs::write(repository.join(".env"), format!("PAY={key}\n")).unwrap();
@@ -106,15 +107,23 @@ fn a_live_key_keeps_a_room_from_starting_wherever_it_stands() {
     refused(&env, &repository, &["PAY", "the file `.env`"]);
     let worktree = env.root().join("acme-sandboxes/a");
     git(&worktree, &["rm", "-q", "--cached", ".env"]);
-    // Nor is one that no service of the config stands beside.
+    refused(&env, &repository, &["PAY", "the file `.env`"]);
+    fs::write(worktree.join(".env"), "PAY=harmless\n").unwrap();
     fs::create_dir_all(worktree.join("packages/deep")).unwrap();
     fs::write(worktree.join("packages/deep/.dev.vars"), format!("export PAY='{key}'\n")).unwrap();
     git(&worktree, &["add", "-f", "packages"]);
-    refused(&env, &repository, &["PAY", "the file `packages/deep/.dev.vars`"]);
-    git(&worktree, &["rm", "-q", "--cached", "packages/deep/.dev.vars"]);
     if up(&env, &repository) {
-        assert_eq!(exec(&env, &repository, "cat .env"), "");
+        assert_eq!(exec(&env, &repository, "cat .env packages/deep/.dev.vars"), "PAY=harmless\n");
     }
+    // Also where no service of the config stands beside it.
+    let env = surroundings();
+    let repository = env.repository("acme", &project(""));
+    fs::create_dir_all(repository.join("packages/deep")).unwrap();
+    fs::write(repository.join("packages/deep/.dev.vars"), format!("export PAY='{key}'\n")).unwrap();
+    git(&repository, &["add", "-f", "packages"]);
+    git(&repository, &["commit", "-qm", "vars"]);
+    env.ok(&repository, &["fork", "a"]);
+    refused(&env, &repository, &["PAY", "the file `packages/deep/.dev.vars`"]);
 }
 
 #[test]

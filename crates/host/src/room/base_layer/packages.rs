@@ -11,8 +11,7 @@ use std::path::Path;
 /// The program that dpkg runs before it unpacks.
 const HOOK: &str = "usr/lib/hothouse/dpkg-copy-up";
 
-/// Files of the host that a package replaces have an owner whom an ordinary user's room does not
-/// know, and dpkg's backup link to such a file is refused. A copy of one's own is not.
+/// Files of the host that a package replaces have an owner whom the room does not know, and dpkg's backup link to such a file is refused. A copy of one's own is not.
 const HOOK_SCRIPT: &str = include_str!("dpkg-copy-up.sh");
 
 /// Programs of `/usr/bin` for which room-init stands in, because the room's filter would refuse the
@@ -53,14 +52,12 @@ impl Job<'_> {
                 .step_at("set the mode of", path)?;
         }
         self.write_stand_ins()?;
-        if self.mode != Mode::Root {
-            self.file(HOOK, HOOK_SCRIPT.as_bytes(), 0o755)?;
-            self.file(
-                "etc/dpkg/dpkg.cfg.d/hothouse",
-                format!("pre-invoke=/{HOOK}\n").as_bytes(),
-                0o644,
-            )?;
-        }
+        self.file(HOOK, HOOK_SCRIPT.as_bytes(), 0o755)?;
+        self.file(
+            "etc/dpkg/dpkg.cfg.d/hothouse",
+            format!("pre-invoke=/{HOOK}\n").as_bytes(),
+            0o644,
+        )?;
         if self.mode == Mode::Single {
             self.file("etc/apt/apt.conf.d/99hothouse", b"APT::Sandbox::User \"root\";\n", 0o644)?;
         }

@@ -1,7 +1,6 @@
 //! What of the host's system goes into the base layer.
 
 use crate::room::layout::{COPIED, System};
-use crate::room::spec::Mode;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -63,14 +62,14 @@ const REPLACED: [&str; 10] = [
     "etc/subgid",
 ];
 
-/// Lists what the layer of `mode` holds.
-pub(super) fn scan(system: &System, mode: Mode) -> Vec<Entry> {
+/// Lists what a layer holds.
+pub(super) fn scan(system: &System) -> Vec<Entry> {
     let mut entries = Vec::new();
     for name in COPIED {
         walk(Path::new(name), &mut entries, &mut |path, found| copied(path, found));
     }
     for name in &system.shared {
-        walk(Path::new(name), &mut entries, &mut |path, found| shared(path, found, mode));
+        walk(Path::new(name), &mut entries, &mut |_, found| shared(found));
     }
     entries
 }
@@ -95,12 +94,11 @@ fn copied(path: &Path, found: &Metadata) -> Option<Kind> {
     }
 }
 
-/// With idmapped lowers the room's ids own the host's folders already. Without, they own nothing, and
-/// so get folders of their own. What is not public is hidden: as root it could be read, else it would be
-/// in the way of a package that puts something there. What has a setuid or setgid bit is taken without
+/// The room's ids own nothing of the host's, and so get folders of their own. What is not public is
+/// hidden: it would be in the way of a package that puts something there. What has a setuid or setgid bit is taken without
 /// it: the room's overlay would else put a copy of the whole, bit and all, on the host's disk as soon as
 /// the room's root touched it.
-fn shared(path: &Path, found: &Metadata, mode: Mode) -> Option<Kind> {
+fn shared(found: &Metadata) -> Option<Kind> {
     let is_folder = found.is_dir();
     if !is_public(found) {
         return Some(Kind::Whiteout);
@@ -108,12 +106,7 @@ fn shared(path: &Path, found: &Metadata, mode: Mode) -> Option<Kind> {
     if found.mode() & 0o6000 != 0 && (found.is_file() || is_folder) {
         return Some(if is_folder { Kind::Folder } else { Kind::File });
     }
-    (is_folder && (mode != Mode::Root || is_needed(path))).then_some(Kind::Folder)
-}
-
-/// Whether something of ours goes below, or an overlay wants it as its layer.
-fn is_needed(path: &Path) -> bool {
-    path.components().count() == 1 || Path::new(super::write::SUDO).starts_with(path)
+    is_folder.then_some(Kind::Folder)
 }
 
 /// Whether every user of the host may read it.

@@ -1,0 +1,351 @@
+//! Files of a tree that are found by their names, and kept from everybody but their owner.
+//!
+//! Whoever else writes in the tree may do so meanwhile: every folder is opened beneath the top, and
+//! no link is followed.
+
+use std::{
+    collections::HashMap,
+    ffi::OsStr,
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, Stat},
+    io::Errno,
+};
+
+use crate::{
+    beneath::{Entry, EntryKind, FileStat, Folder, entries, open_beneath},
+    files::{FileError, about},
+};
+
+/// The most names that are looked at. A tree with more is an error: a secret might be among the rest.
+const NAMES: usize = 1 << 22;
+
+/// The extended attribute that holds an access-control list.
+const ACCESS_LIST: &str = "system.posix_acl_access";
+
+/// What is looked for, given a folder's path below the top and a name in it.
+pub trait Names {
+    /// Whether this file is meant.
+    fn wants(&self, folder: &Path, name: &OsStr) -> bool;
+    /// Whether to look into this folder.
+    fn enters(&self, folder: &Path, name: &OsStr) -> bool;
+}
+
+/// A file that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Below the top.
+    pub path: PathBuf,
+    pub stat: FileStat,
+}
+
+/// What was seen in the folders of a tree. One whose change time is the same has the same names; whoever
+/// writes in the tree cannot choose that time.
+#[derive(Debug, Default)]
+pub struct Memory(HashMap<PathBuf, Listed>);
+
+/// What one folder holds.
+#[derive(Debug, Default)]
+struct Listed {
+    inode: u64,
+    changed: (i64, u32),
+    names: usize,
+    wanted: Vec<PathBuf>,
+    below: Vec<PathBuf>,
+}
+
+/// A folder that was changed so lately may be changed again without another change time: the kernel's
+/// clock for files has ticks of up to 10 ms.
+const LATELY: i128 = 50_000_000;
+
+/// Finds the files below a folder that have a wanted name. Folders and links are no files, and a
+/// folder that we may not read is passed over: nobody of ours keeps anything there.
+pub fn find(top: &Folder, names: &impl Names) -> Result<Vec<Named>, FileError> {
+    find_again(top, names, &mut Memory::default())
+}
+
+/// The same, reading only folders that have changed since the last time. The memory must be of the
+/// same tree and the same names.
+pub fn find_again(
+    top: &Folder,
+    names: &impl Names,
+    memory: &mut Memory,
+) -> Result<Vec<Named>, FileError> {
+    let mut known = std::mem::take(&mut memory.0);
+    let (mut found, mut seen) = (Vec::new(), 0);
+    let mut left = vec![PathBuf::new()];
+    while let Some(folder) = left.pop() {
+        let same = known.remove(&folder).filter(|listed| listed.is_current(top, &folder));
+        let listed = match same {
+            Some(listed) => listed,
+            None => look_into(top, &folder, names)?,
+        };
+        seen += listed.names;
+        if seen > NAMES {
+            let why = io::Error::other(format!("more than {NAMES} files"));
+            return Err(about("look for secrets in", top.path())(why));
+        }
+        look_at(top, &listed, &mut found)?;
+        left.extend(listed.below.iter().cloned());
+        if listed.is_settled() {
+            memory.0.insert(folder, listed);
+        }
+    }
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(found)
+}
+
+/// Finds them in some folders, and not in those below.
+pub fn find_in<'a>(
+    top: &Folder,
+    folders: impl IntoIterator<Item = &'a Path>,
+    names: &impl Names,
+) -> Result<Vec<Named>, FileError> {
+    let mut found = Vec::new();
+    for folder in folders {
+        look_at(top, &look_into(top, folder, names)?, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// Looks at the files of a folder that are wanted.
+fn look_at(top: &Folder, listed: &Listed, found: &mut Vec<Named>) -> Result<(), FileError> {
+    for path in &listed.wanted {
+        let stat = top.stat(path)?;
+        let is_file = |stat: &FileStat| matches!(stat.kind, EntryKind::File | EntryKind::Other);
+        found.extend(stat.filter(is_file).map(|stat| Named { path: path.clone(), stat }));
+    }
+    Ok(())
+}
+
+/// Reads one folder.
+fn look_into(top: &Folder, folder: &Path, names: &impl Names) -> Result<Listed, FileError> {
+    let read = || -> io::Result<(Stat, Vec<Entry>)> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let held = open_beneath(top, folder, flags, Mode::empty())?;
+        // Before the names: a change meanwhile is then one that is seen the next time.
+        Ok((rustix::fs::fstat(&held)?, entries(&held)?))
+    };
+    let (stat, list) = match read() {
+        Ok(read) => read,
+        Err(error) if is_passed_over(&error) => return Ok(Listed::default()),
+        Err(error) => return Err(about("look into", &top.path().join(folder))(error)),
+    };
+    let stat = FileStat::of(&stat);
+    let (inode, changed, names_seen) = (stat.inode, stat.changed, list.len());
+    let mut listed = Listed { inode, changed, names: names_seen, ..Listed::default() };
+    for entry in list {
+        match entry.kind {
+            EntryKind::Folder if names.enters(folder, &entry.name) => {
+                listed.below.push(folder.join(&entry.name));
+            }
+            EntryKind::File | EntryKind::Other if names.wants(folder, &entry.name) => {
+                listed.wanted.push(folder.join(&entry.name));
+            }
+            _ => {}
+        }
+    }
+    Ok(listed)
+}
+
+impl Listed {
+    /// Whether the folder has the same names still. A link on the way could at most make us read it.
+    fn is_current(&self, top: &Folder, folder: &Path) -> bool {
+        let path = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        let stat = rustix::fs::statat(top, path, AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| {
+            let stat = FileStat::of(&stat);
+            (stat.inode, stat.changed) == (self.inode, self.changed)
+        })
+    }
+
+    /// Whether what was read is worth remembering.
+    fn is_settled(&self) -> bool {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+        let nanoseconds =
+            |(seconds, more): (i64, i64)| i128::from(seconds) * 1_000_000_000 + i128::from(more);
+        let changed = nanoseconds((self.changed.0, self.changed.1.into()));
+        self.inode != 0 && nanoseconds((now.tv_sec, now.tv_nsec)) - changed > LATELY
+    }
+}
+
+/// Whether a folder went away, became something else, or is somebody's who keeps us out.
+fn is_passed_over(error: &io::Error) -> bool {
+    let codes = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::ACCESS];
+    codes.into_iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
+}
+
+/// Takes everybody's rights on a file but its owner's, also those of an access-control list. Returns
+/// whether anything changed; a file that is gone, or that is not `owner`'s any more, is left alone.
+pub fn close_to_others(top: &Folder, path: &Path, owner: u32) -> Result<bool, FileError> {
+    let close = || -> io::Result<bool> {
+        let held = open_beneath(top, path, OFlags::PATH, Mode::empty())?;
+        let stat = FileStat::of(&rustix::fs::fstat(&held)?);
+        if stat.user != owner || !matches!(stat.kind, EntryKind::File | EntryKind::Other) {
+            return Ok(false);
+        }
+        let is_open = stat.mode & 0o7077 != 0;
+        if is_open {
+            rustix::fs::chmod(by_number(&held), Mode::from_raw_mode(stat.mode & 0o700))?;
+        }
+        // After the mode: it masks whatever the list grants.
+        Ok(is_open | remove_list(&held)?)
+    };
+    match close() {
+        Err(error) if is_passed_over(&error) => Ok(false),
+        other => other.map_err(about("take the rights of others on", &top.path().join(path))),
+    }
+}
+
+/// A descriptor that only names a file can be changed through its link in `/proc`.
+fn by_number(held: &OwnedFd) -> PathBuf {
+    Path::new("/proc/self/fd").join(held.as_raw_fd().to_string())
+}
+
+fn remove_list(held: &OwnedFd) -> io::Result<bool> {
+    let path = by_number(held);
+    // Removing one that is not there succeeds on some file systems.
+    match rustix::fs::getxattr(&path, ACCESS_LIST, &mut [0_u8; 0]) {
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => return Ok(false),
+        Ok(_) | Err(Errno::RANGE) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    rustix::fs::removexattr(&path, ACCESS_LIST)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests plant files by plain means")]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{MetadataExt, PermissionsExt, symlink},
+    };
+
+    use super::*;
+
+    struct Env;
+
+    impl Names for Env {
+        fn wants(&self, _: &Path, name: &OsStr) -> bool {
+            name == ".env"
+        }
+
+        fn enters(&self, _: &Path, name: &OsStr) -> bool {
+            name != "node_modules"
+        }
+    }
+
+    fn ground() -> (tempfile::TempDir, Folder) {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a/b", "node_modules/x", "outside"] {
+            fs::create_dir_all(folder.path().join("tree").join(name)).unwrap();
+        }
+        let tree = folder.path().join("tree");
+        fs::rename(tree.join("outside"), folder.path().join("outside")).unwrap();
+        for name in ["tree/.env", "tree/a/b/.env", "tree/node_modules/x/.env", "outside/.env"] {
+            fs::write(folder.path().join(name), "secret").unwrap();
+        }
+        let top = Folder::open(&tree).unwrap();
+        (folder, top)
+    }
+
+    #[test]
+    fn files_are_found_by_name_and_links_are_not_followed() {
+        let (folder, top) = ground();
+        let tree = folder.path().join("tree");
+        symlink("../outside", tree.join("out")).unwrap();
+        symlink("../../outside/.env", tree.join("a/.env")).unwrap();
+        fs::create_dir(tree.join("a/b/c")).unwrap();
+        fs::create_dir(tree.join("a/b/c/.env")).unwrap();
+        let found = find(&top, &Env).unwrap();
+        let paths: Vec<_> = found.iter().map(|named| named.path.to_str().unwrap()).collect();
+        assert_eq!(paths, [".env", "a/b/.env"]);
+    }
+
+    #[test]
+    fn what_changed_is_seen_although_the_rest_is_remembered() {
+        let (folder, top) = ground();
+        let tree = folder.path().join("tree");
+        let mut memory = Memory::default();
+        let look = |memory: &mut Memory| {
+            let found = find_again(&top, &Env, memory).unwrap();
+            assert_eq!(found, find(&top, &Env).unwrap());
+            found.len()
+        };
+        while memory.0.len() < 3 {
+            assert_eq!(look(&mut memory), 2);
+        }
+        fs::write(tree.join("a/.env"), "late").unwrap();
+        assert_eq!(look(&mut memory), 3);
+        fs::create_dir(tree.join("a/b/new")).unwrap();
+        fs::write(tree.join("a/b/new/.env"), "deep").unwrap();
+        assert_eq!(look(&mut memory), 4);
+        // Replaced, moved away, and a folder by a link.
+        fs::write(tree.join("a/other"), "newer").unwrap();
+        fs::rename(tree.join("a/other"), tree.join("a/.env")).unwrap();
+        assert_eq!(look(&mut memory), 4);
+        fs::rename(tree.join("a/b"), folder.path().join("b")).unwrap();
+        symlink("../../b", tree.join("a/b")).unwrap();
+        assert_eq!(look(&mut memory), 2);
+        fs::remove_file(tree.join(".env")).unwrap();
+        assert_eq!(look(&mut memory), 1);
+    }
+
+    #[test]
+    fn a_file_is_closed_to_everybody_but_its_owner() {
+        let (folder, top) = ground();
+        let path = folder.path().join("tree/.env");
+        let owner = fs::metadata(&path).unwrap().uid();
+        for (before, after) in [(0o644, 0o600), (0o777, 0o700), (0o4755, 0o700), (0o400, 0o400)] {
+            fs::set_permissions(&path, PermissionsExt::from_mode(before)).unwrap();
+            let changed = close_to_others(&top, Path::new(".env"), owner).unwrap();
+            assert_eq!(changed, before != after, "{before:o}");
+            assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, after, "{before:o}");
+        }
+        assert!(!close_to_others(&top, Path::new(".env"), owner + 1).unwrap());
+        assert!(!close_to_others(&top, Path::new("none"), owner).unwrap());
+    }
+
+    #[test]
+    fn nothing_outside_is_closed() {
+        let (folder, top) = ground();
+        let outside = folder.path().join("outside/.env");
+        let owner = fs::metadata(&outside).unwrap().uid();
+        fs::set_permissions(&outside, PermissionsExt::from_mode(0o644)).unwrap();
+        symlink("../outside", folder.path().join("tree/out")).unwrap();
+        symlink("../outside/.env", folder.path().join("tree/a/.env")).unwrap();
+        for path in ["out/.env", "a/.env", "../outside/.env"] {
+            assert!(!close_to_others(&top, Path::new(path), owner).unwrap_or(false), "{path}");
+        }
+        assert_eq!(fs::metadata(&outside).unwrap().mode() & 0o777, 0o644);
+    }
+
+    #[test]
+    fn an_access_control_list_goes_too() {
+        let (folder, top) = ground();
+        let path = folder.path().join("tree/.env");
+        let owner = fs::metadata(&path).unwrap().uid();
+        // user::rw- user:12345:r-- group::r-- mask::r-- other::---, as acl(5) lays it out.
+        let entries: [(u16, u16, u32); 5] =
+            [(1, 6, !0), (2, 4, 12_345), (4, 4, !0), (16, 4, !0), (32, 0, !0)];
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        for (tag, rights, id) in entries {
+            list.extend(tag.to_le_bytes());
+            list.extend(rights.to_le_bytes());
+            list.extend(id.to_le_bytes());
+        }
+        match rustix::fs::setxattr(&path, ACCESS_LIST, &list, rustix::fs::XattrFlags::empty()) {
+            Ok(()) => {}
+            Err(errno) => return eprintln!("SKIPPED: access-control lists: {errno}"),
+        }
+        assert!(close_to_others(&top, Path::new(".env"), owner).unwrap());
+        let mut left = [0_u8; 64];
+        assert_eq!(rustix::fs::getxattr(&path, ACCESS_LIST, &mut left), Err(Errno::NODATA));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,317 @@
+//! Masks: which files of a worktree its room must not read.
+//!
+//! Pure: whoever walks the tree brings names, owners and what the base commit tracks. Neither the
+//! worktree's index nor its HEAD is asked, because an agent writes both.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path},
+};
+
+use crate::config::{FilePattern, Room, TreePath};
+
+/// Names of secrets below a worktree, and the folders in which nobody looks for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Masks {
+    mask: Vec<Pattern>,
+    unmask: Vec<Pattern>,
+    dependencies: Vec<Vec<u8>>,
+}
+
+/// What is known of a file with the name of a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedFile {
+    /// The user on disk.
+    pub owner: u32,
+    /// Whether the base commit has a file of this path.
+    pub in_base: bool,
+}
+
+/// Whether a file with the name of a secret is kept from the room: unless the base commit shows it
+/// anyway, or the room made it. Where rooms have no user of their own, nobody knows who made it.
+pub fn is_masked(file: NamedFile, agent: Option<u32>) -> bool {
+    !file.in_base && agent != Some(file.owner)
+}
+
+impl Masks {
+    /// Reads the patterns of a config that concern the worktree; those of the host are left out.
+    pub fn of(room: &Room) -> Self {
+        let patterns = |list: &[FilePattern]| {
+            let own = list.iter().filter_map(|pattern| Pattern::parse(pattern.as_str()));
+            own.collect()
+        };
+        Self {
+            mask: patterns(&room.mask),
+            unmask: patterns(&room.unmask),
+            dependencies: dependencies(&room.deps),
+        }
+    }
+
+    /// Names `patterns` anywhere but in the dependency folders of a config.
+    pub fn named(patterns: &[&str], room: &Room) -> Self {
+        Self {
+            mask: patterns.iter().filter_map(|pattern| Pattern::parse(pattern)).collect(),
+            unmask: Vec::new(),
+            dependencies: dependencies(&room.deps),
+        }
+    }
+
+    /// Whether a file in `folder`, a path below the worktree, has the name of a secret.
+    pub fn names(&self, folder: &Path, name: &OsStr) -> bool {
+        let fits = |pattern: &Pattern| pattern.fits(folder, name);
+        self.mask.iter().any(fits) && !self.unmask.iter().any(fits)
+    }
+
+    /// Whether secrets are looked for in the folder `name` of `folder`: not in a git directory, nor
+    /// among dependencies, wherever they are.
+    pub fn enters(&self, folder: &Path, name: &OsStr) -> bool {
+        let is = |known: &Vec<u8>| match known.contains(&b'/') {
+            false => name.as_bytes() == known,
+            true => folder.join(name).as_os_str().as_bytes() == known,
+        };
+        name != ".git" && !self.dependencies.iter().any(is)
+    }
+}
+
+fn dependencies(folders: &[TreePath]) -> Vec<Vec<u8>> {
+    let plain = |folder: &TreePath| {
+        let names = folder.as_str().split('/').filter(|name| !name.is_empty() && *name != ".");
+        names.collect::<Vec<_>>().join("/").into_bytes()
+    };
+    folders.iter().map(plain).filter(|folder| !folder.is_empty()).collect()
+}
+
+/// A pattern of files, as git's `:(glob)` has them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Pattern {
+    /// Without a slash: the name of a file in any folder.
+    Name(Vec<u8>),
+    /// Part by part from the top; `**` stands for any number of folders.
+    Path(Vec<Vec<u8>>),
+    /// Without a wildcard: a file, or everything below a folder.
+    Plain(Vec<Vec<u8>>),
+}
+
+impl Pattern {
+    /// Reads a pattern; nothing comes of one of the host's files.
+    fn parse(text: &str) -> Option<Self> {
+        if text.starts_with(['/', '~']) {
+            return None;
+        }
+        if !text.contains('/') {
+            return Some(Self::Name(text.as_bytes().to_vec()));
+        }
+        let parts = text.split('/').filter(|part| !part.is_empty() && *part != ".");
+        let parts = parts.map(|part| part.as_bytes().to_vec()).collect();
+        match text.contains(['*', '?', '[', '\\']) {
+            true => Some(Self::Path(parts)),
+            false => Some(Self::Plain(parts)),
+        }
+    }
+
+    fn fits(&self, folder: &Path, name: &OsStr) -> bool {
+        match self {
+            Self::Name(pattern) => glob(pattern, name.as_bytes()),
+            Self::Path(parts) => path_glob(parts, &names_of(&folder.join(name))),
+            Self::Plain(parts) => {
+                let path = folder.join(name);
+                names_of(&path).starts_with(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
+            }
+        }
+    }
+}
+
+fn names_of(path: &Path) -> Vec<&[u8]> {
+    let name = |part| match part {
+        Component::Normal(name) => Some(name.as_bytes()),
+        _ => None,
+    };
+    path.components().filter_map(name).collect()
+}
+
+fn path_glob(pattern: &[Vec<u8>], names: &[&[u8]]) -> bool {
+    match (pattern.split_first(), names.split_first()) {
+        (None, None) => true,
+        (Some((part, rest)), _) if part == b"**" => {
+            // At the end it stands for what is inside, not for nothing.
+            let least = usize::from(rest.is_empty());
+            (least..=names.len()).any(|skipped| path_glob(rest, &names[skipped..]))
+        }
+        (Some((part, rest)), Some((name, more))) => glob(part, name) && path_glob(rest, more),
+        _ => false,
+    }
+}
+
+/// Matches one name: `*` is anything, `?` one byte, `[a-z]` and `[!a-z]` one of a set, `\` takes the
+/// next byte as it is.
+fn glob(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut from) = (0, 0);
+    // Where to go on when the last star must take one byte more.
+    let mut star: Option<(usize, usize)> = None;
+    loop {
+        if pattern.get(at) == Some(&b'*') {
+            star = Some((at, from));
+            at += 1;
+            continue;
+        }
+        let next = match name.get(from) {
+            Some(byte) => one(&pattern[at..], *byte),
+            None if at == pattern.len() => return true,
+            None => None,
+        };
+        match (next, star) {
+            (Some(length), _) => (at, from) = (at + length, from + 1),
+            (None, Some((back, taken))) if taken < name.len() => {
+                star = Some((back, taken + 1));
+                (at, from) = (back + 1, taken + 1);
+            }
+            (None, _) => return false,
+        }
+    }
+}
+
+/// Matches one byte against the beginning of a pattern; returns how much of that it took.
+fn one(pattern: &[u8], byte: u8) -> Option<usize> {
+    match pattern {
+        [b'?', ..] => Some(1),
+        [b'\\', wanted, ..] => (*wanted == byte).then_some(2),
+        [b'[', rest @ ..] => set(rest, byte),
+        [wanted, ..] => (*wanted == byte).then_some(1),
+        [] => None,
+    }
+}
+
+/// Matches a byte against what follows a `[`; one that is never closed stands for itself.
+fn set(rest: &[u8], byte: u8) -> Option<usize> {
+    let is_negated = matches!(rest.first(), Some(b'!' | b'^'));
+    let first = usize::from(is_negated);
+    // A bracket that comes first is one of the set.
+    let close = rest.iter().skip(first + 1).position(|byte| *byte == b']').map(|at| at + first + 1);
+    let Some(close) = close else { return (byte == b'[').then_some(1) };
+    let (mut members, mut is_in) = (&rest[first..close], false);
+    while let Some((low, more)) = members.split_first() {
+        match more {
+            [b'-', high, after @ ..] => {
+                is_in |= (*low..=*high).contains(&byte);
+                members = after;
+            }
+            _ => {
+                is_in |= *low == byte;
+                members = more;
+            }
+        }
+    }
+    (is_in != is_negated).then_some(close + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(pattern: &str, path: &str) -> bool {
+        let path = Path::new(path);
+        let (folder, name) = (path.parent().unwrap(), path.file_name().unwrap());
+        let mask = Pattern::parse(pattern).into_iter().collect();
+        Masks { mask, ..Masks::default() }.names(folder, name)
+    }
+
+    #[test]
+    fn patterns_fit_as_gits_globs_do() {
+        for (pattern, path, expected) in [
+            (".env", ".env", true),
+            (".env", "deep/er/.env", true),
+            (".env", ".envrc", false),
+            (".env", ".env/lib", false),
+            (".env.*", ".env.local", true),
+            (".env.*", ".env.", true),
+            (".env.*", ".env", false),
+            ("*.p*m", "a/key.pem", true),
+            ("*.p*m", "a/key.pet", false),
+            ("*a*b*c", "aXbXbXc", true),
+            ("key?", "key1", true),
+            ("key?", "key", false),
+            ("key[0-9]", "key7", true),
+            ("key[!0-9]", "key7", false),
+            ("key[]x]", "key]", true),
+            ("key[", "key[", true),
+            (r"\*", "*", true),
+            (r"\*", "a", false),
+            ("kept/.env", "kept/.env", true),
+            ("kept/.env", "a/kept/.env", false),
+            ("keys/prod", "keys/prod/one/two", true),
+            ("keys/", "keys/one", true),
+            ("keys/", "a/keys/one", false),
+            ("keys/*", "keys/one", true),
+            ("keys/*", "keys/one/two", false),
+            ("keys/**", "keys/one/two", true),
+            ("keys/**", "keys", false),
+            ("**/prod/*.key", "prod/a.key", true),
+            ("**/prod/*.key", "x/y/prod/a.key", true),
+            ("a/**/b", "a/b", true),
+            ("a/**/b", "a/x/y/b", true),
+            ("a/**/b", "ab", false),
+            ("/etc/passwd", "etc/passwd", false),
+            ("~/.env", ".env", false),
+        ] {
+            assert_eq!(names(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn an_exception_wins_and_dependencies_are_left_alone() {
+        let parse = |pattern: &str| Pattern::parse(pattern).unwrap();
+        let masks = Masks {
+            mask: vec![parse(".env"), parse(".env.*")],
+            unmask: vec![parse("kept/.env"), parse(".env.ci")],
+            dependencies: vec![b"node_modules".to_vec(), b"apps/web/vendor".to_vec()],
+        };
+        let named = |folder: &str, name: &str| masks.names(Path::new(folder), OsStr::new(name));
+        assert!(named("", ".env") && named("a", ".env.local"));
+        assert!(!named("kept", ".env") && !named("a", ".env.ci"));
+        for (folder, name, enters) in [
+            ("", "src", true),
+            ("", ".git", false),
+            ("a", ".git", false),
+            ("", "node_modules", false),
+            ("a/b", "node_modules", false),
+            ("apps/web", "vendor", false),
+            ("apps", "vendor", true),
+        ] {
+            assert_eq!(
+                masks.enters(Path::new(folder), OsStr::new(name)),
+                enters,
+                "{folder}/{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_is_the_users_unless_the_base_has_it_or_the_room_made_it() {
+        for (owner, in_base, agent, expected) in [
+            (0, false, Some(301_000), true),
+            (301_000, false, Some(301_000), false),
+            (300_000, false, Some(301_000), true),
+            (0, true, Some(301_000), false),
+            (1000, false, None, true),
+            (1000, true, None, false),
+        ] {
+            let file = NamedFile { owner, in_base };
+            assert_eq!(is_masked(file, agent), expected, "{file:?} {agent:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_pattern_and_no_name_break_the_matcher(pattern in ".{0,12}", name in "[^/\0]{1,12}") {
+            names(&pattern, &name);
+        }
+
+        #[test]
+        fn a_name_without_wildcards_fits_itself_alone(name in "[a-z.]{1,8}", other in "[a-z.]{1,8}") {
+            proptest::prop_assume!(!["." , ".."].contains(&name.as_str()));
+            proptest::prop_assume!(!["." , ".."].contains(&other.as_str()));
+            proptest::prop_assert_eq!(names(&name, &other), name == other);
+        }
+    }
+}
