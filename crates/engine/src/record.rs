@@ -234,7 +234,7 @@ impl Engine {
 
     /// Returns the records of a folder that the database knows nothing of. Those of another state count
     /// only where the user asks for them.
-    fn lost(&self, sandboxes: &Path, whose: Whose) -> Result<Vec<SelfRecord>, Failure> {
+    fn lost_records(&self, sandboxes: &Path, whose: Whose) -> Result<Vec<SelfRecord>, Failure> {
         let mut lost = Vec::new();
         for record in records(sandboxes) {
             if whose == Whose::Ours && record.state != self.with.runtime {
@@ -258,7 +258,7 @@ impl Engine {
         sandboxes: &Path,
         whose: Whose,
     ) -> Result<Vec<SandboxName>, Failure> {
-        Ok(self.lost(sandboxes, whose)?.into_iter().map(|record| record.name).collect())
+        Ok(self.lost_records(sandboxes, whose)?.into_iter().map(|record| record.name).collect())
     }
 
     /// Makes the rows of sandboxes that describe themselves and that the database knows nothing of;
@@ -269,7 +269,7 @@ impl Engine {
         let mut rebuilt = Vec::new();
         for sandboxes in folders {
             let whose = if folder == Some(&sandboxes) { Whose::Anybodys } else { Whose::Ours };
-            for record in self.lost(&sandboxes, whose)? {
+            for record in self.lost_records(&sandboxes, whose)? {
                 self.rebuild_one(&sandboxes, &record)?;
                 rebuilt.push(record.name);
             }
