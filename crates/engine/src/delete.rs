@@ -151,7 +151,7 @@ impl Engine {
     /// Deletes every sandbox of every project, whatever they hold, and what is kept beside them.
     /// Branches stay.
     pub fn nuke(&self, operation: OperationId) -> Result<Vec<SandboxRecord>, Failure> {
-        self.rebuild(None)?;
+        self.rebuild_own()?;
         let all = self.sandboxes()?;
         all.iter().for_each(|sandbox| self.queue.cancel(sandbox.key));
         let (_turn, all) = self.turns(&all, "nuke", Some(&operation))?;

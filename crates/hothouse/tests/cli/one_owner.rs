@@ -167,19 +167,118 @@ fn down_ends_a_room_that_nobody_can_reach() {
     });
 }
 
+/// Runs a command as somebody would whose state is elsewhere: `su`, another home.
+fn elsewhere(env: &TestEnv, folder: &Path, words: &[&str]) -> Ran {
+    let mut command = env.command(folder, words);
+    command.env("XDG_STATE_HOME", env.root().join("state-2"));
+    Ran::of(words, command.output().unwrap())
+}
+
 #[test]
 fn the_files_say_that_a_room_of_another_state_uses_them() {
     writers(|env, repository, worktree| {
         env.ok(repository, &["up", "-w", "b"]);
-        let other = |words: &[&str]| {
-            let mut command = env.command(worktree, words);
-            command.env("XDG_STATE_HOME", env.root().join("state-2"));
-            Ran::of(words, command.output().unwrap())
-        };
-        let adopted = other(&["up"]);
+        let record = worktree.with_file_name(".hothouse/sandboxes/b/record.json");
+        let kept = fs::read(&record).unwrap();
+        fs::remove_file(&record).unwrap();
+        let adopted = elsewhere(env, worktree, &["up"]);
         assert_eq!(adopted.code, 5, "{adopted}");
         assert!(adopted.stderr.contains("in use by a room"), "{adopted}");
-        other(&["daemon", "stop"]);
+        elsewhere(env, worktree, &["daemon", "stop"]);
+        fs::write(&record, kept).unwrap();
+    });
+}
+
+#[test]
+fn sandboxes_of_another_state_are_neither_taken_nor_removed() {
+    writers(|env, repository, worktree| {
+        env.ok(repository, &["up", "-w", "b"]);
+        env.ok(repository, &["snapshot", "kept", "-w", "b"]);
+        let room = room_pid(env, repository, "b");
+        for words in [&["up"][..], &["adopt", "--name", "c"]] {
+            let refused = elsewhere(env, worktree, words);
+            assert_eq!(refused.code, 5, "{refused}");
+            assert!(refused.stderr.contains("belongs to the state folder"), "{refused}");
+        }
+        let refused = elsewhere(env, repository, &["fork", "b", "--branch", "b2"]);
+        assert_eq!(refused.code, 5, "{refused}");
+        for words in [&["fork", "d"][..], &["up", "-w", "d"]] {
+            let ran = elsewhere(env, repository, words);
+            assert_eq!(ran.code, 0, "{ran}");
+        }
+        assert_eq!(leftovers(env, repository), Vec::<String>::new(), "those of `d` are not ours");
+        env.ok(repository, &["doctor", "--fix"]);
+        for words in [&["doctor", "--fix"][..], &["list"], &["clean", "--all"], &["nuke", "--yes"]]
+        {
+            let ran = elsewhere(env, repository, words);
+            assert_eq!(ran.code, 0, "{ran}");
+            assert!(!ran.stdout.lines().any(|line| line.starts_with("b ")), "{ran}");
+        }
+        assert!(!worktree.with_file_name("d").exists());
+        elsewhere(env, repository, &["daemon", "stop"]);
+        assert_eq!(room_pid(env, repository, "b"), room, "the same room");
+        env.ok(repository, &["restore", "kept", "-w", "b"]);
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_sandbox_of_a_state_that_is_gone_can_be_taken_over() {
+    writers(|env, repository, _| {
+        let id = status(env, repository, "b")["id"].clone();
+        env.ok(repository, &["daemon", "stop"]);
+        fs::rename(env.state(), env.root().join("lost")).unwrap();
+        assert_eq!(elsewhere(env, repository, &["list", "--json"]).stdout.trim(), "[]");
+        let fixed = elsewhere(env, repository, &["doctor", "--fix"]);
+        assert_eq!(fixed.code, 0, "{fixed}");
+        let list = elsewhere(env, repository, &["list", "--json"]);
+        let list: Value = serde_json::from_str(&list.stdout).unwrap();
+        assert_eq!(list[0]["id"], id, "{list}");
+        elsewhere(env, repository, &["daemon", "stop"]);
+        // It belongs there now, until that state is gone, too.
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+        fs::remove_dir_all(env.root().join("state-2")).unwrap();
+        env.ok(repository, &["doctor", "--fix"]);
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn records_of_earlier_builds_and_damaged_ones_are_written_again() {
+    writers(|env, repository, worktree| {
+        let record = worktree.with_file_name(".hothouse/sandboxes/b/record.json");
+        let text = fs::read_to_string(&record).unwrap();
+        let mut earlier: Value = serde_json::from_str(&text).unwrap();
+        earlier.as_object_mut().unwrap().remove("state").unwrap();
+        earlier["what a later build adds"] = Value::Null;
+        for (what, text) in [("no state", earlier.to_string()), ("damaged", text[..9].to_owned())] {
+            env.kill_daemon();
+            fs::write(&record, text).unwrap();
+            env.ok(repository, &["list"]);
+            let now = fs::read_to_string(&record).unwrap();
+            let now: Value = serde_json::from_str(&now).expect(what);
+            assert!(env.state().ends_with(now["state"].as_str().unwrap()), "{what}: {now}");
+        }
+        // With the database gone, one without a state is nobody's and one that is damaged is shown.
+        let lose = |text: &str| {
+            env.kill_daemon();
+            fs::write(&record, text).unwrap();
+            for end in ["", "-wal", "-shm"] {
+                fs::remove_file(env.state().join(format!("state.db{end}"))).ok();
+            }
+        };
+        lose(&earlier.to_string());
+        assert_eq!(leftovers(env, repository), ["sandbox `b` is not in the database"]);
+        env.ok(repository, &["doctor", "--fix"]);
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+        let whole = fs::read_to_string(&record).unwrap();
+        lose("{");
+        let left = format!("what is left of a sandbox: {}", worktree.display());
+        assert_eq!(leftovers(env, repository), [left.as_str()]);
+        env.run(repository, &["doctor", "--fix"]);
+        assert_eq!(leftovers(env, repository), [left.as_str()], "nothing of it was removed");
+        lose(&whole);
+        env.ok(repository, &["up", "-w", "b"]);
     });
 }
 
