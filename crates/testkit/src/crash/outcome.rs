@@ -7,6 +7,9 @@ use super::{
 };
 use crate::Ran;
 
+/// The exit code for what is not there.
+const NOT_FOUND: i32 = 4;
+
 /// We broke a promise to ourselves, or a program broke off.
 const INTERNAL: [i32; 2] = [70, 101];
 
@@ -40,18 +43,27 @@ impl Run<'_> {
         if operation.is_command() {
             let name = operation.sandbox().unwrap_or_default();
             let is_up = self.sandboxes.get(name).is_some_and(|known| known.stand == Stand::Up);
+            // Layers that only a room sees cannot be in a second one.
+            let alone = matches!(operation, Operation::Fresh(_))
+                && ran.stderr.contains("are seen in its room alone");
             // A ledger that was killed a moment ago may not answer in time.
-            return match step.is_calm() && is_up && ![0, 1].contains(&ran.code) {
+            return match step.is_calm() && is_up && !alone && ![0, 1].contains(&ran.code) {
                 true => Err(format!("a command in a room that is up: {ran}")),
                 false => Ok(()),
             };
         }
         let allowed: &[i32] =
             if step.is_calm() { self.calm_codes(operation) } else { race_codes(step, operation) };
-        match allowed.contains(&ran.code) {
+        let expected = allowed.contains(&ran.code)
+            || ran.code == NOT_FOUND && operation.needs().is_some_and(|name| !self.is_sure(name));
+        match expected {
             true => Ok(()),
             false => Err(format!("may end with {allowed:?}: {ran}")),
         }
+    }
+
+    fn is_sure(&self, name: &str) -> bool {
+        self.sandboxes.get(name).is_some_and(|sandbox| sandbox.presence == Presence::Sure)
     }
 
     /// The codes with which something may end when nothing else goes on.
