@@ -240,8 +240,22 @@ impl Engine {
         if wanted && self.with.rooms.look(&runtime).is_some() {
             return false;
         }
-        files::exists(&claim)
-            && matches!(self.with.rooms.claim(&claim), Err(RoomError::InUse { .. }))
+        // That of another state is in nobody's way here, but for a start.
+        self.user(&claim).is_some_and(|user| user.is_none_or(|user| user == runtime))
+    }
+
+    /// Whether a room of another state folder uses the sandbox's files.
+    pub(crate) fn is_used_elsewhere(&self, sandbox: &SandboxRecord) -> bool {
+        let RoomPlaces { runtime, claim, .. } = self.places(sandbox);
+        self.user(&claim).flatten().is_some_and(|user| user != runtime)
+    }
+
+    /// Returns the runtime folder of the room that has a claim; none within if it does not say.
+    fn user(&self, claim: &Path) -> Option<Option<PathBuf>> {
+        match files::exists(claim).then(|| self.with.rooms.claim(claim)) {
+            Some(Err(RoomError::InUse { runtime, .. })) => Some(runtime),
+            _ => None,
+        }
     }
 
     /// Control groups with the tag of this state that no living room has.

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -278,6 +279,103 @@ fn records_of_earlier_builds_and_damaged_ones_are_written_again() {
         env.run(repository, &["doctor", "--fix"]);
         assert_eq!(leftovers(env, repository), [left.as_str()], "nothing of it was removed");
         lose(&whole);
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn an_adopted_worktree_has_one_room_in_all_states_and_configurations() {
+    writers(|env, repository, _| {
+        let own = env.root().join("private/own");
+        let private = own.parent().unwrap();
+        fs::DirBuilder::new().mode(0o700).create(private).unwrap();
+        git(repository, &["worktree", "add", "-q", own.to_str().unwrap()]);
+        let owner = format!("--reference={}", repository.display());
+        let given = Command::new("chown").args(["-R", &owner]).args([private, repository]).status();
+        assert!(given.unwrap().success());
+        env.ok(&own, &["up"]);
+        assert_eq!(state(env, repository, "own"), "ready");
+        let config = repository.join("hothouse.toml");
+        let text = fs::read_to_string(&config).unwrap();
+        let inside = text.replacen("[project]\n", "[project]\nplace = \"inside\"\n", 1);
+        assert_ne!(inside, text);
+        fs::write(&config, inside).unwrap();
+        let other = |words: &[&str]| elsewhere(env, &own, words);
+        let second = other(&["up"]);
+        assert_eq!(second.code, 5, "{second}");
+        assert!(second.stderr.contains("in use by a room"), "{second}");
+        let found = other(&["doctor", "--json"]);
+        let found: Value = serde_json::from_str(&found.stdout).unwrap();
+        assert_eq!(found["leftovers"], serde_json::json!([]));
+        // Whoever deletes its own adoption does not take the other's claim away.
+        let nuked = other(&["nuke", "--yes"]);
+        assert_eq!(nuked.code, 0, "{nuked}");
+        let again = other(&["up"]);
+        assert_eq!(again.code, 5, "{again}");
+        assert_eq!(other(&["nuke", "--yes"]).code, 0);
+        other(&["daemon", "stop"]);
+        fs::write(&config, text).unwrap();
+        env.ok(&own, &["delete", "own", "--force"]);
+        assert!(own.join("README").exists() && !repository.join(".git/hothouse-claims").exists());
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn twenty_starts_of_a_new_sandbox_make_one_room() {
+    writers(|env, repository, worktree| {
+        env.ok(repository, &["fork", "c"]);
+        let up: &[&str] = &["up", "-w", "c"];
+        for ran in at_once(env, repository, &[up; 20]) {
+            assert_eq!(ran.code, 0, "{ran}");
+        }
+        assert!(!worktree.with_file_name("c").join("SECOND").exists());
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn a_damaged_log_of_the_database_starts_no_second_room_and_carries_nothing_out() {
+    writers(|env, repository, _| {
+        // What is in the log alone: the room, and that the restore has ended.
+        env.ok(repository, &["snapshot", "early", "-w", "b"]);
+        env.ok(repository, &["up", "-w", "b"]);
+        env.ok(repository, &["restore", "early", "-w", "b"]);
+        let mut room = room_pid(env, repository, "b");
+        env.ok(repository, &["exec", "-w", "b", "--", "sh", "-c", "echo kept >work"]);
+        let log = env.state().join("state.db-wal");
+        for keep in [2, 1] {
+            env.kill_daemon();
+            let mut bytes = fs::read(&log).unwrap();
+            let half = bytes.len() * keep / 3;
+            bytes[half..].iter_mut().for_each(|byte| *byte ^= 0x5a);
+            fs::write(&log, bytes).unwrap();
+            env.ok(repository, &["list"]);
+            env.ok(repository, &["up", "-w", "b"]);
+            // One of which the database knows nothing any more is not joined, but ended first.
+            let before = std::mem::replace(&mut room, room_pid(env, repository, "b"));
+            assert!(before == room || !is_running(before), "two rooms");
+            let work = env.ok(repository, &["exec", "-w", "b", "--", "cat", "work"]);
+            assert_eq!(work, "kept\n");
+        }
+    });
+}
+
+#[test]
+fn nuke_ends_rooms_that_nobody_can_reach() {
+    writers(|env, repository, worktree| {
+        env.ok(repository, &["up", "-w", "b"]);
+        let room = room_pid(env, repository, "b");
+        env.kill_daemon();
+        fs::remove_dir_all(env.state().join("run")).unwrap();
+        fs::remove_dir_all(env.root().join("run/hothouse")).ok();
+        for end in ["", "-wal", "-shm"] {
+            fs::remove_file(env.state().join(format!("state.db{end}"))).ok();
+        }
+        env.ok(repository, &["nuke", "--yes"]);
+        assert!(!is_running(room) && !worktree.exists());
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+        env.ok(repository, &["fork", "b", "--branch", "again"]);
         env.ok(repository, &["up", "-w", "b"]);
     });
 }
