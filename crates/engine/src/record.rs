@@ -7,6 +7,7 @@
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use hothouse_host::{FileError, files};
@@ -82,6 +83,26 @@ impl Explain for ElsewhereError {
         let home = self.state.parent().unwrap_or(&self.state).display();
         vec![format!("use it with `XDG_STATE_HOME={home}`, or choose another name")]
     }
+}
+
+/// Held while a record or the list of folders is read and written again: an import beside a plan must not
+/// bring back the operation that was begun before it.
+#[derive(Debug, Default)]
+pub(crate) struct Records(Mutex<()>);
+
+impl Records {
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a record must survive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lasts {
+    /// A power cut: the disk is waited for.
+    PowerCut,
+    /// The end of this process, at any moment.
+    Crash,
 }
 
 /// A snapshot in its own words.
@@ -164,13 +185,25 @@ impl Engine {
         sandbox: &SandboxRecord,
         operation: &OperationId,
     ) -> Result<(), FileError> {
-        self.write_record(sandbox, Some(operation.clone()))
+        let _alone = self.records.lock();
+        self.write_record(sandbox, Some(operation.clone()), Lasts::Crash)
+    }
+
+    /// The same, and outlasts a power cut.
+    pub(crate) fn describe_for_good(
+        &self,
+        sandbox: &SandboxRecord,
+        operation: &OperationId,
+    ) -> Result<(), FileError> {
+        let _alone = self.records.lock();
+        self.write_record(sandbox, Some(operation.clone()), Lasts::PowerCut)
     }
 
     fn write_record(
         &self,
         sandbox: &SandboxRecord,
         operation: Option<OperationId>,
+        lasts: Lasts,
     ) -> Result<(), FileError> {
         let path = trees::places(sandbox).record();
         let anothers = SelfRecord::read(&path).is_some_and(|record| self.is_elsewhere(&record));
@@ -180,15 +213,19 @@ impl Engine {
         files::make_private_folder(path.parent().unwrap_or(&path))?;
         let record = SelfRecord::of(sandbox, operation, self.state_folder());
         let text = serde_json::to_vec_pretty(&record).expect("a record is plain text");
-        files::write_quick(&path, &text, 0o600)
+        match lasts {
+            Lasts::PowerCut => files::replace(&path, &text, 0o600),
+            Lasts::Crash => files::write_quick(&path, &text, 0o600),
+        }
     }
 
     /// Writes down what has changed about a sandbox, outside of an operation.
     pub(crate) fn describe_again(&self, key: SandboxKey) {
+        let _alone = self.records.lock();
         let Ok(Some(sandbox)) = self.sandbox(key) else { return };
         let known = SelfRecord::read(&trees::places(&sandbox).record());
         let Some(known) = known else { return };
-        if let Err(error) = self.write_record(&sandbox, known.operation) {
+        if let Err(error) = self.write_record(&sandbox, known.operation, Lasts::Crash) {
             tracing::warn!(%error, "a record is out of date");
         }
     }
@@ -196,12 +233,15 @@ impl Engine {
     /// Describes sandboxes that have no record, as those of earlier builds, or one that is damaged.
     pub fn describe_all(&self) -> Result<(), Failure> {
         for sandbox in self.sandboxes()?.into_iter().filter(|sandbox| !sandbox.deleting) {
+            let alone = self.records.lock();
             let known = SelfRecord::read(&trees::places(&sandbox).record());
             if known.as_ref().is_some_and(|record| record.state.is_some()) {
                 continue;
             }
-            let written = self.write_record(&sandbox, known.and_then(|record| record.operation));
+            let operation = known.and_then(|record| record.operation);
+            let written = self.write_record(&sandbox, operation, Lasts::Crash);
             written.map_err(|error| error.failure())?;
+            drop(alone);
             self.remember_folder(&sandbox.sandboxes).map_err(|error| error.failure())?;
         }
         Ok(())
@@ -273,6 +313,7 @@ impl Engine {
     }
 
     fn remember_folder(&self, sandboxes: &Path) -> Result<(), FileError> {
+        let _alone = self.records.lock();
         let mut known = self.remembered_folders();
         if !known.insert(sandboxes.to_owned()) {
             return Ok(());
@@ -385,7 +426,10 @@ impl Engine {
         self.remember_folder(sandboxes).map_err(|error| error.failure())?;
         let Some(sandbox) = self.sandbox(key)? else { return Ok(()) };
         // From now on it belongs to this state.
-        self.write_record(&sandbox, record.operation.clone()).map_err(|error| error.failure())?;
+        let alone = self.records.lock();
+        let written = self.write_record(&sandbox, record.operation.clone(), Lasts::Crash);
+        drop(alone);
+        written.map_err(|error| error.failure())?;
         if self.with.rooms.look(&self.places(&sandbox).runtime).is_some() {
             self.know_room_again(&sandbox)?;
         }
