@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
     os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -331,6 +332,33 @@ fn twenty_starts_of_a_new_sandbox_make_one_room() {
         }
         assert!(!worktree.with_file_name("c").join("SECOND").exists());
         env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn an_operation_of_another_daemon_is_waited_for() {
+    writers(|env, repository, worktree| {
+        let lock = worktree.with_file_name(".hothouse/sandboxes/b/operation");
+        let words = ["-x", lock.to_str().unwrap(), "sh", "-c", "echo held; read end"];
+        let mut other = Command::new("flock")
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        BufReader::new(other.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let mut up = env.command(repository, &["up", "-w", "b"]);
+        let mut up = up.stdout(Stdio::null()).spawn().unwrap();
+        // A start takes a fraction of the time of these.
+        for _ in 0..20 {
+            assert_eq!(state(env, repository, "b"), "stopped");
+        }
+        assert!(up.try_wait().unwrap().is_none(), "it waits for the lock");
+        drop(other.stdin.take());
+        assert!(up.wait().unwrap().success());
+        other.wait().unwrap();
+        assert_eq!(state(env, repository, "b"), "ready");
     });
 }
 
