@@ -54,16 +54,27 @@ impl Run<'_> {
         }
         let allowed: &[i32] =
             if step.is_calm() { self.calm_codes(operation) } else { race_codes(step, operation) };
-        let expected = allowed.contains(&ran.code)
-            || ran.code == NOT_FOUND && operation.needs().is_some_and(|name| !self.is_sure(name));
+        let expected =
+            allowed.contains(&ran.code) || ran.code == NOT_FOUND && !self.has_all(operation);
         match expected {
             true => Ok(()),
             false => Err(format!("may end with {allowed:?}: {ran}")),
         }
     }
 
-    fn is_sure(&self, name: &str) -> bool {
-        self.sandboxes.get(name).is_some_and(|sandbox| sandbox.presence == Presence::Sure)
+    /// Whether all that an operation needs is surely there: its sandbox, and its snapshot.
+    fn has_all(&self, operation: &Operation) -> bool {
+        let Some(name) = operation.needs() else { return true };
+        let Some(sandbox) = self.sandboxes.get(name) else { return false };
+        let label = match operation {
+            Operation::Restore { label, .. } => Some(label),
+            Operation::ForkFrom { label, .. } => label.as_ref(),
+            _ => None,
+        };
+        let known = |label| {
+            sandbox.snapshots.get(label).is_some_and(|found| found.presence == Presence::Sure)
+        };
+        sandbox.presence == Presence::Sure && label.is_none_or(known)
     }
 
     /// The codes with which something may end when nothing else goes on.
@@ -77,21 +88,6 @@ impl Run<'_> {
                 Stand::Up | Stand::Down | Stand::Unknown,
             ) => &[0, 5],
             (Operation::Pause(_) | Operation::Up(_), Stand::Paused | Stand::Unknown) => &[0, 5],
-            (Operation::Restore { label, .. }, _) => {
-                let known = sandbox.and_then(|sandbox| sandbox.snapshots.get(label));
-                match known.is_some_and(|snapshot| snapshot.presence == Presence::Sure) {
-                    true => &[0],
-                    false => &[0, 4],
-                }
-            }
-            (Operation::ForkFrom { from, label: Some(label), .. }, _) => {
-                let from = self.sandboxes.get(from);
-                let known = from.and_then(|from| from.snapshots.get(label));
-                match known.is_some_and(|snapshot| snapshot.presence == Presence::Sure) {
-                    true => &[0],
-                    false => &[0, 4],
-                }
-            }
             _ => &[0],
         }
     }
