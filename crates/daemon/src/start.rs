@@ -416,7 +416,7 @@ async fn keep_house(door: Door) {
 async fn recover(door: &Door) {
     let engine = door.engine.clone();
     let recovery = tokio::task::spawn_blocking(move || {
-        match engine.rebuild(None) {
+        match engine.rebuild_own() {
             Ok(names) if names.is_empty() => {}
             Ok(names) => tracing::warn!(?names, "sandboxes that the database had lost"),
             Err(failure) => tracing::error!(?failure, "sandboxes could not be looked for"),
@@ -427,6 +427,9 @@ async fn recover(door: &Door) {
         // Worktrees that are mounts come back first: what is to be finished may lie in them.
         if let Err(failure) = engine.restore_trees() {
             tracing::error!(?failure, "trees could not be brought back");
+        }
+        if let Err(failure) = engine.describe_all() {
+            tracing::warn!(?failure, "not every sandbox describes itself");
         }
         match engine.recover() {
             Ok(plans) => plans.iter().for_each(|plan| tracing::info!(?plan, "recovered")),

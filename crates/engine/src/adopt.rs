@@ -14,6 +14,7 @@ use crate::{
     Engine,
     fork::pinned_config,
     project::{ProjectError, ProjectSettings},
+    record::ElsewhereError,
     run::PlanFailure,
 };
 
@@ -48,6 +49,8 @@ pub enum AdoptError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Plan(#[from] PlanFailure),
+    #[error(transparent)]
+    Elsewhere(#[from] ElsewhereError),
 }
 
 impl Explain for AdoptError {
@@ -64,6 +67,7 @@ impl Explain for AdoptError {
             Self::File(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Plan(error) => error.kind(),
+            Self::Elsewhere(error) => error.kind(),
         }
     }
 
@@ -94,6 +98,7 @@ impl Explain for AdoptError {
             Self::File(error) => error.hints(),
             Self::Store(error) => error.hints(),
             Self::Plan(error) => error.hints(),
+            Self::Elsewhere(error) => error.hints(),
         }
     }
 }
@@ -152,6 +157,7 @@ impl Engine {
         let branch = repository.branch_around(&path)?;
         let branch = branch.ok_or_else(|| AdoptError::Detached { path: path.clone() })?;
         let new = self.adopted(&repository, &path, name.clone(), branch)?;
+        self.check_elsewhere(Path::new(&new.sandboxes), &name, &path)?;
         let plan = NewPlan {
             operation,
             kind: PlanKind::Adopt,

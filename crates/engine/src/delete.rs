@@ -151,7 +151,7 @@ impl Engine {
     /// Deletes every sandbox of every project, whatever they hold, and what is kept beside them.
     /// Branches stay.
     pub fn nuke(&self, operation: OperationId) -> Result<Vec<SandboxRecord>, Failure> {
-        self.rebuild(None)?;
+        self.rebuild_own()?;
         let all = self.sandboxes()?;
         all.iter().for_each(|sandbox| self.queue.cancel(sandbox.key));
         let (_turn, all) = self.turns(&all, "nuke", Some(&operation))?;
@@ -206,7 +206,9 @@ impl Engine {
             other => other,
         };
         let plan = begun.map_err(|error| error.failure())?;
-        self.run(&plan).map_err(|failure| failure.failure())
+        self.run(&plan).map_err(|failure| failure.failure())?;
+        sandboxes.iter().for_each(|sandbox| self.remove_adopted_claim(sandbox));
+        Ok(())
     }
 
     fn delete_facts(&self, sandbox: &SandboxRecord) -> Result<DeleteFacts, FileError> {
@@ -221,16 +223,18 @@ impl Engine {
         all.extend(trees::all_staged(sandbox)?);
         let logs = self.logs_of(sandbox);
         let rest = [own.pointer(), own.data(), own.snapshots(), own.frozen(), logs, own.own()];
+        let anothers = sandbox.is_adopted() && self.is_used_elsewhere(sandbox);
         Ok(DeleteFacts {
             common_dir: sandbox.repository.common_dir.clone(),
             worktree: (!sandbox.is_adopted()).then(|| trees::worktree(sandbox)),
             trees: all,
             rest: rest.into_iter().filter(|path| files::exists(path)).collect(),
-            runtime: places.runtime,
-            claim: places.claim,
-            storage: places.storage,
             // A room that the database has lost is known by its claim.
-            had_room: sandbox.room.is_some() || files::exists(&own.claim()),
+            had_room: sandbox.room.is_some() || files::exists(&places.claim),
+            runtime: places.runtime,
+            // What it has of its own can go while another state's room uses the worktree.
+            claim: (!anothers).then_some(places.claim),
+            storage: places.storage,
         })
     }
 

@@ -19,6 +19,7 @@ use hothouse_workspace::{
 use crate::{
     Engine,
     project::{self, CONFIG_FILE, ProjectError, ProjectSettings, read_file},
+    record::ElsewhereError,
     run::PlanFailure,
     task,
     trees::{self, Others},
@@ -120,6 +121,8 @@ pub enum ForkError {
     Store(StoreError),
     #[error(transparent)]
     Plan(#[from] PlanFailure),
+    #[error(transparent)]
+    Elsewhere(#[from] ElsewhereError),
 }
 
 impl Explain for ForkError {
@@ -142,6 +145,7 @@ impl Explain for ForkError {
             Self::File(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Plan(error) => error.kind(),
+            Self::Elsewhere(error) => error.kind(),
         }
     }
 
@@ -192,6 +196,7 @@ impl Explain for ForkError {
             Self::File(error) => error.hints(),
             Self::Store(error) => error.hints(),
             Self::Plan(error) => error.hints(),
+            Self::Elsewhere(error) => error.hints(),
         }
     }
 }
@@ -243,6 +248,7 @@ impl Engine {
             None => settings.sandboxes(&repository.place),
         };
         let path = sandboxes.join(spec.name.as_str());
+        self.check_elsewhere(&sandboxes, &spec.name, &path)?;
         check_place(&path)?;
         let tree = TreeOrder {
             driver: match &parent {

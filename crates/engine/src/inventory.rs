@@ -36,6 +36,9 @@ pub enum Stray {
     Mount { path: PathBuf },
     /// Files kept for a sandbox that there is not.
     Files { path: PathBuf },
+    /// What is left of a sandbox that the database does not know, and whose record or worktree is
+    /// missing or damaged.
+    Undescribed { path: PathBuf },
     /// A restore that was interrupted while it replaced files.
     HalfRestored { name: SandboxName },
     /// A deletion that failed.
@@ -55,6 +58,9 @@ impl Stray {
             Self::Groups { id } => format!("control groups without a room: {id}"),
             Self::Mount { path } => format!("a mount without a sandbox: {}", path.display()),
             Self::Files { path } => format!("files without a sandbox: {}", path.display()),
+            Self::Undescribed { path } => {
+                format!("what is left of a sandbox: {}", path.display())
+            }
             Self::HalfRestored { name } => format!("the restore of `{name}` is not finished"),
             Self::HalfDeleted { name } => format!("the deletion of `{name}` is not finished"),
         }
@@ -76,6 +82,11 @@ impl Stray {
             }
             Self::Mount { .. } => "its sandbox was deleted in part; --fix unmounts it".into(),
             Self::Files { .. } => "its sandbox was deleted in part; --fix removes them".into(),
+            Self::Undescribed { path } => format!(
+                "neither the database nor a record explains it; take what you need, then remove {}, \
+                 and --fix removes the rest",
+                path.display()
+            ),
             Self::HalfRestored { name } => {
                 format!("run `hothouse restore LABEL -w {name}` again")
             }
@@ -93,13 +104,11 @@ impl Engine {
         let all = self.sandboxes()?;
         let mut strays = self.stray_rooms(&all).map_err(|error| error.failure())?;
         strays.extend(self.stray_groups(&all));
-        let around = folder.and_then(|folder| self.folder_around(folder));
         for sandboxes in self.folders_around(folder)? {
-            let asked = around.as_ref() == Some(&sandboxes);
-            let whose = if asked { Whose::Anybodys } else { Whose::Ours };
-            let unlisted = self.unlisted(&sandboxes, whose)?;
+            let unlisted = self.unlisted(&sandboxes)?;
             strays.extend(self.stray_mounts(&sandboxes, &all)?);
             strays.extend(self.stray_files(&sandboxes)?);
+            strays.extend(self.undescribed(&sandboxes)?);
             let unlisted = unlisted.into_iter();
             let sandboxes = &sandboxes;
             strays.extend(
@@ -124,8 +133,7 @@ impl Engine {
 
     /// Mends what can be mended without losing anybody's work.
     pub(crate) fn fix_strays(&self, folder: Option<&Path>) -> Result<(), Failure> {
-        let around = folder.and_then(|folder| self.folder_around(folder));
-        self.rebuild(around.as_deref())?;
+        self.rebuild(&self.folders_around(folder)?, Whose::Nobodys)?;
         for stray in self.strays(folder)? {
             match stray {
                 Stray::Room { runtime, .. } => {
@@ -139,7 +147,8 @@ impl Engine {
                     hothouse_host::mount::unmount_tree(&path).map_err(|error| error.failure())?;
                 }
                 Stray::Files { path } => self.remove_stray(&path)?,
-                Stray::Unlisted { .. } | Stray::HalfRestored { .. } => {}
+                Stray::Unlisted { .. } | Stray::Undescribed { .. } | Stray::HalfRestored { .. } => {
+                }
             }
         }
         Ok(())
@@ -231,8 +240,22 @@ impl Engine {
         if wanted && self.with.rooms.look(&runtime).is_some() {
             return false;
         }
-        files::exists(&claim)
-            && matches!(self.with.rooms.claim(&claim), Err(RoomError::InUse { .. }))
+        // That of another state is in nobody's way here, but for a start.
+        self.user(&claim).is_some_and(|user| user.is_none_or(|user| user == runtime))
+    }
+
+    /// Whether a room of another state folder uses the sandbox's files.
+    pub(crate) fn is_used_elsewhere(&self, sandbox: &SandboxRecord) -> bool {
+        let RoomPlaces { runtime, claim, .. } = self.places(sandbox);
+        self.user(&claim).flatten().is_some_and(|user| user != runtime)
+    }
+
+    /// Returns the runtime folder of the room that has a claim; none within if it does not say.
+    fn user(&self, claim: &Path) -> Option<Option<PathBuf>> {
+        match files::exists(claim).then(|| self.with.rooms.claim(claim)) {
+            Some(Err(RoomError::InUse { runtime, .. })) => Some(runtime),
+            _ => None,
+        }
     }
 
     /// Control groups with the tag of this state that no living room has.
@@ -254,6 +277,7 @@ impl Engine {
             all.iter().find(of_it).is_some_and(|sandbox| {
                 self.queue.try_enter(&[sandbox.key], "doctor").is_none()
                     || self.with.rooms.look(&self.places(sandbox).runtime).is_some()
+                    || self.is_out_of_reach(sandbox)
             })
         };
         let ids = self.with.rooms.group_ids().into_iter().filter(ours);
@@ -261,7 +285,8 @@ impl Engine {
         strays.map(|id| Stray::Groups { id }).collect()
     }
 
-    /// Mounts in a folder of sandboxes that are the tree of no sandbox and of no snapshot.
+    /// Mounts in a folder of sandboxes that are the tree of no sandbox and of no snapshot, whether the
+    /// database knows it or only its own record.
     fn stray_mounts(&self, sandboxes: &Path, all: &[SandboxRecord]) -> Result<Vec<Stray>, Failure> {
         let mounts = hothouse_host::mount::mounts_below(sandboxes);
         let mounts = mounts.map_err(|error| error.failure())?;
@@ -274,6 +299,15 @@ impl Engine {
             known.insert(sandbox.worktree.clone());
             known.insert(trees::places(sandbox).snapshots());
             known.extend(trees::all_staged(sandbox).into_iter().flatten().map(|tree| tree.path));
+        }
+        for own in places::all_own(sandboxes) {
+            let name = own.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let own = places::SandboxPlaces { sandboxes, name: &name };
+            if files::exists(&own.record()) {
+                known.extend([sandboxes.join(&name), own.snapshots()]);
+                let staged = places::all_staged(sandboxes, &name).unwrap_or_default();
+                known.extend(staged.iter().map(|tree| places::staged(sandboxes, tree)));
+            }
         }
         let is_known = |path: &PathBuf| path.ancestors().any(|above| known.contains(above));
         let strays = mounts.into_iter().filter(|path| !is_known(path));
@@ -296,6 +330,21 @@ impl Engine {
         };
         let strays = kept.into_iter().filter(|(name, _)| !known.contains(name) && !described(name));
         Ok(strays.map(|(_, path)| Stray::Files { path }).collect())
+    }
+
+    /// Sandboxes that something is kept for and that nothing explains: shown, never removed.
+    fn undescribed(&self, sandboxes: &Path) -> Result<Vec<Stray>, Failure> {
+        let known = self.with.store.names_in(sandboxes).map_err(|error| error.failure())?;
+        let kept = places::kept(sandboxes).map_err(|error| error.failure())?;
+        let names: BTreeSet<_> = kept.into_iter().map(|(name, _)| name).collect();
+        let unknown = names.into_iter().filter(|name| !known.contains(name));
+        let undescribed = unknown.filter(|name| !self.is_described(sandboxes, name));
+        let places = undescribed.flat_map(|name| {
+            [sandboxes.join(&name), places::SandboxPlaces { sandboxes, name: &name }.own()]
+                .into_iter()
+                .find(|path| files::exists(path))
+        });
+        Ok(places.map(|path| Stray::Undescribed { path }).collect())
     }
 
     /// Returns the folders of sandboxes that are known, and that of the repository around `folder`.

@@ -93,7 +93,7 @@ impl Engine {
 
     /// Mends what can be mended. Where nobody can say what would be lost, nothing is.
     pub fn fix_leftovers(&self, folder: Option<&Path>) -> Result<(), Failure> {
-        self.rebuild(None)?;
+        self.rebuild_own()?;
         self.restore_trees()?;
         self.recover()?;
         self.fix_strays(folder)?;

@@ -47,10 +47,17 @@ impl Explain for BusyError {
 }
 
 /// Who works on which sandbox.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Queue {
     busy: Mutex<HashMap<SandboxKey, Busy>>,
     freed: Condvar,
+    patience: Duration,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { busy: Mutex::default(), freed: Condvar::new(), patience: PATIENCE }
+    }
 }
 
 #[derive(Debug)]
@@ -120,10 +127,10 @@ impl Queue {
             let Some(other) = keys.iter().find_map(|key| busy.get(key)) else { continue };
             let told = other.told();
             let waited = begun.elapsed();
-            if waited >= PATIENCE {
+            if waited >= self.patience {
                 return Err(told);
             }
-            let next = if tell.is_some() { TELL_AFTER } else { PATIENCE };
+            let next = if tell.is_some() { TELL_AFTER } else { self.patience };
             let left = next.saturating_sub(waited).max(Duration::from_millis(1));
             let waiting = self.freed.wait_timeout(busy, left);
             drop(waiting.unwrap_or_else(PoisonError::into_inner));
@@ -263,6 +270,16 @@ mod tests {
         assert!(queue.try_enter(&[SandboxKey(2)], "up").is_some());
         drop(turn);
         assert!(queue.try_enter(ONE, "down").is_some());
+    }
+
+    #[test]
+    fn whoever_gives_up_waiting_is_told_what_for_and_how_long() {
+        let queue = Queue { patience: Duration::ZERO, ..Queue::default() };
+        let _turn = queue.try_enter(ONE, "restore").unwrap();
+        let what = queue.enter(ONE, "up", |_| {}).unwrap_err();
+        assert_eq!(what, "`restore` has been running for 0 s");
+        let busy = BusyError { name: "a".parse().unwrap(), what };
+        assert_eq!(busy.kind(), FailureKind::Conflict);
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! What a sandbox says of itself, in a file beside its data.
 //!
 //! The database can be lost; worktrees and data cannot be made again. So each sandbox has a record
-//! from which [`Engine::rebuild`] makes its row, and which names the operation that was begun on it
+//! from which [`Engine::rebuild_own`] makes its row, and which names the operation that was begun on it
 //! last: a database that went back in time must not carry an older one out.
 
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use hothouse_host::{FileError, files};
 use hothouse_model::{
-    Explain, Failure, OperationId, PlanKind, ProjectName, SandboxName, SandboxRecord,
+    Explain, Failure, FailureKind, OperationId, PlanKind, ProjectName, SandboxName, SandboxRecord,
     id::{SandboxId, SandboxKey},
     sandbox::RepositoryPlace,
 };
@@ -50,8 +51,9 @@ pub(crate) struct SelfRecord {
     agent_branch: Option<String>,
     /// What was begun on it last.
     operation: Option<OperationId>,
-    /// Where the state that it belongs to keeps its rooms.
-    state: PathBuf,
+    /// The state folder that it belongs to; earlier builds did not name it.
+    #[serde(default)]
+    state: Option<PathBuf>,
 }
 
 /// Whose records are looked at.
@@ -59,8 +61,48 @@ pub(crate) struct SelfRecord {
 pub(crate) enum Whose {
     /// Those of this state folder.
     Ours,
-    /// Also those of other state folders.
-    Anybodys,
+    /// Also those whose state folder is gone, or was never named.
+    Nobodys,
+}
+
+/// A name that a sandbox of another state folder has, in the same folder of sandboxes.
+#[derive(Debug, thiserror::Error)]
+#[error("sandbox `{name}` belongs to the state folder {}", .state.display())]
+pub struct ElsewhereError {
+    pub name: SandboxName,
+    pub state: PathBuf,
+}
+
+impl Explain for ElsewhereError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Conflict
+    }
+
+    fn hints(&self) -> Vec<String> {
+        // The state folder is `hothouse` in the one that the variable names.
+        let home = self.state.parent().unwrap_or(&self.state).display();
+        vec![format!("use it with `XDG_STATE_HOME={home}`, or choose another name")]
+    }
+}
+
+/// Held while a record or the list of folders is read and written again: an import beside a plan must not
+/// bring back the operation that was begun before it.
+#[derive(Debug, Default)]
+pub(crate) struct Records(Mutex<()>);
+
+impl Records {
+    fn lock(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a record must survive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lasts {
+    /// A power cut: the disk is waited for.
+    PowerCut,
+    /// The end of this process, at any moment.
+    Crash,
 }
 
 /// A snapshot in its own words.
@@ -90,10 +132,11 @@ impl SelfRecord {
             imported: sandbox.imported,
             agent_branch: sandbox.agent_branch,
             operation,
-            state: state.to_owned(),
+            state: Some(state.to_owned()),
         }
     }
 
+    /// Reads a record; one that is damaged is none.
     fn read(path: &Path) -> Option<Self> {
         serde_json::from_slice(&files::read_capped(path, RECORD_LIMIT).ok()?).ok()
     }
@@ -142,32 +185,94 @@ impl Engine {
         sandbox: &SandboxRecord,
         operation: &OperationId,
     ) -> Result<(), FileError> {
+        let _alone = self.records.lock();
+        self.write_record(sandbox, Some(operation.clone()), Lasts::Crash)
+    }
+
+    /// The same, and outlasts a power cut.
+    pub(crate) fn describe_for_good(
+        &self,
+        sandbox: &SandboxRecord,
+        operation: &OperationId,
+    ) -> Result<(), FileError> {
+        let _alone = self.records.lock();
+        self.write_record(sandbox, Some(operation.clone()), Lasts::PowerCut)
+    }
+
+    fn write_record(
+        &self,
+        sandbox: &SandboxRecord,
+        operation: Option<OperationId>,
+        lasts: Lasts,
+    ) -> Result<(), FileError> {
         let path = trees::places(sandbox).record();
-        if !files::exists(&sandbox.sandboxes) {
+        let anothers = SelfRecord::read(&path).is_some_and(|record| self.is_elsewhere(&record));
+        if anothers || !files::exists(&sandbox.sandboxes) {
             return Ok(());
         }
         files::make_private_folder(path.parent().unwrap_or(&path))?;
-        let text = serde_json::to_vec_pretty(&SelfRecord::of(
-            sandbox,
-            Some(operation.clone()),
-            &self.with.runtime,
-        ));
-        files::write_quick(&path, &text.expect("a record is plain text"), 0o600)
+        let record = SelfRecord::of(sandbox, operation, self.state_folder());
+        let text = serde_json::to_vec_pretty(&record).expect("a record is plain text");
+        match lasts {
+            Lasts::PowerCut => files::replace(&path, &text, 0o600),
+            Lasts::Crash => files::write_quick(&path, &text, 0o600),
+        }
     }
 
     /// Writes down what has changed about a sandbox, outside of an operation.
     pub(crate) fn describe_again(&self, key: SandboxKey) {
+        let _alone = self.records.lock();
         let Ok(Some(sandbox)) = self.sandbox(key) else { return };
-        let path = trees::places(&sandbox).record();
-        let Some(known) = SelfRecord::read(&path) else { return };
-        let text = serde_json::to_vec_pretty(&SelfRecord::of(
-            &sandbox,
-            known.operation,
-            &self.with.runtime,
-        ));
-        let text = text.expect("a record is plain text");
-        if let Err(error) = files::write_quick(&path, &text, 0o600) {
+        let known = SelfRecord::read(&trees::places(&sandbox).record());
+        let Some(known) = known else { return };
+        if let Err(error) = self.write_record(&sandbox, known.operation, Lasts::Crash) {
             tracing::warn!(%error, "a record is out of date");
+        }
+    }
+
+    /// Describes sandboxes that have no record, as those of earlier builds, or one that is damaged.
+    pub fn describe_all(&self) -> Result<(), Failure> {
+        for sandbox in self.sandboxes()?.into_iter().filter(|sandbox| !sandbox.deleting) {
+            let alone = self.records.lock();
+            let known = SelfRecord::read(&trees::places(&sandbox).record());
+            if known.as_ref().is_some_and(|record| record.state.is_some()) {
+                continue;
+            }
+            let operation = known.and_then(|record| record.operation);
+            let written = self.write_record(&sandbox, operation, Lasts::Crash);
+            written.map_err(|error| error.failure())?;
+            drop(alone);
+            self.remember_folder(&sandbox.sandboxes).map_err(|error| error.failure())?;
+        }
+        Ok(())
+    }
+
+    /// The folder of this daemon's state, which tells its sandboxes from those of others.
+    fn state_folder(&self) -> &Path {
+        self.with.folders.parent().unwrap_or(&self.with.folders)
+    }
+
+    /// Whether a sandbox is one of another state folder that is still there.
+    fn is_elsewhere(&self, record: &SelfRecord) -> bool {
+        let other = record.state.as_deref().filter(|state| *state != self.state_folder());
+        other.is_some_and(files::exists)
+    }
+
+    /// Refuses a name or a worktree that a sandbox of another state folder has: what is kept for the one
+    /// would be the other's.
+    pub(crate) fn check_elsewhere(
+        &self,
+        sandboxes: &Path,
+        name: &SandboxName,
+        worktree: &Path,
+    ) -> Result<(), ElsewhereError> {
+        let same = |record: &SelfRecord| record.name == *name || record.worktree == worktree;
+        let mut all = records(sandboxes).into_iter().filter(same);
+        match all.find(|record| self.is_elsewhere(record)) {
+            Some(SelfRecord { name, state: Some(state), .. }) => {
+                Err(ElsewhereError { name, state })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -189,7 +294,8 @@ impl Engine {
         }
         let latest = |key: &SandboxKey| {
             let sandbox = self.with.store.sandbox(*key).ok()??;
-            SelfRecord::read(&trees::places(&sandbox).record())?.operation
+            let record = SelfRecord::read(&trees::places(&sandbox).record())?;
+            (!self.is_elsewhere(&record)).then_some(record.operation)?
         };
         plan.sandboxes.iter().filter_map(latest).any(|latest| latest != plan.operation)
     }
@@ -207,6 +313,7 @@ impl Engine {
     }
 
     fn remember_folder(&self, sandboxes: &Path) -> Result<(), FileError> {
+        let _alone = self.records.lock();
         let mut known = self.remembered_folders();
         if !known.insert(sandboxes.to_owned()) {
             return Ok(());
@@ -232,12 +339,12 @@ impl Engine {
         Ok(folders)
     }
 
-    /// Returns the records of a folder that the database knows nothing of. Those of another state count
-    /// only where the user asks for them.
+    /// Returns the records of a folder that the database knows nothing of.
     fn lost_records(&self, sandboxes: &Path, whose: Whose) -> Result<Vec<SelfRecord>, Failure> {
         let mut lost = Vec::new();
         for record in records(sandboxes) {
-            if whose == Whose::Ours && record.state != self.with.runtime {
+            let ours = record.state.as_deref() == Some(self.state_folder());
+            if !ours && (whose == Whose::Ours || self.is_elsewhere(&record)) {
                 continue;
             }
             let place = RepositoryPlace {
@@ -253,24 +360,33 @@ impl Engine {
     }
 
     /// Returns the sandboxes of a folder that describe themselves and that the database has lost.
-    pub(crate) fn unlisted(
-        &self,
-        sandboxes: &Path,
-        whose: Whose,
-    ) -> Result<Vec<SandboxName>, Failure> {
-        Ok(self.lost_records(sandboxes, whose)?.into_iter().map(|record| record.name).collect())
+    pub(crate) fn unlisted(&self, sandboxes: &Path) -> Result<Vec<SandboxName>, Failure> {
+        let lost = self.lost_records(sandboxes, Whose::Nobodys)?;
+        Ok(lost.into_iter().map(|record| record.name).collect())
     }
 
-    /// Makes the rows of sandboxes that describe themselves and that the database knows nothing of;
-    /// returns their names. Rooms of theirs that live are known again.
-    pub fn rebuild(&self, folder: Option<&Path>) -> Result<Vec<SandboxName>, Failure> {
-        let mut folders = self.known_folders()?;
-        folders.extend(folder.map(Path::to_owned));
+    /// Whether a sandbox has a record that explains what is kept for it.
+    pub(crate) fn is_described(&self, sandboxes: &Path, name: &str) -> bool {
+        let record = SelfRecord::read(&SandboxPlaces { sandboxes, name }.record());
+        record.is_some_and(|record| self.is_elsewhere(&record) || files::exists(&record.worktree))
+    }
+
+    /// Makes the rows that the database has lost of sandboxes that belong to this state folder; returns
+    /// their names. Rooms of theirs that live are known again.
+    pub fn rebuild_own(&self) -> Result<Vec<SandboxName>, Failure> {
+        self.rebuild(&self.known_folders()?, Whose::Ours)
+    }
+
+    /// Makes the rows of sandboxes that describe themselves and that the database knows nothing of.
+    pub(crate) fn rebuild(
+        &self,
+        folders: &BTreeSet<PathBuf>,
+        whose: Whose,
+    ) -> Result<Vec<SandboxName>, Failure> {
         let mut rebuilt = Vec::new();
         for sandboxes in folders {
-            let whose = if folder == Some(&sandboxes) { Whose::Anybodys } else { Whose::Ours };
-            for record in self.lost_records(&sandboxes, whose)? {
-                self.rebuild_one(&sandboxes, &record)?;
+            for record in self.lost_records(sandboxes, whose)? {
+                self.rebuild_one(sandboxes, &record)?;
                 rebuilt.push(record.name);
             }
         }
@@ -309,6 +425,11 @@ impl Engine {
         let key = made().map_err(|error| error.failure())?;
         self.remember_folder(sandboxes).map_err(|error| error.failure())?;
         let Some(sandbox) = self.sandbox(key)? else { return Ok(()) };
+        // From now on it belongs to this state.
+        let alone = self.records.lock();
+        let written = self.write_record(&sandbox, record.operation.clone(), Lasts::Crash);
+        drop(alone);
+        written.map_err(|error| error.failure())?;
         if self.with.rooms.look(&self.places(&sandbox).runtime).is_some() {
             self.know_room_again(&sandbox)?;
         }

@@ -59,6 +59,9 @@ pub struct RoomPlaces {
 /// Marks the runtime folders of rooms that end with a single command.
 pub(crate) const TEMPORARY: &str = ".fresh-";
 
+/// The folder of a repository in which the claims on adopted worktrees are.
+const ADOPTED_CLAIMS: &str = "hothouse-claims";
+
 /// Returns the runtime folder of a room that ends with a single command, beside the sandbox's own.
 fn temporary(runtime: &Path, nonce: &str) -> PathBuf {
     let mut name = runtime.as_os_str().to_owned();
@@ -392,6 +395,25 @@ impl Engine {
         Ok(paused)
     }
 
+    /// Removes what an adoption left in the user's repository, unless a room of another state uses it.
+    pub(crate) fn remove_adopted_claim(&self, sandbox: &SandboxRecord) {
+        let claim = adopted_claim(sandbox);
+        let folder = sandbox.repository.common_dir.join(ADOPTED_CLAIMS);
+        if !sandbox.is_adopted() || !claim.starts_with(&folder) || !files::exists(&claim) {
+            return;
+        }
+        let removed =
+            self.with.rooms.claim(&claim).map_err(|error| error.failure()).and_then(|_held| {
+                let removed = files::remove_file(&claim);
+                removed
+                    .and_then(|()| files::remove_empty_folder(&folder))
+                    .map_err(|error| error.failure())
+            });
+        if let Err(failure) = removed {
+            tracing::warn!(?failure, "the claim on an adopted worktree stays");
+        }
+    }
+
     /// Returns where the room of a sandbox is, or would be. It follows from where the sandbox is, so
     /// that a database which was lost and made again leads to the same room.
     pub fn places(&self, sandbox: &SandboxRecord) -> RoomPlaces {
@@ -401,7 +423,7 @@ impl Engine {
         RoomPlaces {
             runtime: self.with.runtime.join(format!("{name}-{key:016x}")),
             storage: own.room(),
-            claim: own.claim(),
+            claim: if sandbox.is_adopted() { adopted_claim(sandbox) } else { own.claim() },
         }
     }
 
@@ -646,6 +668,21 @@ pub(crate) fn room_id(name: &str, runtime: &Path) -> String {
 /// Tells rooms of one state folder from those of others, by where their runtime folders are.
 pub(crate) fn state_tag(runtimes: &Path) -> String {
     format!("{:06x}", fnv1a(&[runtimes.as_os_str().as_encoded_bytes()]) & 0xff_ffff)
+}
+
+/// Returns the claim on a worktree that somebody else made. It lies where every state folder and every
+/// configuration finds it: beside the data of the sandbox that Hothouse made it for, else in the repository.
+fn adopted_claim(sandbox: &SandboxRecord) -> PathBuf {
+    let worktree = &sandbox.worktree;
+    if let (Some(sandboxes), Some(name)) = (worktree.parent(), worktree.file_name()) {
+        let made =
+            hothouse_workspace::SandboxPlaces { sandboxes, name: &name.to_string_lossy() }.claim();
+        if files::exists(&made) {
+            return made;
+        }
+    }
+    let key = fnv1a(&[worktree.as_os_str().as_encoded_bytes()]);
+    sandbox.repository.common_dir.join(ADOPTED_CLAIMS).join(format!("{key:016x}"))
 }
 
 /// Returns the further paths of a worktree: virtual environments and build caches made in the

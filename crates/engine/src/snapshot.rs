@@ -249,7 +249,7 @@ impl Engine {
             begun: self.with.clock.now(),
         };
         // Without its word on disk an older restore could be carried out after this one.
-        self.describe(sandbox, &plan.operation)?;
+        self.describe_for_good(sandbox, &plan.operation)?;
         let one = std::slice::from_ref(sandbox);
         let plan = self.begin(one, &plan, &Subject::Changes(sandbox.key))?;
         self.run(&plan)?;

@@ -273,7 +273,7 @@ pub struct DeleteFacts {
     /// Where the room's control socket would be.
     pub runtime: PathBuf,
     /// The lock by which the room would hold the sandbox's files.
-    pub claim: PathBuf,
+    pub claim: Option<PathBuf>,
     /// Where the room's layers would be.
     pub storage: PathBuf,
     /// Whether the sandbox was ever up.
@@ -286,7 +286,7 @@ pub fn plan_delete(facts: &DeleteFacts) -> Vec<Step> {
         facts;
     let mut steps = Vec::new();
     if *had_room {
-        let (runtime, claim) = (runtime.clone(), Some(claim.clone()));
+        let (runtime, claim) = (runtime.clone(), claim.clone());
         steps.push(Step::StopRoom { runtime, claim });
     }
     if let Some(tree) = worktree {

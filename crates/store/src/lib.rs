@@ -9,6 +9,7 @@ mod egress;
 mod plans;
 mod pools;
 mod ports;
+mod reserve;
 mod rooms;
 mod sandboxes;
 mod schema;
@@ -22,6 +23,8 @@ use std::{
 
 use hothouse_model::{Explain, FailureKind};
 use rusqlite::Connection;
+
+use reserve::Reserve;
 
 pub use egress::{EgressGrant, GrantReach};
 pub use plans::{NewPlan, Outcome, PlanRecord, StepRecord, Subject};
@@ -59,9 +62,6 @@ pub enum StoreError {
     Taken,
 }
 
-/// How much of the disk is kept for operations that end or remove something.
-const RESERVE: u64 = 1 << 20;
-
 impl StoreError {
     /// Whether the database itself is not one, or is damaged.
     pub fn is_damage(&self) -> bool {
@@ -98,7 +98,7 @@ impl Explain for StoreError {
             Self::Migrate { source: rusqlite_migration::Error::MigrationDefinition(_), .. } => {
                 FailureKind::Conflict
             }
-            _ if self.is_storage_trouble() => FailureKind::Host,
+            _ if self.is_storage_trouble() || self.is_damage() => FailureKind::Host,
             _ => FailureKind::Internal,
         }
     }
@@ -114,6 +114,11 @@ impl Explain for StoreError {
                         .into(),
                 ]
             }
+            _ if self.is_damage() => vec![
+                "`hothouse daemon stop`: the next command sets the database aside and makes a new one from what the \
+                 sandboxes say of themselves"
+                    .into(),
+            ],
             _ => Vec::new(),
         }
     }
@@ -141,8 +146,7 @@ enum Space {
 #[derive(Debug)]
 pub struct Store {
     connection: Mutex<Connection>,
-    /// A file that takes up space until stopping or deleting needs it.
-    reserve: PathBuf,
+    reserve: Reserve,
 }
 
 /// A database that could not be read, and where it is now.
@@ -163,10 +167,7 @@ impl Store {
         schema::migrate(&mut connection)
             .map_err(|source| StoreError::Migrate { path: shown(), source })?;
         check(&connection).map_err(opening)?;
-        let store = Self {
-            connection: Mutex::new(connection),
-            reserve: path.with_added_extension("reserve"),
-        };
+        let store = Self { connection: Mutex::new(connection), reserve: Reserve::beside(path) };
         store.fill_reserve();
         Ok(store)
     }
@@ -180,7 +181,7 @@ impl Store {
             Err(error) if error.is_damage() => error,
             // On a full disk the reserve is what there is to begin with.
             Err(error) if error.is_storage_trouble() => {
-                std::fs::remove_file(path.with_added_extension("reserve")).ok();
+                Reserve::beside(path).release();
                 return Self::open(path).map(|store| (store, None));
             }
             other => return other.map(|store| (store, None)),
@@ -197,17 +198,7 @@ impl Store {
 
     /// Takes up the space that stopping and deleting may need, unless it is taken up already.
     pub fn fill_reserve(&self) {
-        let fill = || -> std::io::Result<()> {
-            if std::fs::metadata(&self.reserve).is_ok_and(|found| found.len() >= RESERVE) {
-                return Ok(());
-            }
-            let zeros = vec![0; usize::try_from(RESERVE).unwrap_or_default()];
-            std::fs::write(&self.reserve, zeros)
-        };
-        if fill().is_err() {
-            // Half a reserve is none.
-            std::fs::remove_file(&self.reserve).ok();
-        }
+        self.reserve.fill();
     }
 
     /// Runs one transaction that outlasts a power cut.
@@ -229,7 +220,7 @@ impl Store {
     ) -> Result<T, StoreError> {
         match self.try_change(lasts, attempt, &body) {
             Err(error) if space == Space::Reserve && error.is_storage_trouble() => {
-                std::fs::remove_file(&self.reserve).ok();
+                self.reserve.release();
                 self.try_change(lasts, attempt, &body)
             }
             other => other,

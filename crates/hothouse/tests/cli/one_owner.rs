@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
+    os::unix::fs::DirBuilderExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -167,19 +169,242 @@ fn down_ends_a_room_that_nobody_can_reach() {
     });
 }
 
+/// Runs a command as somebody would whose state is elsewhere: `su`, another home.
+fn elsewhere(env: &TestEnv, folder: &Path, words: &[&str]) -> Ran {
+    let mut command = env.command(folder, words);
+    command.env("XDG_STATE_HOME", env.root().join("state-2"));
+    Ran::of(words, command.output().unwrap())
+}
+
 #[test]
 fn the_files_say_that_a_room_of_another_state_uses_them() {
     writers(|env, repository, worktree| {
         env.ok(repository, &["up", "-w", "b"]);
-        let other = |words: &[&str]| {
-            let mut command = env.command(worktree, words);
-            command.env("XDG_STATE_HOME", env.root().join("state-2"));
-            Ran::of(words, command.output().unwrap())
-        };
-        let adopted = other(&["up"]);
+        let record = worktree.with_file_name(".hothouse/sandboxes/b/record.json");
+        let kept = fs::read(&record).unwrap();
+        fs::remove_file(&record).unwrap();
+        let adopted = elsewhere(env, worktree, &["up"]);
         assert_eq!(adopted.code, 5, "{adopted}");
         assert!(adopted.stderr.contains("in use by a room"), "{adopted}");
+        elsewhere(env, worktree, &["daemon", "stop"]);
+        fs::write(&record, kept).unwrap();
+    });
+}
+
+#[test]
+fn sandboxes_of_another_state_are_neither_taken_nor_removed() {
+    writers(|env, repository, worktree| {
+        env.ok(repository, &["up", "-w", "b"]);
+        env.ok(repository, &["snapshot", "kept", "-w", "b"]);
+        let room = room_pid(env, repository, "b");
+        for words in [&["up"][..], &["adopt", "--name", "c"]] {
+            let refused = elsewhere(env, worktree, words);
+            assert_eq!(refused.code, 5, "{refused}");
+            assert!(refused.stderr.contains("belongs to the state folder"), "{refused}");
+        }
+        let refused = elsewhere(env, repository, &["fork", "b", "--branch", "b2"]);
+        assert_eq!(refused.code, 5, "{refused}");
+        for words in [&["fork", "d"][..], &["up", "-w", "d"]] {
+            let ran = elsewhere(env, repository, words);
+            assert_eq!(ran.code, 0, "{ran}");
+        }
+        assert_eq!(leftovers(env, repository), Vec::<String>::new(), "those of `d` are not ours");
+        env.ok(repository, &["doctor", "--fix"]);
+        for words in [&["doctor", "--fix"][..], &["list"], &["clean", "--all"], &["nuke", "--yes"]]
+        {
+            let ran = elsewhere(env, repository, words);
+            assert_eq!(ran.code, 0, "{ran}");
+            assert!(!ran.stdout.lines().any(|line| line.starts_with("b ")), "{ran}");
+        }
+        assert!(!worktree.with_file_name("d").exists());
+        elsewhere(env, repository, &["daemon", "stop"]);
+        assert_eq!(room_pid(env, repository, "b"), room, "the same room");
+        env.ok(repository, &["restore", "kept", "-w", "b"]);
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_sandbox_of_a_state_that_is_gone_can_be_taken_over() {
+    writers(|env, repository, _| {
+        let id = status(env, repository, "b")["id"].clone();
+        env.ok(repository, &["daemon", "stop"]);
+        fs::rename(env.state(), env.root().join("lost")).unwrap();
+        assert_eq!(elsewhere(env, repository, &["list", "--json"]).stdout.trim(), "[]");
+        let fixed = elsewhere(env, repository, &["doctor", "--fix"]);
+        assert_eq!(fixed.code, 0, "{fixed}");
+        let list = elsewhere(env, repository, &["list", "--json"]);
+        let list: Value = serde_json::from_str(&list.stdout).unwrap();
+        assert_eq!(list[0]["id"], id, "{list}");
+        elsewhere(env, repository, &["daemon", "stop"]);
+        // It belongs there now, until that state is gone, too.
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+        fs::remove_dir_all(env.root().join("state-2")).unwrap();
+        env.ok(repository, &["doctor", "--fix"]);
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn records_of_earlier_builds_and_damaged_ones_are_written_again() {
+    writers(|env, repository, worktree| {
+        let record = worktree.with_file_name(".hothouse/sandboxes/b/record.json");
+        let text = fs::read_to_string(&record).unwrap();
+        let mut earlier: Value = serde_json::from_str(&text).unwrap();
+        earlier.as_object_mut().unwrap().remove("state").unwrap();
+        earlier["what a later build adds"] = Value::Null;
+        for (what, text) in [("no state", earlier.to_string()), ("damaged", text[..9].to_owned())] {
+            env.kill_daemon();
+            fs::write(&record, text).unwrap();
+            env.ok(repository, &["list"]);
+            let now = fs::read_to_string(&record).unwrap();
+            let now: Value = serde_json::from_str(&now).expect(what);
+            assert!(env.state().ends_with(now["state"].as_str().unwrap()), "{what}: {now}");
+        }
+        // With the database gone, one without a state is nobody's and one that is damaged is shown.
+        let lose = |text: &str| {
+            env.kill_daemon();
+            fs::write(&record, text).unwrap();
+            for end in ["", "-wal", "-shm"] {
+                fs::remove_file(env.state().join(format!("state.db{end}"))).ok();
+            }
+        };
+        lose(&earlier.to_string());
+        assert_eq!(leftovers(env, repository), ["sandbox `b` is not in the database"]);
+        env.ok(repository, &["doctor", "--fix"]);
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+        let whole = fs::read_to_string(&record).unwrap();
+        lose("{");
+        let left = format!("what is left of a sandbox: {}", worktree.display());
+        assert_eq!(leftovers(env, repository), [left.as_str()]);
+        env.run(repository, &["doctor", "--fix"]);
+        assert_eq!(leftovers(env, repository), [left.as_str()], "nothing of it was removed");
+        lose(&whole);
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn an_adopted_worktree_has_one_room_in_all_states_and_configurations() {
+    writers(|env, repository, _| {
+        let own = env.root().join("private/own");
+        let private = own.parent().unwrap();
+        fs::DirBuilder::new().mode(0o700).create(private).unwrap();
+        git(repository, &["worktree", "add", "-q", own.to_str().unwrap()]);
+        let owner = format!("--reference={}", repository.display());
+        let given = Command::new("chown").args(["-R", &owner]).args([private, repository]).status();
+        assert!(given.unwrap().success());
+        env.ok(&own, &["up"]);
+        assert_eq!(state(env, repository, "own"), "ready");
+        let config = repository.join("hothouse.toml");
+        let text = fs::read_to_string(&config).unwrap();
+        let inside = text.replacen("[project]\n", "[project]\nplace = \"inside\"\n", 1);
+        assert_ne!(inside, text);
+        fs::write(&config, inside).unwrap();
+        let other = |words: &[&str]| elsewhere(env, &own, words);
+        let second = other(&["up"]);
+        assert_eq!(second.code, 5, "{second}");
+        assert!(second.stderr.contains("in use by a room"), "{second}");
+        let found = other(&["doctor", "--json"]);
+        let found: Value = serde_json::from_str(&found.stdout).unwrap();
+        assert_eq!(found["leftovers"], serde_json::json!([]));
+        // Whoever deletes its own adoption does not take the other's claim away.
+        let nuked = other(&["nuke", "--yes"]);
+        assert_eq!(nuked.code, 0, "{nuked}");
+        let again = other(&["up"]);
+        assert_eq!(again.code, 5, "{again}");
+        assert_eq!(other(&["nuke", "--yes"]).code, 0);
         other(&["daemon", "stop"]);
+        fs::write(&config, text).unwrap();
+        env.ok(&own, &["delete", "own", "--force"]);
+        assert!(own.join("README").exists() && !repository.join(".git/hothouse-claims").exists());
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn twenty_starts_of_a_new_sandbox_make_one_room() {
+    writers(|env, repository, worktree| {
+        env.ok(repository, &["fork", "c"]);
+        let up: &[&str] = &["up", "-w", "c"];
+        for ran in at_once(env, repository, &[up; 20]) {
+            assert_eq!(ran.code, 0, "{ran}");
+        }
+        assert!(!worktree.with_file_name("c").join("SECOND").exists());
+        env.ok(repository, &["up", "-w", "b"]);
+    });
+}
+
+#[test]
+fn an_operation_of_another_daemon_is_waited_for() {
+    writers(|env, repository, worktree| {
+        let lock = worktree.with_file_name(".hothouse/sandboxes/b/operation");
+        let words = ["-x", lock.to_str().unwrap(), "sh", "-c", "echo held; read end"];
+        let mut other = Command::new("flock")
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = String::new();
+        BufReader::new(other.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let mut up = env.command(repository, &["up", "-w", "b"]);
+        let mut up = up.stdout(Stdio::null()).spawn().unwrap();
+        // A start takes a fraction of the time of these.
+        for _ in 0..20 {
+            assert_eq!(state(env, repository, "b"), "stopped");
+        }
+        assert!(up.try_wait().unwrap().is_none(), "it waits for the lock");
+        drop(other.stdin.take());
+        assert!(up.wait().unwrap().success());
+        other.wait().unwrap();
+        assert_eq!(state(env, repository, "b"), "ready");
+    });
+}
+
+#[test]
+fn a_damaged_log_of_the_database_starts_no_second_room_and_carries_nothing_out() {
+    writers(|env, repository, _| {
+        // What is in the log alone: the room, and that the restore has ended.
+        env.ok(repository, &["snapshot", "early", "-w", "b"]);
+        env.ok(repository, &["up", "-w", "b"]);
+        env.ok(repository, &["restore", "early", "-w", "b"]);
+        let mut room = room_pid(env, repository, "b");
+        env.ok(repository, &["exec", "-w", "b", "--", "sh", "-c", "echo kept >work"]);
+        let log = env.state().join("state.db-wal");
+        for keep in [2, 1] {
+            env.kill_daemon();
+            let mut bytes = fs::read(&log).unwrap();
+            let half = bytes.len() * keep / 3;
+            bytes[half..].iter_mut().for_each(|byte| *byte ^= 0x5a);
+            fs::write(&log, bytes).unwrap();
+            env.ok(repository, &["list"]);
+            env.ok(repository, &["up", "-w", "b"]);
+            // One of which the database knows nothing any more is not joined, but ended first.
+            let before = std::mem::replace(&mut room, room_pid(env, repository, "b"));
+            assert!(before == room || !is_running(before), "two rooms");
+            let work = env.ok(repository, &["exec", "-w", "b", "--", "cat", "work"]);
+            assert_eq!(work, "kept\n");
+        }
+    });
+}
+
+#[test]
+fn nuke_ends_rooms_that_nobody_can_reach() {
+    writers(|env, repository, worktree| {
+        env.ok(repository, &["up", "-w", "b"]);
+        let room = room_pid(env, repository, "b");
+        env.kill_daemon();
+        fs::remove_dir_all(env.state().join("run")).unwrap();
+        fs::remove_dir_all(env.root().join("run/hothouse")).ok();
+        for end in ["", "-wal", "-shm"] {
+            fs::remove_file(env.state().join(format!("state.db{end}"))).ok();
+        }
+        env.ok(repository, &["nuke", "--yes"]);
+        assert!(!is_running(room) && !worktree.exists());
+        assert_eq!(leftovers(env, repository), Vec::<String>::new());
+        env.ok(repository, &["fork", "b", "--branch", "again"]);
+        env.ok(repository, &["up", "-w", "b"]);
     });
 }
 

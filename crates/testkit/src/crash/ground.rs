@@ -201,12 +201,17 @@ impl Drop for Filling {
 impl Disk {
     /// Makes the file system that a tree driver needs; nothing where that is neither possible nor needed.
     fn mount(spec: &CrashSpec) -> Result<Option<Self>, String> {
-        let (kind, needed) = match spec.tree.as_deref() {
-            Some("btrfs") => ("btrfs", true),
-            Some("reflink") => ("xfs", true),
-            _ => ("ext4", false),
+        let (kinds, needed): (&[&str], bool) = match spec.tree.as_deref() {
+            Some("btrfs") => (&["btrfs"], true),
+            // Both know reflinks; the first whose tools are here.
+            Some("reflink") => (&["xfs", "btrfs"], true),
+            _ => (&["ext4"], false),
         };
-        match Self::try_mount(kind) {
+        let mut tried = Err(String::new());
+        for kind in kinds {
+            tried = tried.or_else(|_| Self::try_mount(kind));
+        }
+        match tried {
             Ok(disk) => Ok(Some(disk)),
             Err(why) if needed => Err(format!("a disk of its own cannot be made: {why}")),
             Err(_) => Ok(None),

@@ -7,6 +7,9 @@ use super::{
 };
 use crate::Ran;
 
+/// The exit code for what is not there.
+const NOT_FOUND: i32 = 4;
+
 /// We broke a promise to ourselves, or a program broke off.
 const INTERNAL: [i32; 2] = [70, 101];
 
@@ -40,18 +43,38 @@ impl Run<'_> {
         if operation.is_command() {
             let name = operation.sandbox().unwrap_or_default();
             let is_up = self.sandboxes.get(name).is_some_and(|known| known.stand == Stand::Up);
+            // Layers that only a room sees cannot be in a second one.
+            let alone = matches!(operation, Operation::Fresh(_))
+                && ran.stderr.contains("are seen in its room alone");
             // A ledger that was killed a moment ago may not answer in time.
-            return match step.is_calm() && is_up && ![0, 1].contains(&ran.code) {
+            return match step.is_calm() && is_up && !alone && ![0, 1].contains(&ran.code) {
                 true => Err(format!("a command in a room that is up: {ran}")),
                 false => Ok(()),
             };
         }
         let allowed: &[i32] =
             if step.is_calm() { self.calm_codes(operation) } else { race_codes(step, operation) };
-        match allowed.contains(&ran.code) {
+        let expected =
+            allowed.contains(&ran.code) || ran.code == NOT_FOUND && !self.has_all(operation);
+        match expected {
             true => Ok(()),
             false => Err(format!("may end with {allowed:?}: {ran}")),
         }
+    }
+
+    /// Whether all that an operation needs is surely there: its sandbox, and its snapshot.
+    fn has_all(&self, operation: &Operation) -> bool {
+        let Some(name) = operation.needs() else { return true };
+        let Some(sandbox) = self.sandboxes.get(name) else { return false };
+        let label = match operation {
+            Operation::Restore { label, .. } => Some(label),
+            Operation::ForkFrom { label, .. } => label.as_ref(),
+            _ => None,
+        };
+        let known = |label| {
+            sandbox.snapshots.get(label).is_some_and(|found| found.presence == Presence::Sure)
+        };
+        sandbox.presence == Presence::Sure && label.is_none_or(known)
     }
 
     /// The codes with which something may end when nothing else goes on.
@@ -65,21 +88,6 @@ impl Run<'_> {
                 Stand::Up | Stand::Down | Stand::Unknown,
             ) => &[0, 5],
             (Operation::Pause(_) | Operation::Up(_), Stand::Paused | Stand::Unknown) => &[0, 5],
-            (Operation::Restore { label, .. }, _) => {
-                let known = sandbox.and_then(|sandbox| sandbox.snapshots.get(label));
-                match known.is_some_and(|snapshot| snapshot.presence == Presence::Sure) {
-                    true => &[0],
-                    false => &[0, 4],
-                }
-            }
-            (Operation::ForkFrom { from, label: Some(label), .. }, _) => {
-                let from = self.sandboxes.get(from);
-                let known = from.and_then(|from| from.snapshots.get(label));
-                match known.is_some_and(|snapshot| snapshot.presence == Presence::Sure) {
-                    true => &[0],
-                    false => &[0, 4],
-                }
-            }
             _ => &[0],
         }
     }

@@ -42,6 +42,15 @@ impl Operation {
         }
     }
 
+    /// Returns the sandbox that must be there for it.
+    pub(super) fn needs(&self) -> Option<&str> {
+        match self {
+            Self::Fork { .. } => None,
+            Self::ForkFrom { from, .. } => Some(from),
+            other => other.sandbox(),
+        }
+    }
+
     /// Whether its exit code is that of a command in a room.
     pub(super) fn is_command(&self) -> bool {
         matches!(

@@ -132,6 +132,39 @@ fn data_of_another_version_is_refused_and_stays() {
 }
 
 #[test]
+fn a_room_that_makes_the_first_data_ends_with_its_daemon() {
+    let (env, repository) = forked(None, "[service.db]\nrecipe = \"postgres\"\n");
+    let store = env.root().join("shop-sandboxes/.hothouse/golden-data");
+    let rooms = env.state().join("run/rooms");
+    let making = || {
+        let all = fs::read_dir(&rooms).into_iter().flatten().flatten();
+        all.filter(|entry| entry.file_name().to_string_lossy().starts_with("data.")).count()
+    };
+    let mut client = env.command(&repository, &["up", "-w", "a"]);
+    let mut client = client.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the first data is being made, or cannot be", || {
+        making() > 0 || client.try_wait().unwrap().is_some()
+    });
+    if making() == 0 {
+        return skip("golden data", "rooms, or PostgreSQL");
+    }
+    client.kill().unwrap();
+    client.wait().unwrap();
+    env.kill_daemon();
+    env.ok(&repository, &["daemon", "start"]);
+    env.ok(&repository, &["up", "-w", "a"]);
+    assert_eq!(making(), 0, "the room of the first attempt is gone");
+    let report = env.json(&repository, &["doctor", "--json"]);
+    assert_eq!(report["leftovers"], serde_json::json!([]));
+    assert!(
+        fs::read_dir(&store)
+            .unwrap()
+            .flatten()
+            .all(|entry| { !entry.file_name().to_string_lossy().ends_with(".new") })
+    );
+}
+
+#[test]
 fn an_interrupted_initialisation_is_never_used() {
     let (env, repository) = forked(None, "[service.db]\nrecipe = \"postgres\"\n");
     if !up(&env, &repository) {
