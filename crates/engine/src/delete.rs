@@ -8,7 +8,7 @@ use std::{
 use hothouse_host::{FileError, files, process};
 use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord, Step,
-    plan::{DeleteFacts, plan_delete},
+    plan::{DeleteFacts, DeletedWorktree, plan_delete},
 };
 use hothouse_store::{NewPlan, Subject};
 use hothouse_workspace::{Dirt, Repository, TreeStore};
@@ -223,7 +223,10 @@ impl Engine {
         let rest = [own.pointer(), own.data(), own.snapshots(), own.frozen(), logs, own.own()];
         Ok(DeleteFacts {
             common_dir: sandbox.repository.common_dir.clone(),
-            worktree: (!sandbox.is_adopted()).then(|| trees::worktree(sandbox)),
+            worktree: match sandbox.is_adopted() {
+                false => DeletedWorktree::Goes(trees::worktree(sandbox)),
+                true => DeletedWorktree::Stays(sandbox.worktree.clone()),
+            },
             trees: all,
             rest: rest.into_iter().filter(|path| files::exists(path)).collect(),
             runtime: places.runtime,

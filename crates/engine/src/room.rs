@@ -508,6 +508,8 @@ impl Engine {
             return Err(RoomRequestError::NoWorktree { path: sandbox.worktree.clone() });
         }
         self.settle_owners(sandbox)?;
+        // From here on the files are the agent's as well.
+        Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
         let mut masks = self.masks_of_the_worktree(sandbox, config)?;
         let RoomPlaces { runtime, storage, claim } = self.places(sandbox);
         let mounts = config.room.mounts.iter().map(|mount| RoomMount {

@@ -8,7 +8,13 @@ use std::path::PathBuf;
 use hothouse_host::{FileError, Lock, Program, RunError};
 use hothouse_model::{Explain, FailureKind};
 
-use crate::{Repository, git};
+use crate::{
+    Repository, WorktreeError, git,
+    worktree::{
+        IndexOwner,
+        index_file::{IndexFile, NewIndex},
+    },
+};
 
 /// A branch that was not promoted.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +42,8 @@ pub enum PromoteError {
         source: RunError,
     },
     #[error(transparent)]
+    Index(Box<WorktreeError>),
+    #[error(transparent)]
     File(#[from] FileError),
 }
 
@@ -61,6 +69,7 @@ impl Explain for PromoteError {
                 "or merge here: `hothouse promote --merge`".into(),
             ],
             Self::Push { source, .. } | Self::Merge { source, .. } => source.hints(),
+            Self::Index(error) => error.hints(),
             Self::File(error) => error.hints(),
         }
     }
@@ -161,14 +170,23 @@ impl Repository {
             return Ok(git.output().map(drop)?);
         };
         let quiet = git::Config::of(&self.place.common_dir)?.quiet();
-        let git = match self.admin_dir(&checkout)? {
-            Some(admin) => git::inside(&admin, &checkout),
-            None => git::around(&checkout),
+        let admin = self.admin_dir(&checkout)?;
+        let file = admin.as_ref().map(|admin| IndexFile { admin, worktree: &checkout });
+        // git cannot write an index of ours: it works on a copy.
+        let ours = file.filter(|file| file.owner() == IndexOwner::Hothouse);
+        let ours = ours.map(|file| Ok((file, NewIndex::begin(file)?)));
+        let ours = ours.transpose().map_err(|error: FileError| Moving::Other(error.into()))?;
+        let git = match (&ours, file) {
+            (Some((file, new)), _) => file.git(new.path()),
+            (None, Some(file)) => git::inside(file.admin, &checkout),
+            (None, None) => git::around(&checkout),
         };
         let git = quiet.apply(git).args(["merge", "--ff-only", "--quiet", to]);
         let run = git.stdin(lock.share_as_stdin()?).run()?;
         if run.status.success() {
-            return Ok(());
+            let Some((file, new)) = ours else { return Ok(()) };
+            file.look_away(new.path()).map_err(|error| PromoteError::Index(Box::new(error)))?;
+            return Ok(new.finish()?);
         }
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -247,6 +265,12 @@ enum Moving {
 impl From<RunError> for Moving {
     fn from(error: RunError) -> Self {
         Self::Run(error)
+    }
+}
+
+impl From<PromoteError> for Moving {
+    fn from(error: PromoteError) -> Self {
+        Self::Other(error)
     }
 }
 

@@ -8,11 +8,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{FileError, Program, RunError, copy::copy_file, files, random};
+use hothouse_host::{FileError, Program, RunError, copy::copy_file, files};
 use hothouse_model::{Explain, FailureKind};
 use jiff::Timestamp;
 
-use crate::{Repository, git};
+use crate::{Repository, git, worktree::index_file::Aside};
 
 /// A difference that could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -96,10 +96,12 @@ impl Repository {
         let unknown = || ReviewError::Unknown { worktree: worktree.to_owned() };
         let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
         let quiet = git::Config::of(&admin).map_err(about)?.quiet();
-        let index = TemporaryIndex::of(&admin)?;
+        // Untracked files are noted in a copy.
+        let index = Aside::new(&admin);
+        copy_file(&admin.join("index"), index.path(), 0o600)?;
         let git = || {
             let git = quiet.apply(git::inside(&admin, worktree));
-            git.env("GIT_INDEX_FILE", &index.0).env("GIT_LITERAL_PATHSPECS", "1")
+            git.env("GIT_INDEX_FILE", index.path()).env("GIT_LITERAL_PATHSPECS", "1")
         };
         let new = untracked(git().args(["ls-files", "-z", "--others", "--exclude-standard"]))
             .map_err(about)?;
@@ -131,25 +133,6 @@ impl Repository {
         let output =
             output.map_err(|source| ReviewError::Log { branch: branch.to_owned(), source })?;
         Ok(parse_log(&String::from_utf8_lossy(&output)))
-    }
-}
-
-/// A copy of git's index, in which untracked files can be noted without the user noticing.
-struct TemporaryIndex(PathBuf);
-
-impl TemporaryIndex {
-    fn of(admin: &Path) -> Result<Self, FileError> {
-        let number = u64::from_ne_bytes(random::bytes());
-        let copy = Self(admin.join(format!("hothouse-index-{number:016x}")));
-        copy_file(&admin.join("index"), &copy.0, 0o600)?;
-        Ok(copy)
-    }
-}
-
-impl Drop for TemporaryIndex {
-    fn drop(&mut self) {
-        // It lies in a folder that goes with the worktree.
-        files::remove_file(&self.0).ok();
     }
 }
 

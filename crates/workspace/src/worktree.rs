@@ -5,6 +5,7 @@
 //! daemon must be waited for.
 
 mod draft;
+pub(crate) mod index_file;
 
 use std::{
     os::unix::ffi::OsStrExt,
@@ -18,8 +19,9 @@ use hothouse_host::{
 };
 use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
 
+pub use self::index_file::IndexOwner;
 use crate::{
-    GoldenError, Repository, git, golden,
+    GoldenError, Repository, git,
     tree::{TreeError, hidden::HiddenTree},
 };
 
@@ -290,21 +292,6 @@ impl Repository {
             .map_err(|source| WorktreeError::Look { path: worktree.to_owned(), source })?;
         let names = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
         Ok(names.map(|name| worktree.join(std::ffi::OsStr::from_bytes(name))).collect())
-    }
-
-    /// Makes git look away from the submodules in a worktree's index: a user's own merge or switch may
-    /// have brought new ones in.
-    pub fn look_away(&self, worktree: &Path) -> Result<(), WorktreeError> {
-        let Some(admin) = self.admin_dir(worktree)?.filter(|_| files::exists(worktree)) else {
-            return Ok(());
-        };
-        let about = |source| WorktreeError::Look { path: worktree.to_owned(), source };
-        let links = golden::gitlinks(git::inside(&admin, worktree)).map_err(about)?;
-        if !links.is_empty() {
-            let skip = golden::skip_gitlinks(git::inside(&admin, worktree), &links)?;
-            skip.output().map_err(about)?;
-        }
-        Ok(())
     }
 
     /// Says what would be lost with a worktree. One that is gone has nothing to lose; of one that git
