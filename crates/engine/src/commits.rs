@@ -476,7 +476,9 @@ impl Importing<'_> {
             reserved: &engine.reserved(sandbox)?,
         };
         let shared = || engine.repository_lock(&sandbox.repository.common_dir);
-        let imported = repository.import_commits(lock, shared, &import, pipes);
+        let imported = repository.import_commits(lock, shared, &import, pipes, |staged| {
+            engine.note_versions(sandbox, staged)
+        });
         let imported = imported.map_err(|source| self.about(source))?;
         tracing::info!(sandbox = %sandbox.name, ?wanted, ?imported, "imported");
         if matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch) {

@@ -136,6 +136,8 @@ impl Engine {
             restricted: spec.restrict,
         };
         files::make_private_folder(&room.run.artifacts)?;
+        // From here on the files are the agent's as well.
+        Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
         let plan = NewPlan {
             operation,
             kind: PlanKind::Up,
@@ -339,6 +341,7 @@ impl Engine {
             order.claim = None;
             self.give_wall(sandbox, &config, &mut order)?;
             order.wall.environment.extend(self.variables_without_services(&config)?);
+            Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
             let runtime = order.runtime.clone();
             self.temporary.begin(&runtime);
             let started = self.with.rooms.start(&order);
@@ -508,8 +511,6 @@ impl Engine {
             return Err(RoomRequestError::NoWorktree { path: sandbox.worktree.clone() });
         }
         self.settle_owners(sandbox)?;
-        // From here on the files are the agent's as well.
-        Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
         let mut masks = self.masks_of_the_worktree(sandbox, config)?;
         let RoomPlaces { runtime, storage, claim } = self.places(sandbox);
         let mounts = config.room.mounts.iter().map(|mount| RoomMount {

@@ -35,7 +35,10 @@ use hothouse_host::{
 };
 use hothouse_model::{Explain, FailureKind, SandboxName};
 
-pub use self::follow::IndexOutcome;
+pub use self::{
+    follow::IndexOutcome,
+    staged::{StagedCommits, Version, Versions},
+};
 use crate::{Repository, WorktreeError, git};
 
 /// How long a fetch may take.
@@ -195,6 +198,8 @@ impl Repository {
     /// Imports an agent's commits. `room` leads to a `git upload-pack` that runs inside the room, on
     /// the room's git folder; `own` is a lock that two imports of the same sandbox both take.
     ///
+    /// `look` sees what was fetched before any branch moves; where it fails, none does.
+    ///
     /// `shared` takes the repository's. It is held while branches move, and not while anything waits
     /// for the room or reads its files: an agent could make that last, and others need the lock.
     pub fn import_commits(
@@ -203,6 +208,7 @@ impl Repository {
         shared: impl FnOnce() -> Result<Lock, FileError>,
         import: &Import<'_>,
         room: Pipes,
+        look: impl FnOnce(&StagedCommits<'_>) -> Result<(), ImportError>,
     ) -> Result<Imported, ImportError> {
         let refs = |source| ImportError::Refs { sandbox: import.sandbox.clone(), source };
         let quiet = git::Config::of(&self.place.common_dir).map_err(refs)?.quiet();
@@ -210,6 +216,7 @@ impl Repository {
         work.clear_staging()?;
         let outcome = work.fetch(room).and_then(|()| {
             work.check_reserved()?;
+            look(&StagedCommits(&work))?;
             let shared = shared()?;
             Work { lock: &shared, quiet: work.quiet.clone(), ..work }.take_over()
         });

@@ -86,9 +86,34 @@ pub enum Merged {
     Commit { id: String },
 }
 
+/// A merge that was worked out and not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    into: String,
+    /// Where that branch is.
+    pub from: String,
+    merged: Merged,
+}
+
+impl Merge {
+    /// Returns the commit that the branch is to be at, unless everything is there already.
+    pub fn target(&self) -> Option<&str> {
+        match &self.merged {
+            Merged::Forward { to } | Merged::Commit { id: to } => Some(to),
+            Merged::Nothing => None,
+        }
+    }
+}
+
 impl Repository {
     /// Merges a branch into another one, and brings a checkout of that along.
     pub fn merge(&self, lock: &Lock, branch: &str, into: &str) -> Result<Merged, PromoteError> {
+        let merge = self.work_out_merge(branch, into)?;
+        self.carry_out(lock, branch, merge)
+    }
+
+    /// Works out what a merge comes to. No branch and no checkout changes.
+    pub fn work_out_merge(&self, branch: &str, into: &str) -> Result<Merge, PromoteError> {
         let about = |source| PromoteError::Merge {
             branch: branch.to_owned(),
             into: into.to_owned(),
@@ -99,23 +124,31 @@ impl Repository {
             found.ok_or_else(|| PromoteError::NoBranch { branch: name.to_owned() })
         };
         let (ours, theirs) = (tip(into)?, tip(branch)?);
-        if self.is_ancestor(&theirs, &ours).map_err(about)? {
-            return Ok(Merged::Nothing);
-        }
-        let merged = if self.is_ancestor(&ours, &theirs).map_err(about)? {
+        let merged = if self.is_ancestor(&theirs, &ours).map_err(about)? {
+            Merged::Nothing
+        } else if self.is_ancestor(&ours, &theirs).map_err(about)? {
             Merged::Forward { to: theirs }
         } else {
             Merged::Commit { id: self.merge_commit(branch, into, [&ours, &theirs])? }
         };
-        let target = match &merged {
-            Merged::Forward { to } | Merged::Commit { id: to } => to,
-            Merged::Nothing => return Ok(merged),
-        };
-        self.move_forward(lock, into, &ours, target).map_err(|error| match error {
-            Moving::Run(source) => about(source),
+        Ok(Merge { into: into.to_owned(), from: ours, merged })
+    }
+
+    /// Moves the branch that a merge goes into, if it is where it was.
+    pub fn carry_out(
+        &self,
+        lock: &Lock,
+        branch: &str,
+        merge: Merge,
+    ) -> Result<Merged, PromoteError> {
+        let Some(target) = merge.target() else { return Ok(merge.merged) };
+        self.move_forward(lock, &merge.into, &merge.from, target).map_err(|error| match error {
+            Moving::Run(source) => {
+                PromoteError::Merge { branch: branch.to_owned(), into: merge.into.clone(), source }
+            }
             Moving::Other(error) => error,
         })?;
-        Ok(merged)
+        Ok(merge.merged)
     }
 
     /// Makes the commit of a merge, or names the files in which there are conflicts.

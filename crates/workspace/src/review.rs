@@ -8,11 +8,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{FileError, Program, RunError, copy::copy_file, files};
+use hothouse_host::{FileError, RunError, beneath::Folder, copy::copy_file, files, view::View};
 use hothouse_model::{Explain, FailureKind};
 use jiff::Timestamp;
 
-use crate::{Repository, git, worktree::index_file::Aside};
+use crate::{
+    Repository,
+    closely::{self, Finding},
+    git,
+    tree::hidden::HiddenTree,
+    worktree::index_file::Aside,
+};
 
 /// A difference that could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +82,8 @@ pub struct CommitLine {
 pub struct Difference {
     pub files: Vec<FileChange>,
     pub text: Vec<u8>,
+    /// What is to be looked at closely.
+    pub closely: Vec<Finding>,
 }
 
 impl Repository {
@@ -103,8 +111,9 @@ impl Repository {
             let git = quiet.apply(git::inside(&admin, worktree));
             git.env("GIT_INDEX_FILE", index.path()).env("GIT_LITERAL_PATHSPECS", "1")
         };
-        let new = untracked(git().args(["ls-files", "-z", "--others", "--exclude-standard"]))
-            .map_err(about)?;
+        let list = git().args(["ls-files", "-z", "--others", "--exclude-standard"]);
+        let listed = list.output_within(git::PATIENCE).map_err(about)?;
+        let new = without_repositories(&listed);
         if !new.is_empty() {
             let names = files::memory(&new)?;
             let add = git().args(["add", "--intent-to-add", "--pathspec-from-file=-"]);
@@ -116,7 +125,18 @@ impl Repository {
             let git = git().args(fixed).args(["--ignore-submodules=all", "--no-renames"]);
             git.args(form).arg(base).arg("--").output_within(git::PATIENCE).map_err(about)
         };
-        Ok(Difference { files: parse_numstat(&diff(&["--numstat", "-z"])?), text: diff(&[])? })
+        // The index alone is asked for gitlinks: git would enter what it compares them with.
+        let raw = ["diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames"];
+        let links = git().args(raw).args(["--ignore-submodules=none", base, "--"]);
+        let links = links.output_within(git::PATIENCE).map_err(about)?;
+        let mut closely: Vec<_> = closely::gitlinks_in(&links).collect();
+        closely.extend(closely::repositories_in(&listed));
+        closely.extend(look_at_worktree(worktree, &diff(&["--raw", "-z"])?)?);
+        Ok(Difference {
+            files: parse_numstat(&diff(&["--numstat", "-z"])?),
+            text: diff(&[])?,
+            closely: closely::sorted(closely),
+        })
     }
 
     /// Lists the commits that a branch has and another commit has not, newest first.
@@ -136,11 +156,24 @@ impl Repository {
     }
 }
 
-/// Lists names, each closed by a NUL, leaving out repositories below the worktree: they end in `/`.
-fn untracked(list: Program) -> Result<Vec<u8>, RunError> {
-    let output = list.output_within(git::PATIENCE)?;
-    let names = output.split_inclusive(|byte| *byte == 0);
-    Ok(names.filter(|name| !name.ends_with(b"/\0")).collect::<Vec<_>>().concat())
+/// Leaves repositories below the worktree out of a listing of names: theirs end in `/`.
+fn without_repositories(listed: &[u8]) -> Vec<u8> {
+    let names = listed.split_inclusive(|byte| *byte == 0);
+    names.filter(|name| !name.ends_with(b"/\0")).collect::<Vec<_>>().concat()
+}
+
+/// Looks at the files of a worktree, and where its changed links lead.
+fn look_at_worktree(worktree: &Path, raw: &[u8]) -> Result<Vec<Finding>, FileError> {
+    let view = HiddenTree::at(worktree).map(|hidden| View::open(&hidden.view())).transpose()?;
+    let root = Folder::open(view.as_ref().map_or(worktree, View::path))?;
+    let mut found = closely::look_at_files(&root)?;
+    for link in closely::links_in(raw) {
+        // One that went meanwhile leads nowhere.
+        if let Ok(target) = root.read_link(Path::new(std::ffi::OsStr::from_bytes(link))) {
+            found.extend(closely::link_out(link, target.as_os_str().as_bytes()));
+        }
+    }
+    Ok(found)
 }
 
 /// Reads `git diff --numstat -z --no-renames`.

@@ -147,7 +147,7 @@ impl Case {
         };
         let (talker, pipes) = upload_pack.converse().unwrap();
         let shared = || Lock::take(&self.folder.join("shared.lock"));
-        let outcome = self.repository.import_commits(&lock, shared, &import, pipes);
+        let outcome = self.repository.import_commits(&lock, shared, &import, pipes, |_| Ok(()));
         talker.end();
         assert_eq!(
             git(self.root(), &["for-each-ref", "refs/hothouse"]),

@@ -9,7 +9,59 @@ use super::{ImportError, Work};
 /// How long git may look through the commits of one import.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Commits that wait to be taken over.
+#[derive(Clone, Copy)]
+pub struct StagedCommits<'a>(pub(super) &'a Work<'a>);
+
+/// The versions of a file in new commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Versions {
+    All(Vec<Version>),
+    TooMany,
+}
+
+/// A file as a commit has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Version {
+    Absent,
+    Text(String),
+    /// A link, a folder, something large, or no text.
+    Unreadable,
+}
+
+impl StagedCommits<'_> {
+    /// Returns every version of a file in commits that change it, unless these are more than `most`.
+    pub fn versions(&self, path: &str, most: usize, limit: u64) -> Result<Versions, ImportError> {
+        let Self(work) = self;
+        let list = work.new_commits().arg(format!("--max-count={}", most + 1)).arg("--");
+        let list = list.arg(format!(":(top,literal){path}"));
+        let found = list.output_within(PATIENCE).map_err(|source| work.look(source))?;
+        let found = String::from_utf8_lossy(&found).into_owned();
+        let commits: Vec<_> = found.lines().collect();
+        if commits.len() > most {
+            return Ok(Versions::TooMany);
+        }
+        let versions = commits.iter().map(|commit| work.version(commit, path, limit));
+        versions.collect::<Result<_, _>>().map(Versions::All).map_err(|source| work.look(source))
+    }
+}
+
 impl Work<'_> {
+    fn version(&self, commit: &str, path: &str, limit: u64) -> Result<Version, RunError> {
+        let list = self.git().args(["ls-tree", "--full-tree", "-z", "-l", commit, "--", path]);
+        let listing = list.output()?;
+        let listing = String::from_utf8_lossy(&listing).into_owned();
+        let Some((about, _)) = listing.split_once('\t') else { return Ok(Version::Absent) };
+        let words: Vec<_> = about.split_whitespace().collect();
+        let [mode, "blob", object, size] = words[..] else { return Ok(Version::Unreadable) };
+        let is_small = size.parse().is_ok_and(|size: u64| size <= limit);
+        if !mode.starts_with("100") || !is_small {
+            return Ok(Version::Unreadable);
+        }
+        let bytes = self.git().args(["cat-file", "blob", object]).output()?;
+        Ok(String::from_utf8(bytes).map_or(Version::Unreadable, Version::Text))
+    }
+
     /// Refuses commits that put something where the user's checkout has its sandboxes.
     pub(super) fn check_reserved(&self) -> Result<(), ImportError> {
         let Some(first) = self.import.reserved.first() else { return Ok(()) };
