@@ -45,6 +45,7 @@ pub mod route {
     pub const SANDBOX_DIFF: &str = "/v1/sandboxes/diff";
     pub const SANDBOX_LOG: &str = "/v1/sandboxes/log";
     pub const SANDBOX_PROMOTE: &str = "/v1/sandboxes/promote";
+    pub const SANDBOX_PROMOTE_GRANTS: &str = "/v1/sandboxes/promote/grants";
     pub const SIZES: &str = "/v1/sizes";
     pub const CLEAN: &str = "/v1/clean";
     pub const RUNS: &str = "/v1/runs";

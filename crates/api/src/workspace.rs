@@ -22,10 +22,24 @@ pub struct DiffView {
     /// The commit that it is compared with.
     pub base: String,
     pub files: Vec<FileChangeView>,
+    /// What is no ordinary file, and can bite whoever checks it out, copies or runs it.
+    #[serde(default)]
+    pub look_closely: Vec<FindingView>,
     /// As git shows it. Its bytes are the agent's.
     pub diff: String,
     /// Whether it is longer than what is shown.
     pub truncated: bool,
+}
+
+/// Something to look at closely.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FindingView {
+    /// `gitlink`, `repository`, `link-out`, `special`, `capability` or `set-id`.
+    pub kind: String,
+    /// Escaped.
+    pub path: String,
+    /// A sentence about it.
+    pub text: String,
 }
 
 /// A file that differs.
@@ -60,9 +74,30 @@ pub struct PromoteBody {
     pub sandbox: Option<String>,
     pub folder: String,
     pub how: PromotionWord,
+    /// Whether the user accepts that the branch changes what sandboxes are granted.
+    #[serde(default)]
+    pub accept_grants: bool,
+    /// The changes that the user saw and accepted; others are refused.
+    #[serde(default)]
+    pub shown_grants: Option<Vec<String>>,
     /// What the user's own git and `gh` need to reach other machines.
     #[serde(default)]
     pub environment: BTreeMap<String, String>,
+}
+
+/// Which promotion is meant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoParams)]
+pub struct GrantsQuery {
+    pub sandbox: Option<String>,
+    pub folder: String,
+    pub how: PromotionWord,
+}
+
+/// What a promotion would change in what sandboxes are granted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GrantsView {
+    /// In plain words.
+    pub grants: Vec<String>,
 }
 
 /// How a branch is promoted.
@@ -90,6 +125,12 @@ pub struct PromotedView {
     pub pushed_to: Option<String>,
     pub request: Option<String>,
     pub no_request: Option<String>,
+    /// What sandboxes of the repository are granted from now on.
+    #[serde(default)]
+    pub grants: Vec<String>,
+    /// What the commits bring that is no ordinary file.
+    #[serde(default)]
+    pub look_closely: Vec<FindingView>,
     /// How many paths stay behind, because no commit holds them.
     pub left_behind: usize,
 }

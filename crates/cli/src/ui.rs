@@ -125,9 +125,14 @@ impl Ui {
         write!(err, "\r\x1b[2K{line}").and_then(|()| err.flush()).ok();
     }
 
+    /// Whether somebody is there to answer a question.
+    pub(crate) fn can_ask(&self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal() && !self.json
+    }
+
     /// Asks a question that defaults to no. Without a terminal there is nobody to ask.
     pub(crate) fn ask(&self, question: &str) -> Option<bool> {
-        if !(io::stdin().is_terminal() && io::stderr().is_terminal()) || self.json {
+        if !self.can_ask() {
             return None;
         }
         write!(io::stderr().lock(), "{question} [y/N] ").ok()?;

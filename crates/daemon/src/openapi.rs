@@ -29,6 +29,7 @@ use crate::routes;
         routes::workspace::diff,
         routes::workspace::log,
         routes::workspace::promote,
+        routes::workspace::promoted_grants,
         routes::workspace::sizes,
         routes::workspace::clean,
         routes::workspace::runs,

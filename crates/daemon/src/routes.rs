@@ -44,6 +44,7 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::SANDBOX_DIFF, get(workspace::diff))
         .route(route::SANDBOX_LOG, get(workspace::log))
         .route(route::SANDBOX_PROMOTE, post(workspace::promote))
+        .route(route::SANDBOX_PROMOTE_GRANTS, get(workspace::promoted_grants))
         .route(route::SIZES, get(workspace::sizes))
         .route(route::CLEAN, post(workspace::clean))
         .route(route::RUNS, get(workspace::runs))

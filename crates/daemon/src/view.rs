@@ -11,7 +11,7 @@ use hothouse_api::{
 use hothouse_engine::{Engine, urls_of};
 use hothouse_model::{
     Failure, SandboxRecord, SandboxState,
-    config::DEFAULT_PROFILE,
+    config::{DEFAULT_PROFILE, in_words},
     room::RoomReport,
     stack::{ServiceReport, StackOrder, StackReport},
 };
@@ -35,6 +35,7 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
     }
     let apps = apps(door, &record, &mut caveats);
     caveats.extend(sleep_caveat(&record));
+    caveats.extend(closely_caveat(door, &record));
     let exposed = engine.exposed(&record).unwrap_or_default().into_iter();
     let exposed = exposed.map(|e| ExposedView { port: e.port, host_port: e.host_port }).collect();
     caveats.extend(engine.refused_import(&record).map(|reason| Caveat {
@@ -118,6 +119,17 @@ fn apps(
 fn labels(engine: &Engine, record: &SandboxRecord) -> Result<Vec<(String, u16)>, Failure> {
     let awake = engine.apps(record)?.into_iter().map(|app| (app.app, app.direct));
     Ok(awake.chain(engine.sleeping_apps(record)?).collect())
+}
+
+/// What its commits bring that is no ordinary file. One that cannot be looked at has other caveats.
+fn closely_caveat(door: &Door, record: &SandboxRecord) -> Option<Caveat> {
+    let found = door.engine.look_closely(record).unwrap_or_default();
+    let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+    (!found.is_empty()).then(|| Caveat {
+        area: "files".into(),
+        class: "look-closely".into(),
+        text: shortened(&found),
+    })
 }
 
 fn sleep_caveat(record: &SandboxRecord) -> Option<Caveat> {
@@ -208,17 +220,16 @@ fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat>
         text: limit.to_string(),
     }));
     // A config that cannot be read asks for nothing; `up` says what is wrong with it.
-    let pending = door.engine.pending_config(record).map(|pending| pending.changes);
-    let keys: Vec<String> =
-        pending.unwrap_or_default().into_iter().map(|change| change.key).collect();
-    if !keys.is_empty() {
+    let pending = door.engine.pending_config(record).map(|pending| in_words(&pending.changes));
+    let grants = pending.unwrap_or_default();
+    if !grants.is_empty() {
         all.push(Caveat {
             area: "config".into(),
             class: "pending".into(),
             text: format!(
-                "the worktree's hothouse.toml asks to change {}; it takes effect when you run `hothouse \
-                 config approve -w {}`",
-                shortened(&keys),
+                "the worktree's hothouse.toml asks for what is not approved: {}; it takes effect when you run \
+                 `hothouse config approve -w {}`",
+                shortened(&grants),
                 record.name
             ),
         });
@@ -226,12 +237,11 @@ fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat>
     all
 }
 
-/// Lists some of many keys, which an agent may have written.
-fn shortened(keys: &[String]) -> String {
+/// Lists some of many changes.
+fn shortened(changes: &[String]) -> String {
     const SHOWN: usize = 5;
-    let shown = keys.iter().take(SHOWN).map(|key| key.escape_debug().to_string());
-    let shown = shown.collect::<Vec<_>>().join(", ");
-    match keys.len().saturating_sub(SHOWN) {
+    let shown = changes[..changes.len().min(SHOWN)].join(", ");
+    match changes.len().saturating_sub(SHOWN) {
         0 => shown,
         more => format!("{shown} and {more} more"),
     }

@@ -12,7 +12,6 @@ use hothouse_workspace::{DiscoverError, Repository};
 
 use crate::{
     Engine,
-    fork::pinned_config,
     project::{ProjectError, ProjectSettings},
     record::ElsewhereError,
     run::PlanFailure,
@@ -138,14 +137,17 @@ impl Engine {
         name: Option<SandboxName>,
         operation: OperationId,
     ) -> Result<SandboxRecord, AdoptError> {
-        let repository = Repository::discover(folder)?;
+        let known = self.with.store.sandboxes()?;
+        // Before git is asked: the `.git` in a sandbox may be forged.
+        let place = files::canonical(folder)?;
+        if let Some(known) = known.iter().find(|known| place.starts_with(&known.worktree)) {
+            let (path, name) = (known.worktree.clone(), known.name.clone());
+            return Err(AdoptError::Known { path, name });
+        }
+        let repository = self.repository_around(folder)?;
         let path = files::canonical(&repository.checkout_around(folder)?)?;
         if path == repository.place.root || repository.admin_dir(&path)?.is_none() {
             return Err(AdoptError::OwnCheckout { path });
-        }
-        let known = self.with.store.sandboxes()?;
-        if let Some(known) = known.into_iter().find(|sandbox| sandbox.worktree == path) {
-            return Err(AdoptError::Known { path, name: known.name });
         }
         let name = match name {
             Some(name) => name,
@@ -205,7 +207,7 @@ impl Engine {
             worktree: path.to_string_lossy().into_owned(),
             sandboxes: settings.sandboxes(&repository.place).to_string_lossy().into_owned(),
             base: own.unwrap_or_else(|| base_commit.clone()),
-            pinned_config: pinned_config::<AdoptError>(repository, &base_commit)?,
+            pinned_config: self.granting_config::<AdoptError>(repository, &base_commit)?.text,
             base_commit,
             tree_driver: FOREIGN_TREE.to_owned(),
             task: None,

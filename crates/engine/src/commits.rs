@@ -9,7 +9,7 @@
 //! nothing costs some reads.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     ffi::OsString,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -151,7 +151,8 @@ enum Instead {
 fn instead(error: &CommitError) -> Instead {
     let CommitError::Import { source, .. } = error else { return Instead::Nothing };
     match &**source {
-        ImportError::Fetch { source: RunError::Failed { .. }, .. } => Instead::EachBranch,
+        ImportError::Fetch { source: RunError::Failed { .. }, .. }
+        | ImportError::Reserved { .. } => Instead::EachBranch,
         ImportError::TooManyBranches { .. } => Instead::OwnBranch,
         _ => Instead::Nothing,
     }
@@ -314,10 +315,7 @@ impl Engine {
             return Ok(());
         };
         let repository = Repository { place: sandbox.repository.clone() };
-        if let Err(error) = repository.look_away(&sandbox.worktree) {
-            // The user's own git may hold the index this moment.
-            tracing::warn!(%error, "submodules of the worktree may be looked into");
-        }
+        repository.take_index(&sandbox.worktree)?;
         let tip = repository.branch_tip(&sandbox.branch);
         let tip = tip.map_err(|source| CommitError::Look { name: sandbox.name.clone(), source })?;
         let Some(tip) = tip.filter(|tip| tip != sandbox.known_tip()) else { return Ok(()) };
@@ -339,6 +337,12 @@ impl Engine {
         let run = self.with.rooms.run(&runtime, &command);
         let run = run.map_err(|source| CommitError::Room { name: sandbox.name.clone(), source })?;
         if run.code == Some(0) {
+            repository.follow_branch(
+                &sandbox.worktree,
+                &sandbox.branch,
+                sandbox.known_tip(),
+                &tip,
+            )?;
             self.with.store.note_import(sandbox.key, &tip, None)?;
             self.describe_again(sandbox.key);
             note_seen(&self.seen.room, sandbox.key, refs::print(&git)?);
@@ -387,6 +391,20 @@ impl Engine {
             files::write_quick(&pointer_file, &pointer(&folder), 0o644)?;
         }
         Ok(RoomGitPlaces { folder, pointer: pointer_file, objects })
+    }
+
+    /// Returns where the user's checkout has sandboxes inside, seen from its top.
+    fn reserved(&self, sandbox: &SandboxRecord) -> Result<Vec<PathBuf>, StoreError> {
+        let all = self.with.store.sandboxes()?;
+        let of_the_repository =
+            all.iter().filter(|known| known.repository.common_dir == sandbox.repository.common_dir);
+        let folders = of_the_repository.flat_map(|known| [&known.sandboxes, &known.worktree]);
+        let inside =
+            folders.filter_map(|folder| folder.strip_prefix(&sandbox.repository.root).ok());
+        let inside: BTreeSet<_> = inside.filter(|path| !path.as_os_str().is_empty()).collect();
+        // What lies in a folder of sandboxes is reserved by it.
+        let is_covered = |path: &Path| path.ancestors().skip(1).any(|outer| inside.contains(outer));
+        Ok(inside.iter().filter(|path| !is_covered(path)).map(|path| path.to_path_buf()).collect())
     }
 
     fn commit_lock(&self, sandbox: &SandboxRecord) -> PathBuf {
@@ -444,6 +462,8 @@ impl Importing<'_> {
         let pipes =
             pipes.map_err(|source| CommitError::Room { name: sandbox.name.clone(), source })?;
         let repository = Repository { place: sandbox.repository.clone() };
+        // That of a room which an earlier release started is not ours yet.
+        repository.take_index(&sandbox.worktree)?;
         let import = Import {
             sandbox: &sandbox.name,
             branch: &sandbox.branch,
@@ -451,9 +471,12 @@ impl Importing<'_> {
             known: sandbox.known_tip(),
             limit: IMPORT_LIMIT,
             wanted,
+            reserved: &engine.reserved(sandbox)?,
         };
         let shared = || engine.repository_lock(&sandbox.repository.common_dir);
-        let imported = repository.import_commits(lock, shared, &import, pipes);
+        let imported = repository.import_commits(lock, shared, &import, pipes, |staged| {
+            engine.note_versions(sandbox, staged)
+        });
         let imported = imported.map_err(|source| self.about(source))?;
         tracing::info!(sandbox = %sandbox.name, ?wanted, ?imported, "imported");
         if matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch) {

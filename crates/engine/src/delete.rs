@@ -8,7 +8,7 @@ use std::{
 use hothouse_host::{FileError, files, process};
 use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord, Step,
-    plan::{DeleteFacts, plan_delete},
+    plan::{DeleteFacts, DeletedWorktree, plan_delete},
 };
 use hothouse_store::{NewPlan, Subject};
 use hothouse_workspace::{Dirt, Repository, TreeStore};
@@ -226,7 +226,10 @@ impl Engine {
         let anothers = sandbox.is_adopted() && self.is_used_elsewhere(sandbox);
         Ok(DeleteFacts {
             common_dir: sandbox.repository.common_dir.clone(),
-            worktree: (!sandbox.is_adopted()).then(|| trees::worktree(sandbox)),
+            worktree: match sandbox.is_adopted() {
+                false => DeletedWorktree::Goes(trees::worktree(sandbox)),
+                true => DeletedWorktree::Stays(sandbox.worktree.clone()),
+            },
             trees: all,
             rest: rest.into_iter().filter(|path| files::exists(path)).collect(),
             // A room that the database has lost is known by its claim.

@@ -196,6 +196,7 @@ impl Engine {
                 return Err(EgressError::Changed);
             }
             self.with.store.pin_config(sandbox.key, &pending.text)?;
+            self.approve_settings(&sandbox.repository.common_dir, &pending.text)?;
             self.describe_again(sandbox.key);
             Ok(())
         };

@@ -11,14 +11,15 @@ use hothouse_model::{
 };
 use hothouse_store::{NewPlan, NewSandbox, StoreError, Subject};
 use hothouse_workspace::{
-    DiscoverError, Repository, SandboxPlaces, TreeStore, WorktreeError,
+    DiscoverError, Head, Repository, SandboxPlaces, TreeStore, WorktreeError,
     clone::{CloneError, absolute_address, clone_of},
     tree::{ChooseError, DriverName, TreeWish},
 };
 
 use crate::{
     Engine,
-    project::{self, CONFIG_FILE, ProjectError, ProjectSettings, read_file},
+    project::{self, CONFIG_FILE, ProjectError, ProjectSettings},
+    provenance::{ConfigOrigin, GrantingConfig},
     record::ElsewhereError,
     run::PlanFailure,
     task,
@@ -229,11 +230,11 @@ impl Engine {
         let repository = match (&parent, &spec.repository) {
             (Some(parent), _) => Repository { place: parent.sandbox.repository.clone() },
             (None, Some(remote)) => self.cloned(remote, &spec.folder, &operation)?,
-            (None, None) => Repository::discover(&spec.folder)?,
+            (None, None) => self.repository_around(&spec.folder)?,
         };
         let base = match &parent {
             Some(parent) => parent.base(),
-            None => find_base(&repository, spec)?,
+            None => self.find_base(&repository, spec)?,
         };
         let settings = self.settings(&repository, &base, spec)?;
         let taken = self.with.store.is_taken(&repository.place, spec.name.as_str());
@@ -261,11 +262,20 @@ impl Engine {
         };
         let facts =
             self.facts(spec, &repository, &settings, parent.as_ref(), tree, branch, origin, &base)?;
-        let new = NewSandbox {
-            pinned_config: match &parent {
-                Some(parent) => parent.sandbox.pinned_config.clone(),
-                None => pinned_config::<ForkError>(&repository, &base.commit)?,
+        let granting = match &parent {
+            Some(parent) => GrantingConfig {
+                text: parent.sandbox.pinned_config.clone(),
+                origin: ConfigOrigin::Base,
             },
+            None => self.granting_config::<ForkError>(&repository, &base.commit)?,
+        };
+        if granting.origin == ConfigOrigin::EarlierThanCopy {
+            let text = "settings in your uncommitted hothouse.toml came out of a room and are not granted; commit it \
+                        to approve them";
+            self.note(Some(&operation), text.to_owned());
+        }
+        let new = NewSandbox {
+            pinned_config: granting.text,
             ..new_sandbox(spec, &settings, &repository, &facts, base, self.with.clock.now())
         };
         let plan = NewPlan {
@@ -402,6 +412,36 @@ impl Engine {
         })
     }
 
+    fn find_base(&self, repository: &Repository, spec: &ForkSpec) -> Result<Base, ForkError> {
+        if spec.repository.is_some() {
+            return find_remote_base(repository, spec);
+        }
+        let Some(wanted) = &spec.base else {
+            let head = self.head_around(repository, &spec.folder)?;
+            let head =
+                head.ok_or_else(|| ForkError::Unborn { root: repository.place.root.clone() })?;
+            let label = head.branch.unwrap_or_else(|| head.commit.clone());
+            return Ok(Base { commit: head.commit, label });
+        };
+        let commit = repository.commit(wanted)?;
+        let commit = commit.ok_or_else(|| ForkError::NoBase { base: wanted.clone() })?;
+        Ok(Base { commit, label: wanted.clone() })
+    }
+
+    /// Returns what is checked out around a folder; in a sandbox, as the repository knows it.
+    fn head_around(
+        &self,
+        repository: &Repository,
+        folder: &Path,
+    ) -> Result<Option<Head>, ForkError> {
+        let known = self.with.store.sandboxes().map_err(ForkError::Store)?;
+        let folder = files::canonical(folder)?;
+        match known.iter().find(|known| folder.starts_with(&known.worktree)) {
+            Some(sandbox) => Ok(repository.head_of(&sandbox.worktree)?),
+            None => Ok(repository.head_around(&folder)?),
+        }
+    }
+
     /// Finds the sandbox, or the snapshot of one, that a fork starts from.
     fn parent(&self, from: &FromRef, folder: &Path) -> Result<Parent, ForkError> {
         let sandbox = self.find(Some(&from.sandbox), folder).map_err(ForkError::Parent)?;
@@ -476,21 +516,6 @@ impl Parent {
     }
 }
 
-fn find_base(repository: &Repository, spec: &ForkSpec) -> Result<Base, ForkError> {
-    if spec.repository.is_some() {
-        return find_remote_base(repository, spec);
-    }
-    let Some(wanted) = &spec.base else {
-        let head = repository.head_around(&spec.folder)?;
-        let head = head.ok_or_else(|| ForkError::Unborn { root: repository.place.root.clone() })?;
-        let label = head.branch.unwrap_or_else(|| head.commit.clone());
-        return Ok(Base { commit: head.commit, label });
-    };
-    let commit = repository.commit(wanted)?;
-    let commit = commit.ok_or_else(|| ForkError::NoBase { base: wanted.clone() })?;
-    Ok(Base { commit, label: wanted.clone() })
-}
-
 /// Finds the base in a clone, whose branches are its remote's.
 fn find_remote_base(repository: &Repository, spec: &ForkSpec) -> Result<Base, ForkError> {
     let label = match &spec.base {
@@ -524,21 +549,6 @@ fn find_branch(
         return Ok(BranchOrigin::Existing);
     }
     Err(ForkError::BranchTaken { branch: branch.to_owned(), base: base.label.clone() })
-}
-
-/// Returns the config that grants: the base commit's, or where that has none, the user's own copy.
-pub(crate) fn pinned_config<E: From<RunError> + From<FileError>>(
-    repository: &Repository,
-    commit: &str,
-) -> Result<Option<String>, E> {
-    if let Some(text) = repository.file_at(commit, CONFIG_FILE)? {
-        return Ok(Some(text));
-    }
-    if project::is_bare(&repository.place) {
-        return Ok(None);
-    }
-    let own = read_file(&repository.place.root.join(CONFIG_FILE))?;
-    Ok(own.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 fn check_place(worktree: &Path) -> Result<(), ForkError> {

@@ -11,7 +11,7 @@ use std::{
 use hothouse_backend::RoomError;
 use hothouse_host::files;
 use hothouse_model::{Explain, Failure, SandboxName, SandboxRecord, room::RoomWish};
-use hothouse_workspace::{Repository, places};
+use hothouse_workspace::places;
 
 use crate::{
     Engine,
@@ -356,7 +356,7 @@ impl Engine {
 
     /// Returns the folder of sandboxes of the repository around `folder`, if there is one.
     fn folder_around(&self, folder: &Path) -> Option<PathBuf> {
-        let repository = Repository::discover(folder).ok()?;
+        let repository = self.repository_around(folder).ok()?;
         if project::is_bare(&repository.place) {
             return None;
         }

@@ -20,6 +20,7 @@ mod metadata;
 mod pool;
 mod project;
 mod promote;
+mod provenance;
 mod queue;
 mod recipe;
 mod record;
@@ -52,7 +53,6 @@ use hothouse_model::{
     sandbox::{CurrentPlace, PickError, pick},
 };
 use hothouse_store::{PlanRecord, Store};
-use hothouse_workspace::Repository;
 
 pub use adopt::AdoptError;
 pub use apps::{App, Exposed, PortError};
@@ -62,13 +62,15 @@ pub use data::DataError;
 pub use delete::{DeleteError, Losses};
 pub use egress::{EgressError, PendingConfig, RoomEgress};
 pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
-pub use hothouse_workspace::{pool::Pool, promote::Merged, refs::watch::RefWatch};
+pub use hothouse_workspace::{
+    closely::Finding, pool::Pool, promote::Merged, refs::watch::RefWatch,
+};
 pub use inventory::Stray;
 pub use journal::Journal;
 pub use leftover::Leftover;
 pub use metadata::{AppUrls, urls_of};
 pub use pool::{PoolRequestError, PoolSpec};
-pub use promote::{Promoted, Promotion, PromotionError};
+pub use promote::{GrantsAnswer, Promoted, Promotion, PromotionError};
 pub use queue::BusyError;
 pub use recipe::RecipeError;
 pub use recover::Recovery;
@@ -176,7 +178,7 @@ impl Engine {
                 let around = all.iter().find(|known| folder.starts_with(&known.worktree));
                 current.common_dir = match around {
                     Some(sandbox) => Some(sandbox.repository.common_dir.clone()),
-                    None => Repository::discover(folder).ok().map(|found| found.place.common_dir),
+                    None => self.repository_around(folder).ok().map(|found| found.place.common_dir),
                 };
                 pick(&all, wanted, &current)
             }

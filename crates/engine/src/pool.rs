@@ -146,7 +146,7 @@ impl Engine {
         &self,
         spec: &PoolSpec,
     ) -> Result<(Repository, ProjectSettings), PoolRequestError> {
-        let repository = Repository::discover(&spec.folder)?;
+        let repository = self.repository_around(&spec.folder)?;
         let settings =
             ProjectSettings::read(&repository.place, &self.with.user_config, &spec.variables)?;
         Ok((repository, settings))

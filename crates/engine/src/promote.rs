@@ -5,10 +5,11 @@ use hothouse_model::{Explain, Failure, FailureKind, SandboxName, SandboxRecord};
 use hothouse_store::StoreError;
 use hothouse_workspace::{
     Dirt, Repository, WorktreeError,
+    closely::Finding,
     promote::{Merged, PromoteError, PullRequest},
 };
 
-use crate::{Engine, review};
+use crate::{Engine, project::CONFIG_FILE, provenance::changes_in_words, review};
 
 /// How many commits are counted.
 const COMMIT_LIMIT: usize = 100_000;
@@ -24,6 +25,27 @@ pub enum Promotion {
     Request,
 }
 
+/// What the user says to changes of the pinned half that a branch brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GrantsAnswer {
+    /// Nothing yet: a branch that brings any is not promoted.
+    None,
+    /// Yes to those that were shown, and to no others.
+    These(Vec<String>),
+    /// Yes to whatever there is.
+    All,
+}
+
+impl GrantsAnswer {
+    fn allows(&self, words: &[String]) -> bool {
+        match self {
+            Self::None => words.is_empty(),
+            Self::These(shown) => shown == words,
+            Self::All => true,
+        }
+    }
+}
+
 /// What a promotion came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promoted {
@@ -36,6 +58,10 @@ pub struct Promoted {
     pub request: Option<String>,
     /// Why there is none, though one was asked for.
     pub no_request: Option<String>,
+    /// What sandboxes are granted from now on, in plain words.
+    pub grants: Vec<String>,
+    /// What the commits bring that is no ordinary file.
+    pub closely: Vec<Finding>,
     /// What stays behind, because no commit holds it.
     pub left_behind: Dirt,
 }
@@ -51,6 +77,10 @@ pub enum PromotionError {
     NoBranch { base: String },
     #[error("`{base}` is checked out in sandbox `{name}`, whose room is up")]
     Busy { base: String, name: SandboxName },
+    #[error("`{branch}` would change what sandboxes of this repository are granted")]
+    Grants { branch: String, words: Vec<String> },
+    #[error("`{branch}` asks for other grants than were shown")]
+    OtherGrants { branch: String, words: Vec<String> },
     #[error("ask git about the branch")]
     Git(#[from] RunError),
     #[error(transparent)]
@@ -66,15 +96,24 @@ pub enum PromotionError {
 impl Explain for PromotionError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::Nothing { .. } | Self::Diverged { .. } | Self::Busy { .. } => {
-                FailureKind::Conflict
-            }
+            Self::Nothing { .. }
+            | Self::Diverged { .. }
+            | Self::Busy { .. }
+            | Self::Grants { .. }
+            | Self::OtherGrants { .. } => FailureKind::Conflict,
             Self::NoBranch { .. } => FailureKind::NotFound,
             Self::Git(error) => error.kind(),
             Self::Worktree(error) => error.kind(),
             Self::Look(error) => error.kind(),
             Self::Promote(error) => error.kind(),
             Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Grants { words, .. } | Self::OtherGrants { words, .. } => words.clone(),
+            _ => Vec::new(),
         }
     }
 
@@ -86,6 +125,9 @@ impl Explain for PromotionError {
             Self::Nothing { .. } => Vec::new(),
             Self::Diverged { agent_branch, .. } => {
                 vec![format!("merge them by hand: `git merge {agent_branch}`")]
+            }
+            Self::Grants { .. } | Self::OtherGrants { .. } => {
+                vec!["see the change with `hothouse diff`; `--accept-grants` accepts it".into()]
             }
             Self::Busy { name, .. } => vec![format!("stop it first: `hothouse down -w {name}`")],
             Self::NoBranch { .. } => {
@@ -106,11 +148,27 @@ impl Engine {
         &self,
         sandbox: &SandboxRecord,
         how: Promotion,
+        answer: &GrantsAnswer,
         environment: &[(String, String)],
     ) -> Result<Promoted, Failure> {
         self.import(sandbox)?;
         let now = self.sandbox(sandbox.key)?.unwrap_or_else(|| sandbox.clone());
-        self.try_promote(&now, how, environment).map_err(|error| error.failure())
+        self.try_promote(&now, how, answer, environment).map_err(|error| error.failure())
+    }
+
+    /// Lists in plain words what a promotion would change in what sandboxes are granted.
+    pub fn promoted_grants(
+        &self,
+        sandbox: &SandboxRecord,
+        how: Promotion,
+    ) -> Result<Vec<String>, Failure> {
+        self.import(sandbox)?;
+        let now = self.sandbox(sandbox.key)?.unwrap_or_else(|| sandbox.clone());
+        let repository = Repository { place: now.repository.clone() };
+        let look = || -> Result<Vec<String>, PromotionError> {
+            Ok(change_of_config(&repository, &now, how)?.in_words())
+        };
+        look().map_err(|error| error.failure())
     }
 
     /// Names the sandbox in whose worktree a branch is checked out, if its room is up: git would
@@ -130,6 +188,7 @@ impl Engine {
         &self,
         sandbox: &SandboxRecord,
         how: Promotion,
+        answer: &GrantsAnswer,
         environment: &[(String, String)],
     ) -> Result<Promoted, PromotionError> {
         let repository = Repository { place: sandbox.repository.clone() };
@@ -152,6 +211,8 @@ impl Engine {
             pushed_to: None,
             request: None,
             no_request: None,
+            grants: Vec::new(),
+            closely: repository.look_at_commits(&base, &newest.id)?,
             left_behind: dirt,
         };
         if how == Promotion::Merge {
@@ -162,14 +223,22 @@ impl Engine {
             if let Some(name) = self.room_on(&repository, into)? {
                 return Err(PromotionError::Busy { base: into.clone(), name });
             }
+            let merge = repository.work_out_merge(&sandbox.branch, into)?;
+            let change = ConfigChange::between(&repository, &merge.from, merge.target())?;
+            promoted.grants = accepted(sandbox, &change, answer)?;
             let lock = self.repository_lock(&sandbox.repository.common_dir);
             let lock = lock.map_err(PromoteError::from)?;
-            promoted.merged = Some(repository.merge(&lock, &sandbox.branch, into)?);
+            promoted.merged = Some(repository.carry_out(&lock, &sandbox.branch, merge)?);
+            drop(lock);
+            self.approve(sandbox, &change)?;
             return Ok(promoted);
         }
+        let change = change_of_config(&repository, sandbox, how)?;
+        promoted.grants = accepted(sandbox, &change, answer)?;
         let remote = repository.push_remote(&sandbox.base)?.ok_or(PromoteError::NoRemote)?;
         repository.push(&sandbox.branch, &remote, environment)?;
         promoted.pushed_to = Some(remote);
+        self.approve(sandbox, &change)?;
         if how == Promotion::Request {
             let title = sandbox.task.as_deref().unwrap_or(&newest.subject);
             let title: String =
@@ -188,5 +257,77 @@ impl Engine {
             }
         }
         Ok(promoted)
+    }
+
+    /// What the user accepted is approved.
+    fn approve(
+        &self,
+        sandbox: &SandboxRecord,
+        change: &ConfigChange,
+    ) -> Result<(), PromotionError> {
+        if change.in_words().is_empty() {
+            return Ok(());
+        }
+        let text = change.after.as_deref().unwrap_or_default();
+        let approved = self.approve_settings(&sandbox.repository.common_dir, text);
+        Ok(approved.map_err(PromoteError::from)?)
+    }
+}
+
+/// The config that a promotion finds, and the one that it leaves.
+struct ConfigChange {
+    before: Option<String>,
+    after: Option<String>,
+}
+
+impl ConfigChange {
+    fn between(
+        repository: &Repository,
+        before: &str,
+        after: Option<&str>,
+    ) -> Result<Self, RunError> {
+        let before = repository.file_at(before, CONFIG_FILE)?;
+        let after = match after {
+            Some(commit) => repository.file_at(commit, CONFIG_FILE)?,
+            None => before.clone(),
+        };
+        Ok(Self { before, after })
+    }
+
+    fn in_words(&self) -> Vec<String> {
+        changes_in_words(self.before.as_deref(), self.after.as_deref())
+    }
+}
+
+/// Works out what a promotion changes in the config. What is pushed is compared with where it left its
+/// base, since nobody knows here what it will be merged into.
+fn change_of_config(
+    repository: &Repository,
+    sandbox: &SandboxRecord,
+    how: Promotion,
+) -> Result<ConfigChange, PromotionError> {
+    if how == Promotion::Merge {
+        if repository.branch_tip(&sandbox.base)?.is_none() {
+            return Err(PromotionError::NoBranch { base: sandbox.base.clone() });
+        }
+        let merge = repository.work_out_merge(&sandbox.branch, &sandbox.base)?;
+        return Ok(ConfigChange::between(repository, &merge.from, merge.target())?);
+    }
+    let base = review::base_of(repository, sandbox, None)?;
+    let tip = repository.branch_tip(&sandbox.branch)?;
+    Ok(ConfigChange::between(repository, &base, tip.as_deref())?)
+}
+
+/// Returns what changes, if the user said yes to it.
+fn accepted(
+    sandbox: &SandboxRecord,
+    change: &ConfigChange,
+    answer: &GrantsAnswer,
+) -> Result<Vec<String>, PromotionError> {
+    let (branch, words) = (sandbox.branch.clone(), change.in_words());
+    match answer {
+        answer if answer.allows(&words) => Ok(words),
+        GrantsAnswer::These(_) => Err(PromotionError::OtherGrants { branch, words }),
+        _ => Err(PromotionError::Grants { branch, words }),
     }
 }

@@ -4,6 +4,7 @@ use hothouse_host::RunError;
 use hothouse_model::{Explain, Failure, FailureKind, SandboxRecord};
 use hothouse_workspace::{
     Repository,
+    closely::Finding,
     review::{CommitLine, Difference, ReviewError},
 };
 
@@ -56,6 +57,16 @@ impl Engine {
             Ok((base, difference))
         };
         look().map_err(|error| error.failure())
+    }
+
+    /// Lists what the imported commits of a sandbox bring that is no ordinary file.
+    pub fn look_closely(&self, sandbox: &SandboxRecord) -> Result<Vec<Finding>, Failure> {
+        if sandbox.known_tip() == sandbox.base_commit {
+            return Ok(Vec::new());
+        }
+        let repository = Repository { place: sandbox.repository.clone() };
+        let found = repository.look_at_commits(&sandbox.base_commit, sandbox.known_tip());
+        found.map_err(|error| LookError::from(error).failure())
     }
 
     /// Lists the commits of a sandbox since its base, newest first.

@@ -24,6 +24,7 @@ use hothouse_model::{
     stack::{DATA_INSIDE, FROZEN_INSIDE, StackOrder},
 };
 use hothouse_store::{NewPlan, NewRoom, Subject};
+use hothouse_workspace::Repository;
 
 use crate::{Engine, data, masks, project::ProjectError, stack::Stack, trees, wall::WallError};
 
@@ -136,6 +137,8 @@ impl Engine {
             restricted: spec.restrict,
         };
         files::make_private_folder(&room.run.artifacts)?;
+        // From here on the files are the agent's as well.
+        Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
         let plan = NewPlan {
             operation,
             kind: PlanKind::Up,
@@ -341,6 +344,7 @@ impl Engine {
             order.claim = None;
             self.give_wall(sandbox, &config, &mut order)?;
             order.wall.environment.extend(self.variables_without_services(&config)?);
+            Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
             let runtime = order.runtime.clone();
             self.temporary.begin(&runtime);
             let started = self.with.rooms.start(&order);

@@ -18,7 +18,7 @@ use hothouse_model::{
     secret::{MOST_LENGTH, SecretValue, ValueError},
 };
 use hothouse_store::{SecretRecord, StoreError};
-use hothouse_workspace::{DiscoverError, Repository};
+use hothouse_workspace::DiscoverError;
 use jiff::Timestamp;
 
 use crate::{
@@ -161,7 +161,7 @@ impl Engine {
     fn try_set_secret(&self, spec: SecretSpec) -> Result<SecretLine, SecretError> {
         let project = match spec.everywhere {
             true => None,
-            false => Some(Repository::discover(&spec.folder)?.place.common_dir),
+            false => Some(self.repository_around(&spec.folder)?.place.common_dir),
         };
         if spec.everywhere && spec.hosts.is_empty() {
             return Err(SecretError::Anywhere);
@@ -195,7 +195,7 @@ impl Engine {
     /// Lists the secrets of the project around a folder, declared or set, and those for every project.
     pub fn secrets(&self, folder: &Path) -> Result<Vec<SecretLine>, Failure> {
         let records = self.with.store.secrets().map_err(|error| error.failure())?;
-        let project = Repository::discover(folder).ok().map(|found| found.place.common_dir);
+        let project = self.repository_around(folder).ok().map(|found| found.place.common_dir);
         let declared = self.declared(folder).unwrap_or_default();
         let ours = |record: &&SecretRecord| match &record.project {
             Some(of) => Some(of) == project.as_ref(),
@@ -237,7 +237,7 @@ impl Engine {
         let remove = || -> Result<(), SecretError> {
             let project = match everywhere {
                 true => None,
-                false => Some(Repository::discover(folder)?.place.common_dir),
+                false => Some(self.repository_around(folder)?.place.common_dir),
             };
             let account = account(project.as_deref(), name);
             let file = self.value_file(project.as_deref(), name);
@@ -296,7 +296,7 @@ impl Engine {
     }
 
     fn declared(&self, folder: &Path) -> Option<std::collections::BTreeMap<SecretName, Secret>> {
-        let place = Repository::discover(folder).ok()?.place;
+        let place = self.repository_around(folder).ok()?.place;
         let settings = ProjectSettings::read(&place, &self.with.user_config, &[]).ok()?;
         Some(settings.config.secrets)
     }

@@ -20,6 +20,10 @@ impl Engine {
             Step::AddWorktree { order } => self.add_worktree(order, Some(operation)),
             Step::WriteTask { worktree, text } => Ok(task::write(worktree, text)?),
             Step::RemoveWorktree { common_dir, tree } => self.remove_worktree(common_dir, tree),
+            Step::ReleaseWorktree { common_dir, worktree } => {
+                hands::take_back(worktree)?;
+                Ok(trees::repository(common_dir).release_index(worktree)?)
+            }
             Step::CopyTrees { copies } => trees::copy(copies),
             Step::StageTrees { copies } => trees::stage(copies),
             Step::SwapTrees { copies, claim } => {
@@ -104,6 +108,7 @@ impl Engine {
             | Step::PrepareData { .. }
             | Step::Supervise { .. }
             | Step::RemoveWorktree { .. }
+            | Step::ReleaseWorktree { .. }
             | Step::SwapTrees { .. }
             | Step::RemoveTrees { .. }
             | Step::Rewind { .. }

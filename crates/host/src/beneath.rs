@@ -9,8 +9,8 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::ffi::OsStrExt,
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
     },
     path::{Path, PathBuf},
 };
@@ -143,6 +143,31 @@ impl Folder {
             Err(error) if error.source.kind() == io::ErrorKind::NotADirectory => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether a file carries capabilities for whoever runs it.
+    pub fn has_capability(&self, relative: &Path) -> Result<bool, FileError> {
+        let path = self.path.join(relative);
+        let (folder, name) = self.parent_of(relative)?;
+        // There is no call that takes a folder and a name; this path leads nowhere but there.
+        let through = Path::new("/proc/self/fd").join(folder.fd.as_raw_fd().to_string());
+        let mut value = [0_u8; 64];
+        match rustix::fs::lgetxattr(through.join(name), "security.capability", &mut value) {
+            Ok(_) | Err(rustix::io::Errno::RANGE) => Ok(true),
+            Err(
+                rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOENT,
+            ) => Ok(false),
+            Err(errno) => Err(about("look at", &path)(errno.into())),
+        }
+    }
+
+    /// Returns where a link leads, as it says.
+    pub fn read_link(&self, relative: &Path) -> Result<PathBuf, FileError> {
+        let path = self.path.join(relative);
+        let (folder, name) = self.parent_of(relative)?;
+        let target = rustix::fs::readlinkat(&folder.fd, name, Vec::new())
+            .map_err(|errno| about("read the link", &path)(errno.into()))?;
+        Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
     /// Removes a name that is not a folder; a missing one is fine.

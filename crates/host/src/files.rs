@@ -63,6 +63,9 @@ pub(crate) fn about<'a>(
     move |source| FileError { attempt, path: path.to_owned(), source }
 }
 
+/// How long a name may be on Linux, whatever a file system says.
+const NAME_MAX: usize = 255;
+
 /// Where a reader begins that does not know how much there is.
 const FIRST_READ: usize = 4096;
 
@@ -299,6 +302,28 @@ pub fn remove_tree(path: &Path) -> Result<(), FileError> {
 /// Makes a symbolic link at `path`.
 pub fn symlink(target: &Path, path: &Path) -> Result<(), FileError> {
     std::os::unix::fs::symlink(target, path).map_err(about("make the link", path))
+}
+
+/// Returns where a symbolic link leads, as it says.
+pub fn read_link(path: &Path) -> Result<PathBuf, FileError> {
+    fs::read_link(path).map_err(about("read the link", path))
+}
+
+/// Makes an empty file by a name that nothing has yet.
+pub fn create_new(path: &Path) -> Result<(), FileError> {
+    fs::File::create_new(path).map(drop).map_err(about("make", path))
+}
+
+/// Returns the size of a file, or of the one that a link leads to.
+pub fn size(path: &Path) -> Result<u64, FileError> {
+    Ok(fs::metadata(path).map_err(about("look at", path))?.len())
+}
+
+/// Returns how many bytes a name in a folder may have.
+pub fn longest_name(folder: &Path) -> Result<usize, FileError> {
+    let found =
+        rustix::fs::statvfs(folder).map_err(|errno| about("look at", folder)(errno.into()))?;
+    Ok(usize::try_from(found.f_namemax).unwrap_or(NAME_MAX).min(NAME_MAX))
 }
 
 /// Gives a file or folder another name on the same file system.

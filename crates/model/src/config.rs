@@ -10,6 +10,7 @@
 
 mod check;
 mod egress;
+mod grants;
 mod halves;
 mod host;
 mod keys;
@@ -31,6 +32,7 @@ mod walk;
 pub(crate) use self::host::ascii_form;
 pub use self::{
     egress::{Egress, EgressMode, Hosts, Method, NamedHosts, Rule, RuleTransport, Server, Target},
+    grants::{RoomSettings, in_words},
     halves::{
         PendingChange, PinnedHalf, PinnedProfile, Services, UnapprovedService, pending_changes,
     },

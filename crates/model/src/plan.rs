@@ -7,7 +7,7 @@
 //! ```text
 //! fork:     begin -> [Exclude] -> [Freeze] -> AddWorktree -> [CopyTrees -> Thaw] -> done   a failure goes back, in reverse
 //! adopt:    begin -> done
-//! delete:   begin -> [StopRoom] -> RemoveWorktree -> RemoveTrees -> ... -> done   a failure stays: the sandbox is still being deleted
+//! delete:   begin -> [StopRoom] -> RemoveWorktree or ReleaseWorktree -> RemoveTrees -> ... -> done   a failure stays: the sandbox is still being deleted
 //! up:       begin -> [PrepareData] -> StartRoom -> [Supervise] -> done   a failure goes back
 //! down:     begin -> StopRoom -> done                            a failure stays
 //! snapshot: begin -> [Freeze] -> CopyTrees -> [Thaw] -> done     a failure goes back
@@ -128,6 +128,8 @@ pub enum Step {
     WriteTask { worktree: PathBuf, text: String },
     /// Removes a worktree; the branch stays. Whether that loses work was settled before.
     RemoveWorktree { common_dir: PathBuf, tree: TreeOrder },
+    /// Gives the files of a worktree that stays back to the user, and its index to the user's git.
+    ReleaseWorktree { common_dir: PathBuf, worktree: PathBuf },
     /// Copies trees as they are at this moment. Undone by deleting the copies.
     CopyTrees { copies: Vec<TreeCopy> },
     /// Copies trees beside where they are to go. Undone by deleting the copies.
@@ -199,6 +201,7 @@ impl Step {
                 format!("add the worktree {}", order.tree.path.display())
             }
             Self::WriteTask { .. } => "write down the task".to_owned(),
+            Self::ReleaseWorktree { .. } => "give the worktree back".to_owned(),
             Self::RemoveWorktree { tree, .. } => {
                 format!("remove the worktree {}", tree.path.display())
             }
@@ -264,8 +267,7 @@ pub fn plan_fork(facts: &ForkFacts) -> Vec<Step> {
 #[derive(Clone, Debug)]
 pub struct DeleteFacts {
     pub common_dir: PathBuf,
-    /// The worktree, unless it is not ours to remove.
-    pub worktree: Option<TreeOrder>,
+    pub worktree: DeletedWorktree,
     /// The room's git folder, data and snapshots.
     pub trees: Vec<TreeOrder>,
     /// Files and folders in which nothing else is kept.
@@ -280,6 +282,14 @@ pub struct DeleteFacts {
     pub had_room: bool,
 }
 
+/// What becomes of a worktree when its sandbox is deleted.
+#[derive(Clone, Debug)]
+pub enum DeletedWorktree {
+    Goes(TreeOrder),
+    /// It is not ours to remove.
+    Stays(PathBuf),
+}
+
 /// Plans the steps of `delete` for one sandbox.
 pub fn plan_delete(facts: &DeleteFacts) -> Vec<Step> {
     let DeleteFacts { common_dir, worktree, trees, rest, runtime, claim, storage, had_room } =
@@ -289,9 +299,11 @@ pub fn plan_delete(facts: &DeleteFacts) -> Vec<Step> {
         let (runtime, claim) = (runtime.clone(), claim.clone());
         steps.push(Step::StopRoom { runtime, claim });
     }
-    if let Some(tree) = worktree {
-        steps.push(Step::RemoveWorktree { common_dir: common_dir.clone(), tree: tree.clone() });
-    }
+    let common_dir = common_dir.clone();
+    steps.push(match worktree.clone() {
+        DeletedWorktree::Goes(tree) => Step::RemoveWorktree { common_dir, tree },
+        DeletedWorktree::Stays(worktree) => Step::ReleaseWorktree { common_dir, worktree },
+    });
     if !trees.is_empty() {
         steps.push(Step::RemoveTrees { trees: trees.clone() });
     }

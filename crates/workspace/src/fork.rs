@@ -20,11 +20,12 @@ use crate::{
     Golden, Repository, TreePlace, WorktreeError,
     index::{self, ObjectFormat},
     tree::{Inodes, TreeDriver, hidden::HiddenTree},
-    worktree::NewWorktree,
+    worktree::{
+        IndexOwner, NewWorktree,
+        index_file::{self, IndexFile, NewIndex},
+    },
 };
 
-/// The most that an index of a worktree may take.
-const INDEX_LIMIT: u64 = 1 << 30;
 /// The most that a `.git` file may take.
 const POINTER_LIMIT: u64 = 1 << 16;
 
@@ -54,7 +55,8 @@ impl Repository {
             let lock = take_lock()?;
             self.add_empty_worktree(&lock, new)?;
             drop(lock);
-            return Ok(self.fill_worktree(source, driver, place, new.commit)?);
+            self.fill_worktree(source, driver, place, new.commit)?;
+            return Ok(self.take_if_agents(source, &place.path)?);
         };
         let fill = Fill { source, driver, place, commit: new.commit };
         fill.files_and_index(&draft.index(), || draft.write())?;
@@ -62,7 +64,17 @@ impl Repository {
         let admin = self.take_in(&lock, &draft)?;
         drop(lock);
         let pointer = [b"gitdir: ", admin.as_os_str().as_encoded_bytes(), b"\n"].concat();
-        Ok(show(driver, &place.path, &pointer)?)
+        show(driver, &place.path, &pointer)?;
+        Ok(self.take_if_agents(source, &place.path)?)
+    }
+
+    /// Makes the index ours at once where the files are an agent's already: a repository among them
+    /// would become a gitlink by the user's next `git add`.
+    fn take_if_agents(&self, source: ForkSource<'_>, worktree: &Path) -> Result<(), WorktreeError> {
+        match source {
+            ForkSource::Golden { .. } => Ok(()),
+            ForkSource::Tree { .. } => self.take_index(worktree),
+        }
     }
 
     /// Fills a worktree that git has added.
@@ -91,7 +103,7 @@ impl Repository {
     pub fn worktree_index(&self, worktree: &Path) -> Result<Vec<u8>, WorktreeError> {
         let unknown = || WorktreeError::Unknown { path: worktree.to_owned() };
         let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
-        Ok(files::read_capped(&admin.join("index"), INDEX_LIMIT)?)
+        Ok(files::read_capped(&admin.join("index"), index_file::LIMIT)?)
     }
 
     /// Gives a worktree another index, whose inode data is that of its files now.
@@ -106,9 +118,15 @@ impl Repository {
         if HiddenTree::at(worktree).is_none() {
             index::refresh(&mut index, ObjectFormat::of_commit(commit), worktree)?;
         }
-        // A lock that a killed git left would keep the user's own git out.
-        files::remove_file(&admin.join("index.lock"))?;
-        Ok(files::replace(&admin.join("index"), &index, 0o644)?)
+        let file = IndexFile { admin: &admin, worktree };
+        if file.owner() == IndexOwner::User {
+            // A lock that a killed git left would keep the user's own git out.
+            files::remove_file(&file.lock())?;
+        }
+        let new = NewIndex::begin_empty(file)?;
+        files::write_quick(new.path(), &index, 0o644)?;
+        file.look_away(new.path())?;
+        Ok(new.finish()?)
     }
 
     /// Puts the `.git` file of a worktree back if it does not lead to the worktree's own place in the

@@ -59,7 +59,7 @@ const REMOVED: [&str; 31] = [
 ];
 
 /// Settings that win over every config file, also over the repository's own.
-const SETTINGS: [(&str, &str); 14] = [
+const SETTINGS: [(&str, &str); 17] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
@@ -74,6 +74,9 @@ const SETTINGS: [(&str, &str); 14] = [
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
     ("protocol.ext.allow", "never"),
+    ("submodule.recurse", "false"),
+    ("diff.submodule", "short"),
+    ("status.submoduleSummary", "false"),
 ];
 
 /// How long git may look at an agent's files: it opens a `.gitignore` or `.gitattributes` whatever it

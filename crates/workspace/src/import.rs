@@ -3,6 +3,7 @@
 //! ```text
 //! room: upload-pack --pipes, counted--> host: git fetch, every object checked
 //!   refs/heads/*  ->  refs/hothouse/in/NAME/*      staging, gone again at the end
+//!   looked through: no commit may touch the folder of the sandboxes
 //!   BRANCH        ->  refs/heads/BRANCH            unless the user moved it
 //!   BRANCH        ->  refs/heads/hothouse/NAME/head            if the user did
 //!   other         ->  refs/heads/hothouse/NAME/other
@@ -15,6 +16,7 @@
 
 mod follow;
 mod refs;
+mod staged;
 
 use std::{
     io,
@@ -33,8 +35,11 @@ use hothouse_host::{
 };
 use hothouse_model::{Explain, FailureKind, SandboxName};
 
-pub use self::follow::IndexOutcome;
-use crate::{Repository, git};
+pub use self::{
+    follow::IndexOutcome,
+    staged::{StagedCommits, Version, Versions},
+};
+use crate::{Repository, WorktreeError, git};
 
 /// How long a fetch may take.
 const FETCH_LIMIT: Duration = Duration::from_secs(600);
@@ -57,6 +62,9 @@ pub struct Import<'a> {
     pub limit: u64,
     /// Which of the agent's branches to take.
     pub wanted: Wanted<'a>,
+    /// Paths in the user's checkout where sandboxes are, which no commit may touch: merged, it would
+    /// make the checkout's own `git status` enter a repository that an agent made.
+    pub reserved: &'a [PathBuf],
 }
 
 /// Which branches of an agent are imported.
@@ -119,6 +127,17 @@ pub enum ImportError {
         #[source]
         source: io::Error,
     },
+    #[error(
+        "commit {commit} of `{sandbox}` has something in `{}`, where your checkout has its sandboxes",
+        .path.display()
+    )]
+    Reserved { sandbox: SandboxName, commit: String, path: PathBuf },
+    #[error("look through the commits of `{sandbox}`")]
+    Look {
+        sandbox: SandboxName,
+        #[source]
+        source: RunError,
+    },
     #[error("`{sandbox}` has more than {BRANCH_LIMIT} branches")]
     TooManyBranches { sandbox: SandboxName },
     #[error("take over the branches of `{sandbox}`")]
@@ -134,22 +153,31 @@ pub enum ImportError {
         source: RunError,
     },
     #[error(transparent)]
+    Worktree(Box<WorktreeError>),
+    #[error(transparent)]
     File(#[from] FileError),
 }
 
 impl Explain for ImportError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::TooManyBranches { .. } | Self::TooLarge { .. } => FailureKind::Conflict,
+            Self::TooManyBranches { .. } | Self::TooLarge { .. } | Self::Reserved { .. } => {
+                FailureKind::Conflict
+            }
             _ => FailureKind::Host,
         }
     }
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::Fetch { source, .. } | Self::Refs { source, .. } | Self::Index { source, .. } => {
-                source.hints()
-            }
+            Self::Fetch { source, .. }
+            | Self::Look { source, .. }
+            | Self::Refs { source, .. }
+            | Self::Index { source, .. } => source.hints(),
+            Self::Reserved { sandbox, path, .. } => vec![format!(
+                "take it out of the commits: `hothouse exec -w {sandbox} -- git rm -r --cached {}`, and amend or rebase",
+                path.display()
+            )],
             Self::TooManyBranches { sandbox } => {
                 vec![format!("delete some: `hothouse exec -w {sandbox} -- git branch -D …`")]
             }
@@ -160,6 +188,7 @@ impl Explain for ImportError {
                 vec![format!("see what it does: `hothouse exec -w {sandbox} -- git log -1`")]
             }
             Self::Relay { .. } => Vec::new(),
+            Self::Worktree(error) => error.hints(),
             Self::File(error) => error.hints(),
         }
     }
@@ -169,6 +198,8 @@ impl Repository {
     /// Imports an agent's commits. `room` leads to a `git upload-pack` that runs inside the room, on
     /// the room's git folder; `own` is a lock that two imports of the same sandbox both take.
     ///
+    /// `look` sees what was fetched before any branch moves; where it fails, none does.
+    ///
     /// `shared` takes the repository's. It is held while branches move, and not while anything waits
     /// for the room or reads its files: an agent could make that last, and others need the lock.
     pub fn import_commits(
@@ -177,12 +208,15 @@ impl Repository {
         shared: impl FnOnce() -> Result<Lock, FileError>,
         import: &Import<'_>,
         room: Pipes,
+        look: impl FnOnce(&StagedCommits<'_>) -> Result<(), ImportError>,
     ) -> Result<Imported, ImportError> {
         let refs = |source| ImportError::Refs { sandbox: import.sandbox.clone(), source };
         let quiet = git::Config::of(&self.place.common_dir).map_err(refs)?.quiet();
         let work = Work { repository: self, import, quiet, lock: own };
         work.clear_staging()?;
         let outcome = work.fetch(room).and_then(|()| {
+            work.check_reserved()?;
+            look(&StagedCommits(&work))?;
             let shared = shared()?;
             Work { lock: &shared, quiet: work.quiet.clone(), ..work }.take_over()
         });

@@ -17,6 +17,8 @@ use hothouse_host::{
 const STAT: usize = 40;
 /// The bit of an entry's flags that says that two more bytes of flags follow.
 const EXTENDED: u16 = 0x4000;
+/// The mode of an entry that stands for a repository.
+const GITLINK: u32 = 0o160_000;
 
 /// What became of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,18 @@ pub fn refresh(
     Ok(Some(refreshed))
 }
 
+/// Says whether an index holds a gitlink; nothing if it is of another version, is broken, or keeps
+/// entries elsewhere.
+pub fn has_gitlinks(index: &[u8], format: ObjectFormat) -> Option<bool> {
+    let (entries, end) = entries_and_end(index, format)?;
+    // The extension of an index that is split: the others are in another file.
+    if index.get(end..end + 4) == Some(b"link") {
+        return None;
+    }
+    let is_link = |entry: &Entry<'_>| u32_at(index, entry.at + 24) == Some(GITLINK);
+    Some(entries.iter().any(is_link))
+}
+
 /// A zero checksum means "not computed" (git-config: index.skipHash); the next git that writes the
 /// index puts the right one in.
 fn forget_checksum(index: &mut [u8], format: ObjectFormat) {
@@ -95,8 +109,13 @@ fn forget_checksum(index: &mut [u8], format: ObjectFormat) {
     index[end..].fill(0);
 }
 
-/// Finds the entries, or nothing if the index is of another version or does not hold together.
 fn entries(index: &[u8], format: ObjectFormat) -> Option<Vec<Entry<'_>>> {
+    entries_and_end(index, format).map(|(entries, _)| entries)
+}
+
+/// Finds the entries and where they end, or nothing if the index is of another version or does not
+/// hold together.
+fn entries_and_end(index: &[u8], format: ObjectFormat) -> Option<(Vec<Entry<'_>>, usize)> {
     let version = u32_at(index, 4)?;
     if index.get(..4)? != b"DIRC" || !(2..=3).contains(&version) {
         return None;
@@ -114,7 +133,7 @@ fn entries(index: &[u8], format: ObjectFormat) -> Option<Vec<Entry<'_>>> {
         // One to eight zero bytes end an entry, so that the next begins at a multiple of eight.
         at += (path_at - at + length + 8) & !7;
     }
-    (at <= end).then_some(entries)
+    (at <= end).then_some((entries, at))
 }
 
 /// Looks at every file that the entries are about, on two threads.

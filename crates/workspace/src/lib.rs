@@ -4,6 +4,7 @@
 //! could run on the host, and never trusts the `.git` file inside a sandbox's worktree.
 
 pub mod clone;
+pub mod closely;
 pub mod fork;
 pub mod git;
 pub mod golden;

@@ -8,7 +8,13 @@ use std::path::PathBuf;
 use hothouse_host::{FileError, Lock, Program, RunError};
 use hothouse_model::{Explain, FailureKind};
 
-use crate::{Repository, git};
+use crate::{
+    Repository, WorktreeError, git,
+    worktree::{
+        IndexOwner,
+        index_file::{IndexFile, NewIndex},
+    },
+};
 
 /// A branch that was not promoted.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +42,8 @@ pub enum PromoteError {
         source: RunError,
     },
     #[error(transparent)]
+    Index(Box<WorktreeError>),
+    #[error(transparent)]
     File(#[from] FileError),
 }
 
@@ -61,6 +69,7 @@ impl Explain for PromoteError {
                 "or merge here: `hothouse promote --merge`".into(),
             ],
             Self::Push { source, .. } | Self::Merge { source, .. } => source.hints(),
+            Self::Index(error) => error.hints(),
             Self::File(error) => error.hints(),
         }
     }
@@ -77,9 +86,34 @@ pub enum Merged {
     Commit { id: String },
 }
 
+/// A merge that was worked out and not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    into: String,
+    /// Where that branch is.
+    pub from: String,
+    merged: Merged,
+}
+
+impl Merge {
+    /// Returns the commit that the branch is to be at, unless everything is there already.
+    pub fn target(&self) -> Option<&str> {
+        match &self.merged {
+            Merged::Forward { to } | Merged::Commit { id: to } => Some(to),
+            Merged::Nothing => None,
+        }
+    }
+}
+
 impl Repository {
     /// Merges a branch into another one, and brings a checkout of that along.
     pub fn merge(&self, lock: &Lock, branch: &str, into: &str) -> Result<Merged, PromoteError> {
+        let merge = self.work_out_merge(branch, into)?;
+        self.carry_out(lock, branch, merge)
+    }
+
+    /// Works out what a merge comes to. No branch and no checkout changes.
+    pub fn work_out_merge(&self, branch: &str, into: &str) -> Result<Merge, PromoteError> {
         let about = |source| PromoteError::Merge {
             branch: branch.to_owned(),
             into: into.to_owned(),
@@ -90,23 +124,31 @@ impl Repository {
             found.ok_or_else(|| PromoteError::NoBranch { branch: name.to_owned() })
         };
         let (ours, theirs) = (tip(into)?, tip(branch)?);
-        if self.is_ancestor(&theirs, &ours).map_err(about)? {
-            return Ok(Merged::Nothing);
-        }
-        let merged = if self.is_ancestor(&ours, &theirs).map_err(about)? {
+        let merged = if self.is_ancestor(&theirs, &ours).map_err(about)? {
+            Merged::Nothing
+        } else if self.is_ancestor(&ours, &theirs).map_err(about)? {
             Merged::Forward { to: theirs }
         } else {
             Merged::Commit { id: self.merge_commit(branch, into, [&ours, &theirs])? }
         };
-        let target = match &merged {
-            Merged::Forward { to } | Merged::Commit { id: to } => to,
-            Merged::Nothing => return Ok(merged),
-        };
-        self.move_forward(lock, into, &ours, target).map_err(|error| match error {
-            Moving::Run(source) => about(source),
+        Ok(Merge { into: into.to_owned(), from: ours, merged })
+    }
+
+    /// Moves the branch that a merge goes into, if it is where it was.
+    pub fn carry_out(
+        &self,
+        lock: &Lock,
+        branch: &str,
+        merge: Merge,
+    ) -> Result<Merged, PromoteError> {
+        let Some(target) = merge.target() else { return Ok(merge.merged) };
+        self.move_forward(lock, &merge.into, &merge.from, target).map_err(|error| match error {
+            Moving::Run(source) => {
+                PromoteError::Merge { branch: branch.to_owned(), into: merge.into.clone(), source }
+            }
             Moving::Other(error) => error,
         })?;
-        Ok(merged)
+        Ok(merge.merged)
     }
 
     /// Makes the commit of a merge, or names the files in which there are conflicts.
@@ -161,14 +203,23 @@ impl Repository {
             return Ok(git.output().map(drop)?);
         };
         let quiet = git::Config::of(&self.place.common_dir)?.quiet();
-        let git = match self.admin_dir(&checkout)? {
-            Some(admin) => git::inside(&admin, &checkout),
-            None => git::around(&checkout),
+        let admin = self.admin_dir(&checkout)?;
+        let file = admin.as_ref().map(|admin| IndexFile { admin, worktree: &checkout });
+        // git cannot write an index of ours: it works on a copy.
+        let ours = file.filter(|file| file.owner() == IndexOwner::Hothouse);
+        let ours = ours.map(|file| Ok((file, NewIndex::begin(file)?)));
+        let ours = ours.transpose().map_err(|error: FileError| Moving::Other(error.into()))?;
+        let git = match (&ours, file) {
+            (Some((file, new)), _) => file.git(new.path()),
+            (None, Some(file)) => git::inside(file.admin, &checkout),
+            (None, None) => git::around(&checkout),
         };
         let git = quiet.apply(git).args(["merge", "--ff-only", "--quiet", to]);
         let run = git.stdin(lock.share_as_stdin()?).run()?;
         if run.status.success() {
-            return Ok(());
+            let Some((file, new)) = ours else { return Ok(()) };
+            file.look_away(new.path()).map_err(|error| PromoteError::Index(Box::new(error)))?;
+            return Ok(new.finish()?);
         }
         let said = String::from_utf8_lossy(&run.stderr).into_owned();
         let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -247,6 +298,12 @@ enum Moving {
 impl From<RunError> for Moving {
     fn from(error: RunError) -> Self {
         Self::Run(error)
+    }
+}
+
+impl From<PromoteError> for Moving {
+    fn from(error: PromoteError) -> Self {
+        Self::Other(error)
     }
 }
 

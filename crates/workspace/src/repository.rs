@@ -18,6 +18,11 @@ pub enum DiscoverError {
     NotARepository { folder: PathBuf },
     #[error("git refuses {}: {said}", .folder.display())]
     Refused { folder: PathBuf, said: String },
+    #[error(
+        "{} lies among the sandboxes of {}, but its git folder is {}",
+        .folder.display(), .root.display(), .found.display()
+    )]
+    Forged { folder: PathBuf, root: PathBuf, found: PathBuf },
     #[error("look for a git repository around {}", .folder.display())]
     Git {
         folder: PathBuf,
@@ -32,6 +37,7 @@ impl Explain for DiscoverError {
     fn kind(&self) -> FailureKind {
         match self {
             Self::NotARepository { .. } => FailureKind::NotFound,
+            Self::Forged { .. } => FailureKind::Conflict,
             _ => FailureKind::Host,
         }
     }
@@ -43,6 +49,9 @@ impl Explain for DiscoverError {
             }
             Self::Refused { folder, .. } => {
                 vec![format!("see what `git -C {} status` says", folder.display())]
+            }
+            Self::Forged { root, .. } => {
+                vec![format!("an agent may have made it; work from {} instead", root.display())]
             }
             Self::Git { source, .. } => source.hints(),
             Self::File(error) => error.hints(),
@@ -156,6 +165,35 @@ impl Repository {
             Err(RunError::Failed { .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Lists the commits that changed a file on the way to a commit, by first parents, newest first.
+    pub fn history_of(
+        &self,
+        commit: &str,
+        path: &str,
+        most: usize,
+    ) -> Result<Vec<String>, RunError> {
+        let log = self.git().args(["rev-list", "--first-parent", &format!("--max-count={most}")]);
+        let output =
+            log.args(["--end-of-options", commit, "--"]).arg(format!(":(top,literal){path}"));
+        let output = output.output()?;
+        Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
+    }
+
+    /// Returns what is checked out in a worktree, by the repository's own record of it: the `.git` file
+    /// in the worktree may be forged.
+    pub fn head_of(&self, worktree: &Path) -> Result<Option<Head>, RunError> {
+        let failed = |error: FileError| RunError::Spawn {
+            program: "git".into(),
+            source: std::io::Error::other(error.to_string()),
+        };
+        let Some(admin) = self.admin_dir(worktree).map_err(failed)? else { return Ok(None) };
+        let git = || git::of(&admin);
+        let words = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
+        let Some(commit) = git::maybe_line(git().args(words))? else { return Ok(None) };
+        let branch = git::maybe_line(git().args(["symbolic-ref", "--quiet", "--short", "HEAD"]))?;
+        Ok(Some(Head { commit, branch }))
     }
 
     /// Returns the branch that is checked out around a folder, or nothing when HEAD is detached.

@@ -8,11 +8,17 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_host::{FileError, Program, RunError, copy::copy_file, files, random};
+use hothouse_host::{FileError, RunError, beneath::Folder, copy::copy_file, files, view::View};
 use hothouse_model::{Explain, FailureKind};
 use jiff::Timestamp;
 
-use crate::{Repository, git};
+use crate::{
+    Repository,
+    closely::{self, Finding},
+    git,
+    tree::hidden::HiddenTree,
+    worktree::index_file::Aside,
+};
 
 /// A difference that could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +82,8 @@ pub struct CommitLine {
 pub struct Difference {
     pub files: Vec<FileChange>,
     pub text: Vec<u8>,
+    /// What is to be looked at closely.
+    pub closely: Vec<Finding>,
 }
 
 impl Repository {
@@ -96,13 +104,16 @@ impl Repository {
         let unknown = || ReviewError::Unknown { worktree: worktree.to_owned() };
         let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
         let quiet = git::Config::of(&admin).map_err(about)?.quiet();
-        let index = TemporaryIndex::of(&admin)?;
+        // Untracked files are noted in a copy.
+        let index = Aside::new(&admin);
+        copy_file(&admin.join("index"), index.path(), 0o600)?;
         let git = || {
             let git = quiet.apply(git::inside(&admin, worktree));
-            git.env("GIT_INDEX_FILE", &index.0).env("GIT_LITERAL_PATHSPECS", "1")
+            git.env("GIT_INDEX_FILE", index.path()).env("GIT_LITERAL_PATHSPECS", "1")
         };
-        let new = untracked(git().args(["ls-files", "-z", "--others", "--exclude-standard"]))
-            .map_err(about)?;
+        let list = git().args(["ls-files", "-z", "--others", "--exclude-standard"]);
+        let listed = list.output_within(git::PATIENCE).map_err(about)?;
+        let new = without_repositories(&listed);
         if !new.is_empty() {
             let names = files::memory(&new)?;
             let add = git().args(["add", "--intent-to-add", "--pathspec-from-file=-"]);
@@ -114,7 +125,18 @@ impl Repository {
             let git = git().args(fixed).args(["--ignore-submodules=all", "--no-renames"]);
             git.args(form).arg(base).arg("--").output_within(git::PATIENCE).map_err(about)
         };
-        Ok(Difference { files: parse_numstat(&diff(&["--numstat", "-z"])?), text: diff(&[])? })
+        // The index alone is asked for gitlinks: git would enter what it compares them with.
+        let raw = ["diff-index", "--cached", "--raw", "-z", "--no-abbrev", "--no-renames"];
+        let links = git().args(raw).args(["--ignore-submodules=none", base, "--"]);
+        let links = links.output_within(git::PATIENCE).map_err(about)?;
+        let mut closely: Vec<_> = closely::gitlinks_in(&links).collect();
+        closely.extend(closely::repositories_in(&listed));
+        closely.extend(look_at_worktree(worktree, &diff(&["--raw", "-z"])?)?);
+        Ok(Difference {
+            files: parse_numstat(&diff(&["--numstat", "-z"])?),
+            text: diff(&[])?,
+            closely: closely::sorted(closely),
+        })
     }
 
     /// Lists the commits that a branch has and another commit has not, newest first.
@@ -134,30 +156,24 @@ impl Repository {
     }
 }
 
-/// A copy of git's index, in which untracked files can be noted without the user noticing.
-struct TemporaryIndex(PathBuf);
-
-impl TemporaryIndex {
-    fn of(admin: &Path) -> Result<Self, FileError> {
-        let number = u64::from_ne_bytes(random::bytes());
-        let copy = Self(admin.join(format!("hothouse-index-{number:016x}")));
-        copy_file(&admin.join("index"), &copy.0, 0o600)?;
-        Ok(copy)
-    }
+/// Leaves repositories below the worktree out of a listing of names: theirs end in `/`.
+fn without_repositories(listed: &[u8]) -> Vec<u8> {
+    let names = listed.split_inclusive(|byte| *byte == 0);
+    names.filter(|name| !name.ends_with(b"/\0")).collect::<Vec<_>>().concat()
 }
 
-impl Drop for TemporaryIndex {
-    fn drop(&mut self) {
-        // It lies in a folder that goes with the worktree.
-        files::remove_file(&self.0).ok();
+/// Looks at the files of a worktree, and where its changed links lead.
+fn look_at_worktree(worktree: &Path, raw: &[u8]) -> Result<Vec<Finding>, FileError> {
+    let view = HiddenTree::at(worktree).map(|hidden| View::open(&hidden.view())).transpose()?;
+    let root = Folder::open(view.as_ref().map_or(worktree, View::path))?;
+    let mut found = closely::look_at_files(&root)?;
+    for link in closely::links_in(raw) {
+        // One that went meanwhile leads nowhere.
+        if let Ok(target) = root.read_link(Path::new(std::ffi::OsStr::from_bytes(link))) {
+            found.extend(closely::link_out(link, target.as_os_str().as_bytes()));
+        }
     }
-}
-
-/// Lists names, each closed by a NUL, leaving out repositories below the worktree: they end in `/`.
-fn untracked(list: Program) -> Result<Vec<u8>, RunError> {
-    let output = list.output_within(git::PATIENCE)?;
-    let names = output.split_inclusive(|byte| *byte == 0);
-    Ok(names.filter(|name| !name.ends_with(b"/\0")).collect::<Vec<_>>().concat())
+    Ok(found)
 }
 
 /// Reads `git diff --numstat -z --no-renames`.

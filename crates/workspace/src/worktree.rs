@@ -5,6 +5,7 @@
 //! daemon must be waited for.
 
 mod draft;
+pub(crate) mod index_file;
 
 use std::{
     os::unix::ffi::OsStrExt,
@@ -14,7 +15,8 @@ use std::{
 use hothouse_host::{FileError, Lock, RunError, beneath::Folder, files, hands};
 use hothouse_model::{Explain, FailureKind, plan::BranchOrigin};
 
-use crate::{GoldenError, Repository, git, golden, tree::TreeError};
+pub use self::index_file::IndexOwner;
+use crate::{GoldenError, Repository, git, tree::TreeError};
 
 /// What git is told, and tells, about why a worktree is locked against `git worktree prune`.
 const LOCK_REASON: &str = "a sandbox of Hothouse";
@@ -223,21 +225,6 @@ impl Repository {
         let line = [path.join(".git").as_os_str().as_bytes(), b"\n"].concat();
         files::replace(&admin.join("gitdir"), &line, 0o644)?;
         Ok(Some(path))
-    }
-
-    /// Makes git look away from the submodules in a worktree's index: a user's own merge or switch may
-    /// have brought new ones in.
-    pub fn look_away(&self, worktree: &Path) -> Result<(), WorktreeError> {
-        let Some(admin) = self.admin_dir(worktree)?.filter(|_| files::exists(worktree)) else {
-            return Ok(());
-        };
-        let about = |source| WorktreeError::Look { path: worktree.to_owned(), source };
-        let links = golden::gitlinks(git::inside(&admin, worktree)).map_err(about)?;
-        if !links.is_empty() {
-            let skip = golden::skip_gitlinks(git::inside(&admin, worktree), &links)?;
-            skip.output().map_err(about)?;
-        }
-        Ok(())
     }
 
     /// Says what would be lost with a worktree. One that is gone has nothing to lose; of one that git

@@ -12,10 +12,15 @@ use std::{
     fs,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
 
 use ground::{Ground, System, skipped};
-use hothouse_host::{Lock, Program, process};
+use hothouse_host::{Lock, Program, beneath::Folder, process, watch::FolderWatch};
 use hothouse_model::{SandboxName, plan::BranchOrigin};
 use hothouse_workspace::{
     Repository, TreePlace, TreeStore, WorktreeError,
@@ -23,7 +28,7 @@ use hothouse_workspace::{
     import::{BranchOutcome, Import, ImportError, Imported, IndexOutcome, Wanted},
     room_git::{RoomGit, pointer},
     tree::DriverName,
-    worktree::NewWorktree,
+    worktree::{IndexOwner, NewWorktree},
 };
 
 /// A repository, a sandbox `agent` of it, and the sandbox's git folder as the room would have it.
@@ -34,6 +39,7 @@ struct Case {
     room: PathBuf,
     commit: String,
     sandbox: SandboxName,
+    reserved: Vec<PathBuf>,
     _ground: Ground,
 }
 
@@ -96,7 +102,8 @@ impl Case {
             })
             .unwrap();
         let sandbox = "agent".parse().unwrap();
-        Self { repository, folder, place, room, commit, sandbox, _ground: ground }
+        let reserved = Vec::new();
+        Self { repository, folder, place, room, commit, sandbox, reserved, _ground: ground }
     }
 
     fn root(&self) -> &Path {
@@ -136,10 +143,11 @@ impl Case {
             known,
             limit,
             wanted: Wanted::All,
+            reserved: &self.reserved,
         };
         let (talker, pipes) = upload_pack.converse().unwrap();
         let shared = || Lock::take(&self.folder.join("shared.lock"));
-        let outcome = self.repository.import_commits(&lock, shared, &import, pipes);
+        let outcome = self.repository.import_commits(&lock, shared, &import, pipes, |_| Ok(()));
         talker.end();
         assert_eq!(
             git(self.root(), &["for-each-ref", "refs/hothouse"]),
@@ -433,9 +441,9 @@ fn a_submodule_with_a_planted_config_is_not_looked_into() {
     git(&case.place.path, &["status"]);
     git(&case.place.path, &["diff"]);
     git(&case.place.path, &["add", "-A"]);
-    // What a merge of the user's own leaves.
+    // What a merge of the user's own leaves is flagged when the index becomes ours.
     git(&case.place.path, &["update-index", "--no-skip-worktree", "sub"]);
-    case.repository.look_away(&case.place.path).unwrap();
+    case.repository.take_index(&case.place.path).unwrap();
     git(&case.place.path, &["status"]);
     case.delete();
     assert!(!mark.exists(), "the planted submodule ran something on the host");
@@ -518,4 +526,437 @@ fn links_planted_in_the_worktree_are_not_followed_out_of_it() {
     );
     case.delete();
     assert!(outside.join("c").exists());
+}
+
+/// A repository in the worktree whose config runs the trap; returns its commit.
+fn plant(case: &Case, name: &str, program: &Path) -> String {
+    let nested = case.place.path.join(name);
+    fs::create_dir(&nested).unwrap();
+    git(&nested, &["init", "--quiet"]);
+    fs::write(nested.join("file"), name).unwrap();
+    git(&nested, &["add", "-A"]);
+    git(&nested, &["commit", "--quiet", "-m", "nested"]);
+    let head = git(&nested, &["rev-parse", "HEAD"]);
+    fs::write(nested.join(".git/config"), evil_config(program)).unwrap();
+    head
+}
+
+/// Commits a gitlink over a planted repository, which the worktree's `.gitmodules` wants looked into.
+fn commit_gitlink(case: &Case, name: &str, head: &str) -> String {
+    case.agent(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},{name}")]);
+    let text = format!("[submodule \"{name}\"]\n\tpath = {name}\n\turl = ./x\n\tignore = none\n");
+    case.agent_commits(".gitmodules", &text)
+}
+
+/// Runs git as the user would, whatever comes of it; returns what it said.
+fn try_git(folder: &Path, arguments: &[&str]) -> (bool, String) {
+    let run = plain_git().args(arguments).folder(folder).run().unwrap();
+    (run.status.success(), String::from_utf8_lossy(&run.stderr).into_owned())
+}
+
+/// What a user does in a worktree all day.
+const READS: [&[&str]; 8] = [
+    &["status"],
+    &["diff"],
+    &["diff", "HEAD"],
+    &["diff", "main"],
+    &["log", "-p", "-3"],
+    &["show"],
+    &["ls-files", "--modified"],
+    &["worktree", "list"],
+];
+const WRITES: [&[&str]; 9] = [
+    &["add", "-A"],
+    &["stash", "--include-untracked"],
+    &["commit", "-am", "mine"],
+    &["switch", "other"],
+    &["merge", "other"],
+    &["checkout", "-f", "."],
+    &["reset", "--hard", "other"],
+    &["rm", "-q", "--cached", "b"],
+    &["submodule", "add", "./nested"],
+];
+
+/// A branch that differs in files and in gitlinks, for the user to switch to and to merge.
+fn make_other(case: &Case, head: &str) {
+    let tree = format!("160000 commit {head}\tnested\n100644 blob {}\tb\n", case.tip("main:a"));
+    let list = case.folder.join("list");
+    fs::write(&list, tree).unwrap();
+    let make = plain_git().args(["mktree", "--missing"]).folder(case.root());
+    let tree = make.stdin(fs::File::open(&list).unwrap().into()).output().unwrap();
+    let tree = String::from_utf8(tree).unwrap();
+    let words = ["commit-tree", "-m", "other", "-p", "main", tree.trim_end()];
+    let commit = git(case.root(), &words);
+    git(case.root(), &["branch", "other", &commit]);
+}
+
+#[test]
+fn in_an_index_of_ours_no_command_of_the_user_enters_a_planted_repository() {
+    let case = Case::new();
+    let (mark, program) = trap(&case);
+    case.repository.take_index(&case.place.path).unwrap();
+    let head = plant(&case, "sub", &program);
+    commit_gitlink(&case, "sub", &head);
+    case.import(&case.commit);
+    let nested = plant(&case, "nested", &program);
+    make_other(&case, &nested);
+    fs::write(case.place.path.join("a"), "edited").unwrap();
+    let index = case.repository.worktree_index(&case.place.path).unwrap();
+    for words in READS {
+        assert!(try_git(&case.place.path, words).0, "{words:?}");
+        assert!(!mark.exists(), "{words:?} ran what the agent planted");
+    }
+    for words in WRITES {
+        let (done, said) = try_git(&case.place.path, words);
+        assert!(!done, "{words:?}");
+        assert!(!mark.exists(), "{words:?} ran what the agent planted");
+        let refused = ["too long", "could not write index", "index.lock"];
+        assert!(refused.iter().any(|why| said.contains(why)), "{words:?}: {said}");
+        try_git(&case.place.path, &["status"]);
+        assert!(!mark.exists(), "status after {words:?} ran what the agent planted");
+    }
+    assert_eq!(case.repository.worktree_index(&case.place.path).unwrap(), index);
+    assert!(case.status().contains(" M a"), "{}", case.status());
+    case.look_everywhere();
+    case.delete();
+    assert!(!mark.exists());
+}
+
+#[test]
+fn an_index_of_the_users_own_is_armed_by_add() {
+    // The control: what the test above plants does run.
+    let case = Case::new();
+    let (mark, program) = trap(&case);
+    plant(&case, "nested", &program);
+    fs::write(
+        case.place.path.join(".gitmodules"),
+        "[submodule \"nested\"]\n\tpath = nested\n\turl = ./x\n\tignore = none\n",
+    )
+    .unwrap();
+    git(&case.place.path, &["config", "diff.ignoreSubmodules", "all"]);
+    git(&case.place.path, &["status"]);
+    assert!(!mark.exists());
+    git(&case.place.path, &["add", "-A"]);
+    git(&case.place.path, &["status"]);
+    assert!(mark.exists(), "the trap works");
+    // A gitlink that is there already when the index becomes ours is flagged.
+    fs::remove_file(&mark).unwrap();
+    case.repository.take_index(&case.place.path).unwrap();
+    git(&case.place.path, &["status"]);
+    assert!(!mark.exists());
+}
+
+#[test]
+fn an_index_is_ours_from_any_half_made_state() {
+    let case = Case::new();
+    let admin = case.repository.admin_dir(&case.place.path).unwrap().unwrap();
+    let worktree = &case.place.path;
+    let owner = || case.repository.index_owner(worktree).unwrap();
+    let take = || case.repository.take_index(worktree).unwrap();
+    assert_eq!(owner(), IndexOwner::User);
+    // A git that was killed, and one of ours: links and files in any combination.
+    fs::write(admin.join("index.lock"), "half").unwrap();
+    take();
+    assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
+    let long = admin.join(fs::read_link(admin.join("index")).unwrap());
+    let bytes = fs::read(&long).unwrap();
+    let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(path).unwrap());
+    let before = inode(&long);
+    take();
+    assert_eq!(inode(&long), before, "one that is ours is left alone");
+    // The link was not made.
+    fs::remove_file(admin.join("index")).unwrap();
+    fs::write(admin.join("index"), &bytes).unwrap();
+    take();
+    assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
+    // The lock was not made, and neither was the file.
+    fs::remove_file(admin.join("index.lock")).unwrap();
+    fs::remove_file(&long).unwrap();
+    take();
+    assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
+    // A power cut: the name is there, the bytes are not.
+    fs::write(&long, "").unwrap();
+    take();
+    assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
+    // An index that was written without our lock, as tools do that know none.
+    fs::rename(&long, admin.join("index")).unwrap();
+    take();
+    assert_eq!((owner(), case.status().as_str()), (IndexOwner::Hothouse, ""));
+    let (done, said) = try_git(worktree, &["add", "-A"]);
+    assert!(!done && said.contains("File name too long"), "{said}");
+    case.repository.release_index(worktree).unwrap();
+    case.repository.release_index(worktree).unwrap();
+    assert_eq!((owner(), case.status().as_str()), (IndexOwner::User, ""));
+    fs::write(worktree.join("mine"), "mine").unwrap();
+    git(worktree, &["add", "-A"]);
+    git(worktree, &["commit", "--quiet", "-m", "mine"]);
+    assert_eq!(case.status(), "");
+}
+
+#[test]
+fn a_snapshots_index_and_a_forks_are_flagged_too() {
+    let case = Case::new();
+    let (mark, program) = trap(&case);
+    let head = plant(&case, "sub", &program);
+    git(&case.place.path, &["update-index", "--add", "--cacheinfo", &format!("160000,{head},sub")]);
+    let armed = case.repository.worktree_index(&case.place.path).unwrap();
+    for take in [false, true] {
+        if take {
+            case.repository.take_index(&case.place.path).unwrap();
+        }
+        let commit = &case.commit;
+        case.repository.set_worktree_index(&case.place.path, commit, armed.clone()).unwrap();
+        assert!(case.status().contains("A  sub"), "{}", case.status());
+        assert!(!mark.exists(), "taken: {take}");
+    }
+    let sandboxes = case.place.path.parent().unwrap();
+    let store = TreeStore::open(sandboxes).unwrap();
+    let place = store.place("child", &sandboxes.join("child"));
+    let new = NewWorktree {
+        path: &place.path,
+        branch: "child",
+        origin: BranchOrigin::New,
+        commit: &case.commit,
+    };
+    let source = ForkSource::Tree { place: &case.place, index: &armed };
+    let take = || Lock::take(&case.folder.join("lock")).map_err(WorktreeError::from);
+    let driver = DriverName::Copy.driver();
+    case.repository.add_worktree_from(take, &new, source, &*driver, &place).unwrap();
+    git(&place.path, &["status"]);
+    assert!(!try_git(&place.path, &["add", "-A"]).0, "the files are an agent's already");
+    git(&place.path, &["status"]);
+    assert!(!mark.exists());
+}
+
+#[test]
+fn sparse_checkouts_do_not_make_git_look_again() {
+    for (key, taken_before) in [("core.sparseCheckout", false), ("core.sparseCheckout", true)] {
+        let case = Case::new();
+        let (mark, program) = trap(&case);
+        if taken_before {
+            case.repository.take_index(&case.place.path).unwrap();
+        }
+        git(case.root(), &["config", key, "true"]);
+        let head = plant(&case, "sub", &program);
+        let tip = commit_gitlink(&case, "sub", &head);
+        case.repository.take_index(&case.place.path).unwrap();
+        let imported = case.import(&case.commit);
+        assert_eq!(imported.index, IndexOutcome::Followed);
+        git(&case.place.path, &["status"]);
+        git(&case.place.path, &["diff", "HEAD"]);
+        assert!(!mark.exists(), "the repository's own {key}");
+        case.agent_commits("a", "more");
+        assert_eq!(case.import(&tip).index, IndexOutcome::Followed);
+        git(&case.place.path, &["status"]);
+        assert!(!mark.exists());
+    }
+    // The user's own `git sparse-checkout` in the worktree.
+    let case = Case::new();
+    let (mark, program) = trap(&case);
+    case.repository.take_index(&case.place.path).unwrap();
+    let head = plant(&case, "sub", &program);
+    commit_gitlink(&case, "sub", &head);
+    case.import(&case.commit);
+    try_git(&case.place.path, &["sparse-checkout", "set", "src"]);
+    git(&case.place.path, &["status"]);
+    assert!(!mark.exists(), "after `git sparse-checkout`");
+    // The control: an index that only has the flag.
+    let admin = case.repository.admin_dir(&case.place.path).unwrap().unwrap();
+    fs::remove_file(admin.join("config.worktree")).unwrap();
+    git(case.root(), &["config", "core.sparseCheckout", "true"]);
+    try_git(&case.place.path, &["status"]);
+    assert!(mark.exists(), "git looks again at what is in the place of a skipped gitlink");
+}
+
+#[test]
+fn a_branch_that_the_user_moved_alone_is_followed() {
+    let case = Case::new();
+    case.repository.take_index(&case.place.path).unwrap();
+    let tree = case.tip("agent^{tree}");
+    let user = git(case.root(), &["commit-tree", "-m", "user", "-p", "agent", &tree]);
+    git(case.root(), &["update-ref", "refs/heads/agent", &user]);
+    let tip = case.agent_commits("a", "changed");
+    let imported = case.import(&case.commit);
+    assert!(matches!(imported.branch, BranchOutcome::UserMoved { .. }), "{imported:?}");
+    case.agent(&["merge", "--quiet", "-m", "merge", &user]);
+    let imported = case.import(&tip);
+    assert_eq!(imported.index, IndexOutcome::Followed);
+    assert_eq!(case.status(), "");
+    let next = git(case.root(), &["commit-tree", "-m", "x", "-p", "agent", "main^{tree}"]);
+    let known = case.tip("agent");
+    git(case.root(), &["update-ref", "refs/heads/agent", &next]);
+    let worktree = &case.place.path;
+    let outcome = case.repository.follow_branch(worktree, "agent", &known, &next).unwrap();
+    assert_eq!(outcome, IndexOutcome::Followed);
+}
+
+#[test]
+fn a_merge_into_a_branch_whose_index_is_ours_brings_its_files_along() {
+    let case = Case::new();
+    let (mark, program) = trap(&case);
+    let head = plant(&case, "nested", &program);
+    make_other(&case, &head);
+    case.repository.take_index(&case.place.path).unwrap();
+    let lock = Lock::take(&case.folder.join("lock")).unwrap();
+    case.repository.merge(&lock, "other", "agent").unwrap();
+    assert_eq!(fs::read(case.place.path.join("b")).unwrap(), b"a");
+    assert_eq!(case.status(), "");
+    assert_eq!(case.repository.index_owner(&case.place.path).unwrap(), IndexOwner::Hothouse);
+    assert!(!mark.exists());
+}
+
+/// Runs `git status` in a loop, and at each change beside the index, until it is told to end; counts.
+struct Editors {
+    end: Arc<AtomicBool>,
+    threads: Vec<thread::JoinHandle<usize>>,
+    admin: PathBuf,
+}
+
+impl Editors {
+    fn open(case: &Case) -> Self {
+        let admin = case.repository.admin_dir(&case.place.path).unwrap().unwrap();
+        let end = Arc::new(AtomicBool::new(false));
+        let watch = FolderWatch::new().unwrap();
+        watch.add(&Folder::open(&admin).unwrap()).unwrap();
+        let waiter = watch.waiter().unwrap();
+        let looks: [Box<dyn Fn() + Send>; 2] = [
+            Box::new(|| {}),
+            Box::new(move || {
+                waiter.wait().unwrap();
+                watch.changes().unwrap();
+            }),
+        ];
+        let threads = looks.map(|wait| {
+            let (end, worktree) = (end.clone(), case.place.path.clone());
+            thread::spawn(move || {
+                let mut count = 0;
+                while !end.load(Ordering::Relaxed) {
+                    wait();
+                    plain_git().args(["status", "--porcelain"]).folder(&worktree).run().unwrap();
+                    count += 1;
+                }
+                count
+            })
+        });
+        Self { end, threads: threads.into(), admin }
+    }
+
+    fn close(self) -> usize {
+        self.end.store(true, Ordering::Relaxed);
+        fs::write(self.admin.join("wake-up"), "").unwrap();
+        self.threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    }
+}
+
+/// How many imports an editor watches, and how many of these come through a room's git.
+const WATCHED: usize = 500;
+const THROUGH_A_ROOM: usize = 50;
+
+#[test]
+fn an_editor_that_looks_at_each_change_of_the_index_runs_nothing() {
+    let case = Case::new();
+    let (mark, program) = trap(&case);
+    case.repository.take_index(&case.place.path).unwrap();
+    let head = plant(&case, "sub", &program);
+    let (with, without) = (commit_gitlink(&case, "sub", &head), case.commit.clone());
+    let editors = Editors::open(&case);
+    let worktree = &case.place.path;
+    for round in 0..WATCHED {
+        let (from, to) = if round % 2 == 0 { (&without, &with) } else { (&with, &without) };
+        if round < THROUGH_A_ROOM {
+            case.agent(&["update-ref", "refs/heads/agent", to]);
+            assert_eq!(case.import(from).index, IndexOutcome::Followed, "{round}");
+        } else {
+            git(case.root(), &["update-ref", "refs/heads/agent", to]);
+            let outcome = case.repository.follow_branch(worktree, "agent", from, to).unwrap();
+            assert_eq!(outcome, IndexOutcome::Followed, "{round}");
+        }
+    }
+    let looked = editors.close();
+    eprintln!(
+        "{looked} times `git status` during {WATCHED} imports, {} runs",
+        usize::from(mark.exists())
+    );
+    assert!(!mark.exists(), "an editor's `git status` ran what the agent planted");
+    assert!(looked > WATCHED, "{looked}");
+}
+
+#[test]
+fn an_index_that_is_flagged_in_place_runs_the_planted_monitor() {
+    // The control of the test above: the same, with two writes where it has one.
+    let case = Case::new();
+    let (mark, program) = trap(&case);
+    let head = plant(&case, "sub", &program);
+    let with = commit_gitlink(&case, "sub", &head);
+    case.import(&case.commit);
+    let editors = Editors::open(&case);
+    let mut rounds = 0;
+    while !mark.exists() && rounds < WATCHED {
+        try_git(&case.place.path, &["read-tree", &case.commit]);
+        try_git(&case.place.path, &["read-tree", &with]);
+        try_git(&case.place.path, &["update-index", "--skip-worktree", "sub"]);
+        rounds += 1;
+    }
+    eprintln!("{} times `git status`, the trap ran in round {rounds}", editors.close());
+    assert!(mark.exists());
+}
+
+#[test]
+fn no_commit_puts_anything_where_the_checkout_has_its_sandboxes() {
+    let mut case = Case::new();
+    let (mark, program) = trap(&case);
+    // As with `place = "inside"`: the repository that the gitlink is to lie over is an agent's.
+    let nest = case.root().join(".worktrees/a/nest");
+    fs::create_dir_all(&nest).unwrap();
+    git(&nest, &["init", "--quiet"]);
+    fs::write(nest.join("file"), "").unwrap();
+    git(&nest, &["add", "-A"]);
+    git(&nest, &["commit", "--quiet", "-m", "nest"]);
+    let head = git(&nest, &["rev-parse", "HEAD"]);
+    fs::write(nest.join(".git/config"), evil_config(&program)).unwrap();
+    fs::write(case.root().join(".git/info/exclude"), "/.worktrees/\n").unwrap();
+    let start = case.commit.clone();
+    let attack = |path: &str| {
+        case.agent(&["reset", "--quiet", "--hard", &start]);
+        case.agent(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},{path}")]);
+        case.agent(&["commit", "--quiet", "-m", path]);
+    };
+    // Hidden behind a merge that leaves no trace, then taken back.
+    attack(".worktrees/a/nest");
+    let side = case.agent(&["rev-parse", "HEAD"]);
+    case.agent(&["reset", "--quiet", "--hard", &start]);
+    case.agent_commits("a", "own");
+    case.agent(&["merge", "--quiet", "-s", "ours", "-m", "merge", &side]);
+    case.reserved = vec![".worktrees".into()];
+    let refused = |case: &Case| {
+        let error = case.import_with(&start, case.upload_pack(), 1 << 20).unwrap_err();
+        assert!(matches!(error, ImportError::Reserved { .. }), "{error:?}");
+        assert!(error.to_string().contains("`.worktrees`"), "{error}");
+        assert_eq!(case.tip("agent"), start);
+    };
+    refused(&case);
+    for path in [".worktrees/a/nest", ".worktrees", ".Worktrees/a/nest"] {
+        case.agent(&["reset", "--quiet", "--hard", &start]);
+        case.agent(&["update-index", "--add", "--cacheinfo", &format!("160000,{head},{path}")]);
+        case.agent(&["commit", "--quiet", "-m", path]);
+        refused(&case);
+    }
+    // On another branch.
+    case.agent(&["branch", "other"]);
+    case.agent(&["reset", "--quiet", "--hard", &start]);
+    refused(&case);
+    case.agent(&["branch", "-D", "other"]);
+    assert!(!mark.exists());
+    // The control: without the check, a merge arms the user's own checkout.
+    case.agent(&["reset", "--quiet", "--hard", &side]);
+    case.reserved.clear();
+    case.import(&start);
+    git(case.root(), &["merge", "--quiet", "agent"]);
+    git(case.root(), &["status"]);
+    assert!(mark.exists(), "the trap works");
+    // What the user's own history has is the user's business.
+    fs::remove_file(&mark).unwrap();
+    case.reserved = vec![".worktrees".into()];
+    case.agent_commits("b", "more");
+    case.import(&side);
 }

@@ -50,4 +50,7 @@ pub(crate) struct PromoteArgs {
     /// Merge the branch into its base, here
     #[arg(long)]
     pub(crate) merge: bool,
+    /// Accept that the branch changes what sandboxes are granted (mounts, egress, secrets, …)
+    #[arg(long)]
+    pub(crate) accept_grants: bool,
 }

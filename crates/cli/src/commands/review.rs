@@ -4,7 +4,10 @@ use std::process::ExitCode;
 
 use hothouse_api::{
     route,
-    workspace::{DiffView, LogView, PromoteBody, PromotedView, PromotionWord, ReviewQuery},
+    workspace::{
+        DiffView, FindingView, GrantsQuery, GrantsView, LogView, PromoteBody, PromotedView,
+        PromotionWord, ReviewQuery,
+    },
 };
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::Failure;
@@ -26,16 +29,28 @@ pub(crate) fn diff(session: &Session, ui: &Ui, args: DiffArgs) -> Result<ExitCod
         ui.print_json(&diff);
         return Ok(ExitCode::SUCCESS);
     }
-    if diff.files.is_empty() {
+    if diff.files.is_empty() && diff.look_closely.is_empty() {
         ui.say("Nothing has changed.");
         return Ok(ExitCode::SUCCESS);
     }
     let text = if args.stat { stat(ui, &diff) } else { shown(ui, &diff.diff) };
+    for line in closely(&diff.look_closely) {
+        ui.say(&line);
+    }
     print_within(ui, &text, args.budget, args.since)?;
     if diff.truncated && !args.stat {
         ui.say("The difference is longer than what can be shown; `--stat` lists every file.");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells what to look at closely, before the text that hides it.
+fn closely(findings: &[FindingView]) -> Vec<String> {
+    if findings.is_empty() {
+        return Vec::new();
+    }
+    let lines = findings.iter().map(|finding| format!("  {}", plain(&finding.text)));
+    std::iter::once("Look closely:".to_owned()).chain(lines).collect()
 }
 
 /// On a terminal control characters are made visible: the text is an agent's.
@@ -110,7 +125,7 @@ pub(crate) fn promote(
     if let Some(text) = &args.name {
         check_reference(text)?;
     }
-    let body = PromoteBody {
+    let query = GrantsQuery {
         sandbox: args.name.or(args.which.sandbox),
         folder: session.folder_text()?,
         how: match (args.merge, args.push) {
@@ -118,6 +133,24 @@ pub(crate) fn promote(
             (false, true) => PromotionWord::Push,
             (false, false) => PromotionWord::Request,
         },
+    };
+    let shown_grants = match args.accept_grants {
+        true => None,
+        false => match ask_for_grants(session, ui, &query)? {
+            GrantsAsked::Refused => {
+                ui.say("Nothing was promoted.");
+                return Ok(ExitCode::from(1));
+            }
+            GrantsAsked::Accepted(shown) => Some(shown),
+            GrantsAsked::Nobody => None,
+        },
+    };
+    let body = PromoteBody {
+        sandbox: query.sandbox,
+        folder: query.folder,
+        how: query.how,
+        accept_grants: args.accept_grants,
+        shown_grants,
         environment: environment.iter().cloned().collect(),
     };
     let operation = session.operation();
@@ -135,6 +168,32 @@ pub(crate) fn promote(
     Ok(ExitCode::SUCCESS)
 }
 
+/// What became of the question whether a branch may change what sandboxes are granted.
+enum GrantsAsked {
+    /// There was nobody to ask, or nothing to ask for.
+    Nobody,
+    Accepted(Vec<String>),
+    Refused,
+}
+
+fn ask_for_grants(session: &Session, ui: &Ui, query: &GrantsQuery) -> Result<GrantsAsked, Failure> {
+    if !ui.can_ask() {
+        return Ok(GrantsAsked::Nobody);
+    }
+    let found: GrantsView = session.query(route::SANDBOX_PROMOTE_GRANTS, query)?;
+    if found.grants.is_empty() {
+        return Ok(GrantsAsked::Nobody);
+    }
+    ui.say("The branch changes what sandboxes of this repository are granted:");
+    for grant in &found.grants {
+        ui.say(&format!("  {}", plain(grant)));
+    }
+    Ok(match ui.ask("Accept that?") {
+        Some(true) => GrantsAsked::Accepted(found.grants),
+        _ => GrantsAsked::Refused,
+    })
+}
+
 fn told(promoted: &PromotedView) -> Vec<String> {
     let PromotedView { branch, into, commits, .. } = promoted;
     let counted = if *commits == 1 { "1 commit".into() } else { format!("{commits} commits") };
@@ -147,12 +206,17 @@ fn told(promoted: &PromotedView) -> Vec<String> {
     let request = promoted.request.as_ref().map(|_| "Opened a pull request.".to_owned());
     let no_request = promoted.no_request.as_ref();
     let no_request = no_request.map(|why| format!("No pull request was opened: {}.", plain(why)));
+    let granted = match promoted.grants.is_empty() {
+        true => None,
+        false => Some(format!("Granted from now on: {}.", plain(&promoted.grants.join(", ")))),
+    };
     let left = match promoted.left_behind {
         0 => None,
         1 => Some("1 changed path stays behind: no commit holds it.".to_owned()),
         count => Some(format!("{count} changed paths stay behind: no commit holds them.")),
     };
-    [merged, pushed, request, no_request, left].into_iter().flatten().collect()
+    let told = [merged, pushed, request, no_request, granted, left].into_iter().flatten();
+    told.chain(closely(&promoted.look_closely)).collect()
 }
 
 fn query(session: &Session, which: Which, base: Option<String>) -> Result<ReviewQuery, Failure> {

@@ -59,8 +59,8 @@ pub(crate) fn fork(
             "Made sandbox `{}` on branch `{}`, based on `{base}`.",
             made.name, made.branch
         ));
-        let hidden = made.caveats.iter().find(|caveat| caveat.class == "room-only");
-        if let Some(caveat) = hidden {
+        let told = ["room-only", "pending"];
+        for caveat in made.caveats.iter().filter(|caveat| told.contains(&caveat.class.as_str())) {
             ui.say(&format!("Note: {}.", plain(&caveat.text)));
         }
         ui.print(&made.worktree);

@@ -8,10 +8,13 @@ use hothouse_api::{
     sandbox::FindQuery,
     workspace::{
         AdoptBody, CleanBody, CleanWord, CleanedView, CommitView, DiffView, FileChangeView,
-        LogView, PromoteBody, PromotedView, PromotionWord, ReviewQuery, RunLineView, SizeView,
+        FindingView, GrantsQuery, GrantsView, LogView, PromoteBody, PromotedView, PromotionWord,
+        ReviewQuery, RunLineView, SizeView,
     },
 };
-use hothouse_engine::{CleanWish, Doing, Merged, Promoted, Promotion, SandboxSizes};
+use hothouse_engine::{
+    CleanWish, Doing, Finding, GrantsAnswer, Merged, Promoted, Promotion, SandboxSizes,
+};
 use hothouse_model::SandboxRecord;
 
 use super::{
@@ -49,6 +52,7 @@ pub(crate) async fn diff(
         Ok(DiffView {
             base,
             files: files.collect(),
+            look_closely: difference.closely.iter().map(finding_view).collect(),
             diff: String::from_utf8_lossy(text).into_owned(),
             truncated,
         })
@@ -88,17 +92,50 @@ pub(crate) async fn promote(
     Json(body): Json<PromoteBody>,
 ) -> Result<axum::Json<PromotedView>, Refusal> {
     let wanted = body.sandbox.as_deref().map(reference).transpose()?;
-    let how = match body.how {
-        PromotionWord::Merge => Promotion::Merge,
-        PromotionWord::Push => Promotion::Push,
-        PromotionWord::Request => Promotion::Request,
+    let how = promotion(body.how);
+    let answer = match (body.shown_grants, body.accept_grants) {
+        (Some(shown), _) => GrantsAnswer::These(shown),
+        (None, true) => GrantsAnswer::All,
+        (None, false) => GrantsAnswer::None,
     };
     let promoted = blocking(move || {
         let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(body.folder))?;
         let environment: Vec<_> = body.environment.into_iter().collect();
-        door.engine.promote(&sandbox, how, &environment)
+        door.engine.promote(&sandbox, how, &answer, &environment)
     });
     promoted.await.map(|promoted| axum::Json(promoted_view(promoted)))
+}
+
+#[utoipa::path(
+    get, path = "/v1/sandboxes/promote/grants", operation_id = "sandbox_promote_grants", params(GrantsQuery),
+    responses((status = 200, body = GrantsView), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn promoted_grants(
+    State(door): State<Door>,
+    Query(query): Query<GrantsQuery>,
+) -> Result<axum::Json<GrantsView>, Refusal> {
+    let wanted = query.sandbox.as_deref().map(reference).transpose()?;
+    let found = blocking(move || {
+        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        door.engine.promoted_grants(&sandbox, promotion(query.how))
+    });
+    found.await.map(|grants| axum::Json(GrantsView { grants }))
+}
+
+fn finding_view(finding: &Finding) -> FindingView {
+    FindingView {
+        kind: finding.kind.as_str().to_owned(),
+        path: finding.path.clone(),
+        text: finding.to_string(),
+    }
+}
+
+fn promotion(word: PromotionWord) -> Promotion {
+    match word {
+        PromotionWord::Merge => Promotion::Merge,
+        PromotionWord::Push => Promotion::Push,
+        PromotionWord::Request => Promotion::Request,
+    }
 }
 
 fn promoted_view(promoted: Promoted) -> PromotedView {
@@ -117,6 +154,8 @@ fn promoted_view(promoted: Promoted) -> PromotedView {
         pushed_to: promoted.pushed_to,
         request: promoted.request,
         no_request: promoted.no_request,
+        grants: promoted.grants,
+        look_closely: promoted.closely.iter().map(finding_view).collect(),
         left_behind: promoted.left_behind.count,
     }
 }

@@ -1,7 +1,11 @@
 //! Branches and files of sandboxes, driven through the real binary by root and by an ordinary user.
 
+#[path = "workspace/closely.rs"]
+mod closely;
 #[path = "workspace/commits.rs"]
 mod commits;
+#[path = "workspace/grants.rs"]
+mod grants;
 
 use std::{
     fs,
@@ -9,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_testkit::{Ran, TestEnv, kill, wait_until};
+use hothouse_testkit::{Ran, TestEnv, kill, skip, wait_until};
 
 use crate::{room::rooms, surroundings};
 

@@ -173,7 +173,7 @@ fn with_hosted(mut services: Services, hosted: &Services) -> Result<Services, Un
 }
 
 /// Flattens a half into its keys; a list counts as one value, and what is not set as absent.
-fn leaves(half: &PinnedHalf) -> BTreeMap<String, Value> {
+pub(super) fn leaves(half: &PinnedHalf) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let whole =
         serde_json::to_value(half).expect("a config holds only texts, numbers, lists and tables");

@@ -1,14 +1,24 @@
 //! The host's index of a worktree follows the branch, so that `git status` is right outside too.
 
-use std::{path::Path, time::Duration};
+//!
+//! A new index is made aside, its gitlinks flagged there, and put in place by one rename: an editor that
+//! runs `git status` at each change of it never finds one in which git would look into a gitlink.
 
-use hothouse_host::{Program, RunError, files};
+use std::{io::ErrorKind, path::Path, time::Duration};
+
+use hothouse_host::{FileError, Program, RunError, files};
 
 use super::{BranchOutcome, ImportError, Imported, Work};
 use crate::{
-    git,
-    golden::{gitlinks, skip_gitlinks},
+    Repository, WorktreeError, git,
+    worktree::{
+        IndexOwner,
+        index_file::{Gitlinks, IndexFile, NewIndex},
+    },
 };
+
+/// How many earlier places of a branch are looked at.
+const REFLOG_LIMIT: u32 = 64;
 
 /// How long git may look at the agent's files; a pipe planted in place of a file would hold it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,23 +43,32 @@ impl Work<'_> {
         else {
             return Ok(IndexOutcome::Untouched);
         };
-        let host = Host { admin: &admin, work: self };
-        if !is_ours || !host.has_branch().map_err(|source| self.index(source))? {
+        if !is_ours {
             return Ok(IndexOutcome::UsersOwn);
         }
-        host.follow(&imported.tip).map_err(|error| self.not_followed(error))
+        let host = self.host(&admin);
+        if !host.has_branch().map_err(|source| self.index(source))? {
+            return Ok(IndexOutcome::UsersOwn);
+        }
+        host.follow(self.import.known, &imported.tip).map_err(|error| self.not_followed(error))
     }
 
     /// Looks at the agent's files, so that the user's `git status` need not read them.
     pub(super) fn refresh(&self) -> Result<(), ImportError> {
         let Some(admin) = self.repository.admin_dir(self.import.worktree)? else { return Ok(()) };
-        Host { admin: &admin, work: self }.refresh().map_err(|error| self.not_followed(error))
+        self.host(&admin).refresh().map_err(|error| self.not_followed(error))
+    }
+
+    fn host<'a>(&'a self, admin: &'a Path) -> Host<'a> {
+        let file = IndexFile { admin, worktree: self.import.worktree };
+        Host { file, quiet: &self.quiet, branch: self.import.branch }
     }
 
     fn not_followed(&self, error: FollowError) -> ImportError {
         match error {
             FollowError::Run(source) => self.index(source),
             FollowError::File(error) => error.into(),
+            FollowError::Worktree(error) => ImportError::Worktree(Box::new(error)),
         }
     }
 
@@ -58,9 +77,43 @@ impl Work<'_> {
     }
 }
 
+impl Repository {
+    /// Brings the index of a worktree from a commit to the one that its branch was moved to. Nothing
+    /// happens where the user staged something, or has another branch checked out there.
+    pub fn follow_branch(
+        &self,
+        worktree: &Path,
+        branch: &str,
+        known: &str,
+        tip: &str,
+    ) -> Result<IndexOutcome, WorktreeError> {
+        let Some(admin) = self.admin_dir(worktree)?.filter(|_| files::exists(worktree)) else {
+            return Ok(IndexOutcome::Untouched);
+        };
+        let about = |source| WorktreeError::Look { path: worktree.to_owned(), source };
+        let quiet = git::Config::of(&self.place.common_dir).map_err(about)?.quiet();
+        let host = Host { file: IndexFile { admin: &admin, worktree }, quiet: &quiet, branch };
+        if !host.has_branch().map_err(about)? {
+            return Ok(IndexOutcome::UsersOwn);
+        }
+        host.follow(known, tip).map_err(|error| match error {
+            FollowError::Run(source) => about(source),
+            FollowError::File(error) => error.into(),
+            FollowError::Worktree(error) => error,
+        })
+    }
+}
+
 enum FollowError {
     Run(RunError),
-    File(hothouse_host::FileError),
+    File(FileError),
+    Worktree(WorktreeError),
+}
+
+impl From<WorktreeError> for FollowError {
+    fn from(error: WorktreeError) -> Self {
+        Self::Worktree(error)
+    }
 }
 
 impl From<RunError> for FollowError {
@@ -69,62 +122,96 @@ impl From<RunError> for FollowError {
     }
 }
 
-impl From<hothouse_host::FileError> for FollowError {
-    fn from(error: hothouse_host::FileError) -> Self {
+impl From<FileError> for FollowError {
+    fn from(error: FileError) -> Self {
         Self::File(error)
     }
 }
 
 /// The host's side of the worktree: by its admin folder, never by the `.git` file in it.
 struct Host<'a> {
-    admin: &'a Path,
-    work: &'a Work<'a>,
+    file: IndexFile<'a>,
+    quiet: &'a git::Quiet,
+    branch: &'a str,
 }
 
 impl Host<'_> {
     fn has_branch(&self) -> Result<bool, RunError> {
         let head = git::maybe_line(self.git().args(["symbolic-ref", "--quiet", "HEAD"]))?;
-        Ok(head.is_some_and(|head| head == format!("refs/heads/{}", self.work.import.branch)))
+        Ok(head.is_some_and(|head| head == format!("refs/heads/{}", self.branch)))
     }
 
-    fn follow(&self, tip: &str) -> Result<IndexOutcome, FollowError> {
+    /// Brings the index to a commit, unless the user staged something.
+    fn follow(&self, known: &str, tip: &str) -> Result<IndexOutcome, FollowError> {
         if self.index_is_at(tip)? {
             return Ok(IndexOutcome::Untouched);
         }
-        if !self.index_is_at(self.work.import.known)? {
+        if !self.index_is_at(known)? && !self.index_was_at_the_branch()? {
             return Ok(IndexOutcome::UsersOwn);
         }
-        self.git().args(["read-tree", "-i", "--reset", tip]).output()?;
-        let links = gitlinks(self.git())?;
-        if !links.is_empty() {
-            skip_gitlinks(self.git(), &links)?.output()?;
-        }
+        let new = NewIndex::begin(self.file)?;
+        self.git_on(new.path()).args(["read-tree", "-i", "--reset", tip]).output()?;
+        self.file.look_away(new.path())?;
+        new.finish()?;
         Ok(IndexOutcome::Followed)
     }
 
     /// Notes in the index which files are as it says. One that takes too long is left to the user's
     /// own `git status`.
     fn refresh(&self) -> Result<(), FollowError> {
+        let before = files::print(&self.file.path())?;
+        let new = match NewIndex::begin(self.file) {
+            // The user's own git is at work, and sees to it.
+            Err(error) if error.source.kind() == ErrorKind::AlreadyExists => return Ok(()),
+            other => other?,
+        };
         // It answers 1 where files differ from the index, which is for `git status` to say.
-        let refresh = self.git().args(["update-index", "-q", "--ignore-submodules", "--refresh"]);
+        let refresh = self.git_on(new.path());
+        let refresh = refresh.args(["update-index", "-q", "--ignore-submodules", "--refresh"]);
         match refresh.run_within(PATIENCE) {
-            // The lock of a git that was killed would keep every other one out.
-            Err(RunError::TooSlow { .. }) => {
-                Ok(files::remove_file(&self.admin.join("index.lock"))?)
-            }
-            other => Ok(other.map(drop)?),
+            Err(RunError::TooSlow { .. }) => return Ok(()),
+            other => drop(other?),
         }
+        // A restore may have put another one there meanwhile.
+        if files::print(&self.file.path())? == before {
+            new.finish()?;
+        }
+        Ok(())
     }
 
     /// Compares the index with a commit; the files are not looked at.
     fn index_is_at(&self, commit: &str) -> Result<bool, RunError> {
-        let words =
-            ["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "--no-ext-diff"];
+        let submodules = match self.file.gitlinks()? {
+            Gitlinks::Skipped => "--ignore-submodules=none",
+            Gitlinks::LeftOut => "--ignore-submodules=all",
+        };
+        let words = ["diff-index", "--cached", "--quiet", submodules, "--no-ext-diff"];
         let answer = self.git().args(words).arg(commit).arg("--").run()?;
         Ok(answer.status.success())
     }
 
+    /// Says whether an index of ours is as some commit was that the branch has been at: the user, who
+    /// cannot write it, moved the branch alone.
+    fn index_was_at_the_branch(&self) -> Result<bool, FollowError> {
+        if self.file.owner() == IndexOwner::User {
+            return Ok(false);
+        }
+        let copy = NewIndex::begin(self.file)?;
+        let Some(tree) = git::maybe_line(self.git_on(copy.path()).arg("write-tree"))? else {
+            return Ok(false);
+        };
+        let name = format!("refs/heads/{}", self.branch);
+        let most = format!("--max-count={REFLOG_LIMIT}");
+        let log = self.git().args(["log", "--walk-reflogs", "--format=%T", &most, &name, "--"]);
+        let trees = git::maybe_line(log)?.unwrap_or_default();
+        Ok(trees.lines().any(|known| known == tree))
+    }
+
     fn git(&self) -> Program {
-        self.work.quiet.apply(git::inside(self.admin, self.work.import.worktree))
+        self.quiet.apply(git::inside(self.file.admin, self.file.worktree))
+    }
+
+    fn git_on(&self, index: &Path) -> Program {
+        self.quiet.apply(self.file.git(index))
     }
 }

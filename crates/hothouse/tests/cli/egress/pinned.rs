@@ -23,7 +23,7 @@ fn a_config_that_the_agent_edited_waits_for_approval() {
                 let caveats = status["caveats"].as_array().unwrap().clone();
                 caveats.iter().any(|caveat| {
                     caveat["class"] == "pending"
-                        && caveat["text"].as_str().unwrap().contains("egress.allow")
+                        && caveat["text"].as_str().unwrap().contains("egress allows `*`")
                 })
             };
             assert!(pending(&status), "{status:#}");

@@ -1,0 +1,203 @@
+//! Where a configuration comes from: grants are the user's to make, and a commit does not say who wrote
+//! it.
+//!
+//! ```text
+//! import:   each version of hothouse.toml in new commits  ->  room-settings, before any branch moves
+//! fork:     the config at the base, if it holds none of them; else that of the nearest ancestor
+//! approve:  what the human saw is taken out again
+//! ```
+//!
+//! The record lies in the repository's git folder, which no room can write, and survives the database.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{FileError, RunError, files};
+use hothouse_model::{
+    SandboxRecord,
+    config::{self, MAX_BYTES, RoomSettings, in_words, pending_changes},
+};
+use hothouse_workspace::{
+    DiscoverError, Repository,
+    import::{ImportError, StagedCommits, Version, Versions},
+};
+
+use crate::{
+    Engine,
+    project::{self, CONFIG_FILE, read_file},
+};
+
+/// How many versions of the config one import may bring before all of it is taken for a room's.
+const VERSION_LIMIT: usize = 64;
+/// How many earlier versions of the config are looked at for one that can be trusted.
+const HISTORY_LIMIT: usize = 256;
+/// The most that the record may take.
+const RECORD_LIMIT: u64 = 64 << 20;
+
+/// The config that grants, for a sandbox that begins at a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct GrantingConfig {
+    pub(crate) text: Option<String>,
+    pub(crate) origin: ConfigOrigin,
+}
+
+/// Where the config that grants was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConfigOrigin {
+    /// Where it belongs: at the base, or in the user's checkout.
+    Base,
+    /// At an earlier commit, since the base has settings that came out of a room. The worktree has
+    /// them too, so they wait for approval there.
+    Earlier,
+    /// The same, but the settings are in the user's working copy alone.
+    EarlierThanCopy,
+}
+
+impl Engine {
+    /// Returns the config that grants: the base commit's, or where that has none, the user's own copy;
+    /// but nothing that came out of a room and that no human has approved.
+    pub(crate) fn granting_config<E: From<RunError> + From<FileError>>(
+        &self,
+        repository: &Repository,
+        commit: &str,
+    ) -> Result<GrantingConfig, E> {
+        let (asked, earlier) = match repository.file_at(commit, CONFIG_FILE)? {
+            Some(text) => (Some(text), ConfigOrigin::Earlier),
+            None => (own_copy(repository)?, ConfigOrigin::EarlierThanCopy),
+        };
+        let settings = room_settings(&repository.place.common_dir)?;
+        let is_clean = |text: &Option<String>| !settings.taint(text.as_deref().unwrap_or_default());
+        if settings.is_empty() || is_clean(&asked) {
+            return Ok(GrantingConfig { text: asked, origin: ConfigOrigin::Base });
+        }
+        for commit in repository.history_of(commit, CONFIG_FILE, HISTORY_LIMIT)? {
+            let text = repository.file_at(&commit, CONFIG_FILE)?;
+            if is_clean(&text) {
+                return Ok(GrantingConfig { text, origin: earlier });
+            }
+        }
+        Ok(GrantingConfig { text: None, origin: earlier })
+    }
+
+    /// Notes what new commits of a room bring into the pinned half. It must be noted before a branch of
+    /// the user's leads to them.
+    pub(crate) fn note_versions(
+        &self,
+        sandbox: &SandboxRecord,
+        staged: &StagedCommits<'_>,
+    ) -> Result<(), ImportError> {
+        let versions = staged.versions(CONFIG_FILE, VERSION_LIMIT, MAX_BYTES as u64)?;
+        if matches!(&versions, Versions::All(all) if all.is_empty()) {
+            return Ok(());
+        }
+        let approved = sandbox.pinned_config.as_deref().unwrap_or_default();
+        let users = self
+            .users_configs(sandbox)
+            .map_err(|source| ImportError::Look { sandbox: sandbox.name.clone(), source })?;
+        let changed = self.change_room_settings(&sandbox.repository.common_dir, |settings| {
+            let users: Vec<_> = users.into_iter().filter(|text| !settings.taint(text)).collect();
+            match &versions {
+                Versions::TooMany => settings.note_unknown(approved),
+                Versions::All(all) => all.iter().for_each(|version| match version {
+                    // What is not there grants nothing, and may lift what was denied.
+                    Version::Absent => settings.note(approved, &users, Some("")),
+                    Version::Text(text) => settings.note(approved, &users, Some(text)),
+                    Version::Unreadable => settings.note(approved, &users, None),
+                }),
+            }
+        });
+        Ok(changed?)
+    }
+
+    /// Returns configs that the user may have written since the fork and the agent may have merged.
+    fn users_configs(&self, sandbox: &SandboxRecord) -> Result<Vec<String>, RunError> {
+        let repository = Repository { place: sandbox.repository.clone() };
+        let mut texts = Vec::new();
+        if let Some(tip) = repository.branch_tip(&sandbox.base)? {
+            texts.extend(repository.file_at(&tip, CONFIG_FILE)?);
+        }
+        Ok(texts)
+    }
+
+    /// Takes what a config holds out of the record: a human has seen it and said yes.
+    pub(crate) fn approve_settings(&self, common_dir: &Path, text: &str) -> Result<(), FileError> {
+        if room_settings(common_dir)?.is_empty() {
+            return Ok(());
+        }
+        self.change_room_settings(common_dir, |settings| settings.approve(text))
+    }
+
+    fn change_room_settings(
+        &self,
+        common_dir: &Path,
+        change: impl FnOnce(&mut RoomSettings),
+    ) -> Result<(), FileError> {
+        let _lock = self.repository_lock(common_dir)?;
+        let before = room_settings(common_dir)?;
+        let mut settings = before.clone();
+        change(&mut settings);
+        if settings == before {
+            return Ok(());
+        }
+        let file = record(common_dir);
+        files::make_folder(file.parent().unwrap_or(common_dir))?;
+        files::replace(&file, &settings.to_json(), 0o644)
+    }
+
+    /// Finds the repository that a command given in a folder means. In a sandbox it is the sandbox's,
+    /// whatever the `.git` there says: an agent may have written it.
+    pub(crate) fn repository_around(&self, folder: &Path) -> Result<Repository, DiscoverError> {
+        // Without the database no command goes on from here.
+        let known = self.with.store.sandboxes().unwrap_or_default();
+        let folder = files::canonical(folder).unwrap_or_else(|_| folder.to_owned());
+        if let Some(sandbox) = known.iter().find(|known| folder.starts_with(&known.worktree)) {
+            return Ok(Repository { place: sandbox.repository.clone() });
+        }
+        let found = Repository::discover(&folder)?;
+        // Nothing but sandboxes is in such a folder, and no room may answer for it.
+        let among = known.iter().find(|known| folder.starts_with(&known.sandboxes));
+        match among {
+            Some(sandbox) if sandbox.repository.common_dir != found.place.common_dir => {
+                Err(DiscoverError::Forged {
+                    folder,
+                    root: sandbox.repository.root.clone(),
+                    found: found.place.common_dir,
+                })
+            }
+            _ => Ok(found),
+        }
+    }
+}
+
+/// Lists in plain words what one text changes in the pinned half of another.
+pub(crate) fn changes_in_words(before: Option<&str>, after: Option<&str>) -> Vec<String> {
+    let read = |text: Option<&str>| config::parse(CONFIG_FILE, text.unwrap_or_default());
+    let Ok(after) = read(after) else {
+        return match before == after {
+            true => Vec::new(),
+            false => vec![format!("a {CONFIG_FILE} that cannot be read")],
+        };
+    };
+    let Ok(before) = read(before).or_else(|_| read(None)) else { return Vec::new() };
+    in_words(&pending_changes(&before.config, &after.config))
+}
+
+fn own_copy(repository: &Repository) -> Result<Option<String>, FileError> {
+    if project::is_bare(&repository.place) {
+        return Ok(None);
+    }
+    let own = read_file(&repository.place.root.join(CONFIG_FILE))?;
+    // Whoever reads it says what is wrong with one that is no text.
+    Ok(own.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn record(common_dir: &Path) -> PathBuf {
+    common_dir.join("hothouse/room-settings")
+}
+
+fn room_settings(common_dir: &Path) -> Result<RoomSettings, FileError> {
+    match files::read_capped(&record(common_dir), RECORD_LIMIT) {
+        Ok(bytes) => Ok(RoomSettings::from_json(&bytes)),
+        Err(error) if error.is_not_found() => Ok(RoomSettings::default()),
+        Err(error) => Err(error),
+    }
+}

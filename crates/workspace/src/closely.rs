@@ -1,0 +1,285 @@
+//! What a reader of a difference should look at closely: what is no ordinary file, and can bite
+//! whoever checks it out, copies it or runs it.
+//!
+//! git's text of a difference hides most of it: gitlinks are a line, special files and file
+//! capabilities are nothing at all. Names are an agent's bytes: escaped, and bounded.
+
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+};
+
+use hothouse_host::{
+    FileError, RunError,
+    beneath::{EntryKind, Folder},
+};
+
+use crate::{Repository, git, refs};
+
+/// How many findings are told.
+const FINDING_LIMIT: usize = 100;
+/// How many names of a worktree are looked at.
+const NAME_LIMIT: usize = 500_000;
+/// How much of a name is shown.
+const NAME_SHOWN: usize = 160;
+/// Modes of a tree's entries.
+const GITLINK: &str = "160000";
+const LINK: &str = "120000";
+
+/// Something to look at closely.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    pub kind: FindingKind,
+    /// Escaped, and fit to be shown.
+    pub path: String,
+    /// Where a link leads, or what kind of file it is.
+    pub detail: Option<String>,
+}
+
+/// What it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FindingKind {
+    /// A commit of another repository, in place of a folder.
+    Gitlink,
+    /// A repository among the files, which git does not track.
+    Repository,
+    /// A link that leads out of the tree.
+    LinkOut,
+    /// A pipe, a socket or a device.
+    Special,
+    /// A file that gives power to whoever runs it.
+    Capability,
+    /// A file that runs as its owner or group.
+    SetId,
+}
+
+impl FindingKind {
+    /// Returns the word by which tools know it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gitlink => "gitlink",
+            Self::Repository => "repository",
+            Self::LinkOut => "link-out",
+            Self::Special => "special",
+            Self::Capability => "capability",
+            Self::SetId => "set-id",
+        }
+    }
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kind, path, detail } = self;
+        let detail = detail.as_deref().unwrap_or_default();
+        match kind {
+            FindingKind::Gitlink => {
+                write!(to, "`{path}` is a submodule: git enters the repository in its place")
+            }
+            FindingKind::Repository => {
+                write!(to, "`{path}` is a repository of its own: git run in it obeys its config")
+            }
+            FindingKind::LinkOut => write!(to, "`{path}` is a link that leads out: `{detail}`"),
+            FindingKind::Special => write!(to, "`{path}` is {detail}"),
+            FindingKind::Capability => write!(to, "`{path}` has file capabilities"),
+            FindingKind::SetId => write!(to, "`{path}` runs as its owner or group (mode {detail})"),
+        }
+    }
+}
+
+impl Repository {
+    /// Looks at what commits bring. The answer for two commits is remembered.
+    pub fn look_at_commits(&self, base: &str, tip: &str) -> Result<Vec<Finding>, RunError> {
+        let words = ["diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames"];
+        let git = self.git().args(words).args(["--ignore-submodules=none", base, tip, "--"]);
+        let ask = || git.output_within(git::PATIENCE);
+        let raw = match refs::is_id(base) && refs::is_id(tip) {
+            true => {
+                let question = format!("what {tip} changes since {base}");
+                git::remembered(&self.place.common_dir, &question, ask)?
+            }
+            false => ask()?,
+        };
+        let mut found = Vec::new();
+        for entry in entries(&raw) {
+            if found.len() >= FINDING_LIMIT {
+                break;
+            }
+            found.extend(self.look_at_entry(&entry)?);
+        }
+        Ok(sorted(found))
+    }
+
+    fn look_at_entry(&self, entry: &RawEntry<'_>) -> Result<Option<Finding>, RunError> {
+        if entry.mode == GITLINK {
+            return Ok(Some(finding(FindingKind::Gitlink, entry.path, None)));
+        }
+        if entry.mode != LINK {
+            return Ok(None);
+        }
+        let question = format!("the link {}", entry.object);
+        let git = self.git().args(["cat-file", "blob", entry.object]);
+        let target = git::remembered(&self.place.common_dir, &question, || git.output())?;
+        Ok(link_out(entry.path, &target))
+    }
+}
+
+/// Returns what a link is, if it leads out of the tree.
+pub(crate) fn link_out(path: &[u8], target: &[u8]) -> Option<Finding> {
+    let (from, to) = (Path::new(OsStr::from_bytes(path)), Path::new(OsStr::from_bytes(target)));
+    leads_out(from, to).then(|| finding(FindingKind::LinkOut, path, Some(shown(target))))
+}
+
+/// Looks at the files of a worktree for what git has no word for.
+pub(crate) fn look_at_files(root: &Folder) -> Result<Vec<Finding>, FileError> {
+    let mut found = Vec::new();
+    let mut left = vec![PathBuf::new()];
+    let mut seen = 0;
+    while let Some(folder) = left.pop() {
+        // A folder that went meanwhile, or that only its room may read.
+        let Ok(entries) = root.list(&folder) else { continue };
+        seen += entries.len();
+        if seen > NAME_LIMIT || found.len() >= FINDING_LIMIT {
+            break;
+        }
+        for entry in entries {
+            let path = folder.join(&entry.name);
+            match entry.kind {
+                EntryKind::Folder if folder.as_os_str().is_empty() && entry.name == ".git" => {}
+                EntryKind::Folder => left.push(path),
+                EntryKind::Link => {}
+                EntryKind::File | EntryKind::Other => found.extend(look_at_file(root, &path)?),
+            }
+        }
+    }
+    Ok(sorted(found))
+}
+
+fn look_at_file(root: &Folder, path: &Path) -> Result<Option<Finding>, FileError> {
+    let Some(stat) = root.stat(path)? else { return Ok(None) };
+    let name = path.as_os_str().as_bytes();
+    if stat.kind == EntryKind::Other {
+        let what = match stat.mode & 0o170_000 {
+            0o010_000 => "a pipe",
+            0o140_000 => "a socket",
+            0o020_000 | 0o060_000 => "a device",
+            _ => "no ordinary file",
+        };
+        return Ok(Some(finding(FindingKind::Special, name, Some(what.into()))));
+    }
+    if stat.kind != EntryKind::File {
+        return Ok(None);
+    }
+    if stat.mode & 0o6000 != 0 {
+        let mode = format!("{:04o}", stat.mode & 0o7777);
+        return Ok(Some(finding(FindingKind::SetId, name, Some(mode))));
+    }
+    let has_power = stat.mode & 0o111 != 0 && root.has_capability(path)?;
+    Ok(has_power.then(|| finding(FindingKind::Capability, name, None)))
+}
+
+/// One entry of `git diff --raw -z`, as it is after the change.
+pub(crate) struct RawEntry<'a> {
+    pub(crate) mode: &'a str,
+    pub(crate) object: &'a str,
+    pub(crate) path: &'a [u8],
+}
+
+/// Reads `git diff --raw -z --no-renames`, leaving out what was removed.
+pub(crate) fn entries(raw: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
+    let mut parts = raw.split(|byte| *byte == 0);
+    let pairs = std::iter::from_fn(move || Some((parts.next()?, parts.next()?)));
+    pairs.filter_map(|(about, path)| {
+        let about = std::str::from_utf8(about).ok()?.strip_prefix(':')?;
+        let words: Vec<_> = about.split(' ').collect();
+        let [_, mode, _, object, _] = words[..] else { return None };
+        (mode != "000000").then_some(RawEntry { mode, object, path })
+    })
+}
+
+/// Picks the gitlinks of a raw difference.
+pub(crate) fn gitlinks_in(raw: &[u8]) -> impl Iterator<Item = Finding> {
+    let links = entries(raw).filter(|entry| entry.mode == GITLINK);
+    links.map(|entry| finding(FindingKind::Gitlink, entry.path, None))
+}
+
+/// Picks the links of a raw difference.
+pub(crate) fn links_in(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
+    entries(raw).filter(|entry| entry.mode == LINK).map(|entry| entry.path)
+}
+
+/// Tells of repositories in a listing of untracked names, which ends theirs with a slash.
+pub(crate) fn repositories_in(untracked: &[u8]) -> impl Iterator<Item = Finding> {
+    let names = untracked.split(|byte| *byte == 0).filter(|name| name.ends_with(b"/"));
+    names.map(|name| finding(FindingKind::Repository, name, None))
+}
+
+/// Sorts, and leaves out what is too much.
+pub(crate) fn sorted(mut found: Vec<Finding>) -> Vec<Finding> {
+    found.sort();
+    found.dedup();
+    found.truncate(FINDING_LIMIT);
+    found
+}
+
+fn finding(kind: FindingKind, path: &[u8], detail: Option<String>) -> Finding {
+    Finding { kind, path: shown(path), detail }
+}
+
+/// Makes bytes of an agent's fit to be shown.
+fn shown(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut shown: String = text.chars().take(NAME_SHOWN).flat_map(char::escape_debug).collect();
+    if text.chars().count() > NAME_SHOWN {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Whether a link leads out of the tree that it is in, as it reads. One that leads on through another
+/// link is told of that one.
+fn leads_out(link: &Path, target: &Path) -> bool {
+    let mut depth = link.components().count().saturating_sub(1);
+    for part in target.components() {
+        match part {
+            Component::RootDir | Component::Prefix(_) => return true,
+            Component::CurDir => {}
+            Component::ParentDir if depth == 0 => return true,
+            Component::ParentDir => depth -= 1,
+            Component::Normal(name) if name == ".git" && depth == 0 => return true,
+            Component::Normal(_) => depth += 1,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_leads_out_by_its_root_or_by_its_parents() {
+        for (link, target, expected) in [
+            ("a", "b", false),
+            ("a", "../b", true),
+            ("x/a", "../b", false),
+            ("x/a", "../../b", true),
+            ("x/a", "y/../../../b", true),
+            ("a", "/etc/passwd", true),
+            ("a", ".git/config", true),
+            ("a", "./x", false),
+        ] {
+            assert_eq!(leads_out(Path::new(link), Path::new(target)), expected, "{link} {target}");
+        }
+    }
+
+    #[test]
+    fn a_raw_difference_is_read_and_its_names_are_escaped() {
+        let raw = b":000000 160000 0000 aaaa A\0su\x1bb\0:100644 000000 aaaa 0000 D\0gone\0:100644 120000 aaaa bbbb T\0l\0";
+        let found: Vec<_> = gitlinks_in(raw).map(|finding| finding.path).collect();
+        assert_eq!(found, ["su\\u{1b}b"]);
+        assert_eq!(links_in(raw).collect::<Vec<_>>(), [b"l"]);
+        assert_eq!(entries(b":nonsense\0").count(), 0);
+        assert!(shown(&[b'x'; 1000]).chars().count() <= NAME_SHOWN + 1);
+    }
+}

@@ -1,0 +1,95 @@
+//! Commits that were fetched, looked through before any branch is moved to them.
+
+use std::{ffi::OsString, time::Duration};
+
+use hothouse_host::{Program, RunError};
+
+use super::{ImportError, Work};
+
+/// How long git may look through the commits of one import.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Commits that wait to be taken over.
+#[derive(Clone, Copy)]
+pub struct StagedCommits<'a>(pub(super) &'a Work<'a>);
+
+/// The versions of a file in new commits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Versions {
+    All(Vec<Version>),
+    TooMany,
+}
+
+/// A file as a commit has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Version {
+    Absent,
+    Text(String),
+    /// A link, a folder, something large, or no text.
+    Unreadable,
+}
+
+impl StagedCommits<'_> {
+    /// Returns every version of a file in commits that change it, unless these are more than `most`.
+    pub fn versions(&self, path: &str, most: usize, limit: u64) -> Result<Versions, ImportError> {
+        let Self(work) = self;
+        let list = work.new_commits().arg(format!("--max-count={}", most + 1)).arg("--");
+        let list = list.arg(format!(":(top,literal){path}"));
+        let found = list.output_within(PATIENCE).map_err(|source| work.look(source))?;
+        let found = String::from_utf8_lossy(&found).into_owned();
+        let commits: Vec<_> = found.lines().collect();
+        if commits.len() > most {
+            return Ok(Versions::TooMany);
+        }
+        let versions = commits.iter().map(|commit| work.version(commit, path, limit));
+        versions.collect::<Result<_, _>>().map(Versions::All).map_err(|source| work.look(source))
+    }
+}
+
+impl Work<'_> {
+    fn version(&self, commit: &str, path: &str, limit: u64) -> Result<Version, RunError> {
+        let list = self.git().args(["ls-tree", "--full-tree", "-z", "-l", commit, "--", path]);
+        let listing = list.output()?;
+        let listing = String::from_utf8_lossy(&listing).into_owned();
+        let Some((about, _)) = listing.split_once('\t') else { return Ok(Version::Absent) };
+        let words: Vec<_> = about.split_whitespace().collect();
+        let [mode, "blob", object, size] = words[..] else { return Ok(Version::Unreadable) };
+        let is_small = size.parse().is_ok_and(|size: u64| size <= limit);
+        if !mode.starts_with("100") || !is_small {
+            return Ok(Version::Unreadable);
+        }
+        let bytes = self.git().args(["cat-file", "blob", object]).output()?;
+        Ok(String::from_utf8(bytes).map_or(Version::Unreadable, Version::Text))
+    }
+
+    /// Refuses commits that put something where the user's checkout has its sandboxes.
+    pub(super) fn check_reserved(&self) -> Result<(), ImportError> {
+        let Some(first) = self.import.reserved.first() else { return Ok(()) };
+        // Whether the file system tells cases apart is not worth a question.
+        let paths = self.import.reserved.iter().map(|path| {
+            let mut spec = OsString::from(":(top,literal,icase)");
+            spec.push(path);
+            spec
+        });
+        let list = self.new_commits().arg("--max-count=1").arg("--").args(paths);
+        let found = list.output_within(PATIENCE).map_err(|source| self.look(source))?;
+        let commit = String::from_utf8_lossy(&found).trim_end().to_owned();
+        if commit.is_empty() {
+            return Ok(());
+        }
+        let (sandbox, path) = (self.import.sandbox.clone(), first.clone());
+        Err(ImportError::Reserved { sandbox, commit: commit.chars().take(12).collect(), path })
+    }
+
+    /// Returns the command that lists what was fetched and no branch has yet; also sides of merges that
+    /// leave no trace.
+    fn new_commits(&self) -> Program {
+        let staged = format!("--glob={}*", self.staging());
+        let git = self.git().args(["rev-list", "--full-history", &staged]);
+        git.args(["--not", "--branches", "--remotes", "--tags", self.import.known])
+    }
+
+    fn look(&self, source: RunError) -> ImportError {
+        ImportError::Look { sandbox: self.import.sandbox.clone(), source }
+    }
+}

@@ -1,0 +1,346 @@
+//! The file of a worktree's index: whose it is, and how it is replaced.
+//!
+//! git runs `git status` inside every gitlink of an index, in whatever repository is there, and with
+//! it that repository's file-system monitor. So an index over an agent's files holds no gitlink that
+//! git looks into, and nobody but us writes it:
+//!
+//! ```text
+//! index       ->  hothouse-owns-this-index-…   a name as long as names can be
+//! index.lock  ->  the same                     for a git that began before, and for others than git
+//! ```
+//!
+//! git takes its lock beside the file that the link leads to. That name would be too long, so git reads
+//! the index, and refuses to write one. We write a copy aside and rename it over the long name: whoever
+//! reads meanwhile finds the old index or the new one. An index that is still the user's is replaced as
+//! git itself does it, by its lock.
+
+use std::{
+    ffi::OsString,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use hothouse_host::{FileError, Program, RunError, copy::copy_file, files, random};
+
+use super::WorktreeError;
+use crate::{
+    Repository, git,
+    golden::{gitlinks, skip_gitlinks},
+    index::{self, ObjectFormat},
+    tree::hidden::HiddenTree,
+};
+
+/// How the name of our index begins.
+const PREFIX: &str = "hothouse-owns-this-index--commit-in-the-room-with-hothouse-exec-git-commit-";
+/// The most that an index may take.
+pub(crate) const LIMIT: u64 = 1 << 30;
+/// The least that an index takes: its head and its checksum.
+const LEAST: u64 = 12 + 20;
+/// How long a git of the user's may take to write an index. One that is slower finds its lock gone, and
+/// says so.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Settings under which we write an index: whole, in one file, of a version that we can read.
+const SETTINGS: [&str; 7] = [
+    "core.sparseCheckout=false",
+    "index.version=2",
+    "index.sparse=false",
+    "index.skipHash=false",
+    "core.splitIndex=false",
+    "core.untrackedCache=false",
+    "submodule.recurse=false",
+];
+
+/// What an index does with gitlinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gitlinks {
+    /// It has them, and git looks away.
+    Skipped,
+    /// It has none: git would look at what is there, whatever the index says.
+    LeftOut,
+}
+
+/// Who writes an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexOwner {
+    Hothouse,
+    User,
+}
+
+impl Repository {
+    /// Makes a worktree's index ours, before an agent can write in the worktree. One that is ours
+    /// already costs a look at the link.
+    ///
+    /// A worktree that rooms alone show has no index that anybody on the host could use, and neither
+    /// has one that git does not know.
+    pub fn take_index(&self, worktree: &Path) -> Result<(), WorktreeError> {
+        if HiddenTree::at(worktree).is_some() {
+            return Ok(());
+        }
+        let Some(admin) = self.admin_dir(worktree)? else { return Ok(()) };
+        let file = IndexFile { admin: &admin, worktree };
+        if file.owner() == IndexOwner::Hothouse && file.is_whole() {
+            return Ok(());
+        }
+        file.take()
+    }
+
+    /// Says who writes a worktree's index.
+    pub fn index_owner(&self, worktree: &Path) -> Result<IndexOwner, WorktreeError> {
+        let unknown = || WorktreeError::Unknown { path: worktree.to_owned() };
+        let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
+        Ok(IndexFile { admin: &admin, worktree }.owner())
+    }
+
+    /// Gives an index that is ours back to the user's git, as a plain file. A worktree that is gone, or
+    /// whose index was never ours, is fine.
+    pub fn release_index(&self, worktree: &Path) -> Result<(), WorktreeError> {
+        let Some(admin) = self.admin_dir(worktree)? else { return Ok(()) };
+        let file = IndexFile { admin: &admin, worktree };
+        if let Some(owned) = file.owned() {
+            files::rename(&owned, &file.path())?;
+        }
+        if is_ours(&file.lock()).is_some() {
+            files::remove_file(&file.lock())?;
+        }
+        Ok(())
+    }
+}
+
+/// The index of one worktree, known by its admin folder.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct IndexFile<'a> {
+    pub(crate) admin: &'a Path,
+    pub(crate) worktree: &'a Path,
+}
+
+impl IndexFile<'_> {
+    pub(crate) fn path(&self) -> PathBuf {
+        self.admin.join("index")
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.admin.join("index.lock")
+    }
+
+    pub(crate) fn owner(&self) -> IndexOwner {
+        self.owned().map_or(IndexOwner::User, |_| IndexOwner::Hothouse)
+    }
+
+    /// Returns our file, if the index is a link to it.
+    fn owned(&self) -> Option<PathBuf> {
+        is_ours(&self.path()).map(|name| self.admin.join(name))
+    }
+
+    /// A power cut may have left the name without the bytes.
+    fn is_whole(&self) -> bool {
+        files::size(&self.path()).is_ok_and(|size| size >= LEAST)
+    }
+
+    /// Returns a git command that works on an index aside.
+    pub(crate) fn git(&self, index: &Path) -> Program {
+        let settings = SETTINGS.iter().flat_map(|setting| ["-c", setting]);
+        git::inside(self.admin, self.worktree).args(settings).env("GIT_INDEX_FILE", index)
+    }
+
+    /// Finds out what an index must do with gitlinks. Where `core.sparseCheckout` is on for the whole
+    /// repository, git looks at skipped entries again once there is something in their place.
+    pub(crate) fn gitlinks(&self) -> Result<Gitlinks, RunError> {
+        let config = git::Config::of(self.admin)?;
+        let looks_again = config.is_on("core.sparsecheckout")
+            && !config.is_on("sparse.expectfilesoutsideofpatterns");
+        Ok(if looks_again { Gitlinks::LeftOut } else { Gitlinks::Skipped })
+    }
+
+    /// Makes git look away from every gitlink of an index aside.
+    pub(crate) fn look_away(&self, index: &Path) -> Result<(), WorktreeError> {
+        let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
+        let links = gitlinks(self.git(index)).map_err(about)?;
+        if links.is_empty() {
+            return Ok(());
+        }
+        let command = match self.gitlinks().map_err(about)? {
+            Gitlinks::Skipped => skip_gitlinks(self.git(index), &links)?,
+            Gitlinks::LeftOut => {
+                let remove = self.git(index).args(["update-index", "--force-remove", "-z"]);
+                remove.arg("--stdin").stdin(files::memory(&links)?)
+            }
+        };
+        command.output().map(drop).map_err(about)
+    }
+
+    fn take(&self) -> Result<(), WorktreeError> {
+        self.keep_looking_away()?;
+        let owned = self.admin.join(longest_name(self.admin)?);
+        self.take_lock(&owned)?;
+        let aside = Aside::new(self.admin);
+        self.copy_without_links(&aside)?;
+        close(&owned)?;
+        aside.take_place_of(&owned)?;
+        let link = Aside::new(self.admin);
+        files::symlink(Path::new(owned.file_name().unwrap_or_default()), link.path())?;
+        Ok(link.take_place_of(&self.path())?)
+    }
+
+    /// Makes the lock a link to our index, for good. A git that had it before, and is slow, then puts
+    /// that link in the place of the index, which is where it belongs.
+    fn take_lock(&self, owned: &Path) -> Result<(), FileError> {
+        let lock = self.lock();
+        if is_ours(&lock).is_some() {
+            return Ok(());
+        }
+        let name = Path::new(owned.file_name().unwrap_or_default());
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match files::symlink(name, &lock) {
+                Err(error) if error.source.kind() == ErrorKind::AlreadyExists => {}
+                other => return other,
+            }
+            if Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(20));
+            } else {
+                files::remove_file(&lock)?;
+            }
+        }
+    }
+
+    /// Copies the index, so that git looks into no gitlink of it. Without one, or after a power cut, it
+    /// is that of the commit.
+    fn copy_without_links(&self, aside: &Aside) -> Result<(), WorktreeError> {
+        let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
+        if !self.is_whole() {
+            let reset = self.git(aside.path()).args(["read-tree", "--reset", "HEAD"]);
+            reset.output().map_err(about)?;
+            return self.look_away(aside.path());
+        }
+        let bytes = files::read_capped(&self.path(), LIMIT)?;
+        files::write_quick(aside.path(), &bytes, 0o644)?;
+        // A process of git costs milliseconds, and most have no gitlink.
+        match index::has_gitlinks(&bytes, self.format()?) {
+            Some(false) => Ok(()),
+            Some(true) | None => self.look_away(aside.path()),
+        }
+    }
+
+    fn format(&self) -> Result<ObjectFormat, WorktreeError> {
+        let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
+        let config = git::Config::of(self.admin).map_err(about)?;
+        let named = ObjectFormat::parse(config.value("extensions.objectformat"));
+        Ok(named.unwrap_or(ObjectFormat::Sha1))
+    }
+
+    /// Writes the config of this worktree so that `git sparse-checkout` here leaves skipped entries
+    /// alone. git reads it once that command, or the user, has switched such configs on.
+    fn keep_looking_away(&self) -> Result<(), WorktreeError> {
+        let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
+        let config = self.admin.join("config.worktree");
+        const KEY: &str = "sparse.expectFilesOutsideOfPatterns";
+        if files::exists(&config) {
+            let git = git::of(self.admin).args(["config", "--file"]).arg(&config);
+            return git.args([KEY, "true"]).output().map(drop).map_err(about);
+        }
+        Ok(files::write_quick(
+            &config,
+            b"[sparse]\n\texpectFilesOutsideOfPatterns = true\n",
+            0o644,
+        )?)
+    }
+}
+
+/// An index that is to take the place of a worktree's.
+#[derive(Debug)]
+pub(crate) struct NewIndex {
+    aside: Aside,
+    target: PathBuf,
+}
+
+impl NewIndex {
+    /// Copies the index of a worktree. For one that is the user's, this takes git's own lock.
+    pub(crate) fn begin(file: IndexFile<'_>) -> Result<Self, FileError> {
+        let new = Self::begin_empty(file)?;
+        copy_file(&file.path(), new.path(), 0o644)?;
+        Ok(new)
+    }
+
+    /// Begins one of which nothing is there yet.
+    pub(crate) fn begin_empty(file: IndexFile<'_>) -> Result<Self, FileError> {
+        if let Some(target) = file.owned() {
+            return Ok(Self { aside: Aside::new(file.admin), target });
+        }
+        let lock = file.lock();
+        files::create_new(&lock)?;
+        Ok(Self { aside: Aside::at(lock), target: file.path() })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.aside.path()
+    }
+
+    /// Puts it in its place, by one rename.
+    pub(crate) fn finish(self) -> Result<(), FileError> {
+        self.aside.take_place_of(&self.target)
+    }
+}
+
+/// A file beside the index, gone when nobody needs it.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    path: PathBuf,
+    is_there: bool,
+}
+
+impl Aside {
+    pub(crate) fn new(admin: &Path) -> Self {
+        let number = u64::from_ne_bytes(random::bytes());
+        Self::at(admin.join(format!("hothouse-index-{number:016x}")))
+    }
+
+    fn at(path: PathBuf) -> Self {
+        Self { path, is_there: true }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn take_place_of(mut self, target: &Path) -> Result<(), FileError> {
+        files::rename(&self.path, target)?;
+        // By this name there may be somebody else's lock by now.
+        self.is_there = false;
+        Ok(())
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if self.is_there {
+            // What stays lies in a folder that goes with the worktree.
+            files::remove_file(&self.path).ok();
+            files::remove_file(&self.path.with_added_extension("lock")).ok();
+        }
+    }
+}
+
+/// Returns where a link leads, if it is one of ours.
+fn is_ours(link: &Path) -> Option<OsString> {
+    let target = files::read_link(link).ok()?.into_os_string();
+    target.as_encoded_bytes().starts_with(PREFIX.as_bytes()).then_some(target)
+}
+
+/// Returns a name that is as long as names in a folder can be.
+fn longest_name(folder: &Path) -> Result<String, FileError> {
+    let length = files::longest_name(folder)?.max(PREFIX.len());
+    Ok(format!("{PREFIX}{}", "-".repeat(length - PREFIX.len())))
+}
+
+/// Makes sure that nobody can lock our index. Where a file system has room for an even longer name, the
+/// lock is there for good.
+fn close(owned: &Path) -> Result<(), FileError> {
+    match files::create_new(&owned.with_added_extension("lock")) {
+        Err(error) if error.source.kind() == ErrorKind::InvalidFilename => Ok(()),
+        Err(error) if error.source.kind() == ErrorKind::AlreadyExists => Ok(()),
+        other => other,
+    }
+}
