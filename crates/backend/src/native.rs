@@ -403,16 +403,28 @@ fn git_binds(git: &RoomGitPlaces, order: &RoomOrder) -> (Vec<Bind>, Vec<Bind>) {
     (mounts, pointers.collect())
 }
 
+/// How long a helper may take to make a room.
+const MAKING: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether a helper has made its room.
+const MAKING_CHECK: Duration = Duration::from_millis(5);
+
 /// Ends the room that holds a claim and was started with this very runtime folder: the folder was
 /// removed, or says nothing of it any more, so that nobody can reach the room.
 fn end_out_of_reach(claim: &Path, runtime: &Path) -> Result<(), RoomError> {
-    match room::claimant(claim)? {
-        None => Ok(()),
-        Some(claimant) if claimant.runtime == runtime && claimant.started.is_some() => {
-            tracing::warn!(id = claimant.id, "a room out of reach is ended");
-            claimant.end().map_err(RoomError::Stop)
+    let deadline = Instant::now() + MAKING;
+    loop {
+        match room::claimant(claim)? {
+            None => return Ok(()),
+            Some(claimant) if claimant.runtime != runtime => return Err(in_use(Some(&claimant))),
+            Some(claimant) if claimant.started.is_some() => {
+                tracing::warn!(id = claimant.id, "a room out of reach is ended");
+                return claimant.end().map_err(RoomError::Stop);
+            }
+            // A helper of a daemon that died is at it. It finds out, and ends what it has made.
+            Some(_) if Instant::now() < deadline => std::thread::sleep(MAKING_CHECK),
+            Some(claimant) => return Err(in_use(Some(&claimant))),
         }
-        Some(claimant) => Err(in_use(Some(&claimant))),
     }
 }
 

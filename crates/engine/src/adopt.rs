@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use hothouse_host::{FileError, RunError, files, room};
+use hothouse_host::{FileError, RunError, files, process, room};
 use hothouse_model::{
     Explain, Failure, FailureKind, NameError, OperationId, PlanKind, SandboxId, SandboxName,
     SandboxRecord, tree::FOREIGN_TREE,
@@ -102,6 +102,14 @@ impl Explain for AdoptError {
     }
 }
 
+/// How an adoption was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    ByName,
+    /// By `up` in the worktree.
+    InPassing,
+}
+
 impl Engine {
     /// Makes a sandbox of the worktree around a folder.
     pub fn adopt(
@@ -110,7 +118,7 @@ impl Engine {
         name: Option<SandboxName>,
         operation: OperationId,
     ) -> Result<SandboxRecord, Failure> {
-        self.try_adopt(folder, name, operation).map_err(|error| error.failure())
+        self.try_adopt(folder, name, Asked::ByName, operation).map_err(|error| error.failure())
     }
 
     /// Makes a sandbox of the worktree around a folder if somebody else made it and it is none yet.
@@ -119,12 +127,8 @@ impl Engine {
         if known.iter().any(|sandbox| folder.starts_with(&sandbox.worktree)) {
             return Ok(());
         }
-        if room::agent().is_none() && is_foreign(folder) {
-            // Nobody asked for it by name.
-            return Err(AdoptError::Shared { path: folder.to_owned() }.failure());
-        }
         let operation = OperationId::from_random(hothouse_host::random::bytes());
-        match self.try_adopt(folder, None, operation) {
+        match self.try_adopt(folder, None, Asked::InPassing, operation) {
             // No worktree of anybody: what is meant is found, or not, as always.
             Ok(_) | Err(AdoptError::OwnCheckout { .. } | AdoptError::Discover(_)) => Ok(()),
             Err(error) => Err(error.failure()),
@@ -135,6 +139,7 @@ impl Engine {
         &self,
         folder: &Path,
         name: Option<SandboxName>,
+        asked: Asked,
         operation: OperationId,
     ) -> Result<SandboxRecord, AdoptError> {
         let known = self.with.store.sandboxes()?;
@@ -160,6 +165,9 @@ impl Engine {
         let branch = branch.ok_or_else(|| AdoptError::Detached { path: path.clone() })?;
         let new = self.adopted(&repository, &path, name.clone(), branch)?;
         self.check_elsewhere(Path::new(&new.sandboxes), &name, &path)?;
+        if asked == Asked::InPassing && room::agent().is_none() && !process::is_root() {
+            return Err(AdoptError::Shared { path });
+        }
         let plan = NewPlan {
             operation,
             kind: PlanKind::Adopt,
@@ -216,13 +224,6 @@ impl Engine {
             branch,
         })
     }
-}
-
-/// Whether a folder lies in a worktree that is not the user's own checkout.
-fn is_foreign(folder: &Path) -> bool {
-    let Ok(repository) = Repository::discover(folder) else { return false };
-    let Ok(around) = repository.checkout_around(folder) else { return false };
-    repository.admin_dir(&around).is_ok_and(|admin| admin.is_some())
 }
 
 /// Makes a name of the worktree's folder.

@@ -100,7 +100,8 @@ impl Engine {
             (false, Losses::Accepted) => self.import_if_possible(&sandbox),
         }
         let subject = sandbox.name.to_string();
-        self.remove(PlanKind::Delete, subject, std::slice::from_ref(&sandbox), operation)
+        self.remove(PlanKind::Delete, subject, std::slice::from_ref(&sandbox), operation)?;
+        self.remove_strays_of(&sandbox)
     }
 
     /// Refuses to lose what no commit holds, or a commit that the user's repository does not have.
@@ -228,6 +229,7 @@ impl Engine {
             common_dir: sandbox.repository.common_dir.clone(),
             worktree: match sandbox.is_adopted() {
                 false => DeletedWorktree::Goes(trees::worktree(sandbox)),
+                true if self.is_used_elsewhere(sandbox) => DeletedWorktree::InUse,
                 true => DeletedWorktree::Stays(sandbox.worktree.clone()),
             },
             trees: all,

@@ -1,6 +1,6 @@
 //! One look at everything that Hothouse has on this host, compared with what is wanted.
 //!
-//! `doctor`, `doctor --fix`, the start of a daemon and `nuke` all use it. What it cannot explain it
+//! `doctor`, `doctor --fix`, the start of a daemon, `delete` and `nuke` all use it. What it cannot explain it
 //! shows; it removes only what no sandbox can belong to.
 
 use std::{
@@ -170,6 +170,27 @@ impl Engine {
                 let Stray::Files { path } = stray else { continue };
                 self.remove_stray(&path)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Removes what the inventory finds of a sandbox that was deleted, and its plan knew nothing of.
+    pub(crate) fn remove_strays_of(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let folder = &sandbox.sandboxes;
+        if !files::exists(folder) {
+            return Ok(());
+        }
+        let named = |path: &Path| places::owner_of(path) == sandbox.name.as_str();
+        for stray in self.stray_files(folder)? {
+            if let Stray::Files { path } = stray
+                && named(&path)
+            {
+                self.remove_stray(&path)?;
+            }
+        }
+        let id = room_id(sandbox.name.as_str(), &self.places(sandbox).runtime);
+        if self.stray_groups(&self.sandboxes()?).contains(&Stray::Groups { id: id.clone() }) {
+            self.with.rooms.clear_groups(&id).map_err(|error| error.failure())?;
         }
         Ok(())
     }

@@ -304,6 +304,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_pattern_and_no_name_break_the_matcher(pattern in ".{0,12}", name in "[^/\0]{1,12}") {
+            proptest::prop_assume!(![".", ".."].contains(&name.as_str()));
             names(&pattern, &name);
         }
 

@@ -288,6 +288,8 @@ pub enum DeletedWorktree {
     Goes(TreeOrder),
     /// It is not ours to remove.
     Stays(PathBuf),
+    /// Nor to give back: a room of another state folder works in it.
+    InUse,
 }
 
 /// Plans the steps of `delete` for one sandbox.
@@ -300,9 +302,10 @@ pub fn plan_delete(facts: &DeleteFacts) -> Vec<Step> {
         steps.push(Step::StopRoom { runtime, claim });
     }
     let common_dir = common_dir.clone();
-    steps.push(match worktree.clone() {
-        DeletedWorktree::Goes(tree) => Step::RemoveWorktree { common_dir, tree },
-        DeletedWorktree::Stays(worktree) => Step::ReleaseWorktree { common_dir, worktree },
+    steps.extend(match worktree.clone() {
+        DeletedWorktree::Goes(tree) => Some(Step::RemoveWorktree { common_dir, tree }),
+        DeletedWorktree::Stays(worktree) => Some(Step::ReleaseWorktree { common_dir, worktree }),
+        DeletedWorktree::InUse => None,
     });
     if !trees.is_empty() {
         steps.push(Step::RemoveTrees { trees: trees.clone() });

@@ -140,13 +140,17 @@ fn owner(name: &str) -> &str {
     name.split(['.', '@', '~']).next().unwrap_or_default()
 }
 
+/// Returns the name of the sandbox that something is kept for, by its own name.
+pub fn owner_of(kept: &Path) -> String {
+    owner(&kept.file_name().unwrap_or_default().to_string_lossy()).to_owned()
+}
+
 /// Returns what is kept for sandboxes, and the name of the sandbox that each belongs to.
 pub fn kept(sandboxes: &Path) -> Result<Vec<(String, PathBuf)>, FileError> {
     let mut all = Vec::new();
     for part in PARTS {
         for path in files::list(&sandboxes.join(STORE_FOLDER).join(part))? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            all.push((owner(&name).to_owned(), path));
+            all.push((owner_of(&path), path));
         }
     }
     Ok(all)

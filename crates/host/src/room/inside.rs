@@ -90,7 +90,6 @@ pub(super) enum Word {
 /// room owns, and each is a door that a kernel bug could open.
 const DROPPED: &[CapabilitySet] = &[
     CapabilitySet::LINUX_IMMUTABLE,
-    CapabilitySet::SETFCAP,
     CapabilitySet::NET_ADMIN,
     CapabilitySet::NET_RAW,
     CapabilitySet::NET_BROADCAST,

@@ -14,6 +14,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, WaitOptions};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use std::sync::LazyLock;
 
 /// The id maps of a wall.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,9 +39,23 @@ impl Wall {
 
 /// Returns who the agent of our rooms is on the host, where rooms have ids of their own. With a single
 /// uid, agent and user are one.
+///
+/// Nor is there one where root is that of a container, which has not the ids of rooms.
 pub fn agent() -> Option<Owner> {
     let (mode, wall) = ids_here().ok()?;
-    wall.agent(mode)
+    wall.agent(mode).filter(|agent| mode != Mode::Root || is_known(agent.user))
+}
+
+/// Whether an id exists in the user namespace that we are in.
+fn is_known(id: u32) -> bool {
+    static MAP: LazyLock<String> =
+        LazyLock::new(|| files::read_text(Path::new("/proc/self/uid_map")).unwrap_or_default());
+    let holds = |line: &str| {
+        let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u64>().ok());
+        let (first, _, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        Some((first..first + count).contains(&u64::from(id)))
+    };
+    MAP.lines().any(|line| holds(line).unwrap_or_default())
 }
 
 /// Decides how ids of our rooms are mapped.

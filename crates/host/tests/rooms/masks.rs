@@ -32,12 +32,13 @@ fn what_a_mask_covers_is_guarded_by_its_rights_when_it_is_moved() {
             continue;
         }
         let room = host.prepare();
-        room.host_shell("mkdir sub; for f in .env sub/.env; do echo secret >$f; done");
-        let files = [".env", "sub/.env"].map(|name| room.worktree.join(name));
+        // Not at the top, where nothing of the user's can be renamed at all.
+        room.host_shell("mkdir -p deep sub; for f in deep/.env sub/.env; do echo secret >$f; done");
+        let files = ["deep/.env", "sub/.env"].map(|name| room.worktree.join(name));
         let masks = files.each_ref().map(|path| path.to_str().unwrap());
         room.start(&["--mask", masks[0], "--mask", masks[1], "--alias", "/workspace"]);
-        assert_eq!(room.sh("cat .env sub/.env /workspace/.env").out, "", "{}", host.mode);
-        let attacks = [&["read", ".env"][..], &["read-parent", "sub/.env"]];
+        assert_eq!(room.sh("cat deep/.env sub/.env /workspace/deep/.env").out, "", "{}", host.mode);
+        let attacks = [&["read", "deep/.env"][..], &["read-parent", "sub/.env"]];
         // The control: a mount alone holds nobody.
         for words in attacks {
             assert_eq!(attack(&room, words), r"OPEN 'secret\n'", "{} {words:?}", host.mode);
@@ -60,7 +61,7 @@ fn what_a_mask_covers_is_guarded_by_its_rights_when_it_is_moved() {
         std::fs::copy(&files[0], &fresh).unwrap();
         belong(&fresh, stranger(host.mode), 0o600);
         std::fs::rename(&fresh, &files[0]).unwrap();
-        let seen = room.sh("cat .env");
+        let seen = room.sh("cat deep/.env");
         assert!(seen.out.is_empty() && seen.err.contains("denied"), "{}: {seen:?}", host.mode);
     }
 }
@@ -115,15 +116,21 @@ fn no_file_gets_a_capability_neither_from_root_nor_from_a_nested_one() {
 fn a_socket_that_the_room_may_not_write_does_not_answer_wherever_it_is_moved() {
     for host in hosts().into_iter().filter(|host| ["root", "range"].contains(&host.mode)) {
         let room = host.room();
-        let path = room.worktree.join("late.sock");
+        room.sh("mkdir deep");
+        let path = room.worktree.join("deep/late.sock");
         let listener = UnixListener::bind(&path).unwrap();
         std::thread::spawn(move || listener.incoming().count());
         // The control: with rights for everybody it answers.
         belong(&path, stranger(host.mode), 0o777);
-        assert_eq!(attack(&room, &["connect", "late.sock"]), "OPEN 'answered'", "{}", host.mode);
+        assert_eq!(
+            attack(&room, &["connect", "deep/late.sock"]),
+            "OPEN 'answered'",
+            "{}",
+            host.mode
+        );
         // As programs make them, after the room was started.
         belong(&path, stranger(host.mode), 0o755);
-        assert_eq!(attack(&room, &["connect", "late.sock"]), "held EACCES", "{}", host.mode);
+        assert_eq!(attack(&room, &["connect", "deep/late.sock"]), "held EACCES", "{}", host.mode);
     }
 }
 

@@ -32,8 +32,11 @@ def mount(source, target, kind, flags=0):
 
 
 def namespaces():
-    """A user namespace that knows this user, and mounts of its own."""
+    """A user namespace that knows this user, and mounts of its own. The room's root needs only the latter."""
     user, group = os.geteuid(), os.getegid()
+    if user == 0:
+        call(272, NEWNS)
+        return
     call(272, NEWUSER | NEWNS)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w") as file: file.write(text)

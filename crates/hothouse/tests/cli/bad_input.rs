@@ -184,7 +184,7 @@ fn a_full_disk_is_said_and_nothing_half_made_stays() {
         repository.display(),
         env.root().join("state").display()
     );
-    if let Some((code, said)) = with_state_on(&env, "size=400k", &script) {
+    if let Some((code, said)) = with_state_on(&env, "size=2M", &script) {
         assert_eq!(code, 6, "{said}");
         assert!(said.contains("hint: free some disk space"), "{said}");
         assert!(

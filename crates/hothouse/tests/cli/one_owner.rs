@@ -183,6 +183,8 @@ fn the_files_say_that_a_room_of_another_state_uses_them() {
         let record = worktree.with_file_name(".hothouse/sandboxes/b/record.json");
         let kept = fs::read(&record).unwrap();
         fs::remove_file(&record).unwrap();
+        // With a single uid `up` alone adopts nothing.
+        elsewhere(env, worktree, &["adopt"]);
         let adopted = elsewhere(env, worktree, &["up"]);
         assert_eq!(adopted.code, 5, "{adopted}");
         assert!(adopted.stderr.contains("in use by a room"), "{adopted}");
@@ -294,6 +296,7 @@ fn an_adopted_worktree_has_one_room_in_all_states_and_configurations() {
         let owner = format!("--reference={}", repository.display());
         let given = Command::new("chown").args(["-R", &owner]).args([private, repository]).status();
         assert!(given.unwrap().success());
+        env.ok(&own, &["adopt"]);
         env.ok(&own, &["up"]);
         assert_eq!(state(env, repository, "own"), "ready");
         let config = repository.join("hothouse.toml");
@@ -302,6 +305,7 @@ fn an_adopted_worktree_has_one_room_in_all_states_and_configurations() {
         assert_ne!(inside, text);
         fs::write(&config, inside).unwrap();
         let other = |words: &[&str]| elsewhere(env, &own, words);
+        other(&["adopt"]);
         let second = other(&["up"]);
         assert_eq!(second.code, 5, "{second}");
         assert!(second.stderr.contains("in use by a room"), "{second}");
@@ -311,6 +315,7 @@ fn an_adopted_worktree_has_one_room_in_all_states_and_configurations() {
         // Whoever deletes its own adoption does not take the other's claim away.
         let nuked = other(&["nuke", "--yes"]);
         assert_eq!(nuked.code, 0, "{nuked}");
+        other(&["adopt"]);
         let again = other(&["up"]);
         assert_eq!(again.code, 5, "{again}");
         assert_eq!(other(&["nuke", "--yes"]).code, 0);

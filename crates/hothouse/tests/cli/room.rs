@@ -453,15 +453,16 @@ fn a_daemon_killed_while_it_starts_a_room_leaves_one_room_or_none() {
         // The kill comes at another moment each time; whatever it hits, one room must be the end.
         for round in 0..6_u64 {
             let daemon = env.daemon_pid().unwrap();
-            let mut up = env
+            let up = env
                 .command(repository, &["up", "-w", "a"])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
                 .spawn()
                 .unwrap();
             std::thread::sleep(std::time::Duration::from_millis(2 + 5 * round));
             kill(daemon);
-            assert!(up.wait().unwrap().success(), "the next daemon finishes it");
+            let up = Ran::of(&["up"], up.wait_with_output().unwrap());
+            assert_eq!(up.code, 0, "the next daemon finishes it: round {round}: {up}");
             assert_eq!(
                 exec(env, repository, &["echo", "alive"]).stdout,
                 "alive\n",
