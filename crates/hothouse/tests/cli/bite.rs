@@ -111,8 +111,8 @@ impl Ground {
             Some(disk) => TestEnv::below(env!("CARGO_BIN_EXE_hothouse"), &disk.path()),
             None => surroundings(),
         };
-        if disk.is_some() && user.is_some() {
-            for folder in disk.as_ref().unwrap().path().ancestors().take(2) {
+        if let (Some(disk), Some(_)) = (&disk, user) {
+            for folder in disk.path().ancestors().take(2) {
                 let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
                 fs::set_permissions(folder, mode).unwrap();
             }
