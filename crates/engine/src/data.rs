@@ -145,7 +145,7 @@ impl Engine {
         let kind = format!("{}\n", order.kind);
         hands::write(&new, Path::new(KIND_FILE), kind.as_bytes(), 0o644)?;
         // Half of it on disk under a good name would be worse than none.
-        files::sync_file_system(&new)?;
+        files::sync_file_system(around)?;
         files::rename(&new, &order.golden)?;
         Ok(lock)
     }

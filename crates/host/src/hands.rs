@@ -145,7 +145,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
 pub fn give_tree(path: &Path, give: &Give) -> Result<(), FileError> {
     match room::agent() {
         Some(agent) if process::is_root() => {
-            owners::give_tree(path, &Gift { agent, user: None }, give).map(drop)
+            owners::give_tree(path, &Gift { agent, by_group: false }, give).map(drop)
         }
         Some(_) => give_tree_apart(path, give),
         None => Ok(()),
@@ -173,7 +173,7 @@ pub fn take_back(path: &Path) -> Result<(), FileError> {
 pub fn give_some(path: &Path, names: Vec<PathBuf>) -> Result<u64, FileError> {
     let Some(agent) = room::agent().filter(|_| !names.is_empty()) else { return Ok(0) };
     if process::is_root() {
-        return owners::give_some(path, &Gift { agent, user: None }, &names);
+        return owners::give_some(path, &Gift { agent, by_group: false }, &names);
     }
     let names = names.into_iter().map(|name| name.into_os_string().into_vec()).collect();
     match ask(&Work::GiveSome { path: path.to_owned(), names }, path)? {
@@ -315,7 +315,7 @@ fn read_work() -> io::Result<Work> {
 fn with_ids(work: &Work) -> io::Result<Answer> {
     let (mode, wall) = room::ids_here().map_err(io::Error::other)?;
     match (mode, room::agent()) {
-        (Mode::Root, Some(agent)) => Ok(answer(do_work(work, &Gift { agent, user: None }))),
+        (Mode::Root, Some(agent)) => Ok(answer(do_work(work, &Gift { agent, by_group: false }))),
         (Mode::Range, _) => in_namespace(work, mode, &wall),
         _ => Err(io::Error::other("there are no ids of rooms besides our own")),
     }
@@ -350,7 +350,7 @@ fn work_when_mapped(work: &Work, wait: &OwnedFd) -> Answer {
     let mut word = [0_u8; 1];
     let mapped = rustix::io::read(wait, &mut word).is_ok_and(|length| length == 1);
     let error = || about("map the ids of rooms for", Path::new(""))(io::ErrorKind::Other.into());
-    let gift = Gift { agent: room::AGENT_INSIDE, user: Some(Owner::us().user) };
+    let gift = Gift { agent: room::AGENT_INSIDE, by_group: true };
     answer(if mapped { do_work(work, &gift) } else { Err(error()) })
 }
 
@@ -379,7 +379,7 @@ fn do_work(work: &Work, gift: &Gift) -> Result<Answer, FileError> {
         Work::TakeBack { path } => {
             // From the room's root on, whose number is so much less than the agent's.
             let first = gift.agent.user - room::AGENT_ID;
-            owners::take_back(path, &(first..=first + room::LAST_ID)).map(|()| Answer::Done)
+            owners::take_back(path, gift.agent, first).map(|()| Answer::Done)
         }
         Work::OpenTo { path } => owners::open_to(path, gift).map(|()| Answer::Done),
         Work::Snapshot { source, target } => btrfs::snapshot(source, target).map(|()| Answer::Done),

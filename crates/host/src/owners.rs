@@ -4,7 +4,7 @@
 //! made from what a room made. The top folder and its `.git` stay the user's, and the folder is sticky:
 //! nobody in a room can rename or remove that name, from whatever mount namespace. What the user makes
 //! in such a tree is the user's until [`give_some`] or [`settle`] gives it to the agent. Where the user
-//! is not root, access lists let both work on all of it.
+//! is not root, the agent has the user's group, by which both work on all of it.
 
 mod list;
 mod seen;
@@ -155,7 +155,7 @@ pub fn settle(settling: &Settling<'_>) -> Result<u64, FileError> {
         settling.skip.iter().map(PathBuf::as_path).chain([Path::new(".git")]).collect();
     let (mut folders, mut seen, mut given) = (vec![PathBuf::new()], 0, 0);
     while let Some(relative) = folders.pop() {
-        let listed = roots_own(upper.as_fd(), &relative, &skip, &mut folders);
+        let listed = roots_own(upper.as_fd(), &relative, &skip, settling.owner.group, &mut folders);
         let (names, own) =
             or_gone(listed).map_err(about("look into", &settling.upper.join(&relative)))?;
         for path in own {
@@ -175,6 +175,7 @@ fn roots_own(
     upper: BorrowedFd<'_>,
     relative: &Path,
     skip: &HashSet<&Path>,
+    group: u32,
     folders: &mut Vec<PathBuf>,
 ) -> io::Result<(usize, Vec<PathBuf>)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
@@ -188,7 +189,7 @@ fn roots_own(
         let Ok(stat) = rustix::fs::statat(&folder, &entry.name, AtFlags::SYMLINK_NOFOLLOW) else {
             continue;
         };
-        if stat.st_uid == 0 && tree::is_public(&stat) {
+        if stat.st_uid == 0 && tree::is_readable(&stat, group) {
             own.push(path.clone());
         }
         if entry.kind == EntryKind::Folder {
@@ -202,7 +203,7 @@ fn roots_own(
 fn give_beneath(merged: BorrowedFd<'_>, path: &Path, owner: Owner) -> io::Result<u64> {
     let held = open_beneath(merged, path, OFlags::PATH, Mode::empty())?;
     let stat = rustix::fs::fstat(&held)?;
-    if stat.st_uid != 0 || !tree::is_public(&stat) {
+    if stat.st_uid != 0 || !tree::is_readable(&stat, owner.group) {
         return Ok(0);
     }
     let (user, group) = (Uid::from_raw(owner.user), Gid::from_raw(owner.group));

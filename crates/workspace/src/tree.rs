@@ -23,6 +23,7 @@ use std::{
 
 use hothouse_host::{
     FileError, beneath, btrfs as subvolumes, files as host_files, hands, mount, process, random,
+    room,
 };
 use hothouse_model::{Explain, FailureKind};
 
@@ -262,7 +263,8 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
         skip: &[PathBuf],
         seen: &mut Seen,
     ) -> Result<u64, TreeError> {
-        let mut settle = || hands::give_some(&tree.path, seen.ours(&tree.path, skip)?);
+        let Some(agent) = room::agent() else { return Ok(0) };
+        let mut settle = || hands::give_some(&tree.path, seen.ours(&tree.path, skip, agent.group)?);
         settle().map_err(|source| TreeError::Settle { path: tree.path.clone(), source })
     }
 }

@@ -2,18 +2,18 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     io,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, Stat},
+    fs::{AtFlags, FileType, Mode, OFlags, Stat},
     time::ClockId,
 };
 
-use super::{NAMES, Owner, or_gone, tree::is_public};
+use super::{NAMES, Owner, or_gone, tree::is_readable};
 use crate::{
     beneath::{EntryKind, entries, open_beneath},
     files::{FileError, about},
@@ -36,21 +36,26 @@ struct Folder {
 }
 
 impl Seen {
-    /// Returns what is ours in a tree and everybody may read, by its path there, but for what lies below
-    /// `skip`. Only folders that have changed are read.
-    pub fn ours(&mut self, tree: &Path, skip: &[PathBuf]) -> Result<Vec<PathBuf>, FileError> {
+    /// Returns what is ours in a tree and an agent with this group may read, by its path there, but for what
+    /// lies below `skip`. Only folders that have changed are read. Sockets of ours are closed to the agent.
+    pub fn ours(
+        &mut self,
+        tree: &Path,
+        skip: &[PathBuf],
+        group: u32,
+    ) -> Result<Vec<PathBuf>, FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let root = rustix::fs::open(tree, flags, Mode::empty())
             .map_err(|errno| about("open the folder", tree)(errno.into()))?;
         let skip: HashSet<&Path> =
             skip.iter().map(PathBuf::as_path).chain([Path::new(".git")]).collect();
         let top = rustix::fs::fstat(&root).map_err(|errno| about("look at", tree)(errno.into()))?;
-        let users = [Owner::us().user, top.st_uid];
+        let whose = Whose { users: [Owner::us().user, top.st_uid], group };
         let (mut left, mut ours, mut names) = (vec![PathBuf::new()], Vec::new(), 0);
         let mut looked = HashMap::new();
         while let Some(relative) = left.pop() {
             let known = self.0.remove(&relative);
-            let folder = or_gone(look(root.as_fd(), &relative, known, &skip, users, &mut ours))
+            let folder = or_gone(look(root.as_fd(), &relative, known, &skip, &whose, &mut ours))
                 .map_err(about("look into", &tree.join(&relative)))?;
             let Some(folder) = folder else { continue };
             names += folder.folders.len() + 1;
@@ -65,12 +70,32 @@ impl Seen {
     }
 }
 
+/// Whose files are looked for, and who may read them.
+struct Whose {
+    users: [u32; 2],
+    group: u32,
+}
+
+/// Takes the agent's rights on a socket that a program of the user's has made in the tree.
+fn close_socket(folder: BorrowedFd<'_>, name: &OsStr, user: u32) -> io::Result<()> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let held = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&held)?;
+    let is_it = FileType::from_raw_mode(stat.st_mode) == FileType::Socket && stat.st_uid == user;
+    if !is_it || stat.st_mode & 0o022 == 0 {
+        return Ok(());
+    }
+    // A descriptor that only names a file can be changed through its link in `/proc`.
+    let by_number = Path::new("/proc/self/fd").join(held.as_raw_fd().to_string());
+    Ok(rustix::fs::chmod(by_number, Mode::from_raw_mode(stat.st_mode & 0o755))?)
+}
+
 fn look(
     root: BorrowedFd<'_>,
     relative: &Path,
     known: Option<Folder>,
     skip: &HashSet<&Path>,
-    users: [u32; 2],
+    whose: &Whose,
     ours: &mut Vec<PathBuf>,
 ) -> io::Result<Option<Folder>> {
     let path = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
@@ -95,7 +120,11 @@ fn look(
         let Ok(found) = rustix::fs::statat(&folder, &entry.name, AtFlags::SYMLINK_NOFOLLOW) else {
             continue;
         };
-        if users.contains(&found.st_uid) && is_public(&found) {
+        let is_users = whose.users.contains(&found.st_uid);
+        if is_users && FileType::from_raw_mode(found.st_mode) == FileType::Socket {
+            close_socket(folder.as_fd(), &entry.name, found.st_uid)?;
+        }
+        if is_users && is_readable(&found, whose.group) {
             ours.push(below);
         }
         if entry.kind == EntryKind::Folder {
@@ -138,7 +167,7 @@ mod tests {
         fs::write(ground.path().join(".git"), "").unwrap();
         let mut seen = Seen::default();
         for _ in 0..2 {
-            let mut ours = seen.ours(ground.path(), &["node_modules".into()]).unwrap();
+            let mut ours = seen.ours(ground.path(), &["node_modules".into()], u32::MAX).unwrap();
             ours.sort();
             assert_eq!(ours, ["a", "a/b", "a/b/file"].map(PathBuf::from));
         }

@@ -3,7 +3,6 @@
 use std::{
     collections::HashSet,
     io,
-    ops::RangeInclusive,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
@@ -18,24 +17,28 @@ use super::{
     or_gone,
 };
 use crate::{
-    beneath::{EntryKind, entries, open_beneath},
+    beneath::{Entry, EntryKind, entries, open_beneath},
     crew::work_through,
     files::{FileError, about},
+    room::LAST_ID,
 };
 
 /// The mode of the top folder of a worktree: agents write in it by its group, and because it is sticky
 /// they cannot rename or remove what is the user's there, `.git` above all.
 const SHARED_TOP: u32 = 0o1775;
 
-/// What new names in a folder have, besides the lists.
+/// The mode of a folder that is the user's alone again.
 const FOLDER_MODE: u32 = 0o755;
+
+/// What new names in a folder get that user and agent share, at most: the user is in the agent's group.
+const SHARED_MODE: u32 = 0o775;
 
 /// To whom files are given, by the ids of the namespace we are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gift {
     pub(crate) agent: Owner,
-    /// Who is to reach the files all the same, if that is not root.
-    pub(crate) user: Option<u32>,
+    /// Whether the user is not root, and so reaches the files by their group alone.
+    pub(crate) by_group: bool,
 }
 
 /// What of a tree is given.
@@ -87,7 +90,7 @@ pub fn share_top(path: &Path, agent: Owner) -> Result<(), FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let share = || -> io::Result<()> {
         let top = rustix::fs::open(path, flags, Mode::empty())?;
-        set_shared(top.as_fd(), &Gift { agent, user: None })
+        set_shared(top.as_fd(), &Gift { agent, by_group: false })
     };
     share().map_err(about("share the folder", path))
 }
@@ -95,15 +98,13 @@ pub fn share_top(path: &Path, agent: Owner) -> Result<(), FileError> {
 fn set_shared(top: BorrowedFd<'_>, gift: &Gift) -> io::Result<()> {
     rustix::fs::fchown(top, None, Some(Gid::from_raw(gift.agent.group)))?;
     rustix::fs::fchmod(top, Mode::from_raw_mode(SHARED_TOP))?;
-    match gift.user {
-        Some(user) => inherited(user).set_default(top),
-        None => Ok(()),
-    }
+    if gift.by_group { inherited().set_default(top) } else { Ok(()) }
 }
 
-/// Returns what new names in a folder get, so that the user reaches what the agent makes there.
-fn inherited(user: u32) -> List {
-    List::of_mode(FOLDER_MODE).with(user, READ | WRITE | EXECUTE)
+/// Returns what new names in a folder get, so that the user reaches what the agent makes there, whatever
+/// its umask. It names nobody: an id that a room does not have could not be copied in it.
+fn inherited() -> List {
+    List::of_mode(SHARED_MODE)
 }
 
 /// A tree that is being given away.
@@ -113,7 +114,7 @@ struct Giving<'a> {
     gift: &'a Gift,
     /// Whose the tree is.
     user: Owner,
-    lists: bool,
+    by_group: bool,
     skip: HashSet<&'a Path>,
     given: AtomicU64,
 }
@@ -131,7 +132,7 @@ pub(crate) fn give_tree(path: &Path, gift: &Gift, give: &Give) -> Result<u64, Fi
         path,
         gift,
         user,
-        lists: give.top == Top::Shared && gift.user.is_some(),
+        by_group: give.top == Top::Shared && gift.by_group,
         skip: give.skip.iter().map(PathBuf::as_path).collect(),
         given: AtomicU64::new(0),
     };
@@ -177,31 +178,43 @@ impl Giving<'_> {
     ) -> io::Result<()> {
         let held = rustix::fs::openat(folder, name, held_flags(), Mode::empty())?;
         let stat = rustix::fs::fstat(&held)?;
+        if FileType::from_raw_mode(stat.st_mode) == FileType::Socket {
+            // A program of the user's listens there.
+            return Ok(());
+        }
         if stat.st_uid == self.user.user {
-            change_owner(held.as_fd(), self.gift.agent)?;
+            give_away(held.as_fd(), self.gift.agent)?;
             self.given.fetch_add(1, Ordering::Relaxed);
         }
-        match self.gift.user.filter(|_| self.lists) {
-            Some(user) => add_lists(folder, name, kind, user),
-            None => Ok(()),
-        }
+        if self.by_group { open_to_group(folder, name, kind) } else { Ok(()) }
     }
 }
 
-/// Gives everything in a tree that is of `room`'s ids back to the owner of its top folder, which is
-/// nobody else's then.
-pub(crate) fn take_back(path: &Path, room: &RangeInclusive<u32>) -> Result<(), FileError> {
+/// Gives everything in a tree that is of a room's ids back to the owner of its top folder, which is
+/// nobody else's then. `first` is the id of the room's root.
+///
+/// Repositories that a room made below the top stay the agent's, so that git goes on refusing them.
+pub(crate) fn take_back(path: &Path, agent: Owner, first: u32) -> Result<(), FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = rustix::fs::open(path, flags, Mode::empty());
     let root = open.map_err(|errno| about("open the folder", path)(errno.into()))?;
     let top = rustix::fs::fstat(&root).map_err(|errno| about("look at", path)(errno.into()))?;
     let user = Owner { user: top.st_uid, group: Owner::us().group };
+    let room = first..=first + LAST_ID;
     work_through(vec![PathBuf::new()], |relative: PathBuf, more| {
         let mut take = || -> io::Result<()> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             let folder = open_beneath(&root, &relative, flags, Mode::empty())?;
-            for entry in entries(&folder)? {
+            let all = entries(&folder)?;
+            let is_top = relative.as_os_str().is_empty();
+            if !is_top && is_repository(&all) {
+                return change_owner(folder.as_fd(), agent);
+            }
+            for entry in all {
                 let held = rustix::fs::openat(&folder, &entry.name, held_flags(), Mode::empty())?;
+                if !is_top && entry.name == ".git" {
+                    continue;
+                }
                 if room.contains(&rustix::fs::fstat(&held)?.st_uid) {
                     change_owner(held.as_fd(), user)?;
                 }
@@ -220,7 +233,13 @@ pub(crate) fn take_back(path: &Path, room: &RangeInclusive<u32>) -> Result<(), F
     restore().map_err(about("set the owner of", path))
 }
 
-/// Gives some names of a tree that are ours and that everybody may read; returns how many that were.
+/// Whether git would take a folder with these names for a repository without a worktree.
+fn is_repository(all: &[Entry]) -> bool {
+    let has = |name: &str| all.iter().any(|entry| entry.name == name);
+    has("HEAD") && (has("commondir") || has("objects") || has("refs"))
+}
+
+/// Gives some names of a tree that are ours and that the agent may read; returns how many that were.
 ///
 /// What only its owner may read stays the owner's: whoever works in the tree may have given a secret of
 /// the user's another name.
@@ -241,11 +260,11 @@ pub(crate) fn give_some(path: &Path, gift: &Gift, names: &[PathBuf]) -> Result<u
 fn give_one(root: BorrowedFd<'_>, path: &Path, gift: &Gift, users: [u32; 2]) -> io::Result<u64> {
     let held = open_beneath(root, path, OFlags::PATH, Mode::empty())?;
     let stat = rustix::fs::fstat(&held)?;
-    if !users.contains(&stat.st_uid) || !is_public(&stat) {
+    if !users.contains(&stat.st_uid) || !is_readable(&stat, gift.agent.group) {
         return Ok(0);
     }
-    change_owner(held.as_fd(), gift.agent)?;
-    if let (Some(user), Some(name)) = (gift.user, path.file_name()) {
+    give_away(held.as_fd(), gift.agent)?;
+    if let (true, Some(name)) = (gift.by_group, path.file_name()) {
         let parent = path.parent().unwrap_or(Path::new(""));
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let folder = open_beneath(root, parent, flags, Mode::empty())?;
@@ -254,17 +273,21 @@ fn give_one(root: BorrowedFd<'_>, path: &Path, gift: &Gift, users: [u32; 2]) -> 
             FileType::RegularFile => EntryKind::File,
             _ => EntryKind::Other,
         };
-        add_lists(folder.as_fd(), name, kind, user)?;
+        open_to_group(folder.as_fd(), name, kind)?;
     }
     Ok(1)
 }
 
-/// Whether every user of the host may read something.
-pub(super) fn is_public(stat: &Stat) -> bool {
+/// Whether an agent with this group may read something that is not its own.
+pub(super) fn is_readable(stat: &Stat, group: u32) -> bool {
+    let allows = |bits: u32| {
+        let of_group = stat.st_gid == group && stat.st_mode & (bits << 3) == bits << 3;
+        of_group || stat.st_mode & bits == bits
+    };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => true,
-        FileType::Directory => stat.st_mode & 0o005 == 0o005,
-        FileType::RegularFile => stat.st_mode & 0o004 != 0,
+        FileType::Directory => allows(0o005),
+        FileType::RegularFile => allows(0o004),
         // Sockets of the host's programs above all.
         _ => false,
     }
@@ -301,7 +324,7 @@ fn open_folder_to(folder: BorrowedFd<'_>, gift: &Gift, us: Owner) -> io::Result<
     }
     let all = READ | WRITE | EXECUTE;
     List::access(folder, stat.st_mode)?.with(gift.agent.user, all).set_access(folder)?;
-    inherited(gift.user.unwrap_or(us.user)).with(gift.agent.user, all).set_default(folder)
+    inherited().with(gift.agent.user, all).set_default(folder)
 }
 
 fn open_file_to(
@@ -322,12 +345,11 @@ fn open_file_to(
         .set_access(file.as_fd())
 }
 
-/// Lets the user reach a file or folder that is the agent's.
-fn add_lists(
+/// Lets the user reach a file or folder that is the agent's, by its group.
+fn open_to_group(
     folder: BorrowedFd<'_>,
     name: &std::ffi::OsStr,
     kind: EntryKind,
-    user: u32,
 ) -> io::Result<()> {
     if !matches!(kind, EntryKind::Folder | EntryKind::File) {
         return Ok(());
@@ -335,14 +357,10 @@ fn add_lists(
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
-    let permissions = owner_permissions(&stat);
-    let list = List::access(file.as_fd(), stat.st_mode)?.with(user, permissions);
+    let mode = stat.st_mode & 0o1777 | u32::from(owner_permissions(&stat)) << 3;
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => {
-            list.set_access(file.as_fd())?;
-            inherited(user).set_default(file.as_fd())
-        }
-        FileType::RegularFile => list.set_access(file.as_fd()),
+        FileType::Directory => inherited().set_default(file.as_fd()),
         _ => Ok(()),
     }
 }
@@ -351,6 +369,19 @@ fn add_lists(
 fn owner_permissions(stat: &Stat) -> u16 {
     let own = u16::try_from(stat.st_mode >> 6 & 7).unwrap_or_default();
     own | READ | WRITE
+}
+
+/// Gives a file of ours to an agent. One with a group that the namespace does not know, such as another
+/// group of the user's, gets ours first.
+fn give_away(of: BorrowedFd<'_>, agent: Owner) -> io::Result<()> {
+    match change_owner(of, agent) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let ours = Gid::from_raw(Owner::us().group);
+            rustix::fs::chownat(of, "", None, Some(ours), AtFlags::EMPTY_PATH)?;
+            change_owner(of, agent)
+        }
+        other => other,
+    }
 }
 
 fn change_owner(of: BorrowedFd<'_>, owner: Owner) -> io::Result<()> {

@@ -51,6 +51,15 @@ pub(super) fn ranged(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     Some(map)
 }
 
+/// The same for groups, but that the agent's is the user's: by it the user reaches the agent's files.
+pub(super) fn ranged_groups(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
+    let mut ranges = ranges.to_vec();
+    let mut map = take(&mut ranges, 0, AGENT_ID)?;
+    map.push(Extent { inside: AGENT_ID, outside: own, count: 1 });
+    map.extend(take(&mut ranges, AGENT_ID + 1, INIT_ID - AGENT_ID)?);
+    Some(map)
+}
+
 /// Returns the id on the host of one inside.
 pub(super) fn outside(map: &[Extent], id: u32) -> Option<u32> {
     let holds = |extent: &&Extent| (extent.inside..extent.inside + extent.count).contains(&id);
@@ -147,6 +156,13 @@ mod tests {
         assert_eq!(outside(&map, AGENT_ID), Some(101_000));
         assert_eq!(outside(&map, USER_ID), Some(501));
         assert_eq!(outside(&map, USER_ID + 1), None);
+    }
+
+    #[test]
+    fn the_agents_group_is_the_users() {
+        let map = ranged_groups(501, &[Range { first: 100_000, count: 65_536 }]).unwrap();
+        assert_eq!(text(&map), "0 100000 1000\n1000 501 1\n1001 101000 64535\n");
+        assert_eq!(text(&nested(&map)), "0 0 1000\n1000 1000 1\n1001 1001 64534\n");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(super) fn with_agent(spec: &RoomSpec, mode: Mode, wall: &Wall) -> Result<(),
 }
 
 /// Says what an agent with an id of its own cannot read of what it was granted by a user who is not root:
-/// what others may not.
+/// what neither their group nor others may.
 pub(super) fn unreadable(spec: &RoomSpec, mode: Mode) -> Vec<Caveat> {
     if mode != Mode::Range {
         return Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn unreadable(spec: &RoomSpec, mode: Mode) -> Vec<Caveat> {
     let tell = |path: &PathBuf| {
         let path = path.display();
         let message = format!(
-            "{path} is closed to other users, and so to the room; `chmod -R go+rX {path}` opens it"
+            "{path} is closed to everybody but you, and so to the room; `chmod -R g+rX {path}` opens it"
         );
         Caveat::new("unreadable", message)
     };
@@ -52,8 +52,11 @@ pub(super) fn unreadable(spec: &RoomSpec, mode: Mode) -> Vec<Caveat> {
 }
 
 fn is_closed(path: &Path) -> bool {
-    rustix::fs::stat(path)
-        .is_ok_and(|found| found.st_mode & 0o005 != 0o005 && found.st_mode & 0o040_000 != 0)
+    rustix::fs::stat(path).is_ok_and(|found| {
+        found.st_mode & 0o005 != 0o005
+            && found.st_mode & 0o050 != 0o050
+            && found.st_mode & 0o040_000 != 0
+    })
 }
 
 /// Gives the files of a worktree to the agent, but for those that the room is not to see.

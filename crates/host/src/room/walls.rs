@@ -1,7 +1,7 @@
 //! The id maps of a wall: which they are, and how a process gets them.
 
 use super::AGENT_ID;
-use super::ids::{self, Extent};
+use super::ids::{self, Extent, Range};
 use super::spec::{Mode, RoomSpec};
 use super::step::{Step, StepError};
 use crate::command::bare;
@@ -69,8 +69,8 @@ pub(super) fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), Ste
     let gid = rustix::process::getegid().as_raw();
     let ranged = || {
         Some(Wall {
-            uids: ranged("/etc/subuid", uid, uid)?,
-            gids: ranged("/etc/subgid", uid, gid)?,
+            uids: ids::ranged(uid, &ranges("/etc/subuid", uid)?)?,
+            gids: ids::ranged_groups(gid, &ranges("/etc/subgid", uid)?)?,
         })
     };
     let single = || Wall { uids: ids::single(uid), gids: ids::single(gid) };
@@ -98,7 +98,7 @@ pub(super) fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), Ste
     }
 }
 
-fn ranged(table: &str, uid: u32, own: u32) -> Option<Vec<Extent>> {
+fn ranges(table: &str, uid: u32) -> Option<Vec<Range>> {
     let found = |name: &str| {
         ["/usr/bin", "/bin", "/usr/local/bin"]
             .iter()
@@ -109,7 +109,7 @@ fn ranged(table: &str, uid: u32, own: u32) -> Option<Vec<Extent>> {
     }
     let table = files::read_text(Path::new(table)).ok()?;
     let name = user_name(uid).unwrap_or_default();
-    ids::ranged(own, &ids::subordinate(&table, &name, uid))
+    Some(ids::subordinate(&table, &name, uid))
 }
 
 fn user_name(uid: u32) -> Option<String> {

@@ -292,11 +292,18 @@ fn an_adopted_worktree_is_guarded_and_given_back() {
         skip("rooms as root", "root, or what a room needs");
         return;
     }
-    let words = ["exec", "-w", "mine", "--", "sh", "-c", "echo 1 >new; mv .git away || echo held"];
+    let script =
+        "echo 1 >new; mv .git away || echo held; git init -q nest; git init -q --bare bare";
+    let words = ["exec", "-w", "mine", "--", "sh", "-c", script];
     assert_eq!(env.run(&repository, &words).stdout, "held\n");
     let owner = |path: &Path| fs::symlink_metadata(path).unwrap().uid();
     assert_ne!(owner(&tree.join("new")), owner(&tree));
     env.ok(&repository, &["delete", "mine", "--force"]);
     assert_eq!(owner(&tree.join("new")), owner(&tree), "what is left is the user's again");
-    assert!(env.plain_git(&tree, &["add", "-A"]).status.success());
+    for planted in ["nest", "bare"] {
+        let status = env.plain_git(&tree.join(planted), &["rev-parse", "--git-dir"]);
+        let said = String::from_utf8_lossy(&status.stderr).into_owned();
+        assert!(said.contains("dubious ownership"), "{planted}: {said}");
+    }
+    assert!(env.plain_git(&tree, &["add", "new"]).status.success());
 }
