@@ -13,7 +13,10 @@ pub mod crash;
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        process::CommandExt,
+    },
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
@@ -109,8 +112,7 @@ impl TestEnv {
 
     /// Says whether everything runs as root.
     pub fn is_root(&self) -> bool {
-        use std::os::unix::fs::MetadataExt;
-        self.user.is_none() && fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+        self.user.is_none() && is_root()
     }
 
     /// Runs everything from now on as another user, to whom the whole folder is given. Trees of one with a
@@ -346,17 +348,23 @@ impl std::fmt::Display for Ran {
     }
 }
 
-/// Runs git as the user of a test would, and returns what it printed.
+/// Returns whether this process is root.
+pub fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// Runs git as the owner of a folder, and returns what it printed.
+///
+/// Root's git would leave folders of objects in which the owner cannot write.
 pub fn git(folder: &Path, words: &[&str]) -> String {
-    let output = Command::new("git")
-        .args([
-            "-c",
-            "user.name=test",
-            "-c",
-            "user.email=test@example.com",
-            "-c",
-            "safe.directory=*",
-        ])
+    let owner = fs::metadata(folder).unwrap();
+    let mut command = Command::new("git");
+    if owner.uid() != 0 && is_root() {
+        command.gid(owner.gid()).uid(owner.uid());
+    }
+    let output = command
+        .args(["-c", "user.name=test", "-c", "user.email=test@example.com"])
+        .args(["-c", "safe.directory=*"])
         .args(words)
         .current_dir(folder)
         .env("GIT_CONFIG_GLOBAL", "/dev/null")

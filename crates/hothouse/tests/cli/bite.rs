@@ -7,9 +7,9 @@ use std::{
     process::Command,
 };
 
-use hothouse_testkit::{TestEnv, User, skip};
+use hothouse_testkit::{TestEnv, User, is_root, skip};
 
-use crate::{room::is_root, surroundings};
+use crate::surroundings;
 
 /// Leaves the room's mounts behind and renames through a descriptor.
 const RENAME: &str = include_str!("../attacks/rename.py");

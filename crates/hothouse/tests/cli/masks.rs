@@ -32,11 +32,16 @@ fn agent(env: &TestEnv, repository: &Path, script: &str) -> Ran {
 
 /// Writes a file as the user would.
 fn write(repository: &Path, path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let owner = fs::metadata(repository).unwrap();
+    let give = |path: &Path| chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
+    let missing: Vec<_> = path.ancestors().skip(1).take_while(|folder| !folder.exists()).collect();
+    for folder in missing.iter().rev() {
+        fs::create_dir(folder).unwrap();
+        give(folder);
+    }
     let beside = path.with_extension("new");
     fs::write(&beside, text).unwrap();
-    let owner = fs::metadata(repository).unwrap();
-    chown(&beside, Some(owner.uid()), Some(owner.gid())).unwrap();
+    give(&beside);
     fs::set_permissions(&beside, PermissionsExt::from_mode(0o644)).unwrap();
     fs::rename(beside, path).unwrap();
 }

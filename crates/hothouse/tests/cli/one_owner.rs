@@ -8,13 +8,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-use hothouse_testkit::{Ran, TestEnv, git, is_running, kill, skip, wait_until};
+use hothouse_testkit::{Ran, TestEnv, git, is_root, is_running, kill, skip, wait_until};
 use serde_json::Value;
 
-use crate::{
-    room::{is_root, rooms_with},
-    surroundings,
-};
+use crate::{room::rooms_with, surroundings};
 
 /// A service that shouts when another one has its data.
 const CONFIG: &str = r#"
@@ -292,10 +289,8 @@ fn an_adopted_worktree_has_one_room_in_all_states_and_configurations() {
         let own = env.root().join("private/own");
         let private = own.parent().unwrap();
         fs::DirBuilder::new().mode(0o700).create(private).unwrap();
+        env.give_to_user(private);
         git(repository, &["worktree", "add", "-q", own.to_str().unwrap()]);
-        let owner = format!("--reference={}", repository.display());
-        let given = Command::new("chown").args(["-R", &owner]).args([private, repository]).status();
-        assert!(given.unwrap().success());
         env.ok(&own, &["adopt"]);
         env.ok(&own, &["up"]);
         assert_eq!(state(env, repository, "own"), "ready");

@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use hothouse_testkit::{TestEnv, User, git, kill, skip, wait_until};
+use hothouse_testkit::{TestEnv, User, git, is_root, kill, skip, wait_until};
 
 use crate::surroundings;
 
@@ -22,10 +22,6 @@ fn is_possible() -> bool {
         skip("pools", &missing.join(" and "));
     }
     missing.is_empty()
-}
-
-fn is_root() -> bool {
-    fs::read_to_string("/proc/self/status").unwrap().contains("\nUid:\t0\t")
 }
 
 fn unmount(folder: &Path) {

@@ -7,7 +7,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use hothouse_testkit::{Ran, TestEnv, User, is_running, kill, skip, wait_until};
+use hothouse_testkit::{Ran, TestEnv, User, is_root, is_running, kill, skip, wait_until};
 
 use crate::surroundings;
 
@@ -21,6 +21,7 @@ pub(crate) fn rooms_with(config: &str, test: impl Fn(&TestEnv, &Path)) {
     let mut users = vec![None];
     if is_root() {
         users.extend(User::ordinary().map(Some));
+        users.extend(User::with_ranges().map(Some));
     }
     for user in users {
         let mut env = surroundings();
@@ -37,10 +38,6 @@ pub(crate) fn rooms_with(config: &str, test: impl Fn(&TestEnv, &Path)) {
         assert_eq!(up.code, 0, "{up}");
         test(&env, &repository);
     }
-}
-
-pub(crate) fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
 fn exec(env: &TestEnv, folder: &Path, words: &[&str]) -> Ran {

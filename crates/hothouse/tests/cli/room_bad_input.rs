@@ -6,12 +6,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use hothouse_testkit::{TestEnv, skip, wait_until};
+use hothouse_testkit::{TestEnv, is_root, skip, wait_until};
 
-use crate::{
-    room::{is_root, rooms},
-    surroundings,
-};
+use crate::{room::rooms, surroundings};
 
 /// Runs a shell line in which `$HH` is the binary, in the surroundings of a test.
 fn shell(env: &TestEnv, folder: &Path, line: &str) -> std::process::Output {

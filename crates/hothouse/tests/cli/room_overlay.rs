@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_testkit::{Ran, TestEnv, User, skip};
+use hothouse_testkit::{Ran, TestEnv, User, git, is_root, skip};
 
-use crate::{room::is_root, surroundings};
+use crate::surroundings;
 
 /// Runs a test as an ordinary user, with a sandbox `a` whose files only its room shows.
 fn hidden(config: &str, test: impl Fn(&TestEnv, &Path)) {
@@ -33,10 +33,6 @@ fn agent(env: &TestEnv, repository: &Path, name: &str, script: &str) -> Ran {
     let ran = env.run(repository, &["exec", "-w", name, "--", "sh", "-c", &script]);
     assert_eq!(ran.code, 0, "{ran}");
     ran
-}
-
-fn git(folder: &Path, words: &[&str]) -> String {
-    hothouse_testkit::git(folder, &[&["-c", "safe.directory=*"], words].concat())
 }
 
 fn worktree(env: &TestEnv, name: &str) -> PathBuf {

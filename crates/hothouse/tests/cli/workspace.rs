@@ -13,14 +13,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_testkit::{Ran, TestEnv, kill, skip, wait_until};
+use hothouse_testkit::{Ran, TestEnv, git, kill, wait_until};
 
-use crate::{room::rooms, surroundings};
-
-/// git as the user of the repository would call it.
-fn git(folder: &Path, words: &[&str]) -> String {
-    hothouse_testkit::git(folder, &[&["-c", "safe.directory=*"], words].concat())
-}
+use crate::{
+    room::{rooms, rooms_with},
+    surroundings,
+};
 
 fn agent(env: &TestEnv, repository: &Path, script: &str) -> Ran {
     let prelude = "set -e; git config user.name Agent; git config user.email agent@example.com; ";

@@ -8,9 +8,9 @@ use std::{
     sync::atomic::{AtomicU8, Ordering},
 };
 
-use hothouse_testkit::{TestEnv, User, skip};
+use hothouse_testkit::{TestEnv, User, is_root, skip};
 
-use crate::{room::is_root, surroundings};
+use crate::surroundings;
 
 /// Each has an address of its own, so that tests can run side by side with the usual ports.
 static NEXT: AtomicU8 = AtomicU8::new(1);

@@ -11,21 +11,12 @@ const EVIL: &str = "[project]\nname = \"acme\"\n[room]\nmounts = [{ source = \"~
 
 /// A sandbox `a` that is up, whose agent has committed the evil config.
 fn attacked(test: impl Fn(&TestEnv, &Path)) {
-    let env = surroundings();
-    let repository = env.repository("acme", &format!("[project]\nname = \"acme\"\n{USERS}"));
-    env.ok(&repository, &["fork", "a"]);
-    let up = env.run(&repository, &["up", "-w", "a"]);
-    if up.code == 6 {
-        return skip("rooms", up.stderr.lines().last().unwrap_or("what a room needs"));
-    }
-    assert_eq!(up.code, 0, "{up}");
-    agent(
-        &env,
-        &repository,
-        &format!("cat >hothouse.toml <<'END'\n{EVIL}END\ngit commit -qam evil"),
-    );
-    assert_eq!(git(&repository, &["log", "-1", "--format=%s", "a"]), "evil");
-    test(&env, &repository);
+    rooms_with(USERS, |env, repository| {
+        let commit = format!("cat >hothouse.toml <<'END'\n{EVIL}END\ngit commit -qam evil");
+        agent(env, repository, &commit);
+        assert_eq!(git(repository, &["log", "-1", "--format=%s", "a"]), "evil");
+        test(env, repository);
+    });
 }
 
 /// The text of what waits for approval.
@@ -177,6 +168,7 @@ fn a_git_folder_that_an_agent_forged_leads_nobody_astray() {
         // Beside the sandboxes that are known.
         let beside = env.root().join("acme-sandboxes/forged");
         fs::create_dir(&beside).unwrap();
+        env.give_to_user(&beside);
         git(&beside, &["init", "-q"]);
         fs::write(beside.join("hothouse.toml"), EVIL).unwrap();
         git(&beside, &["add", "-A"]);
