@@ -43,6 +43,8 @@ pub enum Stray {
     HalfRestored { name: SandboxName },
     /// A deletion that failed.
     HalfDeleted { name: SandboxName },
+    /// A port of the host that is kept for a running sandbox and that another program listens on.
+    Port { port: u16, app: String, name: SandboxName, holder: u32 },
 }
 
 impl Stray {
@@ -63,6 +65,9 @@ impl Stray {
             }
             Self::HalfRestored { name } => format!("the restore of `{name}` is not finished"),
             Self::HalfDeleted { name } => format!("the deletion of `{name}` is not finished"),
+            Self::Port { port, app, name, .. } => {
+                format!("port {port} of {app} in `{name}` is in use")
+            }
         }
     }
 
@@ -93,6 +98,10 @@ impl Stray {
             Self::HalfDeleted { name } => {
                 format!("a step of it failed; --fix tries again, as does `hothouse delete {name}`")
             }
+            Self::Port { port, holder, .. } => format!(
+                "process {holder} listens on it; end that process, or get another port with \
+                 `hothouse ports release {port}`"
+            ),
         }
     }
 }
@@ -104,6 +113,7 @@ impl Engine {
         let all = self.sandboxes()?;
         let mut strays = self.stray_rooms(&all).map_err(|error| error.failure())?;
         strays.extend(self.stray_groups(&all));
+        strays.extend(self.taken_ports(&all)?);
         for sandboxes in self.folders_around(folder)? {
             let unlisted = self.unlisted(&sandboxes)?;
             strays.extend(self.stray_mounts(&sandboxes, &all)?);
@@ -147,8 +157,10 @@ impl Engine {
                     hothouse_host::mount::unmount_tree(&path).map_err(|error| error.failure())?;
                 }
                 Stray::Files { path } => self.remove_stray(&path)?,
-                Stray::Unlisted { .. } | Stray::Undescribed { .. } | Stray::HalfRestored { .. } => {
-                }
+                Stray::Unlisted { .. }
+                | Stray::Undescribed { .. }
+                | Stray::HalfRestored { .. }
+                | Stray::Port { .. } => {}
             }
         }
         Ok(())
@@ -304,6 +316,24 @@ impl Engine {
         let ids = self.with.rooms.group_ids().into_iter().filter(ours);
         let strays = ids.filter(|id| !is_used(id) && !is_living(id));
         strays.map(|id| Stray::Groups { id }).collect()
+    }
+
+    /// Ports of running sandboxes that a process other than this daemon listens on.
+    fn taken_ports(&self, all: &[SandboxRecord]) -> Result<Vec<Stray>, Failure> {
+        let is_wanted = |sandbox: &&SandboxRecord| {
+            sandbox.room.as_ref().is_some_and(|room| room.wish != RoomWish::Stopped)
+        };
+        let mut taken = Vec::new();
+        for sandbox in all.iter().filter(is_wanted) {
+            let kept = self.with.store.ports_of(sandbox.key).map_err(|error| error.failure())?;
+            taken.extend(kept.into_iter().filter_map(|(port, app)| {
+                let holder = hothouse_host::process::listener_of(port)?;
+                let app = app.trim_start_matches(':').to_owned();
+                let name = sandbox.name.clone();
+                (holder != std::process::id()).then_some(Stray::Port { port, app, name, holder })
+            }));
+        }
+        Ok(taken)
     }
 
     /// Mounts in a folder of sandboxes that are the tree of no sandbox and of no snapshot, whether the

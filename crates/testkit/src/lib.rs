@@ -72,6 +72,11 @@ impl User {
         known().or_else(|| missing("a user with ranges in /etc/subuid"))
     }
 
+    /// Returns what to call it in a message.
+    pub fn what(self) -> &'static str {
+        if self.is_single { "a user with a single uid" } else { "a user with ranges" }
+    }
+
     fn command(self, program: &Path) -> Command {
         let (id, group) = (self.id.to_string(), self.group.to_string());
         let mut command = Command::new("setpriv");

@@ -137,7 +137,7 @@ pub(crate) fn database(
         return run_one(session, ui, ask(DatabaseAsk::Shell, terminal_ask(kind))?);
     }
     let mut kept = Kept::default();
-    let mut listing = Conversation::new(session, ask(DatabaseAsk::Tables, None)?);
+    let mut listing = Conversation::new(session.reach(), ask(DatabaseAsk::Tables, None)?);
     let ended = session.block_on(listing.run(&mut kept))?;
     let text = kept.text();
     if ended.exit_code() != 0 {
@@ -177,7 +177,7 @@ fn terminal_ask(kind: &str) -> Option<TerminalAsk> {
 }
 
 fn run_one(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
-    let ended = session.block_on(Conversation::new(session, ask).run(&mut Plain))?;
+    let ended = session.block_on(Conversation::new(session.reach(), ask).run(&mut Plain))?;
     if let Ended::NotStarted { message, .. } = &ended {
         ui.say(&format!("error: {message}"));
     }
@@ -202,7 +202,7 @@ fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode,
             database: None,
             terminal: None,
         });
-        conversations.push((format!("{name:<width$} | "), Conversation::new(session, ask)));
+        conversations.push((format!("{name:<width$} | "), Conversation::new(session.reach(), ask)));
     }
     let ends = session.block_on(all(conversations));
     let mut worst = 0;
@@ -277,10 +277,9 @@ enum Broken {
 }
 
 impl Conversation {
-    fn new(session: &Session, ask: Ask) -> Self {
+    fn new(reach: Reach, ask: Ask) -> Self {
         let (cut_tx, cut_rx) = mpsc::unbounded_channel();
-        let (reach, cuts) = (session.reach(), Vec::new());
-        Self { reach, ask, pumps: None, streams: None, cut_tx, cut_rx, cuts }
+        Self { reach, ask, pumps: None, streams: None, cut_tx, cut_rx, cuts: Vec::new() }
     }
 
     async fn run(&mut self, plumbing: &mut impl Plumbing) -> Result<Ended, Failure> {
@@ -312,10 +311,21 @@ impl Conversation {
 
     /// Speaks with one daemon until the command ends or the connection does.
     async fn once(&mut self, plumbing: &mut impl Plumbing) -> Result<Ended, Broken> {
-        let mut framed = self.connect()?;
+        let framed = self.connect()?;
+        self.converse(framed, plumbing).await
+    }
+
+    async fn converse(
+        &mut self,
+        mut framed: Framed,
+        plumbing: &mut impl Plumbing,
+    ) -> Result<Ended, Broken> {
         let hello = Hello { build: self.reach.build.to_string() };
-        framed.send(&hello, &[]).await.map_err(|_| Broken::Off)?;
-        framed.send(&self.next_ask(), &[]).await.map_err(|_| Broken::Off)?;
+        // An older daemon answers the first word and leaves: its answer counts, also when the second
+        // one no longer reaches it.
+        if framed.send(&hello, &[]).await.is_ok() {
+            framed.send(&self.next_ask(), &[]).await.ok();
+        }
         let mut signals = Signals::new()
             .map_err(|error| Broken::Refused(Failure::of(FailureKind::Host, &error)))?;
         loop {
@@ -437,5 +447,31 @@ impl Signals {
             std::task::Poll::Pending
         });
         passed_on.await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hothouse_api::Build;
+    use hothouse_host::{Folders, folders::FolderVariables};
+
+    use super::*;
+    use crate::args::Global;
+
+    #[tokio::test]
+    async fn a_daemon_that_calls_itself_outdated_and_leaves_is_replaced() {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let theirs = Framed::from_std(theirs).unwrap();
+        theirs.send(&Say::Outdated, &[]).await.unwrap();
+        drop(theirs);
+        let variables = FolderVariables { home: Some("/nowhere".into()), ..Default::default() };
+        let folders = Folders::decide(&variables).unwrap();
+        let ui = Ui::new(&Global::default(), true, true);
+        let reach = Reach { folders, build: Build::current(1), ui };
+        let target = Target { sandbox: None, folder: "/".into(), exec: "x".into() };
+        let mut conversation = Conversation::new(reach, Ask::Attach(target));
+        let framed = Framed::from_std(ours).unwrap();
+        let answer = conversation.converse(framed, &mut Plain).await;
+        assert!(matches!(answer, Err(Broken::Outdated)));
     }
 }

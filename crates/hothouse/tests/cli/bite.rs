@@ -5,6 +5,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     process::Command,
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 use hothouse_testkit::{TestEnv, User, is_root, skip};
@@ -123,7 +124,7 @@ impl Ground {
         let config = "[project]\nname = \"acme\"\n";
         let repository =
             env.repository_with("acme", config, &[("hooked.sh", "echo hi\n"), ("tool", "x\n")]);
-        let whose = if user.is_some() { "a user with ranges" } else { "root" };
+        let whose = user.map_or("root", |user| user.what());
         env.ok(&repository, &["fork", "a", "--tree", driver]);
         let up = env.run(&repository, &["up", "-w", "a"]);
         if up.code == 6 {
@@ -172,21 +173,102 @@ impl Ground {
     }
 }
 
+const DRIVERS: [&str; 4] = ["overlay", "copy", "btrfs", "reflink"];
+
+/// Every user that has two uids, with every driver by which the host shows the files.
 fn everywhere(test: impl Fn(&Ground)) {
     if !is_root() {
         skip("worktrees of other users", "root");
         return;
     }
-    for driver in ["overlay", "copy", "btrfs", "reflink"] {
-        if let Some(ground) = Ground::new(None, driver) {
+    with_drivers(None, &DRIVERS, &test);
+    if let Some(user) = User::with_ranges() {
+        with_drivers(Some(user), &DRIVERS[1..], &test);
+    }
+}
+
+fn with_drivers(user: Option<User>, drivers: &[&str], test: impl Fn(&Ground)) {
+    for driver in drivers {
+        if let Some(ground) = Ground::new(user, driver) {
             test(&ground);
         }
     }
-    let Some(user) = User::with_ranges() else { return };
-    for driver in ["copy", "btrfs", "reflink"] {
-        if let Some(ground) = Ground::new(Some(user), driver) {
-            test(&ground);
+}
+
+/// Runs `git status` in a worktree as its user does, whenever the index changes. Returns how often.
+fn edit(ground: &Ground, is_over: &AtomicBool) -> usize {
+    let pointer = fs::read_to_string(ground.worktree().join(".git")).unwrap();
+    let admin = PathBuf::from(pointer.trim_start_matches("gitdir: ").trim_end());
+    let look = || {
+        let seen = fs::metadata(admin.join("index"));
+        seen.ok().map(|seen| (seen.ino(), seen.mtime(), seen.mtime_nsec()))
+    };
+    let (mut last, mut looked) = (None, 0);
+    while !is_over.load(Ordering::Relaxed) {
+        let seen = look();
+        if seen == last {
+            std::thread::yield_now();
+            continue;
         }
+        last = seen;
+        ground.env.plain_git(&ground.worktree(), &["status"]);
+        looked += 1;
+    }
+    looked
+}
+
+/// How many imports an editor watches: as many as named where `HOTHOUSE_LONG` is set, else a tenth.
+fn imports(many: usize) -> usize {
+    if std::env::var_os("HOTHOUSE_LONG").is_some() { many } else { many / 10 }
+}
+
+/// Has an agent move its branch to a submodule with a planted monitor and away from it, each time
+/// imported, beside an editor.
+fn import_beside_an_editor(ground: &Ground, imports: usize) {
+    let trap = ground.trap();
+    let base = ground.agent("git rev-parse HEAD", &[]);
+    let planted = ground.agent(&format!("{PLANT}git rev-parse HEAD"), &[trap.to_str().unwrap()]);
+    let is_over = AtomicBool::new(false);
+    let looked = std::thread::scope(|scope| {
+        let editor = scope.spawn(|| edit(ground, &is_over));
+        for number in 0..imports {
+            let to = if number % 2 == 0 { &base } else { &planted };
+            ground.agent("git update-ref refs/heads/a $1", &[to.trim()]);
+            let tip = ground.env.plain_git(&ground.repository, &["rev-parse", "a"]);
+            let tip = String::from_utf8_lossy(&tip.stdout).into_owned();
+            assert_eq!(&tip, to, "{}: import {number}", ground.what);
+            assert!(!trap.exists(), "{}: import {number}", ground.what);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        editor.join().unwrap()
+    });
+    eprintln!("{}: {looked} times `git status` during {imports} imports", ground.what);
+    assert!(looked > imports / 4, "{}: the editor looked {looked} times", ground.what);
+    assert!(!trap.exists(), "{}", ground.what);
+}
+
+#[test]
+fn an_editor_runs_nothing_during_many_imports() {
+    if !is_root() {
+        return skip("an editor beside imports", "root");
+    }
+    with_drivers(None, &DRIVERS[..1], |ground| import_beside_an_editor(ground, imports(500)));
+}
+
+#[test]
+fn an_editor_runs_nothing_during_imports_with_every_driver() {
+    if !is_root() {
+        return skip("an editor beside imports", "root");
+    }
+    with_drivers(None, &DRIVERS[1..], |ground| import_beside_an_editor(ground, imports(50)));
+}
+
+#[test]
+fn an_editor_runs_nothing_during_imports_of_other_users() {
+    for user in [User::ordinary(), User::with_ranges()].into_iter().flatten() {
+        with_drivers(Some(user), &DRIVERS[1..], |ground| {
+            import_beside_an_editor(ground, imports(50))
+        });
     }
 }
 

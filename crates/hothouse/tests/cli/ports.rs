@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use hothouse_testkit::{TestEnv, skip};
+use hothouse_testkit::{TestEnv, skip, wait_until};
 
 use crate::{
     surroundings,
@@ -125,4 +125,34 @@ fn a_resolver_that_does_not_know_our_names_is_told_with_the_direct_address() {
         assert_eq!(told, !known, "{script}: {shown}");
         assert!(shown.contains("http://127.0.0.1:"), "{shown}");
     }
+}
+
+#[test]
+fn a_port_that_another_program_took_is_in_the_inventory() {
+    if !has("python3") {
+        return skip("a port that another program took", "python3");
+    }
+    let env = surroundings();
+    let repository = env.repository("u", CONFIG);
+    env.ok(&repository, &["fork", "a"]);
+    let up = env.run(&repository, &["up", "-w", "a"]);
+    if up.code == 6 {
+        return skip("a port that another program took", "what a room needs");
+    }
+    assert_eq!(up.code, 0, "{up}");
+    let clean = env.ok(&repository, &["doctor"]);
+    assert!(!clean.contains("is in use"), "{clean}");
+    let ports = env.json(&repository, &["ports", "--json"]);
+    let port = ports.as_array().unwrap().iter().find(|kept| kept["app"] == "web").unwrap();
+    let port = u16::try_from(port["port"].as_u64().unwrap()).unwrap();
+    env.kill_daemon();
+    let mut taken = None;
+    wait_until("the daemon's port is free", || {
+        taken = std::net::TcpListener::bind(("127.0.0.1", port)).ok();
+        taken.is_some()
+    });
+    let shown = env.run(&repository, &["doctor"]).stdout;
+    let line = format!("port {port} of web in `a` is in use");
+    assert!(shown.contains(&line), "{shown}");
+    assert!(shown.contains(&format!("process {} listens on it", std::process::id())), "{shown}");
 }
