@@ -1,5 +1,7 @@
 //! What bites whoever takes an agent's work is named: in `diff`, `status` and `promote`.
 
+use hothouse_testkit::skip;
+
 use super::*;
 
 #[test]
@@ -43,5 +45,47 @@ fn what_can_bite_is_named_before_it_is_taken() {
         assert!(text.contains("`sub` is a submodule") && text.contains("`away`"), "{text}");
         let promoted = env.json(repository, &["promote", "a", "--merge", "--json"]);
         assert_eq!(found(&promoted), ["gitlink sub", "link-out away"]);
+    });
+}
+
+/// `cap_net_raw`, permitted and effective, as the kernel stores it.
+const CAPABILITY: &str = "0x0100000200200000000000000000000000000000";
+
+#[test]
+fn files_that_no_room_can_make_are_named_all_the_same() {
+    if !hothouse_testkit::is_root() {
+        return skip("special files in a worktree", "root");
+    }
+    rooms(|env, repository| {
+        // Something else than a room may have made them, such as a copy of root's.
+        let tree = worktree(env, "a");
+        for name in ["set-user", "set-group", "powerful"] {
+            fs::write(tree.join(name), "#!/bin/sh\n").unwrap();
+        }
+        for (name, mode) in [("set-user", 0o4755), ("set-group", 0o2755), ("powerful", 0o755)] {
+            fs::set_permissions(tree.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let ran = |program: &str, words: &[&str]| {
+            let mut command = std::process::Command::new(program);
+            assert!(
+                command.args(words).current_dir(&tree).status().unwrap().success(),
+                "{program}"
+            );
+        };
+        ran("setfattr", &["-n", "security.capability", "-v", CAPABILITY, "powerful"]);
+        ran("mknod", &["device", "c", "1", "3"]);
+        let _socket = std::os::unix::net::UnixListener::bind(tree.join("socket")).unwrap();
+        let diff = env.json(repository, &["diff", "-w", "a", "--json"]);
+        let found: Vec<_> = diff["look_closely"].as_array().unwrap().iter().collect();
+        for (kind, path) in [
+            ("set-id", "set-user"),
+            ("set-id", "set-group"),
+            ("capability", "powerful"),
+            ("special", "device"),
+            ("special", "socket"),
+        ] {
+            let is_it = |one: &&&serde_json::Value| one["kind"] == kind && one["path"] == path;
+            assert!(found.iter().any(|one| is_it(&one)), "{kind} {path}: {found:?}");
+        }
     });
 }

@@ -1,6 +1,10 @@
 //! Grants come from the user alone: whatever way an agent's `hothouse.toml` takes into the user's own
 //! branches, nothing of it holds before a human says so.
 
+use std::io::Write;
+
+use hothouse_testkit::skip;
+
 use super::*;
 
 const USERS: &str = "[egress]\nmode = \"allowlist\"\nallow = [\"good.example\"]\n";
@@ -145,6 +149,54 @@ fn promote_names_each_grant_and_asks() {
         // A branch that leaves the grants alone asks nothing.
         agent(env, repository, "echo more >>README; git commit -qam more");
         env.ok(repository, &["promote", "a", "--merge"]);
+    });
+}
+
+/// Runs `promote a --merge` at a terminal, with an answer.
+fn promote_at_a_terminal(env: &TestEnv, repository: &Path, answer: &str) -> (i32, String) {
+    let command = env.command(repository, &["promote", "a", "--merge"]);
+    let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
+    let line: Vec<_> = words.iter().map(|word| format!("'{}'", word.to_str().unwrap())).collect();
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &line.join(" "), "/dev/null"]).current_dir(repository).env_clear();
+    script.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let piped = std::process::Stdio::piped;
+    let mut child = script.stdin(piped()).stdout(piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(answer.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn at_a_terminal_promote_asks_for_the_grants() {
+    if std::process::Command::new("script").arg("--version").output().is_err() {
+        return skip("a question at a terminal", "the program `script`");
+    }
+    attacked(|env, repository| {
+        let before = git(repository, &["rev-parse", "main"]);
+        let (code, said) = promote_at_a_terminal(env, repository, "n\n");
+        assert!(code == 1 && said.contains("mount `~` writable"), "{code}: {said}");
+        assert!(said.contains("Accept that? [y/N]"), "{said}");
+        assert_eq!(git(repository, &["rev-parse", "main"]), before, "nothing was merged");
+        let (code, said) = promote_at_a_terminal(env, repository, "y\n");
+        assert!(code == 0 && said.contains("Merged 1 commit"), "{code}: {said}");
+        env.ok(repository, &["fork", "b"]);
+        assert_eq!(status(env, repository, "b")["egress"], "open", "accepting is approving");
+    });
+}
+
+#[test]
+fn a_push_names_each_grant_too() {
+    attacked(|env, repository| {
+        let remote = env.root().join("remote.git");
+        git(repository, &["init", "-q", "--bare", remote.to_str().unwrap()]);
+        git(repository, &["remote", "add", "origin", remote.to_str().unwrap()]);
+        let ran = env.run(repository, &["promote", "a", "--push"]);
+        assert!(ran.code == 5 && ran.stderr.contains("mount `~` writable"), "{ran}");
+        assert_eq!(git(&remote, &["branch", "--list"]), "", "nothing was pushed");
+        let ran = env.run(repository, &["promote", "a", "--push", "--accept-grants"]);
+        assert_eq!(ran.code, 0, "{ran}");
+        assert_eq!(git(&remote, &["log", "-1", "--format=%s", "a"]), "evil");
     });
 }
 
