@@ -101,8 +101,11 @@ impl TestEnv {
         Self::below(binary, &std::env::temp_dir())
     }
 
-    /// The same in a folder below another one.
+    /// The same in a folder below another one. `HOTHOUSE_TEST_BINARY` names another build to be
+    /// tested, such as one without the change that a test is about.
     pub fn below(binary: &str, parent: &Path) -> Self {
+        let other = std::env::var("HOTHOUSE_TEST_BINARY");
+        let binary = other.as_deref().unwrap_or(binary);
         let folder = tempfile::Builder::new().prefix("hothouse-test-").tempdir_in(parent).unwrap();
         fs::create_dir(folder.path().join("run")).unwrap();
         fs::set_permissions(folder.path().join("run"), PermissionsExt::from_mode(0o700)).unwrap();
