@@ -429,9 +429,12 @@ fn a_room_for_one_command_ends_with_its_daemon() {
         let words = ["exec", "--fresh", "-w", "b", "--", "sleep", &mark];
         let mut client = env.command(repository, &words).stdout(Stdio::null()).spawn().unwrap();
         wait_until("the command runs", || !processes(&format!("sleep\0{mark}")).is_empty());
+        // The client must not tell the daemon that it goes, nor start the next one.
+        let client_id = client.id().to_string();
+        assert!(Command::new("kill").args(["-STOP", &client_id]).status().unwrap().success());
+        env.kill_daemon();
         client.kill().unwrap();
         client.wait().unwrap();
-        env.kill_daemon();
         env.ok(repository, &["daemon", "start"]);
         wait_until("the room has ended", || processes(&format!("sleep\0{mark}")).is_empty());
         assert_eq!(leftovers(env, repository), Vec::<String>::new());
@@ -574,6 +577,14 @@ impl SmallDisk {
             .status();
     }
 
+    /// Leaves some megabytes: enough to begin something, too little to end it.
+    fn fill_but(&self, megabytes: u64) {
+        self.fill();
+        let file = fs::OpenOptions::new().write(true).open(self.at.join("filler")).unwrap();
+        let length = file.metadata().unwrap().len();
+        file.set_len(length.saturating_sub(megabytes << 20)).unwrap();
+    }
+
     fn free(&self) {
         fs::remove_file(self.at.join("filler")).unwrap();
     }
@@ -617,15 +628,14 @@ fn a_restore_that_failed_is_never_carried_out_later() {
         fs::write(worktree.join("work"), "early\n").unwrap();
         env.ok(repository, &["snapshot", "early", "-w", "a"]);
         fs::write(worktree.join("work"), "later\n").unwrap();
-        disk.fill();
-        let failed = env.run(repository, &["restore", "early", "-w", "a"]);
-        assert_ne!(failed.code, 0, "{failed}");
-        assert_eq!(
-            fs::read_to_string(worktree.join("work")).unwrap(),
-            "later\n",
-            "nothing was lost"
-        );
-        disk.free();
+        for left in [0, 4] {
+            disk.fill_but(left);
+            let failed = env.run(repository, &["restore", "early", "-w", "a"]);
+            assert_ne!(failed.code, 0, "{failed}");
+            let work = fs::read_to_string(worktree.join("work")).unwrap();
+            assert_eq!(work, "later\n", "nothing was lost");
+            disk.free();
+        }
         env.ok(repository, &["restore", "early", "-w", "a"]);
         assert_eq!(fs::read_to_string(worktree.join("work")).unwrap(), "early\n");
         fs::write(worktree.join("work"), "precious\n").unwrap();
