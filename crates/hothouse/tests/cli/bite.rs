@@ -10,7 +10,7 @@ use std::{
 
 use hothouse_testkit::{TestEnv, User, is_root, skip};
 
-use crate::surroundings;
+use crate::{masks::attack_secrets, surroundings};
 
 /// Leaves the room's mounts behind and renames through a descriptor.
 const RENAME: &str = include_str!("../attacks/rename.py");
@@ -286,6 +286,15 @@ fn nothing_that_an_agent_plants_in_a_worktree_runs_on_the_host() {
         let status = ground.env.plain_git(&ground.worktree(), &["status", "--porcelain"]);
         let status = String::from_utf8_lossy(&status.stdout).into_owned();
         assert!(status.contains("?? planted/"), "{}: git still looks: {status}", ground.what);
+    });
+}
+
+#[test]
+fn a_mask_is_more_than_a_mount() {
+    everywhere(|ground| {
+        eprintln!("{}", ground.what);
+        ground.env.ok(&ground.repository, &["down", "-w", "a"]);
+        attack_secrets(&ground.env, &ground.repository, &ground.worktree());
     });
 }
 

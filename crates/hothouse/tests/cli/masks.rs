@@ -92,43 +92,38 @@ fn dependencies_and_what_the_base_has_are_left_alone() {
     });
 }
 
-#[test]
-fn a_mask_is_more_than_a_mount_where_the_room_has_a_uid_of_its_own() {
-    worktrees(|env, repository, worktree| {
-        for name in [".env", "sub/.env"] {
-            write(repository, &worktree.join(name), "KEY=s3cr3t\n");
-        }
-        env.ok(repository, &["up", "-w", "a"]);
-        if !has_second_uid(env, repository, worktree) {
-            return skip("rights of masked files", "a room with a uid of its own");
-        }
-        let mode = |name: &str| fs::metadata(worktree.join(name)).unwrap().mode() & 0o777;
-        assert_eq!((mode(".env"), mode("sub/.env")), (0o600, 0o600));
-        assert_eq!(agent(env, repository, "cat .env sub/.env").stdout, "");
-        // At the top the kernel does not even let it be renamed; elsewhere it cannot be read.
-        for (words, held) in
-            [(&["read", ".env"][..], "held EPERM"), (&["read-parent", "sub/.env"], "held EACCES")]
-        {
-            assert_eq!(attack(env, repository, worktree, words), held, "{words:?}");
-        }
-        // The control: the same attacks on a file that has no secret's name.
-        write(repository, &worktree.join("plain"), "plain");
-        assert_eq!(attack(env, repository, worktree, &["read", "plain"]), "OPEN 'plain'");
-        // A program of the host replaces the file, and makes a new one.
-        for name in [".env", ".env.late", "sub/.env.late"] {
-            write(repository, &worktree.join(name), "KEY=n3wer\n");
-            let seen = agent(env, repository, &format!("cat {name}"));
-            assert!(seen.code != 0 && !seen.stdout.contains("n3wer"), "{seen}");
-            assert_eq!(mode(name), 0o600, "{name}");
-        }
-        let status = env.ok(repository, &["status", "-w", "a"]);
-        assert!(status.contains("not readable") && status.contains("`.env.late`"), "{status}");
-        // Nobody runs a command, and it is closed all the same.
-        write(repository, &worktree.join(".env.watched"), "KEY=n3wer\n");
-        wait_until("it is closed", || mode(".env.watched") == 0o600);
-        let user = fs::metadata(repository).unwrap().uid();
-        assert_eq!(fs::metadata(worktree.join(".env")).unwrap().uid(), user, "it stays the user's");
-    });
+/// Attacks the secrets of a user who has another uid than the agent. The room is down at first.
+pub(crate) fn attack_secrets(env: &TestEnv, repository: &Path, worktree: &Path) {
+    for name in [".env", "sub/.env"] {
+        write(repository, &worktree.join(name), "KEY=s3cr3t\n");
+    }
+    env.ok(repository, &["up", "-w", "a"]);
+    let mode = |name: &str| fs::metadata(worktree.join(name)).unwrap().mode() & 0o777;
+    assert_eq!((mode(".env"), mode("sub/.env")), (0o600, 0o600));
+    assert_eq!(agent(env, repository, "cat .env sub/.env").stdout, "");
+    // At the top the kernel does not even let it be renamed; elsewhere it cannot be read.
+    for (words, held) in
+        [(&["read", ".env"][..], "held EPERM"), (&["read-parent", "sub/.env"], "held EACCES")]
+    {
+        assert_eq!(attack(env, repository, worktree, words), held, "{words:?}");
+    }
+    // The control: the same attacks on a file that has no secret's name.
+    write(repository, &worktree.join("plain"), "plain");
+    assert_eq!(attack(env, repository, worktree, &["read", "plain"]), "OPEN 'plain'");
+    // A program of the host replaces the file, and makes a new one.
+    for name in [".env", ".env.late", "sub/.env.late"] {
+        write(repository, &worktree.join(name), "KEY=n3wer\n");
+        let seen = agent(env, repository, &format!("cat {name}"));
+        assert!(seen.code != 0 && !seen.stdout.contains("n3wer"), "{seen}");
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+    let status = env.ok(repository, &["status", "-w", "a"]);
+    assert!(status.contains("not readable") && status.contains("`.env.late`"), "{status}");
+    // Nobody runs a command, and it is closed all the same.
+    write(repository, &worktree.join(".env.watched"), "KEY=n3wer\n");
+    wait_until("it is closed", || mode(".env.watched") == 0o600);
+    let user = fs::metadata(repository).unwrap().uid();
+    assert_eq!(fs::metadata(worktree.join(".env")).unwrap().uid(), user, "it stays the user's");
 }
 
 #[test]
