@@ -110,6 +110,7 @@ impl Engine {
             return self.up_again(sandbox, spec);
         }
         self.check_restored(sandbox)?;
+        trees::ensure_there(sandbox)?;
         // One that the database does not know of is not ours to join: nobody can say how it came up.
         let RoomPlaces { runtime, claim, .. } = self.places(sandbox);
         self.with.rooms.stop(&runtime, Some(&claim))?;

@@ -227,20 +227,24 @@ impl Engine {
         let surplus: Vec<_> =
             surplus.into_iter().filter(|tree| !kept_paths.contains(&&tree.path)).collect();
         let claim = Some(places.claim());
+        let replaced = trees::formers(&copies);
         let mut steps =
             vec![Step::StageTrees { copies: copies.clone() }, Step::SwapTrees { copies, claim }];
-        if !surplus.is_empty() {
-            steps.push(Step::RemoveTrees { trees: surplus });
-        }
         if sandbox.agent_branch.is_none() {
             steps.push(Step::Rewind {
                 common_dir: sandbox.repository.common_dir.clone(),
                 worktree: sandbox.worktree.clone(),
                 branch: sandbox.branch.clone(),
                 commit: snapshot.tip.clone(),
+                former: trees::repository(&sandbox.repository.common_dir)
+                    .branch_tip(&sandbox.branch)
+                    .ok()
+                    .flatten(),
                 index: folder.join(trees::INDEX_FILE),
             });
         }
+        // Only what has taken its place is thrown away.
+        steps.push(Step::RemoveTrees { trees: [replaced, surplus].concat() });
         let plan = NewPlan {
             operation,
             kind: PlanKind::Restore,

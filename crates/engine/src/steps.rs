@@ -33,7 +33,7 @@ impl Engine {
                 trees::swap(copies)
             }
             Step::RemoveTrees { trees: all } => trees::remove(all),
-            Step::Rewind { common_dir, worktree, branch, commit, index } => {
+            Step::Rewind { common_dir, worktree, branch, commit, index, .. } => {
                 let lock = self.repository_lock(common_dir)?;
                 let repository = trees::repository(common_dir);
                 repository
@@ -91,6 +91,22 @@ impl Engine {
                 trees::remove(&made)
             }
             Step::StageTrees { copies } => trees::unstage(copies),
+            Step::SwapTrees { copies, claim } => {
+                let _claim =
+                    claim.as_ref().map(|claim| self.with.rooms.claim(claim)).transpose()?;
+                trees::swap_back(copies)
+            }
+            Step::Rewind { common_dir, branch, commit, former: Some(former), .. } => {
+                let lock = self.repository_lock(common_dir)?;
+                let repository = trees::repository(common_dir);
+                let back = || match repository.branch_tip(branch)? {
+                    Some(tip) if tip == *commit && tip != *former => {
+                        repository.rewind_branch(&lock, branch, former)
+                    }
+                    _ => Ok(()),
+                };
+                back().map_err(|source| StepError::Rewind { branch: branch.clone(), source })
+            }
             Step::KeepIndex { to, .. } => Ok(files::remove_file(to)?),
             // A room that has died meanwhile needs no thawing.
             Step::Freeze { runtime } => {
@@ -109,9 +125,8 @@ impl Engine {
             | Step::Supervise { .. }
             | Step::RemoveWorktree { .. }
             | Step::ReleaseWorktree { .. }
-            | Step::SwapTrees { .. }
             | Step::RemoveTrees { .. }
-            | Step::Rewind { .. }
+            | Step::Rewind { former: None, .. }
             | Step::Thaw { .. }
             | Step::StopRoom { .. }
             | Step::RemoveStorage { .. }

@@ -18,7 +18,7 @@ use hothouse_workspace::{
     Repository, SandboxPlaces, TreePlace, TreeStore, WorktreeError,
     fork::ForkSource,
     golden::{self, Budget},
-    places,
+    places::{self, FORMER},
     tree::{
         self, ChooseError, DriverName, Restored, Seen, Sources, TreeDriver, TreeSizes, TreeWish,
         hidden::HiddenTree,
@@ -421,6 +421,8 @@ pub(crate) fn copy(copies: &[TreeCopy]) -> Result<(), StepError> {
 pub(crate) fn stage(copies: &[TreeCopy]) -> Result<(), StepError> {
     // An earlier attempt may have left some.
     unstage(copies)?;
+    let whole = copies.iter().filter(|copy| files::exists(&copy.to.path));
+    remove(&whole.map(|copy| former(&copy.to)).collect::<Vec<_>>())?;
     let staged = |TreeCopy { from, to }: &TreeCopy| TreeCopy { from: from.clone(), to: staged(to) };
     copy(&copies.iter().map(staged).collect::<Vec<_>>())
 }
@@ -430,37 +432,104 @@ pub(crate) fn unstage(copies: &[TreeCopy]) -> Result<(), StepError> {
     remove(&copies.iter().map(|copy| staged(&copy.to)).collect::<Vec<_>>())
 }
 
+/// Makes sure that a sandbox's worktree is at its path: a mount may be missing.
+pub(crate) fn ensure_there(sandbox: &SandboxRecord) -> Result<(), StepError> {
+    if sandbox.is_adopted() {
+        return Ok(());
+    }
+    let tree = worktree(sandbox);
+    let (_, place) = place(&tree)?;
+    driver(&tree)?.restore(&place)?;
+    Ok(())
+}
+
+/// The three places of a tree that is replaced. Between them trees are only renamed, the files of a
+/// tree last: that needs no space on the disk, and tells how far it came.
+struct Swap {
+    driver: Box<dyn TreeDriver>,
+    staged: TreePlace,
+    target: TreePlace,
+    former: TreePlace,
+}
+
+impl Swap {
+    fn of(tree: &TreeOrder) -> Result<Self, StepError> {
+        Ok(Self {
+            driver: driver(tree)?,
+            staged: place(&staged(tree))?.1,
+            target: place(tree)?.1,
+            former: place(&former(tree))?.1,
+        })
+    }
+
+    /// Puts the staged tree in the place of the one that is there, which waits to come back.
+    fn replace(&self) -> Result<(), StepError> {
+        let Self { driver, staged, target, former } = self;
+        if exists(staged) {
+            // Whose private part alone is there has begun to come.
+            let is_there = files::exists(&target.path)
+                || files::exists(&target.private) && files::exists(&staged.private);
+            if is_there && !files::exists(&former.path) {
+                driver.relocate(target, former)?;
+            }
+            if let Some(parent) = target.path.parent() {
+                files::make_private_folder(parent)?;
+            }
+            driver.relocate(staged, target)?;
+        }
+        driver.restore(target)?;
+        Ok(())
+    }
+
+    /// Brings back the tree that waits, if one does; the one in its place is staged again.
+    fn bring_back(&self) -> Result<(), StepError> {
+        let Self { driver, staged, target, former } = self;
+        if !exists(former) {
+            return Ok(());
+        }
+        let is_replaced = !files::exists(&staged.path)
+            || !files::exists(&staged.private) && files::exists(&former.private);
+        if files::exists(&former.path) && is_replaced {
+            driver.relocate(target, staged)?;
+        }
+        driver.relocate(former, target)?;
+        driver.restore(target)?;
+        Ok(())
+    }
+}
+
+fn exists(place: &TreePlace) -> bool {
+    files::exists(&place.path) || files::exists(&place.private)
+}
+
 /// Puts staged copies in the place of what is there. Interrupted, it is done by doing it again: what
 /// is no longer staged has its place already.
 pub(crate) fn swap(copies: &[TreeCopy]) -> Result<(), StepError> {
-    for TreeCopy { to, .. } in copies {
-        let (_, source) = place(&staged(to))?;
-        let (_, target) = place(to)?;
-        let driver = driver(to)?;
-        if files::exists(&source.path) || files::exists(&source.private) {
-            driver.delete(&target)?;
-            if let Some(parent) = to.path.parent() {
-                files::make_private_folder(parent)?;
-            }
-            driver.relocate(&source, &target)?;
-        } else {
-            driver.restore(&target)?;
-        }
-    }
-    Ok(())
+    copies.iter().try_for_each(|copy| Swap::of(&copy.to)?.replace())
+}
+
+/// Takes [`swap`] back, however far it came.
+pub(crate) fn swap_back(copies: &[TreeCopy]) -> Result<(), StepError> {
+    copies.iter().try_for_each(|copy| Swap::of(&copy.to)?.bring_back())
+}
+
+/// Returns the trees that wait to come back.
+pub(crate) fn formers(copies: &[TreeCopy]) -> Vec<TreeOrder> {
+    copies.iter().map(|copy| former(&copy.to)).collect()
 }
 
 /// Whether copies wait to take the place of a sandbox's trees, though nobody is at it any more.
 pub(crate) fn is_half_restored(sandbox: &SandboxRecord) -> Result<bool, FileError> {
-    Ok(!places::all_staged(&sandbox.sandboxes, sandbox.name.as_str())?.is_empty())
+    let names = places::all_staged(&sandbox.sandboxes, sandbox.name.as_str())?;
+    Ok(names.iter().any(|name| !name.ends_with(FORMER)))
 }
 
-/// Returns the copies that wait to take the place of a sandbox's trees.
+/// Returns the trees that wait to take the place of a sandbox's trees, or to come back to it.
 pub(crate) fn all_staged(sandbox: &SandboxRecord) -> Result<Vec<TreeOrder>, FileError> {
     let names = places::all_staged(&sandbox.sandboxes, sandbox.name.as_str())?;
     let worktree = format!("{}~", sandbox.name);
     let order = |name: String| TreeOrder {
-        driver: match name == worktree {
+        driver: match name.strip_suffix(FORMER).unwrap_or(&name) == worktree {
             true => sandbox.tree_driver.clone(),
             false => PLAIN.to_string(),
         },
@@ -473,7 +542,16 @@ pub(crate) fn all_staged(sandbox: &SandboxRecord) -> Result<Vec<TreeOrder>, File
 
 /// Returns where a copy waits that is to take a tree's place.
 fn staged(tree: &TreeOrder) -> TreeOrder {
-    let name = format!("{}~", tree.name);
+    waiting(tree, "")
+}
+
+/// Returns where a tree waits whose place was taken.
+fn former(tree: &TreeOrder) -> TreeOrder {
+    waiting(tree, FORMER)
+}
+
+fn waiting(tree: &TreeOrder, end: &str) -> TreeOrder {
+    let name = format!("{}~{end}", tree.name);
     let path = places::staged(&tree.sandboxes, &name);
     TreeOrder { name, path, ..tree.clone() }
 }

@@ -496,6 +496,29 @@ fn a_restore_that_died_at_any_point_is_finished_once_acknowledged() {
 }
 
 #[test]
+fn a_restore_whose_last_step_fails_leaves_everything_as_it_was() {
+    let ground = Ground::new("");
+    let sandbox = ground.busy_sandbox();
+    let engine = ground.engine(usize::MAX);
+    engine.snapshot(&sandbox, Some("one"), operation("op_snapshot")).unwrap();
+    engine.down(&sandbox, operation("op_0000down")).unwrap();
+    std::fs::write(ground.sandboxes().join("a/dirt"), "two").unwrap();
+    std::fs::write(ground.data("a").join("rows"), "two").unwrap();
+    let before = ground.world();
+    // Somebody else's git is at the branch.
+    let lock = ground.repository().join(".git/refs/heads/a.lock");
+    std::fs::write(&lock, "").unwrap();
+    let sandbox = engine.sandboxes().unwrap().remove(0);
+    let failure = engine.restore(&sandbox, "one", operation("op_0restore")).unwrap_err();
+    assert!(format!("{failure:?}").contains("a.lock"), "{failure:?}");
+    std::fs::remove_file(lock).unwrap();
+    assert_eq!(ground.texts("a"), ("two".into(), "two".into()));
+    assert_eq!(ground.world(), before);
+    engine.restore(&sandbox, "one", operation("op_1restore")).unwrap();
+    assert_eq!(ground.texts("a"), ("one".into(), "one".into()));
+}
+
+#[test]
 fn a_fork_of_a_live_sandbox_that_died_at_any_point_is_finished_or_never_was() {
     die_everywhere(
         "",

@@ -11,7 +11,7 @@
 //! up:       begin -> [PrepareData] -> StartRoom -> [Supervise] -> done   a failure goes back
 //! down:     begin -> StopRoom -> done                            a failure stays
 //! snapshot: begin -> [Freeze] -> CopyTrees -> [Thaw] -> done     a failure goes back
-//! restore:  begin -> StageTrees -> SwapTrees -> [RemoveTrees -> Rewind] -> done   goes back until trees are swapped
+//! restore:  begin -> StageTrees -> SwapTrees -> [Rewind] -> RemoveTrees -> done   goes back until the old trees are removed
 //! pool:     begin -> [Exclude] -> MakePool -> done               a failure goes back
 //! ```
 
@@ -78,8 +78,10 @@ impl PlanKind {
     /// Returns which way it goes when this very step fails.
     pub fn after_failure_of(self, step: &Step) -> Direction {
         match step {
-            // Nothing was replaced yet.
-            Step::StageTrees { .. } => Direction::Back,
+            // What is replaced is still there.
+            Step::StageTrees { .. } | Step::SwapTrees { .. } | Step::Rewind { .. } => {
+                Direction::Back
+            }
             _ => self.after_failure(),
         }
     }
@@ -134,7 +136,8 @@ pub enum Step {
     CopyTrees { copies: Vec<TreeCopy> },
     /// Copies trees beside where they are to go. Undone by deleting the copies.
     StageTrees { copies: Vec<TreeCopy> },
-    /// Puts staged copies in the place of what is there, while no room uses it.
+    /// Puts staged copies in the place of what is there, while no room uses it. Undone by bringing back
+    /// what was there.
     #[serde(alias = "replace-trees")]
     SwapTrees {
         copies: Vec<TreeCopy>,
@@ -143,12 +146,15 @@ pub enum Step {
     },
     /// Removes trees that belong to no repository.
     RemoveTrees { trees: Vec<TreeOrder> },
-    /// Moves a worktree's branch and the host's index back to where they were.
+    /// Moves a worktree's branch and the host's index back to where they were. Undone by moving the
+    /// branch to where it was before.
     Rewind {
         common_dir: PathBuf,
         worktree: PathBuf,
         branch: String,
         commit: String,
+        #[serde(default)]
+        former: Option<String>,
         index: PathBuf,
     },
     /// Copies the host's index of a worktree into a snapshot. Undone by removing it.

@@ -40,6 +40,8 @@ use crate::{
     tree::{TreeError, create_source, remove_tree},
 };
 
+/// The most that the record of a holder may take.
+const HOLDER_LIMIT: u64 = 1 << 16;
 /// The most that a golden index may take.
 const INDEX_LIMIT: u64 = 1 << 30;
 
@@ -137,8 +139,13 @@ pub(crate) fn keep_for(tree: &Path, holder: &Path) -> Result<(), FileError> {
     let (true, Some(folder)) = (tree.ends_with("tree"), tree.parent()) else { return Ok(()) };
     let bytes = holder.as_os_str().as_bytes();
     let holders = folder.join("holders");
+    let record = holders.join(format!("{:016x}", fnv1a(&[bytes])));
+    // There may be no space to write it again.
+    if files::read_capped(&record, HOLDER_LIMIT).is_ok_and(|known| known == bytes) {
+        return Ok(());
+    }
     files::make_private_folder(&holders)?;
-    files::write_quick(&holders.join(format!("{:016x}", fnv1a(&[bytes]))), bytes, 0o600)
+    files::write_quick(&record, bytes, 0o600)
 }
 
 /// Returns the name that a golden tree has among those of other agents.

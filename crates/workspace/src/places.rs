@@ -9,7 +9,7 @@
 //! <sandboxes>/.hothouse/rooms/NAME           layers and home of the room
 //! <sandboxes>/.hothouse/snapshots/NAME/LABEL all trees at one instant
 //! <sandboxes>/.hothouse/sandboxes/NAME       what the sandbox says of itself, and its locks
-//! <sandboxes>/.hothouse/staged/TREE          a copy that is to take a tree's place
+//! <sandboxes>/.hothouse/staged/TREE          a copy that is to take a tree's place, or the one whose place it took
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -22,6 +22,9 @@ use crate::{
     golden::{self, Budget},
     tree::{STORE_FOLDER, remove_tree},
 };
+
+/// Ends the name of a tree whose place was taken, until nothing can go wrong any more.
+pub const FORMER: &str = "former";
 
 /// The file in which a sandbox describes itself.
 pub const RECORD_FILE: &str = "record.json";
@@ -119,7 +122,7 @@ pub fn staged(sandboxes: &Path, tree: &str) -> PathBuf {
     sandboxes.join(STORE_FOLDER).join("staged").join(tree)
 }
 
-/// Returns the names of the trees of a sandbox whose copies wait to take their place.
+/// Returns the names of the trees of a sandbox that wait to take the place of another, or to come back.
 pub fn all_staged(sandboxes: &Path, sandbox: &str) -> Result<Vec<String>, FileError> {
     let store = sandboxes.join(STORE_FOLDER);
     let mut names: Vec<_> = files::list(&store.join("staged"))?
@@ -128,9 +131,10 @@ pub fn all_staged(sandboxes: &Path, sandbox: &str) -> Result<Vec<String>, FileEr
         .filter(|name| owner(name) == sandbox)
         .collect();
     // That of a worktree is mounted, and keeps what it is made of elsewhere.
-    let worktree = format!("{sandbox}~");
-    if !names.contains(&worktree) && files::exists(&store.join("trees").join(&worktree)) {
-        names.push(worktree);
+    for worktree in [format!("{sandbox}~"), format!("{sandbox}~{FORMER}")] {
+        if !names.contains(&worktree) && files::exists(&store.join("trees").join(&worktree)) {
+            names.push(worktree);
+        }
     }
     Ok(names)
 }

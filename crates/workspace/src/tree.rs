@@ -231,17 +231,10 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     /// lies in the trash then is removed by [`TreeStore::empty_trash`].
     fn delete(&self, tree: &TreePlace) -> Result<(), TreeError>;
 
-    /// Moves a tree to another place, where nothing is. Interrupted, it is done by doing it again.
+    /// Moves a tree to another place, where nothing is: first its private part, then its path.
+    /// Interrupted, it is done by doing it again. [`restore`](Self::restore) makes it whole there.
     fn relocate(&self, from: &TreePlace, to: &TreePlace) -> Result<(), TreeError> {
-        let make = || -> Result<(), FileError> {
-            for (from, to) in [(&from.private, &to.private), (&from.path, &to.path)] {
-                if host_files::exists(from) {
-                    hands::rename(from, to)?;
-                }
-            }
-            Ok(())
-        };
-        make().map_err(|source| TreeError::Make { path: to.path.clone(), source })
+        rename(from, to)
     }
 
     /// Measures a tree.
@@ -325,6 +318,16 @@ impl TreeStore {
     fn trees(&self) -> PathBuf {
         self.folder.join("trees")
     }
+}
+
+fn rename(from: &TreePlace, to: &TreePlace) -> Result<(), TreeError> {
+    for (old, new) in [(&from.private, &to.private), (&from.path, &to.path)] {
+        if host_files::exists(old) {
+            hands::rename(old, new)
+                .map_err(|source| TreeError::Make { path: to.path.clone(), source })?;
+        }
+    }
+    Ok(())
 }
 
 /// Makes an empty folder that trees can be made from: on btrfs a subvolume.

@@ -90,19 +90,6 @@ impl TreeDriver for Hidden {
         delete().map_err(|source| TreeError::Delete { path: tree.path.clone(), source })
     }
 
-    fn relocate(&self, from: &TreePlace, to: &TreePlace) -> Result<(), TreeError> {
-        let relocate = || -> Result<(), FileError> {
-            for (from, to) in [(&from.private, &to.private), (&from.path, &to.path)] {
-                if files::exists(from) {
-                    hands::rename(from, to)?;
-                }
-            }
-            Ok(())
-        };
-        relocate().map_err(|source| TreeError::Make { path: to.path.clone(), source })?;
-        self.restore(to).map(drop)
-    }
-
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError> {
         let measure = || -> Result<TreeSizes, FileError> {
             let own = hands::measure(&tree.private.join("upper"), Blocks::AreOwn)?.total;

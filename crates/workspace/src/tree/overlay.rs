@@ -24,7 +24,7 @@ use hothouse_host::{
 
 use super::{
     DriverName, Inodes, Restored, Seen, Sources, TreeDriver, TreeError, TreePlace, TreeSizes,
-    clear_path, remove_tree, set_aside,
+    clear_path, remove_tree, rename, set_aside,
 };
 use crate::golden::keep_for;
 
@@ -97,16 +97,9 @@ impl TreeDriver for Overlay {
     }
 
     fn relocate(&self, from: &TreePlace, to: &TreePlace) -> Result<(), TreeError> {
-        let relocate = || -> Result<(), FileError> {
-            mount::unmount_tree(&from.path)?;
-            set_aside(&from.path, &from.trash)?;
-            if files::exists(&from.private) {
-                files::rename(&from.private, &to.private)?;
-            }
-            Ok(())
-        };
-        relocate().map_err(|source| TreeError::Make { path: to.path.clone(), source })?;
-        self.restore(to).map(drop)
+        mount::unmount_tree(&from.path)
+            .map_err(|source| TreeError::Make { path: to.path.clone(), source })?;
+        rename(from, to)
     }
 
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError> {
@@ -173,8 +166,11 @@ pub(super) fn prepare(
 fn mount_tree(tree: &TreePlace) -> Result<(), FileError> {
     let Layers { owner, lowers } = layers(tree)?;
     let work = tree.private.join("work");
-    // What the kernel left there of an earlier mount is of no use to the next.
-    remove_tree(&work)?;
+    // What the kernel left there of an earlier mount is of no use to the next. The folder itself stays:
+    // there may be no space for another.
+    for left in files::list(&work)? {
+        remove_tree(&left)?;
+    }
     files::make_folder(&work)?;
     let overlay = mount::Overlay {
         lowers: &lowers.iter().map(PathBuf::as_path).collect::<Vec<_>>(),
