@@ -65,11 +65,6 @@ impl Ledger {
         }
     }
 
-    /// Returns how many records could not be written.
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
-    }
-
     fn write(&self, state: &mut State, line: &[u8]) -> std::io::Result<()> {
         let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
         if state.file.is_some() && state.length.saturating_add(length) > FILE_LIMIT {
@@ -185,7 +180,6 @@ pub(crate) mod tests {
         let ledger = Ledger::open(folder.path()).unwrap();
         ledger.append(&mut record("c", false));
         assert_eq!(shown(read(folder.path())), ["3afalse", "2btrue", "4cfalse"]);
-        assert_eq!(ledger.lost(), 0);
     }
 
     #[test]

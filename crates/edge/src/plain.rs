@@ -13,6 +13,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use hothouse_http::{asked_upgrade, strip_hop_by_hop};
 use hothouse_model::{
     config,
     ledger::AttemptKind,
@@ -23,7 +24,7 @@ use hyper::{
     Method, Request, Response, StatusCode,
     body::Incoming,
     client::conn::http1::{self as client, SendRequest},
-    header::{self, HeaderName, HeaderValue},
+    header::{self, HeaderValue},
     server::conn::http1 as server,
     service::service_fn,
 };
@@ -49,10 +50,6 @@ type Body = BoxBody<Bytes, hyper::Error>;
 
 /// How long a head may take to come.
 const HEAD_TIME: Duration = Duration::from_secs(20);
-
-/// Headers that belong to one connection, besides those that `Connection` names.
-const HOP_BY_HOP: [&str; 5] =
-    ["keep-alive", "proxy-connection", "proxy-authenticate", "proxy-authorization", "te"];
 
 /// A connection and the one that it leads to.
 struct Talk {
@@ -200,9 +197,9 @@ impl Talk {
         facts: &Facts,
     ) -> Result<Response<Body>, Trouble> {
         // Not to HTTP/2: its requests would go on unseen.
-        let upgrade = request.headers().get(header::UPGRADE).cloned().filter(|to| !is_http(to));
+        let upgrade = asked_upgrade(&request).filter(|to| !is_http(to));
         let upgrading = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
-        strip(request.headers_mut());
+        strip_hop_by_hop(request.headers_mut(), false);
         if let Some(upgrade) = upgrade {
             request.headers_mut().insert(header::UPGRADE, upgrade);
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -248,7 +245,7 @@ impl Talk {
                 }
             });
         } else {
-            strip(response.headers_mut());
+            strip_hop_by_hop(response.headers_mut(), false);
             *self.upstream.lock().await = Some((key(facts), sender));
         }
         Ok(response.map(BodyExt::boxed))
@@ -331,27 +328,6 @@ fn method_of(method: &Method) -> Option<config::Method> {
         Method::DELETE => config::Method::Delete,
         _ => return None,
     })
-}
-
-/// Takes off what belongs to one connection.
-fn strip(headers: &mut hyper::HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    // Framing is not a client's to take away.
-    let framing = [header::TRANSFER_ENCODING, header::CONTENT_LENGTH, header::HOST];
-    named.iter().filter(|name| !framing.contains(name)).for_each(|name| {
-        headers.remove(name);
-    });
-    headers.remove(header::CONNECTION);
-    headers.remove(header::UPGRADE);
-    HOP_BY_HOP.iter().for_each(|name| {
-        headers.remove(*name);
-    });
 }
 
 fn page(status: StatusCode, kind: &'static str, body: String) -> Response<Body> {

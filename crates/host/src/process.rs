@@ -87,12 +87,6 @@ pub fn keep_the_heap_small() {
     crate::sys::share_heaps();
 }
 
-/// Gives memory back that a busy time left behind.
-pub fn give_memory_back() {
-    #[cfg(target_env = "gnu")]
-    crate::sys::trim_heaps();
-}
-
 /// Says whether this process is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

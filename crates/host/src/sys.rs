@@ -92,13 +92,6 @@ pub(crate) fn share_heaps() {
     }
 }
 
-/// Gives the host back what was freed in the middle of the heaps.
-#[cfg(target_env = "gnu")]
-pub(crate) fn trim_heaps() {
-    // SAFETY: touches free memory alone.
-    unsafe { libc::malloc_trim(0) };
-}
-
 /// Lets the kernel reap children, for a process that never asks how they ended.
 pub(crate) fn forget_children() {
     // SAFETY: sets a disposition; no handler of ours runs.
