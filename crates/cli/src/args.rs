@@ -43,7 +43,7 @@ pub(crate) use self::{
     name = "hothouse",
     version,
     disable_help_subcommand = true,
-    after_help = "Exit codes: 0 done, 1 did not hold, 2 usage, 3 config, 4 not found, 5 conflict, 6 this host cannot, \
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 config, 4 not found, 5 conflict, 6 this host cannot, \
                   7 backend, 70 internal.\n\nExamples:\n  hothouse doctor            what works on this host\n  \
                   hothouse fork agent-a      a sandbox on its own branch\n  hothouse list              all of them"
 )]
@@ -60,7 +60,7 @@ pub(crate) struct Global {
     /// Print JSON on standard output, errors included
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Print data only, no talk
+    /// Print only results
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Say more about what happens

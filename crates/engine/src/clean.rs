@@ -110,7 +110,7 @@ impl Engine {
             let (goes, reason) = match (&run.ended, &run.sandbox) {
                 (Some(ended), _) => (true, format!("it ended {ended}")),
                 (None, None) => (true, "its sandbox is gone".into()),
-                (None, Some(_)) => (false, "it goes on".into()),
+                (None, Some(_)) => (false, "still running".into()),
             };
             if goes && doing == Doing::Now {
                 files::remove_tree(&run.artifacts).map_err(|error| error.failure())?;

@@ -201,6 +201,11 @@ impl Engine {
         }
     }
 
+    /// Has the commits of a room that starts tried again, whatever became of them in the last one.
+    pub(crate) fn forget_refusal(&self, sandbox: &SandboxRecord) {
+        self.seen.refused().remove(&sandbox.key);
+    }
+
     /// Says why the agent's commits are not imported, if that failed.
     pub fn refused_import(&self, sandbox: &SandboxRecord) -> Option<String> {
         self.seen.refused().get(&sandbox.key).map(|(_, reason)| reason.clone())
@@ -231,6 +236,10 @@ impl Engine {
         let importing =
             Importing { engine: self, sandbox: &sandbox, runtime: &runtime, lock: &lock };
         let outcome = importing.all(&branches).inspect_err(|error| {
+            // A room that died has refused nothing.
+            if self.with.rooms.look(&runtime).is_none() {
+                return;
+            }
             let failure = error.failure();
             let reason = failure.causes.last().unwrap_or(&failure.message).clone();
             self.seen.refused().insert(sandbox.key, (print, reason));

@@ -23,7 +23,7 @@ use crate::{
 /// A sandbox that is not deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum DeleteError {
-    #[error("sandbox `{name}` has {} that no commit holds: {}", counted(.dirt.count), .dirt.sample.join(", "))]
+    #[error("sandbox `{name}` has {}: {}", counted(.dirt.count), .dirt.sample.join(", "))]
     Dirty { name: SandboxName, dirt: Dirt },
     #[error("sandbox `{name}` has commits that are not in your repository yet")]
     NotImported { name: SandboxName },
@@ -70,7 +70,7 @@ impl Explain for DeleteError {
 }
 
 fn counted(paths: usize) -> String {
-    if paths == 1 { "1 path".into() } else { format!("{paths} paths") }
+    if paths == 1 { "1 uncommitted file".into() } else { format!("{paths} uncommitted files") }
 }
 
 /// What `delete` may lose.

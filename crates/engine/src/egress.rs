@@ -48,7 +48,7 @@ pub struct PendingConfig {
 /// Something about egress that cannot be done.
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
-    #[error("`{rule}` is no rule of egress: {why}")]
+    #[error("`{rule}` is not a valid egress rule: {why}")]
     Rule { rule: String, why: String },
     #[error("`{rule}` was never allowed by hand")]
     Unknown { rule: String },

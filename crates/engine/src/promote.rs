@@ -69,7 +69,7 @@ pub struct Promoted {
 /// A promotion that was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum PromotionError {
-    #[error("sandbox `{name}` has no commit that `{base}` has not")]
+    #[error("nothing to merge: `{name}` has no commits ahead of `{base}`")]
     Nothing { name: SandboxName, base: String, dirt: Dirt },
     #[error("the agent's commits of `{name}` are on `{agent_branch}`, since you moved its branch")]
     Diverged { name: SandboxName, agent_branch: String },
@@ -120,7 +120,7 @@ impl Explain for PromotionError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Nothing { name, dirt, .. } if !dirt.is_clean() => {
-                vec![format!("commit its work first: `hothouse exec -w {name} -- git commit -a`")]
+                vec![format!("commit its work first: `hothouse exec -w {name} -- sh -c 'git add -A && git commit -m …'`")]
             }
             Self::Nothing { .. } => Vec::new(),
             Self::Diverged { agent_branch, .. } => {

@@ -111,6 +111,7 @@ impl Engine {
         }
         self.check_restored(sandbox)?;
         trees::ensure_there(sandbox)?;
+        self.forget_refusal(sandbox);
         // One that the database does not know of is not ours to join: nobody can say how it came up.
         let RoomPlaces { runtime, claim, .. } = self.places(sandbox);
         self.with.rooms.stop(&runtime, Some(&claim))?;

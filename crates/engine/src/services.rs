@@ -73,7 +73,7 @@ impl Explain for ServicesError {
         match self {
             Self::Project(error) => error.hints(),
             Self::File(error) => error.hints(),
-            Self::Profile(error) => vec![format!("there are {}", error.known.join(", "))],
+            Self::Profile(error) => vec![format!("available: {}", error.known.join(", "))],
             Self::Unapproved(_) => {
                 vec!["a service on the host must be in the config of the base commit".into()]
             }
@@ -348,7 +348,7 @@ impl Engine {
                 let all: Vec<_> = known.iter().map(|stream| stream.service.as_str()).collect();
                 let hint = match all.is_empty() {
                     true => "no service of this sandbox has run yet".to_owned(),
-                    false => format!("there are {}", all.join(", ")),
+                    false => format!("available: {}", all.join(", ")),
                 };
                 let message = format!("there is no log of a service `{name}`");
                 return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
@@ -399,7 +399,10 @@ fn why(service: &ServiceReport) -> Vec<String> {
         };
         causes.push(format!("`{name}` ended: {exit}{times}"));
     } else {
-        causes.push(format!("`{name}` is {}", service.state));
+        causes.push(match service.state.as_str() {
+            "starting" => format!("the process of `{name}` is running, but it is not ready"),
+            state => format!("`{name}` is {state}"),
+        });
     }
     if service.state == "waiting" && !service.needs.is_empty() {
         causes.push(format!("`{name}` waits for {}", service.needs.join(", ")));

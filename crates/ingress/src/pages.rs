@@ -74,9 +74,9 @@ pub fn unknown_host<B>(
         let told = format!("{}: {why}; {known}", visible(host));
         return plain(StatusCode::NOT_FOUND, &told);
     }
-    let title = format!("{} is not a host of Hothouse", escape(&visible(host)));
+    let title = format!("No running app at {}", escape(&visible(host)));
     let body = format!(
-        "<p class=faint>{}. This is what there is:</p>{}",
+        "<p class=faint>{}. Running apps:</p>{}",
         capital(&escape(why)),
         list(&routes, port, |route| url(route, port))
     );
@@ -99,7 +99,7 @@ pub fn picker(routes: &[Arc<Route>], port: u16, path: &str) -> Response<Body> {
 
 /// Tells that a sandbox is not up, or paused by its user.
 pub fn stopped<B>(request: &Request<B>, route: &Route) -> Response<Body> {
-    let (state, verb) = if route.paused { ("paused", "resume") } else { ("not up", "up") };
+    let (state, verb) = if route.paused { ("paused", "resume") } else { ("not running", "up") };
     let command = format!("hothouse {verb} -w {}/{}", route.project, route.sandbox);
     if !wants_page(request.headers()) {
         let told = format!("sandbox {} is {state}; `{command}` changes that", route.sandbox);
@@ -109,7 +109,7 @@ pub fn stopped<B>(request: &Request<B>, route: &Route) -> Response<Body> {
     page(
         StatusCode::SERVICE_UNAVAILABLE,
         &title,
-        &format!("<p>This changes it:</p><pre>{}</pre>", escape(&command)),
+        &format!("<p>To start it, run:</p><pre>{}</pre>", escape(&command)),
     )
 }
 
@@ -123,16 +123,16 @@ pub fn no_answer(wants_page: bool, route: &Route, fault: &str, told: &Told) -> R
     let Route { service, project, sandbox, .. } = route;
     let command = format!("hothouse logs {service} -w {project}/{sandbox}");
     let (fault, then) = match told.starts {
-        true => ("starts", "This page goes on by itself."),
+        true => ("starts", "This page reloads by itself."),
         false => (fault, "<a href=\"\">Try again</a>"),
     };
     let lines = match told.lines.is_empty() {
         true => String::new(),
-        false => format!("<p class=faint>The last it said:</p><pre>{}</pre>", escape(&told.lines)),
+        false => format!("<p class=faint>Last log lines:</p><pre>{}</pre>", escape(&told.lines)),
     };
     let body = format!(
         "<p>It is the app <b>{}</b> of sandbox <b>{}</b> in {}. {then}</p>{lines}\
-         <p class=faint>More of it: <code>{}</code></p>",
+         <p class=faint>More: <code>{}</code></p>",
         escape(&route.app),
         escape(sandbox),
         escape(project),
@@ -151,8 +151,8 @@ pub fn waking(wants_page: bool, route: &Route) -> Response<Body> {
     let mut response = match wants_page {
         true => page(
             StatusCode::SERVICE_UNAVAILABLE,
-            &format!("Sandbox {} wakes up", escape(&route.sandbox)),
-            "<p class=faint>It slept because nobody used it. This page goes on by itself, in a moment.</p>",
+            &format!("Waking {}…", escape(&route.sandbox)),
+            "<p class=faint>It was put to sleep because nobody used it. This page reloads by itself.</p>",
         ),
         false => {
             let told = format!("sandbox {} takes too long to wake up", route.sandbox);

@@ -278,6 +278,6 @@ fn to_tls<B>(request: &Request<B>, port: u16) -> Response<Body> {
             *response.status_mut() = hyper::StatusCode::PERMANENT_REDIRECT;
             response
         }
-        _ => pages::plain(hyper::StatusCode::NOT_FOUND, "this is not a host of Hothouse"),
+        _ => pages::plain(hyper::StatusCode::NOT_FOUND, "no running app at this address"),
     }
 }

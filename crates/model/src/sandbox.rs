@@ -133,11 +133,11 @@ impl FromStr for SandboxRef {
 /// Why no sandbox could be picked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PickError {
-    #[error("there is no sandbox `{wanted}`")]
+    #[error("no sandbox `{wanted}`")]
     Unknown { wanted: String, known: Vec<String> },
-    #[error("there is no sandbox yet")]
+    #[error("no sandboxes yet")]
     None,
-    #[error("which sandbox? there are {}", .known.join(", "))]
+    #[error("which sandbox? available: {}", .known.join(", "))]
     Ambiguous { known: Vec<String> },
 }
 
@@ -152,7 +152,7 @@ impl Explain for PickError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Unknown { known, .. } if !known.is_empty() => {
-                vec![format!("there are {}", known.join(", "))]
+                vec![format!("available: {}", known.join(", "))]
             }
             Self::Unknown { .. } | Self::None => vec!["make one with `hothouse fork NAME`".into()],
             Self::Ambiguous { known } => vec![format!("name one, as in `-w {}`", known[0])],
@@ -317,13 +317,13 @@ mod tests {
         check("a", "/tmp", "which sandbox? there are acme/a, other/a");
         check("other/a", "/acme", "other-a-0000");
         check("only", "/tmp", "lone-only-0000");
-        check("only", "/acme", "there is no sandbox `only`");
+        check("only", "/acme", "no sandbox `only`");
         check("lone/only", "/acme", "lone-only-0000");
         check("", "/acme-sandboxes/b/src", "acme-b-0000");
         check("", "/acme", "which sandbox? there are a, b");
         check("", "/lone", "lone-only-0000");
         check("", "/tmp", "which sandbox? there are acme/a, acme/b, other/a, lone/only");
-        check("zz", "/acme", "there is no sandbox `zz`");
-        check("acme/zz", "/acme", "there is no sandbox `acme/zz`");
+        check("zz", "/acme", "no sandbox `zz`");
+        check("acme/zz", "/acme", "no sandbox `acme/zz`");
     }
 }

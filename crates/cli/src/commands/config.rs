@@ -41,7 +41,7 @@ pub(crate) fn check(
     } else {
         problems.iter().for_each(|problem| ui.print(&problem.render()));
         ui.say(&match problems.len() {
-            0 => format!("{} is sound.", file.display()),
+            0 => format!("{} is valid.", file.display()),
             1 => "There is 1 problem.".to_owned(),
             count => format!("There are {count} problems."),
         });

@@ -83,13 +83,13 @@ fn host_line(ui: &Ui, finding: &Finding) -> String {
 fn show_leftovers(ui: &Ui, leftovers: &[Leftover]) {
     if leftovers.is_empty() {
         ui.print(&format!(
-            "{} nothing was left behind by a crash",
+            "{} no unfinished operations",
             ui.paint(Tone::Good, "works  ")
         ));
     }
     for leftover in leftovers {
         let (tone, word) =
-            if leftover.fixed { (Tone::Good, "mended ") } else { (Tone::Bad, "broken ") };
+            if leftover.fixed { (Tone::Good, "fixed  ") } else { (Tone::Bad, "broken ") };
         ui.print(&format!(
             "{} {}\n          {}",
             ui.paint(tone, word),
@@ -98,6 +98,6 @@ fn show_leftovers(ui: &Ui, leftovers: &[Leftover]) {
         ));
     }
     if leftovers.iter().any(|leftover| !leftover.fixed) {
-        ui.say("hint: `hothouse doctor --fix` mends what can be mended");
+        ui.say("hint: `hothouse doctor --fix` fixes what can be fixed");
     }
 }

@@ -211,7 +211,7 @@ pub(crate) fn learn(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     if learned.is_empty() {
-        ui.say("Nothing was denied that a rule would mend.");
+        ui.say("No denied connections to allow.");
         return Ok(ExitCode::SUCCESS);
     }
     let rules: Vec<String> = learned.iter().map(toml_line).collect();
@@ -219,7 +219,7 @@ pub(crate) fn learn(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode
     ui.print(&format!("[egress]\nallow = [\n{kept}\n{}\n]", rules.join("\n")));
     let hosts: Vec<_> = learned.iter().map(|rule| plain(&rule.rule)).collect();
     ui.say(&format!(
-        "Keep what should pass. For this sandbox alone, at once: `hothouse egress allow {}`",
+        "Keep the entries that should pass. For this sandbox only, effective immediately: `hothouse egress allow {}`",
         hosts.join(" ")
     ));
     Ok(ExitCode::SUCCESS)
@@ -257,7 +257,7 @@ pub(crate) fn allow(
         (true, _) if grants.is_empty() => ui.say("Nothing was allowed by hand."),
         (true, _) => {}
         (false, true) => ui.say("Taken back; connections that it had opened are cut."),
-        (false, false) => ui.say(&format!("Allowed {}; it holds at once.", body.rules.join(", "))),
+        (false, false) => ui.say(&format!("Allowed {}; effective immediately.", body.rules.join(", "))),
     }
     if !grants.is_empty() {
         let rows = grants.iter().map(|grant| {

@@ -99,16 +99,16 @@ pub(crate) fn clean(session: &Session, ui: &Ui, args: CleanArgs) -> Result<ExitC
     }
     let rows = looked_at.iter().map(|item| {
         let (word, tone) = match (item.goes, args.dry_run) {
-            (false, _) => ("stays", Tone::Faint),
-            (true, true) => ("would go", Tone::Warning),
-            (true, false) => ("gone", Tone::Good),
+            (false, _) => ("kept", Tone::Faint),
+            (true, true) => ("would be deleted", Tone::Warning),
+            (true, false) => ("deleted", Tone::Good),
         };
         vec![Cell::new(&item.what), Cell::new(word).tone(tone), Cell::new(&item.reason)]
     });
     if looked_at.is_empty() {
-        ui.say("There is nothing to clean.");
+        ui.say("Nothing to clean.");
     } else {
-        ui.print(&table(ui, &["WHAT", "FATE", "REASON"], rows.collect()));
+        ui.print(&table(ui, &["WHAT", "ACTION", "REASON"], rows.collect()));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -121,7 +121,7 @@ pub(crate) fn runs(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if all.is_empty() {
-        ui.say("There is no run yet; `hothouse up` begins one.");
+        ui.say("No runs yet; `hothouse up` begins one.");
         return Ok(ExitCode::SUCCESS);
     }
     let now = HostClock.now();
@@ -130,7 +130,7 @@ pub(crate) fn runs(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
             Cell::new(&run.id).tone(Tone::Strong),
             Cell::new(run.sandbox.as_deref().unwrap_or("-")),
             Cell::new(age(run.started, now)),
-            Cell::new(if run.ended.is_some() { "over" } else { "goes on" }),
+            Cell::new(if run.ended.is_some() { "ended" } else { "running" }),
             Cell::new(&run.artifacts),
         ]
     });

@@ -53,7 +53,7 @@ pub(super) fn sections(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
         let rows = commands(sandbox)
             .into_iter()
             .map(|(what, command)| vec![Cell::new(what).tone(Tone::Faint), Cell::new(command)]);
-        all.push(section(ui, "X-ray", &rows_of(ui, rows.collect())));
+        all.push(section(ui, "Next steps", &rows_of(ui, rows.collect())));
     }
     if let Some(run) = &sandbox.run {
         all.push(section(ui, "Artifacts", &plain(&run.artifacts)));

@@ -39,9 +39,9 @@ impl Action {
 
     fn done(self, name: &str) -> String {
         match self {
-            Self::Down => format!("Stopped the room of `{name}`; its files stay."),
-            Self::Pause => format!("Paused the room of `{name}`."),
-            Self::Resume => format!("The room of `{name}` goes on."),
+            Self::Down => format!("Stopped `{name}`; its files are kept."),
+            Self::Pause => format!("Paused `{name}`."),
+            Self::Resume => format!("Resumed `{name}`."),
         }
     }
 }
@@ -120,7 +120,7 @@ fn critical_chain(services: &[ServiceView]) -> String {
             service.ready.unwrap_or_default().saturating_sub(service.started.unwrap_or_default());
         seconds(took)
     };
-    let mut text = format!("Ready after {}; the longest way:", seconds(last));
+    let mut text = format!("Ready in {}. Slowest chain:", seconds(last));
     for (depth, service) in chain.iter().enumerate() {
         let ready = seconds(service.ready.unwrap_or_default());
         text.push_str(&format!(
@@ -193,7 +193,7 @@ mod tests {
         let services = [service("db", &[], 5, 130), service("api", &["db"], 131, 1_500)];
         assert_eq!(
             critical_chain(&services),
-            "Ready after 1.50s; the longest way:\n  api @1.50s +1.37s\n    db @130ms +125ms"
+            "Ready in 1.50s. Slowest chain:\n  api @1.50s +1.37s\n    db @130ms +125ms"
         );
         assert_eq!(critical_chain(&[]), "");
     }

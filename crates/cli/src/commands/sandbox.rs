@@ -108,10 +108,10 @@ pub(crate) fn nuke(session: &Session, ui: &Ui, args: &NukeArgs) -> Result<ExitCo
         let question = format!("Delete {} with all uncommitted work in them?", counted(all.len()));
         match ui.ask(&question) {
             Some(true) => {}
-            Some(false) => return Err(Failure::new(FailureKind::Unmet, "nothing was deleted")),
+            Some(false) => return Err(Failure::new(FailureKind::Unmet, "cancelled: nothing was deleted")),
             None => {
-                return Err(Failure::new(FailureKind::Usage, "there is nobody to ask")
-                    .hint("say `hothouse nuke --yes`"));
+                return Err(Failure::new(FailureKind::Usage, "confirmation needed, and this is not a terminal")
+                    .hint("pass `--yes`"));
             }
         }
     }
@@ -130,7 +130,8 @@ fn show_deleted(ui: &Ui, gone: &DeletedView) {
     }
     ui.say(&format!("Deleted {}.", counted(gone.deleted.len())));
     if !gone.branches.is_empty() {
-        ui.say(&format!("What was committed stays on {}.", gone.branches.join(", ")));
+        let kept: Vec<_> = gone.branches.iter().map(|branch| format!("`{}`", plain(branch))).collect();
+        ui.say(&format!("Kept the branches with what was committed: {}.", kept.join(", ")));
     }
 }
 
@@ -140,7 +141,7 @@ pub(crate) fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
     if ui.json {
         ui.print_json(&all);
     } else if all.is_empty() {
-        ui.say("There is no sandbox yet; `hothouse fork NAME` makes one.");
+        ui.say("No sandboxes yet; `hothouse fork NAME` makes one.");
     } else {
         let now = HostClock.now();
         let rows = all.iter().map(|sandbox| {

@@ -56,7 +56,7 @@ pub(crate) fn signal(session: &Session, ui: &Ui, args: SignalArgs) -> Result<Exi
     let number = parse_signal(&args.signal).ok_or_else(|| {
         let names: Vec<_> = SIGNALS.iter().map(|(name, _)| *name).collect();
         Failure::new(FailureKind::Usage, format!("`{}` is no signal", args.signal))
-            .hint(format!("there are {}", names.join(", ")))
+            .hint(format!("available: {}", names.join(", ")))
     })?;
     ask(session, ui, args.which, args.service, ServiceAct::Signal(number), None)
 }

@@ -31,7 +31,7 @@ pub(crate) fn url(session: &Session, ui: &Ui, args: UrlArgs) -> Result<ExitCode,
         let hint = match known.is_empty() {
             true if is_up(sandbox.state) => "none of its services has a `url`".to_owned(),
             true => format!("apps have URLs while it is up: `hothouse up -w {}`", sandbox.name),
-            false => format!("there are {}", known.join(", ")),
+            false => format!("available: {}", known.join(", ")),
         };
         return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
     };
@@ -98,7 +98,7 @@ pub(crate) fn ports(session: &Session, ui: &Ui, args: &PortsArgs) -> Result<Exit
     });
     ui.print(&table(ui, &["PORT", "SANDBOX", "APP"], rows.collect()));
     if released {
-        ui.say("Released; another app may get them.");
+        ui.say("Released.");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -22,7 +22,7 @@ use crate::{
 pub enum RoomRequestError {
     #[error("sandbox `{name}` is being deleted")]
     Deleting { name: SandboxName },
-    #[error("sandbox `{name}` is {}", .state.as_str())]
+    #[error("sandbox `{name}` is not running: it is {}", .state.as_str())]
     NotUp { name: SandboxName, state: SandboxState },
     #[error("a restore of `{name}` was interrupted while it replaced files")]
     HalfRestored { name: SandboxName },
@@ -34,7 +34,7 @@ pub enum RoomRequestError {
     Backend { backend: &'static str },
     #[error("sandbox `{name}` is up with profile `{profile}`")]
     OtherProfile { name: SandboxName, profile: String },
-    #[error("service `{service}` needs a folder for its data, which a room that is up cannot get")]
+    #[error("service `{service}` needs storage for its data, and adding that needs a restart")]
     NewData { name: SandboxName, service: String },
     #[error(transparent)]
     Services(#[from] ServicesError),

@@ -146,7 +146,7 @@ fn up_says_what_it_had_to_wait_for() {
         return skip("services", "what a room needs");
     }
     let chain: Vec<_> = up.stderr.lines().skip_while(|line| !line.starts_with("Ready")).collect();
-    assert!(chain[0].ends_with("; the longest way:"), "{up}");
+    assert!(chain[0].ends_with(". Slowest chain:"), "{up}");
     for (line, name) in chain[1..].iter().zip(["last", "task", "first"]) {
         assert!(line.trim().starts_with(&format!("{name} @")), "{up}");
     }
