@@ -241,7 +241,6 @@ fn import_beside_an_editor(ground: &Ground, imports: usize) {
         is_over.store(true, Ordering::Relaxed);
         editor.join().unwrap()
     });
-    eprintln!("{}: {looked} times `git status` during {imports} imports", ground.what);
     assert!(looked > imports / 4, "{}: the editor looked {looked} times", ground.what);
     assert!(!trap.exists(), "{}", ground.what);
 }

@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use hothouse_testkit::{Ran, TestEnv, User, is_running, kill, skip, wait_until};
+use hothouse_testkit::{Ran, TestEnv, User, is_root, is_running, kill, skip, wait_until};
 use serde_json::Value;
 
 use crate::surroundings;
@@ -66,10 +66,9 @@ fn is_installed(program: &str) -> bool {
 /// Runs a test for each user that can be had here.
 fn users(test: impl Fn(Option<User>)) {
     test(None);
-    let root = fs::metadata("/proc/self");
-    if root.is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
-        && let Some(user) = User::ordinary()
-    {
+    if !is_root() {
+        skip("services of other users", "root");
+    } else if let Some(user) = User::ordinary() {
         test(Some(user));
     }
 }
