@@ -284,8 +284,7 @@ mod tests {
     #[test]
     fn an_older_kernel_gets_its_mapped_layers_by_path() {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: only root mounts");
-            return;
+            return hothouse_testkit::skip("mapped layers", "root");
         }
         let ground = tempfile::tempdir().unwrap();
         let at = |name: &str| ground.path().join(name);

@@ -237,8 +237,7 @@ mod tests {
     #[test]
     fn a_link_in_the_place_of_a_folder_leads_nowhere() {
         if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: only root gives files away");
-            return;
+            return hothouse_testkit::skip("files given away", "root");
         }
         let ground = tempfile::tempdir().unwrap();
         let at = |name: &str| ground.path().join(name);

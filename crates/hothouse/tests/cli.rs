@@ -51,6 +51,8 @@ mod secrets;
 mod services;
 #[path = "cli/sleep.rs"]
 mod sleep;
+#[path = "cli/snapshots.rs"]
+mod snapshots;
 #[path = "cli/streams.rs"]
 mod streams;
 #[path = "cli/trust.rs"]

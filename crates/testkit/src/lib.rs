@@ -10,6 +10,8 @@
 )]
 
 pub mod crash;
+mod features;
+mod skip;
 
 use std::{
     fs,
@@ -21,6 +23,8 @@ use std::{
     process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
+
+pub use self::skip::skip;
 
 /// The longest a condition may take; generous, because machines can be busy.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -389,9 +393,4 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
         assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// Says loudly that a test did not run, and why.
-pub fn skip(what: &str, missing: &str) {
-    eprintln!("SKIPPED: {what}: {missing} is missing here");
 }

@@ -79,7 +79,9 @@ impl Case {
         let store = TreeStore::open(&folder).unwrap();
         let driver = match choose_for(&store, TreeWish::Only(driver), agent) {
             Ok(chosen) => chosen.driver,
-            Err(error) => return skipped(&error.to_string()),
+            Err(error) => {
+                return skipped(&format!("trees by {}", driver.as_str()), &error.to_string());
+            }
         };
         let repository = Repository::discover(&root).unwrap();
         let commit = git(&root, &["rev-parse", "HEAD"]);

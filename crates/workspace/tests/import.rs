@@ -19,7 +19,7 @@ use std::{
     thread,
 };
 
-use ground::{Ground, System, skipped};
+use ground::{Ground, System};
 use hothouse_host::{Lock, Program, beneath::Folder, process, watch::FolderWatch};
 use hothouse_model::{SandboxName, plan::BranchOrigin};
 use hothouse_workspace::{
@@ -477,7 +477,7 @@ fn a_replaced_pointer_leads_nobody_astray() {
 fn alternates_and_links_to_other_repositories_bring_nothing_in() {
     let case = Case::new();
     if !process::is_root() {
-        return skipped("a mount namespace to stand for the room needs root").unwrap_or_default();
+        return hothouse_testkit::skip("a mount namespace for the room", "root");
     }
     let secret = case.folder.join("secret");
     fs::create_dir(&secret).unwrap();

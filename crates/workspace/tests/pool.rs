@@ -32,7 +32,7 @@ impl Case {
         let keeper = tempfile::tempdir().unwrap();
         let case = Self { sandboxes: keeper.path().join("a b-sandboxes"), _keeper: keeper };
         if !process::is_root() {
-            return skipped("a pool needs root");
+            return skipped("pools", "root");
         }
         Some(case)
     }
@@ -41,7 +41,7 @@ impl Case {
         let case = Self::new()?;
         match pool::create(&case.sandboxes, SIZE) {
             Ok(()) => Some(case),
-            Err(PoolError::Format { source, .. }) => skipped(&source.to_string()),
+            Err(PoolError::Format { source, .. }) => skipped("pools", &source.to_string()),
             Err(error) => panic!("{error:?}"),
         }
     }
@@ -134,7 +134,7 @@ fn what_a_crash_left_is_cleared_away() {
     fs::write(case.sandboxes.join(format!("{IMAGE}.new")), "half").unwrap();
     match pool::create(&case.sandboxes, SIZE) {
         Ok(()) => pool::remove(&case.sandboxes).unwrap(),
-        Err(error) => return skipped(&error.to_string()).unwrap_or_default(),
+        Err(error) => return hothouse_testkit::skip("pools", &error.to_string()),
     }
     assert_eq!(fs::read_dir(&case.sandboxes).unwrap().count(), 0);
 }
@@ -161,7 +161,7 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
 #[test]
 fn an_ordinary_user_is_told_that_only_root_makes_pools() {
     if process::is_root() {
-        return skipped("the tests run as root").unwrap_or_default();
+        return hothouse_testkit::skip("pools without root", "a user who is not root");
     }
     let folder = tempfile::tempdir().unwrap();
     let error = pool::create(&folder.path().join("sandboxes"), SIZE).unwrap_err();

@@ -262,10 +262,11 @@ fn a_disk_that_knows_no_case_is_refused_for_names_that_collide() {
     case.write("Read.me", "upper");
     case.write("read.me", "lower");
     case.commit();
-    let Some(disk) = Disk::make(&case.folder, "-t ext4 -O casefold", 64)
-        .or_else(|| Disk::make(&case.folder, "-t xfs -n version=ci", 512))
-    else {
-        return;
+    let disk = Disk::try_make(&case.folder, "-t ext4 -O casefold", 64)
+        .or_else(|_| Disk::try_make(&case.folder, "-t xfs -n version=ci", 512));
+    let disk = match disk {
+        Ok(disk) => disk,
+        Err(missing) => return hothouse_testkit::skip("a disk that knows no case", &missing),
     };
     let sandboxes = disk.folder.join("sandboxes");
     fs::create_dir(&sandboxes).unwrap();
@@ -427,8 +428,14 @@ struct Disk {
 
 impl Disk {
     fn make(around: &Path, kind: &str, megabytes: u64) -> Option<Self> {
+        let made = Self::try_make(around, kind, megabytes);
+        made.map_or_else(|missing| skipped("a disk for a test", &missing), Some)
+    }
+
+    /// The same, or what is missing.
+    fn try_make(around: &Path, kind: &str, megabytes: u64) -> Result<Self, String> {
         if !process::is_root() {
-            return skipped("a file system of its own needs root");
+            return Err("root".into());
         }
         let folder = around.join("disk");
         fs::create_dir_all(&folder).unwrap();
@@ -436,15 +443,15 @@ impl Disk {
             let size = format!("size={megabytes}m");
             let mount = Program::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]);
             mount.arg(&folder).output().unwrap();
-            return Some(Self { folder });
+            return Ok(Self { folder });
         }
         let image = around.join("image");
         fs::File::create(&image).unwrap().set_len(megabytes << 20).unwrap();
         let made = Program::new("mkfs").args(kind.split(' ')).arg("-q").arg(&image).output();
         let mount = Program::new("mount").args(["-o", "loop"]).arg(&image).arg(&folder);
         match made.and_then(|_| mount.output()) {
-            Ok(_) => Some(Self { folder }),
-            Err(error) => skipped(&error.to_string()),
+            Ok(_) => Ok(Self { folder }),
+            Err(error) => Err(error.to_string()),
         }
     }
 }

@@ -46,7 +46,9 @@ impl Case {
         let store = TreeStore::open(&sandboxes).unwrap();
         let chosen = match choose_for(&store, TreeWish::Only(driver), agent) {
             Ok(chosen) => chosen,
-            Err(error) => return skipped(&error.to_string()),
+            Err(error) => {
+                return skipped(&format!("trees by {}", driver.as_str()), &error.to_string());
+            }
         };
         let source = store.folder().join("golden/source");
         create_source(&source).unwrap();
@@ -211,7 +213,8 @@ fn half_made_trees_go(case: &Case) {
     fs::create_dir_all(tree.private.join("upper")).unwrap();
     fs::create_dir_all(tree.private.join("work/work")).unwrap();
     case.delete(&tree);
-    let failed = case.driver.make(&[Path::new("/nowhere")], &tree).unwrap_err();
+    let nowhere = case.store.folder().join("nowhere");
+    let failed = case.driver.make(&[&nowhere], &tree).unwrap_err();
     assert!(failed.to_string().starts_with("make the tree"), "{failed}");
     case.delete(&tree);
     let tree = case.make("half");
@@ -333,7 +336,7 @@ fn a_driver_that_does_not_work_here_is_refused_with_the_reason() {
     let ground = Ground::make(System::Host).unwrap();
     let store = TreeStore::open(&ground.folder).unwrap();
     let Err(error) = choose(&store, TreeWish::Only(DriverName::Btrfs)) else {
-        return skipped("the temporary folder is on btrfs itself").unwrap_or_default();
+        return hothouse_testkit::skip("a choice without btrfs", "a temporary folder elsewhere");
     };
     assert!(error.to_string().ends_with("it is on another file system"), "{error}");
     let chosen = choose(&store, TreeWish::Best).unwrap();

@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use hothouse_testkit::skip;
+
 /// One way to make rooms here: a mode and the user who makes them.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
@@ -48,7 +50,7 @@ pub(crate) fn hosts() -> Vec<Host> {
 pub(crate) fn host(mode: &str) -> Option<Host> {
     let found = hosts().into_iter().find(|host| host.mode == mode);
     if found.is_none() {
-        eprintln!("SKIPPED: no {mode} mode here");
+        skip("a mode of rooms", &format!("the mode {mode}"));
     }
     found
 }
@@ -59,9 +61,7 @@ fn find_hosts() -> Vec<Host> {
     assert!(built.exists(), "{} is not built: run the tests with `cargo test`", built.display());
     if !is_root() {
         let home = PathBuf::from(std::env::var_os("HOME").unwrap()).join(".hothouse-room-tests");
-        eprintln!(
-            "SKIPPED: root mode and other users' modes, because the tests do not run as root"
-        );
+        skip("rooms of root and of other users", "root");
         assert!(program("mkdir").arg("-p").arg(&home).status().unwrap().success());
         return vec![Host { mode: "own", user: None, home, roomctl: built }];
     }
@@ -75,7 +75,7 @@ fn find_hosts() -> Vec<Host> {
     for (mode, user) in [("range", "hh-test-range"), ("single", "hh-test-single")] {
         match ordinary(mode, user, &built) {
             Ok(host) => hosts.push(host),
-            Err(reason) => eprintln!("SKIPPED: {mode} mode: {reason}"),
+            Err(reason) => skip(&format!("rooms in {mode} mode"), &reason),
         }
     }
     hosts

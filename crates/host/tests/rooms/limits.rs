@@ -39,7 +39,10 @@ fn a_memory_hog_is_killed_alone_where_memory_can_be_limited() {
                 text.contains("no-memory-cgroup"),
                 "a limit that is not kept is a caveat: {text}"
             );
-            eprintln!("SKIPPED: memory hog in {} mode: no cgroup that we may write", host.mode);
+            hothouse_testkit::skip(
+                "a memory hog",
+                "a control group for memory that this user may write",
+            );
             continue;
         }
         let neighbour = host.room();

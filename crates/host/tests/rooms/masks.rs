@@ -146,7 +146,7 @@ impl Drop for Planted {
 #[test]
 fn what_the_hosts_root_makes_private_later_is_out_of_reach() {
     if !is_root() {
-        return eprintln!("SKIPPED: only root makes files below /usr");
+        return hothouse_testkit::skip("files made private later", "root");
     }
     for host in hosts() {
         let first = host.room();

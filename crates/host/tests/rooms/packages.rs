@@ -2,6 +2,7 @@
 
 use super::host::{hosts, program, ran};
 use super::programs::have;
+use hothouse_testkit::skip;
 use std::path::Path;
 
 /// Makes a package that owns `path`, outside any room.
@@ -181,8 +182,7 @@ fn a_package_puts_files_where_the_host_has_a_private_folder() {
         std::fs::metadata(path).is_ok_and(|it| std::os::unix::fs::MetadataExt::mode(&it) & 5 == 0)
     };
     let Some(folder) = private.iter().find(is_private) else {
-        eprintln!("SKIPPED: no folder of /usr that is not everybody's to read");
-        return;
+        return skip("a package beside a private folder", "a private folder below /usr");
     };
     for host in hosts().into_iter().filter(super::host::Host::has_root) {
         let room = host.room();
@@ -204,8 +204,7 @@ fn services_of_the_hosts_packages_find_their_folders_and_nothing_in_them() {
         let outside =
             ran(program("runuser").args(["-u", "nobody", "--", "sh", "-c", &list(folders)]));
         if outside.code != Some(0) {
-            eprintln!("SKIPPED: what nobody sees of the host's folders, without runuser");
-            return;
+            return skip("folders as nobody sees them", "runuser");
         }
         let plain = |text: &str| {
             let mode = |line: &str| match line.rsplit_once(' ') {

@@ -1,6 +1,7 @@
 //! Programs that developers run, as agent and as the room's root.
 
 use super::host::{hosts, program, ran};
+use hothouse_testkit::skip;
 use std::path::Path;
 
 pub(crate) fn have(name: &str) -> bool {
@@ -8,7 +9,7 @@ pub(crate) fn have(name: &str) -> bool {
         .iter()
         .any(|folder| Path::new(folder).join(name).exists());
     if !found {
-        eprintln!("SKIPPED: {name} is not installed");
+        skip("a program in a room", name);
     }
     found
 }
@@ -63,8 +64,7 @@ fn a_granted_toolchain_builds_as_agent() {
     let Some(toolchain) =
         found.map(|entry| entry.path()).find(|path| path.join("bin/cargo").exists())
     else {
-        eprintln!("SKIPPED: no toolchain below {}", toolchains.display());
-        return;
+        return skip("a granted toolchain", "one below ~/.rustup/toolchains");
     };
     for host in hosts() {
         let room = host.prepare();
@@ -72,7 +72,7 @@ fn a_granted_toolchain_builds_as_agent() {
         // An ordinary user cannot be granted what lies in root's home, but has links to it.
         let linked = ran(program("cp").arg("-al").arg(&toolchain).arg(&granted));
         if linked.code != Some(0) {
-            eprintln!("SKIPPED: a toolchain of the user's own: {}", linked.err);
+            skip("a granted toolchain", "a file system shared with the rooms of the test");
             continue;
         }
         room.start(&["--tool", granted.to_str().unwrap()]);

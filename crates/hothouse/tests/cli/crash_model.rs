@@ -1,9 +1,8 @@
 //! A short run of `./x crash`, always the same.
 
-use hothouse_testkit::{
-    crash::{CrashEnd, CrashSpec, run},
-    skip,
-};
+use hothouse_testkit::crash::{CrashEnd, CrashSpec, run};
+
+use crate::surroundings;
 
 const SEED: u64 = 13;
 const ROUNDS: usize = 60;
@@ -18,9 +17,12 @@ fn nothing_is_lost_whatever_dies() {
         user: false,
         without: Vec::new(),
     };
+    if !surroundings().can_have_rooms("random crashes") {
+        return;
+    }
     match run(&spec, &mut |_| {}) {
         Ok(()) => {}
-        Err(CrashEnd::Impossible(why)) => skip("random crashes", why.lines().last().unwrap_or("")),
+        Err(CrashEnd::Impossible(why)) => panic!("nothing could be tried: {why}"),
         Err(CrashEnd::Broken { what, steps }) => {
             panic!("seed {SEED}: {what}\nthe last steps:\n{}", steps.join("\n"));
         }

@@ -94,15 +94,15 @@ fn a_command_ends_with_the_terminal_that_vanishes() {
 #[test]
 fn a_room_whose_base_disappeared_is_replaced() {
     let mut env = surroundings();
+    if !env.can_have_rooms("a base that disappeared") {
+        return;
+    }
     // A cache of its own: that of the other tests must stay.
     let cache = env.root().join("home/cache");
     env.set("XDG_CACHE_HOME", cache.to_str().unwrap());
     let repository = env.repository("acme", "");
     env.ok(&repository, &["fork", "a"]);
-    let up = env.run(&repository, &["up", "-w", "a"]);
-    if up.code == 6 {
-        return skip("rooms", up.stderr.lines().last().unwrap_or("what a room needs"));
-    }
+    env.ok(&repository, &["up", "-w", "a"]);
     // Under a living room: it may lack files now, but it can be ended and started again.
     fs::remove_dir_all(cache.join("hothouse/base")).unwrap();
     env.ok(&repository, &["down", "-w", "a"]);
@@ -175,6 +175,8 @@ fn a_host_without_user_namespaces_is_told_so() {
         .iter()
         .find(|finding| finding["id"].as_str().unwrap().contains("user-namespaces"))
         .expect("doctor looks at user namespaces");
+    // By this the other tests know that they cannot have rooms.
+    assert_eq!(finding["state"], "missing");
     let text = finding.to_string();
     assert!(text.contains("max_user_namespaces=15000"), "the fix is named: {text}");
     let status = pretend(&format!("{binary} list --json"));

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use hothouse_testkit::{Ran, TestEnv, User, git, is_root, skip};
+use hothouse_testkit::{Ran, TestEnv, User, git, is_root};
 
 use crate::surroundings;
 
@@ -16,12 +16,11 @@ fn hidden(config: &str, test: impl Fn(&TestEnv, &Path)) {
         let Some(user) = User::ordinary() else { return };
         env.become_user(user);
     }
-    let repository = env.repository("acme", &format!("[project]\nname = \"acme\"\n{config}"));
-    let forked = env.run(&repository, &["fork", "a", "--tree", "overlay"]);
-    if forked.code == 6 {
-        skip("overlays in rooms", forked.stderr.lines().next().unwrap_or("user namespaces"));
+    if !env.can_have_overlays("overlays in rooms") {
         return;
     }
+    let repository = env.repository("acme", &format!("[project]\nname = \"acme\"\n{config}"));
+    let forked = env.run(&repository, &["fork", "a", "--tree", "overlay"]);
     assert_eq!(forked.code, 0, "{forked}");
     assert!(forked.stderr.contains("an overlay in the room alone"), "{forked}");
     test(&env, &repository);

@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use hothouse_testkit::{Ran, TestEnv, User, is_running, kill, skip, wait_until};
+use hothouse_testkit::{Ran, TestEnv, User, is_root, is_running, kill, skip, wait_until};
 use serde_json::Value;
 
 use crate::surroundings;
@@ -23,37 +23,59 @@ mod recipes;
 #[path = "services/shop.rs"]
 mod shop;
 
-/// A repository whose stack is `config`, and sandbox `a` of it, not yet up.
-fn forked(user: Option<User>, config: &str) -> (TestEnv, PathBuf) {
+/// The recipes of databases, and a program that each needs on the host.
+const RECIPES: [(&str, &str); 3] =
+    [("postgres", "initdb"), ("redis", "redis-server"), ("mariadb", "mariadbd")];
+
+/// A repository whose stack is `config`, and sandbox `a` of it, not yet up; nothing where this host
+/// lacks what the stack needs.
+fn forked(user: Option<User>, config: &str) -> Option<(TestEnv, PathBuf)> {
     let mut env = surroundings();
     if let Some(user) = user {
         env.become_user(user);
     }
+    if !can_run(&env, config) {
+        return None;
+    }
     let repository = env.repository("shop", &format!("[project]\nname = \"shop\"\n{config}"));
     env.ok(&repository, &["fork", "a"]);
-    (env, repository)
+    Some((env, repository))
+}
+
+/// Whether this host can have rooms, and the databases of a stack in them.
+pub(crate) fn can_run(env: &TestEnv, config: &str) -> bool {
+    let asks = |recipe: &str| config.contains(&format!("recipe = \"{recipe}\""));
+    let lacks = |program: &str| !is_installed(program);
+    match RECIPES.iter().find(|(recipe, program)| asks(recipe) && lacks(program)) {
+        Some((recipe, program)) => {
+            skip(&format!("the recipe {recipe}"), program);
+            false
+        }
+        None => env.can_have_rooms("services"),
+    }
+}
+
+/// Whether a program of a server is there; Debian keeps those of PostgreSQL apart by version.
+fn is_installed(program: &str) -> bool {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let folders = versions.map(|version| version.path().join("bin"));
+    let usual = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"].map(PathBuf::from);
+    folders.chain(usual).any(|folder| folder.join(program).exists())
 }
 
 /// Runs a test for each user that can be had here.
 fn users(test: impl Fn(Option<User>)) {
     test(None);
-    let root = fs::metadata("/proc/self");
-    if root.is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
-        && let Some(user) = User::ordinary()
-    {
+    if !is_root() {
+        skip("services of other users", "root");
+    } else if let Some(user) = User::ordinary() {
         test(Some(user));
     }
 }
 
-/// Brings sandbox `a` up; false, loudly, where this host has no rooms or lacks a program.
-fn up(env: &TestEnv, repository: &Path) -> bool {
-    let up = env.run(repository, &["up", "-w", "a", "--timeout", "60s"]);
-    if up.code == 6 {
-        skip("services", up.stderr.lines().next().unwrap_or("what a room needs"));
-        return false;
-    }
-    assert_eq!(up.code, 0, "{up}");
-    true
+/// Brings sandbox `a` up.
+fn up(env: &TestEnv, repository: &Path) {
+    env.ok(repository, &["up", "-w", "a", "--timeout", "60s"]);
 }
 
 fn status(env: &TestEnv, repository: &Path) -> Value {
@@ -113,10 +135,8 @@ needs = ["task", { service = "first", condition = "started" }]
 #[test]
 fn a_stack_starts_in_order_and_shows_itself() {
     users(|user| {
-        let (env, repository) = forked(user, CHAIN);
-        if !up(&env, &repository) {
-            return;
-        }
+        let Some((env, repository)) = forked(user, CHAIN) else { return };
+        up(&env, &repository);
         let status = status(&env, &repository);
         assert_eq!(status["state"], "ready");
         let states: Vec<_> =
@@ -140,11 +160,8 @@ fn a_stack_starts_in_order_and_shows_itself() {
 
 #[test]
 fn up_says_what_it_had_to_wait_for() {
-    let (env, repository) = forked(None, CHAIN);
+    let Some((env, repository)) = forked(None, CHAIN) else { return };
     let up = env.run(&repository, &["up", "-w", "a"]);
-    if up.code == 6 {
-        return skip("services", "what a room needs");
-    }
     let chain: Vec<_> = up.stderr.lines().skip_while(|line| !line.starts_with("Ready")).collect();
     assert!(chain[0].ends_with(". Slowest chain:"), "{up}");
     for (line, name) in chain[1..].iter().zip(["last", "task", "first"]) {
@@ -167,11 +184,8 @@ run = "sleep 1000"
 needs = ["bad"]
 "#;
     users(|user| {
-        let (env, repository) = forked(user, config);
+        let Some((env, repository)) = forked(user, config) else { return };
         let up = env.run(&repository, &["up", "-w", "a"]);
-        if up.code == 6 {
-            return skip("services", "what a room needs");
-        }
         assert_eq!(up.code, 1, "{up}");
         for told in
             ["`bad`", "exit 3", "after 1 restart", "nothing listens on port 4000", "kaboom-line"]
@@ -197,11 +211,8 @@ needs = ["bad"]
 #[test]
 fn a_start_that_takes_too_long_is_told_and_goes_on() {
     let config = "[service.slow]\nrun = \"sleep 1000\"\nport = 4000\nready = { tcp = true }\n";
-    let (env, repository) = forked(None, config);
+    let Some((env, repository)) = forked(None, config) else { return };
     let up = env.run(&repository, &["up", "-w", "a", "--timeout", "1s"]);
-    if up.code == 6 {
-        return skip("services", "what a room needs");
-    }
     assert_eq!(up.code, 1, "{up}");
     assert!(up.stderr.contains("within 1s"), "{up}");
     assert_eq!(state(&env, &repository, "slow"), "starting");
@@ -215,10 +226,8 @@ fn services_are_started_stopped_restarted_and_signalled() {
 run = "trap 'echo got-hup' HUP; echo begun; while :; do sleep 0.05; done"
 "#;
     users(|user| {
-        let (env, repository) = forked(user, config);
-        if !up(&env, &repository) {
-            return;
-        }
+        let Some((env, repository)) = forked(user, config) else { return };
+        up(&env, &repository);
         let first = pid(&env, &repository, "loop");
         env.ok(&repository, &["signal", "loop", "HUP", "-w", "a"]);
         wait_until("the signal arrived", || log_of(&env, &repository, "loop").contains("got-hup"));
@@ -256,13 +265,11 @@ run = "exec python3 notify.py"
 ready = { notify = true }
 "#;
     users(|user| {
-        let (env, repository) = forked(user, config);
+        let Some((env, repository)) = forked(user, config) else { return };
         let script = "import os,socket,time\ns=socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM)\n\
             s.connect('\\0'+os.environ['NOTIFY_SOCKET'][1:])\ns.send(b'STATUS=x\\nREADY=1')\ntime.sleep(1000)\n";
         fs::write(env.root().join("shop-sandboxes/a/notify.py"), script).unwrap();
-        if !up(&env, &repository) {
-            return;
-        }
+        up(&env, &repository);
         for (name, health) in [
             ("tcp", "tcp 4001 open"),
             ("exec", "exit 0: it-is-there"),
@@ -282,13 +289,11 @@ run = "echo content $(cat src/file); sleep 1000"
 watch = ["src"]
 "#;
     users(|user| {
-        let (env, repository) = forked(user, config);
+        let Some((env, repository)) = forked(user, config) else { return };
         let source = env.root().join("shop-sandboxes/a/src");
         fs::create_dir(&source).unwrap();
         fs::write(source.join("file"), "one").unwrap();
-        if !up(&env, &repository) {
-            return;
-        }
+        up(&env, &repository);
         let first = pid(&env, &repository, "app");
         // The watcher may need a moment to look; a change is repeated until it is seen.
         wait_until("a change is seen", || {
@@ -309,11 +314,8 @@ run = "cat README; pwd; sleep 1000"
 build = "echo built >>built"
 run = "cat README built; pwd; sleep 1000"
 "#;
-    let (env, repository) = forked(None, config);
+    let Some((env, repository)) = forked(None, config) else { return };
     let first = env.run(&repository, &["up", "-w", "a", "--profile", "e2e"]);
-    if first.code == 6 {
-        return skip("services", "what a room needs");
-    }
     assert_eq!(first.code, 0, "{first}");
     assert_eq!(status(&env, &repository)["profile"], "e2e");
     fs::write(env.root().join("shop-sandboxes/a/README"), "edited\n").unwrap();
@@ -343,11 +345,9 @@ dir = "sub"
 port = 4100
 env = { GREETING = "port {port}" }
 "#;
-    let (env, repository) = forked(None, config);
+    let Some((env, repository)) = forked(None, config) else { return };
     fs::create_dir(env.root().join("shop-sandboxes/a/sub")).unwrap();
-    if !up(&env, &repository) {
-        return;
-    }
+    up(&env, &repository);
     let ran = exec(&env, &repository, &["app", "--", "sh", "-c", "echo $GREETING $PORT; pwd"]);
     let folder = env.root().join("shop-sandboxes/a/sub");
     assert_eq!(ran.stdout, format!("port 4100 4100\n{}\n", folder.display()), "{ran}");
@@ -359,10 +359,8 @@ env = { GREETING = "port {port}" }
 #[test]
 fn a_service_with_a_terminal_sees_one() {
     let config = "[service.app]\nrun = \"test -t 1 && echo terminal; sleep 1000\"\npty = true\n";
-    let (env, repository) = forked(None, config);
-    if !up(&env, &repository) {
-        return;
-    }
+    let Some((env, repository)) = forked(None, config) else { return };
+    up(&env, &repository);
     wait_until("it has spoken", || log_of(&env, &repository, "app") == "terminal\n");
 }
 
@@ -380,10 +378,8 @@ fn read_until(env: &TestEnv, repository: &Path, words: &[&str], text: &str, then
 #[test]
 fn logs_follow_what_is_said_later() {
     let config = "[service.app]\nrun = \"while :; do cat said 2>/dev/null; sleep 0.05; done\"\n";
-    let (env, repository) = forked(None, config);
-    if !up(&env, &repository) {
-        return;
-    }
+    let Some((env, repository)) = forked(None, config) else { return };
+    up(&env, &repository);
     let said = env.root().join("shop-sandboxes/a/said");
     read_until(&env, &repository, &["logs", "app", "-w", "a", "-f"], "spoken later", || {
         fs::write(said, "spoken later\n").unwrap();
@@ -399,10 +395,8 @@ run = "sleep 1000"
 run = "sleep 1000"
 restart = "never"
 "#;
-    let (env, repository) = forked(None, config);
-    if !up(&env, &repository) {
-        return;
-    }
+    let Some((env, repository)) = forked(None, config) else { return };
+    up(&env, &repository);
     let (again, once) = (pid(&env, &repository, "again"), pid(&env, &repository, "once"));
     kill(again);
     kill(once);

@@ -33,8 +33,9 @@ impl Ground {
         if system == System::Host {
             return Some(Self { folder, mounted: false, _keeper: keeper });
         }
+        let what = format!("trees on {system:?}");
         if !process::is_root() {
-            return skipped("a loop file needs root");
+            return skipped(&what, "root");
         }
         let image = keeper.path().join("image");
         fs::File::create(&image).unwrap().set_len(2 << 30).unwrap();
@@ -43,11 +44,11 @@ impl Ground {
             _ => ("mkfs.xfs", &["-q", "-m", "reflink=1"]),
         };
         if let Err(error) = Program::new(maker).args(flags).arg(&image).output() {
-            return skipped(&error.to_string());
+            return skipped(&what, &error.to_string());
         }
         let mount = Program::new("mount").args(["-o", "loop"]).arg(&image).arg(&folder).output();
         if let Err(error) = mount {
-            return skipped(&error.to_string());
+            return skipped(&what, &error.to_string());
         }
         Some(Self { folder, mounted: true, _keeper: keeper })
     }
@@ -63,9 +64,9 @@ impl Drop for Ground {
     }
 }
 
-/// Prints why a test proves nothing here.
-pub(crate) fn skipped<T>(what: &str) -> Option<T> {
-    eprintln!("SKIPPED: {what}");
+/// Skips a test, which has nothing to stand on.
+pub(crate) fn skipped<T>(what: &str, missing: &str) -> Option<T> {
+    hothouse_testkit::skip(what, missing);
     None
 }
 

@@ -10,10 +10,8 @@ run = "n=0; while :; do echo line-$n; n=$((n+1)); sleep 0.005; done"
 #[test]
 fn a_killed_daemon_stops_no_service_and_loses_no_line() {
     users(|user| {
-        let (env, repository) = forked(user, COUNTER);
-        if !up(&env, &repository) {
-            return;
-        }
+        let Some((env, repository)) = forked(user, COUNTER) else { return };
+        up(&env, &repository);
         let before = pid(&env, &repository, "count");
         for round in 1..=3 {
             env.kill_daemon();
@@ -33,10 +31,8 @@ fn a_killed_daemon_stops_no_service_and_loses_no_line() {
 #[test]
 fn a_killed_room_is_replaced_and_its_log_goes_on() {
     users(|user| {
-        let (env, repository) = forked(user, COUNTER);
-        if !up(&env, &repository) {
-            return;
-        }
+        let Some((env, repository)) = forked(user, COUNTER) else { return };
+        up(&env, &repository);
         wait_until("it counts", || log_of(&env, &repository, "count").contains("line-20\n"));
         let (init, counter) = (room_pid(&env), pid(&env, &repository, "count"));
         kill(init);
@@ -61,10 +57,8 @@ const WRITER: &str = "i=0; while :; do i=$((i+1)); psql -qc \"insert into t valu
 fn a_power_cut_keeps_every_committed_row() {
     let config = "[service.db]\nrecipe = \"postgres\"\n";
     users(|user| {
-        let (env, repository) = forked(user, config);
-        if !up(&env, &repository) {
-            return;
-        }
+        let Some((env, repository)) = forked(user, config) else { return };
+        up(&env, &repository);
         let psql = |sql: &str| exec(&env, &repository, &["db", "--", "psql", "-qtAc", sql]);
         assert_eq!(psql("create table t (x int primary key)").code, 0);
         let words = ["exec", "-w", "a", "db", "--", "sh", "-c", WRITER];

@@ -12,10 +12,8 @@ run = "sleep 0.3; echo later; echo ERROR here; echo after; sleep 1000"
 #[test]
 fn lines_are_searched_cut_and_taken_up_again() {
     users(|user| {
-        let (env, repository) = forked(user, SPEAKERS);
-        if !up(&env, &repository) {
-            return;
-        }
+        let Some((env, repository)) = forked(user, SPEAKERS) else { return };
+        up(&env, &repository);
         wait_until("all is said", || log_of(&env, &repository, "two").contains("after"));
         let logs = |more: &[&str]| env.ok(&repository, &[&["logs", "-w", "a"], more].concat());
         assert_eq!(logs(&["one", "--grep", "^red text$"]), "red text\n");
@@ -51,10 +49,11 @@ fn lines_are_searched_cut_and_taken_up_again() {
 
 #[test]
 fn logs_outlive_the_room() {
-    let (env, repository) = forked(None, "[service.app]\nrun = \"echo once; sleep 1000\"\n");
-    if !up(&env, &repository) {
+    let Some((env, repository)) = forked(None, "[service.app]\nrun = \"echo once; sleep 1000\"\n")
+    else {
         return;
-    }
+    };
+    up(&env, &repository);
     wait_until("it has spoken", || log_of(&env, &repository, "app") == "once\n");
     env.ok(&repository, &["down", "-w", "a"]);
     assert_eq!(log_of(&env, &repository, "app"), "once\n");
@@ -72,14 +71,12 @@ fn a_flood_and_a_line_of_ten_megabytes_do_no_harm() {
 [service.flood]
 run = "python3 flood.py; sleep 1000"
 "#;
-    let (env, repository) = forked(None, config);
+    let Some((env, repository)) = forked(None, config) else { return };
     let script = "import sys\nw=sys.stdout.write\n\
         for i in range(200000): w('flood line number %d of many\\n' % i)\n\
         w('x' * (10 << 20) + '\\n')\nw('the end\\n')\nsys.stdout.flush()\n";
     fs::write(env.root().join("shop-sandboxes/a/flood.py"), script).unwrap();
-    if !up(&env, &repository) {
-        return;
-    }
+    up(&env, &repository);
     let last = || env.ok(&repository, &["logs", "flood", "-w", "a", "--tail", "1"]);
     wait_until("all is said", || last() == "the end\n");
     let log = log_of(&env, &repository, "flood");

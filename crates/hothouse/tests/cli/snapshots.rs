@@ -1,0 +1,275 @@
+//! Everything that commands print, compared with the files in `snapshots/`: one page per command,
+//! text and JSON, success and failure, at 80 columns.
+//!
+//! A page that changed fails its test. Run it with `INSTA_UPDATE=always`, and look at the difference
+//! in git. A command without a page fails [`every_command_has_its_page`].
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use hothouse_testkit::{TestEnv, git, is_root, skip};
+
+use crate::surroundings;
+
+#[path = "snapshots/page.rs"]
+mod page;
+
+use page::{Pages, entry};
+
+const CONFIG: &str = r#"[project]
+name = "shop"
+
+[service.web]
+run = "sleep 0.3; echo listening; exec python3 -m http.server 3000"
+port = 3000
+ready = { tcp = true }
+url = "web"
+
+[service.worker]
+run = "trap '' HUP; echo begun; exec sleep 1000"
+
+[secret.TOKEN]
+hosts = ["api.example.com"]
+
+[egress]
+mode = "allowlist"
+allow = ["api.example.com"]
+"#;
+
+/// What `doctor` finds on a host is that host's.
+const DOCTOR: [(&str, &str); 3] = [
+    (r"(?m)^(works  |limited|missing) ([^:\n]+): .*$", "[STATE] $2: [DETAIL]"),
+    (r"\n {10}(costs|fix): [^\n]*", ""),
+    (r#""(costs|detail|fix|state)": ("(?:[^"\\]|\\.)*"|null)"#, r#""$1": "[HOST]""#),
+];
+
+/// A service that has just been started may be ready already.
+const STARTED: [(&str, &str); 1] = [(r#""state": "(starting|ready)""#, r#""state": "[STARTED]""#)];
+
+/// A repository, and the pages of what is done in it.
+struct Story {
+    env: TestEnv,
+    repository: PathBuf,
+    pages: Pages,
+}
+
+impl Story {
+    fn new() -> Self {
+        let mut env = surroundings();
+        env.set("COLUMNS", "80");
+        know_names(&mut env);
+        let repository = env.repository("shop", CONFIG);
+        git(&repository, &["config", "user.name", "test"]);
+        git(&repository, &["config", "user.email", "test@example.com"]);
+        Self { env, repository, pages: Pages::default() }
+    }
+
+    /// Runs commands, and compares what they print with a page.
+    fn page(&self, name: &str, commands: &[&str]) {
+        self.page_with(name, commands, &[]);
+    }
+
+    fn page_with(&self, name: &str, commands: &[&str], filters: &[(&str, &str)]) {
+        self.pages.compare(name, &self.print(commands), filters);
+    }
+
+    /// Runs commands, and returns what they print.
+    fn print(&self, commands: &[&str]) -> String {
+        let run = |command: &&str| {
+            let words: Vec<&str> = command.split(' ').collect();
+            entry(&self.env, &self.env.run(&self.repository, &words))
+        };
+        commands.iter().map(run).collect()
+    }
+
+    /// The same commands, each as text and as JSON.
+    fn both(&self, name: &str, commands: &[&str]) {
+        self.both_with(name, commands, &[]);
+    }
+
+    fn both_with(&self, name: &str, commands: &[&str], filters: &[(&str, &str)]) {
+        let json: Vec<String> =
+            commands.iter().map(|command| format!("{command} --json")).collect();
+        let all = commands.iter().zip(&json).flat_map(|(text, json)| [*text, json]);
+        self.page_with(name, &all.collect::<Vec<_>>(), filters);
+    }
+
+    fn worktree(&self, name: &str) -> PathBuf {
+        self.env.root().join("shop-sandboxes").join(name)
+    }
+}
+
+/// Answers as a resolver that knows names below `.localhost`, which not every host has.
+fn know_names(env: &mut TestEnv) {
+    let folder = env.root().join("programs");
+    fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("getent");
+    fs::write(&program, "#!/bin/sh\necho 127.0.0.1 STREAM $2\n").unwrap();
+    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    env.set("PATH", format!("{}:{path}", folder.display()));
+}
+
+/// Lists the commands below one, as its help names them.
+fn commands_of(help: &str) -> Vec<&str> {
+    let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = below.take_while(|line| !line.is_empty());
+    let names =
+        listed.filter_map(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+    names.filter_map(|line| line.split(' ').next()).filter(|name| *name != "help").collect()
+}
+
+/// Compares the help of a command and of those below it; returns the pages that there must be.
+fn help(env: &TestEnv, pages: &Pages, command: &[&str]) -> BTreeSet<String> {
+    let ran = env.run(env.root(), &[command, &["--help"]].concat());
+    let name = [&["help"], command].concat().join("-");
+    pages.compare(&name, &entry(env, &ran), &[]);
+    let below = commands_of(&ran.stdout);
+    let mut names = BTreeSet::from([name]);
+    // `ports` does something by itself, too.
+    let must_go_on = |line: &str| line.starts_with("Usage:") && line.ends_with(" <COMMAND>");
+    let has_own = !ran.stdout.lines().any(must_go_on);
+    if has_own && !command.is_empty() {
+        names.insert(command.join("-"));
+    }
+    for next in below {
+        names.append(&mut help(env, pages, &[command, &[next]].concat()));
+    }
+    names
+}
+
+#[test]
+fn every_command_has_its_page() {
+    let mut env = surroundings();
+    env.set("COLUMNS", "80");
+    let pages = Pages::default();
+    let expected = help(&env, &pages, &[]);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/snapshots");
+    let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+    let snapshots = files.filter(|path| path.extension().is_some_and(|kind| kind == "snap"));
+    let found: BTreeSet<String> =
+        snapshots.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    pages.end();
+    let missing: Vec<_> = expected.difference(&found).collect();
+    let stale: Vec<_> = found.difference(&expected).collect();
+    assert!(missing.is_empty() && stale.is_empty(), "missing: {missing:?}, stale: {stale:?}");
+}
+
+#[test]
+fn commands_without_a_room_print_their_pages() {
+    let story = Story::new();
+    story.both("version", &["version"]);
+    let completions = ["completions bash", "completions nonsense", "completions nonsense --json"];
+    let script = (r"(?s)(_hothouse\(\) \{\n).*?(\n--- )", "$1[SCRIPT]$2");
+    story.page_with("completions", &completions, &[script]);
+    story.both("daemon-start", &["daemon start", "daemon start --nonsense"]);
+    story.both_with("doctor", &["doctor", "doctor --fix", "doctor nonsense"], &DOCTOR);
+    story.both("daemon-status", &["daemon status", "daemon status nonsense"]);
+    let fork = ["fork a --tree copy", "fork b --tree copy --json", "fork a --tree copy"];
+    let wrong = ["fork a --json", "fork A!", "fork c --base nonsense", "fork c --tree nonsense"];
+    story.page("fork", &[&fork[..], &wrong].concat());
+    story.both("list", &["list", "list nonsense"]);
+    let config = fs::read_to_string(story.repository.join("hothouse.toml")).unwrap();
+    fs::write(story.repository.join("hothouse.toml"), "[room]\ncpus = 0\n[servce.x]\n").unwrap();
+    let checks = ["config check", "config check --json"];
+    let wrong = story.print(&checks);
+    fs::write(story.repository.join("hothouse.toml"), config).unwrap();
+    story.pages.compare("config-check", &(story.print(&checks) + &wrong), &[]);
+    story.both("config-show", &["config show", "config show nonsense"]);
+    change(&story, "a");
+    change(&story, "b");
+    story.both("diff", &["diff -w a", "diff -w a --stat", "diff -w nothing", "diff -w a --base x"]);
+    story.both("log", &["log -w a", "log -w nothing", "log -w a --base nonsense"]);
+    story.env.ok(&story.repository, &["fork", "c", "--tree", "copy"]);
+    let snapshot = ["snapshot one -w c", "snapshot two -w c --json", "snapshot one -w c"];
+    let removed = ["snapshot two --remove -w c", "snapshot two --remove -w c --json"];
+    story.page("snapshot", &[&snapshot[..], &["snapshot one -w c --json"], &removed].concat());
+    story.both("snapshots", &["snapshots -w c", "snapshots -w a", "snapshots -w nothing"]);
+    story.both("restore", &["restore one -w c", "restore nothing -w c", "restore one -w nothing"]);
+    story.both("size", &["size -w a", "size -w nothing"]);
+    let promote = ["promote a --merge", "promote b --merge --json", "promote a --merge"];
+    let wrong = ["promote a --merge --json", "promote b --push", "promote nothing --json"];
+    story.page("promote", &[promote, wrong].concat());
+    story.both("clean", &["clean --all --dry-run", "clean nothing", "clean"]);
+    for name in ["mine", "other"] {
+        let folder = story.env.root().join(name);
+        git(&story.repository, &["worktree", "add", "-q", folder.to_str().unwrap(), "-b", name]);
+    }
+    let adopt = ["adopt ../mine", "adopt ../other --json", "adopt ../mine", "adopt .", "adopt x"];
+    story.page("adopt", &[&adopt[..], &["adopt . --json"]].concat());
+    let secret = "secret set TOKEN --from env:NAME";
+    story.both("secret-set", &[secret, "secret set TOKEN", "secret set nonsense! --from file"]);
+    story.both("secret-list", &["secret list", "secret list nonsense"]);
+    story.both("secret-rm", &["secret rm TOKEN", "secret rm NOTHING"]);
+    story.both("pool-create", &["pool create --size nonsense"]);
+    story.both("pool-status", &["pool status", "pool status nonsense"]);
+    story.both("trust", &["trust", "trust --remove"]);
+    let delete = ["delete a", "delete a --json", "delete a --force", "delete mine --json"];
+    story.page("delete", &[&delete[..], &["delete a", "delete a --json"]].concat());
+    story.both("nuke", &["nuke", "nuke --yes"]);
+    let stop = ["daemon stop --json", "daemon stop --json", "daemon start", "daemon stop"];
+    story.page("daemon-stop", &[&stop[..], &["daemon stop", "daemon stop nonsense"]].concat());
+    story.pages.end();
+}
+
+/// Commits something in a worktree, and leaves something uncommitted.
+fn change(story: &Story, name: &str) {
+    let worktree = story.worktree(name);
+    fs::write(worktree.join(format!("{name}.txt")), "more\n").unwrap();
+    git(&worktree, &["add", "-A"]);
+    git(&worktree, &["commit", "-qm", &format!("Add {name}.txt")]);
+    fs::write(worktree.join("README"), "hello\nmore\n").unwrap();
+    fs::write(worktree.join("new"), "new\n").unwrap();
+}
+
+#[test]
+fn commands_on_a_room_print_their_pages() {
+    if !is_root() {
+        return skip("the output of commands on a room", "root, whose rooms the pages show");
+    }
+    let story = Story::new();
+    if !story.env.can_have_rooms("the output of commands on a room") {
+        return;
+    }
+    story.env.ok(&story.repository, &["fork", "a", "--tree", "copy"]);
+    story.env.ok(&story.repository, &["fork", "b", "--tree", "copy"]);
+    let broken = "[project]\nname = \"shop\"\n[service.web]\nrun = \"echo no packages; exit 3\"\nrestart = \"never\"\n";
+    fs::write(story.worktree("b").join("hothouse.toml"), broken).unwrap();
+    story.both("up", &["up -w a", "up -w b", "up -w nothing", "up a"]);
+    story.both("status", &["status -w a", "status -w nothing"]);
+    story.both("url", &["url web -w a", "url web -w a --direct", "url nothing -w a"]);
+    story.both("expose", &["expose 9000 -w a", "expose 0 -w a", "expose 9000 -w nothing"]);
+    story.both("ports", &["ports", "ports nonsense"]);
+    story.both("ports-release", &["ports release", "ports release 1"]);
+    story.both("logs", &["logs -w a", "logs worker -w a --tail 1", "logs nothing -w a"]);
+    let exec = ["exec -w a -- cat README", "exec -w a -- nothing", "exec -w nothing -- true"];
+    story.page("exec", &[&exec[..], &["exec -w nothing --json -- true", "exec -w a"]].concat());
+    story.both("shell", &["shell -w a", "shell -w nothing"]);
+    story.both("db", &["db -w a", "db nothing -w a"]);
+    let service = |verb: &str| {
+        let commands = [format!("{verb} worker -w a"), format!("{verb} nothing -w a")];
+        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+        story.both_with(verb, &commands, &STARTED);
+    };
+    ["restart", "stop", "start"].into_iter().for_each(service);
+    let signal = ["signal worker HUP -w a", "signal worker NONSENSE -w a"];
+    story.both_with("signal", &signal, &STARTED);
+    story.both("pause", &["pause -w a", "pause -w nothing"]);
+    story.both("resume", &["resume -w a", "resume -w nothing"]);
+    story.env.run(&story.repository, &["exec", "-w", "a", "--", "curl", "https://example.org"]);
+    story.both("egress-log", &["egress log -w a", "egress log -w nothing"]);
+    story.both("egress-why", &["egress why example.org -w a", "egress why api.example.com -w a"]);
+    story.both("egress-learn", &["egress learn -w a", "egress learn -w nothing"]);
+    let allow = ["egress allow example.org -w a", "egress allow -w a", "egress allow x y! -w a"];
+    story.both("egress-allow", &allow);
+    let loose = CONFIG.replace("allowlist", "open");
+    fs::write(story.worktree("a").join("hothouse.toml"), loose).unwrap();
+    story.both("config-approve", &["config approve -w a", "config approve -w nothing"]);
+    story.both("ui", &["ui", "ui -w nothing"]);
+    story.both("runs", &["runs", "runs nonsense"]);
+    story.both("down", &["down -w a", "down -w nothing"]);
+    story.pages.end();
+}
