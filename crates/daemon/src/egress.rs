@@ -9,7 +9,7 @@ mod toolchain;
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     pin::Pin,
     sync::{
@@ -19,18 +19,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hothouse_backend::{CallError, RoomConnection, RoomInstance, Rooms};
 use hothouse_edge::{
     About, Limit, Processes, RoomEdge, RoomSpec, Serving, Settle, Sockets, ledger::Ledger,
     resolver::Servers, terminate::Terminate,
 };
 use hothouse_engine::{Engine, RoomEgress};
-use hothouse_host::{
-    addresses, files,
-    room::{
-        ROOM_FILE, RoomClient, RoomIdentity, Started, datagram_owner, echo_owner, socket_owner,
-        wire::{ListenSpec, Proto},
-    },
-};
+use hothouse_host::{addresses, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{EgressMode, HostPattern, NamedHosts},
@@ -68,6 +63,7 @@ const LONG_AGO: Duration = Duration::from_secs(60);
 pub(crate) struct Walls {
     own: Weak<Self>,
     engine: Arc<Engine>,
+    rooms: Arc<dyn Rooms>,
     handle: Handle,
     user_config: PathBuf,
     toolchain: Arc<Toolchain>,
@@ -92,8 +88,9 @@ type Place = Arc<tokio::sync::Mutex<Option<Standing>>>;
 /// A wall that stands for as long as this is held.
 struct Standing {
     sandbox: SandboxKey,
-    identity: RoomIdentity,
-    client: Arc<RoomClient>,
+    instance: Arc<dyn RoomInstance>,
+    /// The wall's own: when it ends, the room takes its sockets back.
+    room: Arc<dyn RoomConnection>,
     edge: Arc<RoomEdge>,
     _serving: Serving,
     at: Instant,
@@ -103,7 +100,7 @@ struct Standing {
 impl Standing {
     /// Says whether the room that it belongs to still lives and listens.
     fn holds(&self) -> bool {
-        !self.client.is_closed() && self.identity.is_alive()
+        !self.room.is_closed() && self.instance.is_alive()
     }
 }
 
@@ -136,6 +133,7 @@ struct Seen {
 impl Walls {
     pub(crate) fn new(
         engine: Arc<Engine>,
+        rooms: Arc<dyn Rooms>,
         user_config: PathBuf,
         home: PathBuf,
         state: &Path,
@@ -143,6 +141,7 @@ impl Walls {
         Arc::new_cyclic(|own| Self {
             own: own.clone(),
             engine,
+            rooms,
             handle: Handle::current(),
             user_config,
             toolchain: Toolchain::new(home, state.join("toolchain.json")),
@@ -239,8 +238,8 @@ impl Walls {
                     let runtime = engine.places(&sandbox).runtime;
                     living.push((sandbox.clone(), runtime, room.frozen));
                 }
-                let fresh = fresh_rooms(&engine, &sandbox).into_iter();
-                living.extend(fresh.map(|(sandbox, runtime)| (sandbox, runtime, false)));
+                let fresh = engine.fresh_rooms(&sandbox).into_iter();
+                living.extend(fresh.map(|runtime| (sandbox.clone(), runtime, false)));
             }
             Ok::<_, Failure>(living)
         });
@@ -282,14 +281,12 @@ impl Walls {
         runtime: &Path,
         names: Option<Vec<String>>,
     ) -> Result<(), Failure> {
-        // Only who has just started a room knows its names.
-        let is_new = names.is_some();
-        let identity = identity(runtime)?;
+        let instance = self.rooms.instance(runtime).ok_or_else(unknown)?;
         let place = self.place(runtime);
         let mut place = place.lock().await;
         if let Some(known) = place.as_mut()
-            && known.identity == identity
-            && !known.client.is_closed()
+            && known.instance.id() == instance.id()
+            && !known.room.is_closed()
         {
             return self.renew_one(sandbox, runtime, known).await;
         }
@@ -302,32 +299,23 @@ impl Walls {
             policy,
             ledger,
             servers: Arc::new(Servers::new(servers)),
-            processes: Arc::new(RoomProcesses(identity.clone())),
+            processes: Arc::new(RoomProcesses(instance.clone())),
             own_names: names.unwrap_or_else(|| found.own_names.clone()),
             terminate: None,
             settle: Some(Box::new(Settling { walls: self.own.clone(), sandbox: sandbox.key })),
         });
-        let talk =
-            |error: hothouse_host::room::ClientError| Failure::of(FailureKind::Backend, &error);
+        let lost = |error: CallError| Failure::of(FailureKind::Backend, &error);
         // Side by side, because somebody waits for the room; but before anything is served: a host
-        // that must be opened is never passed on closed. The connection is the wall's own: when it
-        // ends, room-init takes the sockets back.
-        let (terminate, client) =
-            tokio::join!(self.terminate(sandbox, runtime, &edge), RoomClient::connect(runtime));
+        // that must be opened is never passed on closed.
+        let (terminate, room) =
+            tokio::join!(self.terminate(sandbox, runtime, &edge), self.rooms.connect(runtime));
         edge.set_terminate(terminate?);
-        let client = Arc::new(client.map_err(talk)?);
-        if is_new {
-            client.know_protocol();
-        }
-        let door = ListenSpec {
-            address: IpAddr::from(Ipv4Addr::LOCALHOST),
-            port: DOOR_PORT,
-            proto: Proto::Tcp,
-        };
-        let (taken, door) = tokio::join!(client.take_egress(), client.listen(door));
-        let taken = taken.map_err(talk)?;
+        let room = room.map_err(lost)?;
+        let door = (Ipv4Addr::LOCALHOST, DOOR_PORT).into();
+        let (taken, door) = tokio::join!(room.take_egress(), room.listen(door));
+        let taken = taken.map_err(lost)?;
         // Something in the room may have the port; whoever needs the door will see that.
-        let door = door.ok().map(|(socket, _)| socket);
+        let door = door.ok().map(Into::into);
         let sockets = Sockets {
             tcp: taken.tcp,
             dns_datagram: taken.dns_datagram,
@@ -343,15 +331,15 @@ impl Walls {
             edge.serve(sockets).map_err(|error| Failure::of(FailureKind::Host, &error))?;
         let sandbox = sandbox.key;
         self.note_limits(sandbox, &edge);
-        *place = Some(Standing { sandbox, identity, client, edge, _serving: serving, at, seen });
+        *place = Some(Standing { sandbox, instance, room, edge, _serving: serving, at, seen });
         Ok(())
     }
 
     /// Returns the connection by which the wall of a room stands, for whoever needs one that is there.
-    pub(crate) async fn client_of(&self, runtime: &Path) -> Option<Arc<RoomClient>> {
+    pub(crate) async fn connection_of(&self, runtime: &Path) -> Option<Arc<dyn RoomConnection>> {
         let place = self.place(runtime);
         let standing = place.lock().await;
-        standing.as_ref().map(|wall| wall.client.clone()).filter(|client| !client.is_closed())
+        standing.as_ref().map(|wall| wall.room.clone()).filter(|room| !room.is_closed())
     }
 
     fn place(&self, runtime: &Path) -> Place {
@@ -502,39 +490,19 @@ fn slow() -> Failure {
     Failure::new(FailureKind::Backend, "the room did not hand its traffic over in time")
 }
 
-/// Returns the rooms of a sandbox that have a folder of their own for one command.
-fn fresh_rooms(engine: &Engine, sandbox: &SandboxRecord) -> Vec<(SandboxRecord, PathBuf)> {
-    let own = engine.places(sandbox).runtime;
-    let rooms = own.parent().map(|folder| files::list(folder).unwrap_or_default());
-    let of_it = |runtime: &PathBuf| engine.is_temporary_of(runtime, sandbox);
-    let rooms = rooms.unwrap_or_default().into_iter().filter(of_it);
-    rooms
-        .filter(|runtime| identity(runtime).is_ok_and(|identity| identity.is_alive()))
-        .map(|runtime| (sandbox.clone(), runtime))
-        .collect()
+fn unknown() -> Failure {
+    Failure::new(FailureKind::Backend, "the room's own record cannot be read")
 }
 
-fn identity(runtime: &Path) -> Result<RoomIdentity, Failure> {
-    let gone = || Failure::new(FailureKind::Backend, "the room's own record cannot be read");
-    let text = files::read_text(&runtime.join(ROOM_FILE)).map_err(|_| gone())?;
-    let started: Started = serde_json::from_str(&text).map_err(|_| gone())?;
-    Ok(started.identity)
-}
-
-/// The processes of a room as the host sees them.
-struct RoomProcesses(RoomIdentity);
+/// The processes of a room, for the ledger.
+struct RoomProcesses(Arc<dyn RoomInstance>);
 
 impl Processes for RoomProcesses {
     fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess> {
-        let owner = socket_owner(&self.0, client, target)?;
-        Some(RoomProcess { pid: owner.pid, name: owner.name })
+        self.0.stream_owner(client, target)
     }
 
     fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess> {
-        let owner = match transport {
-            Transport::Icmp => echo_owner(&self.0, port)?,
-            _ => datagram_owner(&self.0, port)?,
-        };
-        Some(RoomProcess { pid: owner.pid, name: owner.name })
+        self.0.datagram_owner(transport, port)
     }
 }

@@ -196,9 +196,9 @@ impl Ingress {
             server.set_routes(RouteTable::new(known.iter().flat_map(Known::routes)));
         }
         let mut conflicts = self.open_direct(known).await;
-        let clients = &self.door.clients;
-        for (key, why) in self.inside.lock().await.open(known, clients, self.server.as_ref()).await
-        {
+        let mut inside = self.inside.lock().await;
+        let connections = &self.door.connections;
+        for (key, why) in inside.open(known, connections, self.server.as_ref()).await {
             conflicts.entry(key).or_default().push(why);
         }
         *self.conflicts.lock().unwrap_or_else(PoisonError::into_inner) = conflicts;

@@ -41,7 +41,7 @@ pub(crate) struct Door {
     pub(crate) stop_tx: watch::Sender<bool>,
     pub(crate) about: Arc<About>,
     /// Connections to rooms.
-    pub(crate) clients: Arc<exec::Clients>,
+    pub(crate) connections: Arc<exec::Connections>,
     /// Who uses which sandbox.
     pub(crate) activities: Arc<ingress::Activities>,
     pub(crate) beds: Arc<sleep::Beds>,

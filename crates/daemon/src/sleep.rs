@@ -121,8 +121,8 @@ fn rest_of(door: &Door, sandbox: &SandboxRecord) -> Rest {
 /// Says whether a command runs in a room, also one whose client has gone.
 async fn works(door: &Door, sandbox: &SandboxRecord) -> bool {
     let runtime = door.engine.places(sandbox).runtime;
-    let Ok(client) = door.clients.of(&runtime).await else { return false };
-    let execs = client.execs().await.unwrap_or_default();
+    let Ok(room) = door.connections.of(&runtime).await else { return false };
+    let execs = room.execs().await.unwrap_or_default();
     execs.iter().any(|exec| exec.exit.is_none())
 }
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use hothouse_api::{Build, exec::EXEC_SOCKET};
-use hothouse_backend::NativeRooms;
+use hothouse_backend::{NativeRooms, Rooms};
 use hothouse_engine::{Collaborators, Engine, WallSources};
 use hothouse_host::{
     Clock, FileError, Folders, Lock, LockError,
@@ -32,8 +32,12 @@ use tokio::{
 };
 
 use crate::{
-    About, Door, commits, egress::Walls, exec, ingress::Ingress, listener::OwnUser, log, routes,
-    sleep,
+    About, Door, commits,
+    egress::Walls,
+    exec::{self, Connections},
+    ingress::Ingress,
+    listener::OwnUser,
+    log, routes, sleep,
 };
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
@@ -158,6 +162,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
             walls.witness(order);
         }
     });
+    let rooms: Arc<dyn Rooms> = Arc::new(rooms);
     let engine = Arc::new(Engine::new(Collaborators {
         store: store.clone(),
         journal: store,
@@ -172,7 +177,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         },
         locks: spec.folders.locks(),
         user_config: spec.folders.user_config(),
-        rooms: Arc::new(rooms),
+        rooms: rooms.clone(),
         runtime: spec.folders.runtime.join("rooms"),
         folders: spec.folders.state.join("sandbox-folders"),
         runs: spec.folders.state.join("runs"),
@@ -194,13 +199,12 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         log: log_file,
         started: clock.now(),
     });
-    let clients = Arc::default();
     let door = Door {
         engine,
         event_tx,
         stop_tx: watch::Sender::new(false),
         about,
-        clients,
+        connections: Arc::new(Connections::new(rooms.clone())),
         activities: Arc::default(),
         beds: Arc::default(),
         ingress: Arc::default(),
@@ -218,7 +222,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         tracing::error!(?failure, "rooms of an earlier release could not be looked for");
     }
     let places = (spec.folders.user_config(), spec.folders.home.clone());
-    let served = runtime.block_on(serve(door, places, notice.as_deref(), &mut spec.announce));
+    let serving = serve(door, rooms, places, notice.as_deref(), &mut spec.announce);
+    let served = runtime.block_on(serving);
     runtime.shutdown_timeout(Duration::from_secs(1));
     tracing::info!("ended");
     served
@@ -248,6 +253,7 @@ fn take_lock(folders: &Folders) -> Result<Lock, StartError> {
 
 async fn serve(
     door: Door,
+    rooms: Arc<dyn Rooms>,
     (user_config, home): (PathBuf, PathBuf),
     notice: Option<&str>,
     announce: &mut File,
@@ -257,7 +263,7 @@ async fn serve(
     let identity = socket_identity(&path);
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
-    let walls = Walls::new(door.engine.clone(), user_config, home, &door.about.state);
+    let walls = Walls::new(door.engine.clone(), rooms, user_config, home, &door.about.state);
     door.walls.set(walls.clone()).ok();
     // Rooms that outlived the last daemon come first: until then nothing leaves them.
     walls.refresh().await;

@@ -12,7 +12,7 @@ use hothouse_engine::{Engine, urls_of};
 use hothouse_model::{
     Failure, SandboxRecord, SandboxState,
     config::{DEFAULT_PROFILE, in_words},
-    room::RoomReport,
+    room::{Capabilities, RoomReport},
     stack::{ServiceReport, StackOrder, StackReport},
 };
 use hothouse_store::{Outcome, PlanRecord};
@@ -48,6 +48,7 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
     if let (Some(disk), Ok(Some(_))) = (fences.get_mut("disk"), engine.pool_around(&record)) {
         *disk = disk.replace("no quota here", "the worktree has a quota of the pool besides");
     }
+    let Capabilities { backend, offered } = engine.capabilities();
     SandboxView {
         name: record.name.to_string(),
         id: record.id.to_string(),
@@ -61,7 +62,8 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
         egress,
         ttl: record.room.as_ref().and_then(|room| room.ends).map(|ends| ends.to_string()),
         state,
-        backend: "native".into(),
+        backend: backend.to_string(),
+        capabilities: offered.into_iter().collect(),
         tree_driver: record.tree_driver,
         profile: stack.map_or_else(|| DEFAULT_PROFILE.into(), |stack| stack.profile),
         run: record.room.map(|room| RunView {

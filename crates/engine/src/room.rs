@@ -20,7 +20,9 @@ use hothouse_model::{
     Explain, Failure, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState, Step,
     config::{self, Config, File, Layers},
     id::fnv1a,
-    room::{RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord},
+    room::{
+        Capabilities, RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord,
+    },
     stack::{DATA_INSIDE, FROZEN_INSIDE, StackOrder},
 };
 use hothouse_store::{NewPlan, NewRoom, Subject};
@@ -324,6 +326,11 @@ impl Engine {
         up.then(|| self.with.rooms.look(&self.places(sandbox).runtime)).flatten()
     }
 
+    /// Returns what the rooms of this host can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.with.rooms.capabilities()
+    }
+
     /// Returns the tool folders that the room at a runtime folder was granted.
     pub fn tools_of(&self, runtime: &Path) -> Vec<PathBuf> {
         self.with.rooms.tools(runtime)
@@ -459,8 +466,18 @@ impl Engine {
         Ok(())
     }
 
+    /// Returns the runtime folders of living rooms that were made for single commands of a sandbox.
+    pub fn fresh_rooms(&self, sandbox: &SandboxRecord) -> Vec<PathBuf> {
+        let all = self.with.rooms.list(&self.with.runtime).unwrap_or_default().into_iter();
+        let own = all.filter(|runtime| self.is_temporary_of(runtime, sandbox));
+        let lives = |runtime: &PathBuf| {
+            self.with.rooms.instance(runtime).is_some_and(|room| room.is_alive())
+        };
+        own.filter(lives).collect()
+    }
+
     /// Whether a room was made for a single command of a sandbox.
-    pub fn is_temporary_of(&self, runtime: &Path, sandbox: &SandboxRecord) -> bool {
+    fn is_temporary_of(&self, runtime: &Path, sandbox: &SandboxRecord) -> bool {
         let own = temporary(&self.places(sandbox).runtime, "");
         runtime.as_os_str().as_encoded_bytes().starts_with(own.as_os_str().as_encoded_bytes())
     }
@@ -526,7 +543,7 @@ impl Engine {
         sandbox: &SandboxRecord,
         config: &Config,
     ) -> Result<RoomOrder, RoomRequestError> {
-        if config.room.backend != config::Backend::Native {
+        if config.room.backend != self.with.rooms.capabilities().backend {
             return Err(RoomRequestError::Backend { backend: config.room.backend.as_str() });
         }
         if !files::exists(&sandbox.worktree) {

@@ -24,9 +24,8 @@ impl DaemonRooms {
 impl Rooms for DaemonRooms {
     fn dial<'a>(&'a self, target: &'a Target) -> Sendable<'a, io::Result<TcpStream>> {
         Box::pin(async move {
-            let client = self.door.clients.of(&target.runtime).await.map_err(io::Error::other)?;
-            let socket = client.connect_inside(target.port).await.map_err(io::Error::other)?;
-            let stream = std::net::TcpStream::from(socket);
+            let room = self.door.connections.of(&target.runtime).await.map_err(io::Error::other)?;
+            let stream = room.dial(target.port).await.map_err(io::Error::other)?;
             stream.set_nonblocking(true)?;
             TcpStream::from_std(stream)
         })
