@@ -66,18 +66,6 @@ pub struct NativeRooms {
     looked: Mutex<BTreeMap<PathBuf, (u64, Instant)>>,
     /// The runtime folders of rooms that this very release has started.
     started: Mutex<BTreeSet<PathBuf>>,
-    /// Told of every room that has started, before anything runs in it.
-    witness: Witness,
-}
-
-/// Who is told of rooms that have started.
-#[derive(Clone)]
-struct Witness(Arc<dyn Fn(&RoomOrder) + Send + Sync>);
-
-impl std::fmt::Debug for Witness {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Witness")
-    }
 }
 
 /// A room as it is written down.
@@ -198,7 +186,6 @@ impl Rooms for NativeRooms {
             self.launcher.start(&self.spec(order))?
         };
         self.started().insert(order.runtime.clone());
-        (self.witness.0)(order);
         Ok(RoomFile { started, suspended: false, full: None }.report())
     }
 
@@ -347,16 +334,7 @@ impl NativeRooms {
             turns: Turns::default(),
             looked: Mutex::default(),
             started: Mutex::default(),
-            witness: Witness(Arc::new(|_| {})),
         }
-    }
-
-    /// Tells somebody of every room that has started, before anything runs in it. What happens there
-    /// holds the start up.
-    #[must_use]
-    pub fn witnessed(mut self, witness: impl Fn(&RoomOrder) + Send + Sync + 'static) -> Self {
-        self.witness = Witness(Arc::new(witness));
-        self
     }
 
     fn started(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {

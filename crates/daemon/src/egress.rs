@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -24,7 +24,7 @@ use hothouse_edge::{
     About, Limit, Processes, RoomEdge, RoomSpec, Serving, Settle, Sockets, ledger::Ledger,
     resolver::Servers, terminate::Terminate,
 };
-use hothouse_engine::{Engine, RoomEgress};
+use hothouse_engine::{Engine, RoomEgress, WallKeeper};
 use hothouse_host::{addresses, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
@@ -32,7 +32,7 @@ use hothouse_model::{
     id::SandboxKey,
     ledger::RoomProcess,
     policy::{NamedLists, Policy, Transport, common_hosts},
-    room::{RoomOrder, RoomWish},
+    room::{RoomWish, WallOrder},
 };
 use tokio::runtime::Handle;
 
@@ -40,9 +40,6 @@ use self::toolchain::Toolchain;
 
 /// The port of the room's loopback on which tools that insist find a proxy.
 pub(crate) const DOOR_PORT: u16 = 15_080;
-
-/// Names the sandbox of a room that has a folder of its own for one command.
-const SANDBOX_FILE: &str = "sandbox";
 
 /// How long a room's start may be held up until its wall stands.
 const RAISING: Duration = Duration::from_secs(10);
@@ -80,6 +77,26 @@ pub(crate) struct Walls {
     problems: Mutex<HashMap<SandboxKey, String>>,
     /// What a policy opens and cannot be had here.
     limits: Mutex<HashMap<SandboxKey, Vec<Limit>>>,
+}
+
+/// The walls, from the moment that rooms can be looked for: they need the engine, which needs them.
+#[derive(Default)]
+pub(crate) struct LateWalls(OnceLock<Arc<Walls>>);
+
+impl LateWalls {
+    pub(crate) fn get(&self) -> Option<&Arc<Walls>> {
+        self.0.get()
+    }
+
+    pub(crate) fn set(&self, walls: Arc<Walls>) {
+        self.0.set(walls).ok();
+    }
+}
+
+impl WallKeeper for LateWalls {
+    fn raise(&self, wall: &WallOrder) -> Result<(), Failure> {
+        self.get().ok_or_else(early)?.raise_now(wall)
+    }
 }
 
 /// Where the wall of one room stands, or will.
@@ -155,25 +172,18 @@ impl Walls {
         })
     }
 
-    /// Raises the wall of a room that has just started, before anything runs in it.
-    pub(crate) fn witness(self: &Arc<Self>, order: &RoomOrder) {
-        // A room that belongs to no sandbox makes first data, and needs no network.
-        let Some(sandbox) = order.sandbox else { return };
-        let Ok(Some(sandbox)) = self.engine.sandbox(sandbox) else { return };
-        let SandboxKey(key) = sandbox.key;
-        let named = order.runtime.join(SANDBOX_FILE);
-        // As long-lived as the room, which no crash of the host survives.
-        if let Err(error) = files::write_quick(&named, key.to_string().as_bytes(), 0o600) {
-            tracing::warn!(%error, "a room could not be marked");
-        }
-        let (walls, runtime, names) = (self.clone(), order.runtime.clone(), order.names.clone());
-        let raising = async move {
-            let raised =
-                tokio::time::timeout(RAISING, walls.raise(&sandbox, &runtime, Some(names)));
-            let raised = raised.await.unwrap_or_else(|_| Err(slow()));
-            walls.note(sandbox.key, raised.err());
+    /// Raises a wall from a thread that may block, for somebody who waits for it.
+    fn raise_now(&self, wall: &WallOrder) -> Result<(), Failure> {
+        let WallOrder { sandbox, runtime, names } = wall;
+        let sandbox = self.engine.sandbox(*sandbox)?.ok_or_else(gone)?;
+        let raising = async {
+            let raised = self.raise(&sandbox, runtime, names.clone());
+            let raised = tokio::time::timeout(RAISING, raised).await;
+            raised.unwrap_or_else(|_| Err(slow()))
         };
-        self.handle.block_on(raising);
+        let raised = self.handle.block_on(raising);
+        self.note(sandbox.key, raised.clone().err());
+        raised
     }
 
     /// Says why the wall of a sandbox does not stand.
@@ -211,19 +221,6 @@ impl Walls {
     pub(crate) async fn renew(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
         self.refresh().await;
-    }
-
-    /// Brings the wall of one sandbox in step, after something was done with it.
-    pub(crate) async fn attend(&self, sandbox: &SandboxRecord) {
-        let (engine, record) = (self.engine.clone(), sandbox.clone());
-        let living = tokio::task::spawn_blocking(move || {
-            let room = engine.room_of(&record).filter(|room| !room.frozen);
-            room.map(|_| engine.places(&record).runtime)
-        });
-        if let Ok(Some(runtime)) = living.await {
-            let raised = self.raise(sandbox, &runtime, None).await;
-            self.note(sandbox.key, raised.err());
-        }
     }
 
     /// Raises the walls of rooms that have none, takes down those of rooms that are gone, and brings
@@ -484,6 +481,14 @@ impl Settle for Settling {
     fn settle(&self) -> Pin<Box<dyn Future<Output = Option<Arc<Policy>>> + Send + '_>> {
         Box::pin(async move { self.walls.upgrade()?.settle(self.sandbox).await })
     }
+}
+
+fn early() -> Failure {
+    Failure::new(FailureKind::Internal, "the daemon is just starting")
+}
+
+fn gone() -> Failure {
+    Failure::new(FailureKind::NotFound, "the sandbox is gone")
 }
 
 fn slow() -> Failure {

@@ -48,7 +48,7 @@ pub(crate) struct Door {
     /// URLs, from the moment that their ports are open.
     pub(crate) ingress: Arc<OnceLock<Arc<ingress::Ingress>>>,
     /// The walls of rooms, from the moment that rooms can be looked for.
-    pub(crate) walls: Arc<OnceLock<Arc<egress::Walls>>>,
+    pub(crate) walls: Arc<egress::LateWalls>,
 }
 
 impl Door {
@@ -61,13 +61,6 @@ impl Door {
     pub(crate) async fn renew_walls(&self) {
         if let Some(walls) = self.walls.get() {
             walls.renew().await;
-        }
-    }
-
-    /// Brings the wall of one sandbox in step with what was just done with it.
-    pub(crate) async fn renew_wall(&self, sandbox: &SandboxRecord) {
-        if let Some(walls) = self.walls.get() {
-            walls.attend(sandbox).await;
         }
     }
 

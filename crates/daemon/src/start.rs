@@ -8,7 +8,7 @@ use std::{
     fs::File,
     io::Write,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::Duration,
 };
 
@@ -33,7 +33,7 @@ use tokio::{
 
 use crate::{
     About, Door, commits,
-    egress::Walls,
+    egress::{LateWalls, Walls},
     exec::{self, Connections},
     ingress::Ingress,
     listener::OwnUser,
@@ -155,14 +155,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     let store = Arc::new(store);
     let (event_tx, _) = broadcast::channel(1024);
     let clock = Arc::new(HostClock);
-    let walls: Arc<OnceLock<Arc<Walls>>> = Arc::default();
-    let witness = walls.clone();
-    let rooms = NativeRooms::new(spec.folders.cache.join("base")).witnessed(move |order| {
-        if let Some(walls) = witness.get() {
-            walls.witness(order);
-        }
-    });
-    let rooms: Arc<dyn Rooms> = Arc::new(rooms);
+    let walls: Arc<LateWalls> = Arc::default();
+    let rooms: Arc<dyn Rooms> = Arc::new(NativeRooms::new(spec.folders.cache.join("base")));
     let engine = Arc::new(Engine::new(Collaborators {
         store: store.clone(),
         journal: store,
@@ -178,6 +172,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         locks: spec.folders.locks(),
         user_config: spec.folders.user_config(),
         rooms: rooms.clone(),
+        walls: walls.clone(),
         runtime: spec.folders.runtime.join("rooms"),
         folders: spec.folders.state.join("sandbox-folders"),
         runs: spec.folders.state.join("runs"),
@@ -264,7 +259,7 @@ async fn serve(
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
     let walls = Walls::new(door.engine.clone(), rooms, user_config, home, &door.about.state);
-    door.walls.set(walls.clone()).ok();
+    door.walls.set(walls.clone());
     // Rooms that outlived the last daemon come first: until then nothing leaves them.
     walls.refresh().await;
     recover(&door).await;
@@ -363,8 +358,8 @@ async fn watch_steps(door: Door) {
             Err(broadcast::error::RecvError::Closed) => return,
         };
         match what {
-            // After the only step of a plan whoever asked for it brings its URLs in step.
-            Happening::PlanBegun { plan: PlanKind::Up, steps, .. } if steps > 1 => {
+            // Where there is only a room with its wall whoever asked for it brings its URLs in step.
+            Happening::PlanBegun { plan: PlanKind::Up, steps, .. } if steps > 2 => {
                 starting.insert(operation);
             }
             Happening::StepDone { .. } if starting.contains(&operation) => {

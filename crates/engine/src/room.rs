@@ -22,13 +22,16 @@ use hothouse_model::{
     id::fnv1a,
     room::{
         Capabilities, RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord,
+        WallOrder,
     },
     stack::{DATA_INSIDE, FROZEN_INSIDE, StackOrder},
 };
 use hothouse_store::{NewPlan, NewRoom, Subject};
 use hothouse_workspace::Repository;
 
-use crate::{Engine, data, masks, project::ProjectError, stack::Stack, trees, wall::WallError};
+use crate::{
+    Engine, StepError, data, masks, project::ProjectError, stack::Stack, trees, wall::WallError,
+};
 
 /// The path under which every room shows its worktree besides its own.
 const WORKSPACE: &str = "/workspace";
@@ -106,7 +109,7 @@ impl Engine {
         }
         if self.room_of(sandbox).is_some() {
             if sandbox.room.as_ref().is_some_and(|room| room.slept.is_some()) {
-                self.with.rooms.thaw(&self.places(sandbox).runtime)?;
+                self.thaw_room(sandbox)?;
                 self.with.store.set_slept(sandbox.key, None)?;
             }
             return self.up_again(sandbox, spec);
@@ -192,6 +195,7 @@ impl Engine {
         }
         let runtime = order.runtime.clone();
         steps.push(Step::StartRoom { order: Box::new(order.clone()) });
+        steps.extend(WallOrder::of(order).map(|wall| Step::RaiseWall { wall }));
         if !(stack.order.services.is_empty() && stack.order.hosted.is_empty()) {
             steps.push(Step::Supervise { runtime, stack: Box::new(stack.order) });
         }
@@ -204,6 +208,7 @@ impl Engine {
         if spec.restrict {
             self.with.store.restrict_room(sandbox.key, true)?;
         }
+        self.keep_wall(sandbox).map_err(StepError::from)?;
         let runtime = self.places(sandbox).runtime;
         let running = self.with.rooms.stack(&runtime);
         let profile = running.as_ref().map_or(config::DEFAULT_PROFILE, |stack| &stack.profile);
@@ -302,8 +307,8 @@ impl Engine {
     /// Lets the processes of a room go on.
     pub fn resume_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "resume", None)?;
-        let runtime = self.living(&sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
-        self.with.rooms.thaw(&runtime).map_err(|error| error.failure())?;
+        self.living(&sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
+        self.thaw_room(&sandbox).map_err(|error| error.failure())?;
         self.note_sleep(&sandbox, false)
     }
 
@@ -354,8 +359,8 @@ impl Engine {
             Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
             let runtime = order.runtime.clone();
             self.temporary.begin(&runtime);
-            let started = self.with.rooms.start(&order);
-            Ok(started.map(|_| runtime.clone()).inspect_err(|_| self.temporary.end(&runtime))?)
+            self.start_walled(&order).inspect_err(|_| self.temporary.end(&runtime))?;
+            Ok(runtime)
         };
         start().map_err(|error| error.failure())
     }

@@ -79,6 +79,24 @@ pub struct RoomWall {
     pub caveats: Vec<(String, String)>,
 }
 
+/// The wall of a room, to be raised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WallOrder {
+    pub sandbox: SandboxKey,
+    /// Where the room is reached.
+    pub runtime: PathBuf,
+    /// The names of its services, of a room that was not told them yet.
+    pub names: Option<Vec<String>>,
+}
+
+impl WallOrder {
+    /// Returns the wall of a room that is about to start. One that belongs to nobody stays closed.
+    pub fn of(order: &RoomOrder) -> Option<Self> {
+        let (runtime, names) = (order.runtime.clone(), Some(order.names.clone()));
+        order.sandbox.map(|sandbox| Self { sandbox, runtime, names })
+    }
+}
+
 /// Where the private git of a room is, on the host and inside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomGitPlaces {

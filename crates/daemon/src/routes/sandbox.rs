@@ -193,9 +193,6 @@ pub(super) async fn act(
         }
     })
     .await?;
-    if done.is_ok() {
-        door.renew_wall(&now).await;
-    }
     // Also after a failure: what came up before it is reachable, and what went is not.
     door.refresh_urls_of(&now).await;
     done.map_err(Refusal)?;
