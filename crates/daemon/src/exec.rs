@@ -1,7 +1,6 @@
 //! The second door: commands in rooms, with their pipe ends handed to the client.
 
 use std::{
-    collections::HashMap,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
@@ -13,7 +12,7 @@ use hothouse_api::{
     exec::{ARGUMENT_LIMIT, Ask, DatabaseAsk, Ended, Hello, RunAsk, Say, Target},
 };
 use hothouse_backend::{
-    CallError, RoomConnection, Rooms,
+    CallError, RoomConnection,
     connection::{
         Attached, ExecId, ExecSpec, ExecStreams, Exit, RefusalKind, RoomUser, Stdio, WindowSize,
     },
@@ -23,46 +22,25 @@ use hothouse_host::{framed::Framed, random};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord, SandboxRef, room::RoomWall, stack::ServiceOrder,
 };
-use tokio::sync::Mutex;
+use hothouse_reconcile::{Stop, sleep};
+use tokio::task::JoinSet;
 
-use crate::{Door, listener::OwnUser, sleep};
+use crate::{Door, listener::OwnUser};
 
 /// SIGHUP, for a command whose terminal has vanished.
 const HANGUP: i32 = 1;
 
-/// Connections to rooms, kept for as long as the rooms live.
-pub(crate) struct Connections {
-    rooms: Arc<dyn Rooms>,
-    known: Mutex<HashMap<PathBuf, Arc<dyn RoomConnection>>>,
-}
-
-impl Connections {
-    pub(crate) fn new(rooms: Arc<dyn Rooms>) -> Self {
-        Self { rooms, known: Mutex::default() }
-    }
-
-    /// Returns a connection that answered a moment ago, or a new one.
-    pub(crate) async fn of(&self, runtime: &Path) -> Result<Arc<dyn RoomConnection>, CallError> {
-        let mut known = self.known.lock().await;
-        if let Some(room) = known.get(runtime).filter(|room| !room.is_closed()) {
-            return Ok(room.clone());
-        }
-        let room = self.rooms.connect(runtime).await?;
-        known.insert(runtime.to_owned(), room.clone());
-        Ok(room)
-    }
-
-    async fn forget(&self, runtime: &Path) {
-        self.known.lock().await.remove(runtime);
-    }
-}
-
-/// Serves the second socket until the daemon ends.
-pub(crate) async fn serve(door: Door, mut listener: OwnUser) {
+/// Serves the second socket until the daemon ends. Conversations that go on break off then: clients rejoin.
+pub(crate) async fn serve(door: Door, mut listener: OwnUser, mut stop: Stop) {
+    let mut conversations = JoinSet::new();
     loop {
-        let (stream, _) = listener.accept().await;
+        let (stream, _) = tokio::select! {
+            () = stop.told() => return,
+            Some(_) = conversations.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
         let door = door.clone();
-        tokio::spawn(async move {
+        conversations.spawn(async move {
             let mut framed = Framed::new(stream);
             // A client that goes away in the middle of a sentence needs no answer.
             if let Err(error) = converse(&door, &mut framed).await {
@@ -82,7 +60,7 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
         Ok(mut running) => {
             let fresh = running.fresh.clone();
             // A command is a use of its sandbox, for as long as it lasts.
-            let _held = door.activities.of(running.sandbox.key).enter();
+            let _held = door.keepers.activities.of(running.sandbox.key).enter();
             let followed = follow(framed, &mut running).await;
             match fresh {
                 Some(runtime) => end_fresh(door, &running.sandbox, runtime).await,
@@ -106,7 +84,7 @@ async fn import(door: &Door, sandbox: &SandboxRecord) {
 /// Imports what was committed in a room of a single command, and ends it.
 async fn end_fresh(door: &Door, sandbox: &SandboxRecord, runtime: PathBuf) {
     let engine = door.engine.clone();
-    door.connections.forget(&runtime).await;
+    door.keepers.connections.forget(&runtime).await;
     let ended = tokio::task::spawn_blocking(move || engine.end_fresh(&runtime));
     // Side by side: what it committed lies in the sandbox's git folder, and comes through its own room.
     let ((), ended) = tokio::join!(import(door, sandbox), ended);
@@ -121,13 +99,13 @@ async fn connection(
     runtime: &Path,
     is_fresh: bool,
 ) -> Result<Arc<dyn RoomConnection>, CallError> {
-    let wall = match door.walls.get().filter(|_| is_fresh) {
+    let wall = match door.keepers.walls.get().filter(|_| is_fresh) {
         Some(walls) => walls.connection_of(runtime).await,
         None => None,
     };
     match wall {
         Some(room) => Ok(room),
-        None => door.connections.of(runtime).await,
+        None => door.keepers.connections.of(runtime).await,
     }
 }
 
@@ -371,8 +349,8 @@ async fn find_awake(door: &Door, target: &Target) -> Result<SandboxRecord, Failu
     let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
     let found = tokio::task::spawn_blocking(move || engine.find(wanted.as_ref(), &folder)).await;
     let found = found.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
-    match sleep::is_away(door, &found) {
-        true => sleep::awake(door, found.key).await,
+    match sleep::is_away(&door.keepers, &found) {
+        true => sleep::awake(&door.keepers, found.key).await,
         false => Ok(found),
     }
 }
@@ -383,7 +361,8 @@ async fn known(
 ) -> Result<(SandboxRecord, Arc<dyn RoomConnection>, ExecId), Failure> {
     let Place { sandbox, runtime, .. } = place(door, target, false).await?;
     let exec = ExecId(target.exec.clone());
-    let room = door.connections.of(&runtime).await.map_err(|error| refusal(&error, &exec))?;
+    let room =
+        door.keepers.connections.of(&runtime).await.map_err(|error| refusal(&error, &exec))?;
     Ok((sandbox, room, exec))
 }
 

@@ -4,7 +4,7 @@
 //! the failure as JSON. Then it is closed. After `ready: ` comes what the user should know.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     fs::File,
     io::Write,
     path::{Path, PathBuf},
@@ -23,7 +23,8 @@ use hothouse_host::{
     process,
     socket::{self, SocketError},
 };
-use hothouse_model::{Event, Explain, FailureKind, Happening, PlanKind, room::DISK_CHECK};
+use hothouse_model::{Explain, FailureKind};
+use hothouse_reconcile::{Keepers, LateWalls, Stop, Tasks, Urls, Walls};
 use hothouse_store::{SetAside, Store, StoreError};
 use tokio::{
     net::UnixListener,
@@ -32,12 +33,11 @@ use tokio::{
 };
 
 use crate::{
-    About, Door, commits,
-    egress::{LateWalls, Walls},
-    exec::{self, Connections},
-    ingress::Ingress,
+    About, Door,
+    dashboard::{Dashboard, Site},
+    exec,
     listener::OwnUser,
-    log, routes, sleep,
+    log, routes,
 };
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
@@ -46,23 +46,11 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// How long recovery may hold up the first answer.
 const RECOVERY_FIRST: Duration = Duration::from_secs(5);
 
+/// How long loops may take to end.
+const JOIN: Duration = Duration::from_secs(1);
+
 /// How often the daemon looks whether its socket is still its own.
 const SOCKET_CHECK: Duration = Duration::from_secs(5);
-
-/// How often the daemon looks whether a room's time is over.
-const TIME_CHECK: Duration = Duration::from_secs(1);
-
-/// How often old base layers are looked for.
-const TIDY: Duration = Duration::from_secs(3600);
-
-/// How soon a room that died is seen by the router.
-const URL_CHECK: Duration = Duration::from_secs(2);
-
-/// How soon a secret that is new in a worktree is closed to its room.
-const SECRET_CHECK: Duration = Duration::from_secs(2);
-
-/// How often golden trees are looked after.
-const HOUSE_CHECK: Duration = Duration::from_secs(15 * 60);
 
 /// What a daemon is started with.
 pub struct DaemonSpec {
@@ -194,16 +182,20 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         log: log_file,
         started: clock.now(),
     });
+    let keepers = Keepers::new(
+        engine.clone(),
+        rooms.clone(),
+        walls,
+        event_tx.clone(),
+        spec.folders.state.clone(),
+    );
     let door = Door {
         engine,
         event_tx,
         stop_tx: watch::Sender::new(false),
         about,
-        connections: Arc::new(Connections::new(rooms.clone())),
-        activities: Arc::default(),
-        beds: Arc::default(),
-        ingress: Arc::default(),
-        walls,
+        keepers,
+        dashboard: Arc::default(),
     };
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -259,7 +251,7 @@ async fn serve(
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
     let walls = Walls::new(door.engine.clone(), rooms, user_config, home, &door.about.state);
-    door.walls.set(walls.clone());
+    door.keepers.walls.set(&walls);
     // Rooms that outlived the last daemon come first: until then nothing leaves them.
     walls.refresh().await;
     recover(&door).await;
@@ -268,18 +260,11 @@ async fn serve(
     let notice = notice.map(|notice| format!(": {notice}")).unwrap_or_default();
     writeln!(announce, "ready{notice}").ok();
 
-    tokio::spawn(watch_signals(door.stop_tx.clone()));
-    tokio::spawn(watch_socket(door.clone(), identity));
-    tokio::spawn(watch_time(door.clone()));
-    tokio::spawn(watch_disk(door.clone()));
-    tokio::spawn(tidy(door.clone()));
-    tokio::spawn(commits::watch(door.clone()));
-    tokio::spawn(watch_urls(door.clone()));
-    tokio::spawn(watch_secrets(door.clone()));
-    tokio::spawn(watch_steps(door.clone()));
-    tokio::spawn(sleep::watch(door.clone()));
-    tokio::spawn(keep_house(door.clone()));
-    tokio::spawn(exec::serve(door.clone(), exec_listener));
+    let mut tasks = Tasks::default();
+    tasks.start("signals", |stop| watch_signals(door.stop_tx.clone(), stop));
+    tasks.start("socket", |stop| watch_socket(door.clone(), identity, stop));
+    tasks.start("exec", |stop| exec::serve(door.clone(), exec_listener, stop));
+    door.keepers.start(&mut tasks);
     let mut stop_rx = door.stop_tx.subscribe();
     let server =
         axum::serve(listener, routes::all(door.clone())).with_graceful_shutdown(async move {
@@ -293,6 +278,9 @@ async fn serve(
             tokio::time::sleep(DRAIN).await;
         } => tracing::warn!(busy = door.engine.busy(), "not everything ended in time"),
     }
+    for name in tasks.end(JOIN).await {
+        tracing::warn!(name, "did not end in time, or broke");
+    }
     if socket_identity(&path) == identity {
         hothouse_host::files::remove_file(&path)?;
     }
@@ -305,112 +293,16 @@ fn listen(path: &Path) -> Result<OwnUser, StartError> {
     listener.map(OwnUser).map_err(StartError::Runtime)
 }
 
-/// Stops rooms whose time is over.
-async fn watch_time(door: Door) {
-    loop {
-        tokio::time::sleep(TIME_CHECK).await;
-        let engine = door.engine.clone();
-        let stopped = tokio::task::spawn_blocking(move || engine.stop_expired()).await;
-        if let Ok(Err(failure)) = stopped {
-            tracing::warn!(?failure, "a room whose time is over could not be stopped");
-        }
-    }
-}
-
 /// Opens the ports of URLs, with the routes of what is up already.
 async fn open_urls(door: &Door) {
-    door.ingress.set(Ingress::start(door)).ok();
-    door.refresh_urls().await;
-}
-
-/// Brings URLs in step with rooms that came or went without being told to.
-async fn watch_urls(door: Door) {
-    loop {
-        tokio::time::sleep(URL_CHECK).await;
-        if let Some(walls) = door.walls.get() {
-            walls.refresh().await;
-        }
-        door.refresh_urls().await;
+    let dashboard = Arc::new(Dashboard::new(door.clone()));
+    let urls = Urls::open(&door.keepers, Arc::new(Site(dashboard.clone())));
+    if let Some(port) = urls.port() {
+        dashboard.set_port(port);
     }
-}
-
-/// Closes secrets to running rooms that the user has put into their worktrees, or replaced there.
-async fn watch_secrets(door: Door) {
-    loop {
-        tokio::time::sleep(SECRET_CHECK).await;
-        let engine = door.engine.clone();
-        match tokio::task::spawn_blocking(move || engine.watch_secrets()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(failure)) => tracing::warn!(?failure, "secrets were not looked for"),
-            Err(error) => tracing::error!(%error, "the secret watcher broke"),
-        }
-    }
-}
-
-/// Brings URLs in step with rooms as they start, step by step: a service that starts may need one.
-async fn watch_steps(door: Door) {
-    let mut event_rx = door.event_tx.subscribe();
-    let mut starting = HashSet::new();
-    loop {
-        let Event { operation, what } = match event_rx.recv().await {
-            Ok(event) => event,
-            Err(broadcast::error::RecvError::Lagged(_)) => continue,
-            Err(broadcast::error::RecvError::Closed) => return,
-        };
-        match what {
-            // Where there is only a room with its wall whoever asked for it brings its URLs in step.
-            Happening::PlanBegun { plan: PlanKind::Up, steps, .. } if steps > 2 => {
-                starting.insert(operation);
-            }
-            Happening::StepDone { .. } if starting.contains(&operation) => {
-                door.refresh_urls().await;
-            }
-            Happening::PlanDone | Happening::PlanUndone { .. } | Happening::PlanStuck { .. } => {
-                starting.remove(&operation);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Removes what earlier rooms left to be shared, now and from time to time.
-async fn tidy(door: Door) {
-    loop {
-        let engine = door.engine.clone();
-        match tokio::task::spawn_blocking(move || engine.tidy_rooms()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(failure)) => tracing::warn!(?failure, "old base layers could not be removed"),
-            Err(error) => tracing::error!(%error, "tidying up broke"),
-        }
-        tokio::time::sleep(TIDY).await;
-    }
-}
-
-/// Pauses rooms that take too much of the disk.
-async fn watch_disk(door: Door) {
-    loop {
-        tokio::time::sleep(DISK_CHECK).await;
-        let engine = door.engine.clone();
-        match tokio::task::spawn_blocking(move || engine.pause_full_rooms()).await {
-            Ok(Ok(paused)) => {
-                paused.iter().for_each(|name| tracing::warn!(%name, "a room is full: paused"));
-            }
-            Ok(Err(failure)) => tracing::warn!(?failure, "the disk use of rooms is unknown"),
-            Err(error) => tracing::error!(%error, "the disk watcher broke"),
-        }
-    }
-}
-
-/// Removes what is deleted already, and golden trees that nobody needs any more.
-async fn keep_house(door: Door) {
-    loop {
-        let engine = door.engine.clone();
-        let kept = tokio::task::spawn_blocking(move || engine.keep_house()).await;
-        if let Ok(Err(failure)) = kept {
-            tracing::warn!(?failure, "the golden trees were not looked after");
-        }
-        tokio::time::sleep(HOUSE_CHECK).await;
-    }
+    door.dashboard.set(dashboard).ok();
+    door.keepers.urls.set(urls).ok();
+    door.keepers.refresh_urls().await;
 }
 
 /// Finishes what an earlier daemon left, for a while in the foreground, then behind the scenes.
@@ -440,7 +332,7 @@ async fn recover(door: &Door) {
     tokio::time::timeout(RECOVERY_FIRST, recovery).await.ok();
 }
 
-async fn watch_signals(stop_tx: watch::Sender<bool>) {
+async fn watch_signals(stop_tx: watch::Sender<bool>, mut stop: Stop) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
@@ -449,14 +341,14 @@ async fn watch_signals(stop_tx: watch::Sender<bool>) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        () = stop.told() => return,
     }
     stop_tx.send_replace(true);
 }
 
 /// Ends the daemon when its socket is gone or replaced: nobody could reach it any more.
-async fn watch_socket(door: Door, identity: Option<(u64, u64)>) {
-    loop {
-        tokio::time::sleep(SOCKET_CHECK).await;
+async fn watch_socket(door: Door, identity: Option<(u64, u64)>, mut stop: Stop) {
+    while stop.pause(SOCKET_CHECK).await {
         if socket_identity(&door.about.socket) != identity {
             tracing::warn!("the socket is gone");
             door.stop_tx.send_replace(true);

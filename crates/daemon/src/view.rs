@@ -96,7 +96,7 @@ fn apps(
             return BTreeMap::new();
         }
     };
-    if let (false, Some(ingress)) = (apps.is_empty(), door.ingress.get()) {
+    if let (false, Some(ingress)) = (apps.is_empty(), door.keepers.urls.get()) {
         caveats.extend(
             ingress.problem().map(|why| caveat(format!("there are no routed URLs: {why}"))),
         );
@@ -106,7 +106,7 @@ fn apps(
         }
     }
     let views = apps.iter().map(|(app, direct)| {
-        let urls = urls_of(record, app, *direct, door.url_port());
+        let urls = urls_of(record, app, *direct, door.keepers.url_port());
         let view = AppView {
             url: urls.url.unwrap_or_else(|| urls.direct.clone()),
             shared: urls.shared.unwrap_or_else(|| urls.direct.clone()),
@@ -205,7 +205,7 @@ fn egress_mode(door: &Door, record: &SandboxRecord) -> String {
 /// What a reader should know of a sandbox's wall: that it is shut, or that somebody asks for more.
 fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat> {
     let mut all = Vec::new();
-    let problem = door.walls.get().and_then(|walls| walls.problem(record.key));
+    let problem = door.keepers.walls.get().and_then(|walls| walls.problem(record.key));
     if let (true, Some(problem)) = (lives, problem) {
         all.push(Caveat {
             area: "network".into(),
@@ -215,7 +215,7 @@ fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat>
             ),
         });
     }
-    let limits = door.walls.get().map(|walls| walls.limits(record.key)).unwrap_or_default();
+    let limits = door.keepers.walls.get().map(|walls| walls.limits(record.key)).unwrap_or_default();
     all.extend(limits.iter().filter(|_| lives).map(|limit| Caveat {
         area: "network".into(),
         class: "limited".into(),

@@ -37,15 +37,19 @@ use hothouse_model::{
 use tokio::runtime::Handle;
 
 use self::toolchain::Toolchain;
+use crate::Stop;
 
 /// The port of the room's loopback on which tools that insist find a proxy.
-pub(crate) const DOOR_PORT: u16 = 15_080;
+const DOOR_PORT: u16 = 15_080;
 
 /// How long a room's start may be held up until its wall stands.
 const RAISING: Duration = Duration::from_secs(10);
 
 /// How long a room that was found may take to hand its traffic over; others wait for it.
 const ADOPTING: Duration = Duration::from_secs(6);
+
+/// How soon a wall that fell is raised again.
+const CHECK: Duration = Duration::from_secs(2);
 
 /// How long a start waits to know the registries of the host's tools, where nothing else is open.
 const REGISTRIES: Duration = Duration::from_secs(5);
@@ -57,7 +61,7 @@ const ASKED: Duration = Duration::from_secs(15);
 const LONG_AGO: Duration = Duration::from_secs(60);
 
 /// All walls.
-pub(crate) struct Walls {
+pub struct Walls {
     own: Weak<Self>,
     engine: Arc<Engine>,
     rooms: Arc<dyn Rooms>,
@@ -79,17 +83,18 @@ pub(crate) struct Walls {
     limits: Mutex<HashMap<SandboxKey, Vec<Limit>>>,
 }
 
-/// The walls, from the moment that rooms can be looked for: they need the engine, which needs them.
+/// The walls, from the moment that rooms can be looked for: they need the engine, which needs them. They
+/// fall when their owner lets go of them.
 #[derive(Default)]
-pub(crate) struct LateWalls(OnceLock<Arc<Walls>>);
+pub struct LateWalls(OnceLock<Weak<Walls>>);
 
 impl LateWalls {
-    pub(crate) fn get(&self) -> Option<&Arc<Walls>> {
-        self.0.get()
+    pub fn get(&self) -> Option<Arc<Walls>> {
+        self.0.get()?.upgrade()
     }
 
-    pub(crate) fn set(&self, walls: Arc<Walls>) {
-        self.0.set(walls).ok();
+    pub fn set(&self, walls: &Arc<Walls>) {
+        self.0.set(Arc::downgrade(walls)).ok();
     }
 }
 
@@ -148,7 +153,7 @@ struct Seen {
 }
 
 impl Walls {
-    pub(crate) fn new(
+    pub fn new(
         engine: Arc<Engine>,
         rooms: Arc<dyn Rooms>,
         user_config: PathBuf,
@@ -187,12 +192,12 @@ impl Walls {
     }
 
     /// Says why the wall of a sandbox does not stand.
-    pub(crate) fn problem(&self, sandbox: SandboxKey) -> Option<String> {
+    pub fn problem(&self, sandbox: SandboxKey) -> Option<String> {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner).get(&sandbox).cloned()
     }
 
     /// Returns what the policy of a sandbox opens and cannot be had here.
-    pub(crate) fn limits(&self, sandbox: SandboxKey) -> Vec<Limit> {
+    pub fn limits(&self, sandbox: SandboxKey) -> Vec<Limit> {
         let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         limits.get(&sandbox).cloned().unwrap_or_default()
     }
@@ -218,14 +223,22 @@ impl Walls {
     }
 
     /// Brings policies in step after a human has changed something.
-    pub(crate) async fn renew(&self) {
+    pub async fn renew(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
         self.refresh().await;
     }
 
+    /// Restores walls for as long as the daemon runs: those that fell with an earlier one, or with a room
+    /// that came without being asked for.
+    pub async fn watch(&self, mut stop: Stop) {
+        while stop.pause(CHECK).await {
+            self.refresh().await;
+        }
+    }
+
     /// Raises the walls of rooms that have none, takes down those of rooms that are gone, and brings
     /// policies in step.
-    pub(crate) async fn refresh(&self) {
+    pub async fn refresh(&self) {
         let engine = self.engine.clone();
         let known = tokio::task::spawn_blocking(move || {
             let mut living = Vec::new();
@@ -333,7 +346,7 @@ impl Walls {
     }
 
     /// Returns the connection by which the wall of a room stands, for whoever needs one that is there.
-    pub(crate) async fn connection_of(&self, runtime: &Path) -> Option<Arc<dyn RoomConnection>> {
+    pub async fn connection_of(&self, runtime: &Path) -> Option<Arc<dyn RoomConnection>> {
         let place = self.place(runtime);
         let standing = place.lock().await;
         standing.as_ref().map(|wall| wall.room.clone()).filter(|room| !room.is_closed())
@@ -462,7 +475,7 @@ impl Walls {
     }
 
     /// Returns the policy of a sandbox, also of one that is down, and the hosts that are opened.
-    pub(crate) async fn policy_of(
+    pub async fn policy_of(
         &self,
         sandbox: &SandboxRecord,
     ) -> Result<(Arc<Policy>, Vec<HostPattern>), Failure> {

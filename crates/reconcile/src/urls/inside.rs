@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::Known;
-use crate::exec::Connections;
+use crate::Connections;
 
 /// How many connections one port of a room may have open: descriptors are the daemon's.
 const CONNECTIONS: usize = 256;

@@ -5,26 +5,27 @@ use std::io;
 use hothouse_ingress::{Rooms, Route, Sendable, Target, Told};
 use tokio::{net::TcpStream, runtime::Handle};
 
-use crate::{Door, sleep};
+use crate::{Keepers, sleep};
 
 /// The rooms of the daemon.
 pub(super) struct DaemonRooms {
-    door: Door,
+    keepers: Keepers,
     /// The daemon's own threads: what is begun for a request must not end with it.
     handle: Handle,
 }
 
 impl DaemonRooms {
     /// Must be called on the daemon's threads.
-    pub(super) fn new(door: Door) -> Self {
-        Self { door, handle: Handle::current() }
+    pub(super) fn new(keepers: Keepers) -> Self {
+        Self { keepers, handle: Handle::current() }
     }
 }
 
 impl Rooms for DaemonRooms {
     fn dial<'a>(&'a self, target: &'a Target) -> Sendable<'a, io::Result<TcpStream>> {
         Box::pin(async move {
-            let room = self.door.connections.of(&target.runtime).await.map_err(io::Error::other)?;
+            let room =
+                self.keepers.connections.of(&target.runtime).await.map_err(io::Error::other)?;
             let stream = room.dial(target.port).await.map_err(io::Error::other)?;
             stream.set_nonblocking(true)?;
             TcpStream::from_std(stream)
@@ -32,8 +33,8 @@ impl Rooms for DaemonRooms {
     }
 
     fn wake<'a>(&'a self, id: &'a str, app: &'a str) -> Sendable<'a, Result<Target, String>> {
-        let (door, id, app) = (self.door.clone(), id.to_owned(), app.to_owned());
-        let woken = self.handle.spawn(async move { sleep::wake_for(&door, &id, &app).await });
+        let (keepers, id, app) = (self.keepers.clone(), id.to_owned(), app.to_owned());
+        let woken = self.handle.spawn(async move { sleep::wake_for(&keepers, &id, &app).await });
         Box::pin(async move {
             match woken.await {
                 Ok(Ok(target)) => Ok(target),
@@ -44,7 +45,7 @@ impl Rooms for DaemonRooms {
     }
 
     fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, Told> {
-        let engine = self.door.engine.clone();
+        let engine = self.keepers.engine.clone();
         let (id, service) = (route.id.clone(), route.service.clone());
         Box::pin(async move {
             let told = tokio::task::spawn_blocking(move || {
