@@ -1,6 +1,7 @@
-//! What is done to the project itself: generated files, benchmarks, and crashes.
+//! What is done to the project itself: generated files, borders, benchmarks, and crashes.
 
 mod bench;
+mod borders;
 mod crash;
 mod generate;
 
@@ -12,9 +13,10 @@ fn main() -> ExitCode {
     let done = match words[..] {
         ["generate"] => generate::write(),
         ["generate", "--check"] => generate::check(),
+        ["borders"] => borders::check(),
         ["bench", "--binary", binary, ref names @ ..] => bench::run(binary.as_ref(), names),
         ["crash", ref words @ ..] => crash::run(words),
-        _ => Err("usage: xtask generate [--check] | bench --binary PATH [cli] [fork] [room] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
+        _ => Err("usage: xtask generate [--check] | borders | bench --binary PATH [cli] [fork] [room] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

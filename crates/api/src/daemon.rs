@@ -1,5 +1,6 @@
 //! The daemon about itself.
 
+use hothouse_model::room::Capability;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,4 +17,16 @@ pub struct DaemonView {
     pub started: Timestamp,
     /// How many operations are being worked on.
     pub busy: usize,
+    /// What runs its rooms.
+    #[serde(default)]
+    pub rooms: RoomsView,
+}
+
+/// A backend of rooms.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RoomsView {
+    pub backend: String,
+    /// What it can do for rooms on this host.
+    #[schema(value_type = Vec<String>)]
+    pub capabilities: Vec<Capability>,
 }

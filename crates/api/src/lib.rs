@@ -21,7 +21,7 @@ pub mod ui;
 pub mod workspace;
 
 pub use client::{Client, ClientError};
-pub use daemon::DaemonView;
+pub use daemon::{DaemonView, RoomsView};
 pub use error::ErrorBody;
 pub use handshake::Build;
 pub use operation::OperationView;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_model::SandboxState;
+use hothouse_model::{SandboxState, room::Capability};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -27,6 +27,10 @@ pub struct SandboxView {
     #[schema(value_type = String)]
     pub state: SandboxState,
     pub backend: String,
+    /// What the backend can do for its room.
+    #[serde(default)]
+    #[schema(value_type = Vec<String>)]
+    pub capabilities: Vec<Capability>,
     pub tree_driver: String,
     pub profile: String,
     pub run: Option<RunView>,

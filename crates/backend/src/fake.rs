@@ -1,29 +1,54 @@
-//! Rooms that only remember, for tests of the engine.
+//! Rooms that only remember, for tests of the engine. Their commands and ports are the host's own.
+
+mod commands;
+mod connection;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
 };
 
 use hothouse_host::{Program, command::Talker, relay::Pipes};
 use hothouse_model::{
-    room::{DiskUse, RoomOrder, RoomReport, RoomWall},
+    config::Backend,
+    room::{Capabilities, Capability, DiskUse, RoomOrder, RoomReport, RoomWall},
     stack::{ServiceAction, ServiceReport, StackOrder, StackReport},
 };
 
-use crate::{RoomCommand, RoomError, RoomRun, Rooms};
+use self::{commands::Commands, connection::FakeConnection};
+use crate::{
+    CallError, Pending, RoomCommand, RoomConnection, RoomError, RoomInstance, RoomRun, Rooms,
+};
 
 /// Keeps honest state, and can be told to fail.
 #[derive(Debug, Default)]
 pub struct FakeRooms {
-    state: Mutex<State>,
+    state: Shared,
+}
+
+type Shared = Arc<Mutex<State>>;
+
+const KILL: i32 = 9;
+const CONTINUE: i32 = 18;
+const STOP: i32 = 19;
+
+/// A room that lives.
+#[derive(Debug)]
+struct Living {
+    number: u64,
+    report: RoomReport,
+    commands: Commands,
+    /// The connection that has taken what leaves the room, as long as it is held.
+    egress: Option<Weak<()>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    alive: BTreeMap<PathBuf, RoomReport>,
+    /// How many rooms were started.
+    count: u64,
+    alive: BTreeMap<PathBuf, Living>,
     storage: BTreeSet<PathBuf>,
     orders: Vec<RoomOrder>,
     refuses: bool,
@@ -67,13 +92,26 @@ impl FakeRooms {
         self.state().alive.len()
     }
 
+    /// Whether somebody has taken what leaves a room.
+    pub fn is_egress_taken(&self, runtime: &Path) -> bool {
+        let state = self.state();
+        let holder = state.alive.get(runtime).and_then(|room| room.egress.as_ref());
+        holder.is_some_and(|holder| holder.strong_count() > 0)
+    }
+
+    fn find(&self, runtime: &Path) -> Option<FakeConnection> {
+        let number = self.state().alive.get(runtime)?.number;
+        let (rooms, runtime) = (self.state.clone(), runtime.to_owned());
+        Some(FakeConnection { rooms, runtime, number, held: Arc::default() })
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of this lock panics")
     }
 
     /// A fake room has no files of its own: its commands are the host's.
     fn program(&self, runtime: &Path, command: &RoomCommand) -> Result<Program, RoomError> {
-        let alive = self.state().alive.get(runtime).is_some_and(|report| !report.frozen);
+        let alive = self.state().alive.get(runtime).is_some_and(|room| !room.report.frozen);
         let (Some((name, arguments)), true) = (command.words.split_first(), alive) else {
             return Err(RoomError::Gone { runtime: runtime.to_owned() });
         };
@@ -85,15 +123,35 @@ impl FakeRooms {
     }
 
     fn set_frozen(&self, runtime: &Path, frozen: bool) -> Result<(), RoomError> {
-        match self.state().alive.get_mut(runtime) {
-            Some(report) => report.frozen = frozen,
-            None => return Err(RoomError::Gone { runtime: runtime.to_owned() }),
-        }
+        let mut state = self.state();
+        let Some(room) = state.alive.get_mut(runtime) else {
+            return Err(RoomError::Gone { runtime: runtime.to_owned() });
+        };
+        room.report.frozen = frozen;
+        room.commands.signal_all(if frozen { STOP } else { CONTINUE });
         Ok(())
     }
 }
 
 impl Rooms for FakeRooms {
+    fn capabilities(&self) -> Capabilities {
+        // It has no network of its own: whoever takes what leaves it is noted, and gets nothing.
+        use Capability::{Adoption, Dial, Freeze, Listen, Services};
+        let offered = [Adoption, Dial, Freeze, Listen, Services].into();
+        // The one that it stands for.
+        Capabilities { backend: Backend::Native, offered }
+    }
+
+    fn connect<'a>(&'a self, runtime: &'a Path) -> Pending<'a, Arc<dyn RoomConnection>> {
+        let found = self.find(runtime).map(|room| Arc::new(room) as Arc<dyn RoomConnection>);
+        let found = found.ok_or_else(|| CallError::Lost("there is no room".into()));
+        Box::pin(std::future::ready(found))
+    }
+
+    fn instance(&self, runtime: &Path) -> Option<Arc<dyn RoomInstance>> {
+        self.find(runtime).map(|room| Arc::new(room) as Arc<dyn RoomInstance>)
+    }
+
     fn start(&self, order: &RoomOrder) -> Result<RoomReport, RoomError> {
         let mut state = self.state();
         state.storage.insert(order.storage.clone());
@@ -102,13 +160,22 @@ impl Rooms for FakeRooms {
             return Err(RoomError::Told("start the room".into()));
         }
         let report = RoomReport { mode: "fake".into(), ..RoomReport::default() };
-        state.alive.insert(order.runtime.clone(), report.clone());
+        state.count += 1;
+        let room = Living {
+            number: state.count,
+            report: report.clone(),
+            commands: Commands::default(),
+            egress: None,
+        };
+        state.alive.insert(order.runtime.clone(), room);
         Ok(report)
     }
 
     fn stop(&self, runtime: &Path, _claim: Option<&Path>) -> Result<(), RoomError> {
         let mut state = self.state();
-        state.alive.remove(runtime);
+        if let Some(room) = state.alive.remove(runtime) {
+            room.commands.signal_all(KILL);
+        }
         state.stacks.remove(runtime);
         Ok(())
     }
@@ -144,7 +211,7 @@ impl Rooms for FakeRooms {
     }
 
     fn look(&self, runtime: &Path) -> Option<RoomReport> {
-        self.state().alive.get(runtime).cloned()
+        self.state().alive.get(runtime).map(|room| room.report.clone())
     }
 
     fn tools(&self, runtime: &Path) -> Vec<PathBuf> {

@@ -4,26 +4,45 @@
 //! there and asked of the kernel, never remembered. So a room outlives the daemon, and one that
 //! died is seen to be dead.
 
+//!
+//! This is the only way to rooms: no crate above names `host::room` (guarded by `xtask`). *To add a backend:*
+//! implement [`Rooms`] and [`RoomConnection`], say what it can do ([`Rooms::capabilities`]), and add a line
+//! to `tests/conformance/main.rs`.
+
+pub mod connection;
 pub mod fake;
 pub mod native;
 
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use hothouse_host::{FileError, relay::Pipes, room};
 use hothouse_model::{
     Explain, FailureKind,
-    room::{DiskUse, RoomOrder, RoomReport, RoomWall},
+    room::{Capabilities, DiskUse, RoomOrder, RoomReport, RoomWall},
     stack::{ServiceAction, StackOrder, StackReport},
 };
 
+pub use connection::{CallError, Pending, RoomConnection, RoomInstance};
 pub use native::NativeRooms;
+/// Where a room finds certificates, and who owns on the disk what its agent writes.
+pub use room::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES, agent};
 
-/// Starts, ends, freezes and finds rooms. All of it blocks.
+/// Starts, ends, freezes and finds rooms. All of it blocks but [`connect`](Self::connect).
 pub trait Rooms: Send + Sync {
+    /// Returns what rooms of this backend can do here.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Connects to a room, on the caller's runtime.
+    fn connect<'a>(&'a self, runtime: &'a Path) -> Pending<'a, Arc<dyn RoomConnection>>;
+
+    /// Returns the room that was started last with a runtime folder, alive or not.
+    fn instance(&self, runtime: &Path) -> Option<Arc<dyn RoomInstance>>;
+
     /// Starts a room. One that still claims the same files, though nobody can reach it, ends first.
     fn start(&self, order: &RoomOrder) -> Result<RoomReport, RoomError>;
 

@@ -1,14 +1,15 @@
 //! Rooms of this host's own kernel: namespaces, no engine, no root.
 
 mod command;
+mod connection;
 mod services;
 mod turns;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     future::Future,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -21,12 +22,19 @@ use hothouse_host::{
     },
 };
 use hothouse_model::{
-    room::{DISK_CHECK, DiskUse, RoomGitPlaces, RoomOrder, RoomReport, RoomWall, STOP_GRACE},
+    config::Backend,
+    room::{
+        Capabilities, Capability, DISK_CHECK, DiskUse, RoomGitPlaces, RoomOrder, RoomReport,
+        RoomWall, STOP_GRACE,
+    },
     stack::{ServiceAction, StackOrder, StackReport},
 };
 
-use self::turns::Turns;
-use crate::{RoomCommand, RoomError, RoomRun, Rooms};
+use self::{
+    connection::{NativeConnection, NativeInstance},
+    turns::Turns,
+};
+use crate::{Pending, RoomCommand, RoomConnection, RoomError, RoomInstance, RoomRun, Rooms};
 
 /// Its presence in a runtime folder says that the room is suspended by signals, of which the kernel
 /// keeps no trace.
@@ -56,18 +64,8 @@ pub struct NativeRooms {
     turns: Turns,
     /// What was taken of the file system when a storage folder was last measured.
     looked: Mutex<BTreeMap<PathBuf, (u64, Instant)>>,
-    /// Told of every room that has started, before anything runs in it.
-    witness: Witness,
-}
-
-/// Who is told of rooms that have started.
-#[derive(Clone)]
-struct Witness(Arc<dyn Fn(&RoomOrder) + Send + Sync>);
-
-impl std::fmt::Debug for Witness {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Witness")
-    }
+    /// The runtime folders of rooms that this very release has started.
+    started: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// A room as it is written down.
@@ -149,6 +147,28 @@ fn shown_fences(fences: &Fences, disk: Option<u64>) -> BTreeMap<String, String> 
 }
 
 impl Rooms for NativeRooms {
+    fn capabilities(&self) -> Capabilities {
+        let mut offered = BTreeSet::from(Capability::ALL);
+        if room::agent().is_none() {
+            // With a single uid there is nobody else to be.
+            offered.remove(&Capability::Root);
+        }
+        Capabilities { backend: Backend::Native, offered }
+    }
+
+    fn connect<'a>(&'a self, runtime: &'a Path) -> Pending<'a, Arc<dyn RoomConnection>> {
+        let is_own = self.started().contains(runtime);
+        Box::pin(async move {
+            let connection = NativeConnection::open(runtime, is_own).await?;
+            Ok(Arc::new(connection) as Arc<dyn RoomConnection>)
+        })
+    }
+
+    fn instance(&self, runtime: &Path) -> Option<Arc<dyn RoomInstance>> {
+        let identity = RoomFile::read(runtime)?.started.identity;
+        Some(Arc::new(NativeInstance(identity)))
+    }
+
     fn start(&self, order: &RoomOrder) -> Result<RoomReport, RoomError> {
         if let Some(claim) = &order.claim {
             end_out_of_reach(claim, &order.runtime)?;
@@ -165,7 +185,7 @@ impl Rooms for NativeRooms {
             let _turn = self.turns.take();
             self.launcher.start(&self.spec(order))?
         };
-        (self.witness.0)(order);
+        self.started().insert(order.runtime.clone());
         Ok(RoomFile { started, suspended: false, full: None }.report())
     }
 
@@ -199,6 +219,7 @@ impl Rooms for NativeRooms {
     }
 
     fn kill(&self, runtime: &Path) -> Result<(), RoomError> {
+        self.started().remove(runtime);
         if let Some(file) = RoomFile::read(runtime) {
             room::stop(&file.started, runtime).map_err(RoomError::Stop)?;
         }
@@ -312,16 +333,12 @@ impl NativeRooms {
             launcher: Launcher::default(),
             turns: Turns::default(),
             looked: Mutex::default(),
-            witness: Witness(Arc::new(|_| {})),
+            started: Mutex::default(),
         }
     }
 
-    /// Tells somebody of every room that has started, before anything runs in it. What happens there
-    /// holds the start up.
-    #[must_use]
-    pub fn witnessed(mut self, witness: impl Fn(&RoomOrder) + Send + Sync + 'static) -> Self {
-        self.witness = Witness(Arc::new(witness));
-        self
+    fn started(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says whether a walk through a room's files could find more than the last one did: only if the

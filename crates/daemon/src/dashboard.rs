@@ -22,6 +22,7 @@ use hothouse_ingress::{
     proxy::{Body, OwnPages, body_of},
 };
 use hothouse_model::{Failure, FailureKind, OperationId, SandboxRecord, stack::ServiceAction};
+use hothouse_reconcile::sleep;
 use http_body_util::{BodyExt, Limited};
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
@@ -31,7 +32,7 @@ use hyper::{
 use tokio::runtime::Handle;
 
 use self::keys::{Keys, Session};
-use crate::{Door, sleep};
+use crate::Door;
 
 /// What a page may load, and where its forms go: ourselves alone, and nothing that stands in the page.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -239,12 +240,14 @@ impl Dashboard {
         let Ok(Ok(Some(sandbox))) = found.await else { return };
         let key = sandbox.key;
         let done = match wish {
-            Wish::Resume => sleep::wake(&door, key).await.and_then(|now| wish.fulfil(&door, &now)),
+            Wish::Resume => {
+                sleep::wake(&door.keepers, key).await.and_then(|now| wish.fulfil(&door, &now))
+            }
             wish => tokio::task::spawn_blocking(move || wish.fulfil(&door, &sandbox))
                 .await
                 .unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error))),
         };
-        self.door.refresh_urls().await;
+        self.door.keepers.refresh_urls().await;
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         match done {
             Ok(()) => failures.remove(&id),
@@ -282,7 +285,7 @@ impl Wish {
             Self::Up => {
                 engine.up(sandbox, &UpSpec::default(), operation)?;
                 let now = engine.sandbox(sandbox.key)?;
-                engine.write_metadata(now.as_ref().unwrap_or(sandbox), door.url_port())
+                engine.write_metadata(now.as_ref().unwrap_or(sandbox), door.keepers.url_port())
             }
             Self::Down => engine.down(sandbox, operation),
             Self::Pause => engine.pause(sandbox),

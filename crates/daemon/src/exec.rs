@@ -1,7 +1,6 @@
 //! The second door: commands in rooms, with their pipe ends handed to the client.
 
 use std::{
-    collections::HashMap,
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::Arc,
@@ -12,52 +11,36 @@ use hothouse_api::{
     Build,
     exec::{ARGUMENT_LIMIT, Ask, DatabaseAsk, Ended, Hello, RunAsk, Say, Target},
 };
-use hothouse_engine::environment;
-use hothouse_host::{
-    framed::Framed,
-    random,
-    room::{
-        Attached, ClientError, ExecStreams, RoomClient,
-        wire::{ExecId, ExecSpec, Exit, RefusalKind, RoomUser, Stdio, WindowSize},
+use hothouse_backend::{
+    CallError, RoomConnection,
+    connection::{
+        Attached, ExecId, ExecSpec, ExecStreams, Exit, RefusalKind, RoomUser, Stdio, WindowSize,
     },
 };
+use hothouse_engine::environment;
+use hothouse_host::{framed::Framed, random};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord, SandboxRef, room::RoomWall, stack::ServiceOrder,
 };
-use tokio::sync::Mutex;
+use hothouse_reconcile::{Stop, sleep};
+use tokio::task::JoinSet;
 
-use crate::{Door, listener::OwnUser, sleep};
+use crate::{Door, listener::OwnUser};
 
 /// SIGHUP, for a command whose terminal has vanished.
 const HANGUP: i32 = 1;
 
-/// Connections to rooms, kept for as long as the rooms live.
-#[derive(Default)]
-pub(crate) struct Clients(Mutex<HashMap<PathBuf, Arc<RoomClient>>>);
-
-impl Clients {
-    /// Returns a connection that answered a moment ago, or a new one.
-    pub(crate) async fn of(&self, runtime: &Path) -> Result<Arc<RoomClient>, ClientError> {
-        let mut known = self.0.lock().await;
-        if let Some(client) = known.get(runtime).filter(|client| !client.is_closed()) {
-            return Ok(client.clone());
-        }
-        let client = Arc::new(RoomClient::connect(runtime).await?);
-        known.insert(runtime.to_owned(), client.clone());
-        Ok(client)
-    }
-
-    async fn forget(&self, runtime: &Path) {
-        self.0.lock().await.remove(runtime);
-    }
-}
-
-/// Serves the second socket until the daemon ends.
-pub(crate) async fn serve(door: Door, mut listener: OwnUser) {
+/// Serves the second socket until the daemon ends. Conversations that go on break off then: clients rejoin.
+pub(crate) async fn serve(door: Door, mut listener: OwnUser, mut stop: Stop) {
+    let mut conversations = JoinSet::new();
     loop {
-        let (stream, _) = listener.accept().await;
+        let (stream, _) = tokio::select! {
+            () = stop.told() => return,
+            Some(_) = conversations.join_next() => continue,
+            accepted = listener.accept() => accepted,
+        };
         let door = door.clone();
-        tokio::spawn(async move {
+        conversations.spawn(async move {
             let mut framed = Framed::new(stream);
             // A client that goes away in the middle of a sentence needs no answer.
             if let Err(error) = converse(&door, &mut framed).await {
@@ -77,7 +60,7 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
         Ok(mut running) => {
             let fresh = running.fresh.clone();
             // A command is a use of its sandbox, for as long as it lasts.
-            let _held = door.activities.of(running.sandbox.key).enter();
+            let _held = door.keepers.activities.of(running.sandbox.key).enter();
             let followed = follow(framed, &mut running).await;
             match fresh {
                 Some(runtime) => end_fresh(door, &running.sandbox, runtime).await,
@@ -101,7 +84,7 @@ async fn import(door: &Door, sandbox: &SandboxRecord) {
 /// Imports what was committed in a room of a single command, and ends it.
 async fn end_fresh(door: &Door, sandbox: &SandboxRecord, runtime: PathBuf) {
     let engine = door.engine.clone();
-    door.clients.forget(&runtime).await;
+    door.keepers.connections.forget(&runtime).await;
     let ended = tokio::task::spawn_blocking(move || engine.end_fresh(&runtime));
     // Side by side: what it committed lies in the sandbox's git folder, and comes through its own room.
     let ((), ended) = tokio::join!(import(door, sandbox), ended);
@@ -111,25 +94,25 @@ async fn end_fresh(door: &Door, sandbox: &SandboxRecord, runtime: PathBuf) {
 }
 
 /// Returns a connection to a room. One that is for a single command is asked by that of its wall.
-async fn client(
+async fn connection(
     door: &Door,
     runtime: &Path,
     is_fresh: bool,
-) -> Result<Arc<RoomClient>, ClientError> {
-    let wall = match door.walls.get().filter(|_| is_fresh) {
-        Some(walls) => walls.client_of(runtime).await,
+) -> Result<Arc<dyn RoomConnection>, CallError> {
+    let wall = match door.keepers.walls.get().filter(|_| is_fresh) {
+        Some(walls) => walls.connection_of(runtime).await,
         None => None,
     };
     match wall {
-        Some(client) => Ok(client),
-        None => door.clients.of(runtime).await,
+        Some(room) => Ok(room),
+        None => door.keepers.connections.of(runtime).await,
     }
 }
 
 /// A command that runs.
 struct Running {
     sandbox: SandboxRecord,
-    client: Arc<RoomClient>,
+    room: Arc<dyn RoomConnection>,
     exec: ExecId,
     streams: Streams,
     terminal: bool,
@@ -145,9 +128,9 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
     match ask {
         Ask::Run(run) => start(door, run).await,
         Ask::Attach(target) => {
-            let (sandbox, client, exec) = known(door, &target).await?;
+            let (sandbox, room, exec) = known(door, &target).await?;
             let attached =
-                client.attach(exec.clone()).await.map_err(|error| refusal(&error, &exec))?;
+                room.attach(exec.clone()).await.map_err(|error| refusal(&error, &exec))?;
             let (streams, terminal) = match attached {
                 Attached::Pipes { stdout, stderr } => (vec![stdout, stderr], false),
                 Attached::Terminal { input, output } => (vec![input, output], true),
@@ -155,7 +138,7 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
             };
             Ok(Running {
                 sandbox,
-                client,
+                room,
                 exec,
                 streams: Streams(streams),
                 terminal,
@@ -164,10 +147,10 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
             })
         }
         Ask::Rejoin(target) => {
-            let (sandbox, client, exec) = known(door, &target).await?;
+            let (sandbox, room, exec) = known(door, &target).await?;
             Ok(Running {
                 sandbox,
-                client,
+                room,
                 exec,
                 streams: Streams(Vec::new()),
                 terminal: false,
@@ -195,8 +178,8 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
     let service = service(door, &run).await?;
     let Place { sandbox, runtime, fresh } = place(door, &run.target, run.fresh).await?;
     let exec = ExecId(run.target.exec.clone());
-    let started = match client(door, &runtime, fresh.is_some()).await {
-        Ok(client) => {
+    let started = match connection(door, &runtime, fresh.is_some()).await {
+        Ok(room) => {
             let tools = door.engine.tools_of(&runtime);
             let mut wall = door.engine.wall_of(&runtime);
             let own = door.engine.agent_variables()?;
@@ -209,11 +192,11 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
                 Some(service) => for_service(spec, &service, &run)?,
                 None => spec,
             };
-            client.exec(spec).await.map(|started| (client, started))
+            room.exec(spec).await.map(|streams| (room, streams))
         }
         Err(error) => Err(error),
     };
-    let (client, started) = match started {
+    let (room, streams) = match started {
         Ok(started) => started,
         Err(error) => {
             if let Some(runtime) = fresh {
@@ -223,12 +206,12 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
             return Err(refusal(&error, &exec));
         }
     };
-    let (streams, terminal) = match started.streams {
+    let (streams, terminal) = match streams {
         ExecStreams::Pipes { stdin, stdout, stderr } => (vec![stdin, stdout, stderr], false),
         ExecStreams::Terminal { input, output } => (vec![input, output], true),
         ExecStreams::Detached => (Vec::new(), false),
     };
-    Ok(Running { sandbox, client, exec, streams: Streams(streams), terminal, joined: false, fresh })
+    Ok(Running { sandbox, room, exec, streams: Streams(streams), terminal, joined: false, fresh })
 }
 
 fn spec(
@@ -366,8 +349,8 @@ async fn find_awake(door: &Door, target: &Target) -> Result<SandboxRecord, Failu
     let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
     let found = tokio::task::spawn_blocking(move || engine.find(wanted.as_ref(), &folder)).await;
     let found = found.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
-    match sleep::is_away(door, &found) {
-        true => sleep::awake(door, found.key).await,
+    match sleep::is_away(&door.keepers, &found) {
+        true => sleep::awake(&door.keepers, found.key).await,
         false => Ok(found),
     }
 }
@@ -375,42 +358,43 @@ async fn find_awake(door: &Door, target: &Target) -> Result<SandboxRecord, Failu
 async fn known(
     door: &Door,
     target: &Target,
-) -> Result<(SandboxRecord, Arc<RoomClient>, ExecId), Failure> {
+) -> Result<(SandboxRecord, Arc<dyn RoomConnection>, ExecId), Failure> {
     let Place { sandbox, runtime, .. } = place(door, target, false).await?;
     let exec = ExecId(target.exec.clone());
-    let client = door.clients.of(&runtime).await.map_err(|error| refusal(&error, &exec))?;
-    Ok((sandbox, client, exec))
+    let room =
+        door.keepers.connections.of(&runtime).await.map_err(|error| refusal(&error, &exec))?;
+    Ok((sandbox, room, exec))
 }
 
 /// Hands the streams over, then carries words both ways until the command ends or the client goes.
 async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<Option<Ended>> {
-    let Running { client, exec, streams, terminal, joined, .. } = running;
+    let Running { room, exec, streams, terminal, joined, .. } = running;
     // Ours are closed as soon as the client has its own: a copy kept here would keep a command
     // from seeing the end of its input.
     let streams = std::mem::take(&mut streams.0);
     let descriptors: Vec<_> = streams.iter().map(AsFd::as_fd).collect();
     framed.send(&Say::Started { terminal: *terminal, joined: *joined }, &descriptors).await?;
     drop(streams);
-    let wait = client.wait(exec.clone());
+    let wait = room.wait(exec.clone());
     tokio::pin!(wait);
     loop {
         tokio::select! {
             exit = &mut wait => return Ok(Some(ended(exit))),
             word = framed.receive::<Ask>() => match word {
                 Ok(Some((Ask::Resize { rows, columns }, _))) => {
-                    client.resize(exec.clone(), WindowSize { rows, cols: columns }).await.ok();
+                    room.resize(exec.clone(), WindowSize { rows, cols: columns }).await.ok();
                 }
                 Ok(Some((Ask::Signal { number }, _))) => {
-                    client.signal(exec.clone(), number).await.ok();
+                    room.signal(exec.clone(), number).await.ok();
                 }
                 Ok(Some((Ask::Close { output }, _))) => {
-                    client.close_output(exec.clone(), output).await.ok();
+                    room.close_output(exec.clone(), output).await.ok();
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
                     // A command outlives whoever asked for it, unless its terminal is gone.
                     if *terminal {
-                        client.signal(exec.clone(), HANGUP).await.ok();
+                        room.signal(exec.clone(), HANGUP).await.ok();
                     }
                     return Ok(None);
                 }
@@ -419,7 +403,7 @@ async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<O
     }
 }
 
-fn ended(exit: Result<Exit, ClientError>) -> Ended {
+fn ended(exit: Result<Exit, CallError>) -> Ended {
     match exit {
         Ok(Exit::Code(code)) => Ended::Code(code),
         Ok(Exit::Signal(number)) => Ended::Signal(number),
@@ -429,9 +413,9 @@ fn ended(exit: Result<Exit, ClientError>) -> Ended {
     }
 }
 
-fn refusal(error: &ClientError, exec: &ExecId) -> Failure {
+fn refusal(error: &CallError, exec: &ExecId) -> Failure {
     let kind = match error {
-        ClientError::Refused(refusal) => match refusal.kind {
+        CallError::Refused(refusal) => match refusal.kind {
             RefusalKind::NoRoot => FailureKind::Host,
             RefusalKind::UnknownExec => FailureKind::NotFound,
             RefusalKind::BadExec => FailureKind::Usage,

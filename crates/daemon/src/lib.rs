@@ -3,18 +3,14 @@
 //! Invariants of absence: no decision is made here, nothing is remembered here that the store does
 //! not hold, and nobody but the user who started it gets past [`listener`].
 
-mod commits;
 mod dashboard;
-mod egress;
 mod exec;
 mod failure;
 mod handshake;
-mod ingress;
 mod listener;
 mod log;
 pub mod openapi;
 mod routes;
-mod sleep;
 mod start;
 mod view;
 
@@ -25,9 +21,12 @@ use std::{
 
 use hothouse_api::Build;
 use hothouse_engine::Engine;
-use hothouse_model::{Event, SandboxRecord};
+use hothouse_model::Event;
+use hothouse_reconcile::Keepers;
 use jiff::Timestamp;
 use tokio::sync::{broadcast, watch};
+
+use self::dashboard::Dashboard;
 
 pub use start::{DaemonSpec, StartError, run};
 
@@ -40,50 +39,10 @@ pub(crate) struct Door {
     /// stop route, signals --true--> everyone who must end
     pub(crate) stop_tx: watch::Sender<bool>,
     pub(crate) about: Arc<About>,
-    /// Connections to rooms.
-    pub(crate) clients: Arc<exec::Clients>,
-    /// Who uses which sandbox.
-    pub(crate) activities: Arc<ingress::Activities>,
-    pub(crate) beds: Arc<sleep::Beds>,
-    /// URLs, from the moment that their ports are open.
-    pub(crate) ingress: Arc<OnceLock<Arc<ingress::Ingress>>>,
-    /// The walls of rooms, from the moment that rooms can be looked for.
-    pub(crate) walls: Arc<OnceLock<Arc<egress::Walls>>>,
-}
-
-impl Door {
-    /// Returns the port of `https` URLs, if there are any.
-    pub(crate) fn url_port(&self) -> Option<u16> {
-        self.ingress.get().and_then(|ingress| ingress.port())
-    }
-
-    /// Brings the walls of rooms in step with what is up, and with what was just changed.
-    pub(crate) async fn renew_walls(&self) {
-        if let Some(walls) = self.walls.get() {
-            walls.renew().await;
-        }
-    }
-
-    /// Brings the wall of one sandbox in step with what was just done with it.
-    pub(crate) async fn renew_wall(&self, sandbox: &SandboxRecord) {
-        if let Some(walls) = self.walls.get() {
-            walls.attend(sandbox).await;
-        }
-    }
-
-    /// Brings the URLs of one sandbox in step with what was just done with it.
-    pub(crate) async fn refresh_urls_of(&self, sandbox: &SandboxRecord) {
-        if let Some(ingress) = self.ingress.get() {
-            ingress.refresh_one(sandbox).await;
-        }
-    }
-
-    /// Brings URLs in step with what is up.
-    pub(crate) async fn refresh_urls(&self) {
-        if let Some(ingress) = self.ingress.get() {
-            ingress.refresh().await;
-        }
-    }
+    /// Walls, URLs, commits and sleep.
+    pub(crate) keepers: Keepers,
+    /// From the moment that URLs are open.
+    pub(crate) dashboard: Arc<OnceLock<Arc<Dashboard>>>,
 }
 
 /// What the daemon knows of itself.

@@ -4,16 +4,16 @@
 //! the failure as JSON. Then it is closed. After `ready: ` comes what the user should know.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::BTreeMap,
     fs::File,
     io::Write,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::Duration,
 };
 
 use hothouse_api::{Build, exec::EXEC_SOCKET};
-use hothouse_backend::NativeRooms;
+use hothouse_backend::{NativeRooms, Rooms};
 use hothouse_engine::{Collaborators, Engine, WallSources};
 use hothouse_host::{
     Clock, FileError, Folders, Lock, LockError,
@@ -23,7 +23,8 @@ use hothouse_host::{
     process,
     socket::{self, SocketError},
 };
-use hothouse_model::{Event, Explain, FailureKind, Happening, PlanKind, room::DISK_CHECK};
+use hothouse_model::{Explain, FailureKind};
+use hothouse_reconcile::{Keepers, LateWalls, Stop, Tasks, Urls, Walls};
 use hothouse_store::{SetAside, Store, StoreError};
 use tokio::{
     net::UnixListener,
@@ -32,8 +33,11 @@ use tokio::{
 };
 
 use crate::{
-    About, Door, commits, egress::Walls, exec, ingress::Ingress, listener::OwnUser, log, routes,
-    sleep,
+    About, Door,
+    dashboard::{Dashboard, Site},
+    exec,
+    listener::OwnUser,
+    log, routes,
 };
 
 /// How long operations in flight may take to end before the daemon goes. Plans survive that.
@@ -42,23 +46,11 @@ const DRAIN: Duration = Duration::from_secs(20);
 /// How long recovery may hold up the first answer.
 const RECOVERY_FIRST: Duration = Duration::from_secs(5);
 
+/// How long loops may take to end.
+const JOIN: Duration = Duration::from_secs(1);
+
 /// How often the daemon looks whether its socket is still its own.
 const SOCKET_CHECK: Duration = Duration::from_secs(5);
-
-/// How often the daemon looks whether a room's time is over.
-const TIME_CHECK: Duration = Duration::from_secs(1);
-
-/// How often old base layers are looked for.
-const TIDY: Duration = Duration::from_secs(3600);
-
-/// How soon a room that died is seen by the router.
-const URL_CHECK: Duration = Duration::from_secs(2);
-
-/// How soon a secret that is new in a worktree is closed to its room.
-const SECRET_CHECK: Duration = Duration::from_secs(2);
-
-/// How often golden trees are looked after.
-const HOUSE_CHECK: Duration = Duration::from_secs(15 * 60);
 
 /// What a daemon is started with.
 pub struct DaemonSpec {
@@ -151,13 +143,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     let store = Arc::new(store);
     let (event_tx, _) = broadcast::channel(1024);
     let clock = Arc::new(HostClock);
-    let walls: Arc<OnceLock<Arc<Walls>>> = Arc::default();
-    let witness = walls.clone();
-    let rooms = NativeRooms::new(spec.folders.cache.join("base")).witnessed(move |order| {
-        if let Some(walls) = witness.get() {
-            walls.witness(order);
-        }
-    });
+    let walls: Arc<LateWalls> = Arc::default();
+    let rooms: Arc<dyn Rooms> = Arc::new(NativeRooms::new(spec.folders.cache.join("base")));
     let engine = Arc::new(Engine::new(Collaborators {
         store: store.clone(),
         journal: store,
@@ -172,7 +159,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         },
         locks: spec.folders.locks(),
         user_config: spec.folders.user_config(),
-        rooms: Arc::new(rooms),
+        rooms: rooms.clone(),
+        walls: walls.clone(),
         runtime: spec.folders.runtime.join("rooms"),
         folders: spec.folders.state.join("sandbox-folders"),
         runs: spec.folders.state.join("runs"),
@@ -194,17 +182,20 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         log: log_file,
         started: clock.now(),
     });
-    let clients = Arc::default();
+    let keepers = Keepers::new(
+        engine.clone(),
+        rooms.clone(),
+        walls,
+        event_tx.clone(),
+        spec.folders.state.clone(),
+    );
     let door = Door {
         engine,
         event_tx,
         stop_tx: watch::Sender::new(false),
         about,
-        clients,
-        activities: Arc::default(),
-        beds: Arc::default(),
-        ingress: Arc::default(),
-        walls,
+        keepers,
+        dashboard: Arc::default(),
     };
 
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -218,7 +209,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         tracing::error!(?failure, "rooms of an earlier release could not be looked for");
     }
     let places = (spec.folders.user_config(), spec.folders.home.clone());
-    let served = runtime.block_on(serve(door, places, notice.as_deref(), &mut spec.announce));
+    let serving = serve(door, rooms, places, notice.as_deref(), &mut spec.announce);
+    let served = runtime.block_on(serving);
     runtime.shutdown_timeout(Duration::from_secs(1));
     tracing::info!("ended");
     served
@@ -248,6 +240,7 @@ fn take_lock(folders: &Folders) -> Result<Lock, StartError> {
 
 async fn serve(
     door: Door,
+    rooms: Arc<dyn Rooms>,
     (user_config, home): (PathBuf, PathBuf),
     notice: Option<&str>,
     announce: &mut File,
@@ -257,8 +250,8 @@ async fn serve(
     let identity = socket_identity(&path);
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
-    let walls = Walls::new(door.engine.clone(), user_config, home, &door.about.state);
-    door.walls.set(walls.clone()).ok();
+    let walls = Walls::new(door.engine.clone(), rooms, user_config, home, &door.about.state);
+    door.keepers.walls.set(&walls);
     // Rooms that outlived the last daemon come first: until then nothing leaves them.
     walls.refresh().await;
     recover(&door).await;
@@ -267,18 +260,11 @@ async fn serve(
     let notice = notice.map(|notice| format!(": {notice}")).unwrap_or_default();
     writeln!(announce, "ready{notice}").ok();
 
-    tokio::spawn(watch_signals(door.stop_tx.clone()));
-    tokio::spawn(watch_socket(door.clone(), identity));
-    tokio::spawn(watch_time(door.clone()));
-    tokio::spawn(watch_disk(door.clone()));
-    tokio::spawn(tidy(door.clone()));
-    tokio::spawn(commits::watch(door.clone()));
-    tokio::spawn(watch_urls(door.clone()));
-    tokio::spawn(watch_secrets(door.clone()));
-    tokio::spawn(watch_steps(door.clone()));
-    tokio::spawn(sleep::watch(door.clone()));
-    tokio::spawn(keep_house(door.clone()));
-    tokio::spawn(exec::serve(door.clone(), exec_listener));
+    let mut tasks = Tasks::default();
+    tasks.start("signals", |stop| watch_signals(door.stop_tx.clone(), stop));
+    tasks.start("socket", |stop| watch_socket(door.clone(), identity, stop));
+    tasks.start("exec", |stop| exec::serve(door.clone(), exec_listener, stop));
+    door.keepers.start(&mut tasks);
     let mut stop_rx = door.stop_tx.subscribe();
     let server =
         axum::serve(listener, routes::all(door.clone())).with_graceful_shutdown(async move {
@@ -292,6 +278,9 @@ async fn serve(
             tokio::time::sleep(DRAIN).await;
         } => tracing::warn!(busy = door.engine.busy(), "not everything ended in time"),
     }
+    for name in tasks.end(JOIN).await {
+        tracing::warn!(name, "did not end in time, or broke");
+    }
     if socket_identity(&path) == identity {
         hothouse_host::files::remove_file(&path)?;
     }
@@ -304,112 +293,16 @@ fn listen(path: &Path) -> Result<OwnUser, StartError> {
     listener.map(OwnUser).map_err(StartError::Runtime)
 }
 
-/// Stops rooms whose time is over.
-async fn watch_time(door: Door) {
-    loop {
-        tokio::time::sleep(TIME_CHECK).await;
-        let engine = door.engine.clone();
-        let stopped = tokio::task::spawn_blocking(move || engine.stop_expired()).await;
-        if let Ok(Err(failure)) = stopped {
-            tracing::warn!(?failure, "a room whose time is over could not be stopped");
-        }
-    }
-}
-
 /// Opens the ports of URLs, with the routes of what is up already.
 async fn open_urls(door: &Door) {
-    door.ingress.set(Ingress::start(door)).ok();
-    door.refresh_urls().await;
-}
-
-/// Brings URLs in step with rooms that came or went without being told to.
-async fn watch_urls(door: Door) {
-    loop {
-        tokio::time::sleep(URL_CHECK).await;
-        if let Some(walls) = door.walls.get() {
-            walls.refresh().await;
-        }
-        door.refresh_urls().await;
+    let dashboard = Arc::new(Dashboard::new(door.clone()));
+    let urls = Urls::open(&door.keepers, Arc::new(Site(dashboard.clone())));
+    if let Some(port) = urls.port() {
+        dashboard.set_port(port);
     }
-}
-
-/// Closes secrets to running rooms that the user has put into their worktrees, or replaced there.
-async fn watch_secrets(door: Door) {
-    loop {
-        tokio::time::sleep(SECRET_CHECK).await;
-        let engine = door.engine.clone();
-        match tokio::task::spawn_blocking(move || engine.watch_secrets()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(failure)) => tracing::warn!(?failure, "secrets were not looked for"),
-            Err(error) => tracing::error!(%error, "the secret watcher broke"),
-        }
-    }
-}
-
-/// Brings URLs in step with rooms as they start, step by step: a service that starts may need one.
-async fn watch_steps(door: Door) {
-    let mut event_rx = door.event_tx.subscribe();
-    let mut starting = HashSet::new();
-    loop {
-        let Event { operation, what } = match event_rx.recv().await {
-            Ok(event) => event,
-            Err(broadcast::error::RecvError::Lagged(_)) => continue,
-            Err(broadcast::error::RecvError::Closed) => return,
-        };
-        match what {
-            // After the only step of a plan whoever asked for it brings its URLs in step.
-            Happening::PlanBegun { plan: PlanKind::Up, steps, .. } if steps > 1 => {
-                starting.insert(operation);
-            }
-            Happening::StepDone { .. } if starting.contains(&operation) => {
-                door.refresh_urls().await;
-            }
-            Happening::PlanDone | Happening::PlanUndone { .. } | Happening::PlanStuck { .. } => {
-                starting.remove(&operation);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Removes what earlier rooms left to be shared, now and from time to time.
-async fn tidy(door: Door) {
-    loop {
-        let engine = door.engine.clone();
-        match tokio::task::spawn_blocking(move || engine.tidy_rooms()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(failure)) => tracing::warn!(?failure, "old base layers could not be removed"),
-            Err(error) => tracing::error!(%error, "tidying up broke"),
-        }
-        tokio::time::sleep(TIDY).await;
-    }
-}
-
-/// Pauses rooms that take too much of the disk.
-async fn watch_disk(door: Door) {
-    loop {
-        tokio::time::sleep(DISK_CHECK).await;
-        let engine = door.engine.clone();
-        match tokio::task::spawn_blocking(move || engine.pause_full_rooms()).await {
-            Ok(Ok(paused)) => {
-                paused.iter().for_each(|name| tracing::warn!(%name, "a room is full: paused"));
-            }
-            Ok(Err(failure)) => tracing::warn!(?failure, "the disk use of rooms is unknown"),
-            Err(error) => tracing::error!(%error, "the disk watcher broke"),
-        }
-    }
-}
-
-/// Removes what is deleted already, and golden trees that nobody needs any more.
-async fn keep_house(door: Door) {
-    loop {
-        let engine = door.engine.clone();
-        let kept = tokio::task::spawn_blocking(move || engine.keep_house()).await;
-        if let Ok(Err(failure)) = kept {
-            tracing::warn!(?failure, "the golden trees were not looked after");
-        }
-        tokio::time::sleep(HOUSE_CHECK).await;
-    }
+    door.dashboard.set(dashboard).ok();
+    door.keepers.urls.set(urls).ok();
+    door.keepers.refresh_urls().await;
 }
 
 /// Finishes what an earlier daemon left, for a while in the foreground, then behind the scenes.
@@ -439,7 +332,7 @@ async fn recover(door: &Door) {
     tokio::time::timeout(RECOVERY_FIRST, recovery).await.ok();
 }
 
-async fn watch_signals(stop_tx: watch::Sender<bool>) {
+async fn watch_signals(stop_tx: watch::Sender<bool>, mut stop: Stop) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
@@ -448,14 +341,14 @@ async fn watch_signals(stop_tx: watch::Sender<bool>) {
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
+        () = stop.told() => return,
     }
     stop_tx.send_replace(true);
 }
 
 /// Ends the daemon when its socket is gone or replaced: nobody could reach it any more.
-async fn watch_socket(door: Door, identity: Option<(u64, u64)>) {
-    loop {
-        tokio::time::sleep(SOCKET_CHECK).await;
+async fn watch_socket(door: Door, identity: Option<(u64, u64)>, mut stop: Stop) {
+    while stop.pause(SOCKET_CHECK).await {
         if socket_identity(&door.about.socket) != identity {
             tracing::warn!("the socket is gone");
             door.stop_tx.send_replace(true);

@@ -12,7 +12,7 @@ use hothouse_engine::{Engine, urls_of};
 use hothouse_model::{
     Failure, SandboxRecord, SandboxState,
     config::{DEFAULT_PROFILE, in_words},
-    room::RoomReport,
+    room::{Capabilities, RoomReport},
     stack::{ServiceReport, StackOrder, StackReport},
 };
 use hothouse_store::{Outcome, PlanRecord};
@@ -48,6 +48,7 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
     if let (Some(disk), Ok(Some(_))) = (fences.get_mut("disk"), engine.pool_around(&record)) {
         *disk = disk.replace("no quota here", "the worktree has a quota of the pool besides");
     }
+    let Capabilities { backend, offered } = engine.capabilities();
     SandboxView {
         name: record.name.to_string(),
         id: record.id.to_string(),
@@ -61,7 +62,8 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
         egress,
         ttl: record.room.as_ref().and_then(|room| room.ends).map(|ends| ends.to_string()),
         state,
-        backend: "native".into(),
+        backend: backend.to_string(),
+        capabilities: offered.into_iter().collect(),
         tree_driver: record.tree_driver,
         profile: stack.map_or_else(|| DEFAULT_PROFILE.into(), |stack| stack.profile),
         run: record.room.map(|room| RunView {
@@ -94,7 +96,7 @@ fn apps(
             return BTreeMap::new();
         }
     };
-    if let (false, Some(ingress)) = (apps.is_empty(), door.ingress.get()) {
+    if let (false, Some(ingress)) = (apps.is_empty(), door.keepers.urls.get()) {
         caveats.extend(
             ingress.problem().map(|why| caveat(format!("there are no routed URLs: {why}"))),
         );
@@ -104,7 +106,7 @@ fn apps(
         }
     }
     let views = apps.iter().map(|(app, direct)| {
-        let urls = urls_of(record, app, *direct, door.url_port());
+        let urls = urls_of(record, app, *direct, door.keepers.url_port());
         let view = AppView {
             url: urls.url.unwrap_or_else(|| urls.direct.clone()),
             shared: urls.shared.unwrap_or_else(|| urls.direct.clone()),
@@ -203,7 +205,7 @@ fn egress_mode(door: &Door, record: &SandboxRecord) -> String {
 /// What a reader should know of a sandbox's wall: that it is shut, or that somebody asks for more.
 fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat> {
     let mut all = Vec::new();
-    let problem = door.walls.get().and_then(|walls| walls.problem(record.key));
+    let problem = door.keepers.walls.get().and_then(|walls| walls.problem(record.key));
     if let (true, Some(problem)) = (lives, problem) {
         all.push(Caveat {
             area: "network".into(),
@@ -213,7 +215,7 @@ fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat>
             ),
         });
     }
-    let limits = door.walls.get().map(|walls| walls.limits(record.key)).unwrap_or_default();
+    let limits = door.keepers.walls.get().map(|walls| walls.limits(record.key)).unwrap_or_default();
     all.extend(limits.iter().filter(|_| lives).map(|limit| Caveat {
         area: "network".into(),
         class: "limited".into(),

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use hothouse_host::{FileError, RunError, files, process, room};
+use hothouse_backend::agent;
+use hothouse_host::{FileError, RunError, files, process};
 use hothouse_model::{
     Explain, Failure, FailureKind, NameError, OperationId, PlanKind, SandboxId, SandboxName,
     SandboxRecord, tree::FOREIGN_TREE,
@@ -165,7 +166,7 @@ impl Engine {
         let branch = branch.ok_or_else(|| AdoptError::Detached { path: path.clone() })?;
         let new = self.adopted(&repository, &path, name.clone(), branch)?;
         self.check_elsewhere(Path::new(&new.sandboxes), &name, &path)?;
-        if asked == Asked::InPassing && room::agent().is_none() && !process::is_root() {
+        if asked == Asked::InPassing && agent().is_none() && !process::is_root() {
             return Err(AdoptError::Shared { path });
         }
         let plan = NewPlan {

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use hothouse_host::{files, room::wire::RoomUser};
+use hothouse_backend::connection::RoomUser;
+use hothouse_host::files;
 use hothouse_model::{SandboxRecord, room::RoomWall};
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

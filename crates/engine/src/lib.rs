@@ -14,6 +14,7 @@ pub mod environment;
 mod fork;
 mod inventory;
 mod journal;
+mod keeper;
 mod leftover;
 mod masks;
 mod metadata;
@@ -67,6 +68,7 @@ pub use hothouse_workspace::{
 };
 pub use inventory::Stray;
 pub use journal::Journal;
+pub use keeper::{WallDown, WallKeeper};
 pub use leftover::Leftover;
 pub use metadata::{AppUrls, urls_of};
 pub use pool::{PoolRequestError, PoolSpec};
@@ -98,6 +100,7 @@ pub struct Collaborators {
     /// The user's own settings; the file need not exist.
     pub user_config: PathBuf,
     pub rooms: Arc<dyn Rooms>,
+    pub walls: Arc<dyn WallKeeper>,
     /// Holds the runtime folders of rooms.
     pub runtime: PathBuf,
     /// Lists the folders in which sandboxes are, for the day on which the database is lost.

@@ -11,13 +11,13 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use hothouse_backend::agent;
 use hothouse_host::{
     FileError,
     beneath::Folder,
     files,
     named::{self, Memory, Named, Names},
     owners::Owner,
-    room,
 };
 use hothouse_model::{
     Explain, Failure, SandboxRecord,
@@ -112,7 +112,7 @@ impl Engine {
             tracing::warn!(%error, sandbox = %sandbox.name, "the base commit cannot be asked");
             BTreeSet::new()
         });
-        let agent = room::agent().map(|agent| agent.user);
+        let agent = agent().map(|agent| agent.user);
         let is_masked = |file: &Named| {
             let in_base = in_base.contains(&file.path);
             masks::is_masked(NamedFile { owner: file.stat.user, in_base }, agent)
@@ -160,7 +160,7 @@ impl Engine {
     pub fn settle(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let settle = || -> Result<(), StepError> {
             self.settle_owners(sandbox)?;
-            if room::agent().is_none() {
+            if agent().is_none() {
                 self.mend_pointer(sandbox)?;
             }
             Ok(())
@@ -184,7 +184,7 @@ impl Engine {
     }
 
     fn watch_one(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
-        if room::agent().is_none() || trees::is_hidden(sandbox) {
+        if agent().is_none() || trees::is_hidden(sandbox) {
             return Ok(());
         }
         if self.settled.is_due(&sandbox.worktree) {
@@ -236,7 +236,7 @@ impl Engine {
         let covered = covered?;
         let late = now.iter().filter(|secret| !covered.contains(&identity(secret)));
         let shown = listed(late.map(|secret| secret.path.as_path()))?;
-        Some(match room::agent() {
+        Some(match agent() {
             Some(_) => (
                 "not-readable".to_owned(),
                 format!(
@@ -280,7 +280,7 @@ fn identity(secret: &Named) -> (PathBuf, u64) {
 
 /// Closes files to everybody but their owner, where the room is somebody else.
 fn close(worktree: &Path, secrets: &[Named]) -> Result<(), FileError> {
-    if room::agent().is_none() || secrets.is_empty() {
+    if agent().is_none() || secrets.is_empty() {
         return Ok(());
     }
     let us = Owner::us().user;

@@ -20,13 +20,18 @@ use hothouse_model::{
     Explain, Failure, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState, Step,
     config::{self, Config, File, Layers},
     id::fnv1a,
-    room::{RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord},
+    room::{
+        Capabilities, RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord,
+        WallOrder,
+    },
     stack::{DATA_INSIDE, FROZEN_INSIDE, StackOrder},
 };
 use hothouse_store::{NewPlan, NewRoom, Subject};
 use hothouse_workspace::Repository;
 
-use crate::{Engine, data, masks, project::ProjectError, stack::Stack, trees, wall::WallError};
+use crate::{
+    Engine, StepError, data, masks, project::ProjectError, stack::Stack, trees, wall::WallError,
+};
 
 /// The path under which every room shows its worktree besides its own.
 const WORKSPACE: &str = "/workspace";
@@ -104,7 +109,7 @@ impl Engine {
         }
         if self.room_of(sandbox).is_some() {
             if sandbox.room.as_ref().is_some_and(|room| room.slept.is_some()) {
-                self.with.rooms.thaw(&self.places(sandbox).runtime)?;
+                self.thaw_room(sandbox)?;
                 self.with.store.set_slept(sandbox.key, None)?;
             }
             return self.up_again(sandbox, spec);
@@ -192,6 +197,7 @@ impl Engine {
         }
         let runtime = order.runtime.clone();
         steps.push(Step::StartRoom { order: Box::new(order.clone()) });
+        steps.extend(WallOrder::of(order).map(|wall| Step::RaiseWall { wall }));
         if !(stack.order.services.is_empty() && stack.order.hosted.is_empty()) {
             steps.push(Step::Supervise { runtime, stack: Box::new(stack.order) });
         }
@@ -204,6 +210,7 @@ impl Engine {
         if spec.restrict {
             self.with.store.restrict_room(sandbox.key, true)?;
         }
+        self.keep_wall(sandbox).map_err(StepError::from)?;
         let runtime = self.places(sandbox).runtime;
         let running = self.with.rooms.stack(&runtime);
         let profile = running.as_ref().map_or(config::DEFAULT_PROFILE, |stack| &stack.profile);
@@ -302,8 +309,8 @@ impl Engine {
     /// Lets the processes of a room go on.
     pub fn resume_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "resume", None)?;
-        let runtime = self.living(&sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
-        self.with.rooms.thaw(&runtime).map_err(|error| error.failure())?;
+        self.living(&sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
+        self.thaw_room(&sandbox).map_err(|error| error.failure())?;
         self.note_sleep(&sandbox, false)
     }
 
@@ -324,6 +331,11 @@ impl Engine {
     pub fn room_of(&self, sandbox: &SandboxRecord) -> Option<RoomReport> {
         let up = sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up);
         up.then(|| self.with.rooms.look(&self.places(sandbox).runtime)).flatten()
+    }
+
+    /// Returns what the rooms of this host can do.
+    pub fn capabilities(&self) -> Capabilities {
+        self.with.rooms.capabilities()
     }
 
     /// Returns the tool folders that the room at a runtime folder was granted.
@@ -349,8 +361,8 @@ impl Engine {
             Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
             let runtime = order.runtime.clone();
             self.temporary.begin(&runtime);
-            let started = self.with.rooms.start(&order);
-            Ok(started.map(|_| runtime.clone()).inspect_err(|_| self.temporary.end(&runtime))?)
+            self.start_walled(&order).inspect_err(|_| self.temporary.end(&runtime))?;
+            Ok(runtime)
         };
         start().map_err(|error| error.failure())
     }
@@ -461,8 +473,18 @@ impl Engine {
         Ok(())
     }
 
+    /// Returns the runtime folders of living rooms that were made for single commands of a sandbox.
+    pub fn fresh_rooms(&self, sandbox: &SandboxRecord) -> Vec<PathBuf> {
+        let all = self.with.rooms.list(&self.with.runtime).unwrap_or_default().into_iter();
+        let own = all.filter(|runtime| self.is_temporary_of(runtime, sandbox));
+        let lives = |runtime: &PathBuf| {
+            self.with.rooms.instance(runtime).is_some_and(|room| room.is_alive())
+        };
+        own.filter(lives).collect()
+    }
+
     /// Whether a room was made for a single command of a sandbox.
-    pub fn is_temporary_of(&self, runtime: &Path, sandbox: &SandboxRecord) -> bool {
+    fn is_temporary_of(&self, runtime: &Path, sandbox: &SandboxRecord) -> bool {
         let own = temporary(&self.places(sandbox).runtime, "");
         runtime.as_os_str().as_encoded_bytes().starts_with(own.as_os_str().as_encoded_bytes())
     }
@@ -528,7 +550,7 @@ impl Engine {
         sandbox: &SandboxRecord,
         config: &Config,
     ) -> Result<RoomOrder, RoomRequestError> {
-        if config.room.backend != config::Backend::Native {
+        if config.room.backend != self.with.rooms.capabilities().backend {
             return Err(RoomRequestError::Backend { backend: config.room.backend.as_str() });
         }
         if !files::exists(&sandbox.worktree) {

@@ -6,12 +6,12 @@
 use hothouse_backend::RoomError;
 use hothouse_host::{FileError, RunError};
 use hothouse_model::{Event, Explain, Failure, FailureKind, Happening, PlanKind, plan::Direction};
-use hothouse_store::{NewPlan, Outcome, PlanRecord, StoreError};
+use hothouse_store::{NewPlan, Outcome, PlanRecord, StepRecord, StoreError};
 use hothouse_workspace::{
     WorktreeError, pool::PoolError, room_git::RoomGitError, tree::ChooseError,
 };
 
-use crate::{Engine, data::DataError, project::ProjectError};
+use crate::{Engine, data::DataError, keeper::WallDown, project::ProjectError};
 
 /// A step that failed.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +26,8 @@ pub enum StepError {
     Data(#[from] DataError),
     #[error(transparent)]
     Room(#[from] RoomError),
+    #[error(transparent)]
+    Wall(#[from] WallDown),
     #[error(transparent)]
     RoomGit(#[from] RoomGitError),
     #[error(transparent)]
@@ -162,10 +164,8 @@ impl Engine {
             self.say(plan, Happening::StepBegun { index, of, title: record.step.title() });
             self.apply(&record.step, &plan.operation)
                 .map_err(|source| (index, step_failure(plan, source)))?;
-            // The end of the plan, which follows at once, stands for the tick of its last step: each
-            // write waits for the disk.
-            if index + 1 < of {
-                self.tick(plan, record.position, true).map_err(|failure| (index, failure))?;
+            if let Some(position) = tick_after(&plan.steps, index) {
+                self.tick(plan, position, true).map_err(|failure| (index, failure))?;
             }
             self.say(plan, Happening::StepDone { index, of });
         }
@@ -232,6 +232,19 @@ impl Engine {
     fn say(&self, plan: &PlanRecord, what: Happening) {
         (self.with.events)(Event { operation: plan.operation.clone(), what });
     }
+}
+
+/// Returns the position that is ticked off once the step at `index` is done.
+///
+/// Each write waits for the disk, so there are few: the end of the plan, which follows at once, stands for
+/// the tick of its last step; and a step before one that does not outlive the daemon waits for that one.
+fn tick_after(steps: &[StepRecord], index: usize) -> Option<u32> {
+    let next = steps.get(index + 1)?;
+    let done = match steps[index].step.outlives_daemon() {
+        true => &steps[index],
+        false => steps.get(index.checked_sub(1)?)?,
+    };
+    next.step.outlives_daemon().then_some(done.position)
 }
 
 fn step_failure(plan: &PlanRecord, source: StepError) -> PlanFailure {

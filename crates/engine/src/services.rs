@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_backend::RoomError;
-use hothouse_host::{FileError, files, logs, room::wire::RoomUser};
+use hothouse_backend::{RoomError, connection::RoomUser};
+use hothouse_host::{FileError, files, logs};
 use hothouse_model::{
     Event, Explain, Failure, FailureKind, Happening, OperationId, SandboxRecord, SandboxState,
     config::{self, Config, File, Layers, MAX_BYTES, UnapprovedService, UnknownProfile, Work},

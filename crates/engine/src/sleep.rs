@@ -66,8 +66,7 @@ impl Engine {
     /// Lets a room that dozes go on.
     pub(crate) fn rouse(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "wake", None)?;
-        let thawed = self.with.rooms.thaw(&self.places(&sandbox).runtime);
-        thawed.map_err(|error| error.failure())?;
+        self.thaw_room(&sandbox).map_err(|error| error.failure())?;
         self.note_sleep(&sandbox, false)
     }
 

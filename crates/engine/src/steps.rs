@@ -56,6 +56,7 @@ impl Engine {
                 self.with.rooms.start(order)?;
                 Ok(())
             }
+            Step::RaiseWall { wall } => Ok(self.raise_wall(wall)?),
             Step::StopRoom { runtime, claim } => {
                 Ok(self.with.rooms.stop(runtime, claim.as_deref())?)
             }
@@ -123,6 +124,7 @@ impl Engine {
             Step::WriteTask { .. }
             | Step::PrepareData { .. }
             | Step::Supervise { .. }
+            | Step::RaiseWall { .. }
             | Step::RemoveWorktree { .. }
             | Step::ReleaseWorktree { .. }
             | Step::RemoveTrees { .. }
@@ -152,6 +154,7 @@ impl Explain for StepError {
             Self::File(error) => error.kind(),
             Self::Data(error) => error.kind(),
             Self::Room(error) => error.kind(),
+            Self::Wall(error) => error.kind(),
             Self::RoomGit(error) => error.kind(),
             Self::Choose(error) => error.kind(),
             Self::UnknownDriver { .. } => FailureKind::Internal,
@@ -165,6 +168,7 @@ impl Explain for StepError {
         match self {
             Self::Config(error) => error.causes(),
             Self::Data(error) => error.causes(),
+            Self::Wall(error) => error.causes(),
             _ => Vec::new(),
         }
     }
@@ -176,6 +180,7 @@ impl Explain for StepError {
             Self::File(error) => error.hints(),
             Self::Data(error) => error.hints(),
             Self::Room(error) => error.hints(),
+            Self::Wall(error) => error.hints(),
             Self::RoomGit(error) => error.hints(),
             Self::Choose(error) => error.hints(),
             Self::UnknownDriver { .. } => Vec::new(),

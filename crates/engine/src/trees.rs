@@ -7,7 +7,8 @@ use std::{
     time::Instant,
 };
 
-use hothouse_host::{FileError, beneath, btrfs, files, room, view::View};
+use hothouse_backend::agent;
+use hothouse_host::{FileError, beneath, btrfs, files, view::View};
 use hothouse_model::{
     Explain, Failure, Happening, OperationId, SandboxRecord,
     room::WorktreeLayers,
@@ -55,7 +56,7 @@ impl Drivers {
         wish: TreeWish,
     ) -> Result<DriverName, ChooseError> {
         if let TreeWish::Only(_) = wish {
-            return Ok(tree::choose_for(store, wish, room::agent())?.driver.name());
+            return Ok(tree::choose_for(store, wish, agent())?.driver.name());
         }
         // A pool that is mounted later is another device.
         let key = (store.folder().to_owned(), files::device(store.folder()).unwrap_or_default());
@@ -63,7 +64,7 @@ impl Drivers {
         if let Some(known) = known {
             return Ok(known);
         }
-        let chosen = tree::choose_for(store, wish, room::agent())?;
+        let chosen = tree::choose_for(store, wish, agent())?;
         for passed in &chosen.passed_over {
             tracing::info!(driver = %passed.driver, reason = passed.reason, "tree driver passed over");
         }
@@ -305,7 +306,7 @@ impl Engine {
     /// Gives what the user made in a worktree to the agent, before a room works in it.
     pub(crate) fn settle_owners(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
         let secrets = self.keep_secrets(sandbox)?;
-        if room::agent().is_none() {
+        if agent().is_none() {
             return Ok(());
         }
         let config = self.pinned_config(sandbox).map(|config| config.room.deps.clone());
@@ -578,7 +579,7 @@ pub(crate) fn remove(trees: &[TreeOrder]) -> Result<(), StepError> {
 pub(crate) fn driver(tree: &TreeOrder) -> Result<Box<dyn TreeDriver>, StepError> {
     let name = DriverName::parse(&tree.driver);
     let name = name.ok_or_else(|| StepError::UnknownDriver { driver: tree.driver.clone() })?;
-    Ok(name.driver_for(room::agent()))
+    Ok(name.driver_for(agent()))
 }
 
 /// Returns the store and the places of a tree.

@@ -8,13 +8,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use hothouse_backend::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};
 use hothouse_certificates::{Authority, AuthorityError, Purpose, java_trust_store};
-use hothouse_host::{
-    FileError, files,
-    keyring::Keyring,
-    random,
-    room::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES},
-};
+use hothouse_host::{FileError, files, keyring::Keyring, random};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{Config, HostPattern, LiveKeys, Part, Secret, SecretName},

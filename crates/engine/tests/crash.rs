@@ -5,22 +5,26 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a test stops at once")]
 
 use std::{
+    cell::Cell,
     collections::BTreeSet,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
+    pin::pin,
     sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::{Context, Poll, Waker},
 };
 
-use hothouse_backend::fake::FakeRooms;
+use hothouse_backend::{RoomConnection, Rooms, fake::FakeRooms};
 use hothouse_engine::{
-    Collaborators, Engine, ForkSpec, Journal, Losses, PoolSpec, UpSpec, WallSources,
+    Collaborators, Engine, ForkSpec, Journal, Losses, PoolSpec, UpSpec, WallKeeper, WallSources,
 };
 use hothouse_host::{clock::HostClock, keyring::fakes::FakeKeyring};
 use hothouse_model::{
-    OperationId, PlanKind, SandboxRecord, SandboxState, config::ByteSize, id::PlanKey,
+    Failure, FailureKind, OperationId, PlanKind, SandboxRecord, SandboxState, config::ByteSize,
+    id::PlanKey, room::WallOrder,
 };
 use hothouse_store::{NewPlan, Outcome, PlanRecord, Store, StoreError, Subject};
 use hothouse_testkit::git;
@@ -70,10 +74,59 @@ impl Journal for MortalJournal {
     }
 }
 
+/// Walls that stand as long as their connections are held.
+#[derive(Default)]
+struct FakeWalls {
+    rooms: Arc<FakeRooms>,
+    held: Mutex<Vec<Arc<dyn RoomConnection>>>,
+    /// The instances of rooms whose walls were raised.
+    raised: Mutex<BTreeSet<String>>,
+    refuses: AtomicBool,
+}
+
+impl WallKeeper for FakeWalls {
+    fn raise(&self, wall: &WallOrder) -> Result<(), Failure> {
+        if self.refuses.load(Ordering::SeqCst) {
+            return Err(Failure::new(FailureKind::Backend, "there is no wall to be had"));
+        }
+        let room = now(self.rooms.connect(&wall.runtime)).unwrap();
+        now(room.take_egress()).unwrap();
+        self.held.lock().unwrap().push(room);
+        let instance = self.rooms.instance(&wall.runtime).unwrap();
+        let is_first = self.raised.lock().unwrap().insert(instance.id());
+        assert!(!is_first || self.rooms.stack(&wall.runtime).is_none(), "services came first");
+        Ok(())
+    }
+}
+
+impl FakeWalls {
+    /// What the end of a daemon does to its walls.
+    fn fall(&self) {
+        self.held.lock().unwrap().clear();
+    }
+
+    /// Whether a room has had a wall since it was started.
+    fn was_raised(&self, runtime: &Path) -> bool {
+        let instance = self.rooms.instance(runtime);
+        instance.is_some_and(|room| self.raised.lock().unwrap().contains(&room.id()))
+    }
+}
+
+/// Fake rooms answer at once.
+fn now<T>(answer: impl Future<Output = T>) -> T {
+    match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => answer,
+        Poll::Pending => panic!("a fake room lets nobody wait"),
+    }
+}
+
 /// A repository and a state that engines come and go on.
 struct Ground {
     folder: tempfile::TempDir,
     rooms: Arc<FakeRooms>,
+    walls: Arc<FakeWalls>,
+    /// Whether the last recovery found something to finish.
+    resumed: Cell<bool>,
 }
 
 impl Ground {
@@ -85,7 +138,9 @@ impl Ground {
         std::fs::write(repository.join("hothouse.toml"), config).unwrap();
         git(&repository, &["add", "-A"]);
         git(&repository, &["commit", "-qm", "base"]);
-        Self { folder, rooms: Arc::default() }
+        let rooms: Arc<FakeRooms> = Arc::default();
+        let walls = Arc::new(FakeWalls { rooms: rooms.clone(), ..FakeWalls::default() });
+        Self { folder, rooms, walls, resumed: Cell::default() }
     }
 
     fn repository(&self) -> PathBuf {
@@ -102,6 +157,7 @@ impl Ground {
             locks: self.folder.path().to_owned(),
             user_config: self.folder.path().join("none"),
             rooms: self.rooms.clone(),
+            walls: self.walls.clone(),
             runtime: self.folder.path().join("run"),
             folders: self.folder.path().join("folders"),
             runs: self.folder.path().join("runs"),
@@ -214,7 +270,9 @@ fn die_everywhere(
         let engine = ground.engine(dies_at);
         let outcome = catch_unwind(AssertUnwindSafe(|| work(&ground, &engine)));
         drop(engine);
+        ground.walls.fall();
         let next = ground.engine(usize::MAX);
+        ground.resumed.set(!next.unfinished().unwrap().is_empty());
         next.recover().unwrap();
         assert!(next.unfinished().unwrap().is_empty(), "died at {dies_at}");
         check(&ground, &next, &before);
@@ -354,9 +412,10 @@ fn a_room_whose_start_died_at_any_point_is_up_or_never_was() {
             let expected =
                 if begun { (SandboxState::Ready, 1) } else { (SandboxState::Created, 0) };
             assert_eq!((state, ground.rooms.count()), expected);
+            check_wall(ground, &engine.places(&sandbox).runtime, begun);
         },
     );
-    assert_eq!(points, 5, "begin and the end, each before and after");
+    assert_eq!(points, 5, "begin and the end, each before and after: the wall costs no write");
 }
 
 #[test]
@@ -372,11 +431,44 @@ fn a_stack_whose_start_died_at_any_point_is_up_or_never_was() {
             let services = engine.stack_of(&sandbox).map(|stack| stack.services.len());
             assert_eq!(services, begun.then_some(1));
             assert_eq!(ground.rooms.count(), usize::from(begun));
+            check_wall(ground, &engine.places(&sandbox).runtime, begun);
             let frozen = ground.folder.path().join("r-sandboxes/.hothouse/frozen/a/hothouse.toml");
             assert!(!begun || frozen.is_file());
         },
     );
     assert_eq!(points, 9, "begin, two ticks and the end, each before and after");
+}
+
+/// A room that is up had a wall from the beginning, and whoever finished its start raised it again.
+fn check_wall(ground: &Ground, runtime: &Path, up: bool) {
+    assert_eq!(ground.walls.was_raised(runtime), up);
+    assert!(!ground.resumed.get() || ground.rooms.is_egress_taken(runtime) == up);
+}
+
+#[test]
+fn without_a_wall_nothing_runs() {
+    let ground = Ground::new("[service.app]\nrun = \"serve\"\n");
+    let engine = ground.engine(usize::MAX);
+    ground.fork(&engine, "a", "op_00000001");
+    ground.walls.refuses.store(true, Ordering::SeqCst);
+    let sandbox = engine.sandboxes().unwrap().remove(0);
+    let failure = engine.up(&sandbox, &UpSpec::default(), operation("op_000000up")).unwrap_err();
+    assert!(failure.causes.iter().any(|cause| cause.contains("no wall to be had")), "{failure:?}");
+    assert_eq!((ground.rooms.count(), engine.stack_of(&sandbox)), (0, None));
+    engine.start_fresh(&sandbox, "f0").unwrap_err();
+    assert_eq!(ground.rooms.count(), 0);
+    // Once there is one, all is as if nothing had been.
+    ground.walls.refuses.store(false, Ordering::SeqCst);
+    engine.up(&sandbox, &UpSpec::default(), operation("op_00000up2")).unwrap();
+    ground.walls.fall();
+    let sandbox = engine.sandboxes().unwrap().remove(0);
+    engine.up(&sandbox, &UpSpec::default(), operation("op_00000up3")).unwrap();
+    assert!(
+        ground.rooms.is_egress_taken(&engine.places(&sandbox).runtime),
+        "also of one that is up"
+    );
+    ground.walls.refuses.store(true, Ordering::SeqCst);
+    engine.up(&sandbox, &UpSpec::default(), operation("op_00000up4")).unwrap_err();
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! fork:     begin -> [Exclude] -> [Freeze] -> AddWorktree -> [CopyTrees -> Thaw] -> done   a failure goes back, in reverse
 //! adopt:    begin -> done
 //! delete:   begin -> [StopRoom] -> RemoveWorktree or ReleaseWorktree -> RemoveTrees -> ... -> done   a failure stays: the sandbox is still being deleted
-//! up:       begin -> [PrepareData] -> StartRoom -> [Supervise] -> done   a failure goes back
+//! up:       begin -> [PrepareData] -> StartRoom -> RaiseWall -> [Supervise] -> done   a failure goes back
 //! down:     begin -> StopRoom -> done                            a failure stays
 //! snapshot: begin -> [Freeze] -> CopyTrees -> [Thaw] -> done     a failure goes back
 //! restore:  begin -> StageTrees -> SwapTrees -> [Rewind] -> RemoveTrees -> done   goes back until the old trees are removed
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    room::RoomOrder,
+    room::{RoomOrder, WallOrder},
     stack::{DataOrder, StackOrder},
     tree::{TreeCopy, TreeOrder, WorktreeOrder},
 };
@@ -176,6 +176,8 @@ pub enum Step {
     Supervise { runtime: PathBuf, stack: Box<StackOrder> },
     /// Starts a room. Undone by ending it.
     StartRoom { order: Box<RoomOrder> },
+    /// Raises the wall of a room, before anything runs in it. It falls with the room.
+    RaiseWall { wall: WallOrder },
     /// Ends a room; one that is gone already is fine. Without its runtime folder it is found by its claim.
     StopRoom {
         runtime: PathBuf,
@@ -197,6 +199,12 @@ pub enum Step {
 }
 
 impl Step {
+    /// Whether what it does outlives the daemon. A step that does not is never ticked off: whoever goes on
+    /// with the plan applies it again.
+    pub fn outlives_daemon(&self) -> bool {
+        !matches!(self, Self::RaiseWall { .. })
+    }
+
     /// Says what the step does, for progress and for messages.
     pub fn title(&self) -> String {
         let trees =
@@ -223,6 +231,7 @@ impl Step {
             Self::FreezeTree { .. } => "freeze the worktree".to_owned(),
             Self::Supervise { .. } => "start the services".to_owned(),
             Self::StartRoom { order } => format!("start the room {}", order.id),
+            Self::RaiseWall { .. } => "raise the wall of the room".to_owned(),
             Self::StopRoom { .. } => "end the room".to_owned(),
             Self::RemoveStorage { path } => format!("remove the layers in {}", path.display()),
             Self::Remove { path } => format!("remove {}", path.display()),

@@ -1,11 +1,15 @@
 //! The room of a sandbox: what it is to be made of, and how it stands.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::id::SandboxKey;
+use crate::{config::Backend, id::SandboxKey};
 
 /// What a room is to be made of: plain paths and limits, with every decision made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,6 +79,24 @@ pub struct RoomWall {
     pub caveats: Vec<(String, String)>,
 }
 
+/// The wall of a room, to be raised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WallOrder {
+    pub sandbox: SandboxKey,
+    /// Where the room is reached.
+    pub runtime: PathBuf,
+    /// The names of its services, of a room that was not told them yet.
+    pub names: Option<Vec<String>>,
+}
+
+impl WallOrder {
+    /// Returns the wall of a room that is about to start. One that belongs to nobody stays closed.
+    pub fn of(order: &RoomOrder) -> Option<Self> {
+        let (runtime, names) = (order.runtime.clone(), Some(order.names.clone()));
+        order.sandbox.map(|sandbox| Self { sandbox, runtime, names })
+    }
+}
+
 /// Where the private git of a room is, on the host and inside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomGitPlaces {
@@ -116,6 +138,92 @@ pub struct RoomReport {
     /// What this room does not keep, by area.
     pub caveats: Vec<(String, String)>,
     pub frozen: bool,
+}
+
+/// What runs rooms, and what it can do for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    pub backend: Backend,
+    pub offered: BTreeSet<Capability>,
+}
+
+impl Capabilities {
+    pub fn has(&self, capability: Capability) -> bool {
+        self.offered.contains(&capability)
+    }
+}
+
+/// Something that not every backend can do. Rooms, commands with pipes and their signals are had from all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Capability {
+    /// Commands with a terminal.
+    Terminals,
+    /// Commands as the room's own root.
+    Root,
+    /// A second client can join a command, and sees the output that was kept.
+    Attach,
+    /// Connections to the room's loopback.
+    Dial,
+    /// Listening sockets inside the room.
+    Listen,
+    /// TCP and DNS that leave the room are handed over.
+    Egress,
+    /// So are UDP and echo requests.
+    Datagrams,
+    /// The process behind a connection is known.
+    Processes,
+    /// All processes can be stopped in their tracks.
+    Freeze,
+    /// A room that takes too much of the disk is paused.
+    DiskLimit,
+    /// Services are supervised inside.
+    Services,
+    /// Their output is kept in the files of their logs.
+    Logs,
+    /// A worktree can be mounted from its layers in the room alone.
+    HiddenTrees,
+    /// Rooms outlive the daemon, and the next one finds them.
+    Adoption,
+}
+
+impl Capability {
+    pub const ALL: [Self; 14] = [
+        Self::Terminals,
+        Self::Root,
+        Self::Attach,
+        Self::Dial,
+        Self::Listen,
+        Self::Egress,
+        Self::Datagrams,
+        Self::Processes,
+        Self::Freeze,
+        Self::DiskLimit,
+        Self::Services,
+        Self::Logs,
+        Self::HiddenTrees,
+        Self::Adoption,
+    ];
+
+    /// Returns the word for it in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Terminals => "terminals",
+            Self::Root => "root",
+            Self::Attach => "attach",
+            Self::Dial => "dial",
+            Self::Listen => "listen",
+            Self::Egress => "egress",
+            Self::Datagrams => "datagrams",
+            Self::Processes => "processes",
+            Self::Freeze => "freeze",
+            Self::DiskLimit => "disk-limit",
+            Self::Services => "services",
+            Self::Logs => "logs",
+            Self::HiddenTrees => "hidden-trees",
+            Self::Adoption => "adoption",
+        }
+    }
 }
 
 /// What a room was found to take of the disk.
@@ -189,6 +297,14 @@ pub const STOP_GRACE: Duration = Duration::from_secs(5);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_capability_has_one_word() {
+        for capability in Capability::ALL {
+            let written = serde_json::to_value(capability).unwrap();
+            assert_eq!(written, capability.as_str());
+        }
+    }
 
     #[test]
     fn a_full_room_is_paused_and_a_resumed_one_gets_some_air() {

@@ -8,6 +8,7 @@ use std::{
 };
 
 use hothouse_api::{
+    DaemonView, RoomsView,
     doctor::{DoctorQuery, Leftover},
     route,
 };
@@ -39,14 +40,17 @@ pub(crate) fn run(
         true => session.post(route::DOCTOR_FIX, &session.operation(), &query),
         false => session.query::<Vec<Leftover>>(route::DOCTOR, &query),
     };
+    let rooms = leftovers.as_ref().ok().and_then(|_| session.get::<DaemonView>(route::DAEMON).ok());
+    let rooms = rooms.map(|daemon| daemon.rooms);
     if ui.json {
         let (found, daemon) = match &leftovers {
             Ok(found) => (Some(found), None),
             Err(failure) => (None, Some(failure)),
         };
-        ui.print_json(&serde_json::json!({ "host": host, "leftovers": found, "error": daemon }));
+        ui.print_json(&serde_json::json!({ "host": host, "rooms": rooms, "leftovers": found, "error": daemon }));
     } else {
         host.iter().for_each(|finding| ui.print(&host_line(ui, finding)));
+        rooms.iter().for_each(|rooms| ui.print(&rooms_line(ui, rooms)));
         ui.print("");
         match &leftovers {
             Ok(found) => show_leftovers(ui, found),
@@ -78,6 +82,12 @@ fn host_line(ui: &Ui, finding: &Finding) -> String {
         }
     }
     text
+}
+
+fn rooms_line(ui: &Ui, rooms: &RoomsView) -> String {
+    let capabilities: Vec<_> = rooms.capabilities.iter().map(|one| one.as_str()).collect();
+    let (word, capabilities) = (ui.paint(Tone::Good, "works  "), capabilities.join(", "));
+    format!("{word} the {} backend: {capabilities}", plain(&rooms.backend))
 }
 
 fn show_leftovers(ui: &Ui, leftovers: &[Leftover]) {

@@ -15,7 +15,9 @@ use hyper::{
 };
 use jiff::Timestamp;
 
-use crate::{Door, ingress::is_asleep, view};
+use hothouse_reconcile::urls::is_asleep;
+
+use crate::{Door, view};
 
 /// How many lines of each log the page of one sandbox shows.
 const TAIL: usize = 60;

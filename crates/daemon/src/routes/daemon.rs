@@ -1,7 +1,8 @@
 //! The daemon about itself.
 
 use axum::{Json, extract::State};
-use hothouse_api::DaemonView;
+use hothouse_api::{DaemonView, RoomsView};
+use hothouse_model::room::Capabilities;
 
 use crate::Door;
 
@@ -19,6 +20,7 @@ pub(crate) async fn stop(State(door): State<Door>) -> Json<DaemonView> {
 
 fn view(door: &Door) -> DaemonView {
     let about = &door.about;
+    let Capabilities { backend, offered } = door.engine.capabilities();
     DaemonView {
         pid: std::process::id(),
         version: about.build.version(),
@@ -27,5 +29,9 @@ fn view(door: &Door) -> DaemonView {
         log: about.log.display().to_string(),
         started: about.started,
         busy: door.engine.busy(),
+        rooms: RoomsView {
+            backend: backend.to_string(),
+            capabilities: offered.into_iter().collect(),
+        },
     }
 }

@@ -112,7 +112,7 @@ pub(crate) async fn why(
     Query(query): Query<WhyQuery>,
 ) -> Result<axum::Json<WhyView>, Refusal> {
     let sandbox = find(&door, query.sandbox.as_deref(), &query.folder).await?;
-    let (policy, opened) = match door.walls.get() {
+    let (policy, opened) = match door.keepers.walls.get() {
         Some(walls) => walls.policy_of(&sandbox).await.map_err(Refusal)?,
         None => return Err(Refusal(Failure::new(FailureKind::Internal, "there are no walls yet"))),
     };
@@ -237,7 +237,7 @@ pub(crate) async fn learned(
     let folder = door.engine.ledger_of(&sandbox);
     let mut learned = blocking(move || Ok(learn(&ledger::read(&folder)))).await?;
     // What has been allowed since is no news.
-    if let Some(walls) = door.walls.get() {
+    if let Some(walls) = door.keepers.walls.get() {
         let (policy, opened) = walls.policy_of(&sandbox).await.map_err(Refusal)?;
         learned.retain(|rule| {
             decision(&policy, &opened, &rule.rule)
@@ -267,7 +267,7 @@ pub(crate) async fn allow(
         engine.egress_grants(&sandbox)
     })
     .await?;
-    door.renew_walls().await;
+    door.keepers.renew_walls().await;
     let view = |grant: hothouse_store::EgressGrant| GrantView {
         rule: grant.rule,
         reach: if grant.whole_project { "project" } else { "sandbox" }.into(),
@@ -300,7 +300,7 @@ pub(crate) async fn approve(
     let sandbox = find(&door, body.sandbox.as_deref(), &body.folder).await?;
     let (engine, record) = (door.engine.clone(), sandbox.clone());
     blocking(move || engine.approve_config(&record, &body.text)).await?;
-    door.renew_walls().await;
+    door.keepers.renew_walls().await;
     let engine = door.engine.clone();
     let now =
         blocking(move || engine.sandbox(sandbox.key).map(|now| now.unwrap_or(sandbox))).await?;

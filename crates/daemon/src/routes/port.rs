@@ -28,7 +28,7 @@ pub(crate) async fn release(
 ) -> Result<axum::Json<Vec<PortView>>, Refusal> {
     let engine = door.engine.clone();
     let released = blocking(move || Ok(shown(engine.release_ports(body.port)?))).await;
-    door.refresh_urls().await;
+    door.keepers.refresh_urls().await;
     released.map(axum::Json)
 }
 
@@ -55,7 +55,7 @@ pub(crate) async fn expose(
         engine.expose(&sandbox, port, host_port)
     })
     .await?;
-    door.refresh_urls().await;
+    door.keepers.refresh_urls().await;
     Ok(axum::Json(ExposedView { port: exposed.port, host_port: exposed.host_port }))
 }
 

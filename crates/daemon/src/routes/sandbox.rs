@@ -110,7 +110,7 @@ pub(crate) async fn up(
     };
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };
-    let activities = door.activities.clone();
+    let activities = door.keepers.activities.clone();
     act(door, find, move |engine, sandbox| {
         // Whoever comes to one of its ports meanwhile waits for the services.
         let stands = engine.room_of(sandbox).is_some();
@@ -193,14 +193,11 @@ pub(super) async fn act(
         }
     })
     .await?;
-    if done.is_ok() {
-        door.renew_wall(&now).await;
-    }
     // Also after a failure: what came up before it is reachable, and what went is not.
-    door.refresh_urls_of(&now).await;
+    door.keepers.refresh_urls_of(&now).await;
     done.map_err(Refusal)?;
     let shown = blocking(move || {
-        if let Err(failure) = door.engine.write_metadata(&now, door.url_port()) {
+        if let Err(failure) = door.engine.write_metadata(&now, door.keepers.url_port()) {
             tracing::warn!(?failure, "metadata of the run was not written");
         }
         Ok(view::sandbox(&door, now))

@@ -44,7 +44,7 @@ pub(crate) async fn set(
     };
     let engine = door.engine.clone();
     let set = blocking(move || engine.set_secret(spec)).await?;
-    door.renew_walls().await;
+    door.keepers.renew_walls().await;
     Ok(axum::Json(view(set)))
 }
 
@@ -59,7 +59,7 @@ pub(crate) async fn remove(
     let name = parsed("the name", &body.name)?;
     let engine = door.engine.clone();
     blocking(move || engine.remove_secret(Path::new(&body.folder), &name, body.everywhere)).await?;
-    door.renew_walls().await;
+    door.keepers.renew_walls().await;
     Ok(axum::Json(()))
 }
 

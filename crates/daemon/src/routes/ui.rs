@@ -8,7 +8,9 @@ use hothouse_api::{
 use hothouse_ingress::authority::CERTIFICATE_FILE;
 use hothouse_model::{Failure, FailureKind};
 
-use crate::{Door, failure::Refusal, ingress::AUTHORITY_FOLDER};
+use hothouse_reconcile::urls::AUTHORITY_FOLDER;
+
+use crate::{Door, failure::Refusal};
 
 #[utoipa::path(
     post, path = "/v1/ui", operation_id = "ui_link",
@@ -16,7 +18,7 @@ use crate::{Door, failure::Refusal, ingress::AUTHORITY_FOLDER};
     responses((status = 200, body = UiView), (status = 500, body = ErrorBody))
 )]
 pub(crate) async fn link(State(door): State<Door>) -> Result<axum::Json<UiView>, Refusal> {
-    let link = door.ingress.get().and_then(|ingress| ingress.dashboard.link());
+    let link = door.dashboard.get().and_then(|dashboard| dashboard.link());
     let url = link.ok_or_else(|| no_urls(&door))?;
     Ok(axum::Json(UiView { url }))
 }
@@ -28,7 +30,7 @@ pub(crate) async fn link(State(door): State<Door>) -> Result<axum::Json<UiView>,
 pub(crate) async fn authority(
     State(door): State<Door>,
 ) -> Result<axum::Json<AuthorityView>, Refusal> {
-    if door.url_port().is_none() {
+    if door.keepers.url_port().is_none() {
         return Err(no_urls(&door));
     }
     let file = door.about.state.join(AUTHORITY_FOLDER).join(CERTIFICATE_FILE);
@@ -36,7 +38,7 @@ pub(crate) async fn authority(
 }
 
 fn no_urls(door: &Door) -> Refusal {
-    let why = door.ingress.get().and_then(|ingress| ingress.problem());
+    let why = door.keepers.urls.get().and_then(|ingress| ingress.problem());
     let why = why.unwrap_or("the router has not started yet");
     Refusal(Failure::new(FailureKind::Host, format!("there are no routed URLs: {why}")))
 }

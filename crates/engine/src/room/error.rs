@@ -93,6 +93,7 @@ impl Explain for RoomRequestError {
             Self::Project(error) => error.causes(),
             Self::Services(error) => error.causes(),
             Self::Wall(error) => error.causes(),
+            Self::Step(error) => error.causes(),
             Self::Plan(error) => error.causes(),
             _ => Vec::new(),
         }

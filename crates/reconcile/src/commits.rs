@@ -20,7 +20,7 @@ use tokio::{
     time::Instant,
 };
 
-use crate::Door;
+use crate::{Keepers, Stop};
 
 /// How often all rooms are looked at.
 const LOOK: Duration = Duration::from_secs(15);
@@ -38,7 +38,7 @@ const REST_FACTOR: u32 = 3;
 const WATCH_REST: Duration = Duration::from_millis(20);
 
 /// Imports for as long as the daemon runs.
-pub(crate) async fn watch(door: Door) {
+pub(crate) async fn watch(keepers: Keepers, stop: Stop) {
     // reading thread --git folders--> importer
     let (changed_tx, changed_rx) = mpsc::channel(1);
     let watch = match begin_watching(changed_tx) {
@@ -49,7 +49,7 @@ pub(crate) async fn watch(door: Door) {
         }
     };
     let rooms = BTreeMap::new();
-    Watching { watch, changed_rx, rooms, imports: JoinSet::new() }.run(door).await;
+    Watching { watch, changed_rx, rooms, imports: JoinSet::new() }.run(keepers, stop).await;
 }
 
 /// Starts the thread that waits for branches to change.
@@ -97,19 +97,20 @@ enum State {
 }
 
 impl Watching {
-    async fn run(mut self, door: Door) {
-        let mut event_rx = door.event_tx.subscribe();
+    async fn run(mut self, keepers: Keepers, mut stop: Stop) {
+        let mut event_rx = keepers.event_tx.subscribe();
         let mut look = Instant::now();
         loop {
             if look <= Instant::now() {
-                self.follow(&door).await;
+                self.follow(&keepers).await;
                 self.rooms.values_mut().for_each(|room| room.changed = true);
                 let every = if self.watch.is_some() { LOOK } else { LOOK_WITHOUT_WATCH };
                 look = Instant::now() + every;
             }
-            self.begin_imports(&door);
+            self.begin_imports(&keepers);
             let due = self.due().unwrap_or(look).min(look);
             tokio::select! {
+                () = stop.told() => return,
                 () = tokio::time::sleep_until(due) => {}
                 Some(changed) = self.changed_rx.recv() => {
                     for git_dir in changed {
@@ -125,7 +126,7 @@ impl Watching {
                 }
                 event = event_rx.recv() => match event {
                     Ok(Event { what, .. }) if !ends_plan(&what) => {}
-                    Ok(_) | Err(RecvError::Lagged(_)) => self.follow(&door).await,
+                    Ok(_) | Err(RecvError::Lagged(_)) => self.follow(&keepers).await,
                     Err(RecvError::Closed) => return,
                 },
             }
@@ -143,8 +144,8 @@ impl Watching {
     }
 
     /// Watches the rooms that run now.
-    async fn follow(&mut self, door: &Door) {
-        let (engine, watch) = (door.engine.clone(), self.watch.clone());
+    async fn follow(&mut self, keepers: &Keepers) {
+        let (engine, watch) = (keepers.engine.clone(), self.watch.clone());
         let look = move || {
             let folders = engine.git_folders().ok()?;
             let all: BTreeSet<PathBuf> = folders.keys().cloned().collect();
@@ -172,7 +173,7 @@ impl Watching {
     }
 
     /// Imports from the rooms whose branches changed and that have rested.
-    fn begin_imports(&mut self, door: &Door) {
+    fn begin_imports(&mut self, keepers: &Keepers) {
         let now = Instant::now();
         for (folder, room) in &mut self.rooms {
             let is_rested = matches!(room.state, State::RestsUntil(when) if when <= now);
@@ -180,7 +181,7 @@ impl Watching {
                 continue;
             }
             (room.changed, room.state) = (false, State::Importing);
-            let (engine, folder, key) = (door.engine.clone(), folder.clone(), room.sandbox);
+            let (engine, folder, key) = (keepers.engine.clone(), folder.clone(), room.sandbox);
             self.imports.spawn_blocking(move || {
                 if let Ok(Some(sandbox)) = engine.sandbox(key) {
                     engine.import_if_possible(&sandbox);

@@ -9,51 +9,47 @@ mod toolchain;
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError, Weak,
+        Arc, Mutex, OnceLock, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use hothouse_backend::{CallError, RoomConnection, RoomInstance, Rooms};
 use hothouse_edge::{
     About, Limit, Processes, RoomEdge, RoomSpec, Serving, Settle, Sockets, ledger::Ledger,
     resolver::Servers, terminate::Terminate,
 };
-use hothouse_engine::{Engine, RoomEgress};
-use hothouse_host::{
-    addresses, files,
-    room::{
-        ROOM_FILE, RoomClient, RoomIdentity, Started, datagram_owner, echo_owner, socket_owner,
-        wire::{ListenSpec, Proto},
-    },
-};
+use hothouse_engine::{Engine, RoomEgress, WallKeeper};
+use hothouse_host::{addresses, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{EgressMode, HostPattern, NamedHosts},
     id::SandboxKey,
     ledger::RoomProcess,
     policy::{NamedLists, Policy, Transport, common_hosts},
-    room::{RoomOrder, RoomWish},
+    room::{RoomWish, WallOrder},
 };
 use tokio::runtime::Handle;
 
 use self::toolchain::Toolchain;
+use crate::Stop;
 
 /// The port of the room's loopback on which tools that insist find a proxy.
-pub(crate) const DOOR_PORT: u16 = 15_080;
-
-/// Names the sandbox of a room that has a folder of its own for one command.
-const SANDBOX_FILE: &str = "sandbox";
+const DOOR_PORT: u16 = 15_080;
 
 /// How long a room's start may be held up until its wall stands.
 const RAISING: Duration = Duration::from_secs(10);
 
 /// How long a room that was found may take to hand its traffic over; others wait for it.
 const ADOPTING: Duration = Duration::from_secs(6);
+
+/// How soon a wall that fell is raised again.
+const CHECK: Duration = Duration::from_secs(2);
 
 /// How long a start waits to know the registries of the host's tools, where nothing else is open.
 const REGISTRIES: Duration = Duration::from_secs(5);
@@ -65,9 +61,10 @@ const ASKED: Duration = Duration::from_secs(15);
 const LONG_AGO: Duration = Duration::from_secs(60);
 
 /// All walls.
-pub(crate) struct Walls {
+pub struct Walls {
     own: Weak<Self>,
     engine: Arc<Engine>,
+    rooms: Arc<dyn Rooms>,
     handle: Handle,
     user_config: PathBuf,
     toolchain: Arc<Toolchain>,
@@ -86,14 +83,36 @@ pub(crate) struct Walls {
     limits: Mutex<HashMap<SandboxKey, Vec<Limit>>>,
 }
 
+/// The walls, from the moment that rooms can be looked for: they need the engine, which needs them. They
+/// fall when their owner lets go of them.
+#[derive(Default)]
+pub struct LateWalls(OnceLock<Weak<Walls>>);
+
+impl LateWalls {
+    pub fn get(&self) -> Option<Arc<Walls>> {
+        self.0.get()?.upgrade()
+    }
+
+    pub fn set(&self, walls: &Arc<Walls>) {
+        self.0.set(Arc::downgrade(walls)).ok();
+    }
+}
+
+impl WallKeeper for LateWalls {
+    fn raise(&self, wall: &WallOrder) -> Result<(), Failure> {
+        self.get().ok_or_else(early)?.raise_now(wall)
+    }
+}
+
 /// Where the wall of one room stands, or will.
 type Place = Arc<tokio::sync::Mutex<Option<Standing>>>;
 
 /// A wall that stands for as long as this is held.
 struct Standing {
     sandbox: SandboxKey,
-    identity: RoomIdentity,
-    client: Arc<RoomClient>,
+    instance: Arc<dyn RoomInstance>,
+    /// The wall's own: when it ends, the room takes its sockets back.
+    room: Arc<dyn RoomConnection>,
     edge: Arc<RoomEdge>,
     _serving: Serving,
     at: Instant,
@@ -103,7 +122,7 @@ struct Standing {
 impl Standing {
     /// Says whether the room that it belongs to still lives and listens.
     fn holds(&self) -> bool {
-        !self.client.is_closed() && self.identity.is_alive()
+        !self.room.is_closed() && self.instance.is_alive()
     }
 }
 
@@ -134,8 +153,9 @@ struct Seen {
 }
 
 impl Walls {
-    pub(crate) fn new(
+    pub fn new(
         engine: Arc<Engine>,
+        rooms: Arc<dyn Rooms>,
         user_config: PathBuf,
         home: PathBuf,
         state: &Path,
@@ -143,6 +163,7 @@ impl Walls {
         Arc::new_cyclic(|own| Self {
             own: own.clone(),
             engine,
+            rooms,
             handle: Handle::current(),
             user_config,
             toolchain: Toolchain::new(home, state.join("toolchain.json")),
@@ -156,34 +177,27 @@ impl Walls {
         })
     }
 
-    /// Raises the wall of a room that has just started, before anything runs in it.
-    pub(crate) fn witness(self: &Arc<Self>, order: &RoomOrder) {
-        // A room that belongs to no sandbox makes first data, and needs no network.
-        let Some(sandbox) = order.sandbox else { return };
-        let Ok(Some(sandbox)) = self.engine.sandbox(sandbox) else { return };
-        let SandboxKey(key) = sandbox.key;
-        let named = order.runtime.join(SANDBOX_FILE);
-        // As long-lived as the room, which no crash of the host survives.
-        if let Err(error) = files::write_quick(&named, key.to_string().as_bytes(), 0o600) {
-            tracing::warn!(%error, "a room could not be marked");
-        }
-        let (walls, runtime, names) = (self.clone(), order.runtime.clone(), order.names.clone());
-        let raising = async move {
-            let raised =
-                tokio::time::timeout(RAISING, walls.raise(&sandbox, &runtime, Some(names)));
-            let raised = raised.await.unwrap_or_else(|_| Err(slow()));
-            walls.note(sandbox.key, raised.err());
+    /// Raises a wall from a thread that may block, for somebody who waits for it.
+    fn raise_now(&self, wall: &WallOrder) -> Result<(), Failure> {
+        let WallOrder { sandbox, runtime, names } = wall;
+        let sandbox = self.engine.sandbox(*sandbox)?.ok_or_else(gone)?;
+        let raising = async {
+            let raised = self.raise(&sandbox, runtime, names.clone());
+            let raised = tokio::time::timeout(RAISING, raised).await;
+            raised.unwrap_or_else(|_| Err(slow()))
         };
-        self.handle.block_on(raising);
+        let raised = self.handle.block_on(raising);
+        self.note(sandbox.key, raised.clone().err());
+        raised
     }
 
     /// Says why the wall of a sandbox does not stand.
-    pub(crate) fn problem(&self, sandbox: SandboxKey) -> Option<String> {
+    pub fn problem(&self, sandbox: SandboxKey) -> Option<String> {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner).get(&sandbox).cloned()
     }
 
     /// Returns what the policy of a sandbox opens and cannot be had here.
-    pub(crate) fn limits(&self, sandbox: SandboxKey) -> Vec<Limit> {
+    pub fn limits(&self, sandbox: SandboxKey) -> Vec<Limit> {
         let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         limits.get(&sandbox).cloned().unwrap_or_default()
     }
@@ -209,27 +223,22 @@ impl Walls {
     }
 
     /// Brings policies in step after a human has changed something.
-    pub(crate) async fn renew(&self) {
+    pub async fn renew(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
         self.refresh().await;
     }
 
-    /// Brings the wall of one sandbox in step, after something was done with it.
-    pub(crate) async fn attend(&self, sandbox: &SandboxRecord) {
-        let (engine, record) = (self.engine.clone(), sandbox.clone());
-        let living = tokio::task::spawn_blocking(move || {
-            let room = engine.room_of(&record).filter(|room| !room.frozen);
-            room.map(|_| engine.places(&record).runtime)
-        });
-        if let Ok(Some(runtime)) = living.await {
-            let raised = self.raise(sandbox, &runtime, None).await;
-            self.note(sandbox.key, raised.err());
+    /// Restores walls for as long as the daemon runs: those that fell with an earlier one, or with a room
+    /// that came without being asked for.
+    pub async fn watch(&self, mut stop: Stop) {
+        while stop.pause(CHECK).await {
+            self.refresh().await;
         }
     }
 
     /// Raises the walls of rooms that have none, takes down those of rooms that are gone, and brings
     /// policies in step.
-    pub(crate) async fn refresh(&self) {
+    pub async fn refresh(&self) {
         let engine = self.engine.clone();
         let known = tokio::task::spawn_blocking(move || {
             let mut living = Vec::new();
@@ -239,8 +248,8 @@ impl Walls {
                     let runtime = engine.places(&sandbox).runtime;
                     living.push((sandbox.clone(), runtime, room.frozen));
                 }
-                let fresh = fresh_rooms(&engine, &sandbox).into_iter();
-                living.extend(fresh.map(|(sandbox, runtime)| (sandbox, runtime, false)));
+                let fresh = engine.fresh_rooms(&sandbox).into_iter();
+                living.extend(fresh.map(|runtime| (sandbox.clone(), runtime, false)));
             }
             Ok::<_, Failure>(living)
         });
@@ -282,14 +291,12 @@ impl Walls {
         runtime: &Path,
         names: Option<Vec<String>>,
     ) -> Result<(), Failure> {
-        // Only who has just started a room knows its names.
-        let is_new = names.is_some();
-        let identity = identity(runtime)?;
+        let instance = self.rooms.instance(runtime).ok_or_else(unknown)?;
         let place = self.place(runtime);
         let mut place = place.lock().await;
         if let Some(known) = place.as_mut()
-            && known.identity == identity
-            && !known.client.is_closed()
+            && known.instance.id() == instance.id()
+            && !known.room.is_closed()
         {
             return self.renew_one(sandbox, runtime, known).await;
         }
@@ -302,32 +309,23 @@ impl Walls {
             policy,
             ledger,
             servers: Arc::new(Servers::new(servers)),
-            processes: Arc::new(RoomProcesses(identity.clone())),
+            processes: Arc::new(RoomProcesses(instance.clone())),
             own_names: names.unwrap_or_else(|| found.own_names.clone()),
             terminate: None,
             settle: Some(Box::new(Settling { walls: self.own.clone(), sandbox: sandbox.key })),
         });
-        let talk =
-            |error: hothouse_host::room::ClientError| Failure::of(FailureKind::Backend, &error);
+        let lost = |error: CallError| Failure::of(FailureKind::Backend, &error);
         // Side by side, because somebody waits for the room; but before anything is served: a host
-        // that must be opened is never passed on closed. The connection is the wall's own: when it
-        // ends, room-init takes the sockets back.
-        let (terminate, client) =
-            tokio::join!(self.terminate(sandbox, runtime, &edge), RoomClient::connect(runtime));
+        // that must be opened is never passed on closed.
+        let (terminate, room) =
+            tokio::join!(self.terminate(sandbox, runtime, &edge), self.rooms.connect(runtime));
         edge.set_terminate(terminate?);
-        let client = Arc::new(client.map_err(talk)?);
-        if is_new {
-            client.know_protocol();
-        }
-        let door = ListenSpec {
-            address: IpAddr::from(Ipv4Addr::LOCALHOST),
-            port: DOOR_PORT,
-            proto: Proto::Tcp,
-        };
-        let (taken, door) = tokio::join!(client.take_egress(), client.listen(door));
-        let taken = taken.map_err(talk)?;
+        let room = room.map_err(lost)?;
+        let door = (Ipv4Addr::LOCALHOST, DOOR_PORT).into();
+        let (taken, door) = tokio::join!(room.take_egress(), room.listen(door));
+        let taken = taken.map_err(lost)?;
         // Something in the room may have the port; whoever needs the door will see that.
-        let door = door.ok().map(|(socket, _)| socket);
+        let door = door.ok().map(Into::into);
         let sockets = Sockets {
             tcp: taken.tcp,
             dns_datagram: taken.dns_datagram,
@@ -343,15 +341,15 @@ impl Walls {
             edge.serve(sockets).map_err(|error| Failure::of(FailureKind::Host, &error))?;
         let sandbox = sandbox.key;
         self.note_limits(sandbox, &edge);
-        *place = Some(Standing { sandbox, identity, client, edge, _serving: serving, at, seen });
+        *place = Some(Standing { sandbox, instance, room, edge, _serving: serving, at, seen });
         Ok(())
     }
 
     /// Returns the connection by which the wall of a room stands, for whoever needs one that is there.
-    pub(crate) async fn client_of(&self, runtime: &Path) -> Option<Arc<RoomClient>> {
+    pub async fn connection_of(&self, runtime: &Path) -> Option<Arc<dyn RoomConnection>> {
         let place = self.place(runtime);
         let standing = place.lock().await;
-        standing.as_ref().map(|wall| wall.client.clone()).filter(|client| !client.is_closed())
+        standing.as_ref().map(|wall| wall.room.clone()).filter(|room| !room.is_closed())
     }
 
     fn place(&self, runtime: &Path) -> Place {
@@ -477,7 +475,7 @@ impl Walls {
     }
 
     /// Returns the policy of a sandbox, also of one that is down, and the hosts that are opened.
-    pub(crate) async fn policy_of(
+    pub async fn policy_of(
         &self,
         sandbox: &SandboxRecord,
     ) -> Result<(Arc<Policy>, Vec<HostPattern>), Failure> {
@@ -498,43 +496,31 @@ impl Settle for Settling {
     }
 }
 
+fn early() -> Failure {
+    Failure::new(FailureKind::Internal, "the daemon is just starting")
+}
+
+fn gone() -> Failure {
+    Failure::new(FailureKind::NotFound, "the sandbox is gone")
+}
+
 fn slow() -> Failure {
     Failure::new(FailureKind::Backend, "the room did not hand its traffic over in time")
 }
 
-/// Returns the rooms of a sandbox that have a folder of their own for one command.
-fn fresh_rooms(engine: &Engine, sandbox: &SandboxRecord) -> Vec<(SandboxRecord, PathBuf)> {
-    let own = engine.places(sandbox).runtime;
-    let rooms = own.parent().map(|folder| files::list(folder).unwrap_or_default());
-    let of_it = |runtime: &PathBuf| engine.is_temporary_of(runtime, sandbox);
-    let rooms = rooms.unwrap_or_default().into_iter().filter(of_it);
-    rooms
-        .filter(|runtime| identity(runtime).is_ok_and(|identity| identity.is_alive()))
-        .map(|runtime| (sandbox.clone(), runtime))
-        .collect()
+fn unknown() -> Failure {
+    Failure::new(FailureKind::Backend, "the room's own record cannot be read")
 }
 
-fn identity(runtime: &Path) -> Result<RoomIdentity, Failure> {
-    let gone = || Failure::new(FailureKind::Backend, "the room's own record cannot be read");
-    let text = files::read_text(&runtime.join(ROOM_FILE)).map_err(|_| gone())?;
-    let started: Started = serde_json::from_str(&text).map_err(|_| gone())?;
-    Ok(started.identity)
-}
-
-/// The processes of a room as the host sees them.
-struct RoomProcesses(RoomIdentity);
+/// The processes of a room, for the ledger.
+struct RoomProcesses(Arc<dyn RoomInstance>);
 
 impl Processes for RoomProcesses {
     fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess> {
-        let owner = socket_owner(&self.0, client, target)?;
-        Some(RoomProcess { pid: owner.pid, name: owner.name })
+        self.0.stream_owner(client, target)
     }
 
     fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess> {
-        let owner = match transport {
-            Transport::Icmp => echo_owner(&self.0, port)?,
-            _ => datagram_owner(&self.0, port)?,
-        };
-        Some(RoomProcess { pid: owner.pid, name: owner.name })
+        self.0.datagram_owner(transport, port)
     }
 }

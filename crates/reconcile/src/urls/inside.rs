@@ -4,15 +4,12 @@
 use std::{
     collections::{HashMap, HashSet},
     io,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener},
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener as StdListener},
     sync::Arc,
     time::Duration,
 };
 
-use hothouse_host::room::{
-    ClientError, RoomClient,
-    wire::{ListenSpec, Proto},
-};
+use hothouse_backend::{CallError, RoomConnection};
 use hothouse_ingress::Server;
 use hothouse_model::id::SandboxKey;
 use tokio::{
@@ -22,7 +19,7 @@ use tokio::{
 };
 
 use super::Known;
-use crate::exec::Clients;
+use crate::Connections;
 
 /// How many connections one port of a room may have open: descriptors are the daemon's.
 const CONNECTIONS: usize = 256;
@@ -63,7 +60,7 @@ impl Inside {
     pub(super) async fn open(
         &mut self,
         known: &[Known],
-        clients: &Clients,
+        connections: &Connections,
         server: Option<&Arc<Server>>,
     ) -> Vec<(SandboxKey, String)> {
         let mut wanted = HashSet::new();
@@ -75,7 +72,7 @@ impl Inside {
                 if self.is_settled(&key) {
                     continue;
                 }
-                match open_one(known, clients, port, way).await {
+                match open_one(known, connections, port, way).await {
                     Ok(task) => {
                         self.open.insert(key, OpenPort(task));
                     }
@@ -115,26 +112,25 @@ fn ways(known: &Known, server: Option<&Arc<Server>>) -> Vec<(u16, Way)> {
 
 async fn open_one(
     known: &Known,
-    clients: &Clients,
+    connections: &Connections,
     port: u16,
     way: Way,
 ) -> Result<JoinHandle<()>, Option<String>> {
-    let client = clients.of(&known.runtime).await.map_err(|_| None)?;
-    let spec = |address: IpAddr| ListenSpec { address, port, proto: Proto::Tcp };
-    let listening = client.listen(spec(Ipv4Addr::LOCALHOST.into())).await;
-    let (socket, _) = listening.map_err(|error| match (&error, &way) {
-        (ClientError::Refused(refusal), Way::Host { service }) => {
+    let room = connections.of(&known.runtime).await.map_err(|_| None)?;
+    let listening = room.listen((Ipv4Addr::LOCALHOST, port).into()).await;
+    let socket = listening.map_err(|error| match (&error, &way) {
+        (CallError::Refused(refusal), Way::Host { service }) => {
             Some(format!("service `{service}` of the host is not in the room: {}", refusal.message))
         }
-        (ClientError::Refused(refusal), Way::Router { .. }) => {
+        (CallError::Refused(refusal), Way::Router { .. }) => {
             Some(format!("routed URLs do not work inside the room: {}", refusal.message))
         }
         _ => None,
     })?;
-    let mut listeners = vec![listener(socket.into()).map_err(|_| None)?];
+    let mut listeners = vec![listener(socket).map_err(|_| None)?];
     // The second loopback is asked first by some; a room may be without it.
-    if let Ok((socket, _)) = client.listen(spec(Ipv6Addr::LOCALHOST.into())).await {
-        listeners.extend(listener(socket.into()));
+    if let Ok(socket) = room.listen((Ipv6Addr::LOCALHOST, port).into()).await {
+        listeners.extend(listener(socket));
     }
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut serving = JoinSet::new();
@@ -145,15 +141,15 @@ async fn open_one(
         // The sockets would keep the network of a room that has ended: they go with the room.
         tokio::select! {
             _ = serving.join_next() => {}
-            () = gone(&client) => {}
+            () = gone(&*room) => {}
         }
     });
     Ok(task)
 }
 
 /// Returns when a room has closed its connection.
-async fn gone(client: &RoomClient) {
-    while !client.is_closed() {
+async fn gone(room: &dyn RoomConnection) {
+    while !room.is_closed() {
         tokio::time::sleep(LOOK).await;
     }
 }

@@ -5,36 +5,36 @@ use std::io;
 use hothouse_ingress::{Rooms, Route, Sendable, Target, Told};
 use tokio::{net::TcpStream, runtime::Handle};
 
-use crate::{Door, sleep};
+use crate::{Keepers, sleep};
 
 /// The rooms of the daemon.
 pub(super) struct DaemonRooms {
-    door: Door,
+    keepers: Keepers,
     /// The daemon's own threads: what is begun for a request must not end with it.
     handle: Handle,
 }
 
 impl DaemonRooms {
     /// Must be called on the daemon's threads.
-    pub(super) fn new(door: Door) -> Self {
-        Self { door, handle: Handle::current() }
+    pub(super) fn new(keepers: Keepers) -> Self {
+        Self { keepers, handle: Handle::current() }
     }
 }
 
 impl Rooms for DaemonRooms {
     fn dial<'a>(&'a self, target: &'a Target) -> Sendable<'a, io::Result<TcpStream>> {
         Box::pin(async move {
-            let client = self.door.clients.of(&target.runtime).await.map_err(io::Error::other)?;
-            let socket = client.connect_inside(target.port).await.map_err(io::Error::other)?;
-            let stream = std::net::TcpStream::from(socket);
+            let room =
+                self.keepers.connections.of(&target.runtime).await.map_err(io::Error::other)?;
+            let stream = room.dial(target.port).await.map_err(io::Error::other)?;
             stream.set_nonblocking(true)?;
             TcpStream::from_std(stream)
         })
     }
 
     fn wake<'a>(&'a self, id: &'a str, app: &'a str) -> Sendable<'a, Result<Target, String>> {
-        let (door, id, app) = (self.door.clone(), id.to_owned(), app.to_owned());
-        let woken = self.handle.spawn(async move { sleep::wake_for(&door, &id, &app).await });
+        let (keepers, id, app) = (self.keepers.clone(), id.to_owned(), app.to_owned());
+        let woken = self.handle.spawn(async move { sleep::wake_for(&keepers, &id, &app).await });
         Box::pin(async move {
             match woken.await {
                 Ok(Ok(target)) => Ok(target),
@@ -45,7 +45,7 @@ impl Rooms for DaemonRooms {
     }
 
     fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, Told> {
-        let engine = self.door.engine.clone();
+        let engine = self.keepers.engine.clone();
         let (id, service) = (route.id.clone(), route.service.clone());
         Box::pin(async move {
             let told = tokio::task::spawn_blocking(move || {

@@ -15,7 +15,7 @@ use hothouse_model::{
     sleep::{Rest, SleepPolicy, SleepStep, decide},
 };
 
-use crate::{Door, ingress::is_asleep};
+use crate::{Keepers, Stop, urls::is_asleep};
 
 /// How often it is looked whether a sandbox is used.
 const LOOK: Duration = Duration::from_secs(1);
@@ -35,12 +35,11 @@ impl Beds {
 }
 
 /// Puts to sleep whoever is not used, until the daemon ends.
-pub(crate) async fn watch(door: Door) {
+pub(crate) async fn watch(keepers: Keepers, mut stop: Stop) {
     // What a config says of sleep does not change during a run.
     let mut policies: HashMap<String, SleepPolicy> = HashMap::new();
-    loop {
-        tokio::time::sleep(LOOK).await;
-        let engine = door.engine.clone();
+    while stop.pause(LOOK).await {
+        let engine = keepers.engine.clone();
         let all = tokio::task::spawn_blocking(move || engine.sandboxes()).await;
         let Ok(Ok(all)) = all else { continue };
         let runs = |run: &str| all.iter().any(|s| s.room.as_ref().is_some_and(|r| r.run.id == run));
@@ -52,39 +51,39 @@ pub(crate) async fn watch(door: Door) {
             let policy = match policies.get(&room.run.id) {
                 Some(policy) => *policy,
                 None => {
-                    let Some(policy) = policy_of(&door, &sandbox).await else { continue };
+                    let Some(policy) = policy_of(&keepers, &sandbox).await else { continue };
                     policies.insert(room.run.id.clone(), policy);
                     // Its time counts from now, also for a daemon that has just begun.
-                    door.activities.of(sandbox.key).touch();
+                    keepers.activities.of(sandbox.key).touch();
                     policy
                 }
             };
-            consider(&door, sandbox, policy).await;
+            consider(&keepers, sandbox, policy).await;
         }
     }
 }
 
-async fn policy_of(door: &Door, sandbox: &SandboxRecord) -> Option<SleepPolicy> {
-    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
+async fn policy_of(keepers: &Keepers, sandbox: &SandboxRecord) -> Option<SleepPolicy> {
+    let (engine, sandbox) = (keepers.engine.clone(), sandbox.clone());
     let policy = tokio::task::spawn_blocking(move || engine.sleep_policy(&sandbox)).await;
     policy.ok()?.ok()
 }
 
-async fn consider(door: &Door, sandbox: SandboxRecord, policy: SleepPolicy) {
-    let rest = rest_of(door, &sandbox);
+async fn consider(keepers: &Keepers, sandbox: SandboxRecord, policy: SleepPolicy) {
+    let rest = rest_of(keepers, &sandbox);
     let step = decide(policy, rest);
     if step == SleepStep::Nothing {
         return;
     }
-    let bed = door.beds.of(sandbox.key);
+    let bed = keepers.beds.of(sandbox.key);
     // Somebody wakes it just now; meanwhile others may have to be looked after.
     let Ok(turn) = bed.try_lock() else { return };
-    if step == SleepStep::Pause && works(door, &sandbox).await {
-        door.activities.of(sandbox.key).touch();
+    if step == SleepStep::Pause && works(keepers, &sandbox).await {
+        keepers.activities.of(sandbox.key).touch();
         return;
     }
     tracing::info!(sandbox = %sandbox.name, ?rest, ?step, "nobody uses it");
-    let (engine, activity) = (door.engine.clone(), door.activities.of(sandbox.key));
+    let (engine, activity) = (keepers.engine.clone(), keepers.activities.of(sandbox.key));
     let key = sandbox.key;
     let done = tokio::task::spawn_blocking(move || match step {
         SleepStep::Pause => engine.doze(&sandbox),
@@ -101,14 +100,14 @@ async fn consider(door: &Door, sandbox: SandboxRecord, policy: SleepPolicy) {
     drop(turn);
     if disturbed {
         // Somebody came while the light was being put out.
-        wake(door, key).await.ok();
+        wake(keepers, key).await.ok();
     }
-    door.refresh_urls().await;
+    keepers.refresh_urls().await;
 }
 
-fn rest_of(door: &Door, sandbox: &SandboxRecord) -> Rest {
+fn rest_of(keepers: &Keepers, sandbox: &SandboxRecord) -> Rest {
     let slept = sandbox.room.as_ref().and_then(|room| room.slept);
-    match (slept, door.activities.of(sandbox.key).quiet()) {
+    match (slept, keepers.activities.of(sandbox.key).quiet()) {
         (Some(since), _) => {
             let time = HostClock.now().duration_since(since);
             Rest::Asleep(Duration::try_from(time).unwrap_or_default())
@@ -119,18 +118,18 @@ fn rest_of(door: &Door, sandbox: &SandboxRecord) -> Rest {
 }
 
 /// Says whether a command runs in a room, also one whose client has gone.
-async fn works(door: &Door, sandbox: &SandboxRecord) -> bool {
-    let runtime = door.engine.places(sandbox).runtime;
-    let Ok(client) = door.clients.of(&runtime).await else { return false };
-    let execs = client.execs().await.unwrap_or_default();
+async fn works(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
+    let runtime = keepers.engine.places(sandbox).runtime;
+    let Ok(room) = keepers.connections.of(&runtime).await else { return false };
+    let execs = room.execs().await.unwrap_or_default();
     execs.iter().any(|exec| exec.exit.is_none())
 }
 
 /// Wakes a sandbox, if it sleeps, and returns it as it is then.
-pub(crate) async fn wake(door: &Door, key: SandboxKey) -> Result<SandboxRecord, Failure> {
-    let bed = door.beds.of(key);
+pub async fn wake(keepers: &Keepers, key: SandboxKey) -> Result<SandboxRecord, Failure> {
+    let bed = keepers.beds.of(key);
     let _turn = bed.lock().await;
-    let (engine, activity) = (door.engine.clone(), door.activities.of(key));
+    let (engine, activity) = (keepers.engine.clone(), keepers.activities.of(key));
     let woken = tokio::task::spawn_blocking({
         let activity = activity.clone();
         move || {
@@ -149,14 +148,14 @@ pub(crate) async fn wake(door: &Door, key: SandboxKey) -> Result<SandboxRecord, 
     activity.set_asleep(false);
     if waking.is_some() {
         tracing::info!(sandbox = %sandbox.name, "woken");
-        door.refresh_urls().await;
+        keepers.refresh_urls().await;
     }
     Ok(sandbox)
 }
 
 /// Returns a sandbox that is awake: one that sleeps is woken, a start that goes on is waited for.
-pub(crate) async fn awake(door: &Door, key: SandboxKey) -> Result<SandboxRecord, Failure> {
-    let engine = door.engine.clone();
+pub async fn awake(keepers: &Keepers, key: SandboxKey) -> Result<SandboxRecord, Failure> {
+    let engine = keepers.engine.clone();
     let sandbox = tokio::task::spawn_blocking(move || {
         let sandbox = engine.sandbox(key)?.ok_or_else(gone)?;
         if !is_starting(&sandbox) {
@@ -166,15 +165,15 @@ pub(crate) async fn awake(door: &Door, key: SandboxKey) -> Result<SandboxRecord,
         engine.sandbox(key)?.ok_or_else(gone)
     });
     let sandbox = sandbox.await.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
-    match is_asleep(&sandbox) || door.activities.of(key).is_waking() {
-        true => wake(door, key).await,
+    match is_asleep(&sandbox) || keepers.activities.of(key).is_waking() {
+        true => wake(keepers, key).await,
         false => Ok(sandbox),
     }
 }
 
 /// Whether a sandbox must be waited for.
-pub(crate) fn is_away(door: &Door, sandbox: &SandboxRecord) -> bool {
-    is_asleep(sandbox) || is_starting(sandbox) || door.activities.of(sandbox.key).is_waking()
+pub fn is_away(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
+    is_asleep(sandbox) || is_starting(sandbox) || keepers.activities.of(sandbox.key).is_waking()
 }
 
 fn is_starting(sandbox: &SandboxRecord) -> bool {
@@ -187,15 +186,15 @@ fn gone() -> Failure {
 
 /// Wakes the sandbox of a public id and returns where something in it answers: an app by its label, or
 /// a port that was exposed by the name that it is kept under.
-pub(crate) async fn wake_for(door: &Door, id: &str, what: &str) -> Result<Target, Failure> {
-    let engine = door.engine.clone();
+pub(crate) async fn wake_for(keepers: &Keepers, id: &str, what: &str) -> Result<Target, Failure> {
+    let engine = keepers.engine.clone();
     let all = tokio::task::spawn_blocking(move || engine.sandboxes()).await;
     let all = all.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
     let key = all.iter().find(|sandbox| sandbox.id.as_str() == id).ok_or_else(gone)?.key;
-    let sandbox = awake(door, key).await?;
+    let sandbox = awake(keepers, key).await?;
     // The services of a start are waited for too; a waking has done so.
-    tokio::time::timeout(WAKE_TIME, door.activities.of(key).started()).await.ok();
-    let (engine, what) = (door.engine.clone(), what.to_owned());
+    tokio::time::timeout(WAKE_TIME, keepers.activities.of(key).started()).await.ok();
+    let (engine, what) = (keepers.engine.clone(), what.to_owned());
     let found = tokio::task::spawn_blocking(move || {
         let app = engine.apps(&sandbox)?.into_iter().find(|app| app.app == what);
         if let Some(app) = app {

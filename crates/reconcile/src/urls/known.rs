@@ -6,7 +6,8 @@ use hothouse_engine::{Engine, Exposed};
 use hothouse_ingress::{Activity, Route, Target, direct::Leads};
 use hothouse_model::{Failure, SandboxRecord, SandboxState, stack::HostedOrder};
 
-use super::{Activities, is_asleep};
+use super::is_asleep;
+use crate::Activities;
 
 /// One sandbox with its ways in.
 pub(super) struct Known {

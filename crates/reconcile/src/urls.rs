@@ -5,7 +5,7 @@ mod known;
 mod rooms;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io,
     net::IpAddr,
     path::Path,
@@ -13,61 +13,45 @@ use std::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use hothouse_host::{Clock, Program, clock::HostClock, files};
 use hothouse_ingress::{
-    Activity, Rooms, RouteTable, Server, ServerSpec, authority,
+    Rooms, RouteTable, Server, ServerSpec, authority,
     direct::{DirectPort, Leads},
+    proxy::OwnPages,
     server::Ports,
 };
-use hothouse_model::{Explain, SandboxRecord, id::SandboxKey};
+use hothouse_model::{Event, Explain, Happening, PlanKind, SandboxRecord, id::SandboxKey};
+use tokio::sync::broadcast::error::RecvError;
 
 use self::{
     inside::Inside,
     known::{Known, know, look},
     rooms::DaemonRooms,
 };
-use crate::{
-    Door,
-    dashboard::{Dashboard, Site},
-};
+use crate::{Keepers, Stop};
+
+/// How soon a room that died is seen by the router.
+const CHECK: Duration = Duration::from_secs(2);
 
 /// The file that remembers the ports of URLs.
 const PORTS_FILE: &str = "url-ports";
 
 /// The folder of the authority in the state folder.
-pub(crate) const AUTHORITY_FOLDER: &str = "ca";
-
-/// The uses of all sandboxes.
-#[derive(Debug, Default)]
-pub(crate) struct Activities(Mutex<HashMap<SandboxKey, Arc<Activity>>>);
-
-impl Activities {
-    /// Returns the use of a sandbox.
-    pub(crate) fn of(&self, sandbox: SandboxKey) -> Arc<Activity> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(sandbox).or_default().clone()
-    }
-
-    /// Forgets sandboxes that are gone.
-    fn keep(&self, known: &[Known]) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|key, _| known.iter().any(|known| known.sandbox.key == *key));
-    }
-}
+pub const AUTHORITY_FOLDER: &str = "ca";
 
 /// A direct port is that of an app, or of a port that was exposed, of one sandbox.
 type DirectKey = (SandboxKey, String);
 
 /// The router and the direct ports. Without a port to serve on there are no URLs, and that is said.
-pub(crate) struct Ingress {
-    door: Door,
+pub struct Urls {
+    keepers: Keepers,
     rooms: Arc<dyn Rooms>,
     server: Option<Arc<Server>>,
     /// Why there is no router.
     problem: Option<String>,
-    pub(crate) dashboard: Arc<Dashboard>,
     direct: tokio::sync::Mutex<HashMap<DirectKey, DirectPort>>,
     inside: tokio::sync::Mutex<Inside>,
     /// Whether this host's resolver leads names below `.localhost` to the loopback, once that is known.
@@ -87,12 +71,12 @@ struct Seen {
     known: Vec<Known>,
 }
 
-impl Ingress {
-    /// Opens the ports, those of the last time if they are free.
-    pub(crate) fn start(door: &Door) -> Arc<Self> {
-        let rooms: Arc<dyn Rooms> = Arc::new(DaemonRooms::new(door.clone()));
-        let dashboard = Arc::new(Dashboard::new(door.clone()));
-        let (server, problem) = match start_server(&door.about.state, rooms.clone(), &dashboard) {
+impl Urls {
+    /// Opens the ports, those of the last time if they are free. `own` answers for Hothouse itself. Must be
+    /// called on the daemon's threads.
+    pub fn open(keepers: &Keepers, own: Arc<dyn OwnPages>) -> Arc<Self> {
+        let rooms: Arc<dyn Rooms> = Arc::new(DaemonRooms::new(keepers.clone()));
+        let (server, problem) = match start_server(&keepers.state, rooms.clone(), own) {
             Ok(server) => (Some(Arc::new(server)), None),
             Err(problem) => {
                 tracing::error!(problem, "there are no URLs");
@@ -100,9 +84,8 @@ impl Ingress {
             }
         };
         if let Some(server) = &server {
-            let file = door.about.state.join(AUTHORITY_FOLDER).join(authority::CERTIFICATE_FILE);
-            door.engine.set_router(server.port, files::read_text(&file).unwrap_or_default());
-            dashboard.set_port(server.port);
+            let file = keepers.state.join(AUTHORITY_FOLDER).join(authority::CERTIFICATE_FILE);
+            keepers.engine.set_router(server.port, files::read_text(&file).unwrap_or_default());
         }
         let resolves = Arc::new(OnceLock::new());
         tokio::task::spawn_blocking({
@@ -110,11 +93,10 @@ impl Ingress {
             move || resolves.set(resolver_knows())
         });
         Arc::new(Self {
-            door: door.clone(),
+            keepers: keepers.clone(),
             rooms,
             server,
             problem,
-            dashboard,
             direct: tokio::sync::Mutex::default(),
             inside: tokio::sync::Mutex::default(),
             resolves,
@@ -125,38 +107,39 @@ impl Ingress {
     }
 
     /// Returns the port of `https` URLs.
-    pub(crate) fn port(&self) -> Option<u16> {
+    pub fn port(&self) -> Option<u16> {
         self.server.as_ref().map(|server| server.port)
     }
 
     /// Says why there is no router.
-    pub(crate) fn problem(&self) -> Option<&str> {
+    pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
 
     /// Says whether programs of this host find routed names by themselves, as far as is known.
-    pub(crate) fn resolves(&self) -> bool {
+    pub fn resolves(&self) -> bool {
         self.resolves.get().copied().unwrap_or(true)
     }
 
     /// Returns what of a sandbox's ports could not be opened.
-    pub(crate) fn conflicts(&self, sandbox: SandboxKey) -> Vec<String> {
+    pub fn conflicts(&self, sandbox: SandboxKey) -> Vec<String> {
         let all = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&sandbox).cloned().unwrap_or_default()
     }
 
     /// Brings routes and ports in step with what is up. Many who ask at once share one look.
-    pub(crate) async fn refresh(&self) {
+    pub async fn refresh(&self) {
         let wanted = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut seen = self.seen.lock().await;
         if seen.answered >= wanted {
             return;
         }
         let covered = self.asked.load(Ordering::SeqCst);
-        let (engine, activities) = (self.door.engine.clone(), self.door.activities.clone());
+        let (engine, activities) = (self.keepers.engine.clone(), self.keepers.activities.clone());
         match tokio::task::spawn_blocking(move || look(&engine, &activities)).await {
             Ok(Ok(known)) => {
-                self.door.activities.keep(&known);
+                let is_known = |key| known.iter().any(|known| known.sandbox.key == key);
+                self.keepers.activities.keep(is_known);
                 seen.known = known;
                 self.lead_to(&seen.known).await;
             }
@@ -167,12 +150,12 @@ impl Ingress {
     }
 
     /// Brings routes and ports in step with what was done with one sandbox.
-    pub(crate) async fn refresh_one(&self, sandbox: &SandboxRecord) {
+    pub async fn refresh_one(&self, sandbox: &SandboxRecord) {
         let mut seen = self.seen.lock().await;
-        let (door, key) = (self.door.clone(), sandbox.key);
+        let (keepers, key) = (self.keepers.clone(), sandbox.key);
         let known = tokio::task::spawn_blocking(move || {
-            let now = door.engine.sandbox(key)?;
-            now.map(|now| know(&door.engine, &door.activities, now)).transpose()
+            let now = keepers.engine.sandbox(key)?;
+            now.map(|now| know(&keepers.engine, &keepers.activities, now)).transpose()
         });
         let known = match known.await {
             Ok(Ok(known)) => known,
@@ -196,9 +179,9 @@ impl Ingress {
             server.set_routes(RouteTable::new(known.iter().flat_map(Known::routes)));
         }
         let mut conflicts = self.open_direct(known).await;
-        let clients = &self.door.clients;
-        for (key, why) in self.inside.lock().await.open(known, clients, self.server.as_ref()).await
-        {
+        let mut inside = self.inside.lock().await;
+        let connections = &self.keepers.connections;
+        for (key, why) in inside.open(known, connections, self.server.as_ref()).await {
             conflicts.entry(key).or_default().push(why);
         }
         *self.conflicts.lock().unwrap_or_else(PoisonError::into_inner) = conflicts;
@@ -219,7 +202,7 @@ impl Ingress {
                 direct.lead(to);
                 continue;
             }
-            self.door.engine.let_go(port);
+            self.keepers.engine.let_go(port);
             match DirectPort::open(port, to, self.rooms.clone()).await {
                 Ok(direct) => {
                     open.insert(key, direct);
@@ -227,7 +210,7 @@ impl Ingress {
                 Err(error) => conflicts.entry(key.0).or_default().push(conflict(port, &error)),
             }
         }
-        self.door.engine.let_go_of_old();
+        self.keepers.engine.let_go_of_old();
         conflicts
     }
 }
@@ -249,15 +232,52 @@ fn conflict(port: u16, error: &io::Error) -> String {
     }
 }
 
+/// Brings URLs in step with rooms that came or went without being told to.
+pub(crate) async fn watch(keepers: Keepers, mut stop: Stop) {
+    while stop.pause(CHECK).await {
+        keepers.refresh_urls().await;
+    }
+}
+
+/// Brings URLs in step with rooms as they start, step by step: a service that starts may need one.
+pub(crate) async fn watch_steps(keepers: Keepers, mut stop: Stop) {
+    let mut event_rx = keepers.event_tx.subscribe();
+    let mut starting = HashSet::new();
+    loop {
+        let received = tokio::select! {
+            () = stop.told() => return,
+            received = event_rx.recv() => received,
+        };
+        let Event { operation, what } = match received {
+            Ok(event) => event,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        match what {
+            // Where there is only a room with its wall whoever asked for it brings its URLs in step.
+            Happening::PlanBegun { plan: PlanKind::Up, steps, .. } if steps > 2 => {
+                starting.insert(operation);
+            }
+            Happening::StepDone { .. } if starting.contains(&operation) => {
+                keepers.refresh_urls().await;
+            }
+            Happening::PlanDone | Happening::PlanUndone { .. } | Happening::PlanStuck { .. } => {
+                starting.remove(&operation);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Says whether a sandbox sleeps.
-pub(crate) fn is_asleep(sandbox: &SandboxRecord) -> bool {
+pub fn is_asleep(sandbox: &SandboxRecord) -> bool {
     sandbox.room.as_ref().is_some_and(|room| room.slept.is_some())
 }
 
 fn start_server(
     state: &Path,
     rooms: Arc<dyn Rooms>,
-    dashboard: &Arc<Dashboard>,
+    own: Arc<dyn OwnPages>,
 ) -> Result<Server, String> {
     let told = |error: &dyn std::error::Error| match error.source() {
         Some(source) => format!("{error}: {source}"),
@@ -274,7 +294,7 @@ fn start_server(
         ports: Ports::usual().preferring(tls, plain),
         authority: Arc::new(authority),
         rooms,
-        own: Arc::new(Site(dashboard.clone())),
+        own,
     };
     let server = Server::start(spec).map_err(|error| told(&error))?;
     let text = format!("{} {}\n", server.port, server.plain_port);

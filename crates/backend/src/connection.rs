@@ -1,0 +1,82 @@
+//! A connection to a room: its commands, its ports, and what leaves it.
+//!
+//! The types of commands are those of the protocol of rooms, which is plain data. A backend that runs rooms
+//! in another way translates them.
+
+use std::{
+    error::Error,
+    future::Future,
+    net::{SocketAddr, TcpListener, TcpStream},
+    pin::Pin,
+};
+
+use hothouse_model::{ledger::RoomProcess, policy::Transport};
+
+pub use hothouse_host::room::{
+    Attached, Egress, ExecStreams,
+    wire::{ExecId, ExecRecord, ExecSpec, Exit, Refusal, RefusalKind, RoomUser, Stdio, WindowSize},
+};
+
+/// What a room answers, once it does.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send + 'a>>;
+
+/// A connection to a room. Calls may run side by side.
+pub trait RoomConnection: Send + Sync {
+    /// Whether the room has closed the connection, which it does when it ends.
+    fn is_closed(&self) -> bool;
+
+    /// Runs a command. Its end is told by [`wait`](Self::wait).
+    fn exec(&self, spec: ExecSpec) -> Pending<'_, ExecStreams>;
+
+    /// Joins a command: what was kept of its output comes first.
+    fn attach(&self, exec: ExecId) -> Pending<'_, Attached>;
+
+    /// Waits for a command's end. By then all that it wrote before is in its pipes.
+    fn wait(&self, exec: ExecId) -> Pending<'_, Exit>;
+
+    /// Signals a command and what it started in its group.
+    fn signal(&self, exec: ExecId, signal: i32) -> Pending<'_, ()>;
+
+    /// Sets the size of a command's terminal.
+    fn resize(&self, exec: ExecId, size: WindowSize) -> Pending<'_, ()>;
+
+    /// Closes an output of a command, counted from standard output.
+    fn close_output(&self, exec: ExecId, output: u8) -> Pending<'_, ()>;
+
+    /// Lists the commands that run, and the ended ones that are still remembered.
+    fn execs(&self) -> Pending<'_, Vec<ExecRecord>>;
+
+    /// Connects to a port on the room's loopback.
+    fn dial(&self, port: u16) -> Pending<'_, TcpStream>;
+
+    /// Listens inside the room; port 0 lets the kernel choose.
+    fn listen(&self, at: SocketAddr) -> Pending<'_, TcpListener>;
+
+    /// Takes over what leaves the room, names included, until this connection is dropped. From then on
+    /// nothing leaves it.
+    fn take_egress(&self) -> Pending<'_, Egress>;
+}
+
+/// One room from its start to its end. Another one at the same place is another instance.
+pub trait RoomInstance: Send + Sync {
+    /// Tells it from every other room, also from one that ended long ago.
+    fn id(&self) -> String;
+
+    fn is_alive(&self) -> bool;
+
+    /// Returns the process that has a connection from `client`, an address inside, to `target`.
+    fn stream_owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess>;
+
+    /// Returns the process that sends datagrams from a port, or echo requests with that identifier.
+    fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess>;
+}
+
+/// A call that a room did not answer as it should.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    #[error("the room refused: {}", .0.message)]
+    Refused(Refusal),
+    /// What became of the connection, in the words of the backend.
+    #[error(transparent)]
+    Lost(Box<dyn Error + Send + Sync>),
+}

@@ -1,0 +1,77 @@
+//! Who keeps the walls of rooms. What leaves a room passes through its wall; where none stands, nothing does.
+//!
+//! ```text
+//! up:            StartRoom -> RaiseWall -> [Supervise]     a wall that cannot be raised ends the room
+//! exec --fresh:  start     -> raise     -> the command     the same, without a plan
+//! daemon died:   room-init closes the room; the next keeper raises every wall again
+//! ```
+
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxRecord,
+    room::{RoomOrder, WallOrder},
+};
+
+use crate::{Engine, StepError};
+
+/// Keeps walls for as long as it lives itself.
+pub trait WallKeeper: Send + Sync {
+    /// Makes sure that the wall of a room stands, with the policy of this moment. Blocks.
+    fn raise(&self, wall: &WallOrder) -> Result<(), Failure>;
+}
+
+/// A wall that does not stand.
+#[derive(Debug, thiserror::Error)]
+#[error("raise the wall of the room")]
+pub struct WallDown(#[source] pub Failure);
+
+impl Explain for WallDown {
+    fn kind(&self) -> FailureKind {
+        self.0.kind
+    }
+
+    fn causes(&self) -> Vec<String> {
+        self.0.causes.clone()
+    }
+
+    fn hints(&self) -> Vec<String> {
+        self.0.hints.clone()
+    }
+}
+
+impl Engine {
+    /// Raises a wall, or fails.
+    pub(crate) fn raise_wall(&self, wall: &WallOrder) -> Result<(), WallDown> {
+        self.with.walls.raise(wall).map_err(WallDown)
+    }
+
+    /// Starts a room whose wall stands before anything can run in it; or none.
+    pub(crate) fn start_walled(&self, order: &RoomOrder) -> Result<(), StepError> {
+        self.with.rooms.start(order)?;
+        let Some(wall) = WallOrder::of(order) else { return Ok(()) };
+        let raised = self.raise_wall(&wall);
+        if raised.is_err() {
+            self.with.rooms.kill(&order.runtime)?;
+        }
+        Ok(raised?)
+    }
+
+    /// Brings the wall of a room that is up in step with what was done with its sandbox. A room that is
+    /// paused answers nobody: its turn is when it goes on.
+    pub(crate) fn keep_wall(&self, sandbox: &SandboxRecord) -> Result<(), WallDown> {
+        if self.room_of(sandbox).is_none_or(|room| room.frozen) {
+            return Ok(());
+        }
+        let runtime = self.places(sandbox).runtime;
+        self.raise_wall(&WallOrder { sandbox: sandbox.key, runtime, names: None })
+    }
+
+    /// Lets the processes of a room go on. Its wall may have fallen meanwhile with a daemon; it stays
+    /// closed then until the keeper has raised it.
+    pub(crate) fn thaw_room(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
+        self.with.rooms.thaw(&self.places(sandbox).runtime)?;
+        if let Err(error) = self.keep_wall(sandbox) {
+            tracing::warn!(failure = ?error.failure(), "a room goes on without its wall");
+        }
+        Ok(())
+    }
+}

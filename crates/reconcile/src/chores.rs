@@ -1,0 +1,84 @@
+//! What the engine does from time to time, each on its own: none of it holds up another.
+
+use std::{sync::Arc, time::Duration};
+
+use hothouse_engine::Engine;
+use hothouse_model::{Failure, room::DISK_CHECK};
+
+use crate::{Stop, Tasks};
+
+/// Something to be done again and again.
+#[derive(Clone, Copy)]
+struct Chore {
+    name: &'static str,
+    /// How soon it is done first.
+    first: Duration,
+    period: Duration,
+    /// What is to be said when it fails.
+    trouble: &'static str,
+    work: fn(&Engine) -> Result<(), Failure>,
+}
+
+const CHORES: [Chore; 5] = [
+    Chore {
+        name: "times of rooms",
+        first: Duration::from_secs(1),
+        period: Duration::from_secs(1),
+        trouble: "a room whose time is over could not be stopped",
+        work: Engine::stop_expired,
+    },
+    Chore {
+        name: "disk use of rooms",
+        first: DISK_CHECK,
+        period: DISK_CHECK,
+        trouble: "the disk use of rooms is unknown",
+        work: pause_full_rooms,
+    },
+    Chore {
+        name: "secrets in worktrees",
+        first: Duration::from_secs(2),
+        period: Duration::from_secs(2),
+        trouble: "secrets were not looked for",
+        work: Engine::watch_secrets,
+    },
+    Chore {
+        name: "base layers",
+        first: Duration::ZERO,
+        period: Duration::from_secs(3600),
+        trouble: "old base layers could not be removed",
+        work: Engine::tidy_rooms,
+    },
+    Chore {
+        name: "golden trees",
+        first: Duration::ZERO,
+        period: Duration::from_secs(15 * 60),
+        trouble: "the golden trees were not looked after",
+        work: Engine::keep_house,
+    },
+];
+
+/// Starts a loop for each.
+pub(crate) fn start(engine: &Arc<Engine>, tasks: &mut Tasks) {
+    for chore in CHORES {
+        tasks.start(chore.name, |stop| repeat(chore, engine.clone(), stop));
+    }
+}
+
+async fn repeat(chore: Chore, engine: Arc<Engine>, mut stop: Stop) {
+    let mut wait = chore.first;
+    while stop.pause(wait).await {
+        wait = chore.period;
+        let engine = engine.clone();
+        match tokio::task::spawn_blocking(move || (chore.work)(&engine)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => tracing::warn!(?failure, "{}", chore.trouble),
+            Err(error) => tracing::error!(%error, "{}", chore.trouble),
+        }
+    }
+}
+
+fn pause_full_rooms(engine: &Engine) -> Result<(), Failure> {
+    let paused = engine.pause_full_rooms()?;
+    paused.iter().for_each(|name| tracing::warn!(%name, "a room is full: paused"));
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! Reconcilers: each owns one thing that a daemon keeps besides the store, and brings it in step with what
+//! is wanted, again and again.
+//!
+//! - [`walls`]: what leaves rooms, and by which policy
+//! - [`urls`]: the router, direct ports, and ports inside rooms
+//! - [`commits`]: commits of rooms, imported as they are made
+//! - [`sleep`]: who is not used sleeps, and who is needed wakes
+//! - [`chores`]: what the engine does from time to time
+//! - [`tasks`]: all of these as loops with names, which are joined
+//!
+//! Invariants of absence: no door (who asks, and how, is the daemon's), and nothing that the next daemon
+//! could not work out anew from the store and the rooms.
+
+pub mod activities;
+mod chores;
+mod commits;
+pub mod connections;
+pub mod sleep;
+pub mod tasks;
+pub mod urls;
+pub mod walls;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+};
+
+use hothouse_backend::Rooms;
+use hothouse_engine::Engine;
+use hothouse_model::{Event, SandboxRecord};
+use tokio::sync::broadcast;
+
+pub use activities::Activities;
+pub use connections::Connections;
+pub use tasks::{Stop, Tasks};
+pub use urls::Urls;
+pub use walls::{LateWalls, Walls};
+
+/// What reconcilers share with each other and with the doors.
+#[derive(Clone)]
+pub struct Keepers {
+    pub engine: Arc<Engine>,
+    /// engine --event--> whoever follows
+    pub event_tx: broadcast::Sender<Event>,
+    /// Connections to rooms.
+    pub connections: Arc<Connections>,
+    /// Who uses which sandbox.
+    pub activities: Arc<Activities>,
+    /// URLs, from the moment that their ports are open.
+    pub urls: Arc<OnceLock<Arc<Urls>>>,
+    /// The walls of rooms, from the moment that rooms can be looked for.
+    pub walls: Arc<LateWalls>,
+    /// The state folder.
+    pub state: PathBuf,
+    beds: Arc<sleep::Beds>,
+}
+
+impl Keepers {
+    /// Brings nothing in step yet: walls and URLs are opened later, and loops are [`start`](Self::start)ed.
+    pub fn new(
+        engine: Arc<Engine>,
+        rooms: Arc<dyn Rooms>,
+        walls: Arc<LateWalls>,
+        event_tx: broadcast::Sender<Event>,
+        state: PathBuf,
+    ) -> Self {
+        Self {
+            engine,
+            event_tx,
+            connections: Arc::new(Connections::new(rooms)),
+            activities: Arc::default(),
+            urls: Arc::default(),
+            walls,
+            state,
+            beds: Arc::default(),
+        }
+    }
+
+    /// Starts the loops.
+    pub fn start(&self, tasks: &mut Tasks) {
+        if let Some(walls) = self.walls.get() {
+            tasks.start("walls", |stop| async move { walls.watch(stop).await });
+        }
+        tasks.start("urls", |stop| urls::watch(self.clone(), stop));
+        tasks.start("urls of starting rooms", |stop| urls::watch_steps(self.clone(), stop));
+        tasks.start("commits", |stop| commits::watch(self.clone(), stop));
+        tasks.start("sleep", |stop| sleep::watch(self.clone(), stop));
+        chores::start(&self.engine, tasks);
+    }
+
+    /// Returns the port of `https` URLs, if there are any.
+    pub fn url_port(&self) -> Option<u16> {
+        self.urls.get().and_then(|urls| urls.port())
+    }
+
+    /// Brings the walls of rooms in step with what is up, and with what was just changed.
+    pub async fn renew_walls(&self) {
+        if let Some(walls) = self.walls.get() {
+            walls.renew().await;
+        }
+    }
+
+    /// Brings the URLs of one sandbox in step with what was just done with it.
+    pub async fn refresh_urls_of(&self, sandbox: &SandboxRecord) {
+        if let Some(urls) = self.urls.get() {
+            urls.refresh_one(sandbox).await;
+        }
+    }
+
+    /// Brings URLs in step with what is up.
+    pub async fn refresh_urls(&self) {
+        if let Some(urls) = self.urls.get() {
+            urls.refresh().await;
+        }
+    }
+}
