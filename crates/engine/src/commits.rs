@@ -249,15 +249,14 @@ impl Engine {
         Ok(Some(outcome))
     }
 
-    /// Says whether every tip in the room is one that the room began with or that was imported.
+    /// Says whether the room's own branch is where it was imported, and every other where the room began.
+    /// Another branch at an imported tip may be one that is not imported yet: it has a name of its own.
     fn nothing_new(&self, sandbox: &SandboxRecord, branches: &Branches) -> bool {
         let own = branches.tips.get(&sandbox.branch);
+        let mut others = branches.tips.iter().filter(|(name, _)| **name != sandbox.branch);
         branches.are_all()
             && own.is_some_and(|tip| tip == sandbox.known_tip())
-            && branches
-                .tips
-                .values()
-                .all(|tip| tip == sandbox.known_tip() || *tip == sandbox.base_commit)
+            && others.all(|(_, tip)| *tip == sandbox.base_commit)
     }
 
     /// Says whether the agent has committed something that the user's repository does not have.
