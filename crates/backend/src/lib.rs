@@ -152,7 +152,7 @@ pub enum RoomError {
     Freeze(#[source] room::CgroupError),
     #[error("measure what the room takes of the disk")]
     Measure(#[source] room::MeasureError),
-    #[error("talk to the room")]
+    #[error("lost the connection to the room")]
     Talk(#[source] room::ClientError),
     #[error("there is no room at {}", .runtime.display())]
     Gone { runtime: PathBuf },

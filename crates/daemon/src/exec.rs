@@ -429,7 +429,7 @@ fn refusal(error: &CallError, exec: &ExecId) -> Failure {
             "give this user a range in /etc/subuid and /etc/subgid; `hothouse doctor` shows how",
         ),
         FailureKind::NotFound => {
-            failure.hint(format!("`{}` has ended long ago, or never was", exec.0))
+            failure.hint(format!("no such command as `{}`, or it has ended", exec.0))
         }
         _ => failure.hint("`hothouse status` shows how the room stands"),
     }

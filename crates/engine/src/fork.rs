@@ -80,7 +80,7 @@ impl std::str::FromStr for FromRef {
 /// A fork that was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum ForkError {
-    #[error("there is a sandbox `{name}` already")]
+    #[error("sandbox `{name}` already exists")]
     Taken { name: SandboxName },
     #[error("{} is in the way", .path.display())]
     InTheWay { path: PathBuf },
@@ -90,13 +90,13 @@ pub enum ForkError {
     NoBase { base: String },
     #[error("`{branch}` is not a name for a branch")]
     BranchName { branch: String },
-    #[error("branch `{branch}` exists already and is not at `{base}`")]
+    #[error("branch `{branch}` already exists, and is not at `{base}`")]
     BranchTaken { branch: String, base: String },
     #[error("branch `{branch}` is checked out in {}", .worktree.display())]
     BranchInUse { branch: String, worktree: PathBuf },
     #[error("the path {} is not valid UTF-8", .path.display())]
     NotText { path: PathBuf },
-    #[error("there is no tree driver `{driver}`")]
+    #[error("unknown tree driver `{driver}`")]
     UnknownDriver { driver: String },
     #[error("sandbox `{name}` was adopted, and its files are not Hothouse's to copy")]
     Foreign { name: SandboxName },
@@ -173,7 +173,7 @@ impl Explain for ForkError {
             Self::NoBase { .. } => vec!["`git branch -a` and `git tag` list what there is".into()],
             Self::BranchName { .. } => vec!["see `git help check-ref-format`".into()],
             Self::BranchTaken { branch, .. } => vec![
-                format!("go on with it: `--branch {branch}`"),
+                format!("use it as it is: `--branch {branch}`"),
                 "or give the new one another name: `--branch OTHER`".into(),
             ],
             Self::BranchInUse { .. } => vec!["name another branch: `--branch OTHER`".into()],

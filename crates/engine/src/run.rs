@@ -36,7 +36,7 @@ pub enum StepError {
     Pool(#[from] PoolError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("there is no tree driver `{driver}`")]
+    #[error("unknown tree driver `{driver}`")]
     UnknownDriver { driver: String },
     #[error("move branch `{branch}` back")]
     Rewind {
@@ -49,14 +49,14 @@ pub enum StepError {
 /// A plan that did not reach its end.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanFailure {
-    #[error("{} `{subject}`", .kind.as_str())]
+    #[error("could not {} `{subject}`", .kind.verb())]
     Step {
         kind: PlanKind,
         subject: String,
         #[source]
         source: StepError,
     },
-    #[error("record the progress of {} `{subject}`", .kind.as_str())]
+    #[error("could not record the progress of `{}` on `{subject}`", .kind.as_str())]
     Journal {
         kind: PlanKind,
         subject: String,

@@ -287,12 +287,16 @@ impl Engine {
         timeout: Option<Duration>,
     ) -> Failure {
         let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-        let (services, did) =
-            if names.len() == 1 { ("service", "did") } else { ("services", "did") };
-        let time = timeout
-            .map(|time| format!(" within {}", config::format_duration(time)))
-            .unwrap_or_default();
-        let message = format!("{services} {} {did} not start{time}", listed.join(", "));
+        let (services, were) =
+            if names.len() == 1 { ("service", "was") } else { ("services", "were") };
+        let listed = listed.join(", ");
+        let message = match timeout {
+            Some(time) => {
+                let time = config::format_duration(time);
+                format!("{services} {listed} {were} not ready after {time}")
+            }
+            None => format!("{services} {listed} did not start"),
+        };
         let mut failure = Failure::new(FailureKind::Unmet, message);
         for service in report.services.iter().filter(|service| names.contains(&service.name)) {
             failure.causes.extend(why(service));
@@ -305,7 +309,7 @@ impl Engine {
         let first = names.first().map(String::as_str).unwrap_or_default();
         let name = &sandbox.name;
         failure
-            .hint(format!("`hothouse logs {first} -w {name}` shows all it said"))
+            .hint(format!("`hothouse logs {first} -w {name}` shows the whole log"))
             .hint(format!("the rest is up: look around with `hothouse status -w {name}`, try again with `hothouse up -w {name}`"))
     }
 

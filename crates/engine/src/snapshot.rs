@@ -1,6 +1,6 @@
 //! `snapshot` and `restore`: worktree, git folder and data of a sandbox at one instant.
 
-use hothouse_host::{FileError, files};
+use hothouse_host::{FileError, RunError, files};
 use hothouse_model::{
     Explain, Failure, FailureKind, NameError, OperationId, PlanKind, SandboxName, SandboxRecord,
     Step,
@@ -27,10 +27,16 @@ pub enum SnapshotError {
         #[source]
         source: NameError,
     },
-    #[error("sandbox `{name}` has a snapshot `{label}` already")]
+    #[error("sandbox `{name}` already has a snapshot `{label}`")]
     Taken { name: SandboxName, label: String },
     #[error("sandbox `{name}` has no snapshot `{label}`")]
     Unknown { name: SandboxName, label: String },
+    #[error("look where branch `{branch}` is")]
+    Look {
+        branch: String,
+        #[source]
+        source: RunError,
+    },
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
@@ -49,6 +55,7 @@ impl Explain for SnapshotError {
             }
             Self::Label { .. } => FailureKind::Usage,
             Self::Unknown { .. } => FailureKind::NotFound,
+            Self::Look { source, .. } => source.kind(),
             Self::File(error) => error.kind(),
             Self::Store(error) => error.kind(),
             Self::Step(error) => error.kind(),
@@ -64,6 +71,7 @@ impl Explain for SnapshotError {
             Self::Taken { name, .. } | Self::Unknown { name, .. } => {
                 vec![format!("`hothouse snapshots -w {name}` lists them")]
             }
+            Self::Look { source, .. } => source.hints(),
             Self::File(error) => error.hints(),
             Self::Store(error) => error.hints(),
             Self::Step(error) => error.hints(),
@@ -142,7 +150,7 @@ impl Engine {
         let snapshot = SnapshotRecord {
             sandbox: sandbox.key,
             label: label.clone(),
-            tip: sandbox.known_tip().to_owned(),
+            tip: tip_of(sandbox)?,
             created: now,
         };
         let plan = NewPlan {
@@ -300,6 +308,19 @@ impl Engine {
             label: label.to_owned(),
         })
     }
+}
+
+/// Returns where the branch of a sandbox is now. The user may have committed in its worktree; where they
+/// moved the branch away from the agent's commits, those count.
+fn tip_of(sandbox: &SandboxRecord) -> Result<String, SnapshotError> {
+    let known = || sandbox.known_tip().to_owned();
+    if sandbox.agent_branch.is_some() {
+        return Ok(known());
+    }
+    let tip = trees::repository(&sandbox.repository.common_dir)
+        .branch_tip(&sandbox.branch)
+        .map_err(|source| SnapshotError::Look { branch: sandbox.branch.clone(), source })?;
+    Ok(tip.unwrap_or_else(known))
 }
 
 fn another() -> OperationId {

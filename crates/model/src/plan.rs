@@ -91,6 +91,21 @@ impl PlanKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == text)
     }
 
+    /// Returns what it does, for "could not …".
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::Fork => "fork",
+            Self::Delete | Self::Nuke => "delete",
+            Self::Up => "start sandbox",
+            Self::Down => "stop sandbox",
+            Self::Adopt => "adopt",
+            Self::Snapshot => "take a snapshot of",
+            Self::Restore => "restore",
+            Self::Forget => "remove the snapshot",
+            Self::Pool => "make the pool",
+        }
+    }
+
     /// Returns the word for it in messages and in the store.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -249,7 +249,7 @@ pub(crate) async fn learned(
 
 #[utoipa::path(
     post, path = "/v1/egress/allow", operation_id = "egress_allow", request_body = AllowBody,
-    description = "Allows hosts for a sandbox or its project, or takes that back; it holds at once.",
+    description = "Allows hosts for a sandbox or its project, or takes that back; effective immediately.",
     responses((status = 200, body = [GrantView]), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn allow(

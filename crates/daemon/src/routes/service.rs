@@ -100,7 +100,7 @@ fn wanted(query: &LogQuery, now: Timestamp) -> Result<logs::Wanted, Failure> {
         builder.multi_line(true).size_limit(PATTERN_LIMIT).dfa_size_limit(PATTERN_LIMIT).build()
     });
     let pattern = pattern.transpose().map_err(|error| {
-        Failure::new(FailureKind::Usage, "the pattern is no regular expression")
+        Failure::new(FailureKind::Usage, "the pattern is not a valid regular expression")
             .hint(error.to_string().lines().last().unwrap_or_default().to_owned())
     })?;
     let since = query.since.as_deref().map(|text| since(text, now)).transpose();

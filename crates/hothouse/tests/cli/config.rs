@@ -33,14 +33,14 @@ fn every_problem_is_reported_with_its_place() {
 }
 
 #[test]
-fn a_sound_config_is_said_to_be_sound_also_from_below() {
+fn a_valid_config_is_said_to_be_valid_also_from_below() {
     let env = surroundings();
     fs::write(env.root().join("hothouse.toml"), "[project]\nname = \"acme\"\n").unwrap();
     let below = env.root().join("a/b");
     fs::create_dir_all(&below).unwrap();
     let ran = env.run(&below, &["config", "check"]);
     assert_eq!(ran.code, 0, "{ran}");
-    assert!(ran.stderr.contains("is sound"), "{ran}");
+    assert!(ran.stderr.contains("is valid"), "{ran}");
 }
 
 #[test]

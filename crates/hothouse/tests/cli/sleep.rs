@@ -108,7 +108,7 @@ fn a_long_sleep_stops_the_room_and_a_request_brings_it_back() {
     });
     for page in &pages[..pages.len() - 1] {
         assert!(page.contains("503") && page.to_lowercase().contains("refresh: 1"), "{page}");
-        assert!(page.contains("Sandbox a wakes up"), "{page}");
+        assert!(page.contains("Waking a…"), "{page}");
     }
     asleep(&env, &repository, "stopped");
     env.kill_daemon();

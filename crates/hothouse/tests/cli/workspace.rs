@@ -139,6 +139,20 @@ fn a_branch_is_merged_or_its_conflicts_are_told() {
 }
 
 #[test]
+fn a_restore_keeps_what_the_user_committed_before_the_snapshot() {
+    let env = surroundings();
+    let repository = env.repository("acme", "");
+    env.ok(&repository, &["fork", "a", "--tree", "copy"]);
+    fs::write(worktree(&env, "a").join("README"), "user\n").unwrap();
+    git(&worktree(&env, "a"), &["commit", "-qam", "user"]);
+    env.ok(&repository, &["snapshot", "one", "-w", "a"]);
+    fs::write(worktree(&env, "a").join("README"), "later\n").unwrap();
+    env.ok(&repository, &["restore", "one", "-w", "a"]);
+    assert_eq!(git(&repository, &["log", "-1", "--format=%s", "a"]), "user");
+    assert_eq!(git(&worktree(&env, "a"), &["status", "--porcelain"]), "");
+}
+
+#[test]
 fn a_pushed_branch_is_on_the_remote() {
     let env = surroundings();
     let repository = env.repository("acme", "");
