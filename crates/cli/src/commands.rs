@@ -5,8 +5,8 @@ mod daemon;
 mod doctor;
 mod egress;
 mod exec;
-mod house;
 mod logs;
+mod maintenance;
 mod panel;
 mod pool;
 mod review;
@@ -39,16 +39,16 @@ pub(crate) fn run(
 ) -> Result<ExitCode, Failure> {
     match command {
         Command::Fork(args) => sandbox::fork(session, ui, args, surroundings),
-        Command::Adopt(args) => house::adopt(session, ui, args),
+        Command::Adopt(args) => maintenance::adopt(session, ui, args),
         Command::Diff(args) => review::diff(session, ui, args),
         Command::Log(args) => review::log(session, ui, args),
         Command::Promote(args) => review::promote(session, ui, args, &surroundings.credentials),
         Command::Snapshot(args) => snapshot::take(session, ui, args),
         Command::Snapshots(which) => snapshot::list(session, ui, which),
         Command::Restore(args) => snapshot::restore(session, ui, args),
-        Command::Size(args) => house::size(session, ui, args),
-        Command::Clean(args) => house::clean(session, ui, args),
-        Command::Runs => house::runs(session, ui),
+        Command::Size(args) => maintenance::size(session, ui, args),
+        Command::Clean(args) => maintenance::clean(session, ui, args),
+        Command::Runs => maintenance::runs(session, ui),
         Command::Url(args) => url::url(session, ui, args),
         Command::Ports(args) => url::ports(session, ui, &args),
         Command::Expose(args) => url::expose(session, ui, args),

@@ -1,6 +1,6 @@
 //! Recipes: real databases and caches, started from data that was made once.
 //!
-//! Pure: which programs the host has comes in as [`Programs`]; what to run comes out as [`Cooked`].
+//! Pure: which programs the host has comes in as [`Programs`]; what to run comes out as [`PreparedRecipe`].
 //! All of it runs in a room, as `agent`. Settings are fast where a crash costs nothing, and safe
 //! where it would cost a committed row.
 
@@ -55,9 +55,9 @@ pub(crate) struct Programs {
     pub(crate) version: String,
 }
 
-/// What a recipe is cooked from.
+/// What a recipe is prepared from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ingredients<'a> {
+pub(crate) struct RecipeContext<'a> {
     pub(crate) service: &'a str,
     pub(crate) port: u16,
     /// Its data in the room.
@@ -67,7 +67,7 @@ pub(crate) struct Ingredients<'a> {
 
 /// A database that can be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cooked {
+pub(crate) struct PreparedRecipe {
     pub(crate) run: Vec<String>,
     /// Makes its clients find it without arguments.
     pub(crate) env: Vec<(String, String)>,
@@ -87,11 +87,11 @@ const INTERRUPT: i32 = 2;
 const TERMINATE: i32 = 15;
 
 /// Follows a recipe.
-pub(crate) fn cook(recipe: Recipe, with: &Ingredients<'_>) -> Cooked {
+pub(crate) fn prepare(recipe: Recipe, with: &RecipeContext<'_>) -> PreparedRecipe {
     match recipe {
-        Recipe::Postgres => postgres::cook(with),
-        Recipe::Mariadb | Recipe::Mysql => mariadb::cook(with),
-        Recipe::Redis | Recipe::Valkey => redis::cook(with),
+        Recipe::Postgres => postgres::prepare(with),
+        Recipe::Mariadb | Recipe::Mysql => mariadb::prepare(with),
+        Recipe::Redis | Recipe::Valkey => redis::prepare(with),
     }
 }
 
@@ -196,16 +196,16 @@ mod tests {
     #[test]
     fn every_recipe_binds_its_port_and_keeps_its_promise() {
         let programs = Programs { folder: "/p".into(), version: "15".into() };
-        let with = Ingredients {
+        let with = RecipeContext {
             service: "db",
             port: 7777,
             data: Path::new("/var/lib/hothouse/db"),
             programs: &programs,
         };
         for recipe in [Recipe::Postgres, Recipe::Mariadb, Recipe::Redis] {
-            let cooked = cook(recipe, &with);
-            let line = cooked.run.join(" ");
-            assert!(line.contains("7777") && cooked.url.contains("7777"), "{line}");
+            let prepared = prepare(recipe, &with);
+            let line = prepared.run.join(" ");
+            assert!(line.contains("7777") && prepared.url.contains("7777"), "{line}");
             assert!(line.contains("/var/lib/hothouse/db"), "{line}");
             for unsafe_setting in ["fsync=off", "full_page_writes=off", "commit=0", "fsync no"] {
                 assert!(!line.contains(unsafe_setting), "{line}");

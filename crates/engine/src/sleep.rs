@@ -19,7 +19,7 @@ impl Engine {
     }
 
     /// Pauses a room because nobody uses it.
-    pub fn doze(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+    pub fn pause_for_sleep(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "sleep", None)?;
         let sandbox = &sandbox;
         self.note_sleep(sandbox, true)?;
@@ -63,7 +63,7 @@ impl Engine {
         self.await_services(now.as_ref().unwrap_or(sandbox), patience, &operation)
     }
 
-    /// Lets a room that dozes go on.
+    /// Lets a room that sleeps go on.
     pub(crate) fn rouse(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "wake", None)?;
         self.thaw_room(&sandbox).map_err(|error| error.failure())?;

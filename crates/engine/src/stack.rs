@@ -22,7 +22,7 @@ use hothouse_model::{
 
 use crate::{
     apps::Names,
-    recipe::{self, Cooked, Ingredients, Programs},
+    recipe::{self, PreparedRecipe, Programs, RecipeContext},
 };
 
 /// What is known besides the config.
@@ -90,9 +90,9 @@ pub(crate) fn resolve(config: &Config, facts: &Facts<'_>) -> Result<Stack, Stack
     let frozen = config.profiles.iter().any(|(name, profile)| {
         name.as_str() == facts.profile && profile.files == config::Files::Frozen
     });
-    let mut kitchen = Kitchen::open(config, facts)?;
-    let (variables, caveats) = kitchen.variables()?;
-    kitchen.variables = variables.clone();
+    let mut builder = StackBuilder::open(config, facts)?;
+    let (variables, caveats) = builder.variables()?;
+    builder.variables = variables.clone();
     let mut stack = Stack {
         order: StackOrder {
             profile: facts.profile.to_owned(),
@@ -106,26 +106,26 @@ pub(crate) fn resolve(config: &Config, facts: &Facts<'_>) -> Result<Stack, Stack
         caveats,
     };
     for (name, service) in config.services.iter().filter(|(_, service)| !service.host) {
-        stack.order.services.push(kitchen.service(name, service, stack.frozen)?);
-        if let Some(cooked) = kitchen.cooked.get(name) {
-            stack.data.push(data(name, cooked, facts));
+        stack.order.services.push(builder.service(name, service, stack.frozen)?);
+        if let Some(prepared) = builder.prepared.get(name) {
+            stack.data.push(data(name, prepared, facts));
         }
     }
     Ok(stack)
 }
 
 /// Everything that references can lead to.
-struct Kitchen<'a> {
+struct StackBuilder<'a> {
     config: &'a Config,
     facts: &'a Facts<'a>,
-    cooked: BTreeMap<ServiceName, Cooked>,
+    prepared: BTreeMap<ServiceName, PreparedRecipe>,
     /// The curated variables, once they are known.
     variables: BTreeMap<String, String>,
 }
 
-impl<'a> Kitchen<'a> {
+impl<'a> StackBuilder<'a> {
     fn open(config: &'a Config, facts: &'a Facts<'a>) -> Result<Self, StackError> {
-        let mut cooked = BTreeMap::new();
+        let mut prepared = BTreeMap::new();
         for (name, service) in &config.services {
             let Work::Recipe(recipe) = service.work() else { continue };
             let programs = facts
@@ -134,10 +134,10 @@ impl<'a> Kitchen<'a> {
                 .ok_or_else(|| StackError::Programs { service: name.to_string() })?;
             let data = Path::new(DATA_INSIDE).join(name.as_str());
             let port = service.port.unwrap_or_else(|| recipe.default_port());
-            let with = Ingredients { service: name.as_str(), port, data: &data, programs };
-            cooked.insert(name.clone(), recipe::cook(recipe, &with));
+            let with = RecipeContext { service: name.as_str(), port, data: &data, programs };
+            prepared.insert(name.clone(), recipe::prepare(recipe, &with));
         }
-        Ok(Self { config, facts, cooked, variables: BTreeMap::new() })
+        Ok(Self { config, facts, prepared, variables: BTreeMap::new() })
     }
 
     /// Resolves the curated variables; one that the host does not have is left out, and said so.
@@ -178,14 +178,14 @@ impl<'a> Kitchen<'a> {
         service: &Service,
         frozen: bool,
     ) -> Result<ServiceOrder, StackError> {
-        let cooked = self.cooked.get(name);
+        let prepared = self.prepared.get(name);
         let root = if frozen { Path::new(FROZEN_INSIDE) } else { self.facts.worktree };
         let shell = |command: &config::Command| {
             ["/bin/sh", "-c", command.as_str()].map(str::to_owned).to_vec()
         };
-        let run = match (service.work(), cooked) {
+        let run = match (service.work(), prepared) {
             (Work::Command(command), _) => shell(command),
-            (_, Some(cooked)) => cooked.run.clone(),
+            (_, Some(prepared)) => prepared.run.clone(),
             _ => Vec::new(),
         };
         let port = service.main_port();
@@ -193,7 +193,7 @@ impl<'a> Kitchen<'a> {
             name: name.to_string(),
             run,
             build: service.build.as_ref().map(shell),
-            env: self.environment(name, service, cooked)?,
+            env: self.environment(name, service, prepared)?,
             folder: joined(root, service.dir.as_str()),
             task: service.task,
             needs: self.needs(service),
@@ -205,8 +205,8 @@ impl<'a> Kitchen<'a> {
                 },
                 max: service.restart.max,
             },
-            stop_signal: match cooked {
-                Some(cooked) if service.stop_signal == Signal::Term => cooked.stop_signal,
+            stop_signal: match prepared {
+                Some(prepared) if service.stop_signal == Signal::Term => prepared.stop_signal,
                 _ => signal_number(service.stop_signal),
             },
             stop_grace: service.stop_grace,
@@ -215,11 +215,11 @@ impl<'a> Kitchen<'a> {
                 true => Vec::new(),
                 false => service.watch.iter().map(|p| joined(root, p.as_str())).collect(),
             },
-            probe: probe(service, cooked),
+            probe: probe(service, prepared),
             port,
             app: service.url.as_ref().map(|label| label.as_str().to_owned()),
             url: self.url(name, service),
-            database: cooked.map(|cooked| cooked.database.clone()),
+            database: prepared.map(|prepared| prepared.database.clone()),
         })
     }
 
@@ -243,7 +243,7 @@ impl<'a> Kitchen<'a> {
         &self,
         name: &ServiceName,
         service: &Service,
-        cooked: Option<&Cooked>,
+        prepared: Option<&PreparedRecipe>,
     ) -> Result<BTreeMap<String, String>, StackError> {
         let mut env: BTreeMap<String, String> = self.facts.environment.iter().cloned().collect();
         env.extend(self.variables.clone());
@@ -251,10 +251,10 @@ impl<'a> Kitchen<'a> {
             env.insert("PORT".to_owned(), port.to_string());
         }
         env.insert("HOTHOUSE_SERVICE".to_owned(), name.to_string());
-        if let Some(cooked) = cooked {
-            env.extend(cooked.env.iter().cloned());
+        if let Some(prepared) = prepared {
+            env.extend(prepared.env.iter().cloned());
             if let Some(path) = env.get_mut("PATH") {
-                *path = cooked.path.iter().chain([&*path]).cloned().collect::<Vec<_>>().join(":");
+                *path = prepared.path.iter().chain([&*path]).cloned().collect::<Vec<_>>().join(":");
             }
         }
         for (variable, template) in &service.env {
@@ -310,8 +310,8 @@ impl<'a> Kitchen<'a> {
     }
 
     fn local(&self, name: &ServiceName, service: &Service) -> Option<String> {
-        match self.cooked.get(name) {
-            Some(cooked) => Some(cooked.url.clone()),
+        match self.prepared.get(name) {
+            Some(prepared) => Some(prepared.url.clone()),
             None => service.main_port().map(|port| format!("http://127.0.0.1:{port}")),
         }
     }
@@ -341,7 +341,7 @@ fn joined(root: &Path, part: &str) -> PathBuf {
     }
 }
 
-fn probe(service: &Service, cooked: Option<&Cooked>) -> Option<ProbeOrder> {
+fn probe(service: &Service, prepared: Option<&PreparedRecipe>) -> Option<ProbeOrder> {
     let timing = |question: Question, ready: Option<&Ready>| {
         use std::time::Duration;
         let or = |of: fn(&Ready) -> Duration, other| ready.map_or(other, of);
@@ -355,7 +355,7 @@ fn probe(service: &Service, cooked: Option<&Cooked>) -> Option<ProbeOrder> {
     let Some(ready) = &service.ready else {
         // An app that nobody can reach yet is not ready, whatever else it does.
         let app = service.url.as_ref().and(service.main_port()).map(|port| Question::Tcp { port });
-        let question = cooked.map(|cooked| cooked.question.clone()).or(app);
+        let question = prepared.map(|prepared| prepared.question.clone()).or(app);
         return question.map(|question| timing(question, None));
     };
     let port = ready.port.or(service.main_port());
@@ -371,15 +371,15 @@ fn probe(service: &Service, cooked: Option<&Cooked>) -> Option<ProbeOrder> {
     Some(timing(question, Some(ready)))
 }
 
-fn data(name: &ServiceName, cooked: &Cooked, facts: &Facts<'_>) -> DataOrder {
-    let settings = fnv1a(&[cooked.script.as_bytes()]);
-    let key = format!("{}-{settings:016x}", cooked.kind.replace(' ', "-"));
+fn data(name: &ServiceName, prepared: &PreparedRecipe, facts: &Facts<'_>) -> DataOrder {
+    let settings = fnv1a(&[prepared.script.as_bytes()]);
+    let key = format!("{}-{settings:016x}", prepared.kind.replace(' ', "-"));
     DataOrder {
         service: name.to_string(),
-        kind: cooked.kind.clone(),
+        kind: prepared.kind.clone(),
         folder: facts.data.join(name.as_str()),
         golden: facts.golden.join(key),
-        script: cooked.script.clone(),
+        script: prepared.script.clone(),
     }
 }
 

@@ -52,7 +52,7 @@ pub struct Keepers {
     pub walls: Arc<LateWalls>,
     /// The state folder.
     pub state: PathBuf,
-    beds: Arc<sleep::Beds>,
+    sleep_locks: Arc<sleep::SleepLocks>,
 }
 
 impl Keepers {
@@ -72,7 +72,7 @@ impl Keepers {
             urls: Arc::default(),
             walls,
             state,
-            beds: Arc::default(),
+            sleep_locks: Arc::default(),
         }
     }
 

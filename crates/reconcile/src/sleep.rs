@@ -25,9 +25,9 @@ const WAKE_TIME: Duration = Duration::from_secs(150);
 
 /// One lock per sandbox, so that it is woken once for all who ask.
 #[derive(Debug, Default)]
-pub(crate) struct Beds(Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>);
+pub(crate) struct SleepLocks(Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>);
 
-impl Beds {
+impl SleepLocks {
     fn of(&self, sandbox: SandboxKey) -> Arc<tokio::sync::Mutex<()>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.entry(sandbox).or_default().clone()
@@ -75,9 +75,9 @@ async fn consider(keepers: &Keepers, sandbox: SandboxRecord, policy: SleepPolicy
     if step == SleepStep::Nothing {
         return;
     }
-    let bed = keepers.beds.of(sandbox.key);
+    let lock = keepers.sleep_locks.of(sandbox.key);
     // Somebody wakes it just now; meanwhile others may have to be looked after.
-    let Ok(turn) = bed.try_lock() else { return };
+    let Ok(turn) = lock.try_lock() else { return };
     if step == SleepStep::Pause && works(keepers, &sandbox).await {
         keepers.activities.of(sandbox.key).touch();
         return;
@@ -86,7 +86,7 @@ async fn consider(keepers: &Keepers, sandbox: SandboxRecord, policy: SleepPolicy
     let (engine, activity) = (keepers.engine.clone(), keepers.activities.of(sandbox.key));
     let key = sandbox.key;
     let done = tokio::task::spawn_blocking(move || match step {
-        SleepStep::Pause => engine.doze(&sandbox),
+        SleepStep::Pause => engine.pause_for_sleep(&sandbox),
         SleepStep::Stop => engine.sleep_deeply(&sandbox),
         SleepStep::Nothing => Ok(()),
     });
@@ -127,8 +127,8 @@ async fn works(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
 
 /// Wakes a sandbox, if it sleeps, and returns it as it is then.
 pub async fn wake(keepers: &Keepers, key: SandboxKey) -> Result<SandboxRecord, Failure> {
-    let bed = keepers.beds.of(key);
-    let _turn = bed.lock().await;
+    let lock = keepers.sleep_locks.of(key);
+    let _turn = lock.lock().await;
     let (engine, activity) = (keepers.engine.clone(), keepers.activities.of(key));
     let woken = tokio::task::spawn_blocking({
         let activity = activity.clone();

@@ -3,7 +3,7 @@
 use hothouse_model::stack::{DatabaseOrder, Question};
 
 use super::{
-    Cooked, DATABASE, Ingredients, Programs, SOCKETS, TERMINATE, folder_of, quoted, words,
+    DATABASE, PreparedRecipe, Programs, RecipeContext, SOCKETS, TERMINATE, folder_of, quoted, words,
 };
 
 /// The user of the room, who needs no password.
@@ -15,8 +15,8 @@ pub(super) fn find() -> Vec<Programs> {
     programs.into_iter().collect()
 }
 
-pub(super) fn cook(with: &Ingredients<'_>) -> Cooked {
-    let Ingredients { service, port, data, programs } = *with;
+pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
+    let RecipeContext { service, port, data, programs } = *with;
     let server = programs.folder.display().to_string();
     let is_mariadb = server.ends_with("mariadbd");
     let client = if is_mariadb { "mariadb" } else { "mysql" };
@@ -36,7 +36,7 @@ pub(super) fn cook(with: &Ingredients<'_>) -> Cooked {
         ("MYSQL_UNIX_PORT", socket.as_str()),
     ];
     let shell = [client, "--socket", &socket, "--user", USER, DATABASE];
-    Cooked {
+    PreparedRecipe {
         run: words(["/bin/sh", "-c", &run]),
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         path: Vec::new(),

@@ -3,7 +3,7 @@
 use hothouse_host::files;
 use hothouse_model::stack::{DatabaseOrder, Question};
 
-use super::{Cooked, DATABASE, INTERRUPT, Ingredients, Programs, SOCKETS, quoted, words};
+use super::{DATABASE, INTERRUPT, PreparedRecipe, Programs, RecipeContext, SOCKETS, quoted, words};
 
 /// Where packages put several versions side by side: a folder, and what stands before the version.
 const PLACES: [(&str, &str); 2] = [("/usr/lib/postgresql", ""), ("/usr", "pgsql-")];
@@ -44,8 +44,8 @@ pub(super) fn find() -> Vec<Programs> {
     found
 }
 
-pub(super) fn cook(with: &Ingredients<'_>) -> Cooked {
-    let Ingredients { port, data, programs, .. } = *with;
+pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
+    let RecipeContext { port, data, programs, .. } = *with;
     let folder = programs.folder.display().to_string();
     let data = data.display().to_string();
     let settings = SETTINGS.iter().map(|setting| format!(" -c {}", quoted(setting)));
@@ -65,7 +65,7 @@ pub(super) fn cook(with: &Ingredients<'_>) -> Cooked {
         ("PGDATABASE", DATABASE),
         ("PGDATA", data.as_str()),
     ];
-    Cooked {
+    PreparedRecipe {
         run: words(["/bin/sh", "-c", &run]),
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         path: vec![folder.clone()],

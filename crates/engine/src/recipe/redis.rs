@@ -2,7 +2,9 @@
 
 use hothouse_model::stack::{DatabaseOrder, Question};
 
-use super::{Cooked, Ingredients, Programs, SOCKETS, TERMINATE, folder_of, quoted, words};
+use super::{
+    PreparedRecipe, Programs, RecipeContext, SOCKETS, TERMINATE, folder_of, quoted, words,
+};
 
 /// The port that its client takes when nobody says otherwise.
 const DEFAULT_PORT: u16 = 6379;
@@ -17,8 +19,8 @@ pub(super) fn find(names: &[&str]) -> Vec<Programs> {
     programs.into_iter().collect()
 }
 
-pub(super) fn cook(with: &Ingredients<'_>) -> Cooked {
-    let Ingredients { service, port, data, programs } = *with;
+pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
+    let RecipeContext { service, port, data, programs } = *with;
     let server = programs.folder.display().to_string();
     let client = match server.ends_with("valkey-server") {
         true => "valkey-cli",
@@ -43,7 +45,7 @@ pub(super) fn cook(with: &Ingredients<'_>) -> Cooked {
     );
     let run = if is_default { serve } else { format!("{prepare}{serve}") };
     let list = "for key in $(redis-cli --raw keys '*' | sort | head -1000); do printf '%s\\t%s\\n' \"$key\" \"$(redis-cli --raw type \"$key\")\"; done";
-    Cooked {
+    PreparedRecipe {
         run: words(["/bin/sh", "-c", &run]),
         env: vec![("REDIS_URL".to_owned(), format!("redis://127.0.0.1:{port}"))],
         path: if is_default { Vec::new() } else { vec![shims] },
