@@ -1,9 +1,10 @@
-//! What is done to the project itself: generated files, borders, benchmarks, and crashes.
+//! What is done to the project itself: generated files, borders, words, benchmarks, and crashes.
 
 mod bench;
 mod borders;
 mod crash;
 mod generate;
+mod words;
 
 use std::{env, process::ExitCode};
 
@@ -14,9 +15,10 @@ fn main() -> ExitCode {
         ["generate"] => generate::write(),
         ["generate", "--check"] => generate::check(),
         ["borders"] => borders::check(),
+        ["words"] => words::check(),
         ["bench", "--binary", binary, ref names @ ..] => bench::run(binary.as_ref(), names),
         ["crash", ref words @ ..] => crash::run(words),
-        _ => Err("usage: xtask generate [--check] | borders | bench --binary PATH [cli] [fork] [room] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
+        _ => Err("usage: xtask generate [--check] | borders | words | bench --binary PATH [cli] [fork] [room] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

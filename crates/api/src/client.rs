@@ -44,7 +44,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Says whether the daemon may have ended in the middle of the request.
+    /// Returns whether the daemon may have ended in the middle of the request.
     pub fn is_broken(&self) -> bool {
         matches!(self, Self::Broken(_) | Self::Io(_))
     }

@@ -341,7 +341,7 @@ impl NativeRooms {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether a walk through a room's files could find more than the last one did: only if the
+    /// Returns whether a walk through a room's files could find more than the last one did: only if the
     /// file system has filled since, or it was long ago.
     fn may_have_grown(&self, storage: &Path) -> bool {
         let Ok(taken) = files::taken(storage) else { return true };

@@ -91,7 +91,7 @@ impl Ui {
         self.print(&text);
     }
 
-    /// Says whether a terminal shows what is printed.
+    /// Returns whether a terminal shows what is printed.
     pub(crate) fn is_terminal(&self) -> bool {
         io::stdout().is_terminal()
     }
@@ -114,7 +114,7 @@ impl Ui {
         writeln!(io::stderr().lock(), "{text}").ok();
     }
 
-    /// Says whether a moving line may be drawn.
+    /// Returns whether a moving line may be drawn.
     pub(crate) fn shows_progress(&self) -> bool {
         self.progress
     }
@@ -130,7 +130,7 @@ impl Ui {
         io::stdin().is_terminal() && io::stderr().is_terminal() && !self.json
     }
 
-    /// Asks a question that defaults to no. Without a terminal there is nobody to ask.
+    /// Asks a question that defaults to no. Without a terminal the answer is none.
     pub(crate) fn ask(&self, question: &str) -> Option<bool> {
         if !self.can_ask() {
             return None;

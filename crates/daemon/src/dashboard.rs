@@ -297,7 +297,7 @@ impl Wish {
     }
 }
 
-/// Says whether a browser asks on behalf of our own page; one that does not say so is no browser.
+/// Returns whether a browser asks on behalf of our own page; one that does not say so is no browser.
 fn is_own(headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
     matches!(site, None | Some("same-origin"))

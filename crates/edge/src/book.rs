@@ -99,7 +99,7 @@ impl NameBook {
     }
 }
 
-/// Says whether an address is one that only we give out.
+/// Returns whether an address is one that only we give out.
 pub fn is_synthetic(address: IpAddr) -> bool {
     synthetic_number(address).is_some()
 }

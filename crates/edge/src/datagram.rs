@@ -34,12 +34,12 @@ pub(crate) type Place = (Transport, IpAddr, Option<u16>);
 pub(crate) struct Noted(HashMap<Place, Instant>);
 
 impl Noted {
-    /// Says whether a denial was noted a moment ago.
+    /// Returns whether a denial was noted a moment ago.
     pub(crate) fn knows(&self, place: Place, now: Instant) -> bool {
         self.0.get(&place).is_some_and(|at| now.duration_since(*at) < QUIET)
     }
 
-    /// Says whether a denial is to be noted, which is then no news any more.
+    /// Returns whether a denial is to be noted, which is then no news any more.
     pub(crate) fn is_news(&mut self, place: Place, now: Instant) -> bool {
         if self.knows(place, now) {
             return false;
@@ -97,7 +97,7 @@ impl Facts {
         self.answered.first()
     }
 
-    /// Says whether names could be found by which it would pass: those of a room whose look-ups an
+    /// Returns whether names could be found by which it would pass: those of a room whose look-ups an
     /// earlier daemon answered. Not again for what was denied a moment ago.
     pub(crate) fn may_have_names(&self, edge: &RoomEdge, verdict: &Verdict) -> bool {
         let Some(address) = self.address else { return false };

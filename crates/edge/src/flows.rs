@@ -154,7 +154,7 @@ impl Catch {
         Ok(self.begin(peer, tracked, datagram))
     }
 
-    /// Says whether a flow is the one whose datagrams come from `peer` now.
+    /// Returns whether a flow is the one whose datagrams come from `peer` now.
     fn is_still(&self, flow: &Flow, peer: SocketAddr) -> bool {
         !flow.is_in_doubt()
             || self.gate.tracked(self.at, peer).is_ok_and(|now| now == Some(flow.tracked))

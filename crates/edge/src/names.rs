@@ -78,7 +78,7 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
     }
 }
 
-/// Says whether a socket goes on working after an error: a peer's port was closed, or so.
+/// Returns whether a socket goes on working after an error: a peer's port was closed, or so.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, WouldBlock,

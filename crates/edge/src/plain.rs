@@ -309,7 +309,7 @@ fn claim_of(request: &Request<Incoming>) -> Result<Claim, Reason> {
     }
 }
 
-/// Says whether an upgrade would lead to more requests (`h2c`, `TLS/1.0`).
+/// Returns whether an upgrade would lead to more requests (`h2c`, `TLS/1.0`).
 fn is_http(upgrade: &HeaderValue) -> bool {
     let text = upgrade.as_bytes().to_ascii_lowercase();
     text.split(|byte| *byte == b',')

@@ -204,12 +204,12 @@ impl RoomEdge {
         limits
     }
 
-    /// Says whether the denial of a target was noted a moment ago.
+    /// Returns whether the denial of a target was noted a moment ago.
     pub(crate) fn was_noted(&self, place: Place) -> bool {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).knows(place, Instant::now())
     }
 
-    /// Says whether the denial of a target is to be noted, which is done once a minute.
+    /// Returns whether the denial of a target is to be noted, which is done once a minute.
     pub(crate) fn is_news(&self, place: Place) -> bool {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).is_news(place, Instant::now())
     }
@@ -223,7 +223,7 @@ impl RoomEdge {
         *self.own_names.write().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
-    /// Says whether a name leads to the room's own loopback: a service, or anything below `localhost`.
+    /// Returns whether a name leads to the room's own loopback: a service, or anything below `localhost`.
     pub(crate) fn is_own(&self, name: &HostName) -> bool {
         let text = name.as_str();
         let local = text == "localhost" || text.ends_with(".localhost");

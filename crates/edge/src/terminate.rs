@@ -17,7 +17,7 @@ use crate::Sendable;
 
 /// Opens connections to hosts that the config marks as mocked, recorded or secret-bearing.
 pub trait Terminate: Send + Sync {
-    /// Says whether a host must be terminated.
+    /// Returns whether a host must be terminated.
     fn covers(&self, name: &str, port: u16) -> bool;
 
     /// Serves one connection that was allowed, until it ends.

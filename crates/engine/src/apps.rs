@@ -51,7 +51,7 @@ pub struct Exposed {
 }
 
 impl App {
-    /// Says whether what a port is kept for is no app, but a port that somebody exposed.
+    /// Returns whether what a port is kept for is no app, but a port that somebody exposed.
     pub(crate) fn is_exposed_port(kept: &str) -> bool {
         Exposed::port_of(kept).is_some()
     }

@@ -129,7 +129,7 @@ impl Engine {
     }
 }
 
-/// Says whether the base has all that the sandbox's branch has, and the branch has something.
+/// Returns whether the base has all that the sandbox's branch has, and the branch has something.
 fn is_merged(sandbox: &SandboxRecord) -> Result<bool, Failure> {
     let repository = Repository { place: sandbox.repository.clone() };
     let branch = format!("refs/heads/{}", sandbox.branch);

@@ -249,7 +249,7 @@ impl Engine {
         Ok(Some(outcome))
     }
 
-    /// Says whether the room's own branch is where it was imported, and every other where the room began.
+    /// Returns whether the room's own branch is where it was imported, and every other where the room began.
     /// Another branch at an imported tip may be one that is not imported yet: it has a name of its own.
     fn nothing_new(&self, sandbox: &SandboxRecord, branches: &Branches) -> bool {
         let own = branches.tips.get(&sandbox.branch);
@@ -259,7 +259,7 @@ impl Engine {
             && others.all(|(_, tip)| *tip == sandbox.base_commit)
     }
 
-    /// Says whether the agent has committed something that the user's repository does not have.
+    /// Returns whether the agent has committed something that the user's repository does not have.
     pub(crate) fn has_unimported(&self, sandbox: &SandboxRecord) -> Result<bool, CommitError> {
         let git = trees::places(sandbox).git();
         if !files::exists(&git) {

@@ -157,7 +157,7 @@ pub(crate) fn layers(sandbox: &SandboxRecord) -> Option<WorktreeLayers> {
     Some(WorktreeLayers { private, lowers })
 }
 
-/// Says whether a sandbox's files are seen in its room alone.
+/// Returns whether a sandbox's files are seen in its room alone.
 pub(crate) fn is_hidden(sandbox: &SandboxRecord) -> bool {
     HiddenTree::at(&sandbox.worktree).is_some()
 }
@@ -231,7 +231,7 @@ impl Others {
 }
 
 impl Engine {
-    /// Says whether the files of a sandbox are seen in its room alone.
+    /// Returns whether the files of a sandbox are seen in its room alone.
     pub fn is_hidden(&self, sandbox: &SandboxRecord) -> bool {
         is_hidden(sandbox)
     }

@@ -52,12 +52,12 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Says whether a folder is on btrfs.
+/// Returns whether a folder is on btrfs.
 pub fn is_btrfs(folder: &Path) -> bool {
     rustix::fs::statfs(folder).is_ok_and(|system| system.f_type == MAGIC)
 }
 
-/// Says whether a folder is the root of a subvolume.
+/// Returns whether a folder is the root of a subvolume.
 pub fn is_subvolume(folder: &Path) -> bool {
     let inode = rustix::fs::lstat(folder).map(|stat| stat.st_ino);
     inode.is_ok_and(|inode| inode == ROOT_INODE) && is_btrfs(folder)
@@ -124,7 +124,7 @@ pub(crate) fn set_access_of(root: BorrowedFd<'_>, access: Access) -> io::Result<
     unsafe { ask(root, SUBVOL_SETFLAGS, &raw const wanted) }
 }
 
-/// Says whether an inode number is that of a subvolume's root, if it is on btrfs at all.
+/// Returns whether an inode number is that of a subvolume's root, if it is on btrfs at all.
 pub(crate) fn may_be_root(inode: u64) -> bool {
     inode == ROOT_INODE
 }

@@ -27,7 +27,7 @@ impl FileError {
         fs::metadata(path).map(|found| found.dev()).map_err(about("look at", path))
     }
 
-    /// Says whether the path does not exist.
+    /// Returns whether the path does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
     }
@@ -184,7 +184,7 @@ impl FilePrint {
     /// The clocks of file systems tick in a hundredth of a second at worst.
     const TICK: i64 = 100_000_000;
 
-    /// Says whether a change of the file from now on would show.
+    /// Returns whether a change of the file from now on would show.
     pub fn is_settled(&self) -> bool {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         let age = (now.tv_sec - self.changed.0).saturating_mul(1_000_000_000);
@@ -212,7 +212,7 @@ pub fn print(path: &Path) -> Result<Option<FilePrint>, FileError> {
     }
 }
 
-/// Says whether a folder, not a link to one, stands at the path.
+/// Returns whether a folder, not a link to one, stands at the path.
 pub fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|stat| stat.is_dir())
 }
@@ -251,7 +251,7 @@ pub fn used_bytes(folder: &Path) -> Result<u64, FileError> {
     Ok(system.f_blocks.saturating_sub(system.f_bfree).saturating_mul(system.f_frsize))
 }
 
-/// Says whether a link stands at the path.
+/// Returns whether a link stands at the path.
 pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|stat| stat.is_symlink())
 }
@@ -419,7 +419,7 @@ pub fn list(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(paths)
 }
 
-/// Says whether something, even a dangling link, stands at the path.
+/// Returns whether something, even a dangling link, stands at the path.
 pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }

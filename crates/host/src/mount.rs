@@ -39,7 +39,7 @@ pub struct Overlay<'a> {
     pub work: &'a Path,
 }
 
-/// Says whether something is mounted on a folder.
+/// Returns whether something is mounted on a folder.
 pub fn is_mount_point(path: &Path) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let found = rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS);

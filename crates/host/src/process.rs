@@ -14,7 +14,7 @@ pub fn user_id() -> u32 {
     getuid().as_raw()
 }
 
-/// Says whether a process with this pid exists.
+/// Returns whether a process with this pid exists.
 pub fn exists(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
     !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH))
@@ -87,7 +87,7 @@ pub fn keep_the_heap_small() {
     crate::sys::share_heaps();
 }
 
-/// Says whether this process is root.
+/// Returns whether this process is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

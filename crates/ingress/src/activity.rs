@@ -80,13 +80,13 @@ impl Activity {
         Some(self.begun.elapsed().saturating_sub(last))
     }
 
-    /// Says whether the sandbox must be woken before it can answer, or is being woken now: its room
+    /// Returns whether the sandbox must be woken before it can answer, or is being woken now: its room
     /// may be up long before its services are.
     pub fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::Acquire) || self.is_waking()
     }
 
-    /// Says whether the sandbox is being woken.
+    /// Returns whether the sandbox is being woken.
     pub fn is_waking(&self) -> bool {
         self.waking.load(Ordering::Acquire) > 0
     }

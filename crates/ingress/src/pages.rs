@@ -33,7 +33,7 @@ li a:hover b{text-decoration:underline}.url{flex-basis:100%;overflow-wrap:anywhe
 const BRAND: &str = "<header><svg width=22 height=22 viewBox=\"0 0 32 32\" aria-hidden=true><path d=\"M4 28V14L16 4l12 10v14z\" fill=\"#17663a\"/>\
 <path d=\"M16 25c0-6 0-7-5-9 6-1 7 2 7 4 0-4 2-7 6-7-1 4-2 7-6 7v5z\" fill=\"#d9f2e0\"/></svg>Hothouse</header>";
 
-/// Says whether a client would show a page to somebody.
+/// Returns whether a client would show a page to somebody.
 pub fn wants_page(headers: &HeaderMap) -> bool {
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepts.into_iter().any(|text| text.contains("text/html"))

@@ -82,7 +82,7 @@ impl Connection {
         Self { peer, server_name, port, room, peer_shown, port_shown }
     }
 
-    /// Says whether the connection was made for a name; without one in the greeting, for any.
+    /// Returns whether the connection was made for a name; without one in the greeting, for any.
     fn is_for(&self, name: &str) -> bool {
         let greeted = self.server_name.as_deref();
         greeted.is_none_or(|greeted| names::bare(greeted).eq_ignore_ascii_case(name))
@@ -276,7 +276,7 @@ fn misdirected() -> Response<Body> {
     pages::plain(StatusCode::MISDIRECTED_REQUEST, why)
 }
 
-/// Says whether a request went through this app before, or through too many.
+/// Returns whether a request went through this app before, or through too many.
 fn been_here(headers: &HeaderMap, own: &str) -> bool {
     let mut hops = headers.get_all(HOP).iter();
     let seen = hops.by_ref().take(HOP_LIMIT).any(|hop| hop.as_bytes() == own.as_bytes());

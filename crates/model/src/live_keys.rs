@@ -226,7 +226,7 @@ fn by_address(text: &str) -> Option<LiveKey> {
     None
 }
 
-/// Says whether a text holds a token that begins with a prefix and goes on long enough.
+/// Returns whether a text holds a token that begins with a prefix and goes on long enough.
 fn holds_token(text: &str, prefix: &str, form: &Form) -> bool {
     let mut from = 0;
     while let Some(at) = text[from..].find(prefix).map(|at| from + at) {

@@ -116,12 +116,12 @@ impl Policy {
         self.mode
     }
 
-    /// Says whether any rule means the list, so that it must be known.
+    /// Returns whether any rule means the list, so that it must be known.
     pub fn uses(egress: &Egress, list: NamedHosts) -> bool {
         egress.allow.iter().chain(&egress.deny).any(|rule| rule.names(list))
     }
 
-    /// Says whether what passes depends on names, so that every request of a connection must be
+    /// Returns whether what passes depends on names, so that every request of a connection must be
     /// looked at and not only its first.
     pub fn is_by_name(&self) -> bool {
         self.mode == EgressMode::Allowlist || !self.deny.is_empty()
@@ -181,7 +181,7 @@ impl Policy {
         forbidden.unwrap_or_else(|| Verdict::allowed(Basis::Mode(self.mode)))
     }
 
-    /// Says whether an address that nobody may reach by default was named by a rule.
+    /// Returns whether an address that nobody may reach by default was named by a rule.
     pub fn names_address(&self, address: IpAddr) -> bool {
         self.allow.iter().chain(&self.datagrams).any(|rule| rule.holds(address))
     }
@@ -217,7 +217,7 @@ impl Policy {
         }
     }
 
-    /// Says whether rules about a host look at requests, so that its connections must be opened.
+    /// Returns whether rules about a host look at requests, so that its connections must be opened.
     pub fn limits_requests(&self, name: &HostName) -> bool {
         self.allow.iter().chain(&self.deny).any(|rule| !rule.is_whole() && rule.names_host(name))
     }
@@ -337,7 +337,7 @@ impl Policy {
         self.mode == EgressMode::Open || Protocol::expected_on(port).is_some()
     }
 
-    /// Says whether a rule opens a port: the one it names, or those that need no name.
+    /// Returns whether a rule opens a port: the one it names, or those that need no name.
     fn opens(&self, rule: &Grant, port: u16) -> bool {
         match rule.port {
             Some(own) => own == port,
@@ -345,7 +345,7 @@ impl Policy {
         }
     }
 
-    /// Says whether a name is a public resolver that no rule means exactly.
+    /// Returns whether a name is a public resolver that no rule means exactly.
     fn is_resolver(&self, name: &HostName) -> bool {
         is_public_resolver(name) && !self.allow.iter().any(|rule| rule.names_exactly(name))
     }

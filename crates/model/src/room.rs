@@ -234,7 +234,7 @@ pub struct DiskUse {
 }
 
 impl DiskUse {
-    /// Says whether the room is to be paused. One that was resumed although it was full may grow by a
+    /// Returns whether the room is to be paused. One that was resumed although it was full may grow by a
     /// twentieth, so that somebody can clean up in it.
     pub fn is_too_much(self, forgiven: Option<u64>) -> bool {
         let allowed = forgiven.map_or(self.limit, |used| used.saturating_add(self.limit / 20));

@@ -86,7 +86,7 @@ pub struct SandboxRecord {
 }
 
 impl SandboxRecord {
-    /// Says whether the worktree was made by somebody else, and is not ours to remove.
+    /// Returns whether the worktree was made by somebody else, and is not ours to remove.
     pub fn is_adopted(&self) -> bool {
         self.tree_driver == FOREIGN_TREE
     }
@@ -210,7 +210,7 @@ pub fn pick<'a>(
 }
 
 impl SandboxRecord {
-    /// Says whether a folder lies in the sandbox's repository or worktree.
+    /// Returns whether a folder lies in the sandbox's repository or worktree.
     pub fn is_around(&self, folder: &Path) -> bool {
         folder.starts_with(&self.repository.root) || folder.starts_with(&self.worktree)
     }

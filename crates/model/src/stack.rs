@@ -185,7 +185,7 @@ pub enum Verdict {
 }
 
 impl ServiceReport {
-    /// Says whether nothing is wrong with it and nothing is awaited.
+    /// Returns whether nothing is wrong with it and nothing is awaited.
     pub fn is_settled(&self) -> bool {
         matches!(self.state.as_str(), "ready" | "completed" | "stopped")
     }

@@ -192,7 +192,7 @@ impl Watching {
     }
 }
 
-/// Says whether rooms may have come or gone with it.
+/// Returns whether rooms may have come or gone with it.
 fn ends_plan(what: &Happening) -> bool {
     matches!(what, Happening::PlanDone | Happening::PlanUndone { .. } | Happening::PlanStuck { .. })
 }

@@ -117,7 +117,7 @@ fn rest_of(keepers: &Keepers, sandbox: &SandboxRecord) -> Rest {
     }
 }
 
-/// Says whether a command runs in a room, also one whose client has gone.
+/// Returns whether a command runs in a room, also one whose client has gone.
 async fn works(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
     let runtime = keepers.engine.places(sandbox).runtime;
     let Ok(room) = keepers.connections.of(&runtime).await else { return false };

@@ -116,7 +116,7 @@ impl Urls {
         self.problem.as_deref()
     }
 
-    /// Says whether programs of this host find routed names by themselves, as far as is known.
+    /// Returns whether programs of this host find routed names by themselves, as far as is known.
     pub fn resolves(&self) -> bool {
         self.resolves.get().copied().unwrap_or(true)
     }
@@ -269,7 +269,7 @@ pub(crate) async fn watch_steps(keepers: Keepers, mut stop: Stop) {
     }
 }
 
-/// Says whether a sandbox sleeps.
+/// Returns whether a sandbox sleeps.
 pub fn is_asleep(sandbox: &SandboxRecord) -> bool {
     sandbox.room.as_ref().is_some_and(|room| room.slept.is_some())
 }

@@ -120,7 +120,7 @@ struct Standing {
 }
 
 impl Standing {
-    /// Says whether the room that it belongs to still lives and listens.
+    /// Returns whether the room that it belongs to still lives and listens.
     fn holds(&self) -> bool {
         !self.room.is_closed() && self.instance.is_alive()
     }

@@ -161,7 +161,7 @@ impl Services {
         self.happen(Event::StopAll, hands);
     }
 
-    /// Says whether no process of any service is left.
+    /// Returns whether no process of any service is left.
     pub(crate) fn is_still(&self) -> bool {
         self.entries.iter().all(|entry| entry.kept.is_none())
     }

@@ -79,7 +79,7 @@ impl StoreError {
         }
     }
 
-    /// Says whether the disk is full or may not be written.
+    /// Returns whether the disk is full or may not be written.
     pub fn is_storage_trouble(&self) -> bool {
         use rusqlite::ErrorCode::{
             CannotOpen, DiskFull, PermissionDenied, ReadOnly, SystemIoFailure,

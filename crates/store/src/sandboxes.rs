@@ -112,7 +112,7 @@ impl Store {
         })
     }
 
-    /// Says whether a name is taken in a repository, also by a sandbox that is still being made.
+    /// Returns whether a name is taken in a repository, also by a sandbox that is still being made.
     pub fn is_taken(&self, repository: &RepositoryPlace, name: &str) -> Result<bool, StoreError> {
         let common_dir = repository.common_dir.to_string_lossy();
         self.read("look for a name", |connection| {

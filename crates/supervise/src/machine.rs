@@ -107,7 +107,7 @@ pub enum Then {
 }
 
 impl State {
-    /// Says whether processes of the service may be there.
+    /// Returns whether processes of the service may be there.
     pub fn is_running(self) -> bool {
         matches!(
             self,
@@ -198,7 +198,7 @@ impl Service {
         }
     }
 
-    /// Says whether it becomes ready by living for a while.
+    /// Returns whether it becomes ready by living for a while.
     fn settles(&self) -> bool {
         self.rules.probe.is_none() && self.rules.kind == Kind::Service
     }
@@ -254,12 +254,12 @@ impl Machine {
         self.version += 1;
     }
 
-    /// Says whether nothing runs any more.
+    /// Returns whether nothing runs any more.
     pub fn is_still(&self) -> bool {
         self.services.iter().all(|service| !service.state.is_running())
     }
 
-    /// Says whether a service waits for one that has failed, itself or at one remove.
+    /// Returns whether a service waits for one that has failed, itself or at one remove.
     pub fn is_stuck(&self, service: usize) -> bool {
         let mut seen = vec![false; self.services.len()];
         let mut next = vec![service];
@@ -531,7 +531,7 @@ impl Machine {
         }
     }
 
-    /// Says whether a service that still runs needs this one.
+    /// Returns whether a service that still runs needs this one.
     fn is_needed(&self, service: usize) -> bool {
         let name = &self.services[service].rules.name;
         self.services.iter().enumerate().any(|(at, other)| {

@@ -97,7 +97,7 @@ impl Gate for IntegrationGate {
     }
 }
 
-/// Says whether a rule means a request. A path of a rule means itself and what is below it.
+/// Returns whether a rule means a request. A path of a rule means itself and what is below it.
 fn allows(rule: &Rule, asked: &Asked<'_>) -> bool {
     use hothouse_model::config::Hosts;
     let host = match &rule.host.hosts {

@@ -122,7 +122,7 @@ impl Terminator {
         })
     }
 
-    /// Says whether connections to a host must come here.
+    /// Returns whether connections to a host must come here.
     pub fn covers(&self, name: &str, port: u16) -> bool {
         let named = name.parse().is_ok_and(|name| covers(&self.hosts, &name));
         named && !OTHER_PORTS.contains(&port)

@@ -38,7 +38,7 @@ impl Pulse {
         Beat(self.clone())
     }
 
-    /// Says whether a request was answered, and nothing is on its way any more.
+    /// Returns whether a request was answered, and nothing is on its way any more.
     pub(crate) fn rests(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
             && self.open.load(Ordering::Relaxed) == 0

@@ -47,7 +47,7 @@ impl Echoes {
         (!pairs.is_empty()).then_some(Self(pairs))
     }
 
-    /// Says whether what comes instead is as long as what it replaces.
+    /// Returns whether what comes instead is as long as what it replaces.
     pub(crate) fn keep_length(&self) -> bool {
         self.0.iter().all(|pair| pair.value.len() == pair.instead.len())
     }
@@ -69,7 +69,7 @@ impl Echoes {
         Cow::Owned(all)
     }
 
-    /// Says whether the name of a header, which has no capitals, holds a value.
+    /// Returns whether the name of a header, which has no capitals, holds a value.
     pub(crate) fn in_name(&self, name: &str) -> bool {
         let within = |value: &[u8]| {
             name.as_bytes().windows(value.len()).any(|part| part.eq_ignore_ascii_case(value))

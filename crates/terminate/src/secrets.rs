@@ -78,7 +78,7 @@ impl Secrets {
         Self { uses, vault, kept: Mutex::default() }
     }
 
-    /// Says whether any secret goes to a host.
+    /// Returns whether any secret goes to a host.
     pub(crate) fn has_any_for(&self, host: &HostName) -> bool {
         self.uses.iter().any(|secret| goes_to(secret, host))
     }

@@ -65,7 +65,7 @@ struct Signature {
     date: String,
 }
 
-/// Says whether the body must be known to sign a request again.
+/// Returns whether the body must be known to sign a request again.
 pub(crate) fn needs_body(parts: &Parts) -> bool {
     read(parts).is_some_and(|found| found.place == Place::Header)
         && !parts.headers.contains_key(CONTENT)

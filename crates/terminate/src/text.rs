@@ -154,7 +154,7 @@ pub(crate) fn replaced(text: &[u8], needle: &[u8], with: &[u8]) -> Option<Secret
     Some(all)
 }
 
-/// Says whether a text holds another.
+/// Returns whether a text holds another.
 pub(crate) fn holds(text: &[u8], needle: &[u8]) -> bool {
     !needle.is_empty() && memmem::find(text, needle).is_some()
 }

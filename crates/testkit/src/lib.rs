@@ -122,7 +122,7 @@ impl TestEnv {
         }
     }
 
-    /// Says whether everything runs as root.
+    /// Returns whether everything runs as root.
     pub fn is_root(&self) -> bool {
         self.user.is_none() && is_root()
     }
@@ -300,7 +300,7 @@ pub fn kill(pid: u32) {
     wait_until("the process is gone", || !is_running(pid));
 }
 
-/// Says whether a process runs; a zombie does not.
+/// Returns whether a process runs; a zombie does not.
 pub fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')')

@@ -231,7 +231,7 @@ fn remove_golden(folder: &Path) -> Result<(), FileError> {
     remove_tree(folder)
 }
 
-/// Says whether a tree that still exists needs a golden one, and forgets those that are gone.
+/// Returns whether a tree that still exists needs a golden one, and forgets those that are gone.
 fn is_held(folder: &Path) -> Result<bool, FileError> {
     let mut held = false;
     for record in files::list(&folder.join("holders"))? {

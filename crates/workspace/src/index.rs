@@ -90,7 +90,7 @@ pub fn refresh(
     Ok(Some(refreshed))
 }
 
-/// Says whether an index holds a gitlink; nothing if it is of another version, is broken, or keeps
+/// Returns whether an index holds a gitlink; nothing if it is of another version, is broken, or keeps
 /// entries elsewhere.
 pub fn has_gitlinks(index: &[u8], format: ObjectFormat) -> Option<bool> {
     let (entries, end) = entries_and_end(index, format)?;
@@ -173,7 +173,7 @@ fn look_up_part(entries: &[Entry<'_>], tree: &Path) -> Result<Vec<Option<FileSta
     Ok(stats)
 }
 
-/// Says whether a file is what an entry remembers, as far as a copy keeps it.
+/// Returns whether a file is what an entry remembers, as far as a copy keeps it.
 fn is_same_file(field: &[u8], stat: &FileStat) -> bool {
     let word = |at: usize| u32_at(field, at).unwrap_or_default();
     let kind = match word(24) & 0o170_000 {

@@ -73,7 +73,7 @@ fn is_plain_checkout(place: &Path, git_dir: &Path) -> bool {
         && keeps_refs_in_files(git_dir)
 }
 
-/// Says whether a repository is of a format that this module knows whole.
+/// Returns whether a repository is of a format that this module knows whole.
 pub(crate) fn keeps_refs_in_files(common_dir: &Path) -> bool {
     let Ok(config) = Config::of(common_dir) else { return false };
     let version = config.value("core.repositoryformatversion");
@@ -148,7 +148,7 @@ impl Packed {
         self.branches().find(|(_, name)| *name == branch).map(|(tip, _)| tip)
     }
 
-    /// Says whether a branch cannot be beside those that are there: one is a folder of the other.
+    /// Returns whether a branch cannot be beside those that are there: one is a folder of the other.
     pub(crate) fn collides(&self, branch: &str) -> bool {
         let below = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))

@@ -178,7 +178,7 @@ pub fn create(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
     Ok(())
 }
 
-/// Says whether a folder has a pool that is not mounted.
+/// Returns whether a folder has a pool that is not mounted.
 pub fn is_left_unmounted(folder: &Path) -> bool {
     files::exists(&folder.join(IMAGE))
 }

@@ -47,7 +47,7 @@ enum Hidden {
 }
 
 impl Branches {
-    /// Says whether there are no others.
+    /// Returns whether there are no others.
     pub fn are_all(&self) -> bool {
         self.hidden == Hidden::Nothing
     }
@@ -184,7 +184,7 @@ fn collect_loose(folder: &Folder, below: &Path, depth: usize, found: &mut Branch
     }
 }
 
-/// Says whether git put a file where older ones look for branches.
+/// Returns whether git put a file where older ones look for branches.
 fn is_placeholder(folder: &Folder, path: &Path) -> bool {
     let is_file =
         folder.stat(path).is_ok_and(|stat| stat.is_some_and(|s| s.kind == EntryKind::File));
@@ -212,7 +212,7 @@ pub fn branch_print(common_dir: &Path, branch: &str) -> u64 {
     fnv1a(&[packed.map(|time| time.to_string()).unwrap_or_default().as_bytes()])
 }
 
-/// Says whether a text is the whole id of an object.
+/// Returns whether a text is the whole id of an object.
 pub(crate) fn is_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }

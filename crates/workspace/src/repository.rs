@@ -142,7 +142,7 @@ impl Repository {
         git.stdin(stdin).output().map(drop)
     }
 
-    /// Says whether git accepts a text as the name of a branch.
+    /// Returns whether git accepts a text as the name of a branch.
     pub fn is_branch_name(&self, branch: &str) -> Result<bool, RunError> {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         if !branch.is_empty() && !branch.starts_with('-') && branch.bytes().all(plain) {
@@ -226,7 +226,7 @@ impl Repository {
         Ok(checkout_in(&String::from_utf8_lossy(&output), branch))
     }
 
-    /// Says whether the repository's own exclude file has a pattern.
+    /// Returns whether the repository's own exclude file has a pattern.
     pub fn excludes(&self, pattern: &str) -> Result<bool, FileError> {
         Ok(self.exclude_text()?.lines().any(|line| line == pattern))
     }

@@ -92,7 +92,7 @@ impl Repository {
         git::maybe_line(self.git().args(["merge-base", "--end-of-options", one, two]))
     }
 
-    /// Says whether a commit is among the ancestors of another one, or is it.
+    /// Returns whether a commit is among the ancestors of another one, or is it.
     pub fn is_ancestor(&self, old: &str, new: &str) -> Result<bool, RunError> {
         let ask = self.git().args(["merge-base", "--is-ancestor", "--end-of-options", old, new]);
         Ok(git::maybe_line(ask)?.is_some())

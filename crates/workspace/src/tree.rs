@@ -366,7 +366,7 @@ pub(crate) fn set_aside(path: &Path, trash: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Says whether a folder is empty or not there.
+/// Returns whether a folder is empty or not there.
 fn is_free(path: &Path) -> Result<bool, FileError> {
     match beneath::Folder::open(path) {
         Err(error) if error.is_not_found() => Ok(true),

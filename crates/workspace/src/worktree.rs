@@ -89,7 +89,7 @@ pub struct Dirt {
 }
 
 impl Dirt {
-    /// Says whether there is nothing to lose.
+    /// Returns whether there is nothing to lose.
     pub fn is_clean(&self) -> bool {
         self.count == 0
     }
@@ -265,7 +265,7 @@ fn unreadable(said: &str) -> Vec<String> {
     names.map(|(name, _)| format!("{} (cannot be read)", name.escape_debug())).collect()
 }
 
-/// Says whether the `gitdir` of an admin folder names a `.git` file; since git 2.48 it may do so from
+/// Returns whether the `gitdir` of an admin folder names a `.git` file; since git 2.48 it may do so from
 /// where it stands.
 fn points_to(admin: &Path, named: &str, pointer: &Path) -> bool {
     let named = Path::new(named);

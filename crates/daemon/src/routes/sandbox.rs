@@ -251,7 +251,7 @@ pub(crate) async fn nuke(
     Ok(axum::Json(gone(&deleted)))
 }
 
-/// Says whether this very operation was done before; one that failed fails again in the same way.
+/// Returns whether this very operation was done before; one that failed fails again in the same way.
 pub(super) async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
     match operation::ended(door, id).await?.map(|plan| plan.outcome) {
         None => Ok(false),

@@ -66,7 +66,7 @@ struct Open {
 }
 
 impl Open {
-    /// Says whether the policy of this moment allows it still. The flow's own task ends what a change
+    /// Returns whether the policy of this moment allows it still. The flow's own task ends what a change
     /// forbids, and that may be a moment later.
     fn holds(&mut self, edge: &RoomEdge) -> bool {
         let now = edge.policy();
@@ -150,7 +150,7 @@ impl Flow {
         self.begun.elapsed().saturating_sub(last)
     }
 
-    /// Says whether the kernel may have forgotten the flow.
+    /// Returns whether the kernel may have forgotten the flow.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.quiet() >= DOUBT
     }

@@ -172,7 +172,7 @@ impl Question {
         cut
     }
 
-    /// Says whether the name was asked for in the form by which it was judged.
+    /// Returns whether the name was asked for in the form by which it was judged.
     pub fn is_plain(&self) -> bool {
         // After the name come type and class, of two bytes each.
         self.wire[..self.wire.len().saturating_sub(4)].is_ascii()

@@ -24,7 +24,7 @@ pub struct Head {
     pub wants_json: bool,
 }
 
-/// Says whether bytes can be the start of a request: a method in capitals, a space, a target.
+/// Returns whether bytes can be the start of a request: a method in capitals, a space, a target.
 pub fn is_start(bytes: &[u8]) -> bool {
     let method =
         bytes.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();

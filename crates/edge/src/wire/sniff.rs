@@ -78,7 +78,7 @@ pub fn read(bytes: &[u8]) -> Read<Sniffed> {
     Read::Done(Sniffed::Other)
 }
 
-/// Says whether one of two is the start of the other.
+/// Returns whether one of two is the start of the other.
 fn is_prefix(bytes: &[u8], whole: &[u8]) -> bool {
     bytes.iter().zip(whole).all(|(left, right)| left == right)
 }

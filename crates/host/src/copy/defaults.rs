@@ -40,7 +40,7 @@ impl Defaults {
         (stat.st_uid, stat.st_gid) == (self.user, self.group)
     }
 
-    /// Says whether a file that is made with a mode has exactly that.
+    /// Returns whether a file that is made with a mode has exactly that.
     pub(super) fn lets_through(self, mode: Mode) -> bool {
         self.mask.is_some_and(|mask| mode.as_raw_mode() & mask == 0)
     }

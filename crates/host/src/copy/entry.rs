@@ -158,7 +158,7 @@ impl Copier {
         Ok(true)
     }
 
-    /// Says whether an attribute comes along: the user's own and access lists, but nothing that
+    /// Returns whether an attribute comes along: the user's own and access lists, but nothing that
     /// gives power, and no mark that an overlay would obey unless the tree is one's upper folder.
     fn takes_attribute(&self, name: &[u8]) -> bool {
         let user = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");

@@ -287,7 +287,7 @@ impl Plan {
 }
 
 impl Groups {
-    /// Says whether the room is frozen right now.
+    /// Returns whether the room is frozen right now.
     pub fn is_frozen(&self) -> bool {
         let state = self.freezer.as_ref().and_then(|freezer| {
             let text = files::read_text(&freezer.state).ok()?;

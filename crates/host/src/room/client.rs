@@ -37,7 +37,7 @@ pub enum ClientError {
     Token(#[source] FileError),
     #[error("connect to the room at `{}`", path.display())]
     Connect { path: PathBuf, source: io::Error },
-    #[error("talk to the room")]
+    #[error("lost the connection to the room")]
     Talk(#[source] io::Error),
     #[error("the room is gone")]
     Gone,
@@ -177,7 +177,7 @@ impl RoomClient {
         }
     }
 
-    /// Says whether the room has closed the connection.
+    /// Returns whether the room has closed the connection.
     pub fn is_closed(&self) -> bool {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).closed
     }

@@ -99,7 +99,7 @@ impl Early {
         }
     }
 
-    /// Says whether a room of these ids can have it. One that has failed meanwhile cannot: whatever
+    /// Returns whether a room of these ids can have it. One that has failed meanwhile cannot: whatever
     /// the reason was, the room's own attempt tells it.
     pub(super) fn fits(&self, mode: Mode, wall: &Wall) -> bool {
         let mut channel = [PollFd::new(&self.channel, PollFlags::IN)];

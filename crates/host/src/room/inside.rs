@@ -234,7 +234,7 @@ fn leave_the_streams() -> Result<(), StepError> {
     (0..3).try_for_each(|stream| sys::place(null.as_fd(), stream)).step(step)
 }
 
-/// Says whether the helper has spoken already.
+/// Returns whether the helper has spoken already.
 fn has_word(channel: &OwnedFd) -> bool {
     let mut channel = [PollFd::new(channel, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -42,7 +42,7 @@ pub const LAUNCHER_ARGUMENT: &str = "room-launcher";
 pub enum HelperError {
     #[error("start the room helper")]
     Spawn(#[source] io::Error),
-    #[error("talk to the room helper")]
+    #[error("lost the connection to the helper of rooms")]
     Talk(#[source] io::Error),
     #[error("the room helper left without a report")]
     NoReport(#[source] serde_json::Error),
@@ -196,7 +196,7 @@ fn let_go(waiting: &mut Vec<OwnedFd>, most: Option<&Timespec>) -> io::Result<boo
     Ok(waiting.len() < before)
 }
 
-/// Waits a little for the next job. Says whether the daemon is gone for good.
+/// Waits a little for the next job. Returns whether the daemon is gone for good.
 fn is_shut() -> io::Result<bool> {
     let mut door = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
     match rustix::event::poll(&mut door, Some(&SHORT_REST)) {
@@ -230,7 +230,7 @@ fn wait_at_the_door(taken: OwnedFd, ahead: &Ahead) -> i32 {
     }
 }
 
-/// Says whether somebody waits already: nothing is made ahead for him.
+/// Returns whether somebody waits already: nothing is made ahead for him.
 fn has_job() -> bool {
     let mut door = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -81,7 +81,7 @@ fn explained(error: StepError) -> StepError {
     }
 }
 
-/// Says whether the other end of the channel is closed for good.
+/// Returns whether the other end of the channel is closed for good.
 fn is_abandoned() -> bool {
     let mut channel = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::empty())];
     let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };

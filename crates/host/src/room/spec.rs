@@ -186,7 +186,7 @@ impl RoomSpec {
         self.limits.check()
     }
 
-    /// Says whether a path of the host can be seen in the room at all: below the worktree, or in
+    /// Returns whether a path of the host can be seen in the room at all: below the worktree, or in
     /// what is granted.
     fn shows(&self, path: &Path) -> bool {
         let granted = self.tools.iter().chain(self.mounts.iter().map(|mount| &mount.source));

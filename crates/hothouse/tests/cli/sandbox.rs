@@ -189,11 +189,7 @@ fn nuke_asks_and_takes_everything() {
     let other = env.repository("other", "");
     env.ok(&repository, &["fork", "a"]);
     env.ok(&other, &["fork", "b"]);
-    assert_eq!(
-        env.run(&repository, &["nuke"]).code,
-        2,
-        "without a terminal there is nobody to ask"
-    );
+    assert_eq!(env.run(&repository, &["nuke"]).code, 2, "without a terminal nobody can confirm");
     env.ok(&repository, &["nuke", "--yes"]);
     assert_eq!(env.json(&repository, &["list", "--json"]), serde_json::json!([]));
     assert!(

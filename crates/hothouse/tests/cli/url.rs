@@ -43,7 +43,7 @@ SELF_URL = "{web.url}"
 INSIDE = "{web.local}"
 "#;
 
-/// Says whether a program is installed.
+/// Returns whether a program is installed.
 pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }

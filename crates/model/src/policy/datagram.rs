@@ -79,7 +79,7 @@ impl Policy {
         self.datagrams.iter().filter_map(Grant::datagram_port).collect()
     }
 
-    /// Says whether a rule opens echo requests to any host.
+    /// Returns whether a rule opens echo requests to any host.
     pub fn opens_echo(&self) -> bool {
         self.datagrams.iter().any(|rule| rule.carries(Transport::Icmp, None))
     }
@@ -138,14 +138,14 @@ impl Policy {
         Verdict::denied(Basis::Always, Reason::Datagram { transport, port })
     }
 
-    /// Says whether a name is a public resolver that no rule for datagrams means exactly.
+    /// Returns whether a name is a public resolver that no rule for datagrams means exactly.
     pub(super) fn is_resolver_of_datagrams(&self, name: &HostName) -> bool {
         is_public_resolver(name) && !self.datagrams.iter().any(|rule| rule.names_exactly(name))
     }
 }
 
 impl Grant {
-    /// Says whether a rule of denial means a datagram.
+    /// Returns whether a rule of denial means a datagram.
     fn means(&self, sent: &Datagram<'_>) -> bool {
         self.means_any()
             || sent.address.is_some_and(|address| self.holds(address))

@@ -84,7 +84,7 @@ impl Verdict {
         Self::denied(Basis::Always, reason)
     }
 
-    /// Says whether it was denied as a registry of the host's tools would be while nobody knows it:
+    /// Returns whether it was denied as a registry of the host's tools would be while nobody knows it:
     /// such a one may have a port of its own, or an address that is not public.
     pub fn may_be_a_registry(&self) -> bool {
         match &self.reason {

@@ -30,7 +30,7 @@ enum Meant {
 }
 
 impl Rule {
-    /// Says whether the rule means a list.
+    /// Returns whether the rule means a list.
     pub(super) fn names(&self, list: NamedHosts) -> bool {
         self.host.hosts == Hosts::Named(list)
     }
@@ -75,17 +75,17 @@ impl Grant {
         Self { hosts, port, transport, methods, paths, private: false, text }
     }
 
-    /// Says whether a rule that allows something opens connections.
+    /// Returns whether a rule that allows something opens connections.
     pub(super) fn opens_connections(&self) -> bool {
         matches!(self.transport, None | Some(RuleTransport::Tcp))
     }
 
-    /// Says whether it opens any datagrams.
+    /// Returns whether it opens any datagrams.
     pub(super) fn opens_datagrams(&self) -> bool {
         !self.opens_connections()
     }
 
-    /// Says whether a rule that allows something opens what is carried so, to a port.
+    /// Returns whether a rule that allows something opens what is carried so, to a port.
     pub(super) fn carries(&self, transport: Transport, port: Option<u16>) -> bool {
         match (self.transport, transport) {
             (Some(RuleTransport::Udp), Transport::Udp) => self.port.is_some() && self.port == port,
@@ -94,7 +94,7 @@ impl Grant {
         }
     }
 
-    /// Says whether a rule of denial is about what is carried so, to a port.
+    /// Returns whether a rule of denial is about what is carried so, to a port.
     pub(super) fn concerns(&self, transport: Transport, port: Option<u16>) -> bool {
         let carried = match self.transport {
             None => true,
@@ -118,7 +118,7 @@ impl Grant {
         }
     }
 
-    /// Says whether it means everything.
+    /// Returns whether it means everything.
     pub(super) fn means_any(&self) -> bool {
         self.hosts == Meant::Any
     }
@@ -127,12 +127,12 @@ impl Grant {
         Basis::Rule(self.text.clone())
     }
 
-    /// Says whether it lets a name have a private address.
+    /// Returns whether it lets a name have a private address.
     pub(super) fn privileges(&self, name: &HostName) -> bool {
         self.private && self.names_host(name)
     }
 
-    /// Says whether it means every request of its hosts.
+    /// Returns whether it means every request of its hosts.
     pub(super) fn is_whole(&self) -> bool {
         self.methods.is_empty() && self.paths.is_empty()
     }
@@ -157,7 +157,7 @@ impl Grant {
         matches!(&self.hosts, Meant::Network(network) if network.contains(address))
     }
 
-    /// Says whether a rule of denial means a connection.
+    /// Returns whether a rule of denial means a connection.
     pub(super) fn forbids(&self, attempt: &Attempt<'_>) -> bool {
         let named = match attempt.claim {
             Claim::Name(name) => self.names_host(name),
@@ -171,7 +171,7 @@ impl Grant {
         self.is_whole() && self.fits(attempt.port) && (named || reached || answered)
     }
 
-    /// Says whether it means a request.
+    /// Returns whether it means a request.
     pub(super) fn covers(&self, method: Option<Method>, path: &str) -> bool {
         let by_method =
             self.methods.is_empty() || method.is_some_and(|method| self.methods.contains(&method));
@@ -181,7 +181,7 @@ impl Grant {
     }
 }
 
-/// Says whether a path of a request is another or below it. What could be read in two ways is not.
+/// Returns whether a path of a request is another or below it. What could be read in two ways is not.
 fn is_below(path: &str, above: &str) -> bool {
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let lower = path.to_ascii_lowercase();

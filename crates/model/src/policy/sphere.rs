@@ -25,7 +25,7 @@ pub enum Sphere {
 }
 
 impl Sphere {
-    /// Says whether a registry that the host's own tools are told of may lie there. Reserved ones count:
+    /// Returns whether a registry that the host's own tools are told of may lie there. Reserved ones count:
     /// whoever runs a mirror without the Internet may have put it there.
     pub fn may_hold_registries(self) -> bool {
         matches!(self, Self::Private | Self::Shared | Self::Reserved)

@@ -89,12 +89,12 @@ pub(super) fn know(
 }
 
 impl Known {
-    /// Says whether there is any way in, or out to a service of the host.
+    /// Returns whether there is any way in, or out to a service of the host.
     pub(super) fn leads_anywhere(&self) -> bool {
         !(self.apps.is_empty() && self.exposed.is_empty() && self.hosted.is_empty())
     }
 
-    /// Says whether it has an app.
+    /// Returns whether it has an app.
     pub(super) fn has_apps(&self) -> bool {
         !self.apps.is_empty()
     }

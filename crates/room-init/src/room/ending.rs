@@ -55,7 +55,7 @@ impl Room {
         ending.services_stopped = true;
         ending.deadline = ending.deadline.min(Instant::now() + ending.grace);
         if !ending.grace.is_zero() {
-            // Fails only when there is nobody to ask.
+            // Fails only without anybody to ask.
             let _ = sys::kill(-1, libc::SIGTERM);
             let _ = sys::kill(-1, libc::SIGCONT);
         }

@@ -232,7 +232,7 @@ fn collect(output: &OwnedFd, said: &mut Vec<u8>, scratch: &mut [u8]) -> bool {
     }
 }
 
-/// Says whether head and announced body of an HTTP answer are there.
+/// Returns whether head and announced body of an HTTP answer are there.
 fn is_whole(answer: &[u8]) -> bool {
     let Some(head) = answer.windows(4).position(|part| part == b"\r\n\r\n") else { return false };
     let text = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();

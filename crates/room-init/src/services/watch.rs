@@ -176,7 +176,7 @@ fn is_wild(part: &[u8]) -> bool {
     part.iter().any(|byte| matches!(byte, b'*' | b'?'))
 }
 
-/// Says whether a path is what a pattern names, or lies below it.
+/// Returns whether a path is what a pattern names, or lies below it.
 fn fits(pattern: &[Vec<u8>], path: &[Vec<u8>]) -> bool {
     match (pattern.split_first(), path.split_first()) {
         (None, _) => true,

@@ -122,7 +122,7 @@ impl Pieces {
         }
     }
 
-    /// Says whether the body was whole.
+    /// Returns whether the body was whole.
     pub(crate) fn finish(&self) -> Result<(), PieceError> {
         if self.at == At::End { Ok(()) } else { Err(PieceError::Cut) }
     }

@@ -14,7 +14,7 @@ const NOT_FOUND: i32 = 4;
 const INTERNAL: [i32; 2] = [70, 101];
 
 impl Run<'_> {
-    /// Says whether an operation may end so.
+    /// Returns whether an operation may end so.
     pub(super) fn judge(
         &self,
         step: &Step,

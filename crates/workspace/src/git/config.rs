@@ -67,7 +67,7 @@ impl Config {
         Ok(Self(Arc::new(pairs.collect())))
     }
 
-    /// Says whether all of it comes from the files that git reads by itself.
+    /// Returns whether all of it comes from the files that git reads by itself.
     fn is_whole(&self) -> bool {
         !self.names("include.", "") && !self.names("includeif.", "")
     }
@@ -78,7 +78,7 @@ impl Config {
         keys.filter(move |(of, _)| *of == section).map(|(_, name)| name)
     }
 
-    /// Says whether a switch is on.
+    /// Returns whether a switch is on.
     pub fn is_on(&self, key: &str) -> bool {
         ["true", "yes", "on", "1"].contains(&self.value(key).to_lowercase().as_str())
     }
@@ -89,7 +89,7 @@ impl Config {
         found.map_or("", |(_, value)| value.as_str())
     }
 
-    /// Says whether it has a key that begins and ends so.
+    /// Returns whether it has a key that begins and ends so.
     pub fn names(&self, begin: &str, end: &str) -> bool {
         self.0.iter().any(|(key, _)| key.starts_with(begin) && key.ends_with(end))
     }
@@ -117,7 +117,7 @@ fn prints(git_dir: &Path) -> Option<Prints> {
     files.map(|file| files::print(file).ok()).collect()
 }
 
-/// Says whether nobody wrote a file so lately that a second change would look the same.
+/// Returns whether nobody wrote a file so lately that a second change would look the same.
 fn are_settled(prints: &Prints) -> bool {
     prints.iter().flatten().all(FilePrint::is_settled)
 }

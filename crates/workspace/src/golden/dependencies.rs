@@ -131,7 +131,7 @@ impl Dependencies {
     }
 }
 
-/// Says whether a path leads down and nowhere else.
+/// Returns whether a path leads down and nowhere else.
 fn is_plain(path: &Path) -> bool {
     let mut parts = path.components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -193,7 +193,7 @@ fn spawn_error(error: &FileError) -> RunError {
     RunError::Spawn { program: "git".into(), source: std::io::Error::other(error.to_string()) }
 }
 
-/// Says whether the user's checkout has the same lock files.
+/// Returns whether the user's checkout has the same lock files.
 fn has_same(repository: &Repository, locks: &[LockFile]) -> Result<bool, RunError> {
     for (path, id) in locks {
         let Ok(bytes) = files::read_capped(&repository.place.root.join(path), 256 << 20) else {

@@ -190,7 +190,7 @@ impl Host<'_> {
         Ok(answer.status.success())
     }
 
-    /// Says whether an index of ours is as some commit was that the branch has been at: the user, who
+    /// Returns whether an index of ours is as some commit was that the branch has been at: the user, who
     /// cannot write it, moved the branch alone.
     fn index_was_at_the_branch(&self) -> Result<bool, FollowError> {
         if self.file.owner() == IndexOwner::User {

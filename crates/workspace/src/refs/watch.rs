@@ -66,7 +66,7 @@ impl RefWatch {
         new
     }
 
-    /// Says whether all branches of a git folder are watched.
+    /// Returns whether all branches of a git folder are watched.
     pub fn sees_all_of(&self, git_dir: &Path) -> bool {
         self.followed.get(git_dir).is_some_and(|followed| followed.whole)
     }
@@ -147,7 +147,7 @@ impl RefWatch {
     }
 }
 
-/// Says whether a name in a folder of a git folder tells of a branch. git writes each file under a
+/// Returns whether a name in a folder of a git folder tells of a branch. git writes each file under a
 /// name that ends in `.lock` first.
 fn matters(folder: &Path, name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
@@ -158,7 +158,7 @@ fn matters(folder: &Path, name: &OsStr) -> bool {
     }
 }
 
-/// Says whether what has this path in a git folder may hold branches.
+/// Returns whether what has this path in a git folder may hold branches.
 fn holds_folders(path: &Path) -> bool {
     path.starts_with("refs") || path == Path::new("reftable")
 }
@@ -197,7 +197,7 @@ mod tests {
             fs::rename(path.with_extension("lock"), path).unwrap();
         }
 
-        /// Says whether a change is seen soon.
+        /// Returns whether a change is seen soon.
         fn sees(&mut self) -> bool {
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_secs(20) {

@@ -49,7 +49,7 @@ impl PacketGate {
         Ok(())
     }
 
-    /// Says whether the kernel tells where datagrams were to go; without that none can be passed on.
+    /// Returns whether the kernel tells where datagrams were to go; without that none can be passed on.
     pub fn tracks(&self) -> bool {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         self.tracked(nowhere, nowhere).is_ok()

@@ -4,7 +4,7 @@ use hothouse_testkit::{skip, wait_until};
 
 use super::{internet::walled, py, records};
 
-/// Says whether this kernel tells what it drops.
+/// Returns whether this kernel tells what it drops.
 pub(super) fn kernel_tells() -> bool {
     std::path::Path::new("/proc/net/netfilter/nfnetlink_log").exists()
 }

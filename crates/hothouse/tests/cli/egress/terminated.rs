@@ -230,7 +230,7 @@ for scheme in ['http', 'https']:
     );
 }
 
-/// Says whether a file below a folder holds a text.
+/// Returns whether a file below a folder holds a text.
 fn holds(folder: &Path, text: &str) -> bool {
     fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
         let Ok(kind) = entry.file_type() else { return false };

@@ -39,7 +39,7 @@ choice_type! {
 }
 
 impl IntegrationClass {
-    /// Says whether the hosts of such an integration are terminated: all that are recorded, or that
+    /// Returns whether the hosts of such an integration are terminated: all that are recorded, or that
     /// somebody else answers for.
     pub fn is_terminated(self) -> bool {
         match self {
