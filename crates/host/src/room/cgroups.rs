@@ -338,20 +338,32 @@ impl Groups {
             let _ = self.thaw();
         }
         self.kill();
-        for folder in &self.folders {
-            kill_members(folder);
+        for folder in self.folders.iter().flat_map(|folder| with_groups_below(folder)) {
+            kill_members(&folder);
         }
         self.remove()
     }
 
     /// Removes the groups of a room that is gone; its last processes may need a moment.
     pub fn remove(&self) -> Result<(), CgroupError> {
-        for folder in &self.folders {
-            remove(folder)
-                .map_err(|source| CgroupError::Remove { path: folder.clone(), source })?;
+        for folder in self.folders.iter().flat_map(|folder| with_groups_below(folder)) {
+            remove(&folder).map_err(|source| CgroupError::Remove { path: folder, source })?;
         }
         Ok(())
     }
+}
+
+/// Returns a group and all below it, the innermost first.
+fn with_groups_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![folder.to_owned()];
+    let mut next = 0;
+    while let Some(folder) = found.get(next) {
+        let below = files::list(folder).unwrap_or_default();
+        found.extend(below.into_iter().filter(|path| files::is_folder(path)));
+        next += 1;
+    }
+    found.reverse();
+    found
 }
 
 /// Kills the members of a group one by one, for kernels that cannot kill a group.
@@ -389,6 +401,18 @@ mod tests {
         ["memory", "cpu", "pids", "freezer"]
             .map(|name| (name.to_owned(), Path::new("/cg").join(name)))
             .into()
+    }
+
+    #[test]
+    fn groups_in_groups_are_removed_too() {
+        let top = tempfile::tempdir().unwrap();
+        let group = top.path().join("r1");
+        for below in ["a/b/c", "a/d", "e"] {
+            std::fs::create_dir_all(group.join(below)).unwrap();
+        }
+        let groups = Groups { folders: vec![group.clone()], ..Groups::default() };
+        groups.clear().unwrap();
+        assert!(!group.exists());
     }
 
     #[test]

@@ -32,7 +32,14 @@ impl Job<'_> {
     pub(super) fn run(&self) -> Result<(), StepError> {
         files::remove_tree(self.fresh).step("clear the way for the base layer")?;
         files::make_folder(self.fresh).step("make the base layer")?;
-        rustix::process::umask(FileMode::empty());
+        let former = rustix::process::umask(FileMode::empty());
+        let written = self.write();
+        // Whoever makes the layer goes on to make a room, whose control groups must not be everybody's.
+        rustix::process::umask(former);
+        written
+    }
+
+    fn write(&self) -> Result<(), StepError> {
         for entry in self.entries {
             self.make(entry)?;
         }
