@@ -153,3 +153,29 @@ fn a_port_that_another_program_took_is_in_the_inventory() {
     assert!(shown.contains(&line), "{shown}");
     assert!(shown.contains(&format!("process {} listens on it", std::process::id())), "{shown}");
 }
+
+#[test]
+fn a_direct_port_answers_to_no_other_name_of_ours() {
+    if !has("python3") || !has("curl") {
+        return skip("direct ports by name", "python3 or curl");
+    }
+    let env = surroundings();
+    let repository = env.repository("u", CONFIG);
+    if !env.can_have_rooms("direct ports by name") {
+        return;
+    }
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "-w", "a"]);
+    let status = env.json(&repository, &["status", "-w", "a", "--json"]);
+    let direct = format!("{}/README", status["apps"]["web"]["direct"].as_str().unwrap());
+    let ask = |host: &str| curl(&["-H", &format!("Host: {host}"), &direct]);
+    for own in ["127.0.0.1", "localhost:80", "web.a.u.localhost", "elsewhere.example"] {
+        assert_eq!(ask(own), "hello\n", "{own}");
+    }
+    // A browser that was led here would hand over the cookies of these names.
+    for other in
+        ["hothouse.localhost", "docs.a.u.localhost", "HOTHOUSE.localhost.:1", "u.localhost"]
+    {
+        assert!(ask(other).contains("another app's"), "{other}: {}", ask(other));
+    }
+}

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use hothouse_engine::{Engine, Exposed};
-use hothouse_ingress::{Activity, Route, Target, direct::Leads};
+use hothouse_ingress::{Activity, Route, Target, direct::Leads, names::Address};
 use hothouse_model::{Failure, SandboxRecord, SandboxState, stack::HostedOrder};
 
 use super::is_asleep;
@@ -115,9 +115,14 @@ impl Known {
 
     /// Returns its direct ports, and where each leads.
     pub(super) fn direct(&self) -> Vec<(u16, Leads)> {
+        let host = |app: &str| {
+            let (app, sandbox) = (app.to_owned(), self.sandbox.name.to_string());
+            Address::App { app, sandbox, project: self.sandbox.label.clone() }.to_string()
+        };
         let leads = |app: &str, target: Option<Target>| Leads {
             id: self.sandbox.id.to_string(),
             app: app.to_owned(),
+            host: self.apps.iter().any(|known| known.app == app).then(|| host(app)),
             target,
             activity: self.activity.clone(),
         };
