@@ -13,12 +13,12 @@ use hothouse_model::{
         self, Condition, Config, Part, Probe, Ready, Reference, RestartPolicy, Service, Signal,
         Template, Work,
     },
-    id::fnv1a,
     stack::{
         DATA_INSIDE, DataOrder, FROZEN_INSIDE, HostedOrder, NeedCondition, NeedOrder, ProbeOrder,
         Question, RestartOrder, RestartWhen, ServiceOrder, StackOrder,
     },
 };
+use hothouse_workspace::content;
 
 use crate::{
     apps::Names,
@@ -372,8 +372,8 @@ fn probe(service: &Service, cooked: Option<&Cooked>) -> Option<ProbeOrder> {
 }
 
 fn data(name: &ServiceName, cooked: &Cooked, facts: &Facts<'_>) -> DataOrder {
-    let settings = fnv1a(&[cooked.script.as_bytes()]);
-    let key = format!("{}-{settings:016x}", cooked.kind.replace(' ', "-"));
+    let settings = content::key(&[cooked.script.as_bytes()]);
+    let key = format!("{}-{settings}", cooked.kind.replace(' ', "-"));
     DataOrder {
         service: name.to_string(),
         kind: cooked.kind.clone(),
