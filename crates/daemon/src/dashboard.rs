@@ -18,7 +18,9 @@ use std::{
 
 use hothouse_engine::UpSpec;
 use hothouse_ingress::{
-    Sendable, pages,
+    Sendable,
+    html::Markup,
+    pages,
     proxy::{Body, OwnPages, body_of},
 };
 use hothouse_model::{Failure, FailureKind, OperationId, SandboxRecord, stack::ServiceAction};
@@ -112,7 +114,7 @@ impl Dashboard {
             "/icon.svg" if get => asset("image/svg+xml", include_str!("dashboard/icon.svg")),
             "/enter" if get => self.enter(request.uri().query().unwrap_or_default()),
             _ => match self.session(request.headers()) {
-                None => page::html(StatusCode::UNAUTHORIZED, &page::stranger()),
+                None => page::html(StatusCode::UNAUTHORIZED, &page::Stranger),
                 Some(session) => self.known(request, &path, get, session).await,
             },
         }
@@ -138,7 +140,7 @@ impl Dashboard {
                     Some(id) => self.show_changes(id.to_owned()).await,
                     None => self.show(Some(rest.to_owned()), &session).await,
                 },
-                None => page::html(StatusCode::NOT_FOUND, &page::nothing()),
+                None => page::html(StatusCode::NOT_FOUND, &page::Nothing),
             },
         }
     }
@@ -156,7 +158,7 @@ impl Dashboard {
                 *response.status_mut() = StatusCode::SEE_OTHER;
                 response
             }
-            None => page::html(StatusCode::UNAUTHORIZED, &page::used_up()),
+            None => page::html(StatusCode::UNAUTHORIZED, &page::UsedUp),
         }
     }
 
@@ -171,21 +173,21 @@ impl Dashboard {
 
     async fn show(self: Arc<Self>, one: Option<String>, session: &Session) -> Response<Body> {
         match self.main(one.clone(), session).await {
-            Some(main) => page::html(StatusCode::OK, &page::whole(one.as_deref(), &main)),
-            None => page::html(StatusCode::NOT_FOUND, &page::nothing()),
+            Some(main) => page::html(StatusCode::OK, &page::Live { one: one.as_deref(), main }),
+            None => page::html(StatusCode::NOT_FOUND, &page::Nothing),
         }
     }
 
     async fn show_changes(self: Arc<Self>, id: String) -> Response<Body> {
-        let rendered = tokio::task::spawn_blocking(move || changes::page(&self.door, &id)).await;
-        match rendered {
-            Ok(Some(text)) => page::html(StatusCode::OK, &text),
-            _ => page::html(StatusCode::NOT_FOUND, &page::nothing()),
+        let found = tokio::task::spawn_blocking(move || changes::find(&self.door, &id)).await;
+        match found {
+            Ok(Some(changes)) => page::html(StatusCode::OK, &changes),
+            _ => page::html(StatusCode::NOT_FOUND, &page::Nothing),
         }
     }
 
     /// Renders what changes: all sandboxes, or one.
-    async fn main(self: &Arc<Self>, one: Option<String>, session: &Session) -> Option<String> {
+    async fn main(self: &Arc<Self>, one: Option<String>, session: &Session) -> Option<Markup> {
         let (dashboard, token) = (self.clone(), session.token.clone());
         let rendered = tokio::task::spawn_blocking(move || {
             let failures =

@@ -20,7 +20,7 @@ use hothouse_backend::{
 use hothouse_engine::environment;
 use hothouse_host::{framed::Framed, random};
 use hothouse_model::{
-    Failure, FailureKind, SandboxRecord, SandboxRef, room::RoomWall, stack::ServiceOrder,
+    Failure, FailureKind, SandboxRecord, SandboxRef, id::hex, room::RoomWall, stack::ServiceOrder,
 };
 use hothouse_reconcile::{Stop, sleep};
 use tokio::task::JoinSet;
@@ -336,8 +336,7 @@ async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failu
             }
             return Ok(Place { sandbox, runtime, fresh: None });
         }
-        let [a, b, c, d] = random::bytes::<4>();
-        let runtime = engine.start_fresh(&sandbox, &format!("{a:02x}{b:02x}{c:02x}{d:02x}"))?;
+        let runtime = engine.start_fresh(&sandbox, &hex(&random::bytes::<4>()))?;
         Ok(Place { sandbox, runtime: runtime.clone(), fresh: Some(runtime) })
     });
     place.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))

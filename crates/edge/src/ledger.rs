@@ -13,7 +13,7 @@ use std::{
 };
 
 use hothouse_host::{FileError, files, random};
-use hothouse_model::ledger::LedgerRecord;
+use hothouse_model::{id::hex, ledger::LedgerRecord};
 
 const FILE: &str = "egress.jsonl";
 const OLDER: &str = "egress.1.jsonl";
@@ -107,8 +107,7 @@ fn last_seq(path: &Path) -> Option<u64> {
 
 /// Makes a name for a record.
 pub fn record_id() -> String {
-    let [a, b, c, d, e] = random::bytes::<5>();
-    format!("eg_{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}")
+    format!("eg_{}", hex(&random::bytes::<5>()))
 }
 
 /// Reads the ledger of a folder, oldest first, each attempt as it stands last.

@@ -8,6 +8,7 @@ use std::{
 use hothouse_host::{FileError, files, process};
 use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, PlanKind, SandboxName, SandboxRecord, Step,
+    id::hex,
     plan::{DeleteFacts, DeletedWorktree, plan_delete},
 };
 use hothouse_store::{NewPlan, Subject};
@@ -142,8 +143,7 @@ impl Engine {
 
     /// Imports from a sandbox whose own room is down or paused.
     fn import_by_fresh_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
-        let [a, b, c, d] = hothouse_host::random::bytes::<4>();
-        let runtime = self.start_fresh(sandbox, &format!("{a:02x}{b:02x}{c:02x}{d:02x}"))?;
+        let runtime = self.start_fresh(sandbox, &hex(&hothouse_host::random::bytes::<4>()))?;
         let imported = self.import_through(sandbox, runtime.clone(), Tries::Again);
         self.end_fresh(&runtime)?;
         imported.map(drop).map_err(|error| error.failure())

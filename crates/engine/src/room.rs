@@ -19,7 +19,8 @@ use hothouse_host::{FileError, files};
 use hothouse_model::{
     Explain, Failure, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState, Step,
     config::{self, Config, File, Layers},
-    id::fnv1a,
+    glob,
+    id::{fnv1a, hex},
     room::{
         Capabilities, RoomMount, RoomOrder, RoomRecord, RoomReport, RoomWall, RoomWish, RunRecord,
         WallOrder,
@@ -504,8 +505,7 @@ impl Engine {
                 room.run.clone()
             }
             _ => {
-                let [a, b, c, d, e, f] = hothouse_host::random::bytes::<6>();
-                let id = format!("run_{a:02x}{b:02x}{c:02x}{d:02x}{e:02x}{f:02x}");
+                let id = format!("run_{}", hex(&hothouse_host::random::bytes::<6>()));
                 RunRecord {
                     artifacts: self.with.runs.join(&id),
                     id,
@@ -658,18 +658,17 @@ fn mask_patterns(config: &Config) -> (Vec<String>, Vec<String>) {
     (patterns(&config.room.mask), patterns(&config.room.unmask))
 }
 
-/// Returns what exists of a path whose last part may hold `*`.
+/// Returns what exists of a path whose last part may be a pattern.
 fn matches_of(pattern: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let name = pattern.file_name().unwrap_or_default().to_string_lossy();
-    let Some((before, after)) = name.split_once('*') else {
+    let wanted = pattern.file_name().unwrap_or_default().as_encoded_bytes();
+    if !glob::is_wild(wanted) {
         return Ok(files::exists(pattern).then(|| pattern.to_owned()).into_iter().collect());
-    };
+    }
     let beside = files::list(pattern.parent().unwrap_or(pattern))?;
     let fits = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // What a pattern with several stars leaves open is masked rather than shown.
-        let last = after.rsplit('*').next().unwrap_or_default();
-        name.len() >= before.len() + last.len() && name.starts_with(before) && name.ends_with(last)
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        // Whoever means a name with a bracket in it finds it masked too.
+        name == wanted || glob::fits(wanted, name)
     };
     Ok(beside.into_iter().filter(fits).collect())
 }
@@ -725,6 +724,28 @@ fn aliases(sandbox: &SandboxRecord) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_of_the_host_finds_what_a_shell_would_and_its_own_spelling() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a1.pem", "a2.pem", "ab.pub", "k[1]"] {
+            files::replace(&folder.path().join(name), b"", 0o600).unwrap();
+        }
+        for (pattern, expected) in [
+            ("a*m", "a1.pem a2.pem"),
+            ("a?.p*", "a1.pem a2.pem ab.pub"),
+            ("a*x*m", ""),
+            ("k[1]", "k[1]"),
+            ("ab.pub", "ab.pub"),
+            ("none", ""),
+        ] {
+            let found = matches_of(&folder.path().join(pattern)).unwrap();
+            let names = found.iter().filter_map(|path| path.file_name()?.to_str());
+            let mut names: Vec<_> = names.collect();
+            names.sort_unstable();
+            assert_eq!(names.join(" "), expected, "{pattern}");
+        }
+    }
 
     #[test]
     fn what_is_seen_empty_is_told() {

@@ -393,7 +393,8 @@ impl Engine {
     }
 }
 
-/// Names a project in files and keyrings.
+/// Names a project in files and keyrings. Values that were stored under a name are looked for there in
+/// every later release; the path is the user's own.
 pub(crate) fn scope(project: Option<&Path>) -> String {
     project.map_or("everywhere".to_owned(), |project| {
         format!("{:016x}", fnv1a(&[project.as_os_str().as_encoded_bytes()]))

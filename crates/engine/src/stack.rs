@@ -13,12 +13,12 @@ use hothouse_model::{
         self, Condition, Config, Part, Probe, Ready, Reference, RestartPolicy, Service, Signal,
         Template, Work,
     },
-    id::fnv1a,
     stack::{
         DATA_INSIDE, DataOrder, FROZEN_INSIDE, HostedOrder, NeedCondition, NeedOrder, ProbeOrder,
         Question, RestartOrder, RestartWhen, ServiceOrder, StackOrder,
     },
 };
+use hothouse_workspace::content;
 
 use crate::{
     apps::Names,
@@ -372,8 +372,8 @@ fn probe(service: &Service, prepared: Option<&PreparedRecipe>) -> Option<ProbeOr
 }
 
 fn data(name: &ServiceName, prepared: &PreparedRecipe, facts: &Facts<'_>) -> DataOrder {
-    let settings = fnv1a(&[prepared.script.as_bytes()]);
-    let key = format!("{}-{settings:016x}", prepared.kind.replace(' ', "-"));
+    let settings = content::key(&[prepared.script.as_bytes()]);
+    let key = format!("{}-{settings}", prepared.kind.replace(' ', "-"));
     DataOrder {
         service: name.to_string(),
         kind: prepared.kind.clone(),

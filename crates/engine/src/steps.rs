@@ -139,7 +139,8 @@ impl Engine {
         }
     }
 
-    /// Takes the lock of a repository's metadata, also against git calls of a daemon that died.
+    /// Takes the lock of a repository's metadata, also against git calls of a daemon that died, be it of an
+    /// earlier release. Two repositories of one name would only wait for each other.
     pub(crate) fn repository_lock(&self, common_dir: &Path) -> Result<Lock, FileError> {
         let name = format!("{:016x}.lock", fnv1a(&[common_dir.as_os_str().as_encoded_bytes()]));
         Lock::take(&self.with.locks.join(name))

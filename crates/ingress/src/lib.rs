@@ -11,6 +11,7 @@ pub mod activity;
 pub mod authority;
 pub mod cookies;
 pub mod direct;
+pub mod html;
 mod lookup;
 pub mod names;
 pub mod pages;

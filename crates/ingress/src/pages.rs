@@ -1,37 +1,23 @@
-//! Pages of our own: short, without script, and with every word that comes from a room escaped.
+//! Pages of our own: short, without script, and with every word that comes from a room escaped. What they
+//! look like is in `templates/`.
 
 use std::sync::Arc;
 
+use askama::Template;
 use hyper::{
     HeaderMap, Request, Response, StatusCode,
     header::{self, HeaderValue},
 };
 
 use crate::{
-    Address, PICK, Route, RouteTable, Told,
+    Address, PICK, Route, RouteTable, Told, html,
     proxy::{Body, body_of},
 };
 
-/// What may be loaded by a page of ours: the style in it, which is known by its hash, and nothing else.
-const POLICY: &str = "default-src 'none'; style-src 'sha256-UaL9jc8sxooMLCY9PQSfeKi74FhFfz+XIGs/FD/aI04='; \
+/// What may be loaded by a page of ours: the style in it (`templates/style.css`), which is
+/// known by its hash, and nothing else.
+const POLICY: &str = "default-src 'none'; style-src 'sha256-SVjAwZUw6aRT/EeUjbux3VvIBYZn/ImiIgOsCAW/1sI='; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-/// The style of all pages. Its hash is part of [`POLICY`]; a test compares them.
-const STYLE: &str = ":root{--ground:#f6f8f5;--card:#fff;--line:#dfe6de;--ink:#17211b;--faint:#5d6d63;--link:#17663a;--log:#f1f5f0}\
-@media(prefers-color-scheme:dark){:root{--ground:#0f1511;--card:#161e19;--line:#27332b;--ink:#e2ebe4;--faint:#93a59a;--link:#83d6a5;\
---log:#0c110e}}*{box-sizing:border-box}html{background:var(--ground);color:var(--ink);\
-font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}body{max-width:44rem;margin:0 auto;padding:0 1.25rem 3rem}\
-header{display:flex;align-items:center;gap:.5rem;padding:1rem 0;font-weight:650}main{background:var(--card);border:1px solid var(--line);\
-border-radius:10px;padding:1.4rem 1.5rem}h1{font-size:1.3rem;line-height:1.3;margin:0 0 .5rem;letter-spacing:-.015em;overflow-wrap:anywhere}\
-p{margin:.6rem 0}a{color:var(--link)}code,pre,.url{font:12.5px/1.5 ui-monospace,'SF Mono',Menlo,Consolas,monospace}\
-pre{background:var(--log);padding:.7rem .9rem;border-radius:6px;white-space:pre-wrap;overflow-wrap:anywhere;max-height:60vh;overflow:auto}\
-.faint,.url{color:var(--faint)}ul{list-style:none;margin:.9rem 0 0;padding:0}li{border-top:1px solid var(--line)}\
-li a{display:flex;flex-wrap:wrap;align-items:baseline;gap:0 .6rem;padding:.6rem .2rem;text-decoration:none}\
-li a:hover b{text-decoration:underline}.url{flex-basis:100%;overflow-wrap:anywhere}";
-
-/// What stands above every page.
-const BRAND: &str = "<header><svg width=22 height=22 viewBox=\"0 0 32 32\" aria-hidden=true><path d=\"M4 28V14L16 4l12 10v14z\" fill=\"#17663a\"/>\
-<path d=\"M16 25c0-6 0-7-5-9 6-1 7 2 7 4 0-4 2-7 6-7-1 4-2 7-6 7v5z\" fill=\"#d9f2e0\"/></svg>Hothouse</header>";
 
 /// Returns whether a client would show a page to somebody.
 pub fn wants_page(headers: &HeaderMap) -> bool {
@@ -74,13 +60,20 @@ pub fn unknown_host<B>(
         let told = format!("{}: {why}; {known}", visible(host));
         return plain(StatusCode::NOT_FOUND, &told);
     }
-    let title = format!("No running app at {}", escape(&visible(host)));
-    let body = format!(
-        "<p class=faint>{}. Running apps:</p>{}",
-        capital(&escape(why)),
-        list(&routes, port, |route| url(route, port))
-    );
-    page(StatusCode::NOT_FOUND, &title, &body)
+    let page = UnknownHost {
+        title: format!("No running app at {}", visible(host)),
+        why: capital(why),
+        apps: links(&routes, port, |route| url(route, port)),
+    };
+    answer_page(StatusCode::NOT_FOUND, &page)
+}
+
+#[derive(Template)]
+#[template(path = "unknown-host.html")]
+struct UnknownHost<'a> {
+    title: String,
+    why: String,
+    apps: Vec<AppLink<'a>>,
 }
 
 /// Shows the sandboxes of which one can be picked, and leads on to the path that was asked for.
@@ -90,11 +83,15 @@ pub fn picker(routes: &[Arc<Route>], port: u16, path: &str) -> Response<Body> {
         let shared = Address::Shared { app: route.app.clone(), project: route.project.clone() };
         format!("https://{shared}{}{path}{joint}{PICK}={}", shown_port(port), route.id)
     };
-    let body = format!(
-        "<p class=faint>This host is shared. Your choice is kept in a cookie of this browser.</p>{}",
-        list(routes, port, target)
-    );
-    page(StatusCode::OK, "Which sandbox?", &body)
+    let page = Picker { title: "Which sandbox?", apps: links(routes, port, target) };
+    answer_page(StatusCode::OK, &page)
+}
+
+#[derive(Template)]
+#[template(path = "picker.html")]
+struct Picker<'a> {
+    title: &'static str,
+    apps: Vec<AppLink<'a>>,
 }
 
 /// Tells that a sandbox is not up, or paused by its user.
@@ -105,12 +102,15 @@ pub fn stopped<B>(request: &Request<B>, route: &Route) -> Response<Body> {
         let told = format!("sandbox {} is {state}; `{command}` changes that", route.sandbox);
         return plain(StatusCode::SERVICE_UNAVAILABLE, &told);
     }
-    let title = format!("Sandbox {} is {state}", escape(&route.sandbox));
-    page(
-        StatusCode::SERVICE_UNAVAILABLE,
-        &title,
-        &format!("<p>To start it, run:</p><pre>{}</pre>", escape(&command)),
-    )
+    let title = format!("Sandbox {} is {state}", route.sandbox);
+    answer_page(StatusCode::SERVICE_UNAVAILABLE, &Stopped { title, command })
+}
+
+#[derive(Template)]
+#[template(path = "stopped.html")]
+struct Stopped {
+    title: String,
+    command: String,
 }
 
 /// Tells that an app does not answer, and what is known of why. If its service only starts, a browser
@@ -122,38 +122,32 @@ pub fn no_answer(wants_page: bool, route: &Route, fault: &str, told: &Told) -> R
     }
     let Route { service, project, sandbox, .. } = route;
     let command = format!("hothouse logs {service} -w {project}/{sandbox}");
-    let (fault, then) = match told.starts {
-        true => ("starts", "This page reloads by itself."),
-        false => (fault, "<a href=\"\">Try again</a>"),
-    };
-    let lines = match told.lines.is_empty() {
-        true => String::new(),
-        false => format!("<p class=faint>Last log lines:</p><pre>{}</pre>", escape(&told.lines)),
-    };
-    let body = format!(
-        "<p>It is the app <b>{}</b> of sandbox <b>{}</b> in {}. {then}</p>{lines}\
-         <p class=faint>More: <code>{}</code></p>",
-        escape(&route.app),
-        escape(sandbox),
-        escape(project),
-        escape(&command)
-    );
-    let mut response =
-        page(StatusCode::BAD_GATEWAY, &format!("Service {} {fault}", escape(service)), &body);
+    let fault = if told.starts { "starts" } else { fault };
+    let title = format!("Service {service} {fault}");
+    let page = NoAnswer { title, route, told, command };
+    let mut response = answer_page(StatusCode::BAD_GATEWAY, &page);
     if told.starts {
         response.headers_mut().insert(header::REFRESH, HeaderValue::from_static("2"));
     }
     response
 }
 
+#[derive(Template)]
+#[template(path = "no-answer.html")]
+struct NoAnswer<'a> {
+    title: String,
+    route: &'a Route,
+    told: &'a Told,
+    command: String,
+}
+
 /// Tells that a sandbox is about to wake up; a browser asks again by itself.
 pub fn waking(wants_page: bool, route: &Route) -> Response<Body> {
     let mut response = match wants_page {
-        true => page(
-            StatusCode::SERVICE_UNAVAILABLE,
-            &format!("Waking {}…", escape(&route.sandbox)),
-            "<p class=faint>It was put to sleep because nobody used it. This page reloads by itself.</p>",
-        ),
+        true => {
+            let page = Waking { title: format!("Waking {}…", route.sandbox) };
+            answer_page(StatusCode::SERVICE_UNAVAILABLE, &page)
+        }
         false => {
             let told = format!("sandbox {} takes too long to wake up", route.sandbox);
             plain(StatusCode::SERVICE_UNAVAILABLE, &told)
@@ -167,39 +161,53 @@ pub fn waking(wants_page: bool, route: &Route) -> Response<Body> {
     response
 }
 
+#[derive(Template)]
+#[template(path = "waking.html")]
+struct Waking {
+    title: String,
+}
+
 /// Tells that a sandbox does not wake up.
 pub fn not_woken(wants_page: bool, route: &Route, why: &str) -> Response<Body> {
-    let told = format!("sandbox {} does not wake up: {why}", route.sandbox);
+    let title = format!("Sandbox {} does not wake up", route.sandbox);
     match wants_page {
-        true => {
-            let title = format!("Sandbox {} does not wake up", escape(&route.sandbox));
-            page(StatusCode::BAD_GATEWAY, &title, &format!("<pre>{}</pre>", escape(why)))
+        true => answer_page(StatusCode::BAD_GATEWAY, &NotWoken { title, why }),
+        false => {
+            let told = format!("sandbox {} does not wake up: {why}", route.sandbox);
+            plain(StatusCode::BAD_GATEWAY, &told)
         }
-        false => plain(StatusCode::BAD_GATEWAY, &told),
     }
 }
 
-fn list(routes: &[Arc<Route>], port: u16, target: impl Fn(&Route) -> String) -> String {
-    if routes.is_empty() {
-        return "<p>Nothing is up. <code>hothouse up</code> starts a sandbox.</p>".into();
+#[derive(Template)]
+#[template(path = "not-woken.html")]
+struct NotWoken<'a> {
+    title: String,
+    why: &'a str,
+}
+
+/// An app in a list, and where its entry leads.
+struct AppLink<'a> {
+    route: &'a Route,
+    target: String,
+    url: String,
+}
+
+impl AppLink<'_> {
+    /// Why it may not answer at once.
+    fn state(&self) -> Option<&'static str> {
+        match &self.route.target {
+            _ if self.route.activity.is_asleep() => Some("asleep"),
+            _ if self.route.paused => Some("paused"),
+            Some(_) => None,
+            None => Some("not up"),
+        }
     }
-    let items = routes.iter().map(|route| {
-        let state = match &route.target {
-            _ if route.activity.is_asleep() => " <span class=faint>(asleep)</span>",
-            _ if route.paused => " <span class=faint>(paused)</span>",
-            Some(_) => "",
-            None => " <span class=faint>(not up)</span>",
-        };
-        format!(
-            "<li><a href=\"{}\"><b>{}</b> {} <span class=faint>in {}</span>{state}<span class=url>{}</span></a></li>",
-            escape(&target(route)),
-            escape(&route.sandbox),
-            escape(&route.app),
-            escape(&route.project),
-            escape(&url(route, port)),
-        )
-    });
-    format!("<ul>{}</ul>", items.collect::<String>())
+}
+
+fn links(routes: &[Arc<Route>], port: u16, target: impl Fn(&Route) -> String) -> Vec<AppLink<'_>> {
+    let link = |route| AppLink { route, target: target(route), url: url(route, port) };
+    routes.iter().map(|route| link(route)).collect()
 }
 
 fn capital(text: &str) -> String {
@@ -217,12 +225,8 @@ pub fn shown_port(port: u16) -> String {
     if port == 443 { String::new() } else { format!(":{port}") }
 }
 
-fn page(status: StatusCode, title: &str, body: &str) -> Response<Body> {
-    let text = format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width, initial-scale=1\">\
-         <meta name=color-scheme content=\"light dark\"><title>{title}</title><style>{STYLE}</style>{BRAND}<main><h1>{title}</h1>{body}</main></html>\n"
-    );
-    let mut response = answer(status, "text/html; charset=utf-8", text);
+fn answer_page(status: StatusCode, page: &impl Template) -> Response<Body> {
+    let mut response = answer(status, "text/html; charset=utf-8", html::render(page).0);
     response
         .headers_mut()
         .insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
@@ -240,25 +244,6 @@ fn answer(status: StatusCode, kind: &'static str, text: String) -> Response<Body
     response
 }
 
-/// Makes a text harmless in HTML.
-pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            c if c.is_control() && c != '\n' && c != '\t' => escaped.push('\u{fffd}'),
-            // These turn the order of letters around, and with it what a line seems to say.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escaped.push('\u{fffd}'),
-            c => escaped.push(c),
-        }
-    }
-    escaped
-}
-
 /// Makes a host name of anybody's fit to be shown.
 fn visible(host: &str) -> String {
     host.chars().filter(|c| !c.is_control()).take(253).collect()
@@ -266,18 +251,9 @@ fn visible(host: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use http_body_util::BodyExt;
 
-    #[test]
-    fn words_of_a_room_cannot_become_markup() {
-        assert_eq!(escape("<b a=\"1\">&'\x1b"), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;\u{fffd}");
-        assert_eq!(
-            escape("\u{202e}live\u{2066}"),
-            "\u{fffd}live\u{fffd}",
-            "letters keep their order"
-        );
-        assert_eq!(escape("اللغة"), "اللغة");
-    }
+    use super::*;
 
     #[test]
     fn a_service_that_starts_is_waited_for_and_one_that_fails_is_not() {
@@ -291,14 +267,54 @@ mod tests {
         assert_eq!(of(true).status(), StatusCode::BAD_GATEWAY);
     }
 
-    #[test]
-    fn the_policy_names_the_style() {
+    /// Renders every page with one text wherever a room, a request or a user chose one.
+    async fn every_page(text: &str) -> Vec<String> {
+        let request = Request::builder().header(header::ACCEPT, "text/html").body(()).unwrap();
+        let route = Route { service: text.into(), ..crate::table::tests::route(text, text, text) };
+        let table = RouteTable::new([route.clone()]);
+        let told = |starts| Told { lines: text.into(), starts };
+        let mut pages = Vec::new();
+        for response in [
+            unknown_host(&request, text, text, &table, 443),
+            picker(&table.all(), 443, &format!("/{text}")),
+            stopped(&request, &route),
+            no_answer(true, &route, text, &told(true)),
+            no_answer(true, &route, text, &told(false)),
+            waking(true, &route),
+            not_woken(true, &route, text),
+        ] {
+            let bytes = response.into_body().collect().await.unwrap().to_bytes();
+            pages.push(String::from_utf8(bytes.to_vec()).unwrap());
+        }
+        pages
+    }
+
+    #[tokio::test]
+    async fn no_page_shows_a_text_as_markup() {
+        let plain = every_page("x").await;
+        for attack in ["<script>", "\"><img src=x>", "' onclick=x '", "</title></pre><b>", "&lt;"] {
+            for (page, plain) in every_page(attack).await.iter().zip(&plain) {
+                assert!(!page.contains(attack), "{attack}: {page}");
+                for delimiter in ["<", ">", "\"", "'"] {
+                    let count = |page: &str| page.matches(delimiter).count();
+                    assert_eq!(count(page), count(plain), "{attack}: {page}");
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn the_policy_names_the_style() {
         let provider = rustls::crypto::aws_lc_rs::default_provider();
         let hashes = provider.cipher_suites.iter().filter_map(|suite| suite.tls13());
         let sha256 =
             hashes.map(|suite| suite.common.hash_provider).find(|hash| hash.output_len() == 32);
-        let digest = sha256.unwrap().hash(STYLE.as_bytes());
-        let named = format!("'sha256-{}'", crate::websocket::base64(digest.as_ref()));
-        assert!(POLICY.contains(&named), "the policy must name {named}");
+        for page in every_page("x").await {
+            let (_, rest) = page.split_once("<style>").unwrap();
+            let (style, _) = rest.split_once("</style>").unwrap();
+            let digest = sha256.unwrap().hash(style.as_bytes());
+            let named = format!("'sha256-{}'", crate::websocket::base64(digest.as_ref()));
+            assert!(POLICY.contains(&named), "the policy must name {named}");
+        }
     }
 }

@@ -114,6 +114,9 @@ impl fmt::Display for SandboxId {
 
 /// Hashes the parts, each closed by a NUL, with 64-bit FNV-1a: stable across releases, which the
 /// standard library's hasher does not promise.
+///
+/// It spreads names and numbers. Whoever chooses the parts can choose the hash too, so content is never
+/// known by it: that has `hothouse_workspace::content`.
 pub fn fnv1a(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.iter().copied().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -121,7 +124,8 @@ pub fn fnv1a(parts: &[&[u8]]) -> u64 {
     })
 }
 
-fn hex(bytes: &[u8]) -> String {
+/// Writes bytes in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -6,6 +6,7 @@
 pub mod config;
 pub mod event;
 pub mod failure;
+pub mod glob;
 pub mod id;
 pub mod ledger;
 pub mod live_keys;

@@ -9,7 +9,10 @@ use std::{
     path::{Component, Path},
 };
 
-use crate::config::{FilePattern, Room, TreePath};
+use crate::{
+    config::{FilePattern, Room, TreePath},
+    glob,
+};
 
 /// Names of secrets below a worktree, and the folders in which nobody looks for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,7 +115,7 @@ impl Pattern {
 
     fn fits(&self, folder: &Path, name: &OsStr) -> bool {
         match self {
-            Self::Name(pattern) => glob(pattern, name.as_bytes()),
+            Self::Name(pattern) => glob::fits(pattern, name.as_bytes()),
             Self::Path(parts) => path_glob(parts, &names_of(&folder.join(name))),
             Self::Plain(parts) => {
                 let path = folder.join(name);
@@ -138,71 +141,9 @@ fn path_glob(pattern: &[Vec<u8>], names: &[&[u8]]) -> bool {
             let least = usize::from(rest.is_empty());
             (least..=names.len()).any(|skipped| path_glob(rest, &names[skipped..]))
         }
-        (Some((part, rest)), Some((name, more))) => glob(part, name) && path_glob(rest, more),
+        (Some((part, rest)), Some((name, more))) => glob::fits(part, name) && path_glob(rest, more),
         _ => false,
     }
-}
-
-/// Matches one name: `*` is anything, `?` one byte, `[a-z]` and `[!a-z]` one of a set, `\` takes the
-/// next byte as it is.
-fn glob(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut from) = (0, 0);
-    // Where to go on when the last star must take one byte more.
-    let mut star: Option<(usize, usize)> = None;
-    loop {
-        if pattern.get(at) == Some(&b'*') {
-            star = Some((at, from));
-            at += 1;
-            continue;
-        }
-        let next = match name.get(from) {
-            Some(byte) => one(&pattern[at..], *byte),
-            None if at == pattern.len() => return true,
-            None => None,
-        };
-        match (next, star) {
-            (Some(length), _) => (at, from) = (at + length, from + 1),
-            (None, Some((back, taken))) if taken < name.len() => {
-                star = Some((back, taken + 1));
-                (at, from) = (back + 1, taken + 1);
-            }
-            (None, _) => return false,
-        }
-    }
-}
-
-/// Matches one byte against the beginning of a pattern; returns how much of that it took.
-fn one(pattern: &[u8], byte: u8) -> Option<usize> {
-    match pattern {
-        [b'?', ..] => Some(1),
-        [b'\\', wanted, ..] => (*wanted == byte).then_some(2),
-        [b'[', rest @ ..] => set(rest, byte),
-        [wanted, ..] => (*wanted == byte).then_some(1),
-        [] => None,
-    }
-}
-
-/// Matches a byte against what follows a `[`; one that is never closed stands for itself.
-fn set(rest: &[u8], byte: u8) -> Option<usize> {
-    let is_negated = matches!(rest.first(), Some(b'!' | b'^'));
-    let first = usize::from(is_negated);
-    // A bracket that comes first is one of the set.
-    let close = rest.iter().skip(first + 1).position(|byte| *byte == b']').map(|at| at + first + 1);
-    let Some(close) = close else { return (byte == b'[').then_some(1) };
-    let (mut members, mut is_in) = (&rest[first..close], false);
-    while let Some((low, more)) = members.split_first() {
-        match more {
-            [b'-', high, after @ ..] => {
-                is_in |= (*low..=*high).contains(&byte);
-                members = after;
-            }
-            _ => {
-                is_in |= *low == byte;
-                members = more;
-            }
-        }
-    }
-    (is_in != is_negated).then_some(close + 2)
 }
 
 #[cfg(test)]

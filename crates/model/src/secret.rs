@@ -4,6 +4,8 @@ use std::fmt;
 
 use zeroize::Zeroizing;
 
+use crate::id::hex;
+
 /// The shortest value: a shorter one could not be told from other text in an answer.
 pub const LEAST_LENGTH: usize = 8;
 
@@ -88,8 +90,7 @@ pub fn placeholder(value: &SecretValue, seed: [u8; 16]) -> String {
 
 /// Makes up a placeholder for a value that is not known.
 pub fn unshaped_placeholder(seed: [u8; 16]) -> String {
-    let hex: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("hothouse_{hex}")
+    format!("hothouse_{}", hex(&seed))
 }
 
 /// Returns how long the beginning is that all of a vendor's credentials share: `ghp_`, `sk-proj-`.

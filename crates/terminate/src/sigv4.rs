@@ -10,6 +10,7 @@ mod pieces;
 use std::{borrow::Cow, collections::BTreeSet};
 
 use aws_lc_rs::{digest, hmac};
+use hothouse_model::id::hex;
 use hyper::{
     Uri,
     header::{self, HeaderName, HeaderValue},
@@ -317,10 +318,6 @@ fn header_text(parts: &Parts, host: &str, name: &str) -> String {
 
 fn mac(key: &[u8], text: &[u8]) -> Vec<u8> {
     hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), text).as_ref().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -47,7 +47,8 @@ pub(crate) fn percent_all(text: &str, upper: bool) -> Secret {
     })
 }
 
-/// Writes every byte of a text in hexadecimal digits.
+/// Writes every byte of a text in hexadecimal digits, into memory that is wiped: [`hothouse_model::id::hex`]
+/// would leave the secret behind.
 pub(crate) fn hexadecimal(text: &str, upper: bool) -> Secret {
     each(text, |c, all| bytes_of(c, all, |byte, all| digits(byte.into(), 2, upper, all)))
 }

@@ -66,11 +66,9 @@ fn patterns(list: &str) -> impl Iterator<Item = &str> {
     list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Whether a pattern, in which `*` stands for any text, matches the whole of a text.
+/// Whether a pattern matches the whole of a text, as `./x` has it too.
 fn matches(pattern: &str, text: &str) -> bool {
-    let Some((start, rest)) = pattern.split_once('*') else { return pattern == text };
-    let Some(text) = text.strip_prefix(start) else { return false };
-    (0..=text.len()).filter(|at| text.is_char_boundary(*at)).any(|at| matches(rest, &text[at..]))
+    hothouse_model::glob::fits(pattern.as_bytes(), text.as_bytes())
 }
 
 fn one_line(text: &str) -> String {

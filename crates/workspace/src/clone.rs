@@ -15,10 +15,11 @@ use std::{
 use hothouse_host::{FileError, Lock, Program, RunError, files};
 use hothouse_model::{Explain, FailureKind, id::fnv1a, sandbox::RepositoryPlace};
 
-use crate::{Repository, git};
+use crate::{Repository, content, git};
 
 /// The remote of a clone.
 const REMOTE: &str = "origin";
+const REMOTE_URL: &str = "remote.origin.url";
 
 /// A repository that could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -79,7 +80,7 @@ pub fn clone_of(
     environment: &[(String, String)],
 ) -> Result<Cloned, CloneError> {
     let name = name_of(url).ok_or_else(|| CloneError::Address { url: shown(url) })?;
-    let around = store.join(format!("{name}-{:08x}", fnv1a(&[url.as_bytes()]) & 0xffff_ffff));
+    let around = place_of(store, &name, url);
     files::make_private_folder(&around)?;
     let _lock = Lock::take(&around.join("clone.lock"))?;
     let folder = around.join(format!("{name}.git"));
@@ -96,6 +97,18 @@ pub fn clone_of(
     let repository =
         Repository { place: RepositoryPlace { common_dir: folder.clone(), root: folder } };
     Ok(Cloned { repository, stale })
+}
+
+/// Returns the folder around the clone of an address. Earlier releases named it by a hash that other
+/// addresses may have too, so what is there counts if it is a clone of this very one.
+fn place_of(store: &Path, name: &str, url: &str) -> PathBuf {
+    let former = store.join(format!("{name}-{:08x}", fnv1a(&[url.as_bytes()]) & 0xffff_ffff));
+    let folder = former.join(format!("{name}.git"));
+    let address = || git::maybe_line(git::of(&folder).args(["config", "--get", REMOTE_URL]));
+    match files::exists(&folder) && address().is_ok_and(|found| found.as_deref() == Some(url)) {
+        true => former,
+        false => store.join(format!("{name}-{}", content::key(&[url.as_bytes()]))),
+    }
 }
 
 impl Repository {
@@ -116,7 +129,7 @@ impl Repository {
 fn make(folder: &Path, url: &str, environment: &[(String, String)]) -> Result<(), RunError> {
     git::around(Path::new("/")).args(["init", "--quiet", "--bare", "--"]).arg(folder).output()?;
     let set = |key: &str, value: &str| git::of(folder).args(["config", key, value]).output();
-    set("remote.origin.url", url)?;
+    set(REMOTE_URL, url)?;
     set("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*")?;
     fetch(folder, environment)
 }
@@ -188,6 +201,23 @@ mod tests {
             ("https://example.com/..", None),
         ] {
             assert_eq!(name_of(url).as_deref(), name, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_clone_of_an_earlier_release_is_found_again_if_it_is_of_the_same_address() {
+        let store = tempfile::tempdir().unwrap();
+        let url = "https://example.com/shop.git";
+        let hash = fnv1a(&[url.as_bytes()]) & 0xffff_ffff;
+        let former = store.path().join(format!("shop-{hash:08x}"));
+        let now = place_of(store.path(), "shop", url);
+        assert_ne!(now, former);
+        let folder = former.join("shop.git");
+        let init = git::around(Path::new("/")).args(["init", "--quiet", "--bare", "--"]);
+        init.arg(&folder).output().unwrap();
+        for (address, place) in [("https://example.org/shop.git", &now), (url, &former)] {
+            git::of(&folder).args(["config", REMOTE_URL, address]).output().unwrap();
+            assert_eq!(place_of(store.path(), "shop", url), *place, "{address}");
         }
     }
 

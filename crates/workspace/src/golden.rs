@@ -139,6 +139,8 @@ pub(crate) fn keep_for(tree: &Path, holder: &Path) -> Result<(), FileError> {
     let (true, Some(folder)) = (tree.ends_with("tree"), tree.parent()) else { return Ok(()) };
     let bytes = holder.as_os_str().as_bytes();
     let holders = folder.join("holders");
+    // Named by the holder's path, which no agent chooses. A record of an earlier release must be found
+    // again, so the hash stays: on a full disk it could not be written under another name.
     let record = holders.join(format!("{:016x}", fnv1a(&[bytes])));
     // There may be no space to write it again.
     if files::read_capped(&record, HOLDER_LIMIT).is_ok_and(|known| known == bytes) {

@@ -5,6 +5,7 @@
 
 pub mod clone;
 pub mod closely;
+pub mod content;
 pub mod fork;
 pub mod git;
 pub mod golden;

@@ -15,7 +15,8 @@ use hothouse_host::{
     beneath::{EntryKind, Folder},
     random,
 };
-use hothouse_model::id::fnv1a;
+
+use crate::content;
 
 /// How many loose branches are looked at.
 const BRANCH_LIMIT: usize = 1024;
@@ -62,7 +63,7 @@ impl Branches {
             Hidden::Somewhere => random::bytes::<16>().to_vec(),
         };
         let words: Vec<_> = tips.chain([tables.as_slice()]).collect();
-        fnv1a(&words)
+        content::print(&words)
     }
 }
 
@@ -85,7 +86,7 @@ pub fn branches(git_dir: &Path) -> Result<Branches, FileError> {
     if found.are_all() && folder.stat(Path::new("reftable"))?.is_some() {
         let list = folder.read_capped(Path::new("reftable/tables.list"), TABLES_LIMIT);
         found.hidden = match list {
-            Ok(list) => Hidden::InTables(fnv1a(&[&list])),
+            Ok(list) => Hidden::InTables(content::print(&[&list])),
             Err(_) => Hidden::Somewhere,
         };
     }
@@ -202,14 +203,14 @@ fn name_of(path: &Path) -> String {
 pub fn branch_print(common_dir: &Path, branch: &str) -> u64 {
     let tables = common_dir.join("reftable/tables.list");
     if let Ok(list) = hothouse_host::files::read_capped(&tables, TABLES_LIMIT) {
-        return fnv1a(&[&list]);
+        return content::print(&[&list]);
     }
     let loose = common_dir.join("refs/heads").join(branch);
     if let Ok(bytes) = hothouse_host::files::read_capped(&loose, REF_LIMIT) {
-        return fnv1a(&[&bytes]);
+        return content::print(&[&bytes]);
     }
     let packed = hothouse_host::files::modified(&common_dir.join("packed-refs"));
-    fnv1a(&[packed.map(|time| time.to_string()).unwrap_or_default().as_bytes()])
+    content::print(&[packed.map(|time| time.to_string()).unwrap_or_default().as_bytes()])
 }
 
 /// Returns whether a text is the whole id of an object.

@@ -11,7 +11,7 @@ use std::{
 
 use hothouse_api::exec::{Ask, DatabaseAsk, Ended, Hello, RunAsk, Say, Target, TerminalAsk};
 use hothouse_host::{framed::Framed, random, terminal};
-use hothouse_model::{Failure, FailureKind};
+use hothouse_model::{Failure, FailureKind, id::hex};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
@@ -164,8 +164,7 @@ fn show_tables(ui: &Ui, text: &str) {
 }
 
 fn target(session: &Session, ui: &Ui, sandbox: Option<String>) -> Result<Target, Failure> {
-    let exec: String = random::bytes::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
-    let exec = format!("ex-{exec}");
+    let exec = format!("ex-{}", hex(&random::bytes::<8>()));
     ui.detail(&format!("This command can be joined with `hothouse exec --attach {exec}`."));
     Ok(Target { sandbox, folder: session.folder_text()?, exec })
 }

@@ -1,85 +1,88 @@
 //! The page of what a sandbox changed: its files, then the difference. It stands still, since making it
 //! asks git.
 
+use askama::Template;
 use hothouse_api::workspace::FileChangeView;
-use hothouse_ingress::pages::escape;
 
-use super::page::{encoded, still};
 use crate::Door;
 
 /// The most of a difference that a browser is given.
 const LIMIT: usize = 512 << 10;
 
-/// Renders the changes of a sandbox; nothing if that is not there.
-pub(super) fn page(door: &Door, id: &str) -> Option<String> {
+/// What a sandbox changed.
+#[derive(Template)]
+#[template(path = "changes.html")]
+pub(super) struct Changes {
+    id: String,
+    project: String,
+    name: String,
+    base: String,
+    /// Or why it cannot be told.
+    difference: Result<Difference, String>,
+}
+
+struct Difference {
+    files: Vec<FileChangeView>,
+    text: String,
+    is_cut: bool,
+}
+
+impl Difference {
+    fn new(files: Vec<FileChangeView>, text: &[u8]) -> Self {
+        let shown = String::from_utf8_lossy(&text[..text.len().min(LIMIT)]).into_owned();
+        Self { files, text: shown, is_cut: text.len() > LIMIT }
+    }
+}
+
+/// Finds the changes of a sandbox; nothing if that is not there.
+pub(super) fn find(door: &Door, id: &str) -> Option<Changes> {
     let all = door.engine.sandboxes().ok()?;
     let sandbox = all.into_iter().find(|sandbox| sandbox.id.as_str() == id)?;
-    let body = match door.engine.difference(&sandbox, None) {
+    let difference = match door.engine.difference(&sandbox, None) {
         Ok((_, difference)) => {
             let files = difference.files.into_iter().map(|file| FileChangeView {
                 path: file.path,
                 added: file.added,
                 removed: file.removed,
             });
-            body(&files.collect::<Vec<_>>(), &difference.text)
+            Ok(Difference::new(files.collect(), &difference.text))
         }
-        Err(failure) => format!("<p class=failure>{}</p>", escape(&failure.message)),
+        Err(failure) => Err(failure.message),
     };
-    let main = format!(
-        "<section class=one><h1><span class=faint>{project} /</span> <a href=\"/sandbox/{id}\">{name}</a></h1>\
-         <p class=task>What it changed since {base}, uncommitted work included. \
-         <code>hothouse diff -w {name}</code> shows the same.</p></section>{body}",
-        project = escape(sandbox.project.as_str()),
-        id = encoded(id),
-        name = escape(sandbox.name.as_str()),
-        base = escape(&sandbox.base),
-    );
-    Some(still(id, &main))
+    Some(Changes {
+        id: id.to_owned(),
+        project: sandbox.project.as_str().to_owned(),
+        name: sandbox.name.as_str().to_owned(),
+        base: sandbox.base,
+        difference,
+    })
 }
 
-fn body(files: &[FileChangeView], text: &[u8]) -> String {
-    if files.is_empty() {
-        return "<section class=card><p class=task>Nothing.</p></section>".into();
+/// What a line says of itself.
+fn kind(text: &str) -> Option<&'static str> {
+    match text.as_bytes() {
+        [b'd', b'i', b'f', b'f', ..] => Some("head"),
+        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => Some("faint"),
+        [b'@', b'@', ..] => Some("faint"),
+        [b'+', ..] => Some("plus"),
+        [b'-', ..] => Some("minus"),
+        _ => None,
     }
-    let count =
-        |sign: &str, lines: Option<u64>| lines.map_or("–".into(), |n| format!("{sign}{n}"));
-    let rows = files.iter().map(|file| {
-        format!(
-            "<tr><td class=path>{}<td class=\"number plus\">{}<td class=\"number minus\">{}",
-            escape(&file.path),
-            count("+", file.added),
-            count("−", file.removed)
-        )
-    });
-    let rows: String = rows.collect();
-    let shown = String::from_utf8_lossy(&text[..text.len().min(LIMIT)]);
-    let rest = match text.len() > LIMIT {
-        true => "<p class=task>The rest is too long for a page.</p>",
-        false => "",
-    };
-    let lines: String = shown.lines().map(line).collect();
-    format!(
-        "<section class=card><div class=wide><table><tbody>{rows}</tbody></table></div></section>\n\
-         <section class=card><pre class=\"log diff\" tabindex=0>{lines}</pre>{rest}</section>\n"
-    )
-}
-
-/// Renders a line by what it says of itself.
-fn line(text: &str) -> String {
-    let kind = match text.as_bytes() {
-        [b'd', b'i', b'f', b'f', ..] => "head",
-        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => "faint",
-        [b'@', b'@', ..] => "faint",
-        [b'+', ..] => "plus",
-        [b'-', ..] => "minus",
-        _ => return format!("{}\n", escape(text)),
-    };
-    format!("<span class={kind}>{}</span>\n", escape(text))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn body(files: &[FileChangeView], text: &[u8]) -> String {
+        page("x", Ok(Difference::new(files.to_vec(), text)))
+    }
+
+    fn page(word: &str, difference: Result<Difference, String>) -> String {
+        let word = || word.to_owned();
+        let page = Changes { id: word(), project: word(), name: word(), base: word(), difference };
+        hothouse_ingress::html::render(&page).0
+    }
 
     #[test]
     fn what_an_agent_wrote_is_shown_and_cannot_become_markup() {
@@ -95,5 +98,13 @@ mod tests {
         }
         assert!(body(&[], b"").contains("Nothing."));
         assert!(body(&files, &vec![b'x'; LIMIT + 1]).contains("too long"));
+    }
+
+    #[test]
+    fn names_and_failures_cannot_become_markup() {
+        let shown = page("<b a=\"1\" b='&", Err("<i>".into()));
+        assert!(shown.contains("<p class=failure>&lt;i&gt;</p>"), "{shown}");
+        assert!(shown.contains("&lt;b a=&quot;1&quot; b=&#39;&amp;"), "{shown}");
+        assert!(!shown.contains("<b ") && !shown.contains("a=\"1"), "{shown}");
     }
 }

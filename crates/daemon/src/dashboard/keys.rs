@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hothouse_model::id::hex;
+
 /// How long a link waits to be used.
 const LINK_TIME: Duration = Duration::from_secs(120);
 
@@ -72,7 +74,7 @@ impl Keys {
 }
 
 fn secret() -> String {
-    hothouse_host::random::bytes::<32>().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&hothouse_host::random::bytes::<32>())
 }
 
 /// Compares secrets in a time that does not tell where they differ.

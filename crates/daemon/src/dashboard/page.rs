@@ -1,11 +1,12 @@
-//! The pages, rendered here. Whatever comes from a room or a repository goes through [`escape`].
+//! The pages. What they look like is in `templates/`; whatever comes from a room or a repository is escaped there.
 
 use std::collections::{BTreeMap, HashMap};
 
+use askama::Template;
 use hothouse_api::{SandboxView, service::ServiceView};
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_ingress::{
-    pages::escape,
+    html::{self, Markup},
     proxy::{Body, body_of},
 };
 use hothouse_model::{SandboxRecord, SandboxState};
@@ -28,13 +29,20 @@ struct Shown {
     asleep: bool,
     /// What went wrong when it was last told something here.
     failure: Option<String>,
-    /// The last lines of each service; of the page of one sandbox alone.
-    logs: Vec<(String, Vec<String>)>,
+    /// The log of each service; of the page of one sandbox alone.
+    logs: Vec<Log>,
+    now: Timestamp,
+}
+
+/// The last lines of a service.
+struct Log {
+    name: String,
+    lines: Vec<String>,
 }
 
 /// Answers with a page.
-pub(super) fn html(status: StatusCode, text: &str) -> Response<Body> {
-    let mut response = Response::new(body_of(text.to_owned()));
+pub(super) fn html(status: StatusCode, page: &impl Template) -> Response<Body> {
+    let mut response = Response::new(body_of(html::render(page).0));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
@@ -42,69 +50,52 @@ pub(super) fn html(status: StatusCode, text: &str) -> Response<Body> {
     response
 }
 
-/// Renders a whole page around what changes.
-pub(super) fn whole(one: Option<&str>, main: &str) -> String {
-    let sandbox = one.map(|id| format!(" data-sandbox=\"{}\"", escape(id))).unwrap_or_default();
-    let body = format!(
-        "{}<main{sandbox}>{main}</main>\n<script src=\"/live.js\" defer></script>",
-        top(one.is_some(), "<span id=live class=live>reloads by itself</span>")
-    );
-    let title = one.map(|id| format!("{} · ", escape(id))).unwrap_or_default();
-    document(&title, "<noscript><meta http-equiv=refresh content=5></noscript>", &body)
-}
-
-/// Renders a page about one sandbox that stays as it is.
-pub(super) fn still(id: &str, main: &str) -> String {
-    let body = format!("{}<main>{main}</main>", top(true, ""));
-    document(&format!("{} · ", escape(id)), "", &body)
-}
-
-fn top(below: bool, right: &str) -> String {
-    let way = if below { "<a class=up href=\"/\">All sandboxes</a>" } else { "" };
-    format!(
-        "<header><a class=brand href=\"/\"><img src=\"/icon.svg\" alt=\"\" width=22 height=22>Hothouse</a>{way}{right}</header>\n"
-    )
-}
-
-fn document(title: &str, head: &str, body: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=en><head><meta charset=utf-8>\
-         <meta name=viewport content=\"width=device-width, initial-scale=1\"><meta name=color-scheme content=\"light dark\">\
-         <title>{title}Hothouse</title><link rel=icon href=\"/icon.svg\"><link rel=stylesheet href=\"/style.css\">{head}</head>\n\
-         <body>{body}</body></html>\n"
-    )
-}
-
-fn notice(title: &str, text: &str) -> String {
-    let body = format!(
-        "<header><span class=brand><img src=\"/icon.svg\" alt=\"\" width=22 height=22>Hothouse</span></header>\
-         <main><section class=notice><h1>{title}</h1>{text}</section></main>"
-    );
-    document("", "", &body)
+/// A whole page, around what changes.
+#[derive(Template)]
+#[template(path = "live.html")]
+pub(super) struct Live<'a> {
+    pub(super) one: Option<&'a str>,
+    pub(super) main: Markup,
 }
 
 /// The page for somebody without a session.
-pub(super) fn stranger() -> String {
-    notice(
-        "Who are you?",
-        "<p>This page shows your sandboxes to you alone. Ask for a link, which works once:</p><pre>hothouse ui</pre>",
-    )
-}
+#[derive(Template)]
+#[template(path = "stranger.html")]
+pub(super) struct Stranger;
 
 /// The page of a link that opens nothing.
-pub(super) fn used_up() -> String {
-    notice(
-        "This link is used up",
-        "<p>A link works once, within two minutes. Ask for another:</p><pre>hothouse ui</pre>",
-    )
-}
+#[derive(Template)]
+#[template(path = "used-up.html")]
+pub(super) struct UsedUp;
 
 /// The page of what is not there.
-pub(super) fn nothing() -> String {
-    notice(
-        "There is no such page",
-        "<p>The sandbox may be gone. <a href=\"/\">All sandboxes</a></p>",
-    )
+#[derive(Template)]
+#[template(path = "nothing.html")]
+pub(super) struct Nothing;
+
+/// All sandboxes, by project.
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview<'a> {
+    projects: Vec<Project<'a>>,
+    token: &'a str,
+    /// Where to go after a form.
+    scope: &'static str,
+}
+
+struct Project<'a> {
+    name: &'a str,
+    up: usize,
+    sandboxes: Vec<&'a Shown>,
+}
+
+/// One sandbox.
+#[derive(Template)]
+#[template(path = "single.html")]
+struct Single<'a> {
+    shown: &'a Shown,
+    token: &'a str,
+    scope: &'static str,
 }
 
 /// Renders all sandboxes, or one; nothing if that is not there.
@@ -113,7 +104,7 @@ pub(super) fn main(
     one: Option<&str>,
     token: &str,
     failures: &HashMap<String, String>,
-) -> Option<String> {
+) -> Option<Markup> {
     let all = door.engine.sandboxes().ok()?;
     let now = HostClock.now();
     let shown = |record: SandboxRecord, tail: bool| {
@@ -129,53 +120,47 @@ pub(super) fn main(
         };
         let logs = names.into_iter().map(|name| {
             let lines = door.engine.tail_of(&record, &name, TAIL);
-            (name, lines)
+            Log { name, lines }
         });
         Shown {
             logs: logs.collect(),
             asleep: is_asleep(&record),
             failure: failures.get(record.id.as_str()).cloned(),
             view: view::sandbox(door, record),
+            now,
         }
     };
     match one {
         Some(id) => {
             let record = all.into_iter().find(|record| record.id.as_str() == id)?;
-            Some(single(&shown(record, true), token, now))
+            Some(single(&shown(record, true), token))
         }
         None => {
             let all: Vec<_> = all.into_iter().map(|record| shown(record, false)).collect();
-            Some(overview(&all, token, now))
+            Some(overview(&all, token))
         }
     }
 }
 
-fn overview(all: &[Shown], token: &str, now: Timestamp) -> String {
-    if all.is_empty() {
-        return "<section class=notice><h1>Nothing grows here yet</h1><p>Make a sandbox in a repository:</p>\
-                <pre>hothouse fork agent-a\nhothouse up -w agent-a</pre></section>"
-            .into();
-    }
+fn overview(all: &[Shown], token: &str) -> Markup {
     let mut projects: BTreeMap<&str, Vec<&Shown>> = BTreeMap::new();
     for shown in all {
         projects.entry(&shown.view.project).or_default().push(shown);
     }
-    let sections = projects.into_iter().map(|(project, mut sandboxes)| {
+    let projects = projects.into_iter().map(|(name, mut sandboxes)| {
         // What runs, or should, is above what only lies there.
         sandboxes.sort_by_cached_key(|shown| {
             let rests = matches!(shown.view.state, SandboxState::Created | SandboxState::Stopped);
             (rests && !shown.asleep, counted(&shown.view.name))
         });
         let up = sandboxes.iter().filter(|shown| is_up(shown.view.state)).count();
-        let rows: String = sandboxes.iter().map(|shown| row(shown, token, now)).collect();
-        format!(
-            "<section class=project><h2>{}<small>{} of {} up</small></h2><ul class=rows>{rows}</ul></section>\n",
-            escape(project),
-            up,
-            sandboxes.len()
-        )
+        Project { name, up, sandboxes }
     });
-    sections.collect()
+    html::render(&Overview { projects: projects.collect(), token, scope: "all" })
+}
+
+fn single(shown: &Shown, token: &str) -> Markup {
+    html::render(&Single { shown, token, scope: "one" })
 }
 
 /// Takes a name apart so that `agent-2` stands before `agent-10`.
@@ -195,162 +180,48 @@ fn counted(name: &str) -> Vec<(String, u64)> {
     parts
 }
 
-fn row(shown: &Shown, token: &str, now: Timestamp) -> String {
-    let Shown { view, .. } = shown;
-    let task = view.task.as_deref().map(|task| format!("<p class=task>{}</p>", escape(task)));
-    format!(
-        "<li class=\"row {state}\"><div class=who>{dot}<a class=name href=\"/sandbox/{id}\">{name}</a>\
-         <span class=branch>{branch}</span><span class=age>{age}</span></div>{task}\
-         <div class=apps>{apps}</div><div class=services>{services}</div>{failure}{buttons}</li>\n",
-        state = view.state.as_str(),
-        dot = state_of(shown),
-        id = encoded(&view.id),
-        name = escape(&view.name),
-        branch = if view.branch == view.name { String::new() } else { escape(&view.branch) },
-        age = age(view.created, now),
-        task = task.unwrap_or_default(),
-        apps = links(view),
-        services = view.services.iter().map(pill).collect::<String>(),
-        failure = failure_of(shown),
-        buttons = buttons(shown, token, "all"),
-    )
-}
-
-fn single(shown: &Shown, token: &str, now: Timestamp) -> String {
-    let Shown { view, .. } = shown;
-    let mut facts = vec![
-        ("id", escape(&view.id)),
-        (
-            "branch",
-            format!(
-                "{} <span class=faint>from {}</span> <a href=\"/sandbox/{}/changes\">changes</a>",
-                escape(&view.branch),
-                escape(&view.base),
-                encoded(&view.id)
-            ),
-        ),
-        ("worktree", escape(&view.worktree)),
-        ("made", format!("{} ago", age(view.created, now))),
-    ];
-    if let Some(run) = &view.run {
-        facts.push((
-            "run",
-            format!(
-                "{} <span class=faint>begun {} ago</span>",
-                escape(&run.id),
-                age(run.started, now)
-            ),
-        ));
-        facts.push(("artifacts", escape(&run.artifacts)));
+impl Shown {
+    fn state(&self) -> &'static str {
+        if self.asleep { "asleep" } else { self.view.state.as_str() }
     }
-    let facts: String = facts
-        .iter()
-        .map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>"))
-        .collect();
-    let task = view.task.as_deref().map(|task| format!("<p class=task>{}</p>", escape(task)));
-    let caveats = view
-        .caveats
-        .iter()
-        .map(|caveat| format!("<li><b>{}</b> {}</li>", escape(&caveat.area), escape(&caveat.text)));
-    let caveats: String = caveats.collect();
-    let caveats = match caveats.is_empty() {
-        true => String::new(),
-        false => format!(
-            "<details class=caveats id=caveats><summary>{}</summary><ul>{caveats}</ul></details>",
-            match view.caveats.len() {
-                1 => "1 caveat".to_owned(),
-                count => format!("{count} caveats"),
+
+    fn kind(&self) -> &'static str {
+        if self.asleep { "still" } else { kind(self.view.state.as_str()) }
+    }
+
+    fn age(&self, then: &Timestamp) -> String {
+        age(*then, self.now)
+    }
+
+    /// What can be done with it as it stands: what a form asks for, and its label.
+    fn wishes(&self) -> &'static [(&'static str, &'static str)] {
+        match self.view.state {
+            SandboxState::Created | SandboxState::Stopped | SandboxState::Failed => {
+                &[("up", "Start")]
             }
-        ),
-    };
-    format!(
-        "<section class=\"one {state}\"><h1>{dot}<span class=faint>{project} /</span> {name}</h1>{task}{failure}\
-         <div class=apps>{apps}</div>{buttons}<dl class=facts>{facts}</dl>{caveats}</section>\n{services}{logs}",
-        state = view.state.as_str(),
-        dot = state_of(shown),
-        project = escape(&view.project),
-        name = escape(&view.name),
-        task = task.unwrap_or_default(),
-        failure = failure_of(shown),
-        apps = links(view),
-        buttons = buttons(shown, token, "one"),
-        services = services(view, token),
-        logs = shown.logs.iter().map(|(name, lines)| log(name, lines)).collect::<String>(),
-    )
-}
-
-fn services(view: &SandboxView, token: &str) -> String {
-    if view.services.is_empty() {
-        return String::new();
+            SandboxState::Paused => &[("resume", "Resume"), ("down", "Stop")],
+            SandboxState::Ready | SandboxState::Degraded => &[("pause", "Pause"), ("down", "Stop")],
+            SandboxState::Starting => &[("down", "Stop")],
+            SandboxState::Deleting => &[],
+        }
     }
-    let dash = || "–".to_owned();
-    let rows = view.services.iter().map(|service| {
-        let told = match &service.exit {
-            Some(exit) if service.pid.is_none() => Some(exit),
-            _ => service.health.as_ref(),
-        };
-        let again = form(&view.id, token, "one", "restart", "Restart", &format!("<input type=hidden name=service value=\"{}\">", escape(&service.name)), &format!("restart-{}", encoded(&service.name)));
-        format!(
-            "<tr><td><a href=\"#log-{anchor}\">{name}</a><td>{pill}<td class=number>{port}<td class=\"number more\">{pid}<td class=\"number more\">{restarts}\
-             <td class=health>{health}<td class=does>{again}",
-            anchor = encoded(&service.name),
-            name = escape(&service.name),
-            pill = word(&service.state),
-            port = service.port.map_or_else(dash, |port| port.to_string()),
-            pid = service.pid.map_or_else(dash, |pid| pid.to_string()),
-            restarts = service.restarts,
-            health = told.map_or_else(dash, |text| escape(text)),
-        )
-    });
-    format!(
-        "<section class=card><h2>Services</h2><div class=wide><table><thead><tr><th>Service<th>State<th>Port<th class=more>Pid<th class=more>Restarts<th>Health<th>\
-         </thead><tbody>{}</tbody></table></div></section>\n",
-        rows.collect::<String>()
-    )
 }
 
-fn log(name: &str, lines: &[String]) -> String {
-    let text = match lines.is_empty() {
-        true => "<span class=faint>It has said nothing yet.</span>".to_owned(),
-        false => escape(&lines.join("\n")),
-    };
-    let (anchor, name) = (encoded(name), escape(name));
-    format!(
-        "<section class=card id=\"log-{anchor}\"><h2>{name}<small>last lines</small></h2><pre class=log id=\"tail-{anchor}\" tabindex=0>{text}</pre></section>\n"
-    )
+/// How a service is: how it ended if it has, else what its probe said.
+fn health_of(service: &ServiceView) -> Option<&String> {
+    match &service.exit {
+        Some(exit) if service.pid.is_none() => Some(exit),
+        _ => service.health.as_ref(),
+    }
 }
 
-fn links(view: &SandboxView) -> String {
-    let apps = view.apps.iter().map(|(app, urls)| {
-        format!(
-            "<span class=app><a href=\"{url}\" rel=\"noopener noreferrer\">{app}</a><a class=direct href=\"{direct}\" rel=\"noopener noreferrer\">:{port}</a></span>",
-            url = escape(&urls.url),
-            app = escape(app),
-            direct = escape(&urls.direct),
-            port = escape(urls.direct.rsplit_once(':').map_or("direct", |(_, port)| port)),
-        )
-    });
-    let exposed = view.exposed.iter().map(|port| {
-        format!("<span class=app><span class=faint>port {}</span><span class=direct>127.0.0.1:{}</span></span>", port.port, port.host_port)
-    });
-    apps.chain(exposed).collect()
+fn port_of(url: &str) -> &str {
+    url.rsplit_once(':').map_or("direct", |(_, port)| port)
 }
 
-fn pill(service: &ServiceView) -> String {
-    format!(
-        "<span class=\"pill {kind}\" title=\"{state}\">{name}{told}</span>",
-        kind = kind(&service.state),
-        state = escape(&service.state),
-        name = escape(&service.name),
-        told = match service.state.as_str() {
-            "ready" | "completed" => String::new(),
-            state => format!(" <i>{}</i>", escape(state)),
-        },
-    )
-}
-
-fn word(state: &str) -> String {
-    format!("<span class=\"pill {}\">{}</span>", kind(state), escape(state))
+/// Whether a service's state is more than its colour says.
+fn is_worth_a_word(state: &str) -> bool {
+    !matches!(state, "ready" | "completed")
 }
 
 /// Says how good a state is.
@@ -363,55 +234,8 @@ fn kind(state: &str) -> &'static str {
     }
 }
 
-fn state_of(shown: &Shown) -> String {
-    let state = if shown.asleep { "asleep" } else { shown.view.state.as_str() };
-    let kind = if shown.asleep { "still" } else { kind(state) };
-    format!("<span class=\"state {kind}\">{state}</span>")
-}
-
-fn failure_of(shown: &Shown) -> String {
-    shown
-        .failure
-        .as_deref()
-        .map(|text| format!("<p class=failure>{}</p>", escape(text)))
-        .unwrap_or_default()
-}
-
 fn is_up(state: SandboxState) -> bool {
     matches!(state, SandboxState::Ready | SandboxState::Degraded | SandboxState::Starting)
-}
-
-/// Renders what can be done with a sandbox as it stands.
-fn buttons(shown: &Shown, token: &str, view: &str) -> String {
-    let id = &shown.view.id;
-    let wishes: &[(&str, &str)] = match shown.view.state {
-        SandboxState::Created | SandboxState::Stopped | SandboxState::Failed => &[("up", "Start")],
-        SandboxState::Paused => &[("resume", "Resume"), ("down", "Stop")],
-        SandboxState::Ready | SandboxState::Degraded => &[("pause", "Pause"), ("down", "Stop")],
-        SandboxState::Starting => &[("down", "Stop")],
-        SandboxState::Deleting => &[],
-    };
-    let forms = wishes.iter().map(|(wish, label)| {
-        form(id, token, view, wish, label, "", &format!("{wish}-{}", encoded(id)))
-    });
-    format!("<div class=does>{}</div>", forms.collect::<String>())
-}
-
-fn form(
-    id: &str,
-    token: &str,
-    view: &str,
-    wish: &str,
-    label: &str,
-    more: &str,
-    anchor: &str,
-) -> String {
-    format!(
-        "<form method=post action=\"/act\"><input type=hidden name=token value=\"{}\"><input type=hidden name=id value=\"{}\">\
-         <input type=hidden name=view value={view}>{more}<button id=\"{anchor}\" name=do value={wish}>{label}</button></form>",
-        escape(token),
-        escape(id),
-    )
 }
 
 /// Makes a text fit for one part of an address.
@@ -436,6 +260,8 @@ fn age(then: Timestamp, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use hothouse_api::sandbox::{AppView, Caveat, RunView};
+
     use super::*;
 
     #[test]
@@ -451,10 +277,85 @@ mod tests {
         assert_eq!(encoded("\"><b"), "%22%3E%3Cb");
     }
 
+    const NOW: i64 = 9_000;
+
+    /// A sandbox with one text wherever a room, a repository or a user chose one.
+    fn shown(text: &str) -> Shown {
+        let time = |seconds| Timestamp::from_second(seconds).unwrap();
+        let word = || text.to_owned();
+        let service = ServiceView {
+            name: word(),
+            state: word(),
+            pid: None,
+            room_pid: None,
+            restarts: 0,
+            port: None,
+            health: Some(word()),
+            log: word(),
+            task: false,
+            needs: Vec::new(),
+            exit: None,
+            probes: Vec::new(),
+            url: None,
+            started_ms: None,
+            ready_ms: None,
+        };
+        let view = SandboxView {
+            name: word(),
+            id: word(),
+            project: word(),
+            branch: format!("{text}/branch"),
+            base: word(),
+            worktree: word(),
+            created: time(NOW - 120),
+            task: Some(word()),
+            stack: word(),
+            egress: word(),
+            ttl: None,
+            state: SandboxState::Ready,
+            backend: word(),
+            capabilities: Vec::new(),
+            tree_driver: word(),
+            profile: word(),
+            run: Some(RunView { id: word(), artifacts: word(), started: time(NOW) }),
+            services: vec![ServiceView { exit: Some(word()), ..service.clone() }, service],
+            apps: [(word(), AppView { url: word(), direct: format!("x:{text}"), shared: word() })]
+                .into(),
+            exposed: Vec::new(),
+            fences: BTreeMap::new(),
+            caveats: vec![Caveat { area: word(), class: word(), text: word() }],
+        };
+        let logs = vec![Log { name: word(), lines: vec![word(), word()] }];
+        Shown { view, asleep: false, failure: Some(word()), logs, now: time(NOW) }
+    }
+
+    fn pages(text: &str) -> [String; 3] {
+        let shown = shown(text);
+        let whole = Live { one: Some(text), main: single(&shown, text) };
+        [html::render(&whole).0, single(&shown, text).0, overview(&[shown], text).0]
+    }
+
     #[test]
-    fn what_a_room_says_cannot_become_markup() {
-        let log = log("x\"><script>", &["</pre><script>alert(1)</script>".to_owned()]);
-        assert!(!log.contains("<script"), "{log}");
-        assert!(log.contains("&lt;script&gt;alert(1)"), "{log}");
+    fn no_page_shows_a_text_as_markup() {
+        let plain = pages("x");
+        for attack in ["<script>", "\"><img src=x>", "' onclick=x '", "</pre></title><b>", "&lt;"] {
+            for (page, plain) in pages(attack).iter().zip(&plain) {
+                assert!(!page.contains(attack), "{attack}: {page}");
+                for delimiter in ["<", ">", "\"", "'"] {
+                    let count = |page: &str| page.matches(delimiter).count();
+                    assert_eq!(count(page), count(plain), "{attack}: {page}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_is_shown_as_it_is_or_said_to_be_empty() {
+        let mut shown = shown("x");
+        shown.logs[0].lines = vec!["  <a>".into(), String::new(), "b\x1b\u{202e}".into()];
+        shown.logs.push(Log { name: "y".into(), lines: Vec::new() });
+        let page = single(&shown, "t").0;
+        assert!(page.contains("tabindex=0>  &lt;a&gt;\n\nb\u{fffd}\u{fffd}</pre>"), "{page}");
+        assert!(page.contains("tabindex=0><span class=faint>It has said nothing yet."), "{page}");
     }
 }

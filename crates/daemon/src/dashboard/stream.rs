@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use askama::filters::Safe;
 use bytes::Bytes;
 use hothouse_ingress::proxy::Body;
 use http_body_util::{BodyExt, StreamBody};
@@ -47,7 +48,7 @@ async fn follow(
 ) {
     let (mut shown, mut silent) = (String::new(), 0);
     loop {
-        let Some(now) = dashboard.main(one.clone(), &session).await else { return };
+        let Some(Safe(now)) = dashboard.main(one.clone(), &session).await else { return };
         let event = match now == shown {
             false => Some(event(&now)),
             true if silent >= SILENT_LOOKS => Some(": still here\n\n".to_owned()),

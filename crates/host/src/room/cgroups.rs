@@ -408,7 +408,7 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         let group = top.path().join("r1");
         for below in ["a/b/c", "a/d", "e"] {
-            std::fs::create_dir_all(group.join(below)).unwrap();
+            files::make_folder(&group.join(below)).unwrap();
         }
         let groups = Groups { folders: vec![group.clone()], ..Groups::default() };
         groups.clear().unwrap();

@@ -3,6 +3,7 @@
 
 mod gate;
 mod log;
+mod netfilter;
 mod netlink;
 mod rules;
 mod tracking;

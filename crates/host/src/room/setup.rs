@@ -335,7 +335,7 @@ impl Room<'_> {
             plan: self.plan.clone(),
             wall: self.wall.clone(),
             token: token.to_vec(),
-            machine_id: random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect(),
+            machine_id: hothouse_model::id::hex(&random::<16>()?),
             landlock,
             groups: self.groups.join.len(),
             command_groups: self.groups.join_commands.len(),

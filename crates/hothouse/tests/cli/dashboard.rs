@@ -20,7 +20,7 @@ fn enter(env: &TestEnv, repository: &Path) -> (String, String) {
     let cookie = entered.lines().find_map(|line| line.split_once("__Host-hothouse=")).unwrap().1;
     let cookie = cookie.split(';').next().unwrap();
     let again = curl(&["-i", &link]);
-    assert!(again.contains("401") && again.contains("used up"), "a link works once: {again}");
+    assert!(again.contains("401") && again.contains("has expired"), "a link works once: {again}");
     (origin.to_owned(), format!("__Host-hothouse={cookie}"))
 }
 

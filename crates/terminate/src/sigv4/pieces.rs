@@ -14,9 +14,10 @@
 
 use aws_lc_rs::digest;
 use bytes::{Bytes, BytesMut};
+use hothouse_model::id::hex;
 use zeroize::Zeroizing;
 
-use super::{ALGORITHM, hex, mac};
+use super::{ALGORITHM, mac};
 
 /// The longest piece. SDKs send some 128 KB at a time.
 const PIECE_LIMIT: usize = 16 << 20;

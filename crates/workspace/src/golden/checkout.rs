@@ -9,10 +9,10 @@ use hothouse_host::{
     FileError, Lock, Program, RunError, files,
     usage::{Blocks, usage},
 };
-use hothouse_model::{config::ByteSize, id::fnv1a};
+use hothouse_model::config::ByteSize;
 
 use super::{Golden, GoldenError, find_or_build, for_agent, give_to_agent, make_tree};
-use crate::{Repository, TreeStore, git, index::ObjectFormat};
+use crate::{Repository, TreeStore, content, git, index::ObjectFormat};
 
 /// What a small file takes on most disks.
 const BLOCK: u64 = 4096;
@@ -54,7 +54,7 @@ impl Repository {
         let attributes = self.attributes(&config).map_err(about)?;
         let settings = SHAPE.iter().map(|key| config.value(key).as_bytes());
         let shape: Vec<_> = settings.chain(attributes.iter().map(Vec::as_slice)).collect();
-        let key = for_agent(format!("{commit}-{:08x}", fnv1a(&shape) & 0xFFFF_FFFF));
+        let key = for_agent(format!("{commit}-{}", content::key(&shape)));
         find_or_build(store, key, |building, lock| {
             let tree = make_tree(building)?;
             let checkout = Checkout { repository: self, quiet: config.quiet(), building, lock };

@@ -11,11 +11,10 @@ use hothouse_host::{
     copy::{Content, Tree, copy_tree},
     files, hands,
 };
-use hothouse_model::id::fnv1a;
 
 use super::{Golden, GoldenError, find_or_build, for_agent, give_to_agent, make_tree};
 use crate::{
-    Repository, TreeStore,
+    Repository, TreeStore, content,
     tree::{TreeDriver, TreePlace},
 };
 
@@ -110,7 +109,7 @@ pub fn join(
     dependencies: &[Golden],
 ) -> Result<Golden, GoldenError> {
     let keys: Vec<_> = dependencies.iter().map(|tree| tree.key().as_bytes()).collect();
-    let key = format!("{}+{:016x}", golden.key(), fnv1a(&keys));
+    let key = format!("{}+{}", golden.key(), content::key(&keys));
     find_or_build(store, key, |building, _| {
         let place = TreePlace {
             path: building.join("tree"),

@@ -3,6 +3,7 @@
 //! They are opened and bound here, where there is the right to; the daemon only reads from them. While
 //! nobody does, the kernel keeps as much as the sockets hold.
 
+use super::netfilter::*;
 use super::netlink::{ACK, Message};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -21,24 +22,18 @@ pub(super) const DROPPED: Book = Book { group: 1, snap: 96 };
 /// Echo requests that may be answered, whole unless they are of no sensible size.
 pub(super) const ECHOES: Book = Book { group: 2, snap: 9216 };
 
-const SUBSYSTEM: u16 = 4;
-const CONFIG: u16 = (SUBSYSTEM << 8) | 1;
+const CONFIG: u16 = (NFNL_SUBSYS_ULOG << 8) | NFULNL_MSG_CONFIG;
 
 impl Book {
     /// Opens a socket and binds it to the group.
     pub(super) fn open(&self) -> Result<OwnedFd, Errno> {
-        const COMMAND: u16 = 1;
-        const MODE: u16 = 2;
-        const THRESHOLD: u16 = 5;
-        const BIND: u8 = 1;
-        const COPY_PACKET: u8 = 2;
         let [high, low] = self.group.to_be_bytes();
         let config = |sequence| Message::new(CONFIG, ACK, sequence).raw(&[0, 0, high, low]);
-        let bind = config(1).attribute(COMMAND, &[BIND]).finish();
+        let bind = config(1).attribute(NFULA_CFG_CMD, &[NFULNL_CFG_CMD_BIND]).finish();
         let range = self.snap.to_be_bytes();
-        let mode = [&range[..], &[COPY_PACKET, 0]].concat();
+        let mode = [&range[..], &[NFULNL_COPY_PACKET, 0]].concat();
         // Each packet is told at once: there are few, and somebody may ask why.
-        let mode = config(2).attribute(MODE, &mode).number(THRESHOLD, 1).finish();
+        let mode = config(2).attribute(NFULA_CFG_MODE, &mode).number(NFULA_CFG_QTHRESH, 1).finish();
         let socket = super::open(Some(families::NETFILTER))?;
         super::talk(&socket, &bind, 1)?;
         super::talk(&socket, &mode, 1)?;

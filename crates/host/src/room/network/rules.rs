@@ -35,23 +35,22 @@
 //! installed. The expressions are those that `nft --debug=netlink` prints for this text.
 
 use super::log::{self, Book};
+use super::netfilter::*;
 use super::netlink::{ACK, APPEND, CREATE, Message};
 use super::{DATAGRAM_PORT, DNS_PORT, EGRESS_PORT};
 use std::collections::BTreeSet;
 
-const SUBSYSTEM: u16 = 10;
-const NEW_TABLE: u16 = SUBSYSTEM << 8;
-const NEW_CHAIN: u16 = (SUBSYSTEM << 8) | 3;
-const NEW_RULE: u16 = (SUBSYSTEM << 8) | 6;
-const NEW_SET: u16 = (SUBSYSTEM << 8) | 9;
-const NEW_ELEMENT: u16 = (SUBSYSTEM << 8) | 12;
-const DELETE_ELEMENT: u16 = (SUBSYSTEM << 8) | 14;
-const BATCH_BEGIN: u16 = 16;
-const BATCH_END: u16 = 17;
+const NEW_TABLE: u16 = message(NFT_MSG_NEWTABLE);
+const NEW_CHAIN: u16 = message(NFT_MSG_NEWCHAIN);
+const NEW_RULE: u16 = message(NFT_MSG_NEWRULE);
+const NEW_SET: u16 = message(NFT_MSG_NEWSET);
+const NEW_ELEMENT: u16 = message(NFT_MSG_NEWSETELEM);
+const DELETE_ELEMENT: u16 = message(NFT_MSG_DELSETELEM);
 
-const FAMILY_INET: u8 = 1;
-const HOOK_INPUT: u32 = 1;
-const HOOK_OUTPUT: u32 = 3;
+const fn message(kind: u16) -> u16 {
+    (NFNL_SUBSYS_NFTABLES << 8) | kind
+}
+
 const TABLE: &str = "hothouse";
 /// The ports to which datagrams are caught.
 const DATAGRAMS: &str = "datagrams";
@@ -68,12 +67,16 @@ const ICMP_V6: u8 = 58;
 /// The protocols of echo requests, and their kind.
 const ECHO_V4: (u8, u8) = (ICMP, 8);
 const ECHO_V6: (u8, u8) = (ICMP_V6, 128);
-const IPV4: u8 = 2;
-const IPV6: u8 = 10;
 
-const DROP: i32 = 0;
-const ACCEPT: i32 = 1;
-const RETURN: i32 = -5;
+/// The first byte of an IPv4 destination, which tells loopback.
+const DESTINATION_V4_NETWORK: Field = Field(NFT_PAYLOAD_NETWORK_HEADER, 16, 1);
+const DESTINATION_V6: Field = Field(NFT_PAYLOAD_NETWORK_HEADER, 24, 16);
+const DESTINATION_PORT: Field = Field(NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2);
+const ICMP_TYPE: Field = Field(NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
+
+/// A part of a packet: of which header, at which byte, how many.
+#[derive(Clone, Copy)]
+struct Field(u32, u32, u32);
 
 /// Whether the kernel tells of packets, in what it is asked to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,42 +88,48 @@ pub(super) enum Told {
 /// The whole rule set as one transaction, and how many verdicts to expect.
 pub(super) fn transaction(told: Told) -> (Vec<u8>, usize) {
     let mut batch = Batch::default();
-    batch.add(NEW_TABLE, 0, |m| m.text(1, TABLE));
+    batch.add(NEW_TABLE, 0, |m| m.text(NFTA_TABLE_NAME, TABLE));
     batch.set(DATAGRAMS, 1, 2, PORTS);
     batch.set(ECHOES, 2, 1, 2);
-    batch.chain("redirect", "nat", (HOOK_OUTPUT, -100), ACCEPT);
-    batch.chain("gate", "filter", (HOOK_OUTPUT, 0), DROP);
-    batch.chain("silence", "filter", (HOOK_INPUT, 0), ACCEPT);
+    batch.chain("redirect", "nat", (NF_INET_LOCAL_OUT, -100), NF_ACCEPT);
+    batch.chain("gate", "filter", (NF_INET_LOCAL_OUT, 0), NF_DROP);
+    batch.chain("silence", "filter", (NF_INET_LOCAL_IN, 0), NF_ACCEPT);
     batch.rule("redirect", |e| redirect(to_port(e.protocol(UDP), 53), DNS_PORT));
     batch.rule("redirect", |e| redirect(to_port(e.protocol(TCP), 53), DNS_PORT));
-    batch.rule("redirect", |e| to_loopback_v4(e).verdict(RETURN));
-    batch.rule("redirect", |e| to_loopback_v6(e).verdict(RETURN));
+    batch.rule("redirect", |e| to_loopback_v4(e).verdict(NFT_RETURN));
+    batch.rule("redirect", |e| to_loopback_v6(e).verdict(NFT_RETURN));
     batch.rule("redirect", |e| redirect(e.protocol(TCP), EGRESS_PORT));
     batch.rule("redirect", |e| {
-        let port = e.protocol(UDP).payload(2, 2, 2).lookup(DATAGRAMS);
+        let port = e.protocol(UDP).payload(DESTINATION_PORT).lookup(DATAGRAMS);
         redirect(port, DATAGRAM_PORT)
     });
     if told == Told::Yes {
         // First of all: once one of them is answered, the others are of a known connection.
         for echo in [ECHO_V4, ECHO_V6] {
             batch.rule("gate", |e| {
-                let open = is_echo(e, echo).meta(PROTOCOL).lookup(ECHOES);
-                open.limit(50, 100).log(&log::ECHOES).verdict(ACCEPT)
+                let open = is_echo(e, echo).meta(NFT_META_L4PROTO).lookup(ECHOES);
+                open.limit(50, 100).log(&log::ECHOES).verdict(NF_ACCEPT)
             });
         }
     }
-    batch.rule("gate", |e| e.known_connection().verdict(ACCEPT));
-    batch.rule("gate", |e| to_loopback_v4(e).verdict(ACCEPT));
-    batch.rule("gate", |e| to_loopback_v6(e).verdict(ACCEPT));
+    batch.rule("gate", |e| e.known_connection().verdict(NF_ACCEPT));
+    batch.rule("gate", |e| to_loopback_v4(e).verdict(NF_ACCEPT));
+    batch.rule("gate", |e| to_loopback_v6(e).verdict(NF_ACCEPT));
     if told == Told::Yes {
         batch.rule("gate", |e| e.limit(20, 60).log(&log::DROPPED));
     }
     let loopback = std::net::Ipv6Addr::LOCALHOST.octets();
     batch.rule("silence", |e| {
-        is_echo(e.family(IPV4), ECHO_V4).payload(1, 16, 1).differs(&[127]).verdict(DROP)
+        is_echo(e.family(NFPROTO_IPV4), ECHO_V4)
+            .payload(DESTINATION_V4_NETWORK)
+            .differs(&[127])
+            .verdict(NF_DROP)
     });
     batch.rule("silence", |e| {
-        is_echo(e.family(IPV6), ECHO_V6).payload(1, 24, 16).differs(&loopback).verdict(DROP)
+        is_echo(e.family(NFPROTO_IPV6), ECHO_V6)
+            .payload(DESTINATION_V6)
+            .differs(&loopback)
+            .verdict(NF_DROP)
     });
     batch.finish()
 }
@@ -137,19 +146,22 @@ pub(super) fn opening(ports: &BTreeSet<u16>, echo: bool) -> (Vec<u8>, usize) {
 }
 
 fn is_echo(expressions: Expressions, (protocol, kind): (u8, u8)) -> Expressions {
-    expressions.protocol(protocol).payload(2, 0, 1).equals(&[kind])
+    expressions.protocol(protocol).payload(ICMP_TYPE).equals(&[kind])
 }
 
 fn to_loopback_v4(expressions: Expressions) -> Expressions {
-    expressions.family(IPV4).payload(1, 16, 1).equals(&[127])
+    expressions.family(NFPROTO_IPV4).payload(DESTINATION_V4_NETWORK).equals(&[127])
 }
 
 fn to_loopback_v6(expressions: Expressions) -> Expressions {
-    expressions.family(IPV6).payload(1, 24, 16).equals(&std::net::Ipv6Addr::LOCALHOST.octets())
+    expressions
+        .family(NFPROTO_IPV6)
+        .payload(DESTINATION_V6)
+        .equals(&std::net::Ipv6Addr::LOCALHOST.octets())
 }
 
 fn to_port(expressions: Expressions, port: u16) -> Expressions {
-    expressions.payload(2, 2, 2).equals(&port.to_be_bytes())
+    expressions.payload(DESTINATION_PORT).equals(&port.to_be_bytes())
 }
 
 fn redirect(expressions: Expressions, port: u16) -> Expressions {
@@ -166,59 +178,71 @@ impl Batch {
     fn add(&mut self, kind: u16, flags: u16, fill: impl FnOnce(Message) -> Message) {
         self.count += 1;
         let message =
-            Message::new(kind, flags | CREATE | ACK, self.count).raw(&[FAMILY_INET, 0, 0, 0]);
+            Message::new(kind, flags | CREATE | ACK, self.count).raw(&[NFPROTO_INET, 0, 0, 0]);
         self.bytes.extend(fill(message).finish());
     }
 
     fn set(&mut self, name: &str, id: u32, key_length: u32, size: usize) {
-        /// Spares the bitmap of all ports.
-        const FOR_MEMORY: u32 = 1;
+        /// What only `nft` would read, to print it.
+        const NO_TYPE: u32 = 0;
+        const NO_FLAGS: u32 = 0;
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         self.add(NEW_SET, 0, |m| {
-            m.text(1, TABLE)
-                .text(2, name)
-                .number(3, 0)
-                .number(4, 0)
-                .number(5, key_length)
-                .number(8, FOR_MEMORY)
-                .nest(9, |m| m.number(1, size))
-                .number(10, id)
+            m.text(NFTA_SET_TABLE, TABLE)
+                .text(NFTA_SET_NAME, name)
+                .number(NFTA_SET_FLAGS, NO_FLAGS)
+                .number(NFTA_SET_KEY_TYPE, NO_TYPE)
+                .number(NFTA_SET_KEY_LEN, key_length)
+                // Spares the bitmap of all ports.
+                .number(NFTA_SET_POLICY, NFT_SET_POL_MEMORY)
+                .nest(NFTA_SET_DESC, |m| m.number(NFTA_SET_DESC_SIZE, size))
+                .number(NFTA_SET_ID, id)
         });
     }
 
     /// Replaces what a set holds.
     fn fill(&mut self, set: &str, keys: &[Vec<u8>]) {
-        self.add(DELETE_ELEMENT, 0, |m| m.text(1, TABLE).text(2, set));
+        let named =
+            |m: Message| m.text(NFTA_SET_ELEM_LIST_TABLE, TABLE).text(NFTA_SET_ELEM_LIST_SET, set);
+        self.add(DELETE_ELEMENT, 0, named);
         if keys.is_empty() {
             return;
         }
-        self.add(NEW_ELEMENT, 0, |m| {
-            m.text(1, TABLE).text(2, set).nest(3, |m| {
-                keys.iter().fold(m, |m, key| m.nest(1, |m| m.nest(1, |m| m.attribute(1, key))))
+        let element = |m: Message, key: &Vec<u8>| {
+            m.nest(NFTA_LIST_ELEM, |m| {
+                m.nest(NFTA_SET_ELEM_KEY, |m| m.attribute(NFTA_DATA_VALUE, key))
             })
+        };
+        self.add(NEW_ELEMENT, 0, |m| {
+            named(m).nest(NFTA_SET_ELEM_LIST_ELEMENTS, |m| keys.iter().fold(m, element))
         });
     }
 
     fn chain(&mut self, name: &str, kind: &str, (hook, priority): (u32, i32), policy: i32) {
         self.add(NEW_CHAIN, 0, |m| {
-            m.text(1, TABLE)
-                .text(3, name)
-                .nest(4, |m| m.number(1, hook).number(2, priority.cast_unsigned()))
-                .number(5, policy.cast_unsigned())
-                .text(7, kind)
+            m.text(NFTA_CHAIN_TABLE, TABLE)
+                .text(NFTA_CHAIN_NAME, name)
+                .nest(NFTA_CHAIN_HOOK, |m| {
+                    m.number(NFTA_HOOK_HOOKNUM, hook)
+                        .number(NFTA_HOOK_PRIORITY, priority.cast_unsigned())
+                })
+                .number(NFTA_CHAIN_POLICY, policy.cast_unsigned())
+                .text(NFTA_CHAIN_TYPE, kind)
         });
     }
 
     fn rule(&mut self, chain: &str, fill: impl FnOnce(Expressions) -> Expressions) {
         self.add(NEW_RULE, APPEND, |m| {
-            m.text(1, TABLE).text(2, chain).nest(4, |m| fill(Expressions(m)).0)
+            m.text(NFTA_RULE_TABLE, TABLE)
+                .text(NFTA_RULE_CHAIN, chain)
+                .nest(NFTA_RULE_EXPRESSIONS, |m| fill(Expressions(m)).0)
         });
     }
 
     fn finish(self) -> (Vec<u8>, usize) {
-        let edge =
-            |kind| Message::new(kind, 0, 0).raw(&[0, 0, 0, SUBSYSTEM.to_be_bytes()[1]]).finish();
-        let bytes = [edge(BATCH_BEGIN), self.bytes, edge(BATCH_END)].concat();
+        let [_, subsystem] = NFNL_SUBSYS_NFTABLES.to_be_bytes();
+        let edge = |kind| Message::new(kind, 0, 0).raw(&[0, 0, 0, subsystem]).finish();
+        let bytes = [edge(NFNL_MSG_BATCH_BEGIN), self.bytes, edge(NFNL_MSG_BATCH_END)].concat();
         (bytes, self.count as usize)
     }
 }
@@ -226,99 +250,112 @@ impl Batch {
 /// The expressions of one rule; all work on register 1.
 struct Expressions(Message);
 
-const REGISTER: u32 = 1;
-
-/// The key of what carries a packet.
-const PROTOCOL: u32 = 16;
+const REGISTER: u32 = NFT_REG_1;
 
 impl Expressions {
     fn add(self, name: &str, fill: impl FnOnce(Message) -> Message) -> Self {
-        Self(self.0.nest(1, |m| m.text(1, name).nest(2, fill)))
+        Self(
+            self.0
+                .nest(NFTA_LIST_ELEM, |m| m.text(NFTA_EXPR_NAME, name).nest(NFTA_EXPR_DATA, fill)),
+        )
     }
 
     fn meta(self, key: u32) -> Self {
-        self.add("meta", |m| m.number(1, REGISTER).number(2, key))
+        self.add("meta", |m| m.number(NFTA_META_DREG, REGISTER).number(NFTA_META_KEY, key))
     }
 
     fn protocol(self, protocol: u8) -> Self {
-        self.meta(PROTOCOL).equals(&[protocol])
+        self.meta(NFT_META_L4PROTO).equals(&[protocol])
     }
 
     /// Goes on if a set holds what was loaded last.
     fn lookup(self, set: &str) -> Self {
-        self.add("lookup", |m| m.text(1, set).number(2, REGISTER))
+        self.add("lookup", |m| m.text(NFTA_LOOKUP_SET, set).number(NFTA_LOOKUP_SREG, REGISTER))
     }
 
     fn family(self, family: u8) -> Self {
-        self.meta(15).equals(&[family])
+        self.meta(NFT_META_NFPROTO).equals(&[family])
     }
 
-    fn payload(self, base: u32, offset: u32, length: u32) -> Self {
+    fn payload(self, Field(base, offset, length): Field) -> Self {
         self.add("payload", |m| {
-            m.number(1, REGISTER).number(2, base).number(3, offset).number(4, length)
+            m.number(NFTA_PAYLOAD_DREG, REGISTER)
+                .number(NFTA_PAYLOAD_BASE, base)
+                .number(NFTA_PAYLOAD_OFFSET, offset)
+                .number(NFTA_PAYLOAD_LEN, length)
         })
     }
 
     fn equals(self, value: &[u8]) -> Self {
-        self.compare(0, value)
+        self.compare(NFT_CMP_EQ, value)
     }
 
     fn differs(self, value: &[u8]) -> Self {
-        self.compare(1, value)
+        self.compare(NFT_CMP_NEQ, value)
     }
 
     fn compare(self, operator: u32, value: &[u8]) -> Self {
         self.add("cmp", |m| {
-            m.number(1, REGISTER).number(2, operator).nest(3, |m| m.attribute(1, value))
+            m.number(NFTA_CMP_SREG, REGISTER)
+                .number(NFTA_CMP_OP, operator)
+                .nest(NFTA_CMP_DATA, |m| m.attribute(NFTA_DATA_VALUE, value))
         })
     }
 
     fn load(self, value: &[u8]) -> Self {
-        self.add("immediate", |m| m.number(1, REGISTER).nest(2, |m| m.attribute(1, value)))
+        self.add("immediate", |m| {
+            m.number(NFTA_IMMEDIATE_DREG, REGISTER)
+                .nest(NFTA_IMMEDIATE_DATA, |m| m.attribute(NFTA_DATA_VALUE, value))
+        })
     }
 
     fn redirect(self) -> Self {
-        const PORT_GIVEN: u32 = 2;
-        self.add("redir", |m| m.number(1, REGISTER).number(3, PORT_GIVEN))
+        self.add("redir", |m| {
+            m.number(NFTA_REDIR_REG_PROTO_MIN, REGISTER)
+                .number(NFTA_REDIR_FLAGS, NF_NAT_RANGE_PROTO_SPECIFIED)
+        })
     }
 
     /// Goes on for so many packets a second, and for some more at once.
     fn limit(self, rate: u64, burst: u32) -> Self {
-        const PACKETS: u32 = 0;
+        const NO_FLAGS: u32 = 0;
         let second = 1_u64.to_be_bytes();
         self.add("limit", |m| {
-            m.attribute(1, &rate.to_be_bytes())
-                .attribute(2, &second)
-                .number(3, burst)
-                .number(4, PACKETS)
-                .number(5, 0)
+            m.attribute(NFTA_LIMIT_RATE, &rate.to_be_bytes())
+                .attribute(NFTA_LIMIT_UNIT, &second)
+                .number(NFTA_LIMIT_BURST, burst)
+                .number(NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS)
+                .number(NFTA_LIMIT_FLAGS, NO_FLAGS)
         })
     }
 
     fn log(self, book: &Book) -> Self {
         self.add("log", |m| {
-            m.attribute(1, &book.group.to_be_bytes())
-                .number(3, book.snap)
-                .attribute(4, &1_u16.to_be_bytes())
+            m.attribute(NFTA_LOG_GROUP, &book.group.to_be_bytes())
+                .number(NFTA_LOG_SNAPLEN, book.snap)
+                .attribute(NFTA_LOG_QTHRESHOLD, &1_u16.to_be_bytes())
         })
     }
 
     fn verdict(self, code: i32) -> Self {
         self.add("immediate", |m| {
-            m.number(1, 0).nest(2, |m| m.nest(2, |m| m.number(1, code.cast_unsigned())))
+            m.number(NFTA_IMMEDIATE_DREG, NFT_REG_VERDICT).nest(NFTA_IMMEDIATE_DATA, |m| {
+                m.nest(NFTA_DATA_VERDICT, |m| m.number(NFTA_VERDICT_CODE, code.cast_unsigned()))
+            })
         })
     }
 
     fn known_connection(self) -> Self {
-        const ESTABLISHED_OR_RELATED: u32 = 6;
-        let mask = ESTABLISHED_OR_RELATED.to_ne_bytes();
-        let state = self.add("ct", |m| m.number(1, REGISTER).number(2, 0));
+        const LENGTH: u32 = 4;
+        let mask = (CT_STATE_BIT_ESTABLISHED | CT_STATE_BIT_RELATED).to_ne_bytes();
+        let state =
+            self.add("ct", |m| m.number(NFTA_CT_DREG, REGISTER).number(NFTA_CT_KEY, NFT_CT_STATE));
         let masked = state.add("bitwise", |m| {
-            m.number(1, REGISTER)
-                .number(2, REGISTER)
-                .number(3, 4)
-                .nest(4, |m| m.attribute(1, &mask))
-                .nest(5, |m| m.attribute(1, &[0; 4]))
+            m.number(NFTA_BITWISE_SREG, REGISTER)
+                .number(NFTA_BITWISE_DREG, REGISTER)
+                .number(NFTA_BITWISE_LEN, LENGTH)
+                .nest(NFTA_BITWISE_MASK, |m| m.attribute(NFTA_DATA_VALUE, &mask))
+                .nest(NFTA_BITWISE_XOR, |m| m.attribute(NFTA_DATA_VALUE, &[0; 4]))
         });
         masked.differs(&[0; 4])
     }

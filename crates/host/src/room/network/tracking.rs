@@ -1,6 +1,7 @@
 //! Questions to the kernel's table of flows, and its answers: a redirected datagram has lost where it
 //! was to go, and only that table remembers.
 
+use super::netfilter::*;
 use super::netlink::Message;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -13,13 +14,11 @@ pub struct Tracked {
     pub id: u32,
 }
 
-const GET: u16 = (1 << 8) | 1;
-const FOUND: u16 = 1 << 8;
-const ORIGINAL: u16 = 1;
-const REPLY: u16 = 2;
-const ADDRESSES: u16 = 1;
-const PROTOCOL: u16 = 2;
-const ID: u16 = 12;
+const GET: u16 = (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_GET;
+const FOUND: u16 = (NFNL_SUBSYS_CTNETLINK << 8) | IPCTNL_MSG_CT_NEW;
+/// The attributes of an end's address, by family.
+const SOURCE: (u16, u16) = (CTA_IP_V4_SRC, CTA_IP_V6_SRC);
+const DESTINATION: (u16, u16) = (CTA_IP_V4_DST, CTA_IP_V6_DST);
 const UDP: u8 = 17;
 
 const HEAD: usize = 16;
@@ -30,22 +29,24 @@ const KIND: u16 = 0x3fff;
 
 /// Asks for the flow whose answers go from `at` to `from`.
 pub(super) fn question(at: SocketAddr, from: SocketAddr, sequence: u32) -> Vec<u8> {
-    const INET: u8 = 2;
-    const INET6: u8 = 10;
-    let family = if at.is_ipv4() { INET } else { INET6 };
-    let address = |m: Message, address: IpAddr, kind: u16| match address {
-        IpAddr::V4(address) => m.attribute(kind, &address.octets()),
-        IpAddr::V6(address) => m.attribute(kind + 2, &address.octets()),
-    };
+    let family = if at.is_ipv4() { NFPROTO_IPV4 } else { NFPROTO_IPV6 };
     let message = Message::new(GET, 0, sequence).raw(&[family, 0, 0, 0]);
-    let message = message.nest(REPLY, |m| {
-        m.nest(ADDRESSES, |m| address(address(m, at.ip(), 1), from.ip(), 2)).nest(PROTOCOL, |m| {
-            m.attribute(1, &[UDP])
-                .attribute(2, &at.port().to_be_bytes())
-                .attribute(3, &from.port().to_be_bytes())
+    message.nest(CTA_TUPLE_REPLY, |m| tuple(m, at, from, UDP)).finish()
+}
+
+/// The two ends of one direction of a flow.
+fn tuple(message: Message, from: SocketAddr, to: SocketAddr, protocol: u8) -> Message {
+    let address = |m: Message, address: IpAddr, (v4, v6): (u16, u16)| match address {
+        IpAddr::V4(address) => m.attribute(v4, &address.octets()),
+        IpAddr::V6(address) => m.attribute(v6, &address.octets()),
+    };
+    message
+        .nest(CTA_TUPLE_IP, |m| address(address(m, from.ip(), SOURCE), to.ip(), DESTINATION))
+        .nest(CTA_TUPLE_PROTO, |m| {
+            m.attribute(CTA_PROTO_NUM, &[protocol])
+                .attribute(CTA_PROTO_SRC_PORT, &from.port().to_be_bytes())
+                .attribute(CTA_PROTO_DST_PORT, &to.port().to_be_bytes())
         })
-    });
-    message.finish()
 }
 
 /// Returns which question an answer is for.
@@ -59,24 +60,25 @@ pub fn read_tracked(answer: &[u8]) -> Option<Tracked> {
     let size = u32::from_ne_bytes(answer.get(..4)?.try_into().ok()?);
     let message = answer.get(..usize::try_from(size).ok()?).filter(|_| kind == FOUND)?;
     let all = message.get(HEAD + OWN_HEAD..)?;
-    let original = attribute(all, ORIGINAL)?;
-    let (addresses, protocol) = (attribute(original, ADDRESSES)?, attribute(original, PROTOCOL)?);
-    let address = |kind: u16| {
-        let v4 = attribute(addresses, kind).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
-        let v6 = || <[u8; 16]>::try_from(attribute(addresses, kind + 2)?).ok();
+    let original = attribute(all, CTA_TUPLE_ORIG)?;
+    let addresses = attribute(original, CTA_TUPLE_IP)?;
+    let protocol = attribute(original, CTA_TUPLE_PROTO)?;
+    let address = |(v4, v6): (u16, u16)| {
+        let v4 = attribute(addresses, v4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
+        let v6 = || <[u8; 16]>::try_from(attribute(addresses, v6)?).ok();
         match v4 {
             Some(octets) => Some(IpAddr::V4(Ipv4Addr::from(octets))),
             None => v6().map(|octets| IpAddr::V6(Ipv6Addr::from(octets))),
         }
     };
     let port = |kind| Some(u16::from_be_bytes(attribute(protocol, kind)?.try_into().ok()?));
-    if attribute(protocol, 1)? != [UDP] {
+    if attribute(protocol, CTA_PROTO_NUM)? != [UDP] {
         return None;
     }
     Some(Tracked {
-        client: SocketAddr::new(address(1)?, port(2)?),
-        target: SocketAddr::new(address(2)?, port(3)?),
-        id: u32::from_be_bytes(attribute(all, ID)?.try_into().ok()?),
+        client: SocketAddr::new(address(SOURCE)?, port(CTA_PROTO_SRC_PORT)?),
+        target: SocketAddr::new(address(DESTINATION)?, port(CTA_PROTO_DST_PORT)?),
+        id: u32::from_be_bytes(attribute(all, CTA_ID)?.try_into().ok()?),
     })
 }
 
@@ -98,19 +100,14 @@ mod tests {
     use super::*;
 
     fn answer(client: SocketAddr, target: SocketAddr, protocol: u8) -> Vec<u8> {
-        let ends = |m: Message| {
-            let of = |m: Message, address: IpAddr, kind: u16| match address {
-                IpAddr::V4(address) => m.attribute(kind, &address.octets()),
-                IpAddr::V6(address) => m.attribute(kind + 2, &address.octets()),
-            };
-            m.nest(ADDRESSES, |m| of(of(m, client.ip(), 1), target.ip(), 2)).nest(PROTOCOL, |m| {
-                m.attribute(1, &[protocol])
-                    .attribute(2, &client.port().to_be_bytes())
-                    .attribute(3, &target.port().to_be_bytes())
-            })
-        };
-        let message = Message::new(FOUND, 0, 7).raw(&[2, 0, 0, 0]).nest(ORIGINAL, ends);
-        message.nest(REPLY, |m| m.number(1, 0)).number(3, 8).number(ID, 99).finish()
+        const STATUS: u16 = 3;
+        let message = Message::new(FOUND, 0, 7).raw(&[NFPROTO_IPV4, 0, 0, 0]);
+        message
+            .nest(CTA_TUPLE_ORIG, |m| tuple(m, client, target, protocol))
+            .nest(CTA_TUPLE_REPLY, |m| m.number(CTA_TUPLE_IP, 0))
+            .number(STATUS, 8)
+            .number(CTA_ID, 99)
+            .finish()
     }
 
     #[test]
@@ -134,12 +131,12 @@ mod tests {
         let bytes =
             question("127.0.0.1:15002".parse().unwrap(), "8.8.8.8:4000".parse().unwrap(), 3);
         assert_eq!(bytes[16], 2);
-        let reply = attribute(&bytes[HEAD + OWN_HEAD..], REPLY).unwrap();
-        let addresses = attribute(reply, ADDRESSES).unwrap();
-        assert_eq!(attribute(addresses, 1), Some(&[127, 0, 0, 1][..]));
-        assert_eq!(attribute(addresses, 2), Some(&[8, 8, 8, 8][..]));
-        let ports = attribute(reply, PROTOCOL).unwrap();
-        assert_eq!(attribute(ports, 2), Some(&15_002_u16.to_be_bytes()[..]));
-        assert_eq!(attribute(ports, 3), Some(&4000_u16.to_be_bytes()[..]));
+        let reply = attribute(&bytes[HEAD + OWN_HEAD..], CTA_TUPLE_REPLY).unwrap();
+        let addresses = attribute(reply, CTA_TUPLE_IP).unwrap();
+        assert_eq!(attribute(addresses, CTA_IP_V4_SRC), Some(&[127, 0, 0, 1][..]));
+        assert_eq!(attribute(addresses, CTA_IP_V4_DST), Some(&[8, 8, 8, 8][..]));
+        let ports = attribute(reply, CTA_TUPLE_PROTO).unwrap();
+        assert_eq!(attribute(ports, CTA_PROTO_SRC_PORT), Some(&15_002_u16.to_be_bytes()[..]));
+        assert_eq!(attribute(ports, CTA_PROTO_DST_PORT), Some(&4000_u16.to_be_bytes()[..]));
     }
 }
