@@ -34,11 +34,11 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-fn list(folder: &Path) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn list(folder: &Path) -> Result<Vec<PathBuf>, String> {
     files::list(folder).map_err(|error| error.to_string())
 }
 
-fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     for path in list(folder)? {
         match files::is_folder(&path) {

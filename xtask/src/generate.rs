@@ -5,9 +5,11 @@ use std::{fmt::Write, path::PathBuf};
 use hothouse_host::files;
 use hothouse_model::{FailureKind, config};
 
+use crate::crates;
+
 /// Writes the files that are out of date.
 pub(crate) fn write() -> Result<(), String> {
-    for (path, text) in all() {
+    for (path, text) in all()? {
         files::make_folder(path.parent().unwrap_or(&path)).map_err(|error| error.to_string())?;
         files::replace(&path, text.as_bytes(), 0o644).map_err(|error| error.to_string())?;
     }
@@ -16,8 +18,9 @@ pub(crate) fn write() -> Result<(), String> {
 
 /// Says which files are out of date.
 pub(crate) fn check() -> Result<(), String> {
-    let stale =
-        all().into_iter().filter(|(path, text)| files::read_text(path).ok().as_ref() != Some(text));
+    let stale = all()?
+        .into_iter()
+        .filter(|(path, text)| files::read_text(path).ok().as_ref() != Some(text));
     let stale: Vec<_> = stale.map(|(path, _)| path.display().to_string()).collect();
     if stale.is_empty() {
         return Ok(());
@@ -25,13 +28,15 @@ pub(crate) fn check() -> Result<(), String> {
     Err(format!("out of date, run `./x generate`: {}", stale.join(", ")))
 }
 
-fn all() -> Vec<(PathBuf, String)> {
-    let schema = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schema");
-    vec![
+fn all() -> Result<Vec<(PathBuf, String)>, String> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+    let schema = root.join("schema");
+    Ok(vec![
         (schema.join("config.schema.json"), pretty(&config::json_schema())),
         (schema.join("openapi.json"), hothouse_daemon::openapi::document()),
         (schema.join("environment.md"), environment()),
-    ]
+        (root.join("docs/crates.md"), crates::document()?),
+    ])
 }
 
 fn pretty(value: &serde_json::Value) -> String {

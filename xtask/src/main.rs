@@ -1,9 +1,11 @@
-//! What is done to the project itself: generated files, borders, words, benchmarks, and crashes.
+//! What is done to the project itself: generated files, borders, words, dependencies, benchmarks, and crashes.
 
 mod bench;
 mod borders;
 mod crash;
+mod crates;
 mod generate;
+mod markup;
 mod words;
 
 use std::{env, process::ExitCode};
@@ -16,9 +18,12 @@ fn main() -> ExitCode {
         ["generate", "--check"] => generate::check(),
         ["borders"] => borders::check(),
         ["words"] => words::check(),
+        ["markup"] => markup::check(),
+        ["dependencies"] => crates::check_dependencies(),
+        ["graph"] => crates::document().map(|text| bench::print(&text)),
         ["bench", "--binary", binary, ref names @ ..] => bench::run(binary.as_ref(), names),
         ["crash", ref words @ ..] => crash::run(words),
-        _ => Err("usage: xtask generate [--check] | borders | words | bench --binary PATH [cli] [fork] [room] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
+        _ => Err("usage: xtask generate [--check] | borders | words | markup | dependencies | graph | bench --binary PATH [cli] [fork] [room] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -20,6 +20,7 @@ pub const EXEC_ID_LIMIT: usize = 64;
 /// Everything that can be asked.
 ///
 /// New variants go to the end: the position is the number on the wire.
+/// Nobody sends `Ping` any more. It keeps its place, since rooms of an earlier release know calls by number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Call {
     /// Must come first. The token is the content of the room's token file.

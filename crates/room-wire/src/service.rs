@@ -6,9 +6,6 @@ use serde::{Deserialize, Serialize};
 /// The folder in the room in which services make their sockets.
 pub const SERVICES_FOLDER: &str = "/run/hothouse/services";
 
-/// How many descriptors come with a declaration: the data files of the log, then their indexes.
-pub const LOG_DESCRIPTORS: usize = 8;
-
 /// One service, with every decision made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceSpec {

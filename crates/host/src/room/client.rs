@@ -325,11 +325,6 @@ impl RoomClient {
         self.order(Call::Resume).await
     }
 
-    /// Returns when the room has answered.
-    pub async fn ping(&self) -> Result<(), ClientError> {
-        self.order(Call::Ping).await
-    }
-
     /// Asks the room to end: SIGTERM to all, SIGKILL after `grace`. It is gone when
     /// [`stop`](super::stop) returns.
     pub async fn shutdown(&self, grace: Duration) -> Result<(), ClientError> {
