@@ -7,9 +7,8 @@ use std::path::{Path, PathBuf};
 
 use hothouse_host::files;
 
-/// Crates that make native rooms or are part of them, and two beside: `edge` fills the packet rules of a
-/// room, `workspace` gives files to its agent.
-const BELOW: [&str; 6] = ["host", "room-init", "room-wire", "backend", "edge", "workspace"];
+/// Crates that make native rooms or are part of them.
+const BELOW: [&str; 4] = ["host", "room-init", "room-wire", "backend"];
 
 /// The binary is also the launcher of rooms, and is so before there is anything else.
 const LAUNCHER: &str = "hothouse/src/main.rs";

@@ -28,9 +28,11 @@ use hothouse_model::{
 };
 
 pub use connection::{CallError, Pending, RoomConnection, RoomInstance};
+/// Who owns on the disk what the agent of a room writes.
+pub use hothouse_host::walls::agent;
 pub use native::NativeRooms;
-/// Where a room finds certificates, and who owns on the disk what its agent writes.
-pub use room::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES, agent};
+/// Where a room finds certificates.
+pub use room::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};
 
 /// Starts, ends, freezes and finds rooms. All of it blocks but [`connect`](Self::connect).
 pub trait Rooms: Send + Sync {

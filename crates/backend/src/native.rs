@@ -149,7 +149,7 @@ fn shown_fences(fences: &Fences, disk: Option<u64>) -> BTreeMap<String, String> 
 impl Rooms for NativeRooms {
     fn capabilities(&self) -> Capabilities {
         let mut offered = BTreeSet::from(Capability::ALL);
-        if room::agent().is_none() {
+        if crate::agent().is_none() {
             // With a single uid there is nobody else to be.
             offered.remove(&Capability::Root);
         }

@@ -120,7 +120,9 @@ impl Explain for PromotionError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Nothing { name, dirt, .. } if !dirt.is_clean() => {
-                vec![format!("commit its work first: `hothouse exec -w {name} -- sh -c 'git add -A && git commit -m …'`")]
+                vec![format!(
+                    "commit its work first: `hothouse exec -w {name} -- sh -c 'git add -A && git commit -m …'`"
+                )]
             }
             Self::Nothing { .. } => Vec::new(),
             Self::Diverged { agent_branch, .. } => {

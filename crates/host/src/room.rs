@@ -22,13 +22,11 @@ mod descendants;
 mod early;
 mod filter;
 mod identity;
-mod ids;
 mod inside;
 mod launcher;
 mod layout;
 mod measure;
 mod mounts;
-mod network;
 mod owner;
 mod removal;
 mod setup;
@@ -37,10 +35,9 @@ mod sockets;
 mod spec;
 mod split;
 mod start;
-mod step;
 mod trust;
-mod walls;
 
+pub use crate::ids::Mode;
 pub use cgroups::{CgroupError, Groups, clear_groups, group_ids};
 pub use claim::{Claim, ClaimError, Claimant, claimant};
 pub use client::{Attached, ClientError, Egress, ExecStreams, RoomClient, Started as ExecStarted};
@@ -48,17 +45,11 @@ pub use hothouse_room_wire as wire;
 pub use identity::{IdentityError, RoomIdentity, host_pids};
 pub use launcher::{HelperError, LAUNCHER_ARGUMENT, Launcher, room_launcher_main};
 pub use measure::MeasureError;
-pub use network::{PacketGate, Tracked, read_tracked};
 pub use owner::{SocketOwner, datagram_owner, echo_owner, socket_owner};
 pub use removal::RemoveError;
-pub use spec::{Access, Bind, Caveat, Fences, Limits, Mode, RoomSpec, SpecProblem, WorktreeLayers};
+pub use spec::{Access, Bind, Caveat, Fences, Limits, RoomSpec, SpecProblem, WorktreeLayers};
 pub use start::{StartError, Started, StopError, stop};
-pub use step::StepError;
 pub use trust::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};
-pub use walls::agent;
-pub(crate) use walls::{Wall, ids_here, write_maps as map_ids};
-
-use crate::owners::Owner;
 
 /// The control socket in a room's runtime folder.
 pub const CONTROL_SOCKET: &str = "control.sock";
@@ -68,17 +59,3 @@ pub const ROOM_FILE: &str = "room.json";
 
 /// The token file in a room's runtime folder.
 pub const TOKEN_FILE: &str = "token";
-
-/// The uid and gid of `agent` in every room.
-pub const AGENT_ID: u32 = 1000;
-
-/// The last uid and gid of a room, room-init's own included.
-pub(crate) const LAST_ID: u32 = ids::INIT_ID;
-
-/// Agent in the ids of every room.
-pub(crate) const AGENT_INSIDE: Owner = Owner { user: AGENT_ID, group: AGENT_ID };
-
-/// Brings the network of a room up in the present namespace, and lets it fall again.
-pub(crate) fn try_network() -> Result<(), StepError> {
-    network::apply().map(drop)
-}

@@ -92,10 +92,7 @@ fn rooms_line(ui: &Ui, rooms: &RoomsView) -> String {
 
 fn show_leftovers(ui: &Ui, leftovers: &[Leftover]) {
     if leftovers.is_empty() {
-        ui.print(&format!(
-            "{} no unfinished operations",
-            ui.paint(Tone::Good, "works  ")
-        ));
+        ui.print(&format!("{} no unfinished operations", ui.paint(Tone::Good, "works  ")));
     }
     for leftover in leftovers {
         let (tone, word) =

@@ -257,7 +257,9 @@ pub(crate) fn allow(
         (true, _) if grants.is_empty() => ui.say("Nothing was allowed by hand."),
         (true, _) => {}
         (false, true) => ui.say("Taken back; connections that it had opened are cut."),
-        (false, false) => ui.say(&format!("Allowed {}; effective immediately.", body.rules.join(", "))),
+        (false, false) => {
+            ui.say(&format!("Allowed {}; effective immediately.", body.rules.join(", ")))
+        }
     }
     if !grants.is_empty() {
         let rows = grants.iter().map(|grant| {

@@ -108,10 +108,15 @@ pub(crate) fn nuke(session: &Session, ui: &Ui, args: &NukeArgs) -> Result<ExitCo
         let question = format!("Delete {} with all uncommitted work in them?", counted(all.len()));
         match ui.ask(&question) {
             Some(true) => {}
-            Some(false) => return Err(Failure::new(FailureKind::Unmet, "cancelled: nothing was deleted")),
+            Some(false) => {
+                return Err(Failure::new(FailureKind::Unmet, "cancelled: nothing was deleted"));
+            }
             None => {
-                return Err(Failure::new(FailureKind::Usage, "confirmation needed, and this is not a terminal")
-                    .hint("pass `--yes`"));
+                return Err(Failure::new(
+                    FailureKind::Usage,
+                    "confirmation needed, and this is not a terminal",
+                )
+                .hint("pass `--yes`"));
             }
         }
     }
@@ -130,7 +135,8 @@ fn show_deleted(ui: &Ui, gone: &DeletedView) {
     }
     ui.say(&format!("Deleted {}.", counted(gone.deleted.len())));
     if !gone.branches.is_empty() {
-        let kept: Vec<_> = gone.branches.iter().map(|branch| format!("`{}`", plain(branch))).collect();
+        let kept: Vec<_> =
+            gone.branches.iter().map(|branch| format!("`{}`", plain(branch))).collect();
         ui.say(&format!("Kept the branches with what was committed: {}.", kept.join(", ")));
     }
 }

@@ -77,8 +77,10 @@ fn ask(ui: &Ui, wish: Wish, certificate: &Path, places: &[Place]) -> Result<(), 
     match ui.ask(&format!("{verb} it in {}?", places.join(", "))) {
         Some(true) => Ok(()),
         Some(false) => Err(Failure::new(FailureKind::Unmet, "nothing was changed")),
-        None => Err(Failure::new(FailureKind::Usage, "confirmation needed, and this is not a terminal")
-            .hint("say `hothouse trust --yes`, or `hothouse trust --remove --yes`")),
+        None => {
+            Err(Failure::new(FailureKind::Usage, "confirmation needed, and this is not a terminal")
+                .hint("say `hothouse trust --yes`, or `hothouse trust --remove --yes`"))
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Carries bytes between a command's pipes and ours, without copying where the kernel can.
 
+use hothouse_host::network::PacketGate;
 use hothouse_host::pump::{carry, pump};
+use hothouse_host::room::Egress;
 use hothouse_host::room::wire::WindowSize;
-use hothouse_host::room::{Egress, PacketGate};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::pipe::PipeFlags;

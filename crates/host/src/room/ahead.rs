@@ -2,11 +2,12 @@
 
 use super::early::{Cloned, Early};
 use super::setup::inotify_share;
-use super::spec::{Mode, RoomSpec};
-use super::step::{Step, StepError};
-use super::walls::{Wall, namespace_with, reap, walls};
-use super::{AGENT_ID, cgroups, filter};
+use super::spec::RoomSpec;
+use super::{cgroups, filter};
+use crate::ids::{AGENT_ID, Mode};
+use crate::step::{Step, StepError};
 use crate::sys::Instruction;
+use crate::walls::{Wall, namespace_with, reap, walls};
 use hothouse_room_wire::boot::BOOT_FD;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::fs::{Mode as FileMode, OFlags};

@@ -12,11 +12,11 @@ mod scan;
 mod write;
 
 use super::layout;
-use super::spec::Mode;
-use super::step::{Step, StepError};
-use super::walls::{Wall, write_maps};
 use crate::files;
+use crate::ids::Mode;
+use crate::step::{Step, StepError};
 use crate::sys::{self, Fork};
+use crate::walls::{Wall, write_maps};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode as FileMode, OFlags};
 use rustix::pipe::PipeFlags;

@@ -5,10 +5,10 @@
 
 use super::ahead::Ahead;
 use super::inside::{self, MAPPED, ORDER, Order};
-use super::spec::Mode;
-use super::step::{Step, StepError};
-use super::walls::{Wall, reap, write_maps};
+use crate::ids::Mode;
+use crate::step::{Step, StepError};
 use crate::sys::{self, Fork};
+use crate::walls::{Wall, reap, write_maps};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::MemfdFlags;

@@ -4,7 +4,7 @@
 //! namespaces do not guard. Installed before room-init starts, so that nothing can be started
 //! without them.
 
-use super::spec::Mode;
+use crate::ids::Mode;
 use crate::sys::Instruction;
 use libc::{c_int, c_long};
 use seccompiler::{

@@ -4,17 +4,16 @@
 //! sockets before any process of the room, all mounts before the room's own namespaces (so that
 //! they are locked there), ids and fences last.
 
-use super::AGENT_ID;
 use super::early::First;
-use super::ids::{self, INIT_ID};
 use super::layout::System;
 use super::mounts::{self, Build, Placement};
-use super::network::{self, Catch};
-use super::spec::{Mode, RoomSpec};
-use super::step::{Step, StepError};
-use super::walls::Wall;
+use super::spec::RoomSpec;
 use crate::files;
+use crate::ids::{self, AGENT_ID, INIT_ID, Mode};
+use crate::network::{self, Catch};
+use crate::step::{Step, StepError};
 use crate::sys::{self, Fork, Instruction};
+use crate::walls::Wall;
 use hothouse_room_wire::boot::BOOT_FD;
 use hothouse_room_wire::elevate::ELEVATE_SOCKET;
 use hothouse_room_wire::{Boot, frame};

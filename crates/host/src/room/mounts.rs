@@ -4,14 +4,14 @@
 //! no path leads to the host any more, so a link that the room left in its own files can only
 //! point into the room.
 
-use super::AGENT_ID;
 use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts, with_names};
-use super::spec::{Access, Bind, Limits, Mode, RoomSpec};
+use super::spec::{Access, Bind, Limits, RoomSpec};
 use super::split::{self, Child, Part};
-use super::step::{Step, StepError};
 use super::trust;
 use crate::files;
+use crate::ids::{AGENT_ID, Mode};
 use crate::owners::is_shared_top;
+use crate::step::{Step, StepError};
 use crate::sys::{self, MountChange};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, FsWord, Gid, Mode as FileMode, OFlags, Stat, Uid};

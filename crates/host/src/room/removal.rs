@@ -3,10 +3,10 @@
 use super::base_layer::in_namespace;
 use super::launcher::{HelperError, Launcher};
 use super::setup::{Job, Report};
-use super::spec::Mode;
-use super::step::{Step, StepError};
-use super::walls::Wall;
 use crate::files;
+use crate::ids::Mode;
+use crate::step::{Step, StepError};
+use crate::walls::Wall;
 use std::path::Path;
 
 /// A storage folder, or a base layer, that could not be removed.

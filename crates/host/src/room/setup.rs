@@ -8,16 +8,17 @@ use super::claim::{Claim, ClaimError, Claimant};
 use super::early::{Early, send_descriptors};
 use super::inside::{GO, MORE, Order, Word};
 use super::mounts::{self, IdMaps};
-use super::spec::{Access, Bind, Caveat, Fences, Mode, RoomSpec};
+use super::spec::{Access, Bind, Caveat, Fences, RoomSpec};
 use super::start::Started;
-use super::step::{Step, StepError};
-use super::walls::{Wall, namespace_with, reap, user_namespace, walls};
 use super::{
-    AGENT_ID, CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, identity, layout,
-    measure, removal, share, sockets, split,
+    CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, identity, layout, measure, removal,
+    share, sockets, split,
 };
 use crate::files;
+use crate::ids::{AGENT_ID, Mode};
+use crate::step::{Step, StepError};
 use crate::sys;
+use crate::walls::{Wall, namespace_with, reap, user_namespace, walls};
 use hothouse_room_wire::boot::READY;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, OwnedFd};

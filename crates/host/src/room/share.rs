@@ -3,12 +3,13 @@
 //! Trees are made so; this sees to those that are not: worktrees that somebody else made, and folders that
 //! the host has just made for a room.
 
-use super::spec::{Access, Caveat, Mode, RoomSpec};
-use super::step::{Step, StepError};
-use super::walls::Wall;
+use super::spec::{Access, Caveat, RoomSpec};
 use crate::files::FileError;
 use crate::hands;
+use crate::ids::Mode;
 use crate::owners::{Give, Owner, is_shared_top};
+use crate::step::{Step, StepError};
+use crate::walls::Wall;
 use std::path::{Path, PathBuf};
 
 /// Gives the trees of a room to its agent, where that is not the user. It costs a look at each.

@@ -1,10 +1,10 @@
 //! Sockets of host processes in folders that a room gets: a bind, even read-only, would let the
 //! room connect to them.
 
-use super::spec::Mode;
-use super::step::{Step, StepError};
 use crate::beneath::Folder;
+use crate::ids::Mode;
 use crate::named;
+use crate::step::{Step, StepError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;

@@ -1,5 +1,6 @@
 //! What is asked of a room, and what it turned out to be.
 
+use crate::ids::{self, Mode};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -63,7 +64,7 @@ pub struct WorktreeLayers {
 
 impl RoomSpec {
     /// The first host uid of rooms made by root.
-    pub const DEFAULT_SHIFTED_BASE: u32 = 300_000;
+    pub const DEFAULT_SHIFTED_BASE: u32 = ids::SHIFTED_BASE;
 }
 
 /// One bind mount.
@@ -101,18 +102,6 @@ pub struct Limits {
     /// and whoever watches the room can ask for it.
     #[serde(default)]
     pub disk: Option<u64>,
-}
-
-/// How ids are mapped, which follows from who we are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// Host root: a shifted range, idmapped mounts.
-    Root,
-    /// An ordinary user with ranges in `/etc/subuid`.
-    Range,
-    /// An ordinary user without: one uid, no root in the room.
-    Single,
 }
 
 /// Which fences stand: name to `on`, a version, or `off: reason`.

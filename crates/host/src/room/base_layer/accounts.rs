@@ -1,6 +1,6 @@
 //! The accounts of a room: the host's system users, and `agent`.
 
-use crate::room::AGENT_ID;
+use crate::ids::AGENT_ID;
 use std::fmt::Write;
 
 /// Makes `/etc/passwd`: the host's own, without whoever has agent's name or uid, and without

@@ -6,7 +6,7 @@ use crate::room::browsers::{
     CHROMIUM, CHROMIUM_FOLDERS, CHROMIUM_NAME, FIREFOX, FIREFOX_SETTINGS, FIREFOX_SETTINGS_TEXT,
     chromium, firefox,
 };
-use crate::room::step::{Step, StepError};
+use crate::step::{Step, StepError};
 use std::path::Path;
 
 impl Job<'_> {

@@ -3,8 +3,8 @@
 
 use super::write::Job;
 use crate::files;
-use crate::room::spec::Mode;
-use crate::room::step::{Step, StepError};
+use crate::ids::Mode;
+use crate::step::{Step, StepError};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 

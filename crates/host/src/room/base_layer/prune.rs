@@ -5,9 +5,9 @@
 
 use super::{in_namespace, word};
 use crate::files;
-use crate::room::spec::Mode;
-use crate::room::step::{Step, StepError};
-use crate::room::walls::Wall;
+use crate::ids::Mode;
+use crate::step::{Step, StepError};
+use crate::walls::Wall;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode as FileMode, OFlags};
 use std::path::{Path, PathBuf};

@@ -3,9 +3,8 @@
 use super::accounts;
 use super::scan::{Entry, Kind};
 use crate::files;
-use crate::room::AGENT_ID;
-use crate::room::spec::Mode;
-use crate::room::step::{Step, StepError};
+use crate::ids::{AGENT_ID, Mode};
+use crate::step::{Step, StepError};
 use rustix::fs::{CWD, FileType, Gid, Mode as FileMode, Uid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;

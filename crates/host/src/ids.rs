@@ -1,58 +1,78 @@
 //! Id maps: which ids of the host the wall has, and which of the wall's the room has.
 
-use super::AGENT_ID;
-use super::spec::Mode;
+use crate::owners::Owner;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
+
+/// The uid and gid of `agent` in every room.
+pub const AGENT_ID: u32 = 1000;
+
+/// Agent in the ids of every room.
+pub const AGENT_INSIDE: Owner = Owner { user: AGENT_ID, group: AGENT_ID };
+
+/// The first host uid of rooms made by root.
+pub const SHIFTED_BASE: u32 = 300_000;
 
 /// Ids 0 to 65534 are the room's. 65534 must be mapped, or apt fails.
 const ROOM_IDS: u32 = 65_535;
 
 /// The id of room-init in the wall: the first one that the room does not have.
-pub(super) const INIT_ID: u32 = ROOM_IDS;
+pub const INIT_ID: u32 = ROOM_IDS;
 
 /// The id of the host's user in the wall of an ordinary user. The room does not have it, so nobody in
 /// the room, its root included, has a say over the user's own files.
-pub(super) const USER_ID: u32 = INIT_ID + 1;
+pub const USER_ID: u32 = INIT_ID + 1;
 
 /// Who a host process looks like in a namespace that does not map it.
-pub(super) const OVERFLOW_ID: u32 = 65_534;
+pub const OVERFLOW_ID: u32 = 65_534;
+
+/// How ids are mapped, which follows from who we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Host root: a shifted range, idmapped mounts.
+    Root,
+    /// An ordinary user with ranges in `/etc/subuid`.
+    Range,
+    /// An ordinary user without: one uid, no root in the room.
+    Single,
+}
 
 /// `count` ids from `inside` on are those from `outside` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Extent {
-    pub(super) inside: u32,
-    pub(super) outside: u32,
-    pub(super) count: u32,
+pub struct Extent {
+    pub inside: u32,
+    pub outside: u32,
+    pub count: u32,
 }
 
 /// A range of subordinate ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
-    pub(super) first: u32,
-    pub(super) count: u32,
+pub struct Range {
+    pub first: u32,
+    pub count: u32,
 }
 
 /// The wall's map for root: one shifted range, and never the host's own root.
-pub(super) fn shifted(base: u32) -> Vec<Extent> {
+pub fn shifted(base: u32) -> Vec<Extent> {
     vec![Extent { inside: 0, outside: base, count: ROOM_IDS + 1 }]
 }
 
 /// The wall's map for a user without ranges.
-pub(super) fn single(own: u32) -> Vec<Extent> {
+pub fn single(own: u32) -> Vec<Extent> {
     vec![Extent { inside: AGENT_ID, outside: own, count: 1 }]
 }
 
 /// The wall's map for a user with ranges: all ids of the room are subordinate, the user's own is beside
 /// them. Nothing comes back when the ranges are too small.
-pub(super) fn ranged(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
+pub fn ranged(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     let mut map = take(&mut ranges.to_vec(), 0, INIT_ID + 1)?;
     map.push(Extent { inside: USER_ID, outside: own, count: 1 });
     Some(map)
 }
 
 /// The same for groups, but that the agent's is the user's: by it the user reaches the agent's files.
-pub(super) fn ranged_groups(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
+pub fn ranged_groups(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     let mut ranges = ranges.to_vec();
     let mut map = take(&mut ranges, 0, AGENT_ID)?;
     map.push(Extent { inside: AGENT_ID, outside: own, count: 1 });
@@ -61,7 +81,7 @@ pub(super) fn ranged_groups(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
 }
 
 /// Returns the id on the host of one inside.
-pub(super) fn outside(map: &[Extent], id: u32) -> Option<u32> {
+pub fn outside(map: &[Extent], id: u32) -> Option<u32> {
     let holds = |extent: &&Extent| (extent.inside..extent.inside + extent.count).contains(&id);
     map.iter().find(holds).map(|extent| extent.outside + (id - extent.inside))
 }
@@ -87,7 +107,7 @@ fn take(ranges: &mut Vec<Range>, mut inside: u32, mut wanted: u32) -> Option<Vec
 
 /// The room's map in a wall with `wall`: the same ids but room-init's own. The extents follow the
 /// wall's, because the kernel refuses one that spans two of them.
-pub(super) fn nested(wall: &[Extent]) -> Vec<Extent> {
+pub fn nested(wall: &[Extent]) -> Vec<Extent> {
     let kept = wall.iter().filter(|extent| extent.inside < INIT_ID);
     kept.map(|extent| Extent {
         inside: extent.inside,
@@ -100,7 +120,7 @@ pub(super) fn nested(wall: &[Extent]) -> Vec<Extent> {
 /// The map of a worktree that lies on disk as `owner`'s: theirs is agent's, and what others in
 /// the room make keeps the ids it has in the wall. A worktree that needs no map, because its files
 /// have ids of the room's, says nothing about what else is shared: that is root's.
-pub(super) fn worktree(owner: u32, base: u32) -> Vec<Extent> {
+pub fn worktree(owner: u32, base: u32) -> Vec<Extent> {
     let agent = base + AGENT_ID;
     let owner = if (base..=base + INIT_ID).contains(&owner) { 0 } else { owner };
     vec![
@@ -111,7 +131,7 @@ pub(super) fn worktree(owner: u32, base: u32) -> Vec<Extent> {
 }
 
 /// Writes a map as the kernel reads it.
-pub(super) fn text(map: &[Extent]) -> String {
+pub fn text(map: &[Extent]) -> String {
     map.iter().fold(String::new(), |mut text, extent| {
         writeln!(text, "{} {} {}", extent.inside, extent.outside, extent.count)
             .expect("writing to a string does not fail");
@@ -120,7 +140,7 @@ pub(super) fn text(map: &[Extent]) -> String {
 }
 
 /// Reads the ranges of a user out of `/etc/subuid` or `/etc/subgid`.
-pub(super) fn subordinate(table: &str, name: &str, id: u32) -> Vec<Range> {
+pub fn subordinate(table: &str, name: &str, id: u32) -> Vec<Range> {
     let id = id.to_string();
     let lines = table.lines().filter_map(|line| {
         let mut fields = line.trim().split(':');
@@ -136,7 +156,7 @@ pub(super) fn subordinate(table: &str, name: &str, id: u32) -> Vec<Range> {
 }
 
 /// The daemon's uid as room-init sees it.
-pub(super) fn daemon_uid(mode: Mode) -> u32 {
+pub fn daemon_uid(mode: Mode) -> u32 {
     match mode {
         Mode::Root => OVERFLOW_ID,
         Mode::Range => USER_ID,

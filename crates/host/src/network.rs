@@ -7,7 +7,7 @@ mod netlink;
 mod rules;
 mod tracking;
 
-use super::step::{Step, StepError};
+use crate::step::{Step, StepError};
 use netlink::{ACK, CREATE, Message, REPLACE};
 use rules::Told;
 use rustix::fd::OwnedFd;
@@ -22,36 +22,36 @@ pub use gate::PacketGate;
 pub use tracking::{Tracked, read_tracked};
 
 /// Where redirected TCP arrives.
-pub(super) const EGRESS_PORT: u16 = 15_001;
+const EGRESS_PORT: u16 = 15_001;
 
 /// Where redirected datagrams arrive.
-pub(super) const DATAGRAM_PORT: u16 = 15_002;
+const DATAGRAM_PORT: u16 = 15_002;
 
 /// Where redirected DNS arrives.
-pub(super) const DNS_PORT: u16 = 15_053;
+const DNS_PORT: u16 = 15_053;
 
 const LOOPBACK_INDEX: u32 = 1;
 
 /// The sockets that catch the room's traffic.
-pub(super) struct Catch {
-    pub(super) tcp: Vec<OwnedFd>,
-    pub(super) dns_datagram: Vec<OwnedFd>,
-    pub(super) dns_stream: Vec<OwnedFd>,
+pub struct Catch {
+    pub tcp: Vec<OwnedFd>,
+    pub dns_datagram: Vec<OwnedFd>,
+    pub dns_stream: Vec<OwnedFd>,
     /// Shut until a daemon takes them: each is connected to itself, so what is sent to it is refused.
-    pub(super) datagrams: Vec<OwnedFd>,
+    pub datagrams: Vec<OwnedFd>,
     /// Tells what the packet rules dropped; none where the kernel cannot.
-    pub(super) dropped: Option<OwnedFd>,
+    pub dropped: Option<OwnedFd>,
     /// Tells of echo requests that a rule may allow; none where the kernel cannot.
-    pub(super) echoes: Option<OwnedFd>,
+    pub echoes: Option<OwnedFd>,
     /// Sends packets with headers of their own into the room, for answers to echo requests.
-    pub(super) raw: Vec<OwnedFd>,
+    pub raw: Vec<OwnedFd>,
     /// Speaks to the packet rules; whoever uses it needs the right to, besides.
-    pub(super) rules: OwnedFd,
-    pub(super) has_ipv6: bool,
+    pub rules: OwnedFd,
+    pub has_ipv6: bool,
 }
 
 /// Brings the network up.
-pub(super) fn apply() -> Result<Catch, StepError> {
+pub fn apply() -> Result<Catch, StepError> {
     let route = open(None).step("open a route socket")?;
     talk(&route, &loopback_up(), 1).step("bring loopback up")?;
     talk(&route, &every_address_is_local(AddressFamily::INET), 1)

@@ -34,7 +34,7 @@ impl std::fmt::Display for StepError {
 impl std::error::Error for StepError {}
 
 /// Errors that can say why in a way that survives a process border.
-pub(super) trait Reason {
+pub trait Reason {
     fn errno(&self) -> Option<i32>;
     fn text(&self) -> String;
 }
@@ -67,7 +67,7 @@ impl Reason for crate::files::FileError {
 }
 
 /// Names the step that a result belongs to.
-pub(super) trait Step<T> {
+pub trait Step<T> {
     fn step(self, step: &str) -> Result<T, StepError>;
     fn step_at(self, step: &str, path: impl AsRef<Path>) -> Result<T, StepError>;
 }
@@ -89,7 +89,7 @@ impl StepError {
     }
 
     /// A step that cannot be taken for a reason of our own.
-    pub(super) fn because(step: &str, path: Option<&Path>, reason: impl Into<String>) -> Self {
+    pub fn because(step: &str, path: Option<&Path>, reason: impl Into<String>) -> Self {
         Self {
             step: step.to_owned(),
             path: path.map(Path::to_owned),

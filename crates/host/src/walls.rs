@@ -1,12 +1,10 @@
 //! The id maps of a wall: which they are, and how a process gets them.
 
-use super::AGENT_ID;
-use super::ids::{self, Extent, Range};
-use super::spec::{Mode, RoomSpec};
-use super::step::{Step, StepError};
 use crate::command::bare;
 use crate::files;
+use crate::ids::{self, AGENT_ID, Extent, Mode, Range};
 use crate::owners::Owner;
+use crate::step::{Step, StepError};
 use crate::sys::{self, Fork};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode as FileMode, OFlags};
@@ -18,21 +16,21 @@ use std::sync::LazyLock;
 
 /// The id maps of a wall.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Wall {
-    pub(super) uids: Vec<Extent>,
-    pub(super) gids: Vec<Extent>,
+pub struct Wall {
+    pub uids: Vec<Extent>,
+    pub gids: Vec<Extent>,
 }
 
 impl Wall {
     /// Returns who the agent is on the host, unless it is the user.
-    pub(super) fn agent(&self, mode: Mode) -> Option<Owner> {
+    pub fn agent(&self, mode: Mode) -> Option<Owner> {
         let (uids, gids) = (&self.uids, &self.gids);
         let user = ids::outside(uids, AGENT_ID).filter(|_| mode != Mode::Single)?;
         Some(Owner { user, group: ids::outside(gids, AGENT_ID)? })
     }
 
     /// Returns the map by which a tree of `user` and `group` belongs to the agent of a room.
-    pub(super) fn of_owner(user: u32, group: u32, base: u32) -> Self {
+    pub fn of_owner(user: u32, group: u32, base: u32) -> Self {
         Self { uids: ids::worktree(user, base), gids: ids::worktree(group, base) }
     }
 }
@@ -59,12 +57,12 @@ fn is_known(id: u32) -> bool {
 }
 
 /// Decides how ids of our rooms are mapped.
-pub(crate) fn ids_here() -> Result<(Mode, Wall), StepError> {
-    walls(None, RoomSpec::DEFAULT_SHIFTED_BASE)
+pub fn ids_here() -> Result<(Mode, Wall), StepError> {
+    walls(None, ids::SHIFTED_BASE)
 }
 
 /// Decides how ids are mapped.
-pub(super) fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), StepError> {
+pub fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), StepError> {
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
     let ranged = || {
@@ -120,7 +118,7 @@ fn user_name(uid: u32) -> Option<String> {
 }
 
 /// Writes the id maps of a process in a new user namespace.
-pub(crate) fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+pub fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), StepError> {
     let own = Path::new("/proc").join(pid.to_string());
     let (uids, gids) = (ids::text(&wall.uids), ids::text(&wall.gids));
     match mode {
@@ -158,7 +156,7 @@ fn map_by_program(pid: i32, wall: &Wall) -> Result<(), StepError> {
     Ok(())
 }
 
-pub(super) fn user_namespace(pid: i32) -> Result<OwnedFd, StepError> {
+pub fn user_namespace(pid: i32) -> Result<OwnedFd, StepError> {
     let path = Path::new("/proc").join(pid.to_string()).join("ns/user");
     rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, FileMode::empty())
         .step_at("open", path)
@@ -166,7 +164,7 @@ pub(super) fn user_namespace(pid: i32) -> Result<OwnedFd, StepError> {
 
 /// Makes a user namespace for the sake of its map alone. The process that held it is about to end;
 /// it is reaped by [`reap`], when there is time for it.
-pub(super) fn namespace_with(wall: &Wall) -> Result<(OwnedFd, i32), StepError> {
+pub fn namespace_with(wall: &Wall) -> Result<(OwnedFd, i32), StepError> {
     let (held, holder) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
     match sys::fork_into(libc::CLONE_NEWUSER).step("make a user namespace")? {
         Fork::Child => {
@@ -184,7 +182,7 @@ pub(super) fn namespace_with(wall: &Wall) -> Result<(OwnedFd, i32), StepError> {
 }
 
 /// Waits for a child that is about to end.
-pub(super) fn reap(pid: i32) {
+pub fn reap(pid: i32) {
     if let Some(process) = Pid::from_raw(pid) {
         let _ = rustix::process::waitpid(Some(process), WaitOptions::empty());
     }
