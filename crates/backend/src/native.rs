@@ -13,14 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_host::{
-    files,
-    relay::Pipes,
-    room::{
-        self, Access, Bind, Claim, ClaimError, Claimant, ClientError, Fences, Launcher, Limits,
-        ROOM_FILE, RoomClient, RoomSpec, Started, WorktreeLayers,
-    },
-};
+use hothouse_host::{files, relay::Pipes};
 use hothouse_model::{
     config::Backend,
     room::{
@@ -28,6 +21,10 @@ use hothouse_model::{
         RoomWall, STOP_GRACE,
     },
     stack::{ServiceAction, StackOrder, StackReport},
+};
+use hothouse_room::{
+    self as room, Access, Bind, Claim, ClaimError, Claimant, ClientError, Fences, Launcher, Limits,
+    ROOM_FILE, RoomClient, RoomSpec, Started, WorktreeLayers,
 };
 
 use self::{

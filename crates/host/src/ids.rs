@@ -8,7 +8,7 @@ use std::fmt::Write;
 pub const AGENT_ID: u32 = 1000;
 
 /// Agent in the ids of every room.
-pub const AGENT_INSIDE: Owner = Owner { user: AGENT_ID, group: AGENT_ID };
+pub(crate) const AGENT_INSIDE: Owner = Owner { user: AGENT_ID, group: AGENT_ID };
 
 /// The first host uid of rooms made by root.
 pub const SHIFTED_BASE: u32 = 300_000;
@@ -21,10 +21,10 @@ pub const INIT_ID: u32 = ROOM_IDS;
 
 /// The id of the host's user in the wall of an ordinary user. The room does not have it, so nobody in
 /// the room, its root included, has a say over the user's own files.
-pub const USER_ID: u32 = INIT_ID + 1;
+pub(crate) const USER_ID: u32 = INIT_ID + 1;
 
 /// Who a host process looks like in a namespace that does not map it.
-pub const OVERFLOW_ID: u32 = 65_534;
+pub(crate) const OVERFLOW_ID: u32 = 65_534;
 
 /// How ids are mapped, which follows from who we are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,38 +41,38 @@ pub enum Mode {
 /// `count` ids from `inside` on are those from `outside` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
-    pub inside: u32,
-    pub outside: u32,
-    pub count: u32,
+    pub(crate) inside: u32,
+    pub(crate) outside: u32,
+    pub(crate) count: u32,
 }
 
 /// A range of subordinate ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
-    pub first: u32,
-    pub count: u32,
+pub(crate) struct Range {
+    pub(crate) first: u32,
+    pub(crate) count: u32,
 }
 
 /// The wall's map for root: one shifted range, and never the host's own root.
-pub fn shifted(base: u32) -> Vec<Extent> {
+pub(crate) fn shifted(base: u32) -> Vec<Extent> {
     vec![Extent { inside: 0, outside: base, count: ROOM_IDS + 1 }]
 }
 
 /// The wall's map for a user without ranges.
-pub fn single(own: u32) -> Vec<Extent> {
+pub(crate) fn single(own: u32) -> Vec<Extent> {
     vec![Extent { inside: AGENT_ID, outside: own, count: 1 }]
 }
 
 /// The wall's map for a user with ranges: all ids of the room are subordinate, the user's own is beside
 /// them. Nothing comes back when the ranges are too small.
-pub fn ranged(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
+pub(crate) fn ranged(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     let mut map = take(&mut ranges.to_vec(), 0, INIT_ID + 1)?;
     map.push(Extent { inside: USER_ID, outside: own, count: 1 });
     Some(map)
 }
 
 /// The same for groups, but that the agent's is the user's: by it the user reaches the agent's files.
-pub fn ranged_groups(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
+pub(crate) fn ranged_groups(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     let mut ranges = ranges.to_vec();
     let mut map = take(&mut ranges, 0, AGENT_ID)?;
     map.push(Extent { inside: AGENT_ID, outside: own, count: 1 });
@@ -81,7 +81,7 @@ pub fn ranged_groups(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
 }
 
 /// Returns the id on the host of one inside.
-pub fn outside(map: &[Extent], id: u32) -> Option<u32> {
+pub(crate) fn outside(map: &[Extent], id: u32) -> Option<u32> {
     let holds = |extent: &&Extent| (extent.inside..extent.inside + extent.count).contains(&id);
     map.iter().find(holds).map(|extent| extent.outside + (id - extent.inside))
 }
@@ -120,7 +120,7 @@ pub fn nested(wall: &[Extent]) -> Vec<Extent> {
 /// The map of a worktree that lies on disk as `owner`'s: theirs is agent's, and what others in
 /// the room make keeps the ids it has in the wall. A worktree that needs no map, because its files
 /// have ids of the room's, says nothing about what else is shared: that is root's.
-pub fn worktree(owner: u32, base: u32) -> Vec<Extent> {
+pub(crate) fn worktree(owner: u32, base: u32) -> Vec<Extent> {
     let agent = base + AGENT_ID;
     let owner = if (base..=base + INIT_ID).contains(&owner) { 0 } else { owner };
     vec![
@@ -140,7 +140,7 @@ pub fn text(map: &[Extent]) -> String {
 }
 
 /// Reads the ranges of a user out of `/etc/subuid` or `/etc/subgid`.
-pub fn subordinate(table: &str, name: &str, id: u32) -> Vec<Range> {
+pub(crate) fn subordinate(table: &str, name: &str, id: u32) -> Vec<Range> {
     let id = id.to_string();
     let lines = table.lines().filter_map(|line| {
         let mut fields = line.trim().split(':');

@@ -1,4 +1,4 @@
-//! The host under our feet: the only crate that makes system calls and runs host programs.
+//! The host under our feet: files, processes, mounts, probes, and what else takes a system call or a host program.
 //!
 //! Decisions are made elsewhere; here is what they touch. Every error names the path or program
 //! it is about.
@@ -31,10 +31,9 @@ pub mod pump;
 pub mod random;
 pub mod relay;
 pub mod remove;
-pub mod room;
 pub mod socket;
 pub mod step;
-mod sys;
+pub mod sys;
 pub mod terminal;
 pub mod toolchain;
 pub mod trust;

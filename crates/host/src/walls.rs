@@ -57,7 +57,7 @@ fn is_known(id: u32) -> bool {
 }
 
 /// Decides how ids of our rooms are mapped.
-pub fn ids_here() -> Result<(Mode, Wall), StepError> {
+pub(crate) fn ids_here() -> Result<(Mode, Wall), StepError> {
     walls(None, ids::SHIFTED_BASE)
 }
 

@@ -72,7 +72,7 @@ impl Give {
 }
 
 /// Whether the top folder of a tree is one in which an agent with this group works.
-pub(crate) fn is_shared_top(stat: &Stat, group: u32) -> bool {
+pub fn is_shared_top(stat: &Stat, group: u32) -> bool {
     stat.st_gid == group && stat.st_mode & SHARED_TOP == SHARED_TOP
 }
 
