@@ -1,18 +1,20 @@
 //! Borders between crates that the compiler does not guard.
 //!
-//! `host::room` is how native rooms are made. Above `backend` there are rooms of any kind, so nobody there may
+//! The crate `room` is how native rooms are made. Above `backend` there are rooms of any kind, so nobody there may
 //! name what is in it.
 
 use std::path::{Path, PathBuf};
 
 use hothouse_host::files;
 
-/// Crates that make native rooms or are part of them, and two beside: `edge` fills the packet rules of a
-/// room, `workspace` gives files to its agent.
-const BELOW: [&str; 6] = ["host", "room-init", "room-wire", "backend", "edge", "workspace"];
+/// Crates that make native rooms or are part of them.
+const BELOW: [&str; 4] = ["room", "room-init", "room-wire", "backend"];
 
 /// The binary is also the launcher of rooms, and is so before there is anything else.
 const LAUNCHER: &str = "hothouse/src/main.rs";
+
+/// What names native rooms: their crate, and the client of room-init whatever it was imported by.
+const NATIVE: [&str; 2] = ["hothouse_room", "RoomClient"];
 
 /// Says which files of crates above `backend` name what belongs to native rooms alone.
 pub(crate) fn check() -> Result<(), String> {
@@ -50,45 +52,9 @@ pub(crate) fn sources(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// Whether a source names the client of room-init, or anything in `hothouse_host::room`.
+/// Whether a source names the client of room-init, or anything in `hothouse_room`.
 fn names_native_rooms(source: &str) -> bool {
-    const HOST: &str = "hothouse_host::";
-    let dense: String = source.split_whitespace().collect();
-    dense.contains("RoomClient")
-        || dense.match_indices(HOST).any(|(at, _)| {
-            let rest = &dense[at + HOST.len()..];
-            match rest.strip_prefix('{') {
-                Some(list) => parts(list).iter().any(|part| is_room(part)),
-                None => is_room(rest),
-            }
-        })
-}
-
-/// Whether a path begins with the module `room`.
-fn is_room(path: &str) -> bool {
-    let name = path.split(|c: char| !c.is_alphanumeric() && c != '_').next();
-    name == Some("room")
-}
-
-/// Returns the parts of a list in braces, up to the one that closes it.
-fn parts(list: &str) -> Vec<&str> {
-    let (mut depth, mut begin, mut found) = (0_u32, 0, Vec::new());
-    for (at, character) in list.char_indices() {
-        match character {
-            '{' => depth += 1,
-            ',' if depth == 0 => {
-                found.push(&list[begin..at]);
-                begin = at + 1;
-            }
-            '}' if depth == 0 => {
-                found.push(&list[begin..at]);
-                break;
-            }
-            '}' => depth -= 1,
-            _ => {}
-        }
-    }
-    found
+    source.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| NATIVE.contains(&word))
 }
 
 #[cfg(test)]
@@ -98,18 +64,13 @@ mod tests {
     #[test]
     fn every_way_to_name_a_native_room_is_seen() {
         for (source, crosses) in [
-            ("use hothouse_host::room::Groups;", true),
-            ("use hothouse_host::room;", true),
-            ("use hothouse_host::{files,\n    room};", true),
-            ("use hothouse_host::{files::{self, room}, probe};", false),
-            (
-                "use hothouse_host::{\n    files::{a, b},\n    room::{\n        Groups,\n    },\n};",
-                true,
-            ),
-            ("let room = hothouse_host :: room :: stop(a);", true),
+            ("use hothouse_room::Groups;", true),
+            ("use hothouse_room as room;", true),
+            ("use {hothouse_host::files,\n    hothouse_room::{Groups}};", true),
+            ("let room = hothouse_room :: stop(a);", true),
             ("fn of(client: &RoomClient) {}", true),
             ("use hothouse_model::{config, room::RoomOrder};", false),
-            ("use hothouse_host::roomy::Thing;", false),
+            ("use hothouse_room_wire::Exit;", false),
         ] {
             assert_eq!(names_native_rooms(source), crosses, "{source}");
         }

@@ -12,7 +12,7 @@ use std::{
 
 use hothouse_model::{ledger::RoomProcess, policy::Transport};
 
-pub use hothouse_host::room::{
+pub use hothouse_room::{
     Attached, Egress, ExecStreams,
     wire::{ExecId, ExecRecord, ExecSpec, Exit, Refusal, RefusalKind, RoomUser, Stdio, WindowSize},
 };

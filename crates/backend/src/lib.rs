@@ -5,7 +5,7 @@
 //! died is seen to be dead.
 
 //!
-//! This is the only way to rooms: no crate above names `host::room` (guarded by `xtask`). *To add a backend:*
+//! This is the only way to rooms: no crate above names `hothouse_room` (guarded by `xtask`). *To add a backend:*
 //! implement [`Rooms`] and [`RoomConnection`], say what it can do ([`Rooms::capabilities`]), and add a line
 //! to `tests/conformance/main.rs`.
 
@@ -20,17 +20,20 @@ use std::{
     time::Duration,
 };
 
-use hothouse_host::{FileError, relay::Pipes, room};
+use hothouse_host::{FileError, relay::Pipes};
 use hothouse_model::{
     Explain, FailureKind,
     room::{Capabilities, DiskUse, RoomOrder, RoomReport, RoomWall},
     stack::{ServiceAction, StackOrder, StackReport},
 };
+use hothouse_room as room;
 
 pub use connection::{CallError, Pending, RoomConnection, RoomInstance};
+/// Who owns on the disk what the agent of a room writes.
+pub use hothouse_host::walls::agent;
 pub use native::NativeRooms;
-/// Where a room finds certificates, and who owns on the disk what its agent writes.
-pub use room::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES, agent};
+/// Where a room finds certificates.
+pub use room::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};
 
 /// Starts, ends, freezes and finds rooms. All of it blocks but [`connect`](Self::connect).
 pub trait Rooms: Send + Sync {

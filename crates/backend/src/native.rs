@@ -13,14 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_host::{
-    files,
-    relay::Pipes,
-    room::{
-        self, Access, Bind, Claim, ClaimError, Claimant, ClientError, Fences, Launcher, Limits,
-        ROOM_FILE, RoomClient, RoomSpec, Started, WorktreeLayers,
-    },
-};
+use hothouse_host::{files, relay::Pipes};
 use hothouse_model::{
     config::Backend,
     room::{
@@ -28,6 +21,10 @@ use hothouse_model::{
         RoomWall, STOP_GRACE,
     },
     stack::{ServiceAction, StackOrder, StackReport},
+};
+use hothouse_room::{
+    self as room, Access, Bind, Claim, ClaimError, Claimant, ClientError, Fences, Launcher, Limits,
+    ROOM_FILE, RoomClient, RoomSpec, Started, WorktreeLayers,
 };
 
 use self::{
@@ -149,7 +146,7 @@ fn shown_fences(fences: &Fences, disk: Option<u64>) -> BTreeMap<String, String> 
 impl Rooms for NativeRooms {
     fn capabilities(&self) -> Capabilities {
         let mut offered = BTreeSet::from(Capability::ALL);
-        if room::agent().is_none() {
+        if crate::agent().is_none() {
             // With a single uid there is nobody else to be.
             offered.remove(&Capability::Root);
         }

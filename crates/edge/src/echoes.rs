@@ -1,6 +1,6 @@
 //! Echo requests that a rule allows, asked from this host and answered in its target's name.
 //!
-//! The kernel tells of each request and drops it (`host::room::network::rules`), because it would answer
+//! The kernel tells of each request and drops it (`host::network::rules`), because it would answer
 //! by itself: every address is its own. The answer that came to this host is sent into the room by a
 //! socket that writes its own headers, and passes as the answer to what the kernel saw leave.
 

@@ -16,7 +16,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use hothouse_host::room::{PacketGate, Tracked};
+use hothouse_host::network::{PacketGate, Tracked};
 use hothouse_model::policy::{Transport, Verdict};
 use tokio::{net::UdpSocket, task::JoinSet};
 

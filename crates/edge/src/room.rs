@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_host::{Clock, clock::HostClock, ping, room::PacketGate};
+use hothouse_host::{Clock, clock::HostClock, network::PacketGate, ping};
 use hothouse_model::{
     config::HostName,
     ledger::{AttemptKind, LedgerRecord, RoomProcess},

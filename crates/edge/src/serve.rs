@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use hothouse_host::room::PacketGate;
+use hothouse_host::network::PacketGate;
 use tokio::{
     net::{TcpListener, TcpStream, UdpSocket, UnixDatagram},
     sync::Semaphore,

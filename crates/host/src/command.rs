@@ -283,7 +283,7 @@ const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 
 /// Returns a command with nothing but a plain `PATH` and locale, and no stdio.
 #[expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
-pub(crate) fn bare(program: impl AsRef<OsStr>) -> std::process::Command {
+pub fn bare(program: impl AsRef<OsStr>) -> std::process::Command {
     let mut command = std::process::Command::new(program);
     command.env_clear().env("PATH", SYSTEM_PATH).env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -83,7 +83,7 @@ impl Framed {
     }
 }
 
-pub(crate) fn send_some(
+pub fn send_some(
     socket: impl AsFd,
     bytes: &[u8],
     beside: &[BorrowedFd<'_>],

@@ -29,11 +29,12 @@ use crate::{
     command::bare,
     copy::{self, Content, Copied, Owners, Tree},
     files::{self, FileError, about},
+    ids::{AGENT_ID, AGENT_INSIDE, Mode},
     owners::{self, Gift, Give, Owner},
     process, remove,
-    room::{self, Mode, Wall},
     sys::{self, Fork},
     usage::{self, Blocks, Usage},
+    walls::{self, Wall},
 };
 
 /// The hidden subcommand under which a program must call [`hands_main`].
@@ -143,7 +144,7 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), FileError> {
 /// Gives all of ours in a tree to the agent of our rooms. Nothing happens where there is no other agent
 /// than ourselves.
 pub fn give_tree(path: &Path, give: &Give) -> Result<(), FileError> {
-    match room::agent() {
+    match walls::agent() {
         Some(agent) if process::is_root() => {
             owners::give_tree(path, &Gift { agent, by_group: false }, give).map(drop)
         }
@@ -153,14 +154,14 @@ pub fn give_tree(path: &Path, give: &Give) -> Result<(), FileError> {
 }
 
 /// Does the same in a process of its own, for one that must not have had threads.
-pub(crate) fn give_tree_apart(path: &Path, give: &Give) -> Result<(), FileError> {
+pub fn give_tree_apart(path: &Path, give: &Give) -> Result<(), FileError> {
     ask(&Work::Give { path: path.to_owned(), give: give.clone() }, path).map(drop)
 }
 
 /// Gives a worktree that was given to the agent of our rooms back to the user, with all that rooms made
 /// in it. One that was not given is left as it is.
 pub fn take_back(path: &Path) -> Result<(), FileError> {
-    match room::agent() {
+    match walls::agent() {
         Some(agent) if owners::is_shared(path, agent)? => {
             ask(&Work::TakeBack { path: path.to_owned() }, path).map(drop)
         }
@@ -171,7 +172,7 @@ pub fn take_back(path: &Path) -> Result<(), FileError> {
 /// Gives some files and folders of a tree, by their paths in it, to the agent of our rooms: those that
 /// are ours and that everybody may read. Returns how many that were.
 pub fn give_some(path: &Path, names: Vec<PathBuf>) -> Result<u64, FileError> {
-    let Some(agent) = room::agent().filter(|_| !names.is_empty()) else { return Ok(0) };
+    let Some(agent) = walls::agent().filter(|_| !names.is_empty()) else { return Ok(0) };
     if process::is_root() {
         return owners::give_some(path, &Gift { agent, by_group: false }, &names);
     }
@@ -242,7 +243,7 @@ pub fn measure(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
 
 /// Whether rooms have ids that we have power over only in a namespace.
 fn are_needed() -> bool {
-    !process::is_root() && room::agent().is_some()
+    !process::is_root() && walls::agent().is_some()
 }
 
 fn is_refused(error: &FileError) -> bool {
@@ -313,8 +314,8 @@ fn read_work() -> io::Result<Work> {
 
 /// Does the work as root, or in a user namespace with the ids of our rooms.
 fn with_ids(work: &Work) -> io::Result<Answer> {
-    let (mode, wall) = room::ids_here().map_err(io::Error::other)?;
-    match (mode, room::agent()) {
+    let (mode, wall) = walls::ids_here().map_err(io::Error::other)?;
+    match (mode, walls::agent()) {
         (Mode::Root, Some(agent)) => Ok(answer(do_work(work, &Gift { agent, by_group: false }))),
         (Mode::Range, _) => in_namespace(work, mode, &wall),
         _ => Err(io::Error::other("there are no ids of rooms besides our own")),
@@ -334,7 +335,7 @@ fn in_namespace(work: &Work, mode: Mode, wall: &Wall) -> io::Result<Answer> {
         }
         Fork::Parent(pid) => {
             drop((wait, teller));
-            let mapped = room::map_ids(pid, mode, wall).map_err(io::Error::other);
+            let mapped = walls::write_maps(pid, mode, wall).map_err(io::Error::other);
             let mapped = mapped.and_then(|()| Ok(rustix::io::write(&go, b"g")?));
             drop(go);
             let mut bytes = Vec::new();
@@ -350,7 +351,7 @@ fn work_when_mapped(work: &Work, wait: &OwnedFd) -> Answer {
     let mut word = [0_u8; 1];
     let mapped = rustix::io::read(wait, &mut word).is_ok_and(|length| length == 1);
     let error = || about("map the ids of rooms for", Path::new(""))(io::ErrorKind::Other.into());
-    let gift = Gift { agent: room::AGENT_INSIDE, by_group: true };
+    let gift = Gift { agent: AGENT_INSIDE, by_group: true };
     answer(if mapped { do_work(work, &gift) } else { Err(error()) })
 }
 
@@ -378,7 +379,7 @@ fn do_work(work: &Work, gift: &Gift) -> Result<Answer, FileError> {
         }
         Work::TakeBack { path } => {
             // From the room's root on, whose number is so much less than the agent's.
-            let first = gift.agent.user - room::AGENT_ID;
+            let first = gift.agent.user - AGENT_ID;
             owners::take_back(path, gift.agent, first).map(|()| Answer::Done)
         }
         Work::OpenTo { path } => owners::open_to(path, gift).map(|()| Answer::Done),

@@ -1,4 +1,4 @@
-//! The host under our feet: the only crate that makes system calls and runs host programs.
+//! The host under our feet: files, processes, mounts, probes, and what else takes a system call or a host program.
 //!
 //! Decisions are made elsewhere; here is what they touch. Every error names the path or program
 //! it is about.
@@ -15,11 +15,13 @@ pub mod files;
 pub mod folders;
 pub mod framed;
 pub mod hands;
+pub mod ids;
 pub mod keyring;
 pub mod lock;
 pub mod logs;
 pub mod mount;
 pub mod named;
+pub mod network;
 pub mod newest;
 pub mod owners;
 pub mod ping;
@@ -29,14 +31,15 @@ pub mod pump;
 pub mod random;
 pub mod relay;
 pub mod remove;
-pub mod room;
 pub mod socket;
-mod sys;
+pub mod step;
+pub mod sys;
 pub mod terminal;
 pub mod toolchain;
 pub mod trust;
 pub mod usage;
 pub mod view;
+pub mod walls;
 pub mod watch;
 
 pub use clock::Clock;

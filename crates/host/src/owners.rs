@@ -25,12 +25,10 @@ use rustix::{
     process::{Pid, WaitOptions},
 };
 
-pub(crate) use self::tree::{
-    Gift, give_some, give_tree, is_shared, is_shared_top, open_to, take_back,
-};
+pub(crate) use self::tree::{Gift, give_some, give_tree, is_shared, open_to, take_back};
 pub use self::{
     seen::Seen,
-    tree::{Give, Top, share_top},
+    tree::{Give, Top, is_shared_top, share_top},
 };
 use crate::{
     beneath::{EntryKind, entries, open_beneath},

@@ -7,9 +7,10 @@ use hothouse_cli::{DaemonEnd, Surroundings};
 use hothouse_daemon::DaemonSpec;
 use hothouse_host::{
     folders::{FolderVariables, Folders},
-    hands, probe, process, room, view,
+    hands, probe, process, view,
 };
 use hothouse_model::Explain;
+use hothouse_room::{LAUNCHER_ARGUMENT, room_launcher_main};
 
 /// What the user's own git and `gh` need to reach other machines, handed on by `promote` alone.
 const CREDENTIALS: [&str; 12] = [
@@ -32,8 +33,8 @@ fn main() -> ExitCode {
     if arguments.get(1).is_some_and(|word| word == probe::CHILD_ARGUMENT) {
         return probe::probe_child(&arguments[2..]);
     }
-    if arguments.get(1).is_some_and(|word| word == room::LAUNCHER_ARGUMENT) {
-        return room::room_launcher_main();
+    if arguments.get(1).is_some_and(|word| word == LAUNCHER_ARGUMENT) {
+        return room_launcher_main();
     }
     if arguments.get(1).is_some_and(|word| word == view::VIEW_ARGUMENT) {
         return view::view_main(&arguments[2..]);

@@ -25,7 +25,7 @@ use std::{
 };
 
 use hothouse_host::{
-    FileError, Lock, RunError, btrfs, copy::copy_file, files, hands, owners::Give, room,
+    FileError, Lock, RunError, btrfs, copy::copy_file, files, hands, owners::Give, walls,
 };
 use hothouse_model::{Explain, FailureKind, config::ByteSize, id::fnv1a};
 
@@ -152,7 +152,7 @@ pub(crate) fn keep_for(tree: &Path, holder: &Path) -> Result<(), FileError> {
 
 /// Returns the name that a golden tree has among those of other agents.
 fn for_agent(key: String) -> String {
-    match room::agent() {
+    match walls::agent() {
         Some(agent) => format!("{key}-{}", agent.user),
         None => key,
     }
@@ -160,7 +160,7 @@ fn for_agent(key: String) -> String {
 
 /// Gives the files of a build to the agent of our rooms, and tells git's index of them so.
 fn give_to_agent(building: &Path, format: Option<ObjectFormat>) -> Result<(), FileError> {
-    if room::agent().is_none() {
+    if walls::agent().is_none() {
         return Ok(());
     }
     let (tree, file) = (building.join("tree"), building.join("index"));

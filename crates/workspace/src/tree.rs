@@ -23,7 +23,7 @@ use std::{
 
 use hothouse_host::{
     FileError, beneath, btrfs as subvolumes, files as host_files, hands, mount, process, random,
-    room,
+    walls,
 };
 use hothouse_model::{Explain, FailureKind};
 
@@ -256,7 +256,7 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
         skip: &[PathBuf],
         seen: &mut Seen,
     ) -> Result<u64, TreeError> {
-        let Some(agent) = room::agent() else { return Ok(0) };
+        let Some(agent) = walls::agent() else { return Ok(0) };
         let mut settle = || hands::give_some(&tree.path, seen.ours(&tree.path, skip, agent.group)?);
         settle().map_err(|source| TreeError::Settle { path: tree.path.clone(), source })
     }

@@ -13,7 +13,7 @@ use hothouse_edge::wire::{
     dns::{Code, Question, read_answer},
     echo, head, hello, packet, sniff, socks as socks_wire,
 };
-use hothouse_host::room::read_tracked;
+use hothouse_host::network::read_tracked;
 use hothouse_model::policy::Claim;
 use hothouse_model::{config::LiveKeys, live_keys};
 use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};

@@ -2,13 +2,10 @@
 
 use std::{io::Read, path::Path, time::Duration};
 
-use hothouse_host::{
-    random,
-    relay::Pipes,
-    room::{
-        ClientError, ExecStreams, RoomClient,
-        wire::{ExecId, ExecSpec, Exit, RoomUser, Stdio},
-    },
+use hothouse_host::{random, relay::Pipes};
+use hothouse_room::{
+    ClientError, ExecStreams, RoomClient,
+    wire::{ExecId, ExecSpec, Exit, RoomUser, Stdio},
 };
 
 use super::block_on;

@@ -6,11 +6,11 @@ use std::{
     path::Path,
 };
 
-use hothouse_host::room::{
+use hothouse_model::{ledger::RoomProcess, policy::Transport};
+use hothouse_room::{
     ClientError, RoomClient, RoomIdentity, SocketOwner, datagram_owner, echo_owner, socket_owner,
     wire::{ListenSpec, Proto},
 };
-use hothouse_model::{ledger::RoomProcess, policy::Transport};
 
 use crate::connection::{
     Attached, CallError, Egress, ExecId, ExecRecord, ExecSpec, ExecStreams, Exit, Pending,

@@ -2,19 +2,17 @@
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
-use hothouse_host::{
-    files, logs,
-    room::{
-        self, ClientError, RoomClient,
-        wire::{
-            Exit, LogStart, NeedCondition as WireCondition, ProbeSpec, Question as WireQuestion,
-            RefusalKind, RestartPolicy, ServiceOrder as Order, ServiceRecord, ServiceSpec,
-        },
-    },
-};
+use hothouse_host::{files, logs};
 use hothouse_model::stack::{
     Answer, NeedCondition, Question, RestartWhen, ServiceAction, ServiceOrder, ServiceReport,
     StackOrder, StackReport,
+};
+use hothouse_room::{
+    self as room, ClientError, RoomClient,
+    wire::{
+        Exit, LogStart, NeedCondition as WireCondition, ProbeSpec, Question as WireQuestion,
+        RefusalKind, RestartPolicy, ServiceOrder as Order, ServiceRecord, ServiceSpec,
+    },
 };
 
 use super::{RoomFile, talk};

@@ -14,7 +14,7 @@ mod services;
 
 use std::{env, panic::catch_unwind, process::ExitCode};
 
-use hothouse_host::room::{LAUNCHER_ARGUMENT, room_launcher_main};
+use hothouse_room::{LAUNCHER_ARGUMENT, room_launcher_main};
 
 use self::ground::Ground;
 

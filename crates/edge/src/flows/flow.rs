@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_host::room::Tracked;
+use hothouse_host::network::Tracked;
 use hothouse_model::policy::{Policy, Verdict};
 use rustix::{
     io::Errno,

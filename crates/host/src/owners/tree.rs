@@ -20,7 +20,7 @@ use crate::{
     beneath::{Entry, EntryKind, entries, open_beneath},
     crew::work_through,
     files::{FileError, about},
-    room::LAST_ID,
+    ids::INIT_ID,
 };
 
 /// The mode of the top folder of a worktree: agents write in it by its group, and because it is sticky
@@ -72,7 +72,7 @@ impl Give {
 }
 
 /// Whether the top folder of a tree is one in which an agent with this group works.
-pub(crate) fn is_shared_top(stat: &Stat, group: u32) -> bool {
+pub fn is_shared_top(stat: &Stat, group: u32) -> bool {
     stat.st_gid == group && stat.st_mode & SHARED_TOP == SHARED_TOP
 }
 
@@ -200,7 +200,7 @@ pub(crate) fn take_back(path: &Path, agent: Owner, first: u32) -> Result<(), Fil
     let root = open.map_err(|errno| about("open the folder", path)(errno.into()))?;
     let top = rustix::fs::fstat(&root).map_err(|errno| about("look at", path)(errno.into()))?;
     let user = Owner { user: top.st_uid, group: Owner::us().group };
-    let room = first..=first + LAST_ID;
+    let room = first..=first + INIT_ID;
     work_through(vec![PathBuf::new()], |relative: PathBuf, more| {
         let mut take = || -> io::Result<()> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;

@@ -1,0 +1,179 @@
+//! The network of a room: loopback, every address local, and sockets that catch what would
+//! leave. Runs in the wall, before any process of the room.
+
+mod gate;
+mod log;
+mod netfilter;
+mod netlink;
+mod rules;
+mod tracking;
+
+use crate::step::{Step, StepError};
+use netlink::{ACK, CREATE, Message, REPLACE};
+use rules::Told;
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto,
+    netlink as families,
+};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+pub use gate::PacketGate;
+pub use tracking::{Tracked, read_tracked};
+
+/// Where redirected TCP arrives.
+const EGRESS_PORT: u16 = 15_001;
+
+/// Where redirected datagrams arrive.
+const DATAGRAM_PORT: u16 = 15_002;
+
+/// Where redirected DNS arrives.
+const DNS_PORT: u16 = 15_053;
+
+const LOOPBACK_INDEX: u32 = 1;
+
+/// The sockets that catch the room's traffic.
+pub struct Catch {
+    pub tcp: Vec<OwnedFd>,
+    pub dns_datagram: Vec<OwnedFd>,
+    pub dns_stream: Vec<OwnedFd>,
+    /// Shut until a daemon takes them: each is connected to itself, so what is sent to it is refused.
+    pub datagrams: Vec<OwnedFd>,
+    /// Tells what the packet rules dropped; none where the kernel cannot.
+    pub dropped: Option<OwnedFd>,
+    /// Tells of echo requests that a rule may allow; none where the kernel cannot.
+    pub echoes: Option<OwnedFd>,
+    /// Sends packets with headers of their own into the room, for answers to echo requests.
+    pub raw: Vec<OwnedFd>,
+    /// Speaks to the packet rules; whoever uses it needs the right to, besides.
+    pub rules: OwnedFd,
+    pub has_ipv6: bool,
+}
+
+/// Brings the network up.
+pub fn apply() -> Result<Catch, StepError> {
+    let route = open(None).step("open a route socket")?;
+    talk(&route, &loopback_up(), 1).step("bring loopback up")?;
+    talk(&route, &every_address_is_local(AddressFamily::INET), 1)
+        .step("make every IPv4 address local")?;
+    let has_ipv6 = talk(&route, &every_address_is_local(AddressFamily::INET6), 1).is_ok();
+    let books = log::DROPPED.open().and_then(|dropped| Ok((dropped, log::ECHOES.open()?))).ok();
+    let netfilter = open(Some(families::NETFILTER)).step("open a netfilter socket")?;
+    let set = |told| {
+        let (transaction, verdicts) = rules::transaction(told);
+        talk(&netfilter, &transaction, verdicts)
+    };
+    // A kernel may have the one half of logging without the other. What is dropped is dropped anyway.
+    let books = match books {
+        Some(books) if set(Told::Yes).is_ok() => Some(books),
+        _ => {
+            set(Told::No).step("set the packet rules")?;
+            None
+        }
+    };
+    catch(has_ipv6, books, netfilter)
+}
+
+/// Loopback addresses, never the wildcard: answers to redirected datagrams would otherwise carry
+/// the wrong port.
+fn catch(
+    has_ipv6: bool,
+    books: Option<(OwnedFd, OwnedFd)>,
+    rules: OwnedFd,
+) -> Result<Catch, StepError> {
+    let v6 = has_ipv6.then_some(IpAddr::V6(Ipv6Addr::LOCALHOST));
+    let addresses: Vec<IpAddr> = [IpAddr::V4(Ipv4Addr::LOCALHOST)].into_iter().chain(v6).collect();
+    let all = |kind, port| -> Result<Vec<OwnedFd>, StepError> {
+        addresses
+            .iter()
+            .map(|address| bind(*address, port, kind).step("listen for the room's traffic"))
+            .collect()
+    };
+    let datagrams = all(SocketType::DGRAM, DATAGRAM_PORT)?;
+    for (socket, address) in datagrams.iter().zip(&addresses) {
+        rustix::net::connect(socket, &SocketAddr::new(*address, DATAGRAM_PORT))
+            .step("shut the socket of datagrams")?;
+    }
+    let (dropped, echoes) = books.unzip();
+    // Without them no echo request is answered, and nothing else is lost.
+    let raw = addresses.iter().map(|address| raw(*address)).collect::<Result<_, _>>();
+    Ok(Catch {
+        tcp: all(SocketType::STREAM, EGRESS_PORT)?,
+        dns_datagram: all(SocketType::DGRAM, DNS_PORT)?,
+        dns_stream: all(SocketType::STREAM, DNS_PORT)?,
+        datagrams,
+        dropped,
+        echoes,
+        raw: raw.unwrap_or_default(),
+        rules,
+        has_ipv6,
+    })
+}
+
+fn raw(address: IpAddr) -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family(address), SocketType::RAW, flags, Some(ipproto::RAW))
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
+}
+
+fn bind(address: IpAddr, port: u16, kind: SocketType) -> Result<OwnedFd, Errno> {
+    let socket = rustix::net::socket_with(family(address), kind, SocketFlags::CLOEXEC, None)?;
+    rustix::net::bind(&socket, &SocketAddr::new(address, port))?;
+    if kind == SocketType::STREAM {
+        rustix::net::listen(&socket, 4096)?;
+    }
+    Ok(socket)
+}
+
+fn loopback_up() -> Vec<u8> {
+    const NEW_LINK: u16 = 16;
+    const UP: u32 = 1;
+    let words = [0, LOOPBACK_INDEX, UP, UP].map(u32::to_ne_bytes).concat();
+    Message::new(NEW_LINK, ACK, 1).raw(&words).finish()
+}
+
+fn every_address_is_local(family: AddressFamily) -> Vec<u8> {
+    const NEW_ROUTE: u16 = 24;
+    const TABLE_LOCAL: u8 = 255;
+    const BY_BOOT: u8 = 3;
+    const SCOPE_HOST: u8 = 254;
+    const TYPE_LOCAL: u8 = 2;
+    const OUTPUT_INTERFACE: u16 = 4;
+    let family = family.as_raw().to_ne_bytes()[0];
+    let scope =
+        if family == AddressFamily::INET.as_raw().to_ne_bytes()[0] { SCOPE_HOST } else { 0 };
+    let head = [family, 0, 0, 0, TABLE_LOCAL, BY_BOOT, scope, TYPE_LOCAL, 0, 0, 0, 0];
+    Message::new(NEW_ROUTE, ACK | CREATE | REPLACE, 1)
+        .raw(&head)
+        .attribute(OUTPUT_INTERFACE, &LOOPBACK_INDEX.to_ne_bytes())
+        .finish()
+}
+
+/// Opens a netlink socket; the route family is the one without a number.
+fn open(protocol: Option<Protocol>) -> Result<OwnedFd, Errno> {
+    rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        protocol,
+    )
+}
+
+/// Sends one transaction and waits for its verdicts; the first failure is the result.
+fn talk(socket: &OwnedFd, transaction: &[u8], mut expected: usize) -> Result<(), Errno> {
+    rustix::net::send(socket, transaction, SendFlags::empty())?;
+    let mut answer = vec![0_u8; 32 << 10];
+    while expected > 0 {
+        let (length, _) = rustix::net::recv(socket, &mut answer[..], RecvFlags::empty())?;
+        let verdicts = netlink::verdicts(&answer[..length]);
+        if let Some(failed) = verdicts.iter().find(|verdict| verdict.errno != 0) {
+            return Err(Errno::from_raw_os_error(failed.errno));
+        }
+        expected = expected.saturating_sub(verdicts.len());
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! What is the same for every room: made once by the launcher, and inherited by its helpers.
+
+use super::early::{Cloned, Early};
+use super::setup::inotify_share;
+use super::spec::RoomSpec;
+use super::{cgroups, filter};
+use crate::sys::Instruction;
+use hothouse_host::ids::{AGENT_ID, Mode};
+use hothouse_host::step::{Step, StepError};
+use hothouse_host::walls::{Wall, namespace_with, reap, walls};
+use hothouse_room_wire::boot::BOOT_FD;
+use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fs::{Mode as FileMode, OFlags};
+use std::io;
+
+type Filters = Vec<Vec<Instruction>>;
+
+/// What a helper need not make itself.
+pub(super) struct Ahead {
+    /// Holds the number on which room-init will look for its boot record.
+    _boot: OwnedFd,
+    /// Who owns a tree, and the user namespace by which it becomes the agent's.
+    owners: Vec<((u32, u32), OwnedFd)>,
+    filters: Option<(Mode, Filters)>,
+    /// The ids of rooms, where a first process can be made before its room is known.
+    wall: Option<Wall>,
+    /// What the host offers for limits: the table of mounts is long where there are many rooms.
+    cgroups: cgroups::Offer,
+}
+
+impl Ahead {
+    /// Makes what most rooms of this user need. What fails is left to the room that needs it, which
+    /// can say so.
+    pub(super) fn make() -> io::Result<Self> {
+        let mut ahead = Self::nothing(reserve_boot_fd()?);
+        let base = RoomSpec::DEFAULT_SHIFTED_BASE;
+        let Ok((mode, wall)) = walls(None, base) else { return Ok(ahead) };
+        // Without root it must see the host's files as they are when its room is known.
+        ahead.wall = (mode == Mode::Root).then_some(wall);
+        ahead.filters = filter::compile(mode).ok().map(|filters| (mode, filters));
+        // Root's own trees, and those that were made for an agent.
+        let owners = [0, base + AGENT_ID].into_iter().filter(|_| mode == Mode::Root);
+        for owner in owners {
+            if let Ok((namespace, holder)) = namespace_with(&Wall::of_owner(owner, owner, base)) {
+                reap(holder);
+                ahead.owners.push(((owner, owner), namespace));
+            }
+        }
+        Ok(ahead)
+    }
+
+    /// Makes nothing ahead, for a helper without a launcher.
+    pub(super) fn nothing(boot: OwnedFd) -> Self {
+        Self {
+            _boot: boot,
+            owners: Vec::new(),
+            filters: None,
+            wall: None,
+            cgroups: cgroups::look(),
+        }
+    }
+
+    /// Returns the namespace that gives a tree to the agent of a room, if there is one already.
+    pub(super) fn ids_of(
+        &self,
+        user: u32,
+        group: u32,
+        base: u32,
+    ) -> Result<Option<OwnedFd>, StepError> {
+        let known = self.owners.iter().find(|(owner, _)| *owner == (user, group));
+        match known.filter(|_| base == RoomSpec::DEFAULT_SHIFTED_BASE) {
+            Some((_, namespace)) => namespace.try_clone().step("map the worktree").map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Clones a first process for a room that is not known yet, where that can be.
+    pub(super) fn first_process(&self) -> Option<Result<Cloned<'_>, StepError>> {
+        let wall = self.wall.as_ref()?;
+        Some(Early::clone(Mode::Root, wall, self, inotify_share()))
+    }
+
+    /// Returns what the host offers for limits.
+    pub(super) fn cgroups(&self) -> &cgroups::Offer {
+        &self.cgroups
+    }
+
+    /// Returns the seccomp filters of a room.
+    pub(super) fn filters(&self, mode: Mode) -> Result<Filters, StepError> {
+        match &self.filters {
+            Some((known, filters)) if *known == mode => Ok(filters.clone()),
+            _ => filter::compile(mode).map_err(io::Error::other).step("compile the seccomp filter"),
+        }
+    }
+}
+
+/// Takes the number of the boot record before anything else can.
+pub(super) fn reserve_boot_fd() -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let reserved = rustix::fs::open("/dev/null", flags, FileMode::empty())?;
+    match reserved.as_raw_fd() {
+        BOOT_FD => Ok(reserved),
+        other => Err(io::Error::other(format!("descriptor {other} instead of {BOOT_FD}"))),
+    }
+}

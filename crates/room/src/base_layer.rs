@@ -1,0 +1,188 @@
+//! The base layer: what of the host's system a room's ids must own to be able to change it.
+//!
+//! `/etc` and `/var` are copied, `/usr` and `/opt` lend their folders (a room could not otherwise put
+//! a file into them). Only what every user of the host may read is
+//! taken. Made once per host state and mode, shared by all rooms, never changed afterwards.
+
+mod accounts;
+mod browsers;
+mod packages;
+mod prune;
+mod scan;
+mod write;
+
+use super::layout;
+use crate::sys::{self, Fork};
+use hothouse_host::files;
+use hothouse_host::ids::Mode;
+use hothouse_host::step::{Step, StepError};
+use hothouse_host::walls::{Wall, write_maps};
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode as FileMode, OFlags};
+use rustix::pipe::PipeFlags;
+use rustix::process::{Pid, WaitOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Raised when the layer's content changes in a way that its inputs do not show.
+const VERSION: u32 = 10;
+
+/// The program that becomes PID 1, embedded.
+const INIT: &[u8] = include_bytes!(env!("HOTHOUSE_ROOM_INIT_PATH"));
+
+const INIT_NAME: &str = "room-init";
+
+/// A base layer, and the lock that keeps it while a room stands on it.
+pub(super) struct BaseLayer {
+    pub(super) folder: PathBuf,
+    pub(super) used: OwnedFd,
+}
+
+/// Returns the base layer for `mode`, making it when it is not there.
+pub(super) fn ensure(folder: &Path, mode: Mode, wall: &Wall) -> Result<BaseLayer, StepError> {
+    let layer = folder.join(name(mode));
+    if !layer.join(INIT_NAME).exists() {
+        make(folder, &layer, mode, wall)?;
+    }
+    let used = prune::hold(&layer)?;
+    if !layer.join(INIT_NAME).exists() {
+        // Removed between our look and our hold, by somebody for whom it was an old one.
+        make(folder, &layer, mode, wall)?;
+    }
+    Ok(BaseLayer { folder: layer, used })
+}
+
+fn make(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+    files::make_private_folder(folder).step("make the base layer's folder")?;
+    let lock = folder.join("lock");
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
+    let guard =
+        rustix::fs::open(&lock, flags, FileMode::from_raw_mode(0o600)).step_at("lock", &lock)?;
+    rustix::fs::flock(&guard, FlockOperation::LockExclusive).step_at("lock", &lock)?;
+    if layer.join(INIT_NAME).exists() {
+        return Ok(());
+    }
+    let fresh = format!(".{}", name(mode));
+    build(folder, Path::new(&fresh), mode, wall)?;
+    std::fs::rename(folder.join(&fresh), layer).step_at("finish the base layer", layer)?;
+    Ok(())
+}
+
+/// Removes the layers of `mode` that are neither current nor in use.
+pub(super) fn prune(folder: &Path, mode: Mode, wall: &Wall) {
+    prune::prune(folder, &folder.join(name(mode)), mode, wall);
+}
+
+/// Opens the program that becomes PID 1. A file, not memory: all rooms share its pages.
+pub(super) fn open_init(layer: &Path) -> Result<OwnedFd, StepError> {
+    let path = layer.join(INIT_NAME);
+    rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, FileMode::empty())
+        .step_at("open", path)
+}
+
+/// A name that changes with everything the layer is made from.
+fn name(mode: Mode) -> String {
+    let mut hasher = DefaultHasher::new();
+    (VERSION, env!("HOTHOUSE_ROOM_INIT_HASH")).hash(&mut hasher);
+    for input in [
+        "/etc/passwd",
+        "/etc/group",
+        "/var/lib/dpkg/status",
+        "/etc/ld.so.cache",
+        "/etc/alternatives",
+    ] {
+        let found =
+            std::fs::metadata(input).map(|found| (found.mtime(), found.mtime_nsec(), found.size()));
+        found.ok().hash(&mut hasher);
+    }
+    format!("{}-{:016x}", word(mode), hasher.finish())
+}
+
+fn word(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Root => "root",
+        Mode::Range => "range",
+        Mode::Single => "single",
+    }
+}
+
+/// Scans outside, where owners are what they are, and writes inside, where ids are the room's.
+fn build(folder: &Path, fresh: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+    let system = layout::look();
+    let entries = scan::scan(&system);
+    let owner = own_ids();
+    if mode == Mode::Root {
+        let fresh = folder.join(fresh);
+        return write::Job { fresh: &fresh, mode, entries: &entries, init: INIT, owner }.run();
+    }
+    in_namespace(mode, wall, folder, || {
+        write::Job { fresh, mode, entries: &entries, init: INIT, owner }.run()
+    })
+}
+
+fn own_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// Runs `work` in a user namespace with the wall's maps, as its root where it has one.
+///
+/// It runs in `folder`, entered as the user: the namespace's root may not pass folders above it
+/// that have a group of the host's.
+pub(super) fn in_namespace(
+    mode: Mode,
+    wall: &Wall,
+    folder: &Path,
+    work: impl FnOnce() -> Result<(), StepError>,
+) -> Result<(), StepError> {
+    let (wait, go) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
+    let (report, reporter) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
+    match sys::fork_into(libc::CLONE_NEWUSER)
+        .step("make a user namespace (are they allowed here?)")?
+    {
+        Fork::Child => {
+            drop((go, report));
+            let outcome = enter(mode, folder, &wait).and_then(|()| work());
+            let bytes = outcome.err().map(|error| serde_json::to_vec(&error).unwrap_or_default());
+            // A report that does not fit is still a report: the parent sees that we failed.
+            let _ = rustix::io::write(&reporter, bytes.as_deref().unwrap_or_default());
+            sys::exit_now(i32::from(bytes.is_some()))
+        }
+        Fork::Parent(pid) => {
+            drop((wait, reporter));
+            let mapped = write_maps(pid, mode, wall)
+                .and_then(|()| rustix::io::write(&go, b"g").step("start the work"));
+            drop(go);
+            let mut bytes = Vec::new();
+            let read =
+                std::fs::File::from(report).read_to_end(&mut bytes).step("hear the work's end");
+            let status =
+                rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::empty()).step("reap")?;
+            mapped?;
+            read?;
+            if let Ok(error) = serde_json::from_slice::<StepError>(&bytes) {
+                return Err(error);
+            }
+            match status.and_then(|(_, status)| status.exit_status()) {
+                Some(0) => Ok(()),
+                _ => Err(StepError::because("work in a user namespace", None, "it ended early")),
+            }
+        }
+    }
+}
+
+fn enter(mode: Mode, folder: &Path, wait: &OwnedFd) -> Result<(), StepError> {
+    rustix::process::chdir(folder).step_at("enter", folder)?;
+    let mut word = [0_u8; 1];
+    if rustix::io::read(wait, &mut word).step("wait for the maps")? == 0 {
+        return Err(StepError::because("wait for the maps", None, "they were not written"));
+    }
+    if mode == Mode::Range {
+        let (uid, gid) = (rustix::process::Uid::ROOT, rustix::process::Gid::ROOT);
+        rustix::thread::set_thread_groups(&[]).step("leave the host's groups")?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid).step("set the group")?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid).step("set the user")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! The accounts of a room: the host's system users, and `agent`.
+
+use hothouse_host::ids::AGENT_ID;
+use std::fmt::Write;
+
+/// Makes `/etc/passwd`: the host's own, without whoever has agent's name or uid, and without
+/// people (their names are no business of a room).
+pub(super) fn passwd(host: &str) -> String {
+    let system = system_lines(host);
+    let mut text = system.fold(String::new(), |text, line| text + line + "\n");
+    writeln!(text, "agent:x:{AGENT_ID}:{AGENT_ID}:agent:/home/agent:/bin/bash")
+        .expect("strings take all");
+    text
+}
+
+/// Makes `/etc/group` likewise; members who are not there any more are dropped.
+pub(super) fn group(host: &str) -> String {
+    let mut text = String::new();
+    for line in system_lines(host) {
+        let kept = line.rsplit_once(':').map_or(line, |(kept, _)| kept);
+        writeln!(text, "{kept}:").expect("strings take all");
+    }
+    writeln!(text, "agent:x:{AGENT_ID}:").expect("strings take all");
+    text
+}
+
+fn system_lines(table: &str) -> impl Iterator<Item = &str> {
+    table.lines().filter(|line| {
+        let mut fields = line.split(':');
+        let (name, id) = (
+            fields.next().unwrap_or_default(),
+            fields.nth(1).and_then(|id| id.parse::<u32>().ok()),
+        );
+        name != "agent" && id.is_some_and(|id| id < AGENT_ID || id == 65_534)
+    })
+}
+
+/// Makes `/etc/shadow` for a passwd file: nobody has a password.
+pub(super) fn shadow(passwd: &str) -> String {
+    names(passwd).map(|name| format!("{name}:*:19700:0:99999:7:::\n")).collect()
+}
+
+/// Makes `/etc/gshadow` for a group file.
+pub(super) fn gshadow(group: &str) -> String {
+    names(group).map(|name| format!("{name}:*::\n")).collect()
+}
+
+fn names(table: &str) -> impl Iterator<Item = &str> {
+    table.lines().filter_map(|line| line.split(':').next()).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASSWD: &str = "root:x:0:0:root:/root:/bin/bash\nann:x:1000:1000::/home/ann:/bin/sh\n\
+        bob:x:1001:1001::/home/bob:/bin/sh\nnobody:x:65534:65534:n:/:/x\nagent:x:77:77::/:/x\n";
+
+    #[test]
+    fn people_of_the_host_are_left_out_and_agent_is_there() {
+        let made = passwd(PASSWD);
+        let names: Vec<&str> = names(&made).collect();
+        assert_eq!(names, ["root", "nobody", "agent"]);
+        assert!(made.ends_with("agent:x:1000:1000:agent:/home/agent:/bin/bash\n"));
+    }
+
+    #[test]
+    fn groups_lose_their_members() {
+        assert_eq!(group("docker:x:998:ann,bob\nann:x:1000:\n"), "docker:x:998:\nagent:x:1000:\n");
+    }
+
+    #[test]
+    fn nobody_has_a_password() {
+        assert_eq!(shadow("root:x:0:0\n"), "root:*:19700:0:99999:7:::\n");
+        assert_eq!(gshadow("adm:x:4:\n"), "adm:*::\n");
+    }
+}

@@ -1,0 +1,99 @@
+//! Old base layers, removed when no room stands on them any more.
+//!
+//! room-init holds a shared lock on a file beside its layer for as long as the room lives. So the
+//! kernel knows whether a layer is in use, whatever became of the daemon that started the room.
+
+use super::{in_namespace, word};
+use hothouse_host::files;
+use hothouse_host::ids::Mode;
+use hothouse_host::step::{Step, StepError};
+use hothouse_host::walls::Wall;
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode as FileMode, OFlags};
+use std::path::{Path, PathBuf};
+
+/// Takes a layer into use, for as long as the descriptor or a copy of it is open.
+pub(super) fn hold(layer: &Path) -> Result<OwnedFd, StepError> {
+    let used = open_lock(layer)?;
+    rustix::fs::flock(&used, FlockOperation::LockShared).step_at("hold", layer)?;
+    Ok(used)
+}
+
+fn open_lock(layer: &Path) -> Result<OwnedFd, StepError> {
+    let path = layer.with_added_extension("used");
+    let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
+    rustix::fs::open(&path, flags, FileMode::from_raw_mode(0o600)).step_at("open", path)
+}
+
+/// Removes the layers of `mode` in `folder` on which no room stands, all but `current`. What cannot
+/// be removed stays: it costs disk space and nothing else.
+pub(super) fn prune(folder: &Path, current: &Path, mode: Mode, wall: &Wall) {
+    for layer in old_layers(&files::list(folder).unwrap_or_default(), current, mode) {
+        if let Err(error) = remove(folder, &layer, mode, wall) {
+            tracing::warn!(%error, "an old base layer stays");
+        }
+    }
+}
+
+/// Removes a layer unless it is in use. The lock's file stays: whoever waits for it would otherwise
+/// hold a file that nobody else can find.
+fn remove(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+    let used = open_lock(layer)?;
+    if rustix::fs::flock(&used, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(());
+    }
+    let step = "remove an old base layer";
+    match mode {
+        Mode::Root => files::remove_tree(layer).step(step),
+        Mode::Range | Mode::Single => in_namespace(mode, wall, folder, || {
+            files::remove_tree(Path::new(layer.file_name().unwrap_or_default())).step(step)
+        }),
+    }
+}
+
+/// Picks the layers that a new one replaces.
+fn old_layers(all: &[PathBuf], current: &Path, mode: Mode) -> Vec<PathBuf> {
+    let is_layer = |path: &&PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let hash = name.strip_prefix(word(mode)).and_then(|rest| rest.strip_prefix('-'));
+        hash.is_some_and(|hash| {
+            hash.len() == 16 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
+    };
+    all.iter().filter(|path| *path != current).filter(is_layer).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_other_layers_of_the_same_mode_are_old() {
+        let at = |name: &str| PathBuf::from("/b").join(name);
+        let all = [
+            at("root-0123456789abcdef"),
+            at("root-0123456789abcdef.used"),
+            at("root-1123456789abcdef"),
+            at("range-0123456789abcdef"),
+            at(".root-2123456789abcdef"),
+            at("lock"),
+        ];
+        assert_eq!(old_layers(&all, &all[0], Mode::Root), [at("root-1123456789abcdef")]);
+        assert_eq!(old_layers(&all, &all[3], Mode::Range), Vec::<PathBuf>::new());
+    }
+
+    #[test]
+    fn a_layer_in_use_stays_and_goes_when_it_is_let_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let layer = folder.path().join("root-1123456789abcdef");
+        files::make_folder(&layer.join("etc")).unwrap();
+        let used = hold(&layer).unwrap();
+        let wall = Wall { uids: Vec::new(), gids: Vec::new() };
+        let prune = || prune(folder.path(), Path::new("/current"), Mode::Root, &wall);
+        prune();
+        assert!(files::exists(&layer));
+        drop(used);
+        prune();
+        assert!(!files::exists(&layer));
+    }
+}

@@ -1,0 +1,174 @@
+//! Writes a base layer, with the ids that a room's root and agent have on disk.
+
+use super::accounts;
+use super::scan::{Entry, Kind};
+use hothouse_host::files;
+use hothouse_host::ids::{AGENT_ID, Mode};
+use hothouse_host::step::{Step, StepError};
+use rustix::fs::{CWD, FileType, Gid, Mode as FileMode, Uid};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+/// Where the room's `sudo` lies: before the host's own in every search path.
+pub(super) const SUDO: &str = "usr/local/bin/sudo";
+
+/// Where a git reads the settings of the whole system, which depends on where it was built to be.
+const GIT_SETTINGS: [(&str, &str); 2] =
+    [("/usr/bin/git", "etc/gitconfig"), ("/usr/local/bin/git", "usr/local/etc/gitconfig")];
+
+/// One layer to write.
+pub(super) struct Job<'a> {
+    pub(super) fresh: &'a Path,
+    pub(super) mode: Mode,
+    pub(super) entries: &'a [Entry],
+    pub(super) init: &'a [u8],
+    /// The host's ids of whoever makes the layer.
+    pub(super) owner: (u32, u32),
+}
+
+impl Job<'_> {
+    /// Writes the layer, removing what an interrupted attempt left.
+    pub(super) fn run(&self) -> Result<(), StepError> {
+        files::remove_tree(self.fresh).step("clear the way for the base layer")?;
+        files::make_folder(self.fresh).step("make the base layer")?;
+        let former = rustix::process::umask(FileMode::empty());
+        let written = self.write();
+        // Whoever makes the layer goes on to make a room, whose control groups must not be everybody's.
+        rustix::process::umask(former);
+        written
+    }
+
+    fn write(&self) -> Result<(), StepError> {
+        for entry in self.entries {
+            self.make(entry)?;
+        }
+        self.write_accounts()?;
+        self.write_package_files()?;
+        self.write_git_settings()?;
+        self.write_browser_policies()?;
+        self.file(SUDO, self.init, 0o755)?;
+        // Modes of folders last: one may forbid writing to it.
+        for entry in self.entries.iter().rev().filter(|entry| entry.kind == Kind::Folder) {
+            let path = self.fresh.join(&entry.path);
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(entry.mode))
+                .step_at("set the mode of", path)?;
+        }
+        // Its presence says that the layer is whole.
+        self.file("room-init", self.init, 0o755)
+    }
+
+    fn make(&self, entry: &Entry) -> Result<(), StepError> {
+        let path = self.fresh.join(&entry.path);
+        self.parents(&path)?;
+        match &entry.kind {
+            Kind::Folder => rustix::fs::mkdir(&path, FileMode::from_raw_mode(0o755))
+                .step_at("make folder", &path)?,
+            Kind::Link(target) => rustix::fs::symlink(target, &path).step_at("link", &path)?,
+            Kind::File => match std::fs::copy(Path::new("/").join(&entry.path), &path) {
+                Ok(_) => {}
+                // It went away since the scan, or was never ours to read: a room does without.
+                Err(error)
+                    if [libc::ENOENT, libc::EACCES].map(Some).contains(&error.raw_os_error()) =>
+                {
+                    return Ok(());
+                }
+                Err(error) => return Err(error).step_at("copy", &path),
+            },
+            Kind::Whiteout => {
+                return rustix::fs::mknodat(
+                    CWD,
+                    &path,
+                    FileType::CharacterDevice,
+                    FileMode::empty(),
+                    0,
+                )
+                .step_at("hide", &path);
+            }
+        }
+        self.own(&path, entry.uid, entry.gid)?;
+        if entry.kind == Kind::File {
+            let mode = PermissionsExt::from_mode(entry.mode & 0o777);
+            std::fs::set_permissions(&path, mode).step_at("set the mode of", &path)?;
+        }
+        Ok(())
+    }
+
+    fn own(&self, path: &Path, uid: u32, gid: u32) -> Result<(), StepError> {
+        if self.mode == Mode::Single {
+            return Ok(());
+        }
+        let (uid, gid) = (room_id(uid, self.owner.0), room_id(gid, self.owner.1));
+        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::chownat(CWD, path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), flags)
+            .step_at("own", path)
+    }
+
+    fn write_accounts(&self) -> Result<(), StepError> {
+        let read = |path: &str| files::read_text(Path::new(path)).step("read the host's accounts");
+        let passwd = accounts::passwd(&read("/etc/passwd")?);
+        let group = accounts::group(&read("/etc/group")?);
+        self.file("etc/shadow", accounts::shadow(&passwd).as_bytes(), 0o640)?;
+        self.file("etc/gshadow", accounts::gshadow(&group).as_bytes(), 0o640)?;
+        self.file("etc/passwd", passwd.as_bytes(), 0o644)?;
+        self.file("etc/group", group.as_bytes(), 0o644)
+    }
+
+    /// The top folder of a worktree may belong to the host's root, whom the room does not know, and
+    /// git would refuse to work there. In a room nobody else's repository can lie in wait.
+    fn write_git_settings(&self) -> Result<(), StepError> {
+        for (program, name) in GIT_SETTINGS {
+            if !Path::new(program).exists() {
+                continue;
+            }
+            let path = Path::new("/").join(name);
+            let open = std::fs::metadata(&path).is_ok_and(|found| found.mode() & 0o004 != 0);
+            let hosts = open.then(|| files::read_text(&path).ok()).flatten().unwrap_or_default();
+            files::remove_file(&self.fresh.join(name)).step("write the base layer")?;
+            self.file(name, format!("{hosts}\n[safe]\n\tdirectory = *\n").as_bytes(), 0o644)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn file(&self, name: &str, content: &[u8], mode: u32) -> Result<(), StepError> {
+        let path = self.fresh.join(name);
+        self.parents(&path)?;
+        files::write(&path, content).step("write the base layer")?;
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))
+            .step_at("set the mode of", path)
+    }
+
+    pub(super) fn parents(&self, path: &Path) -> Result<(), StepError> {
+        let mut missing: Vec<&Path> =
+            path.ancestors().skip(1).take_while(|folder| !folder.exists()).collect();
+        missing.reverse();
+        for folder in missing {
+            rustix::fs::mkdir(folder, FileMode::from_raw_mode(0o755))
+                .step_at("make folder", folder)?;
+        }
+        Ok(())
+    }
+}
+
+/// The id that an owner on the host has in a room: the maker is agent, whoever else has agent's
+/// number or none that a room knows becomes root.
+fn room_id(id: u32, maker: u32) -> u32 {
+    match id {
+        id if id == maker && maker != 0 => AGENT_ID,
+        AGENT_ID | 65_535.. => 0,
+        id => id,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_become_ids_that_a_room_has() {
+        assert_eq!(room_id(0, 0), 0);
+        assert_eq!(room_id(33, 501), 33);
+        assert_eq!(room_id(501, 501), AGENT_ID);
+        assert_eq!(room_id(1000, 501), 0);
+        assert_eq!(room_id(70_000, 501), 0);
+    }
+}

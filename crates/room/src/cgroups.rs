@@ -1,0 +1,505 @@
+//! Cgroups of a room: v2 where we may write it, else v1, else none and a caveat.
+//!
+//! room-init and all commands share the groups that limit; only commands join the group that
+//! freezes, so that a paused room still answers.
+
+use super::spec::{Caveat, Limits};
+use hothouse_host::files;
+use rustix::fs::Access;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The groups that a room has, enough to freeze, thaw and remove them later.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Groups {
+    /// `v1`, `v2`, or `off: reason`.
+    pub version: String,
+    /// What was made, children first.
+    pub folders: Vec<PathBuf>,
+    /// The file that freezes, with the words for it.
+    pub freezer: Option<Freezer>,
+}
+
+/// A freezer's switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Freezer {
+    pub switch: PathBuf,
+    pub frozen: String,
+    pub thawed: String,
+    pub state: PathBuf,
+    pub state_when_frozen: String,
+}
+
+/// A change of a room's groups that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    #[error("this room has no freezer")]
+    NoFreezer,
+    #[error("the room did not freeze in time")]
+    NotFrozen,
+    #[error("change the room's cgroup")]
+    File(#[from] files::FileError),
+    #[error("remove the room's cgroup `{}`", path.display())]
+    Remove { path: PathBuf, source: io::Error },
+}
+
+/// What to do, worked out before anything is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) groups: Groups,
+    /// Parents to make and controllers to enable in them, in this order.
+    enable: Vec<(PathBuf, Vec<&'static str>)>,
+    limits: Vec<(PathBuf, String)>,
+    /// Files into which the first process writes `0` as soon as it knows its room.
+    pub(super) join: Vec<PathBuf>,
+    /// Files into which each command writes `0`.
+    pub(super) join_commands: Vec<PathBuf>,
+    /// The file into which PID 1 writes `0`, so that a freezing group above does not hold it.
+    pub(super) join_init: Option<PathBuf>,
+    pub(super) caveats: Vec<Caveat>,
+}
+
+/// What the host offers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Offer {
+    /// The v2 folder below which we may make groups, and its controllers.
+    unified: Option<(PathBuf, Vec<String>)>,
+    /// v1 hierarchies by controller, as far as we may write them.
+    legacy: Vec<(String, PathBuf)>,
+}
+
+/// Looks at what the host offers.
+pub(super) fn look() -> Offer {
+    let mounts = files::read_text(Path::new("/proc/self/mounts")).unwrap_or_default();
+    let own = files::read_text(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    let mut offer = Offer::default();
+    for line in mounts.lines() {
+        let mut fields = line.split(' ');
+        let (Some(point), Some(kind), Some(options)) =
+            (fields.nth(1), fields.next(), fields.next())
+        else {
+            continue;
+        };
+        match kind {
+            "cgroup2" if offer.unified.is_none() => offer.unified = unified(Path::new(point), &own),
+            "cgroup" => {
+                let wanted = options
+                    .split(',')
+                    .filter(|option| ["memory", "cpu", "pids", "freezer"].contains(option));
+                let found = wanted.map(|option| (option.to_owned(), PathBuf::from(point)));
+                offer.legacy.extend(found.filter(|(_, point)| may_write(point)));
+            }
+            _ => {}
+        }
+    }
+    offer
+}
+
+/// Returns the ids of all rooms that have groups on this host, of whichever user.
+pub fn group_ids() -> Vec<String> {
+    let offer = look();
+    let points = offer.legacy.into_iter().map(|(_, point)| point);
+    let points = points.chain(offer.unified.map(|(base, _)| base));
+    let rooms = points.flat_map(|point| files::list(&point.join("hothouse")).unwrap_or_default());
+    let folders = rooms.filter(|path| files::is_folder(path));
+    let ids = folders.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    ids.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+/// Ends whatever is in the groups of a room, and removes them.
+pub fn clear_groups(id: &str) -> Result<(), CgroupError> {
+    let all = Limits { memory: Some(0), cpus: Some(1.0), pids: Some(1), disk: None };
+    plan(&look(), id, &all).groups.clear()
+}
+
+fn may_write(folder: &Path) -> bool {
+    rustix::fs::access(folder, Access::WRITE_OK).is_ok()
+}
+
+/// The topmost folder of our own v2 branch that we may write, which is where delegation begins.
+fn unified(point: &Path, own: &str) -> Option<(PathBuf, Vec<String>)> {
+    let branch = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let branch = point.join(branch.trim_start_matches('/'));
+    let writable = |folder: &Path| may_write(folder) && may_write(&folder.join("cgroup.procs"));
+    let base = branch
+        .ancestors()
+        .take_while(|folder| folder.starts_with(point) && writable(folder))
+        .last()?;
+    let controllers = files::read_text(&base.join("cgroup.controllers")).ok()?;
+    Some((base.to_owned(), controllers.split_whitespace().map(str::to_owned).collect()))
+}
+
+/// Plans the groups of room `id`.
+pub(super) fn plan(offer: &Offer, id: &str, limits: &Limits) -> Plan {
+    let wanted = wanted(limits);
+    let has_all = |controllers: &[String]| {
+        wanted.iter().all(|name| controllers.iter().any(|known| known == name))
+    };
+    let mut plan = match &offer.unified {
+        Some((base, controllers))
+            if has_all(controllers) && (!wanted.is_empty() || offer.legacy.is_empty()) =>
+        {
+            unified_plan(base, id, limits, &wanted)
+        }
+        _ if !offer.legacy.is_empty() => legacy_plan(&offer.legacy, id, limits),
+        _ => Plan {
+            groups: Groups {
+                version: "off: no cgroup that we may write".into(),
+                ..Groups::default()
+            },
+            ..Plan::default()
+        },
+    };
+    for name in wanted {
+        if !plan.limits.iter().any(|(file, _)| {
+            file.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name))
+        }) {
+            plan.caveats.push(unlimited(name));
+        }
+    }
+    if plan.groups.freezer.is_none() {
+        let message = "no freezer: pausing stops processes with SIGSTOP, which they can see";
+        plan.caveats.push(Caveat::new("no-freezer", message));
+    }
+    plan
+}
+
+fn wanted(limits: &Limits) -> Vec<&'static str> {
+    let all = [
+        ("memory", limits.memory.is_some()),
+        ("cpu", limits.cpus.is_some()),
+        ("pids", limits.pids.is_some()),
+    ];
+    all.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name).collect()
+}
+
+fn unlimited(controller: &str) -> Caveat {
+    let message = match controller {
+        "memory" => "no cgroup that we may write: the memory of the room is not limited",
+        "cpu" => "no cgroup that we may write: the processor time of the room is not limited",
+        _ => {
+            "no cgroup that we may write: processes are limited by RLIMIT_NPROC, for the whole room together"
+        }
+    };
+    Caveat::new(&format!("no-{controller}-cgroup"), message)
+}
+
+fn quota(cpus: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to lie between 0.01 and 4096"
+    )]
+    let quota = (cpus * 100_000.0).round() as u64;
+    quota.max(1000)
+}
+
+fn unified_plan(base: &Path, id: &str, limits: &Limits, wanted: &[&'static str]) -> Plan {
+    let parent = base.join("hothouse");
+    let room = parent.join(id);
+    let (init, commands) = (room.join("init"), room.join("commands"));
+    let mut writes = Vec::new();
+    if let Some(memory) = limits.memory {
+        writes.push((room.join("memory.max"), memory.to_string()));
+    }
+    if let Some(cpus) = limits.cpus {
+        writes.push((room.join("cpu.max"), format!("{} 100000", quota(cpus))));
+    }
+    if let Some(pids) = limits.pids {
+        writes.push((room.join("pids.max"), pids.to_string()));
+    }
+    Plan {
+        groups: Groups {
+            version: "v2".into(),
+            folders: vec![init.clone(), commands.clone(), room.clone()],
+            freezer: Some(Freezer {
+                switch: commands.join("cgroup.freeze"),
+                frozen: "1".into(),
+                thawed: "0".into(),
+                state: commands.join("cgroup.events"),
+                state_when_frozen: "frozen 1".into(),
+            }),
+        },
+        enable: vec![(base.to_owned(), wanted.to_vec()), (parent, wanted.to_vec()), (room, vec![])],
+        limits: writes,
+        join: vec![commands.join("cgroup.procs")],
+        join_commands: vec![commands.join("cgroup.procs")],
+        join_init: Some(init.join("cgroup.procs")),
+        caveats: vec![],
+    }
+}
+
+fn legacy_plan(hierarchies: &[(String, PathBuf)], id: &str, limits: &Limits) -> Plan {
+    let folder = |name: &str| {
+        let point =
+            hierarchies.iter().find(|(known, _)| known == name)?.1.join("hothouse").join(id);
+        Some(point)
+    };
+    let mut plan =
+        Plan { groups: Groups { version: "v1".into(), ..Groups::default() }, ..Plan::default() };
+    let limited = [
+        ("memory", "memory.limit_in_bytes", limits.memory.map(|bytes| bytes.to_string())),
+        ("cpu", "cpu.cfs_quota_us", limits.cpus.map(|cpus| quota(cpus).to_string())),
+        ("pids", "pids.max", limits.pids.map(|pids| pids.to_string())),
+    ];
+    for (name, file, value) in limited {
+        if let (Some(folder), Some(value)) = (folder(name), value) {
+            plan.limits.push((folder.join(file), value));
+            // `tasks`, not `cgroup.procs`: moving one's own thread takes no lock that all forks
+            // of the machine would wait for.
+            plan.join.push(folder.join("tasks"));
+            plan.groups.folders.push(folder);
+        }
+    }
+    if let Some(folder) = folder("freezer") {
+        plan.join_commands.push(folder.join("tasks"));
+        plan.groups.freezer = Some(Freezer {
+            switch: folder.join("freezer.state"),
+            frozen: "FROZEN".into(),
+            thawed: "THAWED".into(),
+            state: folder.join("freezer.state"),
+            state_when_frozen: "FROZEN".into(),
+        });
+        plan.groups.folders.push(folder);
+    }
+    plan
+}
+
+impl Plan {
+    /// Makes the groups and sets the limits.
+    pub(super) fn apply(&self) -> Result<(), files::FileError> {
+        for (folder, controllers) in &self.enable {
+            files::make_folder(folder)?;
+            for controller in controllers {
+                files::write(&folder.join("cgroup.subtree_control"), format!("+{controller}"))?;
+            }
+        }
+        for folder in &self.groups.folders {
+            files::make_folder(folder)?;
+        }
+        for (file, value) in &self.limits {
+            files::write(file, value)?;
+        }
+        Ok(())
+    }
+}
+
+impl Groups {
+    /// Returns whether the room is frozen right now.
+    pub fn is_frozen(&self) -> bool {
+        let state = self.freezer.as_ref().and_then(|freezer| {
+            let text = files::read_text(&freezer.state).ok()?;
+            Some(text.lines().any(|line| line == freezer.state_when_frozen))
+        });
+        state.unwrap_or(false)
+    }
+
+    /// Stops every command of the room where it is.
+    pub fn freeze(&self) -> Result<(), CgroupError> {
+        let freezer = self.freezer.as_ref().ok_or(CgroupError::NoFreezer)?;
+        for _ in 0..500 {
+            // v1 wants to be asked again when it could not freeze all at once.
+            files::write(&freezer.switch, &freezer.frozen)?;
+            if files::read_text(&freezer.state)?.contains(&freezer.state_when_frozen) {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.thaw()?;
+        Err(CgroupError::NotFrozen)
+    }
+
+    /// Lets the commands go on.
+    pub fn thaw(&self) -> Result<(), CgroupError> {
+        let freezer = self.freezer.as_ref().ok_or(CgroupError::NoFreezer)?;
+        Ok(files::write(&freezer.switch, &freezer.thawed)?)
+    }
+
+    /// Kills every process of the room at once, where the kernel offers that (v2 since Linux 5.14).
+    pub(super) fn kill(&self) {
+        for folder in &self.folders {
+            let switch = folder.join("cgroup.kill");
+            if files::exists(&switch) {
+                // What is left is killed one by one.
+                files::write(&switch, "1").ok();
+            }
+        }
+    }
+
+    /// Ends whatever still is in the groups, and removes them.
+    pub(super) fn clear(&self) -> Result<(), CgroupError> {
+        if !self.folders.iter().any(|folder| files::exists(folder)) {
+            return Ok(());
+        }
+        // A frozen process does not die.
+        if self.freezer.is_some() {
+            let _ = self.thaw();
+        }
+        self.kill();
+        for folder in self.folders.iter().flat_map(|folder| with_groups_below(folder)) {
+            kill_members(&folder);
+        }
+        self.remove()
+    }
+
+    /// Removes the groups of a room that is gone; its last processes may need a moment.
+    pub fn remove(&self) -> Result<(), CgroupError> {
+        for folder in self.folders.iter().flat_map(|folder| with_groups_below(folder)) {
+            remove(&folder).map_err(|source| CgroupError::Remove { path: folder, source })?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns a group and all below it, the innermost first.
+fn with_groups_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![folder.to_owned()];
+    let mut next = 0;
+    while let Some(folder) = found.get(next) {
+        let below = files::list(folder).unwrap_or_default();
+        found.extend(below.into_iter().filter(|path| files::is_folder(path)));
+        next += 1;
+    }
+    found.reverse();
+    found
+}
+
+/// Kills the members of a group one by one, for kernels that cannot kill a group.
+fn kill_members(folder: &Path) {
+    let members = files::read_text(&folder.join("cgroup.procs")).unwrap_or_default();
+    for pid in members.lines().filter_map(|line| rustix::process::Pid::from_raw(line.parse().ok()?))
+    {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    let mut tries = 0;
+    loop {
+        match std::fs::remove_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) && tries < 500 => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Limits =
+        Limits { memory: Some(1 << 30), cpus: Some(0.5), pids: Some(64), disk: None };
+
+    fn legacy() -> Vec<(String, PathBuf)> {
+        ["memory", "cpu", "pids", "freezer"]
+            .map(|name| (name.to_owned(), Path::new("/cg").join(name)))
+            .into()
+    }
+
+    #[test]
+    fn groups_in_groups_are_removed_too() {
+        let top = tempfile::tempdir().unwrap();
+        let group = top.path().join("r1");
+        for below in ["a/b/c", "a/d", "e"] {
+            files::make_folder(&group.join(below)).unwrap();
+        }
+        let groups = Groups { folders: vec![group.clone()], ..Groups::default() };
+        groups.clear().unwrap();
+        assert!(!group.exists());
+    }
+
+    #[test]
+    fn v1_limits_what_was_asked_and_freezes_commands_alone() {
+        let plan = plan(&Offer { unified: None, legacy: legacy() }, "r1", &ALL);
+        assert_eq!(plan.groups.version, "v1");
+        assert_eq!(plan.limits[1], ("/cg/cpu/hothouse/r1/cpu.cfs_quota_us".into(), "50000".into()));
+        assert_eq!(plan.join.len(), 3);
+        assert_eq!(plan.join_commands, [PathBuf::from("/cg/freezer/hothouse/r1/tasks")]);
+        assert_eq!(plan.caveats, []);
+    }
+
+    #[test]
+    fn without_limits_only_the_freezer_is_made() {
+        let plan = plan(&Offer { unified: None, legacy: legacy() }, "r1", &Limits::default());
+        assert_eq!(plan.groups.folders, [PathBuf::from("/cg/freezer/hothouse/r1")]);
+    }
+
+    #[test]
+    fn v2_is_taken_when_it_has_every_controller() {
+        let controllers = ["cpu", "memory", "pids"].map(str::to_owned).to_vec();
+        let offer = Offer { unified: Some(("/cg".into(), controllers)), legacy: legacy() };
+        let plan = plan(&offer, "r1", &ALL);
+        assert_eq!(plan.groups.version, "v2");
+        assert_eq!(plan.join_init, Some("/cg/hothouse/r1/init/cgroup.procs".into()));
+        assert_eq!(plan.groups.folders.last(), Some(&PathBuf::from("/cg/hothouse/r1")));
+    }
+
+    #[test]
+    fn v2_is_written_as_its_files_want_it() {
+        // A folder that looks like a delegated branch; the kernel would make these files.
+        let base = tempfile::tempdir().unwrap();
+        let controllers = ["cpu", "memory", "pids"].map(str::to_owned).to_vec();
+        let unified = Some((base.path().to_owned(), controllers));
+        let plan = plan(&Offer { unified, legacy: vec![] }, "r1", &ALL);
+        plan.apply().unwrap();
+        let room = base.path().join("hothouse/r1");
+        for (file, content) in [
+            ("memory.max", "1073741824"),
+            ("cpu.max", "50000 100000"),
+            ("pids.max", "64"),
+            ("../cgroup.subtree_control", "+pids"),
+            ("../../cgroup.subtree_control", "+pids"),
+        ] {
+            assert_eq!(files::read_text(&room.join(file)).unwrap(), content, "{file}");
+        }
+        assert_eq!(plan.join, [room.join("commands/cgroup.procs")]);
+        // Groups with processes of their own may not hand controllers on, so the room's does not.
+        assert!(!files::exists(&room.join("cgroup.subtree_control")));
+        files::write(&room.join("commands/cgroup.events"), "populated 1\nfrozen 1\n").unwrap();
+        assert!(plan.groups.is_frozen());
+        files::write(&room.join("commands/cgroup.events"), "populated 1\nfrozen 0\n").unwrap();
+        assert!(!plan.groups.is_frozen());
+        plan.groups.thaw().unwrap();
+        assert_eq!(files::read_text(&room.join("commands/cgroup.freeze")).unwrap(), "0");
+    }
+
+    #[test]
+    fn a_real_v2_freezes_thaws_and_kills() {
+        let Some((base, _)) = look().unified else {
+            return hothouse_testkit::skip("freezing by cgroup v2", "one that this user may write");
+        };
+        let id = format!("test-{}", std::process::id());
+        let plan = unified_plan(&base, &id, &Limits::default(), &[]);
+        for folder in plan.enable.iter().map(|(folder, _)| folder).chain(&plan.groups.folders) {
+            files::make_folder(folder).unwrap();
+        }
+        let mut child = hothouse_host::command::bare("sleep").arg("1000").spawn().unwrap();
+        files::write(&plan.join_commands[0], child.id().to_string()).unwrap();
+        assert!(!plan.groups.is_frozen());
+        plan.groups.freeze().unwrap();
+        assert!(plan.groups.is_frozen());
+        plan.groups.thaw().unwrap();
+        assert!(!plan.groups.is_frozen());
+        // A frozen process can be killed this way, too.
+        plan.groups.freeze().unwrap();
+        plan.groups.kill();
+        let status = child.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGKILL));
+        plan.groups.remove().unwrap();
+        assert!(!files::exists(&base.join("hothouse").join(&id)));
+    }
+
+    #[test]
+    fn every_limit_that_cannot_be_had_is_a_caveat() {
+        let codes: Vec<String> =
+            plan(&Offer::default(), "r1", &ALL).caveats.into_iter().map(|c| c.code).collect();
+        assert_eq!(codes, ["no-memory-cgroup", "no-cpu-cgroup", "no-pids-cgroup", "no-freezer"]);
+    }
+}

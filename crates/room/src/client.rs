@@ -1,0 +1,541 @@
+//! The daemon's end of a room's control socket.
+
+use super::setup::short_name;
+use super::{CONTROL_SOCKET, TOKEN_FILE};
+use hothouse_host::files::{self, FileError};
+use hothouse_host::framed::send_some;
+use hothouse_room_wire::frame::DESCRIPTOR_LIMIT;
+use hothouse_room_wire::{
+    Answer, CATCH_SINCE, CLOSE_SINCE, Call, ExecId, ExecRecord, ExecSpec, Exit, FrameBuffer,
+    ListenSpec, LogStart, PROTOCOL, Refusal, Reply, Request, SERVICES_SINCE, ServiceOrder,
+    ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
+};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode as FileMode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// What a command gets that writes where nobody reads.
+const SIGPIPE: i32 = 13;
+
+/// A conversation with a room that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("read the room's token")]
+    Token(#[source] FileError),
+    #[error("connect to the room at `{}`", path.display())]
+    Connect { path: PathBuf, source: io::Error },
+    #[error("lost the connection to the room")]
+    Talk(#[source] io::Error),
+    #[error("the room is gone")]
+    Gone,
+    #[error("the room speaks protocol {0}, which this version does not")]
+    Protocol(u16),
+    #[error("the room is of protocol {0}, which has no services")]
+    NoServices(u16),
+    #[error("the room refused: {}", .0.message)]
+    Refused(Refusal),
+    #[error("the room gave an answer that does not fit the question")]
+    Unexpected,
+}
+
+type Answered = (Answer, Vec<OwnedFd>);
+
+#[derive(Default)]
+struct Waiting {
+    next: u32,
+    closed: bool,
+    // reader --answer--> caller
+    answer_txs: HashMap<u32, oneshot::Sender<Answered>>,
+}
+
+/// A connection to a room; calls may run side by side.
+pub struct RoomClient {
+    writer: tokio::sync::Mutex<OwnedWriteHalf>,
+    waiting: Arc<Mutex<Waiting>>,
+    reader: JoinHandle<()>,
+    /// The answer to our greeting, until somebody has looked at it.
+    greeting: tokio::sync::Mutex<Option<oneshot::Receiver<Answered>>>,
+    protocol: AtomicU16,
+}
+
+/// A command that was started.
+#[derive(Debug)]
+pub struct Started {
+    /// Its pid in the room.
+    pub pid: i32,
+    pub streams: ExecStreams,
+}
+
+/// The pipe ends of a command.
+#[derive(Debug)]
+pub enum ExecStreams {
+    Pipes { stdin: OwnedFd, stdout: OwnedFd, stderr: OwnedFd },
+    Terminal { input: OwnedFd, output: OwnedFd },
+    Detached,
+}
+
+/// The pipe ends of somebody who joined a command.
+#[derive(Debug)]
+pub enum Attached {
+    Pipes {
+        stdout: OwnedFd,
+        stderr: OwnedFd,
+    },
+    Terminal {
+        input: OwnedFd,
+        output: OwnedFd,
+    },
+    /// Nothing of its output is kept any more.
+    Nothing,
+}
+
+/// The sockets that catch the room's traffic, one per address family.
+#[derive(Debug)]
+pub struct Egress {
+    pub tcp: Vec<OwnedFd>,
+    pub dns_datagram: Vec<OwnedFd>,
+    pub dns_stream: Vec<OwnedFd>,
+    /// Tells what the packet rules dropped; none where the kernel cannot, or in a room of an older
+    /// release.
+    pub dropped: Option<OwnedFd>,
+    /// For redirected UDP; like those below none in a room of an older release.
+    pub datagrams: Vec<OwnedFd>,
+    /// Tells of echo requests; none where the kernel cannot.
+    pub echoes: Option<OwnedFd>,
+    /// Send packets with headers of their own into the room.
+    pub raw: Vec<OwnedFd>,
+    /// For a [`PacketGate`](super::PacketGate).
+    pub rules: Option<OwnedFd>,
+}
+
+impl RoomClient {
+    /// Connects to the room whose control socket lies in `runtime`, and greets it. The first call
+    /// does not wait for the room to greet back, but fails as the greeting does.
+    pub async fn connect(runtime: &Path) -> Result<Self, ClientError> {
+        let token =
+            files::read_capped(&runtime.join(TOKEN_FILE), 1 << 20).map_err(ClientError::Token)?;
+        let failed = |source| ClientError::Connect { path: runtime.join(CONTROL_SOCKET), source };
+        let folder = rustix::fs::open(runtime, OFlags::PATH | OFlags::CLOEXEC, FileMode::empty());
+        let folder = folder.map_err(|error| failed(error.into()))?;
+        let socket = UnixStream::connect(short_name(&folder)).await.map_err(failed)?;
+        let (reader, writer) = socket.into_split();
+        let waiting = Arc::new(Mutex::new(Waiting::default()));
+        let reader = tokio::spawn(read(reader, Arc::clone(&waiting)));
+        let mut client = Self {
+            writer: tokio::sync::Mutex::new(writer),
+            waiting,
+            reader,
+            greeting: tokio::sync::Mutex::default(),
+            protocol: AtomicU16::new(0),
+        };
+        let greeting = client.ask(Call::Hello { protocol: PROTOCOL, token }, &[]).await?;
+        client.greeting = tokio::sync::Mutex::new(Some(greeting));
+        Ok(client)
+    }
+
+    /// Returns the protocol that the room speaks, once it has answered anything or is known otherwise.
+    pub fn protocol(&self) -> u16 {
+        self.protocol.load(Ordering::Relaxed)
+    }
+
+    /// Takes for granted that the room is of this release, as whoever has just started it knows.
+    pub fn know_protocol(&self) {
+        self.protocol.store(PROTOCOL, Ordering::Relaxed);
+    }
+
+    /// Makes sure that the room has greeted back.
+    async fn greeted(&self) -> Result<(), ClientError> {
+        let mut greeting = self.greeting.lock().await;
+        let Some(answer_rx) = greeting.as_mut() else {
+            // Somebody heard it, and it was none of ours.
+            let unheard = self.protocol() == 0;
+            return if unheard { Err(ClientError::Unexpected) } else { Ok(()) };
+        };
+        // Whoever asks may stop waiting at any time; the answer is then still to be heard.
+        let answered = hear(answer_rx).await;
+        *greeting = None;
+        match answered? {
+            (Answer::Hello { protocol }, _) if speaks(protocol) => {
+                self.protocol.store(protocol, Ordering::Relaxed);
+                Ok(())
+            }
+            (Answer::Hello { protocol }, _) => Err(ClientError::Protocol(protocol)),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Returns whether the room has closed the connection.
+    pub fn is_closed(&self) -> bool {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).closed
+    }
+
+    /// Runs a command. Its end is told by [`wait`](Self::wait).
+    pub async fn exec(&self, spec: ExecSpec) -> Result<Started, ClientError> {
+        let (answer, descriptors) = self.call(Call::Exec(Box::new(spec))).await?;
+        let Answer::Started { pid } = answer else { return Err(ClientError::Unexpected) };
+        let mut descriptors = descriptors.into_iter();
+        let streams = match (descriptors.next(), descriptors.next(), descriptors.next()) {
+            (Some(stdin), Some(stdout), Some(stderr)) => {
+                ExecStreams::Pipes { stdin, stdout, stderr }
+            }
+            (Some(input), Some(output), None) => ExecStreams::Terminal { input, output },
+            (None, ..) => ExecStreams::Detached,
+            _ => return Err(ClientError::Unexpected),
+        };
+        Ok(Started { pid, streams })
+    }
+
+    /// Joins a command: what was kept of its output comes first.
+    pub async fn attach(&self, exec: ExecId) -> Result<Attached, ClientError> {
+        let (answer, descriptors) = self.call(Call::Attach { exec }).await?;
+        let Answer::Attached { terminal } = answer else { return Err(ClientError::Unexpected) };
+        let mut descriptors = descriptors.into_iter();
+        match (terminal, descriptors.next(), descriptors.next()) {
+            (true, Some(input), Some(output)) => Ok(Attached::Terminal { input, output }),
+            (false, Some(stdout), Some(stderr)) => Ok(Attached::Pipes { stdout, stderr }),
+            _ => Ok(Attached::Nothing),
+        }
+    }
+
+    /// Waits for a command's end. By then all that it wrote before is in its pipes.
+    pub async fn wait(&self, exec: ExecId) -> Result<Exit, ClientError> {
+        match self.call(Call::Wait { exec }).await? {
+            (Answer::Exited(exit), _) => Ok(exit),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Sets the size of a command's terminal.
+    pub async fn resize(&self, exec: ExecId, size: WindowSize) -> Result<(), ClientError> {
+        self.order(Call::Resize { exec, size }).await
+    }
+
+    /// Signals a command and what it started in its group.
+    pub async fn signal(&self, exec: ExecId, signal: i32) -> Result<(), ClientError> {
+        self.order(Call::Signal { exec, signal }).await
+    }
+
+    /// Closes an output of a command, counted from standard output; a room that is too old for it
+    /// sends SIGPIPE instead.
+    pub async fn close_output(&self, exec: ExecId, output: u8) -> Result<(), ClientError> {
+        if self.protocol() == 0 {
+            self.greeted().await?;
+        }
+        match self.protocol() < CLOSE_SINCE {
+            true => self.signal(exec, SIGPIPE).await,
+            false => self.order(Call::Close { exec, output }).await,
+        }
+    }
+
+    /// Forgets an ended command and its output.
+    pub async fn forget(&self, exec: ExecId) -> Result<(), ClientError> {
+        self.order(Call::Forget { exec }).await
+    }
+
+    /// Lists commands.
+    pub async fn execs(&self) -> Result<Vec<ExecRecord>, ClientError> {
+        match self.call(Call::List).await? {
+            (Answer::Execs(records), _) => Ok(records),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Opens a socket inside the room; returns it and its port.
+    pub async fn listen(&self, spec: ListenSpec) -> Result<(OwnedFd, u16), ClientError> {
+        let (answer, mut descriptors) = self.call(Call::Listen(spec)).await?;
+        match (answer, descriptors.pop()) {
+            (Answer::Listening { port }, Some(socket)) => Ok((socket, port)),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Connects to a port on the room's loopback.
+    pub async fn connect_inside(&self, port: u16) -> Result<OwnedFd, ClientError> {
+        let (answer, mut descriptors) = self.call(Call::Connect { port }).await?;
+        match (answer, descriptors.pop()) {
+            (Answer::Connected, Some(socket)) => Ok(socket),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Takes the room's outgoing traffic over, until this client is dropped.
+    pub async fn take_egress(&self) -> Result<Egress, ClientError> {
+        if self.protocol() == 0 {
+            self.greeted().await?;
+        }
+        let call = if self.protocol() < CATCH_SINCE { Call::Egress } else { Call::Catch };
+        let (answer, descriptors) = self.call(call).await?;
+        let mut descriptors = descriptors.into_iter();
+        let mut take = |count: u8| descriptors.by_ref().take(count.into()).collect::<Vec<_>>();
+        Ok(match answer {
+            Answer::Egress { tcp, dns_datagram, dns_stream } => Egress {
+                tcp: take(tcp),
+                dns_datagram: take(dns_datagram),
+                dns_stream: take(dns_stream),
+                dropped: take(1).pop(),
+                datagrams: Vec::new(),
+                echoes: None,
+                raw: Vec::new(),
+                rules: None,
+            },
+            // The order in which they come.
+            Answer::Caught {
+                tcp,
+                dns_datagram,
+                dns_stream,
+                datagrams,
+                dropped,
+                echoes,
+                raw,
+                rules,
+            } => Egress {
+                tcp: take(tcp),
+                dns_datagram: take(dns_datagram),
+                dns_stream: take(dns_stream),
+                datagrams: take(datagrams),
+                dropped: take(dropped).pop(),
+                echoes: take(echoes).pop(),
+                raw: take(raw),
+                rules: take(rules).pop(),
+            },
+            _ => return Err(ClientError::Unexpected),
+        })
+    }
+
+    /// Stops all processes with SIGSTOP, for rooms without a freezer.
+    pub async fn suspend(&self) -> Result<(), ClientError> {
+        self.order(Call::Suspend).await
+    }
+
+    /// Continues what [`suspend`](Self::suspend) stopped.
+    pub async fn resume(&self) -> Result<(), ClientError> {
+        self.order(Call::Resume).await
+    }
+
+    /// Asks the room to end: SIGTERM to all, SIGKILL after `grace`. It is gone when
+    /// [`stop`](super::stop) returns.
+    pub async fn shutdown(&self, grace: Duration) -> Result<(), ClientError> {
+        let grace_ms = u32::try_from(grace.as_millis()).unwrap_or(u32::MAX);
+        self.order(Call::Shutdown { grace_ms }).await
+    }
+
+    /// Returns the pids in the room and whether somebody has its traffic.
+    pub async fn status(&self) -> Result<(Vec<i32>, bool), ClientError> {
+        match self.call(Call::Status).await? {
+            (Answer::Status { pids, egress_taken, .. }, _) => Ok((pids, egress_taken)),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Declares a service, or changes it. `files` are those of its log: data first, then indexes.
+    pub async fn declare(
+        &self,
+        service: ServiceSpec,
+        log: LogStart,
+        files: &[OwnedFd],
+    ) -> Result<(), ClientError> {
+        self.need_services().await?;
+        let call = Call::Declare { service: Box::new(service), log };
+        let beside: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        match self.call_with(call, &beside).await? {
+            (Answer::Done, _) => Ok(()),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    /// Does something with one service, or with all.
+    pub async fn order_service(
+        &self,
+        name: Option<String>,
+        order: ServiceOrder,
+    ) -> Result<(), ClientError> {
+        self.need_services().await?;
+        self.order(Call::Service { name, order }).await
+    }
+
+    /// Returns how the services stand, once they have changed since version `after`.
+    pub async fn services(&self, after: Option<u64>) -> Result<ServicesReport, ClientError> {
+        self.greeted().await?;
+        if self.protocol() < SERVICES_SINCE {
+            return Ok(ServicesReport::default());
+        }
+        match self.call(Call::Services { after }).await? {
+            (Answer::Services(report), _) => Ok(report),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    async fn need_services(&self) -> Result<(), ClientError> {
+        self.greeted().await?;
+        match self.protocol() {
+            SERVICES_SINCE.. => Ok(()),
+            older => Err(ClientError::NoServices(older)),
+        }
+    }
+
+    /// Returns when the room has closed the connection, which it does when it ends.
+    pub async fn closed(&mut self) {
+        // A reader that panicked is a closed connection too.
+        let _ = (&mut self.reader).await;
+    }
+
+    async fn order(&self, call: Call) -> Result<(), ClientError> {
+        match self.call(call).await? {
+            (Answer::Done, _) => Ok(()),
+            _ => Err(ClientError::Unexpected),
+        }
+    }
+
+    async fn call(&self, call: Call) -> Result<Answered, ClientError> {
+        self.call_with(call, &[]).await
+    }
+
+    async fn call_with(
+        &self,
+        call: Call,
+        beside: &[BorrowedFd<'_>],
+    ) -> Result<Answered, ClientError> {
+        let mut answer_rx = self.ask(call, beside).await?;
+        self.greeted().await?;
+        hear(&mut answer_rx).await
+    }
+
+    /// Sends a question; its answer comes later.
+    async fn ask(
+        &self,
+        call: Call,
+        beside: &[BorrowedFd<'_>],
+    ) -> Result<oneshot::Receiver<Answered>, ClientError> {
+        let (answer_tx, answer_rx) = oneshot::channel();
+        let seq = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            if waiting.closed {
+                return Err(ClientError::Gone);
+            }
+            waiting.next = waiting.next.wrapping_add(1);
+            let seq = waiting.next;
+            waiting.answer_txs.insert(seq, answer_tx);
+            seq
+        };
+        let count = u8::try_from(beside.len()).unwrap_or(u8::MAX);
+        let sent = match encode(&Request { seq, call }, count) {
+            Ok(bytes) => send(&*self.writer.lock().await, &bytes, beside).await,
+            Err(error) => Err(io::Error::other(error)),
+        }
+        .map_err(ClientError::Talk);
+        if let Err(error) = sent {
+            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).answer_txs.remove(&seq);
+            return Err(error);
+        }
+        Ok(answer_rx)
+    }
+}
+
+async fn hear(answer_rx: &mut oneshot::Receiver<Answered>) -> Result<Answered, ClientError> {
+    match answer_rx.await {
+        Ok((Answer::Refused(refusal), _)) => Err(ClientError::Refused(refusal)),
+        Ok(answered) => Ok(answered),
+        Err(_) => Err(ClientError::Gone),
+    }
+}
+
+impl Drop for RoomClient {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+/// Sends bytes, with descriptors beside the first of them.
+async fn send(socket: &OwnedWriteHalf, bytes: &[u8], beside: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let socket: &UnixStream = socket.as_ref();
+    let mut sent = 0;
+    while sent < bytes.len() {
+        let beside = if sent == 0 { beside } else { &[] };
+        socket.writable().await?;
+        let step =
+            socket.try_io(Interest::WRITABLE, || Ok(send_some(socket, &bytes[sent..], beside)?));
+        match step {
+            Ok(count) => sent += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Hands answers to those who wait, until the room closes the connection.
+async fn read(socket: OwnedReadHalf, waiting: Arc<Mutex<Waiting>>) {
+    let mut buffer = FrameBuffer::default();
+    let mut descriptors = VecDeque::new();
+    while let Ok(true) = receive(&socket, &mut buffer, &mut descriptors).await {
+        while let Ok(Some(frame)) = buffer.next_frame() {
+            let count = usize::from(frame.descriptors).min(descriptors.len());
+            let own = descriptors.drain(..count).collect();
+            let Ok(Reply { seq, answer }) = decode::<Reply>(&frame.body) else { continue };
+            let answer_tx =
+                waiting.lock().unwrap_or_else(PoisonError::into_inner).answer_txs.remove(&seq);
+            if let Some(answer_tx) = answer_tx {
+                // A caller that gave up needs no answer; its descriptors close with it.
+                let _ = answer_tx.send((answer, own));
+            }
+        }
+    }
+    let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    waiting.closed = true;
+    waiting.answer_txs.clear();
+}
+
+/// Reads what is there; false at the end.
+async fn receive(
+    socket: &OwnedReadHalf,
+    buffer: &mut FrameBuffer,
+    descriptors: &mut VecDeque<OwnedFd>,
+) -> io::Result<bool> {
+    let socket: &UnixStream = socket.as_ref();
+    loop {
+        socket.readable().await?;
+        // Only now: most rooms are silent most of the time.
+        let mut bytes = vec![0_u8; 16 << 10];
+        let length = socket.try_io(Interest::READABLE, || {
+            let mut space =
+                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTOR_LIMIT as usize))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+            let message = rustix::net::recvmsg(
+                socket,
+                &mut [IoSliceMut::new(&mut bytes)],
+                &mut control,
+                flags,
+            )
+            .map_err(|error| if error == Errno::INTR { Errno::AGAIN } else { error })?;
+            for ancillary in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
+                    descriptors.extend(rights);
+                }
+            }
+            Ok(message.bytes)
+        });
+        match length {
+            Ok(0) => return Ok(false),
+            Ok(length) => {
+                buffer.extend(&bytes[..length]);
+                return Ok(true);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

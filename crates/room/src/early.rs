@@ -1,0 +1,154 @@
+//! The first process of a room, before and after it knows which room that is.
+//!
+//! Namespaces, ids, network and an empty root are the same for every room. As root they are made
+//! while the helper still waits at the door, so that a room which is asked for finds them ready.
+
+use super::ahead::Ahead;
+use super::inside::{self, MAPPED, ORDER, Order};
+use crate::sys::{self, Fork};
+use hothouse_host::ids::Mode;
+use hothouse_host::step::{Step, StepError};
+use hothouse_host::walls::{Wall, reap, write_maps};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::MemfdFlags;
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+use rustix::process::{Pid, Signal};
+use std::io::{IoSlice, Write};
+use std::mem::MaybeUninit;
+
+/// The namespaces of the wall. That of control groups comes later, when the room has some.
+const WALL: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS;
+
+/// A first process as its helper has it. Let go of, it is killed.
+#[derive(Debug)]
+pub(super) struct Early {
+    pub(super) pid: i32,
+    pub(super) channel: OwnedFd,
+    mode: Mode,
+    /// The maps that it has.
+    wall: Wall,
+    kept: bool,
+}
+
+/// The two sides of a clone.
+pub(super) enum Cloned<'a> {
+    Helper(Early),
+    /// In the new process, which must call [`inside::run`] and close what it has no use for.
+    First(First<'a>),
+}
+
+/// What the new process begins with.
+pub(super) struct First<'a> {
+    pub(super) mode: Mode,
+    pub(super) channel: OwnedFd,
+    pub(super) ahead: &'a Ahead,
+    pub(super) inotify_instances: u32,
+}
+
+impl Early {
+    /// Clones the first process of a room that has these maps.
+    pub(super) fn clone<'a>(
+        mode: Mode,
+        wall: &Wall,
+        ahead: &'a Ahead,
+        inotify_instances: u32,
+    ) -> Result<Cloned<'a>, StepError> {
+        let (channel, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .step("open a channel")?;
+        match sys::fork_into(WALL)
+            .step("make the wall's namespaces (are user namespaces allowed here?)")?
+        {
+            Fork::Child => {
+                drop(channel);
+                Ok(Cloned::First(First { mode, channel: theirs, ahead, inotify_instances }))
+            }
+            Fork::Parent(pid) => {
+                drop(theirs);
+                let early = Self { pid, channel, mode, wall: wall.clone(), kept: false };
+                write_maps(pid, mode, wall)?;
+                rustix::net::send(&early.channel, MAPPED, SendFlags::NOSIGNAL)
+                    .step("start the room")?;
+                Ok(Cloned::Helper(early))
+            }
+        }
+    }
+
+    /// Clones it now, for a room that is known. The new process does not return.
+    pub(super) fn now(
+        mode: Mode,
+        wall: &Wall,
+        ahead: &Ahead,
+        inotify_instances: u32,
+    ) -> Result<Self, StepError> {
+        match Self::clone(mode, wall, ahead, inotify_instances)? {
+            Cloned::Helper(early) => Ok(early),
+            Cloned::First(first) => inside::run(first),
+        }
+    }
+
+    /// Returns whether a room of these ids can have it. One that has failed meanwhile cannot: whatever
+    /// the reason was, the room's own attempt tells it.
+    pub(super) fn fits(&self, mode: Mode, wall: &Wall) -> bool {
+        let mut channel = [PollFd::new(&self.channel, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let waits = rustix::event::poll(&mut channel, Some(&now)) == Ok(0);
+        waits && (self.mode, &self.wall) == (mode, wall)
+    }
+
+    /// Tells it which room it is for.
+    pub(super) fn tell(&self, order: &Order, descriptors: &[OwnedFd]) -> Result<(), StepError> {
+        let step = "tell the room what it is";
+        // An order may be longer than a message.
+        let paper = rustix::fs::memfd_create(c"room-order", MemfdFlags::CLOEXEC).step(step)?;
+        let bytes = serde_json::to_vec(order).map_err(std::io::Error::from).step(step)?;
+        let mut file = std::fs::File::from(paper);
+        file.write_all(&bytes).step(step)?;
+        let mut all = vec![file.as_fd()];
+        all.extend(descriptors.iter().map(AsFd::as_fd));
+        send_descriptors(&self.channel, ORDER, &all).step(step)
+    }
+
+    /// Lets it live.
+    pub(super) fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Early {
+    fn drop(&mut self) {
+        if self.kept {
+            return;
+        }
+        if let Some(process) = Pid::from_raw(self.pid) {
+            // It may have ended by itself.
+            let _ = rustix::process::kill_process(process, Signal::KILL);
+        }
+        reap(self.pid);
+    }
+}
+
+/// Sends a word with descriptors, 64 at most.
+pub(super) fn send_descriptors(
+    channel: &OwnedFd,
+    word: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> rustix::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(descriptors));
+    rustix::net::sendmsg(channel, &[IoSlice::new(word)], &mut control, SendFlags::NOSIGNAL)
+        .map(drop)
+}

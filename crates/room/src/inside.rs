@@ -1,0 +1,471 @@
+//! The room's first process, from the clone to room-init.
+//!
+//! It is PID 1 and lives in the wall. The order below is the construction: network and its
+//! sockets before any process of the room, all mounts before the room's own namespaces (so that
+//! they are locked there), ids and fences last.
+
+use super::early::First;
+use super::layout::System;
+use super::mounts::{self, Build, Placement};
+use super::spec::RoomSpec;
+use crate::sys::{self, Fork, Instruction};
+use hothouse_host::files;
+use hothouse_host::ids::{self, AGENT_ID, INIT_ID, Mode};
+use hothouse_host::network::{self, Catch};
+use hothouse_host::step::{Step, StepError};
+use hothouse_host::walls::Wall;
+use hothouse_room_wire::boot::BOOT_FD;
+use hothouse_room_wire::elevate::ELEVATE_SOCKET;
+use hothouse_room_wire::{Boot, frame};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use rustix::fs::{Mode as FileMode, OFlags};
+use rustix::io::FdFlags;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+use rustix::pipe::PipeFlags;
+use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal, WaitOptions};
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+use serde::{Deserialize, Serialize};
+use std::io::{IoSliceMut, Read, Seek};
+use std::mem::MaybeUninit;
+use std::path::Path;
+
+/// Which room the first process is for. With it come descriptors: the paper on which this is
+/// written, the control socket, room-init, the base layer, the claim on the sandbox's files, and
+/// control groups to join, for the first process, for commands and for room-init.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) spec: RoomSpec,
+    pub(super) system: System,
+    pub(super) plan: mounts::Plan,
+    pub(super) wall: Wall,
+    pub(super) token: Vec<u8>,
+    pub(super) machine_id: String,
+    pub(super) landlock: bool,
+    /// How many control groups the first process joins, and how many each command.
+    pub(super) groups: usize,
+    pub(super) command_groups: usize,
+}
+
+/// Everything that the first process has with it.
+struct Inside {
+    order: Order,
+    mode: Mode,
+    /// To and from the helper.
+    channel: OwnedFd,
+    control: OwnedFd,
+    init_program: OwnedFd,
+    base_layer: OwnedFd,
+    claim: OwnedFd,
+    groups: Vec<OwnedFd>,
+    command_groups: Vec<OwnedFd>,
+    init_group: Option<OwnedFd>,
+    filters: Vec<Vec<Instruction>>,
+}
+
+/// What the helper says to the first process.
+pub(super) const MAPPED: &[u8] = b"m";
+pub(super) const ORDER: &[u8] = b"o";
+pub(super) const MORE: &[u8] = b"f";
+pub(super) const GO: &[u8] = b"g";
+
+/// What the first process says to the helper, before room-init says that it is ready.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Word {
+    /// All stands but room-init.
+    Built {
+        has_sys: bool,
+        has_ipv6: bool,
+    },
+    /// room-init has taken over. It says so in a word of its own.
+    Ready,
+    Failed(StepError),
+}
+
+/// Capabilities that even the room's root is without: none of them means anything for what the
+/// room owns, and each is a door that a kernel bug could open.
+const DROPPED: &[CapabilitySet] = &[
+    CapabilitySet::LINUX_IMMUTABLE,
+    CapabilitySet::NET_ADMIN,
+    CapabilitySet::NET_RAW,
+    CapabilitySet::NET_BROADCAST,
+    CapabilitySet::SYS_MODULE,
+    CapabilitySet::SYS_RAWIO,
+    CapabilitySet::SYS_PACCT,
+    CapabilitySet::SYS_BOOT,
+    CapabilitySet::SYS_TIME,
+    CapabilitySet::AUDIT_CONTROL,
+    CapabilitySet::AUDIT_READ,
+    CapabilitySet::MAC_OVERRIDE,
+    CapabilitySet::MAC_ADMIN,
+    CapabilitySet::SYSLOG,
+    CapabilitySet::WAKE_ALARM,
+    CapabilitySet::BLOCK_SUSPEND,
+    CapabilitySet::PERFMON,
+    CapabilitySet::BPF,
+    CapabilitySet::CHECKPOINT_RESTORE,
+];
+
+/// Builds the room and becomes room-init. A failure is told to the helper.
+pub(super) fn run(first: First<'_>) -> ! {
+    let channel = rustix::io::fcntl_dupfd_cloexec(&first.channel, 3);
+    let Err(error) = build(first);
+    if let Ok(channel) = channel {
+        let word = serde_json::to_vec(&Word::Failed(error)).unwrap_or_default();
+        // When the helper is gone too, nobody is left to tell.
+        let _ = rustix::net::send(&channel, &word, SendFlags::NOSIGNAL);
+    }
+    sys::exit_now(1)
+}
+
+enum Never {}
+
+fn build(first: First<'_>) -> Result<Never, StepError> {
+    leave_the_streams()?;
+    await_word(&first.channel, MAPPED)?;
+    let (mode, instances) = (first.mode, first.inotify_instances);
+    if mode == Mode::Root {
+        // Nothing here depends on the room: it may be asked for hours later.
+        let (catch, has_sys) = begin(mode, instances)?;
+        if !has_word(&first.channel) {
+            mounts::leave_the_host()?;
+        }
+        let inside = Inside::receive(first)?;
+        inside.join_groups()?;
+        let trees = await_word(&inside.channel, GO)?;
+        finish(inside, trees, catch, has_sys)
+    } else {
+        let inside = Inside::receive(first)?;
+        // As the user, who may pass every folder above; the wall's root may not.
+        let trees = open_trees(&inside.order.plan)?;
+        inside.join_groups()?;
+        let (catch, has_sys) = begin(mode, instances)?;
+        finish(inside, trees, catch, has_sys)
+    }
+}
+
+/// Brings up what every room has: ids, network, an empty root.
+fn begin(mode: Mode, inotify_instances: u32) -> Result<(Catch, bool), StepError> {
+    become_wall_root(mode)?;
+    tune(inotify_instances)?;
+    let catch = network::apply()?;
+    let has_sys = mounts::begin_root(mode)?;
+    Ok((catch, has_sys))
+}
+
+/// Makes of it the room that was ordered.
+fn finish(
+    inside: Inside,
+    mut trees: Vec<OwnedFd>,
+    catch: Catch,
+    has_sys: bool,
+) -> Result<Never, StepError> {
+    let Order { spec, system, plan, machine_id, .. } = &inside.order;
+    if let Some(group) = &inside.init_group {
+        rustix::io::write(group, b"0").step("join room-init's cgroup")?;
+    }
+    rustix::system::sethostname(spec.hostname.as_bytes()).step("set the hostname")?;
+    let placed = trees.split_off(plan.layers.len().min(trees.len()));
+    let placements = plan.binds.iter().map(|(_, placement)| placement.clone());
+    let mut binds: Vec<(OwnedFd, Placement)> = placed.into_iter().zip(placements).collect();
+    let worktrees =
+        mounts::build_root(&Build { spec, mode: inside.mode, system, machine_id }, trees)?;
+    mounts::show_worktree(spec, worktrees, &mut binds);
+    mounts::make_room_folder()?;
+    mounts::make_folders(plan)?;
+    mounts::place(binds)?;
+    mounts::mask(&plan.masks)?;
+    let elevate = elevate_socket()?;
+    let namespaces = room_namespaces(&inside.order)?;
+    let word = Word::Built { has_sys, has_ipv6: catch.has_ipv6 };
+    let word = serde_json::to_vec(&word).map_err(std::io::Error::other).step("report")?;
+    rustix::net::send(&inside.channel, &word, SendFlags::NOSIGNAL).step("report")?;
+    become_init(inside, catch, elevate, namespaces)
+}
+
+impl Inside {
+    /// Waits until it is known which room this is to be.
+    fn receive(first: First<'_>) -> Result<Self, StepError> {
+        let step = "hear which room this is";
+        let mut all = await_word(&first.channel, ORDER)?.into_iter();
+        let mut next = || all.next().ok_or_else(|| StepError::because(step, None, "too little"));
+        let mut paper = std::fs::File::from(next()?);
+        let (control, init_program, base_layer, claim) = (next()?, next()?, next()?, next()?);
+        let mut bytes = Vec::new();
+        paper.rewind().step(step)?;
+        paper.read_to_end(&mut bytes).step(step)?;
+        let order: Order =
+            serde_json::from_slice(&bytes).map_err(std::io::Error::from).step(step)?;
+        let groups = all.by_ref().take(order.groups).collect();
+        let command_groups = all.by_ref().take(order.command_groups).collect();
+        Ok(Self {
+            mode: first.mode,
+            filters: first.ahead.filters(first.mode)?,
+            channel: first.channel,
+            control,
+            init_program,
+            base_layer,
+            claim,
+            groups,
+            command_groups,
+            init_group: all.next(),
+            order,
+        })
+    }
+
+    /// Joins the groups that limit the room, and hides those above.
+    fn join_groups(&self) -> Result<(), StepError> {
+        for group in &self.groups {
+            rustix::io::write(group, b"0").step("join the room's cgroup")?;
+        }
+        sys::leave_cgroup_namespace().step("hide the host's cgroups")
+    }
+}
+
+/// Lets go of the helper's streams: its door must close when its daemon is gone.
+fn leave_the_streams() -> Result<(), StepError> {
+    let step = "let go of the helper's streams";
+    let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, FileMode::empty())
+        .step(step)?;
+    (0..3).try_for_each(|stream| sys::place(null.as_fd(), stream)).step(step)
+}
+
+/// Returns whether the helper has spoken already.
+fn has_word(channel: &OwnedFd) -> bool {
+    let mut channel = [PollFd::new(channel, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut channel, Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
+/// Waits for `awaited` from the helper, and takes the trees that come before it.
+fn await_word(channel: &OwnedFd, awaited: &[u8]) -> Result<Vec<OwnedFd>, StepError> {
+    let mut trees = Vec::new();
+    loop {
+        let mut word = [0_u8; 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let message = rustix::net::recvmsg(
+            channel,
+            &mut [IoSliceMut::new(&mut word)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC,
+        )
+        .step("wait for the helper")?;
+        for ancillary in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
+                trees.extend(rights);
+            }
+        }
+        match &word[..message.bytes] {
+            word if word == awaited => return Ok(trees),
+            MORE => {}
+            // The helper failed, and says why itself.
+            _ => sys::exit_now(1),
+        }
+    }
+}
+
+fn become_wall_root(mode: Mode) -> Result<(), StepError> {
+    if mode != Mode::Single {
+        set_ids(0)?;
+    }
+    // A change of ids made us undumpable, and what we fork next could not be given its maps. No
+    // process of the room runs yet; room-init shuts this again before any does.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
+        .step("open /proc to ourselves")?;
+    // Half a room must not outlive its helper.
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .step("follow the helper")?;
+    rustix::process::umask(FileMode::empty());
+    Ok(())
+}
+
+fn set_ids(id: u32) -> Result<(), StepError> {
+    let (uid, gid) = (rustix::process::Uid::from_raw(id), rustix::process::Gid::from_raw(id));
+    rustix::thread::set_thread_groups(&[]).step("leave the host's groups")?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid).step("set the group")?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).step("set the user")
+}
+
+fn tune(inotify_instances: u32) -> Result<(), StepError> {
+    let ports = Path::new("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    files::write(ports, "0").step("open low ports to the room")?;
+    let pings = Path::new("/proc/sys/net/ipv4/ping_group_range");
+    // Whether one may leave is for the packet rules. In the wall's map other ids lie apart.
+    files::write(pings, format!("{AGENT_ID} {AGENT_ID}")).step("let agent ping")?;
+    let instances = Path::new("/proc/sys/user/max_inotify_instances");
+    files::write(instances, inotify_instances.to_string())
+        .step("bound the room's inotify instances")
+}
+
+fn open_trees(plan: &mounts::Plan) -> Result<Vec<OwnedFd>, StepError> {
+    let sources = plan.layers.iter().chain(plan.binds.iter().map(|(source, _)| source));
+    sources.map(|source| mounts::open(source, None)).collect()
+}
+
+fn elevate_socket() -> Result<OwnedFd, StepError> {
+    let step = "open the socket of sudo";
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+        .step(step)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(ELEVATE_SOCKET).step(step)?).step(step)?;
+    rustix::net::listen(&socket, 64).step(step)?;
+    rustix::fs::chmod(ELEVATE_SOCKET, FileMode::from_raw_mode(0o666)).step(step)?;
+    Ok(socket)
+}
+
+struct Namespaces {
+    user: OwnedFd,
+    mount: OwnedFd,
+}
+
+/// Makes the room's own user and mount namespace, held open by descriptors alone.
+fn room_namespaces(order: &Order) -> Result<Namespaces, StepError> {
+    if let Some(pids) = order.spec.limits.pids {
+        // The kernel takes it over as the bound of the whole namespace made next.
+        let limit = Rlimit { current: Some(pids.into()), maximum: Some(pids.into()) };
+        rustix::process::setrlimit(Resource::Nproc, limit).step("bound the room's processes")?;
+    }
+    let (held, holder) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
+    match sys::fork_into(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
+        .step("make the room's namespaces")?
+    {
+        Fork::Child => {
+            drop(holder);
+            // Ends when the parent has what it wants.
+            let _ = rustix::io::read(&held, &mut [0_u8; 1]);
+            sys::exit_now(0)
+        }
+        Fork::Parent(pid) => {
+            let own = Path::new("/proc").join(pid.to_string());
+            for (file, map) in [("uid_map", &order.wall.uids), ("gid_map", &order.wall.gids)] {
+                files::write(&own.join(file), ids::text(&ids::nested(map)))
+                    .step("map the room's ids")?;
+            }
+            let open = |name: &str| {
+                let path = own.join("ns").join(name);
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                rustix::fs::open(&path, flags, FileMode::empty()).step_at("hold", path)
+            };
+            let namespaces = Namespaces { user: open("user")?, mount: open("mnt")? };
+            drop(holder);
+            let child = Pid::from_raw(pid);
+            rustix::process::waitpid(child, WaitOptions::empty()).step("reap")?;
+            Ok(namespaces)
+        }
+    }
+}
+
+fn become_init(
+    inside: Inside,
+    catch: Catch,
+    elevate: OwnedFd,
+    room: Namespaces,
+) -> Result<Never, StepError> {
+    let raw = |fds: &[OwnedFd]| fds.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>();
+    let boot = Boot {
+        token: inside.order.token.clone(),
+        peer_uid: ids::daemon_uid(inside.mode),
+        has_root: inside.mode != Mode::Single,
+        dropped_capabilities: DROPPED.iter().fold(0, |all, capability| all | capability.bits()),
+        ephemeral: inside.order.spec.ephemeral,
+        control: inside.control.as_raw_fd(),
+        ready: inside.channel.as_raw_fd(),
+        user_namespace: room.user.as_raw_fd(),
+        mount_namespace: room.mount.as_raw_fd(),
+        cgroups: raw(&inside.command_groups),
+        tcp: raw(&catch.tcp),
+        dns_datagram: raw(&catch.dns_datagram),
+        dns_stream: raw(&catch.dns_stream),
+        dropped: raw(catch.dropped.as_slice()),
+        datagrams: raw(&catch.datagrams),
+        echoes: raw(catch.echoes.as_slice()),
+        raw: raw(&catch.raw),
+        rules: catch.rules.as_raw_fd(),
+        elevate: elevate.as_raw_fd(),
+        base_layer: inside.base_layer.as_raw_fd(),
+        claim: inside.claim.as_raw_fd(),
+    };
+    let single = [
+        &inside.control,
+        &inside.channel,
+        &room.user,
+        &room.mount,
+        &elevate,
+        &inside.base_layer,
+        &inside.claim,
+    ];
+    let many = [
+        &inside.command_groups,
+        &catch.tcp,
+        &catch.dns_datagram,
+        &catch.dns_stream,
+        &catch.datagrams,
+        &catch.raw,
+    ];
+    let many = many.into_iter().flatten().chain(&catch.dropped).chain(&catch.echoes);
+    let many = many.chain([&catch.rules]);
+    for fd in single.into_iter().chain(many) {
+        rustix::io::fcntl_setfd(fd, FdFlags::empty()).step("pass on a descriptor")?;
+    }
+    let record = boot_record(&boot)?;
+    drop_to_init(inside.mode)?;
+    raise_fences(&inside)?;
+    rustix::process::set_parent_process_death_signal(None).step("outlive the helper")?;
+    // Those of the room itself: nothing of the host's stays open.
+    leave_the_streams()?;
+    // The helper reserved the number, so nothing that room-init needs lies there.
+    sys::place(record.as_fd(), BOOT_FD).step("pass on the boot record")?;
+    Err(sys::execute(inside.init_program.as_fd(), c"room-init")).step("start room-init")
+}
+
+fn boot_record(boot: &Boot) -> Result<OwnedFd, StepError> {
+    let bytes =
+        frame::encode(boot, 0).map_err(std::io::Error::other).step("write the boot record")?;
+    let (record, writer) =
+        rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("write the boot record")?;
+    // The head of a frame is not part of its body.
+    rustix::io::write(&writer, &bytes[frame::HEAD..]).step("write the boot record")?;
+    Ok(record)
+}
+
+/// Takes an id that the room does not have, and keeps only what room-init needs.
+fn drop_to_init(mode: Mode) -> Result<(), StepError> {
+    let keep = CapabilitiesSecureBits::NO_SETUID_FIXUP | CapabilitiesSecureBits::KEEP_CAPS;
+    rustix::thread::set_capabilities_secure_bits(keep).step("keep capabilities")?;
+    if mode != Mode::Single {
+        set_ids(INIT_ID)?;
+    }
+    let needed = [
+        CapabilitySet::SYS_ADMIN,
+        CapabilitySet::SYS_CHROOT,
+        CapabilitySet::KILL,
+        CapabilitySet::CHOWN,
+        // These two to see which of the room's processes holds a listening socket: the one to
+        // enter `/proc/PID/fd`, the other to read its links.
+        CapabilitySet::DAC_READ_SEARCH,
+        CapabilitySet::SYS_PTRACE,
+    ];
+    let all = needed.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
+    let sets = CapabilitySets { effective: all, permitted: all, inheritable: all };
+    rustix::thread::set_capabilities(None, sets).step("drop capabilities")?;
+    for capability in needed {
+        rustix::thread::configure_capability_in_ambient_set(capability, true)
+            .step("keep capabilities")?;
+    }
+    Ok(())
+}
+
+fn raise_fences(inside: &Inside) -> Result<(), StepError> {
+    rustix::thread::set_no_new_privs(true).step("forbid new privileges")?;
+    if inside.order.landlock {
+        sys::landlock_scope().step("scope signals and sockets")?;
+    }
+    for filter in &inside.filters {
+        sys::install_filter(filter).step("install the seccomp filter")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,643 @@
+//! The mounts of a room: trees taken from the host as descriptors, and a root made of them.
+//!
+//! Everything that comes from the host is opened first, as a detached tree. From `pivot_root` on
+//! no path leads to the host any more, so a link that the room left in its own files can only
+//! point into the room.
+
+use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts, with_names};
+use super::spec::{Access, Bind, Limits, RoomSpec};
+use super::split::{self, Child, Part};
+use super::trust;
+use crate::sys::{self, MountChange};
+use hothouse_host::files;
+use hothouse_host::ids::{AGENT_ID, Mode};
+use hothouse_host::owners::is_shared_top;
+use hothouse_host::step::{Step, StepError};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, FileType, FsWord, Gid, Mode as FileMode, OFlags, Stat, Uid};
+use rustix::io::Errno;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_change, move_mount, open_tree, unmount,
+};
+use serde::{Deserialize, Serialize};
+use std::ffi::CString;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// How ids of a tree look in the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Ids {
+    /// As on disk.
+    Plain,
+    /// Disk 0 is the room's root (root mode).
+    Shifted,
+    /// The owner on disk is agent (root mode).
+    Worktree,
+}
+
+/// One tree of the host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Source {
+    pub(super) path: PathBuf,
+    pub(super) ids: Ids,
+}
+
+/// A tree and where it goes once the room's root stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Placement {
+    pub(super) target: PathBuf,
+    pub(super) writable: bool,
+}
+
+/// What a room's files are made of; the trees are opened in this order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// Base layer, then layers in storage (unless in memory), then the shared system folders, then
+    /// the layers of the worktree (if it has any).
+    pub(super) layers: Vec<Source>,
+    pub(super) binds: Vec<(Source, Placement)>,
+    /// Folders of the room's own, in which what may be seen of a granted folder is bound.
+    pub(super) folders: Vec<PathBuf>,
+    /// Links in them, with their targets.
+    pub(super) links: Vec<(PathBuf, PathBuf)>,
+    pub(super) masks: Vec<PathBuf>,
+}
+
+/// Plans the mounts of a room. `children` lists a folder of the host.
+pub(super) fn plan(
+    spec: &RoomSpec,
+    mode: Mode,
+    base: &Path,
+    system: &System,
+    sockets: &[PathBuf],
+    children: &dyn Fn(&Path) -> Vec<Child>,
+) -> Plan {
+    let root = mode == Mode::Root;
+    let shifted = if root { Ids::Shifted } else { Ids::Plain };
+    let source = |path: &Path, ids| Source { path: path.to_owned(), ids };
+    let mut layers = vec![source(base, shifted)];
+    if !spec.ephemeral {
+        layers.push(source(&spec.storage.join(LAYERS), Ids::Plain));
+    }
+    // As they are, also as root: what the host's root keeps for itself there, whenever it was made,
+    // is then nobody's in the room, and the kernel refuses it.
+    layers.extend(system.shared.iter().map(|name| source(&Path::new("/").join(name), Ids::Plain)));
+    if let Some(own) = &spec.layers {
+        let trees = std::iter::once(&own.private).chain(&own.lowers);
+        layers.extend(trees.map(|path| source(path, Ids::Plain)));
+    }
+    let worktree = if root { Ids::Worktree } else { Ids::Plain };
+    let views = [&spec.worktree].into_iter().chain(&spec.aliases);
+    let views = views.map(|target| {
+        (source(&spec.worktree, worktree), Placement { target: target.clone(), writable: true })
+    });
+    let tools = spec.tools.iter().map(|path| {
+        (source(path, Ids::Plain), Placement { target: path.clone(), writable: false })
+    });
+    let bind = |bind: &Bind| {
+        let ids = if bind.access == Access::Read { Ids::Plain } else { worktree };
+        let writable = matches!(bind.access, Access::Write | Access::WriteShared);
+        (source(&bind.source, ids), Placement { target: bind.target.clone(), writable })
+    };
+    let mounts = spec.mounts.iter().map(bind);
+    let last = spec.readonly_binds.iter().map(bind);
+    let hidden: Vec<&Path> = spec.masks.iter().chain(sockets).map(PathBuf::as_path).collect();
+    let mut plan =
+        Plan { layers, binds: vec![], folders: vec![], links: vec![], masks: masks(spec, sockets) };
+    tools.for_each(|granted| plan.grant(granted, &hidden, children));
+    plan.binds.extend(views);
+    mounts.for_each(|granted| plan.grant(granted, &hidden, children));
+    plan.binds.extend(last);
+    plan
+}
+
+impl Plan {
+    /// Binds a granted folder; one with something hidden in it, part by part and without that.
+    fn grant(
+        &mut self,
+        (source, placement): (Source, Placement),
+        hidden: &[&Path],
+        children: &dyn Fn(&Path) -> Vec<Child>,
+    ) {
+        let Source { path, ids } = source;
+        let Placement { target, writable } = placement;
+        let placed = |part: &Path| match part.strip_prefix(&path) {
+            Ok(rest) if !rest.as_os_str().is_empty() => target.join(rest),
+            _ => target.clone(),
+        };
+        for part in split::split(&path, hidden, children) {
+            match part {
+                Part::Folder(part) => self.folders.push(placed(&part)),
+                Part::Link(part, to) => self.links.push((placed(&part), to)),
+                Part::Whole(part) => {
+                    let placement = Placement { target: placed(&part), writable };
+                    self.binds.push((Source { path: part, ids }, placement));
+                }
+            }
+        }
+    }
+}
+
+/// Masks as the room sees them: those of the worktree, on every alias. What is hidden in a granted
+/// folder is not there, and needs no mask, unless it is in one that nobody but us asked for.
+fn masks(spec: &RoomSpec, sockets: &[PathBuf]) -> Vec<PathBuf> {
+    let views = || [&spec.worktree].into_iter().chain(&spec.aliases);
+    let mut masks = Vec::new();
+    for hidden in spec.masks.iter().chain(sockets) {
+        if let Ok(rest) = hidden.strip_prefix(&spec.worktree) {
+            masks.extend(views().map(|view| view.join(rest)));
+        }
+        for bind in &spec.readonly_binds {
+            masks.extend(hidden.strip_prefix(&bind.source).ok().map(|rest| bind.target.join(rest)));
+        }
+    }
+    masks
+}
+
+/// The folders of the host in which sockets must be masked.
+pub(super) fn exposed(spec: &RoomSpec) -> Vec<PathBuf> {
+    let binds = spec.mounts.iter().chain(&spec.readonly_binds).map(|bind| &bind.source);
+    [&spec.worktree].into_iter().chain(&spec.tools).chain(binds).cloned().collect()
+}
+
+/// The user namespaces whose maps trees get, in root mode.
+pub(super) struct IdMaps {
+    pub(super) shifted: OwnedFd,
+    /// By the owner on disk, who is agent in the room.
+    pub(super) owned: Vec<(Owner, OwnedFd)>,
+    /// The number of agent on the host.
+    pub(super) agent: u32,
+}
+
+/// The user and group to whom a tree belongs on disk.
+pub(super) type Owner = (u32, u32);
+
+/// Lists the owners of the trees that the room's agent owns by a map. The agent's own need none.
+pub(super) fn owners(plan: &Plan, agent: u32) -> Result<Vec<Owner>, StepError> {
+    let mut all = Vec::new();
+    let own = plan.binds.iter().map(|(source, _)| source).filter(|it| it.ids == Ids::Worktree);
+    for source in own {
+        let found = rustix::fs::stat(&source.path).step_at("look at", &source.path)?;
+        if is_agents(&found, agent) {
+            continue;
+        }
+        let owner = (found.st_uid, found.st_gid);
+        if !all.contains(&owner) {
+            all.push(owner);
+        }
+    }
+    Ok(all)
+}
+
+/// `f_type` of overlayfs (statfs(2)).
+const OVERLAY_MAGIC: FsWord = 0x794C_7630;
+
+/// Opens one tree of the host as a detached mount.
+pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, StepError> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let held = rustix::fs::open(&source.path, flags, FileMode::empty())
+        .step_at("open for the room", &source.path)?;
+    let idmap = match (source.ids, maps) {
+        (Ids::Shifted, Some(maps)) => Some(maps.shifted.as_fd()),
+        (Ids::Worktree, Some(maps)) if !is_agents_own(&held, &source.path, maps.agent)? => {
+            let found = rustix::fs::fstat(&held).step_at("look at", &source.path)?;
+            let owner = (found.st_uid, found.st_gid);
+            let map = maps.owned.iter().find(|(known, _)| *known == owner);
+            let reason = "its owner has changed meanwhile";
+            let map = map.ok_or_else(|| StepError::because("share", Some(&source.path), reason))?;
+            Some(map.1.as_fd())
+        }
+        _ => None,
+    };
+    // Mounts below a worktree may belong to file systems without id maps. Elsewhere they must come
+    // along: the kernel refuses to show what lies under a mount of somebody else.
+    let alone = idmap.is_some() || source.ids == Ids::Worktree;
+    let recursive = if alone { OpenTreeFlags::empty() } else { OpenTreeFlags::AT_RECURSIVE };
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | recursive;
+    let tree = open_tree(&held, "", flags | OpenTreeFlags::AT_EMPTY_PATH)
+        .step_at("open for the room", &source.path)?;
+    if idmap.is_some() {
+        let change = MountChange { idmap, ..MountChange::default() };
+        sys::mount_setattr(tree.as_fd(), &change).step_at("map ids of", &source.path)?;
+    }
+    Ok(tree)
+}
+
+/// Whether the files of a tree are the agent's as they are, by its top folder.
+fn is_agents(top: &Stat, agent: u32) -> bool {
+    top.st_uid == agent || is_shared_top(top, agent)
+}
+
+/// Whether the files of a tree are the agent's as they are. Those of an overlay must be: its ids cannot be
+/// mapped, and the room could change nothing.
+fn is_agents_own(held: &OwnedFd, path: &Path, agent: u32) -> Result<bool, StepError> {
+    let found = rustix::fs::fstat(held).step_at("look at", path)?;
+    let is_own = is_agents(&found, agent);
+    if !is_own && rustix::fs::fstatfs(held).step_at("look at", path)?.f_type == OVERLAY_MAGIC {
+        let reason = "it is on an overlay, whose files cannot be shown as the room's: \
+                      keep sandboxes on another file system";
+        return Err(StepError::because("share", Some(path), reason));
+    }
+    Ok(is_own)
+}
+
+/// What the room's first process needs to know to build its root.
+pub(super) struct Build<'a> {
+    pub(super) spec: &'a RoomSpec,
+    pub(super) mode: Mode,
+    pub(super) system: &'a System,
+    pub(super) machine_id: &'a str,
+}
+
+const STAGE: &str = "/tmp";
+const ROOT: &str = "root";
+
+/// Makes an empty root in a private corner, with what every room has. Returns whether `/sys` could
+/// be had.
+pub(super) fn begin_root(mode: Mode) -> Result<bool, StepError> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .step("make mounts private")?;
+    memory_folder(Path::new(STAGE), "mode=0755,size=1g")?;
+    rustix::process::chdir(STAGE).step("enter the stage")?;
+    let root = Path::new(ROOT);
+    folder(root, 0o755)?;
+    memory_folder(root, "mode=0755,size=256m")?;
+    for name in ["mnt", "media", "srv", "home", "proc", "sys", "dev"] {
+        folder(&root.join(name), 0o755)?;
+    }
+    devices(root, mode)?;
+    // Both can be had only while the host's own are in sight.
+    let plain = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", root.join("proc"), "proc", plain, None).step_at("mount", "/proc")?;
+    // In some containers the host's own is partly hidden, and then no new one can be had.
+    let has_sys =
+        mount("sysfs", root.join("sys"), "sysfs", plain | MountFlags::RDONLY, None).is_ok();
+    Ok(has_sys)
+}
+
+/// Leaves the host's files behind while the root is still empty: whoever waits for its room must
+/// not keep what the host unmounts meanwhile.
+pub(super) fn leave_the_host() -> Result<(), StepError> {
+    pivot(Path::new("."))
+}
+
+/// Fills the root with the room's own layers and moves into it. Returns the worktree where it is
+/// made of layers too, once for each path that shows it.
+pub(super) fn build_root(
+    build: &Build<'_>,
+    layers: Vec<OwnedFd>,
+) -> Result<Vec<OwnedFd>, StepError> {
+    let root = Path::new(ROOT);
+    stage(build, layers)?;
+    for name in build.system.shared.iter().map(String::as_str).chain(COPIED) {
+        overlay(build, name)?;
+    }
+    for (name, target) in &build.system.links {
+        rustix::fs::symlink(target, root.join(name)).step_at("link", name)?;
+    }
+    homes(build)?;
+    for (name, options) in [("tmp", "mode=1777"), ("run", "mode=0755"), ("dev/shm", "mode=1777")] {
+        folder(&root.join(name), 0o755)?;
+        memory_folder(&root.join(name), &format!("{options},{}", memory_size(&build.spec.limits)))?;
+    }
+    let worktrees = match &build.spec.layers {
+        Some(layers) => overlay_worktree(build.spec, layers.lowers.len())?,
+        None => Vec::new(),
+    };
+    pivot(root)?;
+    Ok(worktrees)
+}
+
+/// Where the layers of a worktree are staged, and itself.
+const WORKTREE: &str = "worktree";
+
+/// Mounts the worktree's overlay on the stage, and takes it up once for each path that shows it.
+fn overlay_worktree(spec: &RoomSpec, lowers: usize) -> Result<Vec<OwnedFd>, StepError> {
+    let step = "mount overlay on";
+    let private = Path::new(WORKTREE_PRIVATE);
+    let (upper, work) = (private.join("upper"), private.join("work"));
+    folder(Path::new(WORKTREE), 0o755)?;
+    let lower = (0..lowers).map(worktree_lower).collect::<Vec<_>>().join(":");
+    let options = format!(
+        "lowerdir={lower},upperdir={},workdir={},userxattr",
+        upper.display(),
+        work.display()
+    );
+    let options = CString::new(options).expect("names of ours have no zero bytes");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("overlay", WORKTREE, "overlay", flags, options.as_c_str())
+        .step_at(step, &spec.worktree)?;
+    let views = std::iter::once(&spec.worktree).chain(&spec.aliases);
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    views.map(|view| open_tree(CWD, WORKTREE, flags).step_at(step, view)).collect()
+}
+
+const WORKTREE_PRIVATE: &str = "worktree-private";
+
+fn worktree_lower(number: usize) -> String {
+    format!("worktree-lower-{number}")
+}
+
+/// Puts the worktree that was made of layers in the place of the host's empty folder.
+pub(super) fn show_worktree(
+    spec: &RoomSpec,
+    worktrees: Vec<OwnedFd>,
+    binds: &mut [(OwnedFd, Placement)],
+) {
+    let views: Vec<_> = std::iter::once(&spec.worktree).chain(&spec.aliases).collect();
+    let mut worktrees = worktrees.into_iter();
+    for (tree, _) in binds.iter_mut().filter(|(_, it)| views.contains(&&it.target)) {
+        if let Some(own) = worktrees.next() {
+            *tree = own;
+        }
+    }
+}
+
+/// Files that `/tmp`, `/run` and `/dev/shm` may each hold: where no control group counts them, names
+/// of empty files could fill the host's memory.
+const MEMORY_FILES: std::ops::RangeInclusive<u64> = 16_384..=262_144;
+
+/// What `/tmp`, `/run` and `/dev/shm` may each hold.
+fn memory_size(limits: &Limits) -> String {
+    let most = limits.memory.map(|bytes| bytes / 2).into_iter().chain(limits.disk).min();
+    let size = most.map_or("50%".into(), |bytes| bytes.to_string());
+    let files = most.unwrap_or(u64::MAX) / files::BLOCK;
+    format!("size={size},nr_inodes={}", files.clamp(*MEMORY_FILES.start(), *MEMORY_FILES.end()))
+}
+
+/// Attaches the layers where overlays can name them: `base`, `layers`, and the shared folders.
+fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), StepError> {
+    let stored = (!build.spec.ephemeral).then_some(LAYERS);
+    let shared = build.system.shared.iter().map(String::as_str);
+    let lowers = build.spec.layers.as_ref().map_or(0, |layers| layers.lowers.len());
+    let own = build.spec.layers.iter().map(|_| WORKTREE_PRIVATE.to_owned());
+    let own = own.chain((0..lowers).map(worktree_lower));
+    let names = ["base"].into_iter().chain(stored).chain(shared).map(str::to_owned).chain(own);
+    for (name, tree) in names.zip(layers) {
+        let name = Path::new(&name);
+        folder(name, 0o755)?;
+        attach(tree.as_fd(), CWD, name).step_at("attach layer", name)?;
+    }
+    if build.spec.ephemeral {
+        folder(Path::new(LAYERS), 0o755)?;
+    }
+    Ok(())
+}
+
+fn overlay(build: &Build<'_>, name: &str) -> Result<(), StepError> {
+    let layer = Path::new(LAYERS).join(name);
+    let (upper, work) = (layer.join("upper"), layer.join("work"));
+    folder(&layer, 0o755)?;
+    folder(&work, 0o755)?;
+    let is_new = folder(&upper, 0o755)?;
+    if name == "etc" {
+        identity_files(build, &upper, is_new)?;
+    }
+    let base = Path::new("base").join(name);
+    trust::apply(name, &upper, &base, build.spec.authority.as_deref());
+    let target = Path::new(ROOT).join(name);
+    folder(&target, 0o755)?;
+    let lower = match COPIED.contains(&name) {
+        true => format!("base/{name}"),
+        false => format!("base/{name}:{name}"),
+    };
+    let options = format!(
+        "lowerdir={lower},upperdir={},workdir={},userxattr",
+        upper.display(),
+        work.display()
+    );
+    let options = CString::new(options).expect("names of system folders have no zero bytes");
+    // Nothing gains a right here anyway (`no_new_privs`). But for this flag the kernel would refuse to
+    // run a program whose file asks for one that no process of the room may have, such as `ping`.
+    mount("overlay", &target, "overlay", MountFlags::NOSUID, options.as_c_str())
+        .step_at("mount overlay on", Path::new("/").join(name))
+}
+
+/// Files that differ from room to room, written beneath the overlay.
+fn identity_files(build: &Build<'_>, upper: &Path, is_new: bool) -> Result<(), StepError> {
+    let hostname = &build.spec.hostname;
+    let known = read_plain(&upper.join("hosts")).unwrap_or_default();
+    let current = known.lines().any(|line| line == format!("127.0.1.1 {hostname}"));
+    let text = if current { known.clone() } else { hosts(hostname) };
+    let text = with_names(&text, &build.spec.names);
+    if text != known {
+        put(&upper.join("hosts"), &text)?;
+    }
+    put(&upper.join("hostname"), &format!("{hostname}\n"))?;
+    put(&upper.join("resolv.conf"), RESOLVER)?;
+    if is_new {
+        put(&upper.join("machine-id"), &format!("{}\n", build.machine_id))?;
+    }
+    Ok(())
+}
+
+/// Reads a file that the room may have replaced by a link (to the host) or a pipe (that blocks).
+fn read_plain(path: &Path) -> Option<String> {
+    use std::io::Read;
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, FileMode::empty()).ok()?;
+    let found = rustix::fs::fstat(&file).ok()?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        return None;
+    }
+    let mut text = String::new();
+    std::fs::File::from(file).take(1 << 20).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Replaces a file by a new one: the room may have left a link or a pipe under the old name.
+fn put(path: &Path, content: &str) -> Result<(), StepError> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    let removed = files::remove_file(path).or_else(|_| files::remove_tree(path));
+    removed.step("replace a file of the room")?;
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o644);
+    let written = options.open(path).and_then(|mut file| file.write_all(content.as_bytes()));
+    written.step_at("write", path)
+}
+
+fn homes(build: &Build<'_>) -> Result<(), StepError> {
+    let root = Path::new(ROOT);
+    let has_root = build.mode != Mode::Single;
+    for (name, place, owner) in [("home", "home/agent", AGENT_ID), ("root", "root", 0)] {
+        let kept = Path::new(LAYERS).join(format!("{name}-folder"));
+        if folder(&kept, 0o755)? && has_root {
+            rustix::fs::chown(&kept, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)))
+                .step_at("own", &kept)?;
+        }
+        if name == "root" {
+            let mode = FileMode::from_raw_mode(root_home_mode(build.spec));
+            rustix::fs::chmod(&kept, mode).step_at("set the mode of", "/root")?;
+        }
+        let target = root.join(place);
+        folder(&target, 0o755)?;
+        rustix::mount::mount_bind(&kept, &target).step_at("bind", Path::new("/").join(place))?;
+    }
+    Ok(())
+}
+
+fn devices(root: &Path, mode: Mode) -> Result<(), StepError> {
+    let dev = root.join("dev");
+    memory_folder(&dev, "mode=0755,size=1m")?;
+    for name in ["null", "zero", "full", "random", "urandom", "tty"] {
+        let target = dev.join(name);
+        empty_file(&target)?;
+        rustix::mount::mount_bind(Path::new("/dev").join(name), &target)
+            .step_at("bind device", &target)?;
+    }
+    for name in ["pts", "shm", "mqueue"] {
+        folder(&dev.join(name), 0o755)?;
+    }
+    let group = if mode == Mode::Single { "" } else { ",gid=5" };
+    let options =
+        CString::new(format!("newinstance,ptmxmode=0666,mode=620{group}")).expect("no zero bytes");
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("devpts", dev.join("pts"), "devpts", flags, options.as_c_str())
+        .step_at("mount", "/dev/pts")?;
+    // A kernel may be built without message queues.
+    let flags = flags | MountFlags::NODEV;
+    let _ = mount("mqueue", dev.join("mqueue"), "mqueue", flags, None);
+    let links = [
+        ("ptmx", "pts/ptmx"),
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ];
+    for (name, target) in links {
+        rustix::fs::symlink(target, dev.join(name)).step_at("link", dev.join(name))?;
+    }
+    Ok(())
+}
+
+fn pivot(root: &Path) -> Result<(), StepError> {
+    rustix::process::chdir(root).step("enter the new root")?;
+    rustix::process::pivot_root(".", ".").step("change the root")?;
+    unmount(".", UnmountFlags::DETACH).step("leave the old root behind")?;
+    rustix::process::chdir("/").step("enter the new root")
+}
+
+/// Puts the trees into place; runs in the new root.
+pub(super) fn place(binds: Vec<(OwnedFd, Placement)>) -> Result<(), StepError> {
+    for (tree, Placement { target, writable }) in binds {
+        let found =
+            rustix::fs::statat(&tree, "", AtFlags::EMPTY_PATH).step_at("look at", &target)?;
+        let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
+        make_target(&target, is_folder)?;
+        let ro = if writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
+        let set = ro | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+        let change = MountChange { set, recursive: true, ..MountChange::default() };
+        sys::mount_setattr(tree.as_fd(), &change).step_at("restrict", &target)?;
+        let point = open_point(&target).step_at("find the place of", &target)?;
+        attach_at(tree.as_fd(), point.as_fd()).step_at("bind", &target)?;
+    }
+    Ok(())
+}
+
+/// Makes the room's own folders and links in which parts of granted folders are bound.
+pub(super) fn make_folders(plan: &Plan) -> Result<(), StepError> {
+    for folder in &plan.folders {
+        make_target(folder, true)?;
+    }
+    for (link, target) in &plan.links {
+        match rustix::fs::symlink(target, link) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error).step_at("link", link),
+        }
+    }
+    Ok(())
+}
+
+/// Hides files and folders under empty ones; one that is not there needs no hiding.
+pub(super) fn mask(masks: &[PathBuf]) -> Result<(), StepError> {
+    let (file, folder_) =
+        (Path::new("/run/hothouse/empty-file"), Path::new("/run/hothouse/empty-folder"));
+    if masks.is_empty() {
+        return Ok(());
+    }
+    rustix::fs::open(file, OFlags::CREATE | OFlags::WRONLY, FileMode::from_raw_mode(0o444))
+        .step("make a mask")?;
+    folder(folder_, 0o555)?;
+    for hidden in masks {
+        let point = match open_point(hidden) {
+            Ok(point) => point,
+            Err(Errno::NOENT | Errno::NOTDIR) => continue,
+            Err(error) => return Err(error).step_at("mask", hidden),
+        };
+        let found = rustix::fs::fstat(&point).step_at("mask", hidden)?;
+        let cover = match FileType::from_raw_mode(found.st_mode) {
+            // It would be the link's own name that is hidden, not what it leads to.
+            FileType::Symlink => continue,
+            FileType::Directory => folder_,
+            _ => file,
+        };
+        let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+        let tree = open_tree(CWD, cover, flags).step_at("mask", hidden)?;
+        let set = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
+        sys::mount_setattr(tree.as_fd(), &MountChange { set, ..MountChange::default() })
+            .step_at("mask", hidden)?;
+        attach_at(tree.as_fd(), point.as_fd()).step_at("mask", hidden)?;
+    }
+    Ok(())
+}
+
+fn open_point(path: &Path) -> Result<OwnedFd, Errno> {
+    rustix::fs::open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, FileMode::empty())
+}
+
+fn attach_at(tree: BorrowedFd<'_>, point: BorrowedFd<'_>) -> Result<(), Errno> {
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree, "", point, "", flags)
+}
+
+fn attach(tree: BorrowedFd<'_>, folder: BorrowedFd<'_>, target: &Path) -> Result<(), Errno> {
+    move_mount(tree, "", folder, target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+}
+
+/// Makes the empty folders above a bind, and what it is mounted on.
+fn make_target(target: &Path, is_folder: bool) -> Result<(), StepError> {
+    let parents = if is_folder { target } else { target.parent().unwrap_or(Path::new("/")) };
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parents);
+    made.step_at("make room for", parents)?;
+    match is_folder || open_point(target).is_ok() {
+        true => Ok(()),
+        false => empty_file(target),
+    }
+}
+
+fn empty_file(path: &Path) -> Result<(), StepError> {
+    let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    rustix::fs::open(path, flags, FileMode::from_raw_mode(0o644)).map(drop).step_at("make", path)
+}
+
+/// Makes a folder; false when it was there.
+fn folder(path: &Path, mode: u32) -> Result<bool, StepError> {
+    match rustix::fs::mkdir(path, FileMode::from_raw_mode(mode)) {
+        Ok(()) => Ok(true),
+        Err(Errno::EXIST) => Ok(false),
+        Err(error) => Err(error).step_at("make folder", path),
+    }
+}
+
+fn memory_folder(path: &Path, options: &str) -> Result<(), StepError> {
+    let options = CString::new(options).expect("our own options have no zero bytes");
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", path, "tmpfs", flags, options.as_c_str()).step_at("mount tmpfs on", path)
+}
+
+/// The folder in which room-init's socket and the masks lie; and that of locks, which programs expect.
+pub(super) fn make_room_folder() -> Result<(), StepError> {
+    folder(Path::new("/run/lock"), 0o1777)?;
+    folder(Path::new(hothouse_room_wire::elevate::ROOM_FOLDER), 0o755)?;
+    // For sockets of services, which anybody in the room may make there.
+    folder(Path::new(hothouse_room_wire::service::SERVICES_FOLDER), 0o1777).map(drop)
+}
+
+/// The mode of `/root`: passable when something that the agent uses lies below it.
+fn root_home_mode(spec: &RoomSpec) -> u32 {
+    let below = |path: &PathBuf| path.starts_with("/root");
+    let open = [&spec.worktree].into_iter().chain(&spec.aliases).chain(&spec.tools).any(below);
+    if open { 0o755 } else { 0o700 }
+}

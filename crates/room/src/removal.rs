@@ -1,0 +1,83 @@
+//! Layers belong to ids of the room, so they are deleted from inside a user namespace.
+
+use super::base_layer::in_namespace;
+use super::launcher::{HelperError, Launcher};
+use super::setup::{Job, Report};
+use hothouse_host::files;
+use hothouse_host::ids::Mode;
+use hothouse_host::step::{Step, StepError};
+use hothouse_host::walls::Wall;
+use std::path::Path;
+
+/// A storage folder, or a base layer, that could not be removed.
+#[derive(Debug, thiserror::Error)]
+pub enum RemoveError {
+    #[error("remove the storage of a room")]
+    Helper(#[from] HelperError),
+    #[error("remove the storage of a room")]
+    Step(#[source] StepError),
+}
+
+impl Launcher {
+    /// Removes a room's storage folder and all in it. Blocks; the room must be gone.
+    pub fn remove_storage(&self, storage: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
+        if !storage.exists() {
+            return Ok(());
+        }
+        match self.ask(&Job::RemoveStorage { storage: storage.to_owned(), mode })? {
+            Report::Failed(error) => Err(RemoveError::Step(error)),
+            Report::Removed | Report::Started(_) | Report::Measured(_) => Ok(()),
+        }
+    }
+}
+
+impl Launcher {
+    /// Removes base layers that no room stands on and none will be made from. Blocks.
+    pub fn prune_layers(&self, folder: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
+        match self.ask(&Job::PruneLayers { folder: folder.to_owned(), mode })? {
+            Report::Failed(error) => Err(RemoveError::Step(error)),
+            Report::Removed | Report::Started(_) | Report::Measured(_) => Ok(()),
+        }
+    }
+}
+
+/// Runs in the helper.
+pub(super) fn remove(storage: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+    match mode {
+        Mode::Root => {}
+        // The namespace's root owns what is below, the user the folder itself.
+        Mode::Range | Mode::Single => in_namespace(mode, wall, storage, clear_all)?,
+    }
+    files::remove_tree(storage).step("remove the storage folder")
+}
+
+/// Removes all that is in the current folder.
+fn clear_all() -> Result<(), StepError> {
+    let step = "look at the room's layers";
+    for entry in std::fs::read_dir(".").step(step)? {
+        let entry = entry.step(step)?;
+        match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            true => clear(&entry.path())?,
+            false => files::remove_file(&entry.path()).step("remove the room's layers")?,
+        }
+    }
+    Ok(())
+}
+
+/// A folder that forbids its owner to write is no obstacle: overlay's work folders are such.
+fn clear(folder: &Path) -> Result<(), StepError> {
+    open_up(folder);
+    files::remove_tree(folder).step("remove the room's layers")
+}
+
+fn open_up(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    // What cannot be opened up will say so when it is removed.
+    let _ = std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700));
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}

@@ -1,0 +1,551 @@
+//! The helper: one thread, forked by the launcher for each job, gone when it is done.
+//!
+//! It alone makes namespaces; the daemon, with its many threads, never does.
+
+use super::ahead::{Ahead, reserve_boot_fd};
+use super::cgroups::Plan;
+use super::claim::{Claim, ClaimError, Claimant};
+use super::early::{Early, send_descriptors};
+use super::inside::{GO, MORE, Order, Word};
+use super::mounts::{self, IdMaps};
+use super::spec::{Access, Bind, Caveat, Fences, RoomSpec};
+use super::start::Started;
+use super::{
+    CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, identity, layout, measure, removal,
+    share, sockets, split,
+};
+use crate::sys;
+use hothouse_host::files;
+use hothouse_host::ids::{AGENT_ID, Mode};
+use hothouse_host::step::{Step, StepError};
+use hothouse_host::walls::{Wall, namespace_with, reap, user_namespace, walls};
+use hothouse_room_wire::boot::READY;
+use rustix::event::{PollFd, PollFlags};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode as FileMode, OFlags, StatVfsMountFlags};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitOptions};
+use serde::{Deserialize, Serialize};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// What the daemon wants of a helper.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Job {
+    Start(Box<RoomSpec>),
+    RemoveStorage { storage: PathBuf, mode: Option<Mode> },
+    MeasureStorage { storage: PathBuf, mode: Option<Mode> },
+    PruneLayers { folder: PathBuf, mode: Option<Mode> },
+}
+
+/// What the helper says before it leaves.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Report {
+    Started(Box<Started>),
+    Removed,
+    Measured(u64),
+    Failed(StepError),
+}
+
+/// Runs one job; fails only when its report could not be delivered. The job comes in on stdin, the
+/// report goes out there too.
+pub(super) fn serve_on_stdin(
+    session: Result<Fences, StepError>,
+    made: Option<(&Ahead, Option<Early>)>,
+) -> std::io::Result<()> {
+    let report = session
+        .and_then(|fences| serve(fences, made))
+        .map_err(explained)
+        .unwrap_or_else(Report::Failed);
+    if let Report::Started(started) = &report
+        && is_abandoned()
+    {
+        // Whoever asked is gone and will never hear of this room; the next one starts its own.
+        kill(started.identity.pid);
+        return Err(std::io::ErrorKind::BrokenPipe.into());
+    }
+    let bytes = serde_json::to_vec(&report)?;
+    let channel = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+    std::fs::File::from(channel).write_all(&bytes)
+}
+
+/// Puts the reason first that makes every step hopeless, whichever of them noticed.
+fn explained(error: StepError) -> StepError {
+    let most = files::read_text(Path::new("/proc/sys/user/max_user_namespaces"));
+    match most.is_ok_and(|most| most.trim() == "0") {
+        true => {
+            let reason = "user namespaces are forbidden here (user.max_user_namespaces is 0)";
+            StepError::because("make the room's namespaces", None, reason)
+        }
+        false => error,
+    }
+}
+
+/// Returns whether the other end of the channel is closed for good.
+fn is_abandoned() -> bool {
+    let mut channel = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut channel, Some(&now)).is_ok()
+        && channel[0].revents().contains(PollFlags::HUP)
+}
+
+fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Report, StepError> {
+    let alone;
+    let (ahead, early) = match made {
+        Some(made) => made,
+        None => {
+            sys::close_from(3).step("close what was inherited")?;
+            alone = Ahead::nothing(reserve_boot_fd().step("reserve a descriptor")?);
+            (&alone, None)
+        }
+    };
+    let mut bytes = Vec::new();
+    // Not through std's stdin, whose buffer a copy of another program would share.
+    let channel =
+        rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).step("read the job")?;
+    std::fs::File::from(channel).read_to_end(&mut bytes).step("read the job")?;
+    let job = serde_json::from_slice(&bytes).map_err(std::io::Error::from).step("read the job")?;
+    match job {
+        Job::Start(spec) => Ok(Report::Started(Box::new(start(&spec, session, ahead, early)?))),
+        Job::RemoveStorage { storage, mode } => {
+            let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
+            removal::remove(&storage, mode, &wall)?;
+            Ok(Report::Removed)
+        }
+        Job::PruneLayers { folder, mode } => {
+            let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
+            base_layer::prune(&folder, mode, &wall);
+            Ok(Report::Removed)
+        }
+        Job::MeasureStorage { storage, mode } => {
+            let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
+            Ok(Report::Measured(measure::measure(&storage, mode, &wall)?))
+        }
+    }
+}
+
+fn start(
+    spec: &RoomSpec,
+    mut fences: Fences,
+    ahead: &Ahead,
+    early: Option<Early>,
+) -> Result<Started, StepError> {
+    spec.check()
+        .map_err(|problem| StepError::because("read the spec", None, problem.to_string()))?;
+    let mut claim = spec.claim.as_deref().map(claimed).transpose()?;
+    let mut caveats = Vec::new();
+    let (mode, wall) = walls(spec.mode, spec.shifted_base)?;
+    caveats.extend(mode_caveats(mode, &wall));
+    if mode == Mode::Single && spec.layers.is_none() {
+        let message = "host and room share the worktree under one uid: git in that folder can run what an agent \
+                       planted there; use `hothouse diff` and `hothouse promote`";
+        caveats.push(Caveat::new("shared-files", message));
+    }
+    if mode == Mode::Root {
+        guard_setuid(spec)?;
+    }
+    let base = base_layer::ensure(&spec.base_layer, mode, &wall)?;
+    prepare_storage(spec, mode)?;
+    share::with_agent(spec, mode, &wall)?;
+    caveats.extend(share::unreadable(spec, mode));
+    let system = layout::look();
+    let hidden = sockets::below(&mounts::exposed(spec))?;
+    sockets::close(&spec.worktree, mode, &hidden)?;
+    let plan = mounts::plan(spec, mode, &base.folder, &system, &hidden, &split::children);
+    let groups = cgroups::plan(ahead.cgroups(), &spec.id, &spec.limits);
+    // Nobody else has this id: what is in its groups is left of a room whose first process died.
+    groups.groups.clear().map_err(|error| {
+        StepError::because("end what is left of the room before", None, error.to_string())
+    })?;
+    let mut claimant =
+        Claimant { id: spec.id.clone(), runtime: spec.runtime.clone(), started: None };
+    if let Some(claim) = &mut claim {
+        claim.describe(&claimant).step("claim the sandbox's files")?;
+    }
+    let room = Room {
+        spec,
+        mode,
+        wall: &wall,
+        base: &base.folder,
+        base_used: &base.used,
+        system: &system,
+        plan: &plan,
+        groups: &groups,
+        claim: claim.as_ref(),
+        ahead,
+    };
+    fences.insert("cgroup".into(), groups.groups.version.clone());
+    caveats.extend(groups.caveats.clone());
+    let started = room.make(early, fences, caveats).inspect_err(|_| undo(spec, &groups))?;
+    if let Some(claim) = &mut claim {
+        claimant.started = Some(started.clone());
+        // Without it the room is found by its runtime folder alone.
+        if let Err(error) = claim.describe(&claimant) {
+            tracing::warn!(%error, "a claim has no description");
+        }
+    }
+    Ok(started)
+}
+
+/// Claims the files of a sandbox for the room to come.
+fn claimed(path: &Path) -> Result<Claim, StepError> {
+    let step = "claim the sandbox's files";
+    Claim::take(path).map_err(|error| match error {
+        ClaimError::Held { claimant, .. } => {
+            let reason = match claimant.and_then(|claimant| claimant.started) {
+                Some(room) => format!("a room uses them already (pid {})", room.identity.pid),
+                None => "a room that uses them is just being made".to_owned(),
+            };
+            StepError::because(step, None, reason)
+        }
+        ClaimError::File(error) => StepError::because(step, None, error.to_string()),
+    })
+}
+
+/// Takes back what a failed start left on the host.
+fn undo(spec: &RoomSpec, groups: &cgroups::Plan) {
+    // The first error is the one to report; these are best effort, and `stop` repeats them.
+    for name in [CONTROL_SOCKET, TOKEN_FILE, ROOM_FILE] {
+        let _ = files::remove_file(&spec.runtime.join(name));
+    }
+    let _ = groups.groups.remove();
+}
+
+/// Leaves behind what the user's session would lend to a room; returns the fences that stand then.
+pub(super) fn leave_the_session() -> Result<Fences, StepError> {
+    let mut fences = Fences::new();
+    match sys::join_new_session_keyring() {
+        Ok(()) => fences.insert("keyring".into(), "on".into()),
+        // A kernel without keyrings has none to leak.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+            fences.insert("keyring".into(), "on: the kernel has none".into())
+        }
+        Err(error) => return Err(error).step("leave the session keyring"),
+    };
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    rustix::process::setrlimit(Resource::Core, none).step("forbid core dumps")?;
+    fences.insert("core-dumps".into(), "on".into());
+    // Fails only for a process that leads a group, which has no need of it.
+    let _ = rustix::process::setsid();
+    Ok(fences)
+}
+
+fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
+    match mode {
+        Mode::Root | Mode::Range => {
+            let agent = wall.agent(mode).map_or(0, |agent| agent.user);
+            let message = format!(
+                "what the room makes in the worktree belongs to uid {agent} on the host; you can read and change it"
+            );
+            vec![Caveat::new("room-files", message)]
+        }
+        Mode::Single => vec![
+            Caveat::new(
+                "single-uid",
+                "no subordinate uids: the room has one uid, without root and sudo",
+            ),
+            Caveat::new(
+                "shared-uid",
+                "room-init has the room's only uid: the room can signal it, and is kept from its memory and limits only",
+            ),
+            Caveat::new(
+                "host-groups",
+                "the host user's supplementary groups stay with the room's processes",
+            ),
+        ],
+    }
+}
+
+/// A setuid file that the room makes in a worktree would be the host owner's own. It must not be
+/// within reach of the host's other users.
+fn guard_setuid(spec: &RoomSpec) -> Result<(), StepError> {
+    let is_writable = |mount: &&Bind| matches!(mount.access, Access::Write | Access::WriteShared);
+    let mounts = spec.mounts.iter().filter(is_writable).map(|mount| &mount.source);
+    for path in [&spec.worktree].into_iter().chain(mounts) {
+        let nosuid = rustix::fs::statvfs(path)
+            .step_at("look at", path)?
+            .f_flag
+            .contains(StatVfsMountFlags::NOSUID);
+        let closed = path.ancestors().skip(1).any(|folder| {
+            folder.metadata().is_ok_and(|found| found.permissions().mode() & 0o077 == 0)
+        });
+        if !nosuid && !closed {
+            let reason = "as root, a writable folder must lie in a folder of mode 0700, or on a nosuid mount";
+            return Err(StepError::because("share", Some(path), reason));
+        }
+    }
+    Ok(())
+}
+
+/// The part of the storage that belongs to the room's ids is made here; the rest of it inside.
+fn prepare_storage(spec: &RoomSpec, mode: Mode) -> Result<(), StepError> {
+    files::make_private_folder(&spec.runtime).step("make the runtime folder")?;
+    if spec.ephemeral {
+        return Ok(());
+    }
+    files::make_private_folder(&spec.storage).step("make the storage folder")?;
+    let layers = spec.storage.join(layout::LAYERS);
+    files::make_private_folder(&layers).step("make the storage folder")?;
+    if mode == Mode::Root {
+        let owner = Some(spec.shifted_base);
+        std::os::unix::fs::chown(&layers, owner, owner).step_at("own", &layers)?;
+    }
+    Ok(())
+}
+
+struct Room<'a> {
+    spec: &'a RoomSpec,
+    mode: Mode,
+    wall: &'a Wall,
+    base: &'a Path,
+    base_used: &'a OwnedFd,
+    system: &'a layout::System,
+    plan: &'a mounts::Plan,
+    groups: &'a cgroups::Plan,
+    claim: Option<&'a Claim>,
+    ahead: &'a Ahead,
+}
+
+impl Room<'_> {
+    fn make(
+        &self,
+        early: Option<Early>,
+        mut fences: Fences,
+        caveats: Vec<Caveat>,
+    ) -> Result<Started, StepError> {
+        let token = random::<32>()?;
+        files::write_quick(&self.spec.runtime.join(TOKEN_FILE), &token, 0o600)
+            .step("write the token")?;
+        let control = listen(&self.spec.runtime)?;
+        let init_program = base_layer::open_init(self.base)?;
+        fences.insert("seccomp".into(), "on".into());
+        fences.insert("inotify".into(), format!("on: {} instances", inotify_share()));
+        let nproc = match self.spec.limits.pids {
+            Some(most) => format!("on: RLIMIT_NPROC {most} for all users of the room together"),
+            None => "off: no limit was asked for".into(),
+        };
+        fences.insert("nproc".into(), nproc);
+        fences.insert("no-new-privileges".into(), "on".into());
+        fences.insert("capabilities".into(), "on".into());
+        let landlock = landlock(&mut fences);
+        self.groups.apply().step("make the room's cgroup")?;
+        let order = Order {
+            spec: self.spec.clone(),
+            system: self.system.clone(),
+            plan: self.plan.clone(),
+            wall: self.wall.clone(),
+            token: token.to_vec(),
+            machine_id: hothouse_model::id::hex(&random::<16>()?),
+            landlock,
+            groups: self.groups.join.len(),
+            command_groups: self.groups.join_commands.len(),
+        };
+        let base_layer =
+            rustix::io::fcntl_dupfd_cloexec(self.base_used, 3).step("hold the base layer")?;
+        let claim = match self.claim {
+            Some(claim) => claim.share().step("claim the sandbox's files")?,
+            // A room that claims nothing holds its base layer twice.
+            None => {
+                rustix::io::fcntl_dupfd_cloexec(self.base_used, 3).step("hold the base layer")?
+            }
+        };
+        let mut descriptors = vec![control, init_program, base_layer, claim];
+        let Plan { join, join_commands, join_init, .. } = self.groups;
+        descriptors.extend(open_all(join.iter().chain(join_commands).chain(join_init))?);
+        let early = match early.filter(|early| early.fits(self.mode, self.wall)) {
+            Some(early) => early,
+            None => Early::now(self.mode, self.wall, self.ahead, inotify_share())?,
+        };
+        if let Err(error) = early.tell(&order, &descriptors) {
+            // It has ended, and its last word says why.
+            return Err(hear(early.pid, &early.channel).err().unwrap_or(error));
+        }
+        drop(descriptors);
+        let started = self.guide(&early, fences, caveats)?;
+        early.keep();
+        Ok(started)
+    }
+
+    /// Gives the first process its trees, and waits until room-init has taken over.
+    fn guide(
+        &self,
+        early: &Early,
+        fences: Fences,
+        caveats: Vec<Caveat>,
+    ) -> Result<Started, StepError> {
+        let Early { pid, channel, .. } = early;
+        if self.mode == Mode::Root {
+            let holders = self.send_trees(*pid, channel)?;
+            rustix::net::send(channel, GO, SendFlags::NOSIGNAL).step("start the room")?;
+            holders.into_iter().for_each(reap);
+        }
+        let Word::Built { has_sys, has_ipv6 } = hear(*pid, channel)? else {
+            return Err(StepError::because("start the room", None, "it began with its end"));
+        };
+        let mut started = self.started(*pid, fences, caveats)?;
+        started.caveats.extend(lacks(has_sys, has_ipv6));
+        // While room-init starts, and before anybody is told: a daemon that dies now finds the room
+        // by this file.
+        let text = serde_json::to_vec(&started).map_err(std::io::Error::from);
+        let text = text.step("write the room down")?;
+        files::write_quick(&self.spec.runtime.join(ROOM_FILE), &text, 0o600)
+            .step("write the room down")?;
+        match hear(*pid, channel)? {
+            Word::Ready => Ok(started),
+            Word::Built { .. } | Word::Failed(_) => {
+                Err(StepError::because("start the room", None, "it was built twice"))
+            }
+        }
+    }
+
+    fn started(
+        &self,
+        pid: i32,
+        fences: Fences,
+        caveats: Vec<Caveat>,
+    ) -> Result<Started, StepError> {
+        let identity = identity::RoomIdentity::of(pid)
+            .map_err(|error| StepError::because("identify the room", None, error.to_string()))?;
+        let (groups, tools) = (self.groups.groups.clone(), self.spec.tools.clone());
+        let storage = (!self.spec.ephemeral).then(|| self.spec.storage.clone());
+        let disk = self.spec.limits.disk;
+        Ok(Started { identity, mode: self.mode, groups, fences, caveats, tools, storage, disk })
+    }
+
+    /// Returns the processes that held the ids of trees, which wait to be reaped.
+    fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<Vec<i32>, StepError> {
+        let base = self.spec.shifted_base;
+        let (mut owned, mut holders) = (Vec::new(), Vec::new());
+        for (user, group) in mounts::owners(self.plan, base + AGENT_ID)? {
+            let namespace = match self.ahead.ids_of(user, group, base)? {
+                Some(namespace) => namespace,
+                None => {
+                    let (namespace, holder) = namespace_with(&Wall::of_owner(user, group, base))?;
+                    holders.push(holder);
+                    namespace
+                }
+            };
+            owned.push(((user, group), namespace));
+        }
+        let maps = IdMaps { shifted: user_namespace(pid)?, owned, agent: base + AGENT_ID };
+        let sources =
+            self.plan.layers.iter().chain(self.plan.binds.iter().map(|(source, _)| source));
+        let trees = sources
+            .map(|source| mounts::open(source, Some(&maps)))
+            .collect::<Result<Vec<_>, _>>()?;
+        for part in trees.chunks(64) {
+            let part: Vec<_> = part.iter().map(AsFd::as_fd).collect();
+            send_descriptors(channel, MORE, &part).step("pass on the room's files")?;
+        }
+        Ok(holders)
+    }
+}
+
+/// Waits for a word of the room's first process; its failure is ours.
+fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, StepError> {
+    let mut bytes = vec![0_u8; 64 << 10];
+    let (length, _) =
+        rustix::net::recv(channel, &mut bytes[..], RecvFlags::empty()).step("wait for the room")?;
+    match &bytes[..length] {
+        READY => Ok(Word::Ready),
+        b"" => Err(StepError::because("start the room", None, ended(pid))),
+        word => {
+            match serde_json::from_slice(word)
+                .map_err(std::io::Error::from)
+                .step("hear the room")?
+            {
+                Word::Failed(error) => Err(error),
+                word => Ok(word),
+            }
+        }
+    }
+}
+
+/// What of a usual room this one is without.
+fn lacks(has_sys: bool, has_ipv6: bool) -> Vec<Caveat> {
+    let no_sys = Caveat::new("no-sys", "the host's /sys is partly hidden, so the room has none");
+    let no_ipv6 = Caveat::new("no-ipv6", "the kernel has no IPv6, so the room has none");
+    let lacking = [(has_sys, no_sys), (has_ipv6, no_ipv6)].into_iter();
+    lacking.filter(|(has, _)| !has).map(|(_, caveat)| caveat).collect()
+}
+
+/// Binds through a descriptor, because a runtime folder's path may be longer than a socket's name.
+fn listen(runtime: &Path) -> Result<OwnedFd, StepError> {
+    let path = runtime.join(CONTROL_SOCKET);
+    files::remove_file(&path).step("open the control socket")?;
+    let step = "open the control socket";
+    let folder = rustix::fs::open(runtime, OFlags::PATH | OFlags::CLOEXEC, FileMode::empty())
+        .step_at(step, runtime)?;
+    let name = short_name(&folder);
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .step_at(step, &path)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(name.as_path()).step_at(step, &path)?)
+        .step_at(step, &path)?;
+    rustix::fs::chmod(&path, FileMode::from_raw_mode(0o600)).step_at(step, &path)?;
+    rustix::net::listen(&socket, 128).step_at(step, &path)?;
+    Ok(socket)
+}
+
+/// A name of the control socket that is short whatever the folder is called.
+pub(super) fn short_name(folder: &OwnedFd) -> PathBuf {
+    use rustix::fd::AsRawFd;
+    Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(CONTROL_SOCKET)
+}
+
+fn open_all<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<OwnedFd>, StepError> {
+    let open = |path: &PathBuf| {
+        rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, FileMode::empty())
+            .step_at("open cgroup", path)
+    };
+    paths.map(open).collect()
+}
+
+fn landlock(fences: &mut Fences) -> bool {
+    const SCOPES: i64 = 6;
+    let (stands, text) = match sys::landlock_version() {
+        Ok(version) if version >= SCOPES => {
+            (true, format!("on: ABI {version}, signals and abstract sockets"))
+        }
+        Ok(version) => (false, format!("off: ABI {version} has no scopes")),
+        Err(error) => (false, format!("off: {error}")),
+    };
+    fences.insert("landlock".into(), text);
+    stands
+}
+
+/// A quarter of what the host gives one user, so that one room cannot take all.
+pub(super) fn inotify_share() -> u32 {
+    let text =
+        files::read_text(Path::new("/proc/sys/user/max_inotify_instances")).unwrap_or_default();
+    (text.trim().parse().unwrap_or(128_u32) / 4).max(16)
+}
+
+fn random<const N: usize>() -> Result<[u8; N], StepError> {
+    let mut bytes = [0; N];
+    rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())
+        .step("draw a token")?;
+    Ok(bytes)
+}
+
+fn kill(pid: i32) {
+    if let Some(process) = Pid::from_raw(pid) {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(process, Signal::KILL);
+    }
+    reap(pid);
+}
+
+fn ended(pid: i32) -> String {
+    let status = Pid::from_raw(pid)
+        .map(|process| rustix::process::waitpid(Some(process), WaitOptions::empty()));
+    match status {
+        Some(Ok(Some((_, status)))) => format!("its first process ended early: {status:?}"),
+        _ => "its first process ended early".into(),
+    }
+}

@@ -1,0 +1,80 @@
+//! What a room writes on the host's disk is its agent's there, before the room starts.
+//!
+//! Trees are made so; this sees to those that are not: worktrees that somebody else made, and folders that
+//! the host has just made for a room.
+
+use super::spec::{Access, Caveat, RoomSpec};
+use hothouse_host::files::FileError;
+use hothouse_host::hands;
+use hothouse_host::ids::Mode;
+use hothouse_host::owners::{Give, Owner, is_shared_top};
+use hothouse_host::step::{Step, StepError};
+use hothouse_host::walls::Wall;
+use std::path::{Path, PathBuf};
+
+/// Gives the trees of a room to its agent, where that is not the user. It costs a look at each.
+pub(super) fn with_agent(spec: &RoomSpec, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+    let Some(agent) = wall.agent(mode) else { return Ok(()) };
+    let upper = spec.layers.as_ref().map(|layers| layers.private.join("upper"));
+    worktree(upper.as_deref().unwrap_or(&spec.worktree), spec, agent)?;
+    if mode == Mode::Root {
+        // The rest is mapped where it is mounted.
+        return Ok(());
+    }
+    for bind in &spec.mounts {
+        match bind.access {
+            Access::Write if is_ours(&bind.source)? => {
+                told(hands::give_tree_apart(&bind.source, &Give::whole()))?;
+            }
+            Access::WriteShared => told(hands::open_to_agent(&bind.source))?,
+            Access::Write | Access::Read | Access::ReadAsOwner => {}
+        }
+    }
+    Ok(())
+}
+
+/// Says what an agent with an id of its own cannot read of what it was granted by a user who is not root:
+/// what neither their group nor others may.
+pub(super) fn unreadable(spec: &RoomSpec, mode: Mode) -> Vec<Caveat> {
+    if mode != Mode::Range {
+        return Vec::new();
+    }
+    let read = |access| matches!(access, Access::Read | Access::ReadAsOwner);
+    let binds = spec.mounts.iter().filter(|bind| read(bind.access)).map(|bind| &bind.source);
+    let closed = spec.tools.iter().chain(binds).filter(|path| is_closed(path));
+    let tell = |path: &PathBuf| {
+        let path = path.display();
+        let message = format!(
+            "{path} is closed to everybody but you, and so to the room; `chmod -R g+rX {path}` opens it"
+        );
+        Caveat::new("unreadable", message)
+    };
+    closed.map(tell).collect()
+}
+
+fn is_closed(path: &Path) -> bool {
+    rustix::fs::stat(path).is_ok_and(|found| {
+        found.st_mode & 0o005 != 0o005
+            && found.st_mode & 0o050 != 0o050
+            && found.st_mode & 0o040_000 != 0
+    })
+}
+
+/// Gives the files of a worktree to the agent, but for those that the room is not to see.
+fn worktree(path: &Path, spec: &RoomSpec, agent: Owner) -> Result<(), StepError> {
+    let found = rustix::fs::stat(path).step_at("look at", path)?;
+    if found.st_uid == agent.user || is_shared_top(&found, agent.group) {
+        return Ok(());
+    }
+    let masked = spec.masks.iter().filter_map(|mask| mask.strip_prefix(&spec.worktree).ok());
+    told(hands::give_tree_apart(path, &Give::worktree(masked.map(PathBuf::from))))
+}
+
+fn is_ours(path: &Path) -> Result<bool, StepError> {
+    let found = rustix::fs::stat(path).step_at("look at", path)?;
+    Ok(found.st_uid == Owner::us().user)
+}
+
+fn told<T>(outcome: Result<T, FileError>) -> Result<T, StepError> {
+    outcome.step("give the room's files to its agent")
+}

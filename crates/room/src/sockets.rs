@@ -1,0 +1,162 @@
+//! Sockets of host processes in folders that a room gets: a bind, even read-only, would let the
+//! room connect to them.
+
+use hothouse_host::beneath::Folder;
+use hothouse_host::ids::Mode;
+use hothouse_host::named;
+use hothouse_host::step::{Step, StepError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+/// The kernel's table of unix sockets.
+const TABLE: &str = "/proc/net/unix";
+
+/// Returns the live sockets below `folders`.
+///
+/// The kernel lists those that are bound, by the name they were bound with. That is cheap even
+/// for a large tree; only a name that means something else to us makes us search. A table that cannot
+/// be read to its end is an error: a socket that is not known would not be hidden.
+pub(super) fn below(folders: &[PathBuf]) -> Result<Vec<PathBuf>, StepError> {
+    let table = std::fs::File::open(TABLE).step_at("read", TABLE)?;
+    let (absolute, foreign) = bound(BufReader::new(table)).step_at("read", TABLE)?;
+    let inside = |path: &PathBuf| folders.iter().any(|folder| path.starts_with(folder));
+    let mut found: Vec<PathBuf> = resolved(&absolute).into_iter().filter(inside).collect();
+    if foreign {
+        folders.iter().for_each(|folder| search(folder, &mut found));
+    }
+    found.retain(|path| is_socket(path));
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// Takes everybody's rights on sockets of the worktree but their owner's: a mask there is a mount, and
+/// whoever writes the folder gets rid of it. Where the room has the owner's uid too, nothing can be
+/// done, and it must not start.
+pub(super) fn close(worktree: &Path, mode: Mode, sockets: &[PathBuf]) -> Result<(), StepError> {
+    let own = sockets.iter().filter_map(|path| Some((path, path.strip_prefix(worktree).ok()?)));
+    for (path, relative) in own {
+        let refuse = |reason: &str| Err(StepError::because("share", Some(path), reason));
+        if mode == Mode::Single {
+            return refuse(
+                "a program of the host listens there, and the room has the same uid: end it, or move \
+                 its socket out of the worktree",
+            );
+        }
+        let us = rustix::process::geteuid().as_raw();
+        let Ok(found) = rustix::fs::lstat(path) else { continue };
+        if us != 0 && found.st_uid != us {
+            if found.st_mode & 0o022 == 0 {
+                continue;
+            }
+            return refuse(
+                "a program of another user listens there, and everybody may connect: end it, or move \
+                 its socket out of the worktree",
+            );
+        }
+        let top = Folder::open(worktree).step("look at the worktree")?;
+        named::close_to_others(&top, relative, found.st_uid).step("close a socket to the room")?;
+    }
+    Ok(())
+}
+
+/// Reads absolute names out of the kernel's table, and whether there are some that only the process
+/// which bound them could resolve: relative ones, and those below its `/proc/self`.
+fn bound(table: impl BufRead) -> std::io::Result<(BTreeSet<PathBuf>, bool)> {
+    let (mut absolute, mut foreign) = (BTreeSet::new(), false);
+    for line in table.split(b'\n').skip(1) {
+        let line = line?;
+        let Some(name) = name_in(&line).filter(|name| !name.is_empty() && name[0] != b'@') else {
+            continue;
+        };
+        if is_of_a_room(name) {
+            continue;
+        }
+        foreign |= name[0] != b'/' || name.starts_with(b"/proc/");
+        if name[0] == b'/' {
+            absolute.insert(PathBuf::from(std::ffi::OsStr::from_bytes(name)));
+        }
+    }
+    Ok((absolute, foreign))
+}
+
+/// Returns the name in a line: the inode before it is padded with spaces, and it may hold some.
+fn name_in(line: &[u8]) -> Option<&[u8]> {
+    let inode = line.splitn(7, |byte| *byte == b' ').nth(6)?.trim_ascii_start();
+    inode.splitn(2, |byte| *byte == b' ').nth(1)
+}
+
+/// Finds out where names really lie. A folder with a hundred sockets is looked at once.
+fn resolved(paths: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+    let mut folders: BTreeMap<&Path, Option<PathBuf>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for path in paths {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { continue };
+        let real = folders.entry(folder).or_insert_with(|| folder.canonicalize().ok());
+        found.extend(real.as_ref().map(|real| real.join(name)));
+    }
+    found
+}
+
+/// Whether a name is that of a room's own control socket, which lies in no folder of a room.
+fn is_of_a_room(name: &[u8]) -> bool {
+    let number = name
+        .strip_prefix(b"/proc/self/fd/")
+        .and_then(|rest| rest.strip_suffix(super::CONTROL_SOCKET.as_bytes())?.strip_suffix(b"/"));
+    number.is_some_and(|number| number.iter().all(u8::is_ascii_digit))
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket())
+}
+
+fn search(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => search(&entry.path(), found),
+            Ok(kind) if kind.is_socket() => found.push(entry.path()),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_with_their_spaces_and_abstract_ones_are_left_out() {
+        let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            ffff: 00000002 00000000 00010000 0001 01   123 /a/my sock\n\
+            ffff: 00000002 00000000 00010000 0001 01 124 @abstract\n\
+            ffff: 00000003 00000000 00000000 0001 03 125\n";
+        let bound = |table: &str| bound(table.as_bytes()).unwrap();
+        assert_eq!(bound(table), (["/a/my sock".into()].into(), false));
+        let with = |name: &str| {
+            bound(&format!("{table}ffff: 00000002 00000000 00010000 0001 01 9 {name}\n")).1
+        };
+        assert!(with("here.sock"));
+        assert!(with("/proc/self/fd/4/other.sock"));
+        assert!(!with("/proc/self/fd/4/control.sock"));
+    }
+
+    #[test]
+    fn a_table_of_any_length_is_read_to_its_end_or_not_at_all() {
+        let line =
+            "ffff: 00000002 00000000 00010000 0001 01 9 @abstract-and-long-to-fill-the-table\n";
+        let table = format!("Num\n{}ffff: 2 0 1 1 01 7 /last\n", line.repeat(40_000));
+        assert!(table.len() > 2 << 20);
+        assert_eq!(bound(table.as_bytes()).unwrap().0, ["/last".into()].into());
+        struct Broken;
+        impl std::io::Read for Broken {
+            fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::PermissionDenied.into())
+            }
+        }
+        assert!(bound(BufReader::new(Broken)).is_err());
+    }
+}

@@ -1,0 +1,151 @@
+//! Starting and stopping rooms, from the daemon's side.
+
+use super::cgroups::{CgroupError, Groups};
+use super::identity::RoomIdentity;
+use super::launcher::{HelperError, Launcher};
+use super::setup::{Job, Report};
+use super::spec::{Caveat, Fences, RoomSpec};
+use super::{CONTROL_SOCKET, TOKEN_FILE, descendants};
+use hothouse_host::files::{self, FileError};
+use hothouse_host::ids::Mode;
+use hothouse_host::step::StepError;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long a killed room may take to go.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A room that stands; all that is needed to find, freeze and end it, also after a restart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    pub identity: RoomIdentity,
+    pub mode: Mode,
+    pub groups: Groups,
+    pub fences: Fences,
+    pub caveats: Vec<Caveat>,
+    /// The tool folders that it was granted.
+    #[serde(default)]
+    pub tools: Vec<PathBuf>,
+    /// Where its own files lie on the disk, unless they are in memory.
+    #[serde(default)]
+    pub storage: Option<PathBuf>,
+    /// Bytes that they may take there.
+    #[serde(default)]
+    pub disk: Option<u64>,
+}
+
+/// A room that did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("start room `{id}`")]
+    Helper { id: String, source: HelperError },
+    #[error("start room `{id}`")]
+    Step { id: String, source: StepError },
+}
+
+/// A room that did not stop.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    #[error("end the room's first process")]
+    Kill(#[source] io::Error),
+    #[error("the room's first process did not end in time")]
+    Lingers,
+    #[error("remove the room's cgroups")]
+    Groups(#[from] CgroupError),
+    #[error("remove the room's control files")]
+    Files(#[from] FileError),
+}
+
+impl Launcher {
+    /// Makes a room. Blocks for some milliseconds: call it on a blocking thread.
+    pub fn start(&self, spec: &RoomSpec) -> Result<Started, StartError> {
+        let id = || spec.id.clone();
+        let report = self
+            .ask(&Job::Start(Box::new(spec.clone())))
+            .map_err(|source| StartError::Helper { id: id(), source })?;
+        match report {
+            Report::Started(started) => Ok(*started),
+            Report::Failed(source) => Err(StartError::Step { id: id(), source }),
+            Report::Removed | Report::Measured(_) => {
+                let reason = "the helper did another job";
+                let source = StepError::because("start the room", None, reason);
+                Err(StartError::Step { id: id(), source })
+            }
+        }
+    }
+}
+
+/// Ends a room at once, whatever it does, and removes what it had on the host but its storage.
+/// To end it politely, ask for [`shutdown`](super::RoomClient::shutdown) first. Blocks.
+pub fn stop(room: &Started, runtime: &Path) -> Result<(), StopError> {
+    // A frozen process does not die.
+    if room.groups.freezer.is_some() {
+        let _ = room.groups.thaw();
+    }
+    if room.identity.is_there() {
+        room.groups.kill();
+    }
+    end(&room.identity)?;
+    room.groups.clear()?;
+    for name in [CONTROL_SOCKET, TOKEN_FILE] {
+        files::remove_file(&runtime.join(name))?;
+    }
+    Ok(())
+}
+
+/// Kills through a pidfd, checked after it was opened: no other process can be hit.
+fn end(identity: &RoomIdentity) -> Result<(), StopError> {
+    let Some(pid) = Pid::from_raw(identity.pid) else { return Ok(()) };
+    let process = match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => process,
+        Err(Errno::SRCH) => return Ok(()),
+        Err(error) => return Err(StopError::Kill(error.into())),
+    };
+    if !identity.is_there() {
+        return Ok(());
+    }
+    match rustix::process::pidfd_send_signal(&process, Signal::KILL) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(error) => return Err(StopError::Kill(error.into())),
+    }
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if has_ended(&process)? {
+            return Ok(());
+        }
+        // A process of the room may hold the lock of a pipe for which room-init waits, beyond the
+        // reach of its own SIGKILL. So they go first.
+        descendants::kill(identity.pid);
+    }
+    Err(StopError::Lingers)
+}
+
+/// Waits a moment for the end of a process.
+fn has_ended(process: &OwnedFd) -> Result<bool, StopError> {
+    const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+    let mut entry = [PollFd::new(process, PollFlags::IN)];
+    match rustix::event::poll(&mut entry, Some(&MOMENT)) {
+        Ok(count) => Ok(count > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(StopError::Kill(error.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_room_that_an_older_daemon_wrote_down_is_still_found() {
+        let written = r#"{"identity":{"pid":7,"start_time":9,"boot_id":"b"},"mode":"root",
+            "groups":{"version":"v1","folders":[],"freezer":null},"fences":{},"caveats":[]}"#;
+        let started: Started = serde_json::from_str(written).unwrap();
+        assert_eq!((started.identity.pid, started.tools, started.disk), (7, vec![], None));
+    }
+}

@@ -1,0 +1,143 @@
+//! The authority that a room trusts besides the host's: put into the system's bundle of certificates,
+//! where every program looks that asks the system, and into the policies of browsers, which do not.
+//!
+//! It is written beneath the overlay, into folders that the room's root may have changed: nothing here
+//! follows a link, and a room that spoilt its own bundle starts all the same, without the authority.
+
+use super::browsers::{self, CHROMIUM, FIREFOX_CERTIFICATES};
+use hothouse_host::{FileError, beneath::Folder};
+use std::path::Path;
+
+/// The bundles of certificates of the common systems, below `/etc`. Links among them are left alone.
+pub const CERTIFICATE_BUNDLES: [&str; 4] = [
+    "ssl/certs/ca-certificates.crt",
+    "pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "ssl/ca-bundle.pem",
+    "ssl/cert.pem",
+];
+
+/// The authority alone, below `/etc`, for programs that add a file to what they know.
+pub const AUTHORITY_ALONE: &str = "ssl/certs/hothouse.pem";
+
+/// Where Debian looks when it makes its bundle anew, below `/usr`.
+const DEBIAN: &str = "local/share/ca-certificates/hothouse.crt";
+
+/// The most that a bundle may have.
+const MOST: u64 = 4 << 20;
+
+const BEGIN: &str = "# Hothouse: the authority of terminated hosts\n";
+const END: &str = "# Hothouse: end\n";
+
+/// Makes the system folder `name` of a room trust an authority, or no longer.
+pub(super) fn apply(name: &str, upper: &Path, base: &Path, authority: Option<&str>) {
+    let applied = match name {
+        "etc" => etc(upper, base, authority),
+        "usr" => Folder::open(upper).and_then(|own| put(&own, DEBIAN, authority)),
+        _ => Ok(()),
+    };
+    // Only the room can be the cause, and it alone has to live with that.
+    applied.ok();
+}
+
+fn etc(upper: &Path, base: &Path, authority: Option<&str>) -> Result<(), FileError> {
+    let (own, below) = (Folder::open(upper)?, Folder::open(base)?);
+    for bundle in CERTIFICATE_BUNDLES.map(Path::new) {
+        let lower = || authority.and_then(|_| text(&below, bundle));
+        let Some(before) = text(&own, bundle).or_else(lower) else { continue };
+        let after = with_authority(&before, authority);
+        if after != before {
+            own.make_folders(bundle.parent().unwrap_or(bundle))?;
+            own.write(bundle, after.as_bytes(), 0o644)?;
+        }
+    }
+    let chromium = authority.and_then(|it| {
+        let every = text(&below, Path::new(CHROMIUM)).unwrap_or_default();
+        browsers::chromium_trusting(&every, it)
+    });
+    put(&own, CHROMIUM, chromium.as_deref())?;
+    let mut certificates = authority.map(browsers::certificates);
+    for file in FIREFOX_CERTIFICATES {
+        put(&own, file, certificates.as_mut().and_then(Iterator::next))?;
+    }
+    put(&own, AUTHORITY_ALONE, authority)
+}
+
+/// Writes a file of ours into the room's own layer, or removes it there.
+fn put(own: &Folder, file: &str, content: Option<&str>) -> Result<(), FileError> {
+    let file = Path::new(file);
+    let known = text(own, file);
+    match content {
+        Some(content) if known.as_deref() != Some(content) => {
+            own.make_folders(file.parent().unwrap_or(file))?;
+            own.write(file, content.as_bytes(), 0o644)
+        }
+        None if known.is_some() => own.remove_file(file),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a plain file; what the room put in its place is none.
+fn text(folder: &Folder, file: &Path) -> Option<String> {
+    String::from_utf8(folder.read_capped(file, MOST).ok()?).ok()
+}
+
+/// Puts an authority at the end of a bundle, in place of the one that was there.
+fn with_authority(bundle: &str, authority: Option<&str>) -> String {
+    let mut text = bundle.to_owned();
+    while let Some(begin) = text.find(BEGIN) {
+        let end = text[begin..].find(END).map_or(text.len(), |end| begin + end + END.len());
+        text.replace_range(begin..end, "");
+    }
+    if let Some(authority) = authority {
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(BEGIN);
+        text.push_str(authority.trim_end());
+        text.push('\n');
+        text.push_str(END);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hothouse_host::files;
+
+    #[test]
+    fn an_authority_stands_once_and_goes_again() {
+        let with = with_authority("one\n", Some("A\n"));
+        assert_eq!(with, format!("one\n{BEGIN}A\n{END}"));
+        assert_eq!(with_authority(&with, Some("A")), with);
+        assert_eq!(with_authority(&with, Some("B")), format!("one\n{BEGIN}B\n{END}"));
+        assert_eq!(with_authority(&with, None), "one\n");
+    }
+
+    #[test]
+    fn the_bundle_is_changed_above_and_links_of_the_room_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (upper, base) = (folder.path().join("upper"), folder.path().join("base"));
+        files::make_folder(&upper).unwrap();
+        files::make_folder(&base.join("ssl/certs")).unwrap();
+        let bundle = "ssl/certs/ca-certificates.crt";
+        files::replace(&base.join(bundle), b"host\n", 0o644).unwrap();
+        files::replace(&base.join(CHROMIUM), b"{}", 0o644).unwrap();
+        apply("etc", &upper, &base, Some("OURS\n"));
+        assert!(files::read_text(&upper.join(bundle)).unwrap().contains("OURS"));
+        assert_eq!(files::read_text(&base.join(bundle)).unwrap(), "host\n");
+        let chromium = files::read_text(&upper.join(CHROMIUM)).unwrap();
+        assert_eq!(chromium, "{\"CACertificates\":[]}\n", "no certificate is in sight");
+        apply("etc", &upper, &base, None);
+        assert_eq!(files::read_text(&upper.join(bundle)).unwrap(), "host\n");
+        assert!(!files::exists(&upper.join(AUTHORITY_ALONE)));
+        assert!(!files::exists(&upper.join(FIREFOX_CERTIFICATES[0])));
+
+        files::remove_tree(&upper.join("ssl")).unwrap();
+        let outside = folder.path().join("outside");
+        files::make_folder(&outside.join("certs")).unwrap();
+        std::os::unix::fs::symlink(&outside, upper.join("ssl")).unwrap();
+        apply("etc", &upper, &base, Some("OURS\n"));
+        assert!(files::list(&outside.join("certs")).unwrap().is_empty());
+    }
+}
