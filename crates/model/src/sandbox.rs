@@ -314,15 +314,15 @@ mod tests {
     fn the_sandbox_meant_is_the_one_picked() {
         check("a", "/acme", "acme-a-0000");
         check("a", "/other/src", "other-a-0000");
-        check("a", "/tmp", "which sandbox? there are acme/a, other/a");
+        check("a", "/tmp", "which sandbox? available: acme/a, other/a");
         check("other/a", "/acme", "other-a-0000");
         check("only", "/tmp", "lone-only-0000");
         check("only", "/acme", "no sandbox `only`");
         check("lone/only", "/acme", "lone-only-0000");
         check("", "/acme-sandboxes/b/src", "acme-b-0000");
-        check("", "/acme", "which sandbox? there are a, b");
+        check("", "/acme", "which sandbox? available: a, b");
         check("", "/lone", "lone-only-0000");
-        check("", "/tmp", "which sandbox? there are acme/a, acme/b, other/a, lone/only");
+        check("", "/tmp", "which sandbox? available: acme/a, acme/b, other/a, lone/only");
         check("zz", "/acme", "no sandbox `zz`");
         check("acme/zz", "/acme", "no sandbox `acme/zz`");
     }

@@ -3,6 +3,7 @@
 use std::{
     fs::File,
     io::Read,
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -48,8 +49,8 @@ impl Ground {
 
     /// Returns native rooms, or what keeps this host from having them.
     pub(crate) fn native() -> Result<Self, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let rooms = || Arc::new(NativeRooms::new(folder.path().join("base")));
+        let folder = private_folder();
+        let rooms = || Arc::new(NativeRooms::new(shared_base()));
         let (rooms, found_again) = (rooms(), rooms());
         let ground = Self::with(folder, rooms, found_again);
         let trial = ground.order("trial");
@@ -197,4 +198,19 @@ pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Makes a folder that root may share with rooms: nobody else can reach what they leave there.
+fn private_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o700)).unwrap();
+    folder
+}
+
+/// Returns the folder of base layers that all cases share: making one takes seconds.
+fn shared_base() -> PathBuf {
+    let own = std::fs::metadata("/proc/self").unwrap().uid();
+    let base = std::env::temp_dir().join(format!("hothouse-test-cache-conformance-{own}"));
+    files::make_private_folder(&base).unwrap();
+    base
 }

@@ -100,5 +100,7 @@ fn the_process_behind_a_connection_is_known(ground: &Ground) {
     let (_accepted, client) = listener.accept().unwrap();
     let instance = ground.rooms.instance(room.runtime()).unwrap();
     let owner = instance.stream_owner(client, (Ipv4Addr::new(192, 0, 2, 1), 80).into());
-    assert_eq!(owner.expect("its owner").name, "bash");
+    // The shell opens it, and hands it on to the program that reads from it.
+    let owner = owner.expect("its owner").name;
+    assert!(["bash", "cat"].contains(&owner.as_str()), "{owner}");
 }

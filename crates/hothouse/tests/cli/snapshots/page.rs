@@ -19,7 +19,7 @@ const VOLATILE: [(&str, &str); 7] = [
 const FILTERS: [(&str, &str); 28] = [
     (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[TIME]"),
-    (r"Ready after [^;\s]+", "Ready after [SPAN]"),
+    (r"Ready in [^ ]+\. Slowest", "Ready in [SPAN]. Slowest"),
     (r"@\S+ \+\S+", "@[SPAN] +[SPAN]"),
     (r"\b[0-9a-f]{64}\b", "[KEY]"),
     (r"\b[0-9a-f]{40}\b", "[COMMIT]"),
