@@ -3,7 +3,7 @@
 use std::{fmt::Write, path::PathBuf};
 
 use hothouse_host::files;
-use hothouse_model::{FailureKind, config};
+use hothouse_model::FailureKind;
 
 use crate::crates;
 
@@ -32,7 +32,7 @@ fn all() -> Result<Vec<(PathBuf, String)>, String> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
     let schema = root.join("schema");
     Ok(vec![
-        (schema.join("config.schema.json"), pretty(&config::json_schema())),
+        (schema.join("config.schema.json"), pretty(&hothouse_config::json_schema())),
         (schema.join("openapi.json"), hothouse_daemon::openapi::document()),
         (schema.join("environment.md"), environment()),
         (root.join("docs/crates.md"), crates::document()?),
@@ -51,7 +51,7 @@ fn environment() -> String {
          configuration\n\nThey win over every file; `hothouse config show` names them as the origin.\n\n\
          | variable | key |\n|---|---|\n",
     );
-    for variable in config::ENVIRONMENT {
+    for variable in hothouse_config::ENVIRONMENT {
         writeln!(text, "| `{}` | `{}` |", variable.name, variable.key)
             .expect("a string takes all text");
     }

@@ -8,10 +8,11 @@ use hothouse_api::{
     sandbox::{AppView, Caveat, ExposedView, RunView},
     service::{ProbeView, ServiceView},
 };
+use hothouse_config::in_words;
 use hothouse_engine::{Engine, urls_of};
 use hothouse_model::{
     Failure, SandboxRecord, SandboxState,
-    config::{DEFAULT_PROFILE, in_words},
+    config::DEFAULT_PROFILE,
     room::{Capabilities, RoomReport},
     stack::{ServiceReport, StackOrder, StackReport},
 };

@@ -3,7 +3,6 @@
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use hothouse_model::{
-    config,
     ledger::RoomProcess,
     policy::{NamedLists, Policy, Transport},
 };
@@ -24,7 +23,7 @@ impl Processes for Nobody {
 
 /// The policy of an `[egress]`, where the host's tools have these registries.
 pub(crate) fn policy(text: &str, registries: &[&str]) -> Policy {
-    let egress = config::parse("t", &format!("[egress]\n{text}")).unwrap().config.egress;
+    let egress = hothouse_config::parse("t", &format!("[egress]\n{text}")).unwrap().config.egress;
     let toolchain = registries.iter().map(|target| target.parse().unwrap()).collect();
     let lists = NamedLists { toolchain, ..NamedLists::default() };
     Policy::new(&egress, &[], &lists, Vec::new())

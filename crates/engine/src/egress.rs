@@ -3,12 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use hothouse_config::{File, Layers, MAX_BYTES};
 use hothouse_host::FileError;
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{
-        self, Config, Egress, EgressMode, File, HostPattern, Hosts, Layers, MAX_BYTES,
-        PendingChange, RuleTransport, Target, pending_changes,
+        self, Config, Egress, EgressMode, HostPattern, Hosts, PendingChange, RuleTransport, Target,
+        pending_changes,
     },
 };
 use hothouse_store::{EgressGrant, GrantReach, StoreError};
@@ -220,7 +221,7 @@ impl Engine {
             project: Some(File { name: CONFIG_FILE, bytes: text.as_bytes() }),
             environment: &[],
         };
-        let resolved = config::resolve(&layers);
+        let resolved = hothouse_config::resolve(&layers);
         Ok(resolved.map_err(|problems| ProjectError::Config { problems })?.config)
     }
 }

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use hothouse_config::{File, Layers, MAX_BYTES};
 use hothouse_host::{FileError, files};
 use hothouse_model::{
     Explain, FailureKind, ProjectName,
-    config::{self, Config, File, Layers, MAX_BYTES, Place, Problem},
+    config::{Config, Place, Problem},
     sandbox::RepositoryPlace,
 };
 
@@ -82,8 +83,8 @@ impl ProjectSettings {
             project: project.as_deref().map(|bytes| File { name: CONFIG_FILE, bytes }),
             environment: variables,
         };
-        let resolved =
-            config::resolve(&layers).map_err(|problems| ProjectError::Config { problems })?;
+        let resolved = hothouse_config::resolve(&layers)
+            .map_err(|problems| ProjectError::Config { problems })?;
         let folder = place.root.file_name().unwrap_or_default().to_string_lossy();
         let from_folder = || ProjectName::from_folder(folder.trim_end_matches(".git"));
         let name = resolved.config.project.name.clone().unwrap_or_else(from_folder);

@@ -11,11 +11,9 @@
 
 use std::path::{Path, PathBuf};
 
+use hothouse_config::{MAX_BYTES, RoomSettings, in_words};
 use hothouse_host::{FileError, RunError, files};
-use hothouse_model::{
-    SandboxRecord,
-    config::{self, MAX_BYTES, RoomSettings, in_words, pending_changes},
-};
+use hothouse_model::{SandboxRecord, config::pending_changes};
 use hothouse_workspace::{
     DiscoverError, Repository,
     import::{ImportError, StagedCommits, Version, Versions},
@@ -170,7 +168,7 @@ impl Engine {
 
 /// Lists in plain words what one text changes in the pinned half of another.
 pub(crate) fn changes_in_words(before: Option<&str>, after: Option<&str>) -> Vec<String> {
-    let read = |text: Option<&str>| config::parse(CONFIG_FILE, text.unwrap_or_default());
+    let read = |text: Option<&str>| hothouse_config::parse(CONFIG_FILE, text.unwrap_or_default());
     let Ok(after) = read(after) else {
         return match before == after {
             true => Vec::new(),

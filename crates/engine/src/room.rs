@@ -15,10 +15,11 @@ use std::{
 };
 
 use hothouse_backend::RoomError;
+use hothouse_config::{File, Layers};
 use hothouse_host::{FileError, files};
 use hothouse_model::{
     Explain, Failure, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState, Step,
-    config::{self, Config, File, Layers},
+    config::{self, Config},
     glob,
     id::{fnv1a, hex},
     room::{
@@ -534,7 +535,7 @@ impl Engine {
             project: Some(File { name: "hothouse.toml", bytes: pinned.as_bytes() }),
             environment: &[],
         };
-        let resolved = config::resolve(&layers);
+        let resolved = hothouse_config::resolve(&layers);
         let config = resolved.map_err(|problems| ProjectError::Config { problems })?.config;
         let config = Arc::new(config);
         let mut known = known();

@@ -6,10 +6,11 @@ use std::{
 };
 
 use hothouse_backend::{RoomError, connection::RoomUser};
+use hothouse_config::{File, Layers, MAX_BYTES};
 use hothouse_host::{FileError, files, logs};
 use hothouse_model::{
     Event, Explain, Failure, FailureKind, Happening, OperationId, SandboxRecord, SandboxState,
-    config::{self, Config, File, Layers, MAX_BYTES, UnapprovedService, UnknownProfile, Work},
+    config::{self, Config, UnapprovedService, UnknownProfile, Work},
     room::{RoomWall, RoomWish},
     stack::{ServiceAction, ServiceReport, StackOrder, StackReport, Verdict},
 };
@@ -134,8 +135,8 @@ impl Engine {
             project: own.as_deref().map(|bytes| File { name: CONFIG_FILE, bytes }),
             environment: &[],
         };
-        let resolved =
-            config::resolve(&layers).map_err(|problems| ProjectError::Config { problems })?;
+        let resolved = hothouse_config::resolve(&layers)
+            .map_err(|problems| ProjectError::Config { problems })?;
         let pinned = self.pinned_config(sandbox)?.pinned_half();
         Ok(resolved.config.with_pinned(&pinned)?)
     }

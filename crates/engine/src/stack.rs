@@ -419,7 +419,7 @@ mod tests {
     }
 
     fn stack(text: &str, profile: &str) -> Result<Stack, StackError> {
-        let config = config::parse("hothouse.toml", text).unwrap().config;
+        let config = hothouse_config::parse("hothouse.toml", text).unwrap().config;
         resolve(&config.for_profile(Some(profile)).unwrap(), &facts(profile))
     }
 

@@ -44,7 +44,7 @@ pub struct LiveKey {
     pub vendor: String,
     pub what: String,
     /// The beginning that is no secret, at most [`SHOWN`] characters.
-    shown: String,
+    pub shown: String,
     certain: bool,
 }
 
@@ -298,6 +298,3 @@ pub fn env_file_entries(text: &str) -> Vec<(String, String)> {
     }
     entries
 }
-
-#[cfg(test)]
-mod tests;

@@ -361,6 +361,3 @@ impl Attempt<'_> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

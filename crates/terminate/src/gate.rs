@@ -142,7 +142,7 @@ mod tests {
             class = "seam"
             hosts = ["seam.example"]
         "#;
-        let config = hothouse_model::config::parse("hothouse.toml", text).unwrap().config;
+        let config = hothouse_config::parse("hothouse.toml", text).unwrap().config;
         let host = host.parse().unwrap();
         let asked = Asked { host: &host, port: 443, method, path };
         IntegrationGate::of(&config).decide(&asked).err().map(|refusal| refusal.rule)

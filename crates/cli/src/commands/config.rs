@@ -11,11 +11,9 @@ use hothouse_api::{
     route,
     sandbox::FindQuery,
 };
+use hothouse_config::{File, Layers, MAX_BYTES, Resolved};
 use hothouse_host::{FileError, files};
-use hothouse_model::{
-    Explain, Failure, FailureKind,
-    config::{self, File, Layers, MAX_BYTES, Problem, Resolved},
-};
+use hothouse_model::{Explain, Failure, FailureKind, config::Problem};
 
 use super::sandbox::check_reference;
 use crate::{
@@ -185,7 +183,7 @@ fn read(
     };
     let name = shown_name(session, file);
     let user_name = user_file.display().to_string();
-    Ok(config::resolve(&Layers {
+    Ok(hothouse_config::resolve(&Layers {
         user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
         project: Some(File { name: &name, bytes: &bytes }),
         environment: variables,

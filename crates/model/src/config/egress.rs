@@ -75,7 +75,7 @@ pub struct Egress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Server(pub SocketAddr);
 
-pub(super) const RESOLVER: TextRule = TextRule {
+pub const RESOLVER: TextRule = TextRule {
     what: "an address such as `9.9.9.9`, `127.0.0.1:5353` or `[::1]:53`",
     pattern: None,
     check: |text| text.parse::<Server>().map(|_| ()),
@@ -155,7 +155,7 @@ pub enum Hosts {
     Network(Network),
 }
 
-pub(super) const TARGET: TextRule = TextRule {
+pub const TARGET: TextRule = TextRule {
     what: "`@toolchain`, `@common`, a host, `*.host`, `host:port`, `host:port/udp`, `host/icmp` or a block such as `10.0.0.0/8`",
     pattern: None,
     check: |text| text.parse::<Target>().map(|_| ()),
@@ -186,7 +186,7 @@ impl FromStr for Target {
 }
 
 /// Says what is wrong with the port of a rule, by what carries it.
-pub(super) fn check_port(transport: RuleTransport, port: Option<u16>) -> Result<(), Complaint> {
+pub fn check_port(transport: RuleTransport, port: Option<u16>) -> Result<(), Complaint> {
     match (transport, port) {
         (RuleTransport::Udp, None) => {
             Err(Complaint::new("must name a port with `udp`, as `example.com:443/udp` does"))

@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use super::{
     egress::Egress,
+    problem::join_key,
     sections::{
         Config, Integration, Lifetime, LiveKeys, Profile, Project, Room, Secret, Service, Variable,
     },
     text::{EntryName, SecretName, VariableName},
-    walk::join,
 };
 use crate::ServiceName;
 
@@ -131,7 +131,8 @@ impl Config {
 
 /// Lists what a worktree's configuration would change in the pinned half, in the order of the keys.
 pub fn pending_changes(base: &Config, worktree: &Config) -> Vec<PendingChange> {
-    let (base, mut worktree) = (leaves(&base.pinned_half()), leaves(&worktree.pinned_half()));
+    let (base, mut worktree) =
+        (pinned_leaves(&base.pinned_half()), pinned_leaves(&worktree.pinned_half()));
     let mut changes: Vec<PendingChange> = Vec::new();
     for (key, base) in base {
         let asked = worktree.remove(&key);
@@ -173,7 +174,7 @@ fn with_hosted(mut services: Services, hosted: &Services) -> Result<Services, Un
 }
 
 /// Flattens a half into its keys; a list counts as one value, and what is not set as absent.
-pub(super) fn leaves(half: &PinnedHalf) -> BTreeMap<String, Value> {
+pub fn pinned_leaves(half: &PinnedHalf) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
     let whole =
         serde_json::to_value(half).expect("a config holds only texts, numbers, lists and tables");
@@ -184,7 +185,7 @@ pub(super) fn leaves(half: &PinnedHalf) -> BTreeMap<String, Value> {
 fn collect(value: &Value, key: &str, found: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(entries) => {
-            entries.iter().for_each(|(name, below)| collect(below, &join(key, name), found))
+            entries.iter().for_each(|(name, below)| collect(below, &join_key(key, name), found))
         }
         Value::Null => {}
         leaf => {

@@ -29,7 +29,7 @@ pub struct Network {
     prefix: u8,
 }
 
-pub(super) const HOST_PATTERN: TextRule = TextRule {
+pub const HOST_PATTERN: TextRule = TextRule {
     what: "a host such as `api.example.com` or `*.example.com`",
     pattern: Some(
         "^(\\*\\.)?[A-Za-z0-9_\\u0080-\\uFFFF-]+(\\.[A-Za-z0-9_\\u0080-\\uFFFF-]+)*\\.?$",

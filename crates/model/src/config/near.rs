@@ -4,10 +4,7 @@
 const LONGEST: usize = 40;
 
 /// Returns the known word closest to `typed`, if one is close enough to be worth a question.
-pub(super) fn nearest<'a>(
-    typed: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = fold(typed);
     if typed.is_empty() || typed.len() > LONGEST {
         return None;

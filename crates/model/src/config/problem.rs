@@ -63,12 +63,12 @@ pub struct Complaint {
 
 impl Complaint {
     /// Builds a complaint that has neither a near miss nor a list.
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), suggestion: None, allowed: Vec::new() }
     }
 
     /// Adds what is allowed, and the near miss of `found` among it.
-    pub(super) fn among<'a>(self, found: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn among<'a>(self, found: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         let suggestion = super::near::nearest(found, known.iter().copied()).map(str::to_owned);
         Self { suggestion, allowed: known.into_iter().map(str::to_owned).collect(), ..self }
@@ -76,7 +76,7 @@ impl Complaint {
 }
 
 /// Sorts problems by place, drops what is said twice, and ends an endless list.
-pub(super) fn settle(mut problems: Vec<Problem>) -> Vec<Problem> {
+pub fn settle(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems.sort();
     problems.dedup();
     if let Some(first) = problems.get(MAX_PROBLEMS) {
@@ -96,11 +96,19 @@ pub(super) fn settle(mut problems: Vec<Problem>) -> Vec<Problem> {
 }
 
 /// Makes a hostile text fit for one line of a message.
-pub(super) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     const MOST: usize = 60;
     let mut line: String = text.chars().take(MOST).flat_map(char::escape_debug).collect();
     if text.chars().nth(MOST).is_some() {
         line.push('…');
     }
     line
+}
+
+/// Adds a key to a path; a hostile key is cut, so that paths stay short.
+pub fn join_key(path: &str, key: &str) -> String {
+    let bare =
+        !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+    let key = if bare && key.len() <= 60 { key.to_owned() } else { format!("\"{}\"", shown(key)) };
+    if path.is_empty() { key } else { format!("{path}.{key}") }
 }

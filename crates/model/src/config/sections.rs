@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::wall::{SECRET_SOURCE, VALUE_SOURCE};
 pub use self::{
     data::{Bundle, Expectation, Radius, Role, RowExpectation, Scenario, Seed},
     room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Tree},
@@ -21,8 +20,8 @@ pub use self::{
         Signal, Work,
     },
     wall::{
-        Integration, IntegrationClass, LiveKeyRule, LiveKeys, Secret, SecretForm, SecretSource,
-        ValueSource, Variable, VariableKind, Webhook,
+        Integration, IntegrationClass, LiveKeyRule, LiveKeys, SECRET_SOURCE, Secret, SecretForm,
+        SecretSource, VALUE_SOURCE, ValueSource, Variable, VariableKind, Webhook,
     },
 };
 use super::{

@@ -9,7 +9,7 @@ use super::{
 
 text_type! {
     /// The value of a variable; `{service.field}` refers, `{{` and `}}` are plain braces.
-    Template: "a text, with references such as `{db.url}`", None, |text| parse(text).map(|_| ())
+    Template: "a text, with references such as `{db.url}`", None, |text| parse_template(text).map(|_| ())
 }
 
 /// A piece of a template.
@@ -36,12 +36,12 @@ pub const OWN_FIELDS: &[&str] = &["port"];
 impl Template {
     /// Returns the pieces in order.
     pub fn parts(&self) -> Vec<Part> {
-        parse(self.as_str()).expect("a template was parsed when it was made")
+        parse_template(self.as_str()).expect("a template was parsed when it was made")
     }
 }
 
 /// Splits a text into plain pieces and references.
-pub(super) fn parse(text: &str) -> Result<Vec<Part>, Complaint> {
+pub fn parse_template(text: &str) -> Result<Vec<Part>, Complaint> {
     if text.contains('\0') {
         return Err(Complaint::new("cannot hold a NUL character"));
     }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let parts = parse(text).map(|parts| {
+        let parts = parse_template(text).map(|parts| {
             let shown = parts.into_iter().map(|part| match part {
                 Part::Text(text) => format!("'{text}'"),
                 Part::Reference(Reference { service, field }) => {

@@ -6,7 +6,7 @@
 use super::problem::{Complaint, shown};
 
 /// The form of a text value.
-pub(super) struct TextRule {
+pub struct TextRule {
     /// What the text is, with an example: `a byte size such as "4G"`.
     pub what: &'static str,
     /// The form as a regular expression of JSON Schema, where one can say it.
@@ -23,7 +23,7 @@ macro_rules! text_type {
         pub struct $name(String);
 
         impl $name {
-            pub(in crate::config) const RULE: $crate::config::text::TextRule =
+            pub const RULE: $crate::config::text::TextRule =
                 $crate::config::text::TextRule { what: $what, pattern: $pattern, check: $check };
 
             /// Returns the text.
@@ -139,7 +139,7 @@ text_type! {
 
 pub(super) const NAME_PATTERN: &str = "^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$";
 
-pub(super) const NAME_RULE: TextRule = EntryName::RULE;
+pub const NAME_RULE: TextRule = EntryName::RULE;
 
 /// Refuses the empty text; every rule begins with this.
 pub(super) fn check_filled(text: &str) -> Result<(), Complaint> {

@@ -14,13 +14,13 @@ use super::{
 #[serde(try_from = "String", into = "String")]
 pub struct ByteSize(u64);
 
-pub(super) const BYTE_SIZE: TextRule = TextRule {
+pub const BYTE_SIZE: TextRule = TextRule {
     what: "a byte size such as `512M` or `4G`",
     pattern: Some("^[0-9]+(\\.[0-9]+)?([KMGT](i?B)?)?$"),
     check: |text| text.parse::<ByteSize>().map(|_| ()),
 };
 
-pub(super) const DURATION: TextRule = TextRule {
+pub const DURATION: TextRule = TextRule {
     what: "a duration such as `500ms`, `2s` or `1h30m`",
     pattern: Some("^([0-9]+(ms|s|m|h|d))+$"),
     check: |text| parse_duration(text).map(|_| ()),

@@ -140,13 +140,13 @@ pub struct LiveKeyRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueSource(pub VariableName);
 
-pub(in crate::config) const SECRET_SOURCE: TextRule = TextRule {
+pub const SECRET_SOURCE: TextRule = TextRule {
     what: "`keyring`, `file`, `env:NAME` or `command:…`",
     pattern: Some("^(keyring|file|env:[A-Za-z_][A-Za-z0-9_]*|command:.+)$"),
     check: |text| text.parse::<SecretSource>().map(|_| ()),
 };
 
-pub(in crate::config) const VALUE_SOURCE: TextRule = TextRule {
+pub const VALUE_SOURCE: TextRule = TextRule {
     what: "`env:NAME`",
     pattern: Some("^env:[A-Za-z_][A-Za-z0-9_]*$"),
     check: |text| text.parse::<ValueSource>().map(|_| ()),

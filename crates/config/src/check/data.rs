@@ -1,11 +1,13 @@
 //! Seeds, scenarios and roles: the names they use.
 
-use super::{check_all_known, check_known, entries, graph, names, stack};
-use crate::config::{
-    problem::{Complaint, Problem},
-    sections::Radius,
-    tree::Node,
-};
+use super::check_all_known;
+use super::check_known;
+use super::entries;
+use super::graph;
+use super::names;
+use super::stack;
+use crate::tree::Node;
+use hothouse_model::config::{Complaint, Problem, Radius};
 
 /// Reports bundles and radii that name what is not there, or each other in a circle.
 pub(super) fn check_seeds(tree: &Node, problems: &mut Vec<Problem>) {

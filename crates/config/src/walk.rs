@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::{
-    keys::ROOT,
-    problem::{Complaint, Problem, shown},
-    shape::{List, Map, Shape, Table},
-    source::Source,
-    text::TextRule,
-    tree::{Node, Place, Value},
+use crate::{
+    keys::ROOT, shape::List, shape::Map, shape::Shape, shape::Table, source::Source, tree::Node,
+    tree::Place, tree::Value,
+};
+use hothouse_model::config::{
+    Complaint, Problem,
+    rules::{TextRule, join_key, shown},
 };
 
 /// The most items of a list.
@@ -104,7 +104,7 @@ impl Walk<'_> {
     fn table(&mut self, table: &Table, entries: &DeTable<'_>, place: Place) -> Node {
         let mut nodes = BTreeMap::new();
         for (name, found) in entries {
-            let path = join(&place.key, name.get_ref());
+            let path = join_key(&place.key, name.get_ref());
             match table.key(name.get_ref()) {
                 Some(key) => {
                     nodes.insert(key.name.to_owned(), self.value(&key.shape, found, &path));
@@ -122,7 +122,7 @@ impl Walk<'_> {
         path: String,
     ) {
         let place = self.source.place(name.span().start, path);
-        let complaint = Complaint::new(format!("unknown key `{}`", join("", name.get_ref())));
+        let complaint = Complaint::new(format!("unknown key `{}`", join_key("", name.get_ref())));
         self.problems.push(place.bare_problem(complaint.among(name.get_ref(), table.names())));
     }
 
@@ -135,7 +135,7 @@ impl Walk<'_> {
         }
         let mut nodes = BTreeMap::new();
         for (name, found) in entries {
-            let path = join(&place.key, name.get_ref());
+            let path = join_key(&place.key, name.get_ref());
             let node = self.value(&map.value, found, &path);
             if let Err(complaint) = self.check_name(map, name.get_ref()) {
                 let message = format!("the {}'s name {}", map.entry, complaint.message);
@@ -154,15 +154,6 @@ impl Walk<'_> {
         (map.name.check)(name)
     }
 }
-
-/// Adds a key to a path; a hostile key is cut, so that paths stay short.
-pub(super) fn join(path: &str, key: &str) -> String {
-    let bare =
-        !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-    let key = if bare && key.len() <= 60 { key.to_owned() } else { format!("\"{}\"", shown(key)) };
-    if path.is_empty() { key } else { format!("{path}.{key}") }
-}
-
 /// Checks a value that is neither list nor table.
 fn check_leaf(shape: &Shape, found: &DeValue<'_>) -> Result<Value, Complaint> {
     match (shape, found) {

@@ -2,16 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    check::{check_services, check_tree},
-    keys::ROOT,
-    problem::{self, Complaint, Problem},
-    sections::Config,
-    settle::{apply_templates, settle_services, without_templates},
-    shape::Shape,
-    source::Source,
-    tree::{Node, Origin, Place, Value, overlay},
-    walk::{Templates, check_plain, join, walk_file},
+use crate::{
+    check::check_services, check::check_tree, keys::ROOT, settle::apply_templates,
+    settle::settle_services, settle::without_templates, shape::Shape, source::Source, tree::Node,
+    tree::Origin, tree::Place, tree::Value, tree::overlay, walk::Templates, walk::check_plain,
+    walk::walk_file,
+};
+use hothouse_model::config::{
+    Complaint, Config, Problem,
+    rules::{join_key, settle},
 };
 
 const DEFAULTS: &str = include_str!("defaults.toml");
@@ -108,7 +107,7 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Resolved, Vec<Problem>> {
     problems.extend(check_tree(&tree));
     let sets = tree.get("service").into_iter().chain(profiles.iter().map(|(_, services)| services));
     problems.extend(sets.flat_map(check_services));
-    prove(tree, profiles, problem::settle(problems))
+    prove(tree, profiles, settle(problems))
 }
 
 /// Turns the merged tree into types, once nothing is wrong with it.
@@ -178,7 +177,7 @@ fn check_user_file(tree: &Node) -> Vec<Problem> {
             .any(|key| key.split_once('.').is_some_and(|(first, _)| first == section));
         let keys = node
             .entries()
-            .filter(move |(name, _)| !USER_KEYS.contains(&join(section, name).as_str()));
+            .filter(move |(name, _)| !USER_KEYS.contains(&join_key(section, name).as_str()));
         if part { keys.map(|(_, node)| node).collect() } else { vec![node] }
     });
     let complaint =
@@ -250,7 +249,7 @@ impl Resolved {
 fn show_node(node: &Node, key: &str, shown: &mut Vec<Shown>) {
     match &node.value {
         Value::Table(entries) => {
-            entries.iter().for_each(|(name, below)| show_node(below, &join(key, name), shown))
+            entries.iter().for_each(|(name, below)| show_node(below, &join_key(key, name), shown))
         }
         _ => shown.push(Shown {
             key: key.to_owned(),

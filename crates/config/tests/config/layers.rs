@@ -1,8 +1,7 @@
 //! Layers, and where a value came from.
 
-use hothouse_model::config::{
-    ByteSize, Config, EgressMode, File, Layers, Problem, Resolved, Tree, resolve,
-};
+use hothouse_config::{File, Layers, Resolved, resolve};
+use hothouse_model::config::{ByteSize, Config, EgressMode, Problem, Tree};
 
 fn layered(
     user: &str,

@@ -1,7 +1,7 @@
 //! How the configuration is described: one table of keys, from which come the walker's checks,
 //! the merge of layers and the JSON Schema.
 
-use super::text::TextRule;
+use hothouse_model::config::rules::TextRule;
 
 /// What may stand at a key.
 pub(super) enum Shape {

@@ -1,20 +1,15 @@
 //! Every key of `hothouse.toml`. To add one: a line here, a field in its section's type, and,
 //! where it has a default, a line in `defaults.toml`; a test says when one of them is missing.
 
-use super::{
-    egress::{EgressMode, Method, RESOLVER, RuleTransport, TARGET},
-    host::HOST_PATTERN,
-    path::{FilePattern, HostPath, TreePath, TreePattern, UrlPath},
-    sections::{
-        Backend, Condition, Files, IntegrationClass, Place, Recipe, RestartPolicy, SECRET_SOURCE,
-        SecretForm, Signal, Tree, VALUE_SOURCE, VariableKind,
+use crate::{shape::Key, shape::List, shape::Map, shape::Shape, shape::Table};
+use hothouse_model::config::{
+    AppLabel, Backend, Command, Condition, EgressMode, FilePattern, Files, HostPath,
+    IntegrationClass, Line, LogPattern, Method, Place, Recipe, RestartPolicy, RuleTransport,
+    SecretForm, SecretName, Signal, Stack, Template, Tree, TreePath, TreePattern, UrlPath,
+    VariableKind, VariableName, Version,
+    rules::{
+        BYTE_SIZE, DURATION, HOST_PATTERN, NAME_RULE, RESOLVER, SECRET_SOURCE, TARGET, VALUE_SOURCE,
     },
-    shape::{Key, List, Map, Shape, Table},
-    template::Template,
-    text::{
-        AppLabel, Command, Line, LogPattern, NAME_RULE, SecretName, Stack, VariableName, Version,
-    },
-    units::{BYTE_SIZE, DURATION},
 };
 
 const fn key(name: &'static str, shape: Shape, about: &'static str) -> Key {

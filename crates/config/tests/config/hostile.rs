@@ -1,6 +1,7 @@
 //! No text makes the reader panic, and its answer is always in order.
 
-use hothouse_model::config::{MAX_PROBLEMS, Problem, parse, parse_bytes};
+use hothouse_config::{parse, parse_bytes};
+use hothouse_model::config::{MAX_PROBLEMS, Problem};
 use proptest::prelude::*;
 
 use crate::good::FULL;

@@ -1,6 +1,7 @@
 //! Broken files, each with the whole list of its problems as a person reads it.
 
-use hothouse_model::config::{MAX_BYTES, Problem, parse, parse_bytes};
+use hothouse_config::{MAX_BYTES, parse, parse_bytes};
+use hothouse_model::config::Problem;
 
 fn check(text: &str, expected: &str) {
     let problems = parse("hothouse.toml", text).expect_err("the file is broken");

@@ -1,6 +1,8 @@
 use proptest::prelude::*;
 
-use super::*;
+use std::net::IpAddr;
+
+use hothouse_model::{config::*, policy::*};
 
 /// A policy from the text of an `[egress]` table.
 fn policy(mode: &str, allow: &[&str], deny: &[&str]) -> Policy {
@@ -16,7 +18,7 @@ fn policy(mode: &str, allow: &[&str], deny: &[&str]) -> Policy {
         quoted(allow),
         quoted(deny)
     );
-    let egress = crate::config::parse("hothouse.toml", &text).unwrap().config.egress;
+    let egress = hothouse_config::parse("hothouse.toml", &text).unwrap().config.egress;
     let lists =
         NamedLists { toolchain: vec!["registry.example".parse().unwrap()], common: common_hosts() };
     Policy::new(&egress, &[], &lists, vec!["93.184.216.34".parse().unwrap()])
@@ -243,7 +245,8 @@ fn a_registry_of_the_hosts_own_tools_may_have_a_private_address() {
 
 #[test]
 fn what_a_human_granted_counts_like_a_rule() {
-    let egress = crate::config::parse("t", "[egress]\nmode = \"allowlist\"\nallow = []\n").unwrap();
+    let egress =
+        hothouse_config::parse("t", "[egress]\nmode = \"allowlist\"\nallow = []\n").unwrap();
     let granted = ["new.example".parse().unwrap(), "odd.example:9000".parse().unwrap()];
     let policy = Policy::new(&egress.config.egress, &granted, &NamedLists::default(), Vec::new());
     check(
@@ -272,7 +275,7 @@ fn what_a_human_granted_counts_like_a_rule() {
 fn a_rule_about_requests_passes_what_will_be_opened() {
     let rule = r#"{ host = "api.example", methods = ["GET"] }"#;
     let text = format!("[egress]\nmode = \"allowlist\"\nallow = [{rule}]\n");
-    let config = crate::config::parse("hothouse.toml", &text).unwrap().config;
+    let config = hothouse_config::parse("hothouse.toml", &text).unwrap().config;
     assert_eq!(config.terminated_hosts().len(), 1);
     let policy = Policy::new(&config.egress, &[], &NamedLists::default(), Vec::new());
     let claim = Claim::of(b"api.example");

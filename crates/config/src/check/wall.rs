@@ -1,12 +1,12 @@
 //! Integrations, secrets, variables and rules of egress.
 
-use super::{check_known, entries, names, references};
-use crate::{
-    config::{
-        egress::{Hosts, RuleTransport, Target, check_port},
-        problem::{Complaint, Problem},
-        tree::{Node, Value},
-    },
+use super::check_known;
+use super::entries;
+use super::names;
+use super::references;
+use crate::{tree::Node, tree::Value};
+use hothouse_model::{
+    config::{Complaint, Hosts, Problem, RuleTransport, Target, rules::check_port},
     live_keys::LEAST_PREFIX,
 };
 

@@ -9,11 +9,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    halves::{PendingChange, leaves, pending_changes},
-    layers,
-    sections::Config,
-};
+use crate::layers;
+use hothouse_model::config::{Config, PendingChange, pending_changes, pinned_leaves};
 
 /// The most settings that are remembered one by one.
 const LIMIT: usize = 1000;
@@ -62,7 +59,7 @@ impl RoomSettings {
         };
         let others: Vec<_> = others.iter().filter_map(|text| parse(text)).collect();
         let others: Vec<_> =
-            others.iter().map(|config| (leaves(&config.pinned_half()), config)).collect();
+            others.iter().map(|config| (pinned_leaves(&config.pinned_half()), config)).collect();
         let changes = pending_changes(&config_or_default(approved), &version);
         for setting in changes.iter().flat_map(pieces).map(Piece::into_setting) {
             let is_users = others.iter().any(|(held, config)| setting.is_held(held, config));
@@ -87,14 +84,14 @@ impl RoomSettings {
     /// Whether a config holds something that came out of a room.
     pub fn taint(&self, text: &str) -> bool {
         let Some(config) = parse(text) else { return !self.is_empty() };
-        let held = leaves(&config.pinned_half());
+        let held = pinned_leaves(&config.pinned_half());
         self.0.iter().any(|setting| setting.is_held(&held, &config))
     }
 
     /// Forgets what a config holds, which a human has approved.
     pub fn approve(&mut self, text: &str) {
         let Some(config) = parse(text) else { return };
-        let held = leaves(&config.pinned_half());
+        let held = pinned_leaves(&config.pinned_half());
         for setting in std::mem::take(&mut self.0) {
             match setting {
                 RoomSetting::Unknown { .. } => self.note_unknown(text),

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use hothouse_config::parse;
 use hothouse_model::config::{
     Condition, Config, EgressMode, Files, Place, Probe, RestartPolicy, SecretForm, SecretSource,
-    Tree, Work, parse,
+    Tree, Work,
 };
 
 pub(crate) const FULL: &str = include_str!("full.toml");

@@ -1,11 +1,9 @@
 //! The last touches of the merged tree: templates for entries, defaults that depend on another
 //! key, and the services of each profile.
 
-use super::{
-    keys::SERVICES,
-    shape::Shape,
-    tree::{Node, Origin, Place, Value, fill, overlay},
-    walk::TEMPLATE,
+use crate::{
+    keys::SERVICES, shape::Shape, tree::Node, tree::Origin, tree::Place, tree::Value, tree::fill,
+    tree::overlay, walk::TEMPLATE,
 };
 
 /// Drops the templates of the defaults, which are no entries themselves.

@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::config::{
-    problem::{Complaint, Problem},
-    tree::{Node, Place},
-};
+use crate::{tree::Node, tree::Place};
+use hothouse_model::config::{Complaint, Problem};
 
 /// Who needs whom, and where that is written.
 pub(super) type Graph<'a> = BTreeMap<&'a str, Vec<(&'a str, &'a Place)>>;

@@ -1,10 +1,9 @@
 //! References in values of variables: `{db.url}`, `{port}`.
 
-use crate::config::{
-    problem::{Complaint, Problem, shown},
-    sections::Recipe,
-    template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, parse},
-    tree::Node,
+use crate::tree::Node;
+use hothouse_model::config::{
+    Complaint, OWN_FIELDS, Part, Problem, Recipe, Reference, SERVICE_FIELDS,
+    rules::{parse_template, shown},
 };
 
 /// Reports the references of one value that lead nowhere; `owner` is the service that has it.
@@ -14,7 +13,7 @@ pub(super) fn check(
     services: &Node,
     problems: &mut Vec<Problem>,
 ) {
-    let parts = value.text().and_then(|text| parse(text).ok()).unwrap_or_default();
+    let parts = value.text().and_then(|text| parse_template(text).ok()).unwrap_or_default();
     for part in parts {
         let Part::Reference(reference) = part else { continue };
         if let Err(complaint) = check_reference(&reference, owner, services) {

@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use super::{
-    problem::{Complaint, Problem},
-    shape::{Shape, Table},
-};
+use crate::{shape::Shape, shape::Table};
+use hothouse_model::config::{Complaint, Problem};
 
 /// Where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq)]

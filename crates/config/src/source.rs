@@ -5,10 +5,8 @@ use std::{ops::Range, sync::Arc};
 use toml::Spanned;
 use toml::de::DeTable;
 
-use super::{
-    problem::{Complaint, Problem, shown},
-    tree::{Origin, Place},
-};
+use crate::{tree::Origin, tree::Place};
+use hothouse_model::config::{Complaint, Problem, rules::shown};
 
 /// The largest file that is read.
 pub const MAX_BYTES: usize = 1 << 20;

@@ -2,10 +2,7 @@
 
 use serde_json::{Map as Object, Value, json};
 
-use super::{
-    keys::ROOT,
-    shape::{List, Map, Shape, Table},
-};
+use crate::{keys::ROOT, shape::List, shape::Map, shape::Shape, shape::Table};
 
 /// Returns the schema, for editors and for `schema/config.schema.json`.
 pub fn json_schema() -> Value {

@@ -1,13 +1,14 @@
 use proptest::prelude::*;
 
-use super::*;
-use crate::{
+use hothouse_config::parse;
+use hothouse_model::live_keys::*;
+use hothouse_model::{
     Explain,
-    config::{LiveKeys, VariableKind, parse},
+    config::{LiveKeys, VariableKind},
 };
 
 fn settings(text: &str) -> LiveKeys {
-    parse("hothouse.toml", text).unwrap().config.live_keys
+    parse("hothouse.toml", text).expect("the text is valid").config.live_keys
 }
 
 fn found(variable: &str, text: &str) -> Option<String> {
@@ -98,7 +99,7 @@ fn a_finding_names_everything_but_the_value() {
     let said = format!("{failure:?} {error} {:?}", exposed(&value, None));
     assert!(said.contains("Stripe") && said.contains("KEY") && said.contains("`api`"), "{said}");
     assert!(!said.contains("51abc"), "{said}");
-    assert_eq!(failure.kind, crate::FailureKind::Config);
+    assert_eq!(failure.kind, hothouse_model::FailureKind::Config);
 }
 
 #[test]

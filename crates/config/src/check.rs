@@ -8,13 +8,8 @@ mod references;
 mod stack;
 mod wall;
 
-use super::{
-    keys::ROOT,
-    problem::{Complaint, Problem, shown},
-    shape::{Shape, Table},
-    tree::{Node, Value},
-    units::ByteSize,
-};
+use crate::{keys::ROOT, shape::Shape, shape::Table, tree::Node, tree::Value};
+use hothouse_model::config::{ByteSize, Complaint, Problem, rules::shown};
 
 pub(super) use self::stack::check_services;
 

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::{check_complete, check_known, entries, graph, references};
-use crate::config::{
-    keys::SERVICE,
-    problem::{Complaint, Problem},
-    shape::Shape,
-    tree::{Node, Origin},
-};
+use super::check_complete;
+use super::check_known;
+use super::entries;
+use super::graph;
+use super::references;
+use crate::{keys::SERVICE, shape::Shape, tree::Node, tree::Origin};
+use hothouse_model::config::{Complaint, Problem};
 
 /// Finds every problem of a set of services.
-pub(in crate::config) fn check_services(services: &Node) -> Vec<Problem> {
+pub(crate) fn check_services(services: &Node) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (_, service) in services.entries() {
         check_complete(service, &Shape::Table(&SERVICE), &mut problems);

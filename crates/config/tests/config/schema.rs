@@ -1,6 +1,6 @@
 //! The JSON Schema says what the walker says.
 
-use hothouse_model::config::{ENVIRONMENT, json_schema, parse};
+use hothouse_config::{ENVIRONMENT, json_schema, parse};
 use serde_json::Value;
 
 use crate::good::{DESIGN, FULL};

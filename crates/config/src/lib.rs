@@ -1,0 +1,30 @@
+//! Reads the configuration, `hothouse.toml`: from text to a proved value.
+//!
+//! ```text
+//! text --source--> spanned tree --walk--> Node --layers--> merged Node --check--> Config
+//! ```
+//!
+//! One table of keys (`keys.rs`) drives the walk, the merge and the JSON Schema. Every problem is
+//! reported at once, with its place, the near miss and what is allowed. Pure on purpose: files
+//! and variables come in as values.
+
+mod check;
+mod grants;
+mod keys;
+mod layers;
+mod schema;
+mod settle;
+mod shape;
+mod source;
+mod tree;
+mod walk;
+
+pub use self::{
+    grants::{RoomSettings, in_words},
+    layers::{
+        ENVIRONMENT, EnvironmentVariable, File, Layers, Resolved, Shown, USER_KEYS, parse,
+        parse_bytes, resolve,
+    },
+    schema::json_schema,
+    source::MAX_BYTES,
+};
