@@ -1,3 +1,5 @@
+#![expect(clippy::unwrap_used, reason = "a helper of tests")]
+
 use proptest::prelude::*;
 
 use std::net::IpAddr;
