@@ -4,6 +4,7 @@ mod bench;
 mod borders;
 mod crash;
 mod crates;
+mod flows;
 mod generate;
 mod markup;
 mod words;
@@ -19,11 +20,12 @@ fn main() -> ExitCode {
         ["borders"] => borders::check(),
         ["words"] => words::check(),
         ["markup"] => markup::check(),
+        ["flows"] => flows::check(),
         ["dependencies"] => crates::check_dependencies(),
         ["graph"] => crates::document().map(|text| bench::print(&text)),
         ["bench", "--binary", binary, ref names @ ..] => bench::run(binary.as_ref(), names),
         ["crash", ref words @ ..] => crash::run(words),
-        _ => Err("usage: xtask generate [--check] | borders | words | markup | dependencies | graph | bench --binary PATH [cli] [fork] [room] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
+        _ => Err("usage: xtask generate [--check] | borders | words | markup | flows | dependencies | graph | bench --binary PATH [cli] [fork] [room] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
