@@ -154,6 +154,11 @@ impl Engine {
         }
     }
 
+    /// Returns the time by the engine's clock.
+    pub fn now(&self) -> jiff::Timestamp {
+        self.with.clock.now()
+    }
+
     /// Returns every sandbox.
     pub fn sandboxes(&self) -> Result<Vec<SandboxRecord>, Failure> {
         self.with.store.sandboxes().map_err(|error| error.failure())

@@ -17,6 +17,7 @@ use rustix::{
     event::{PollFd, PollFlags},
     fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags},
     io::Errno,
+    pipe::PipeFlags,
 };
 
 use crate::{
@@ -110,13 +111,31 @@ impl FolderWatch {
 #[derive(Debug)]
 pub struct Waiter(OwnedFd);
 
+/// Ends the wait of a [`Waiter`] when it is dropped.
+#[derive(Debug)]
+pub struct CancelOnDrop(#[expect(dead_code, reason = "its end is what counts")] OwnedFd);
+
+/// What a wait is ended by.
+#[derive(Debug)]
+pub struct Cancelled(OwnedFd);
+
+/// Returns what ends a wait, and what the wait listens to.
+pub fn cancellation() -> io::Result<(CancelOnDrop, Cancelled)> {
+    let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    Ok((CancelOnDrop(write), Cancelled(read)))
+}
+
 impl Waiter {
-    /// Waits until there is something to read.
-    pub fn wait(&self) -> io::Result<()> {
-        let mut entries = [PollFd::new(&self.0, PollFlags::IN)];
-        match rustix::event::poll(&mut entries, None) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(errno.into()),
+    /// Waits until there is something to read. False if the wait was ended.
+    pub fn wait(&self, until: &Cancelled) -> io::Result<bool> {
+        loop {
+            let mut entries =
+                [PollFd::new(&self.0, PollFlags::IN), PollFd::new(&until.0, PollFlags::empty())];
+            match rustix::event::poll(&mut entries, None) {
+                Ok(_) => return Ok(entries[1].revents().is_empty()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
         }
     }
 }

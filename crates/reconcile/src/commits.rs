@@ -13,10 +13,11 @@ use std::{
 };
 
 use hothouse_engine::RefWatch;
+use hothouse_host::watch::{self, CancelOnDrop};
 use hothouse_model::{Event, Happening, id::SandboxKey};
 use tokio::{
     sync::{broadcast::error::RecvError, mpsc},
-    task::JoinSet,
+    task::{JoinHandle, JoinSet},
     time::Instant,
 };
 
@@ -39,27 +40,39 @@ const WATCH_REST: Duration = Duration::from_millis(20);
 
 /// Imports for as long as the daemon runs.
 pub(crate) async fn watch(keepers: Keepers, stop: Stop) {
-    // reading thread --git folders--> importer
+    // reader --git folders--> importer
     let (changed_tx, changed_rx) = mpsc::channel(1);
-    let watch = match begin_watching(changed_tx) {
-        Ok(watch) => Some(watch),
+    let (watch, reader) = match begin_watching(changed_tx) {
+        Ok((watch, reader)) => (Some(watch), Some(reader)),
         Err(error) => {
             tracing::warn!(%error, "branches of rooms cannot be watched: they are looked at");
-            None
+            (None, None)
         }
     };
     let rooms = BTreeMap::new();
     Watching { watch, changed_rx, rooms, imports: JoinSet::new() }.run(keepers, stop).await;
+    if let Some(Reader { cancel, thread }) = reader {
+        drop(cancel);
+        thread.await.ok();
+    }
 }
 
-/// Starts the thread that waits for branches to change.
-fn begin_watching(changed_tx: mpsc::Sender<BTreeSet<PathBuf>>) -> io::Result<SharedWatch> {
+/// The thread that waits for branches to change, until it is cancelled.
+struct Reader {
+    cancel: CancelOnDrop,
+    thread: JoinHandle<()>,
+}
+
+fn begin_watching(
+    changed_tx: mpsc::Sender<BTreeSet<PathBuf>>,
+) -> io::Result<(SharedWatch, Reader)> {
     let watch = RefWatch::new()?;
     let waiter = watch.waiter()?;
+    let (cancel, until) = watch::cancellation()?;
     let watch = Arc::new(Mutex::new(watch));
     let shared = Arc::clone(&watch);
-    let read = move || {
-        while waiter.wait().is_ok() {
+    let thread = tokio::task::spawn_blocking(move || {
+        while waiter.wait(&until).unwrap_or(false) {
             let changed = watch.lock().unwrap_or_else(PoisonError::into_inner).changed();
             let changed = changed.ok().flatten().unwrap_or_default();
             if !changed.is_empty() && changed_tx.blocking_send(changed).is_err() {
@@ -67,9 +80,8 @@ fn begin_watching(changed_tx: mpsc::Sender<BTreeSet<PathBuf>>) -> io::Result<Sha
             }
             std::thread::sleep(WATCH_REST);
         }
-    };
-    std::thread::Builder::new().name("commits".into()).spawn(read)?;
-    Ok(shared)
+    });
+    Ok((shared, Reader { cancel, thread }))
 }
 
 type SharedWatch = Arc<Mutex<RefWatch>>;

@@ -6,7 +6,6 @@ use std::{
     time::Duration,
 };
 
-use hothouse_host::{Clock, clock::HostClock};
 use hothouse_ingress::Target;
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord, SandboxState,
@@ -35,7 +34,7 @@ impl SleepLocks {
 }
 
 /// Puts to sleep whoever is not used, until the daemon ends.
-pub(crate) async fn watch(keepers: Keepers, mut stop: Stop) {
+pub async fn watch(keepers: Keepers, mut stop: Stop) {
     // What a config says of sleep does not change during a run.
     let mut policies: HashMap<String, SleepPolicy> = HashMap::new();
     while stop.pause(LOOK).await {
@@ -109,7 +108,7 @@ fn rest_of(keepers: &Keepers, sandbox: &SandboxRecord) -> Rest {
     let slept = sandbox.room.as_ref().and_then(|room| room.slept);
     match (slept, keepers.activities.of(sandbox.key).quiet()) {
         (Some(since), _) => {
-            let time = HostClock.now().duration_since(since);
+            let time = keepers.engine.now().duration_since(since);
             Rest::Asleep(Duration::try_from(time).unwrap_or_default())
         }
         (None, None) => Rest::Used,

@@ -20,7 +20,12 @@ use std::{
 };
 
 use ground::{Ground, System};
-use hothouse_host::{Lock, Program, beneath::Folder, process, watch::FolderWatch};
+use hothouse_host::{
+    Lock, Program,
+    beneath::Folder,
+    process,
+    watch::{FolderWatch, cancellation},
+};
 use hothouse_model::{SandboxName, plan::BranchOrigin};
 use hothouse_workspace::{
     Repository, TreePlace, TreeStore, WorktreeError,
@@ -819,10 +824,12 @@ impl Editors {
         let watch = FolderWatch::new().unwrap();
         watch.add(&Folder::open(&admin).unwrap()).unwrap();
         let waiter = watch.waiter().unwrap();
+        let (never, cancelled) = cancellation().unwrap();
         let looks: [Box<dyn Fn() + Send>; 2] = [
             Box::new(|| {}),
             Box::new(move || {
-                waiter.wait().unwrap();
+                let _ = &never;
+                waiter.wait(&cancelled).unwrap();
                 watch.changes().unwrap();
             }),
         ];

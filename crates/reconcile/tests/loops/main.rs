@@ -1,0 +1,8 @@
+//! The loops of a daemon on fake rooms, with a clock that the tests set.
+#![expect(clippy::unwrap_used, reason = "a test stops at once")]
+
+mod commits;
+mod ground;
+mod sleep;
+mod urls;
+mod walls;
