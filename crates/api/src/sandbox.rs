@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_model::{SandboxState, room::Capability};
+use hothouse_model::{SandboxState, fence::Fences, room::Capability};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -39,7 +39,9 @@ pub struct SandboxView {
     /// Further ports of the room that the host reaches.
     #[serde(default)]
     pub exposed: Vec<ExposedView>,
-    pub fences: BTreeMap<String, String>,
+    /// `on`, a version, or `off: reason`, by name.
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub fences: Fences,
     pub caveats: Vec<Caveat>,
 }
 

@@ -12,6 +12,7 @@ use hothouse_engine::{Engine, urls_of};
 use hothouse_model::{
     Failure, SandboxRecord, SandboxState,
     config::{DEFAULT_PROFILE, in_words},
+    fence::{Fence, FenceState},
     room::{Capabilities, RoomReport},
     stack::{ServiceReport, StackOrder, StackReport},
 };
@@ -45,8 +46,10 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
     }));
     let egress = egress_mode(door, &record);
     let mut fences = found.map(|room| room.fences).unwrap_or_default();
-    if let (Some(disk), Ok(Some(_))) = (fences.get_mut("disk"), engine.pool_around(&record)) {
-        *disk = disk.replace("no quota here", "the worktree has a quota of the pool besides");
+    if let (Some(FenceState::Watched(watch)), Ok(Some(_))) =
+        (fences.get_mut(&Fence::Disk), engine.pool_around(&record))
+    {
+        watch.pool = true;
     }
     let Capabilities { backend, offered } = engine.capabilities();
     SandboxView {

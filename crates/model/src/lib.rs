@@ -6,6 +6,7 @@
 pub mod config;
 pub mod event;
 pub mod failure;
+pub mod fence;
 pub mod glob;
 pub mod id;
 pub mod ledger;
@@ -20,6 +21,7 @@ pub mod secret;
 pub mod sleep;
 pub mod stack;
 pub mod tree;
+mod words;
 
 pub use event::{Event, Happening};
 pub use failure::{Explain, Failure, FailureKind};

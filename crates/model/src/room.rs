@@ -9,7 +9,7 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{config::Backend, id::SandboxKey};
+use crate::{config::Backend, fence::Fences, id::SandboxKey};
 
 /// What a room is to be made of: plain paths and limits, with every decision made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,8 +133,7 @@ pub struct RoomMount {
 pub struct RoomReport {
     /// How ids are mapped: `root`, `range` or `single`.
     pub mode: String,
-    /// Name to `on`, a version, or `off: reason`.
-    pub fences: BTreeMap<String, String>,
+    pub fences: Fences,
     /// What this room does not keep, by area.
     pub caveats: Vec<(String, String)>,
     pub frozen: bool,

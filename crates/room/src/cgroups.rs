@@ -5,6 +5,7 @@
 
 use super::spec::{Caveat, Limits};
 use hothouse_host::files;
+use hothouse_model::fence::{CgroupVersion, FenceState, OffReason};
 use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -14,8 +15,8 @@ use std::time::Duration;
 /// The groups that a room has, enough to freeze, thaw and remove them later.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Groups {
-    /// `v1`, `v2`, or `off: reason`.
-    pub version: String,
+    /// How the limits of the room are kept.
+    pub version: FenceState,
     /// What was made, children first.
     pub folders: Vec<PathBuf>,
     /// The file that freezes, with the words for it.
@@ -145,10 +146,7 @@ pub(super) fn plan(offer: &Offer, id: &str, limits: &Limits) -> Plan {
         }
         _ if !offer.legacy.is_empty() => legacy_plan(&offer.legacy, id, limits),
         _ => Plan {
-            groups: Groups {
-                version: "off: no cgroup that we may write".into(),
-                ..Groups::default()
-            },
+            groups: Groups { version: FenceState::Off(OffReason::NoCgroup), ..Groups::default() },
             ..Plan::default()
         },
     };
@@ -212,7 +210,7 @@ fn unified_plan(base: &Path, id: &str, limits: &Limits, wanted: &[&'static str])
     }
     Plan {
         groups: Groups {
-            version: "v2".into(),
+            version: FenceState::Cgroup(CgroupVersion::V2),
             folders: vec![init.clone(), commands.clone(), room.clone()],
             freezer: Some(Freezer {
                 switch: commands.join("cgroup.freeze"),
@@ -237,8 +235,10 @@ fn legacy_plan(hierarchies: &[(String, PathBuf)], id: &str, limits: &Limits) -> 
             hierarchies.iter().find(|(known, _)| known == name)?.1.join("hothouse").join(id);
         Some(point)
     };
-    let mut plan =
-        Plan { groups: Groups { version: "v1".into(), ..Groups::default() }, ..Plan::default() };
+    let mut plan = Plan {
+        groups: Groups { version: FenceState::Cgroup(CgroupVersion::V1), ..Groups::default() },
+        ..Plan::default()
+    };
     let limited = [
         ("memory", "memory.limit_in_bytes", limits.memory.map(|bytes| bytes.to_string())),
         ("cpu", "cpu.cfs_quota_us", limits.cpus.map(|cpus| quota(cpus).to_string())),
@@ -418,7 +418,7 @@ mod tests {
     #[test]
     fn v1_limits_what_was_asked_and_freezes_commands_alone() {
         let plan = plan(&Offer { unified: None, legacy: legacy() }, "r1", &ALL);
-        assert_eq!(plan.groups.version, "v1");
+        assert_eq!(plan.groups.version, FenceState::Cgroup(CgroupVersion::V1));
         assert_eq!(plan.limits[1], ("/cg/cpu/hothouse/r1/cpu.cfs_quota_us".into(), "50000".into()));
         assert_eq!(plan.join.len(), 3);
         assert_eq!(plan.join_commands, [PathBuf::from("/cg/freezer/hothouse/r1/tasks")]);
@@ -436,7 +436,7 @@ mod tests {
         let controllers = ["cpu", "memory", "pids"].map(str::to_owned).to_vec();
         let offer = Offer { unified: Some(("/cg".into(), controllers)), legacy: legacy() };
         let plan = plan(&offer, "r1", &ALL);
-        assert_eq!(plan.groups.version, "v2");
+        assert_eq!(plan.groups.version, FenceState::Cgroup(CgroupVersion::V2));
         assert_eq!(plan.join_init, Some("/cg/hothouse/r1/init/cgroup.procs".into()));
         assert_eq!(plan.groups.folders.last(), Some(&PathBuf::from("/cg/hothouse/r1")));
     }

@@ -8,7 +8,7 @@ use super::claim::{Claim, ClaimError, Claimant};
 use super::early::{Early, send_descriptors};
 use super::inside::{GO, MORE, Order, Word};
 use super::mounts::{self, IdMaps};
-use super::spec::{Access, Bind, Caveat, Fences, RoomSpec};
+use super::spec::{Access, Bind, Caveat, RoomSpec};
 use super::start::Started;
 use super::{
     CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, identity, layout, measure, removal,
@@ -19,6 +19,7 @@ use hothouse_host::files;
 use hothouse_host::ids::{AGENT_ID, Mode};
 use hothouse_host::step::{Step, StepError};
 use hothouse_host::walls::{Wall, namespace_with, reap, user_namespace, walls};
+use hothouse_model::fence::{Fence, FenceState, Fences, OffReason};
 use hothouse_room_wire::boot::READY;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, OwnedFd};
@@ -175,7 +176,7 @@ fn start(
         claim: claim.as_ref(),
         ahead,
     };
-    fences.insert("cgroup".into(), groups.groups.version.clone());
+    fences.extend(Fence::OF_CGROUPS.map(|fence| (fence, groups.groups.version.clone())));
     caveats.extend(groups.caveats.clone());
     let started = room.make(early, fences, caveats).inspect_err(|_| undo(spec, &groups))?;
     if let Some(claim) = &mut claim {
@@ -214,21 +215,17 @@ fn undo(spec: &RoomSpec, groups: &cgroups::Plan) {
 
 /// Leaves behind what the user's session would lend to a room; returns the fences that stand then.
 pub(super) fn leave_the_session() -> Result<Fences, StepError> {
-    let mut fences = Fences::new();
     match sys::join_new_session_keyring() {
-        Ok(()) => fences.insert("keyring".into(), "on".into()),
+        Ok(()) => {}
         // A kernel without keyrings has none to leak.
-        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
-            fences.insert("keyring".into(), "on: the kernel has none".into())
-        }
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {}
         Err(error) => return Err(error).step("leave the session keyring"),
-    };
+    }
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(Resource::Core, none).step("forbid core dumps")?;
-    fences.insert("core-dumps".into(), "on".into());
     // Fails only for a process that leads a group, which has no need of it.
     let _ = rustix::process::setsid();
-    Ok(fences)
+    Ok([Fence::Keyring, Fence::CoreDumps].map(|fence| (fence, FenceState::On)).into())
 }
 
 fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
@@ -319,16 +316,19 @@ impl Room<'_> {
             .step("write the token")?;
         let control = listen(&self.spec.runtime)?;
         let init_program = base_layer::open_init(self.base)?;
-        fences.insert("seccomp".into(), "on".into());
-        fences.insert("inotify".into(), format!("on: {} instances", inotify_share()));
+        let landlock = landlock();
         let nproc = match self.spec.limits.pids {
-            Some(most) => format!("on: RLIMIT_NPROC {most} for all users of the room together"),
-            None => "off: no limit was asked for".into(),
+            Some(_) => FenceState::On,
+            None => FenceState::Off(OffReason::NotAsked),
         };
-        fences.insert("nproc".into(), nproc);
-        fences.insert("no-new-privileges".into(), "on".into());
-        fences.insert("capabilities".into(), "on".into());
-        let landlock = landlock(&mut fences);
+        fences.extend([
+            (Fence::Seccomp, FenceState::On),
+            (Fence::Inotify, FenceState::On),
+            (Fence::Nproc, nproc),
+            (Fence::NoNewPrivileges, FenceState::On),
+            (Fence::Capabilities, FenceState::On),
+            (Fence::Landlock, landlock.clone()),
+        ]);
         self.groups.apply().step("make the room's cgroup")?;
         let order = Order {
             spec: self.spec.clone(),
@@ -337,7 +337,7 @@ impl Room<'_> {
             wall: self.wall.clone(),
             token: token.to_vec(),
             machine_id: hothouse_model::id::hex(&random::<16>()?),
-            landlock,
+            landlock: landlock == FenceState::On,
             groups: self.groups.join.len(),
             command_groups: self.groups.join_commands.len(),
         };
@@ -506,17 +506,14 @@ fn open_all<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<OwnedFd>
     paths.map(open).collect()
 }
 
-fn landlock(fences: &mut Fences) -> bool {
+/// Landlock is of use here only where it keeps signals and abstract sockets in.
+fn landlock() -> FenceState {
     const SCOPES: i64 = 6;
-    let (stands, text) = match sys::landlock_version() {
-        Ok(version) if version >= SCOPES => {
-            (true, format!("on: ABI {version}, signals and abstract sockets"))
-        }
-        Ok(version) => (false, format!("off: ABI {version} has no scopes")),
-        Err(error) => (false, format!("off: {error}")),
-    };
-    fences.insert("landlock".into(), text);
-    stands
+    match sys::landlock_version() {
+        Ok(abi) if abi >= SCOPES => FenceState::On,
+        Ok(abi) => FenceState::Off(OffReason::NoScopes { abi }),
+        Err(error) => FenceState::Off(OffReason::Kernel(error.to_string())),
+    }
 }
 
 /// A quarter of what the host gives one user, so that one room cannot take all.

@@ -2,7 +2,6 @@
 
 use hothouse_host::ids::{self, Mode};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 /// Everything a room is made of.
@@ -103,9 +102,6 @@ pub struct Limits {
     #[serde(default)]
     pub disk: Option<u64>,
 }
-
-/// Which fences stand: name to `on`, a version, or `off: reason`.
-pub type Fences = BTreeMap<String, String>;
 
 /// Something that a room of this kind does not keep, said aloud.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
