@@ -15,6 +15,7 @@ use std::{
 
 use hothouse_host::{files, relay::Pipes};
 use hothouse_model::{
+    caveat::Caveat,
     config::Backend,
     fence::{DiskWatch, Fence, FenceState, Fences, OffReason},
     room::{
@@ -92,28 +93,16 @@ impl RoomFile {
     fn report(&self) -> RoomReport {
         let Started { mode, groups, fences, caveats, disk, .. } = &self.started;
         let frozen = self.suspended || groups.is_frozen();
-        let full = self.full.filter(|_| frozen).map(|full| ("disk".to_owned(), paused_text(full)));
+        let full = self.full.filter(|_| frozen).map(Caveat::Full);
         let mode =
             serde_json::to_value(mode).ok().and_then(|word| word.as_str().map(str::to_owned));
         RoomReport {
             mode: mode.unwrap_or_default(),
             fences: all_fences(fences, *disk),
-            caveats: caveats
-                .iter()
-                .map(|caveat| (caveat.code.clone(), caveat.message.clone()))
-                .chain(full)
-                .collect(),
+            caveats: caveats.iter().cloned().chain(full).collect(),
             frozen,
         }
     }
-}
-
-fn paused_text(DiskUse { used, limit }: DiskUse) -> String {
-    format!(
-        "paused because its own files take {} of {} MiB; after `hothouse resume` there is some air to delete files, or set `disk` under `[room]`",
-        used >> 20,
-        limit >> 20
-    )
 }
 
 /// Returns the fences of a room, with those that its file does not name.

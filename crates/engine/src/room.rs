@@ -18,6 +18,7 @@ use hothouse_backend::RoomError;
 use hothouse_host::{FileError, files};
 use hothouse_model::{
     Explain, Failure, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState, Step,
+    caveat::Caveat,
     config::{self, Config, File, Layers},
     glob,
     id::{fnv1a, hex},
@@ -641,14 +642,9 @@ impl Engine {
 }
 
 /// Tells which files of a worktree its room sees empty.
-fn masked(worktree: &Path, masks: &[PathBuf]) -> Option<(String, String)> {
+fn masked(worktree: &Path, masks: &[PathBuf]) -> Option<Caveat> {
     let own = masks.iter().filter_map(|mask| mask.strip_prefix(worktree).ok());
-    let shown = masks::listed(own)?;
-    let text = format!(
-        "seen empty in the room, since the base commit does not have them and they may hold your secrets: {shown}; \
-         `unmask` under `[room]` uncovers a file"
-    );
-    Some(("masked".to_owned(), text))
+    masks::listed(own).map(|files| Caveat::Masked { files })
 }
 
 fn mask_patterns(config: &Config) -> (Vec<String>, Vec<String>) {
@@ -752,7 +748,7 @@ mod tests {
         let worktree = Path::new("/w");
         let told = |files: &[&str]| {
             let masks: Vec<_> = files.iter().map(PathBuf::from).collect();
-            masked(worktree, &masks).map(|(_, text)| text)
+            masked(worktree, &masks).map(|caveat| caveat.to_string())
         };
         assert_eq!(told(&[]), None);
         assert_eq!(told(&["/home/me/.npmrc"]), None, "what is not in the worktree is no news");

@@ -9,6 +9,7 @@ use std::{
 
 use hothouse_model::{
     Explain, FailureKind, ServiceName,
+    caveat::Caveat,
     config::{
         self, Condition, Config, Part, Probe, Ready, Reference, RestartPolicy, Service, Signal,
         Template, Work,
@@ -55,7 +56,7 @@ pub(crate) struct Stack {
     /// The curated variables that every command of the room gets.
     pub(crate) variables: BTreeMap<String, String>,
     /// What a reader must know, by class.
-    pub(crate) caveats: Vec<(String, String)>,
+    pub(crate) caveats: Vec<Caveat>,
 }
 
 /// A service that cannot be told to a room.
@@ -141,8 +142,7 @@ impl<'a> StackBuilder<'a> {
     }
 
     /// Resolves the curated variables; one that the host does not have is left out, and said so.
-    #[expect(clippy::type_complexity, reason = "two plain lists")]
-    fn variables(&self) -> Result<(BTreeMap<String, String>, Vec<(String, String)>), StackError> {
+    fn variables(&self) -> Result<(BTreeMap<String, String>, Vec<Caveat>), StackError> {
         let (mut all, mut caveats) = (BTreeMap::new(), Vec::new());
         for (name, variable) in &self.config.variables {
             let name = name.as_str();
@@ -159,13 +159,10 @@ impl<'a> StackBuilder<'a> {
                     Some(value) => {
                         all.insert(name.to_owned(), value.clone());
                     }
-                    None => {
-                        let text = format!(
-                            "`{name}` is not set in the room: the host has no {}",
-                            source.0
-                        );
-                        caveats.push(("variable-missing".to_owned(), text));
-                    }
+                    None => caveats.push(Caveat::VariableMissing {
+                        name: name.to_owned(),
+                        source: source.0.to_string(),
+                    }),
                 }
             }
         }

@@ -3,9 +3,10 @@
 //! room-init and all commands share the groups that limit; only commands join the group that
 //! freezes, so that a paused room still answers.
 
-use super::spec::{Caveat, Limits};
+use super::spec::Limits;
 use hothouse_host::files;
-use hothouse_model::fence::{CgroupVersion, FenceState, OffReason};
+use hothouse_model::caveat::Caveat;
+use hothouse_model::fence::{CgroupVersion, Fence, FenceState, OffReason};
 use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -150,16 +151,15 @@ pub(super) fn plan(offer: &Offer, id: &str, limits: &Limits) -> Plan {
             ..Plan::default()
         },
     };
-    for name in wanted {
+    for fence in Fence::OF_CGROUPS.into_iter().filter(|fence| wanted.contains(&fence.as_str())) {
         if !plan.limits.iter().any(|(file, _)| {
-            file.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name))
+            file.file_name().is_some_and(|file| file.to_string_lossy().starts_with(fence.as_str()))
         }) {
-            plan.caveats.push(unlimited(name));
+            plan.caveats.push(Caveat::Unlimited(fence));
         }
     }
     if plan.groups.freezer.is_none() {
-        let message = "no freezer: pausing stops processes with SIGSTOP, which they can see";
-        plan.caveats.push(Caveat::new("no-freezer", message));
+        plan.caveats.push(Caveat::NoFreezer);
     }
     plan
 }
@@ -171,17 +171,6 @@ fn wanted(limits: &Limits) -> Vec<&'static str> {
         ("pids", limits.pids.is_some()),
     ];
     all.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name).collect()
-}
-
-fn unlimited(controller: &str) -> Caveat {
-    let message = match controller {
-        "memory" => "no cgroup that we may write: the memory of the room is not limited",
-        "cpu" => "no cgroup that we may write: the processor time of the room is not limited",
-        _ => {
-            "no cgroup that we may write: processes are limited by RLIMIT_NPROC, for the whole room together"
-        }
-    };
-    Caveat::new(&format!("no-{controller}-cgroup"), message)
 }
 
 fn quota(cpus: f64) -> u64 {
@@ -498,8 +487,11 @@ mod tests {
 
     #[test]
     fn every_limit_that_cannot_be_had_is_a_caveat() {
-        let codes: Vec<String> =
-            plan(&Offer::default(), "r1", &ALL).caveats.into_iter().map(|c| c.code).collect();
+        let codes: Vec<String> = plan(&Offer::default(), "r1", &ALL)
+            .caveats
+            .iter()
+            .map(|c| c.area().to_string())
+            .collect();
         assert_eq!(codes, ["no-memory-cgroup", "no-cpu-cgroup", "no-pids-cgroup", "no-freezer"]);
     }
 }

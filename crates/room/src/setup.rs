@@ -8,7 +8,7 @@ use super::claim::{Claim, ClaimError, Claimant};
 use super::early::{Early, send_descriptors};
 use super::inside::{GO, MORE, Order, Word};
 use super::mounts::{self, IdMaps};
-use super::spec::{Access, Bind, Caveat, RoomSpec};
+use super::spec::{Access, Bind, RoomSpec};
 use super::start::Started;
 use super::{
     CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, identity, layout, measure, removal,
@@ -19,6 +19,7 @@ use hothouse_host::files;
 use hothouse_host::ids::{AGENT_ID, Mode};
 use hothouse_host::step::{Step, StepError};
 use hothouse_host::walls::{Wall, namespace_with, reap, user_namespace, walls};
+use hothouse_model::caveat::Caveat;
 use hothouse_model::fence::{Fence, FenceState, Fences, OffReason};
 use hothouse_room_wire::boot::READY;
 use rustix::event::{PollFd, PollFlags};
@@ -139,9 +140,7 @@ fn start(
     let (mode, wall) = walls(spec.mode, spec.shifted_base)?;
     caveats.extend(mode_caveats(mode, &wall));
     if mode == Mode::Single && spec.layers.is_none() {
-        let message = "host and room share the worktree under one uid: git in that folder can run what an agent \
-                       planted there; use `hothouse diff` and `hothouse promote`";
-        caveats.push(Caveat::new("shared-files", message));
+        caveats.push(Caveat::SharedFiles);
     }
     if mode == Mode::Root {
         guard_setuid(spec)?;
@@ -231,26 +230,10 @@ pub(super) fn leave_the_session() -> Result<Fences, StepError> {
 fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
     match mode {
         Mode::Root | Mode::Range => {
-            let agent = wall.agent(mode).map_or(0, |agent| agent.user);
-            let message = format!(
-                "what the room makes in the worktree belongs to uid {agent} on the host; you can read and change it"
-            );
-            vec![Caveat::new("room-files", message)]
+            let uid = wall.agent(mode).map_or(0, |agent| agent.user);
+            vec![Caveat::RoomFiles { uid }]
         }
-        Mode::Single => vec![
-            Caveat::new(
-                "single-uid",
-                "no subordinate uids: the room has one uid, without root and sudo",
-            ),
-            Caveat::new(
-                "shared-uid",
-                "room-init has the room's only uid: the room can signal it, and is kept from its memory and limits only",
-            ),
-            Caveat::new(
-                "host-groups",
-                "the host user's supplementary groups stay with the room's processes",
-            ),
-        ],
+        Mode::Single => vec![Caveat::SingleUid, Caveat::SharedUid, Caveat::HostGroups],
     }
 }
 
@@ -464,9 +447,7 @@ fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, StepError> {
 
 /// What of a usual room this one is without.
 fn lacks(has_sys: bool, has_ipv6: bool) -> Vec<Caveat> {
-    let no_sys = Caveat::new("no-sys", "the host's /sys is partly hidden, so the room has none");
-    let no_ipv6 = Caveat::new("no-ipv6", "the kernel has no IPv6, so the room has none");
-    let lacking = [(has_sys, no_sys), (has_ipv6, no_ipv6)].into_iter();
+    let lacking = [(has_sys, Caveat::NoSys), (has_ipv6, Caveat::NoIpv6)].into_iter();
     lacking.filter(|(has, _)| !has).map(|(_, caveat)| caveat).collect()
 }
 

@@ -103,21 +103,6 @@ pub struct Limits {
     pub disk: Option<u64>,
 }
 
-/// Something that a room of this kind does not keep, said aloud.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Caveat {
-    /// A stable name for programs.
-    pub code: String,
-    /// A sentence for people.
-    pub message: String,
-}
-
-impl Caveat {
-    pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into() }
-    }
-}
-
 /// A spec that no room can be made of.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecProblem {

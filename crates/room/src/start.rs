@@ -4,11 +4,12 @@ use super::cgroups::{CgroupError, Groups};
 use super::identity::RoomIdentity;
 use super::launcher::{HelperError, Launcher};
 use super::setup::{Job, Report};
-use super::spec::{Caveat, RoomSpec};
+use super::spec::RoomSpec;
 use super::{CONTROL_SOCKET, TOKEN_FILE, descendants};
 use hothouse_host::files::{self, FileError};
 use hothouse_host::ids::Mode;
 use hothouse_host::step::StepError;
+use hothouse_model::caveat::{self, Caveat};
 use hothouse_model::fence::{self, Fences};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
@@ -30,6 +31,7 @@ pub struct Started {
     pub groups: Groups,
     #[serde(deserialize_with = "fence::read_any")]
     pub fences: Fences,
+    #[serde(deserialize_with = "caveat::read_any")]
     pub caveats: Vec<Caveat>,
     /// The tool folders that it was granted.
     #[serde(default)]

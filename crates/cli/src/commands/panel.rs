@@ -103,7 +103,7 @@ fn is_database(url: &str) -> bool {
 }
 
 fn caveats(ui: &Ui, sandbox: &SandboxView) -> String {
-    let areas = sandbox.caveats.iter().map(|caveat| caveat.area.chars().count());
+    let areas = sandbox.caveats.iter().map(|caveat| caveat.area.as_str().len());
     // Two blanks before an area and two behind the longest.
     let left = areas.max().unwrap_or(0) + 4;
     let room = terminal::size().map(|(_, columns)| usize::from(columns).saturating_sub(left));

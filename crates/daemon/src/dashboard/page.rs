@@ -260,7 +260,8 @@ fn age(then: Timestamp, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hothouse_api::sandbox::{AppView, Caveat, RunView};
+    use hothouse_api::sandbox::{AppView, CaveatView, RunView};
+    use hothouse_model::caveat::{Area, Class};
 
     use super::*;
 
@@ -323,7 +324,7 @@ mod tests {
                 .into(),
             exposed: Vec::new(),
             fences: BTreeMap::new(),
-            caveats: vec![Caveat { area: word(), class: word(), text: word() }],
+            caveats: vec![CaveatView { area: Area::Room, class: Class::Limited, text: word() }],
         };
         let logs = vec![Log { name: word(), lines: vec![word(), word()] }];
         Shown { view, asleep: false, failure: Some(word()), logs, now: time(NOW) }
