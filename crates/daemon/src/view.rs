@@ -6,7 +6,7 @@ use hothouse_api::{
     OperationView, SandboxView,
     operation::OperationState,
     sandbox::{AppView, CaveatView, ExposedView, RunView},
-    service::{ProbeView, ServiceView},
+    service::ServiceView,
 };
 use hothouse_edge::Limit;
 use hothouse_engine::{Engine, urls_of};
@@ -142,11 +142,12 @@ fn services(
         time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
     };
     let view = |service: ServiceReport| {
-        let order = stack.and_then(|stack| stack.services.iter().find(|o| o.name == service.name));
+        let order =
+            stack.and_then(|stack| stack.services.iter().find(|o| o.name() == service.name));
         ServiceView {
             port: order.and_then(|order| order.port),
             url: order.and_then(|order| order.url.clone()),
-            health: service.answers.last().map(|answer| answer.text.clone()),
+            health: service.answers.last().map(|answer| answer.found.clone()),
             log: logs.join(&service.name).to_string_lossy().into_owned(),
             state: service.state,
             pid: service.pid,
@@ -155,11 +156,7 @@ fn services(
             task: service.task,
             needs: service.needs,
             exit: service.exit,
-            probes: service
-                .answers
-                .into_iter()
-                .map(|answer| ProbeView { healthy: answer.healthy, text: answer.text })
-                .collect(),
+            probes: service.answers,
             started_ms: milliseconds(service.started),
             ready_ms: milliseconds(service.ready),
             name: service.name,

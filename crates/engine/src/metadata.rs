@@ -125,8 +125,8 @@ fn run_json(sandbox: &SandboxRecord, apps: &[App], urls: &[AppUrls], about: &Abo
     });
     let services = about.stack.iter().flat_map(|stack| &stack.services).map(|service| {
         json!({
-            "name": service.name, "port": service.port, "app": service.app, "task": service.task,
-            "log": about.logs.join(&service.name),
+            "name": service.name(), "port": service.port, "app": service.app, "task": service.spec.task,
+            "log": about.logs.join(service.name()),
         })
     });
     let caveats = about.caveats.iter();

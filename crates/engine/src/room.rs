@@ -168,7 +168,8 @@ impl Engine {
         stack: Stack,
     ) -> Result<Vec<Step>, RoomRequestError> {
         let mut steps = Vec::new();
-        order.names = stack.order.services.iter().map(|service| service.name.clone()).collect();
+        order.names =
+            stack.order.services.iter().map(|service| service.spec.name.clone()).collect();
         // Not every program leads names below `.localhost` to the loopback by itself.
         let apps = stack.order.services.iter().filter_map(|service| service.app.as_deref());
         let names = apps.zip(std::iter::repeat(self.names(sandbox)));
@@ -229,7 +230,7 @@ impl Engine {
         let wall = self.with.rooms.wall(&runtime);
         let stack = self.stack_for(sandbox, Some(profile), &tools, &wall)?;
         let known = running.unwrap_or_default();
-        let has = |name: &str| known.services.iter().any(|service| service.name == name);
+        let has = |name: &str| known.services.iter().any(|service| service.name() == name);
         if let Some(data) = stack.data.iter().find(|data| !has(&data.service)) {
             // The folder of its data can be shown only to a room that is being made.
             return Err(RoomRequestError::NewData {

@@ -394,16 +394,16 @@ fn exposed_by_config(config: &Config, stack: &Stack) -> Vec<Exposed> {
         all.push(Exposed { declared, ..one(name, "`[env]`", value) });
     }
     for service in &stack.order.services {
-        let place = format!("service `{}`", service.name);
-        let own = config.services.iter().find(|(name, _)| name.as_str() == service.name);
+        let place = format!("service `{}`", service.name());
+        let own = config.services.iter().find(|(name, _)| name.as_str() == service.name());
         let own = own.map(|(_, own)| &own.env);
-        for (name, value) in &service.env {
+        for (name, value) in &service.spec.env {
             // Only what the service itself says: the rest is the wall's, or was looked at above.
             if own.is_some_and(|own| own.contains_key(name.as_str())) {
                 all.push(one(name, &place, value));
             }
         }
-        let words = service.run.iter().chain(service.build.iter().flatten());
+        let words = service.spec.run.iter().chain(service.spec.build.iter().flatten());
         all.push(one("the command", &place, &words.cloned().collect::<Vec<_>>().join(" ")));
     }
     for (name, integration) in &config.integrations {
