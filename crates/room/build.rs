@@ -30,6 +30,8 @@ fn build() -> PathBuf {
         "room-init/Cargo.toml",
         "room-wire/src",
         "room-wire/Cargo.toml",
+        "service/src",
+        "service/Cargo.toml",
         "supervise/src",
         "supervise/Cargo.toml",
     ] {

@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use hothouse_model::{SandboxState, room::Capability};
+use hothouse_model::{
+    SandboxState,
+    caveat::{Area, Caveat, Class},
+    fence::Fences,
+    room::Capability,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -39,8 +44,10 @@ pub struct SandboxView {
     /// Further ports of the room that the host reaches.
     #[serde(default)]
     pub exposed: Vec<ExposedView>,
-    pub fences: BTreeMap<String, String>,
-    pub caveats: Vec<Caveat>,
+    /// `on`, a version, or `off: reason`, by name.
+    #[schema(value_type = BTreeMap<String, String>)]
+    pub fences: Fences,
+    pub caveats: Vec<CaveatView>,
 }
 
 /// One period of a sandbox being up.
@@ -71,10 +78,18 @@ pub struct ExposedView {
 
 /// Something a reader must know before trusting what a sandbox shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Caveat {
-    pub area: String,
-    pub class: String,
+pub struct CaveatView {
+    #[schema(value_type = String)]
+    pub area: Area,
+    #[schema(value_type = String)]
+    pub class: Class,
     pub text: String,
+}
+
+impl From<Caveat> for CaveatView {
+    fn from(caveat: Caveat) -> Self {
+        Self { area: caveat.area(), class: caveat.class(), text: caveat.to_string() }
+    }
 }
 
 /// Which sandbox is meant, from where.

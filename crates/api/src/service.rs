@@ -1,5 +1,6 @@
 //! Services on the wire.
 
+use hothouse_model::stack::service::{Exit, Found, ProbeAnswer, ServiceState};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -9,7 +10,8 @@ pub struct ServiceView {
     pub name: String,
     /// One of: stopped, waiting, building, starting, ready, unhealthy, completed, restarting,
     /// stopping, failed.
-    pub state: String,
+    #[schema(value_type = String)]
+    pub state: ServiceState,
     /// The host's pid.
     pub pid: Option<u32>,
     /// The pid inside the room.
@@ -17,16 +19,20 @@ pub struct ServiceView {
     pub restarts: u32,
     pub port: Option<u16>,
     /// The last answer of its probe.
-    pub health: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub health: Option<Found>,
     /// The folder of its log.
     pub log: String,
     /// Whether it runs once and is then done.
     pub task: bool,
     pub needs: Vec<String>,
     /// How its first process ended last.
-    pub exit: Option<String>,
+    #[serde(with = "as_text")]
+    #[schema(value_type = Option<String>)]
+    pub exit: Option<Exit>,
     /// The last answers of its probe, the newest last.
-    pub probes: Vec<ProbeView>,
+    #[schema(value_type = Vec<ProbeView>)]
+    pub probes: Vec<ProbeAnswer>,
     /// Where others reach it.
     pub url: Option<String>,
     /// Milliseconds from the beginning of the room to its last start.
@@ -35,11 +41,28 @@ pub struct ServiceView {
     pub ready_ms: Option<u64>,
 }
 
-/// What a probe found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// What a probe found: the form of [`ProbeAnswer`] in JSON, for the schema.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
 pub struct ProbeView {
-    pub healthy: bool,
-    pub text: String,
+    healthy: bool,
+    text: String,
+}
+
+/// An end in the words of people.
+mod as_text {
+    use hothouse_model::stack::service::Exit;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(exit: &Option<Exit>, to: S) -> Result<S::Ok, S::Error> {
+        exit.as_ref().map(Exit::to_string).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Exit>, D::Error> {
+        Ok(Option::<String>::deserialize(from)?.map(Exit::from))
+    }
 }
 
 /// What `start`, `stop`, `restart` and `signal` ask for.

@@ -14,7 +14,7 @@ use hothouse_host::{Program, command::Talker, relay::Pipes};
 use hothouse_model::{
     config::Backend,
     room::{Capabilities, Capability, DiskUse, RoomOrder, RoomReport, RoomWall},
-    stack::{ServiceAction, ServiceReport, StackOrder, StackReport},
+    stack::{ServiceAction, ServiceReport, StackOrder, StackReport, service::ServiceState},
 };
 
 use self::{commands::Commands, connection::FakeConnection};
@@ -292,8 +292,8 @@ impl Rooms for FakeRooms {
     ) -> Result<StackReport, RoomError> {
         let services = self.stack(runtime).unwrap_or_default().services.into_iter();
         let ready = services.map(|service| ServiceReport {
-            name: service.name,
-            state: "ready".into(),
+            name: service.spec.name,
+            state: ServiceState::Ready,
             ..ServiceReport::default()
         });
         Ok(StackReport { version: 1, services: ready.collect() })
@@ -306,7 +306,7 @@ impl Rooms for FakeRooms {
         _action: ServiceAction,
     ) -> Result<(), RoomError> {
         let stack = self.stack(runtime).unwrap_or_default();
-        let known = |name: &str| stack.services.iter().any(|service| service.name == name);
+        let known = |name: &str| stack.services.iter().any(|service| service.name() == name);
         match service {
             Some(name) if !known(name) => Err(RoomError::NoService { service: name.to_owned() }),
             _ => Ok(()),

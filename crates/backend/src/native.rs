@@ -15,15 +15,17 @@ use std::{
 
 use hothouse_host::{files, relay::Pipes};
 use hothouse_model::{
+    caveat::Caveat,
     config::Backend,
+    fence::{DiskWatch, Fence, FenceState, Fences, OffReason},
     room::{
-        Capabilities, Capability, DISK_CHECK, DiskUse, RoomGitPlaces, RoomOrder, RoomReport,
-        RoomWall, STOP_GRACE,
+        Capabilities, Capability, DiskUse, RoomGitPlaces, RoomOrder, RoomReport, RoomWall,
+        STOP_GRACE,
     },
     stack::{ServiceAction, StackOrder, StackReport},
 };
 use hothouse_room::{
-    self as room, Access, Bind, Claim, ClaimError, Claimant, ClientError, Fences, Launcher, Limits,
+    self as room, Access, Bind, Claim, ClaimError, Claimant, ClientError, Launcher, Limits,
     ROOM_FILE, RoomClient, RoomSpec, Started, WorktreeLayers,
 };
 
@@ -91,56 +93,27 @@ impl RoomFile {
     fn report(&self) -> RoomReport {
         let Started { mode, groups, fences, caveats, disk, .. } = &self.started;
         let frozen = self.suspended || groups.is_frozen();
-        let full = self.full.filter(|_| frozen).map(|full| ("disk".to_owned(), paused_text(full)));
+        let full = self.full.filter(|_| frozen).map(Caveat::Full);
         let mode =
             serde_json::to_value(mode).ok().and_then(|word| word.as_str().map(str::to_owned));
         RoomReport {
             mode: mode.unwrap_or_default(),
-            fences: shown_fences(fences, *disk),
-            caveats: caveats
-                .iter()
-                .map(|caveat| (caveat.code.clone(), caveat.message.clone()))
-                .chain(full)
-                .collect(),
+            fences: all_fences(fences, *disk),
+            caveats: caveats.iter().cloned().chain(full).collect(),
             frozen,
         }
     }
 }
 
-fn paused_text(DiskUse { used, limit }: DiskUse) -> String {
-    format!(
-        "paused because its own files take {} of {} MiB; after `hothouse resume` there is some air to delete files, or set `disk` under `[room]`",
-        used >> 20,
-        limit >> 20
-    )
-}
-
-/// Names the fences as the API does: snake case, a plain `on` without details, one entry per limit.
-fn shown_fences(fences: &Fences, disk: Option<u64>) -> BTreeMap<String, String> {
-    let plain = |state: &str| match state.split_once(':') {
-        Some(("on", _)) => "on".to_owned(),
-        _ => state.to_owned(),
-    };
-    // Without these two a room does not start at all.
-    let mut shown: BTreeMap<_, _> =
-        ["user_ns", "net"].map(|name| (name.to_owned(), "on".to_owned())).into();
-    for (name, state) in fences {
-        if name == "cgroup" {
-            shown.extend(["memory", "cpu", "pids"].map(|limit| (limit.to_owned(), plain(state))));
-        } else {
-            shown.insert(name.replace('-', "_"), plain(state));
-        }
-    }
+/// Returns the fences of a room, with those that its file does not name.
+fn all_fences(written: &Fences, disk: Option<u64>) -> Fences {
     let disk = match disk {
-        Some(limit) => format!(
-            "watched: no quota here; every {} s the room is paused if its own files take more than {} MiB",
-            DISK_CHECK.as_secs(),
-            limit >> 20
-        ),
-        None => "off: no limit was asked for".to_owned(),
+        Some(limit) => FenceState::Watched(DiskWatch { limit, pool: false }),
+        None => FenceState::Off(OffReason::NotAsked),
     };
-    shown.insert("disk".into(), disk);
-    shown
+    // Without the first two a room does not start at all.
+    let more = [(Fence::UserNs, FenceState::On), (Fence::Net, FenceState::On), (Fence::Disk, disk)];
+    more.into_iter().chain(written.clone()).collect()
 }
 
 impl Rooms for NativeRooms {
@@ -492,34 +465,4 @@ fn talk<T>(
 fn block_on<F: Future>(future: F) -> Result<F::Output, RoomError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     Ok(runtime.map_err(RoomError::Runtime)?.block_on(future))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fences_are_named_as_the_api_names_them() {
-        let of = |pairs: &[(&str, &str)]| {
-            let fences =
-                pairs.iter().map(|(name, state)| ((*name).to_owned(), (*state).to_owned()));
-            shown_fences(&fences.collect(), Some(1 << 30))
-        };
-        let shown = of(&[
-            ("landlock", "on: ABI 7, signals"),
-            ("no-new-privileges", "on"),
-            ("cgroup", "v1"),
-        ]);
-        for (name, state) in [
-            ("landlock", "on"),
-            ("no_new_privileges", "on"),
-            ("memory", "v1"),
-            ("user_ns", "on"),
-            ("net", "on"),
-        ] {
-            assert_eq!(shown.get(name).map(String::as_str), Some(state), "{name}");
-        }
-        assert!(of(&[("cgroup", "off: not delegated")])["memory"].starts_with("off: "));
-        assert!(shown["disk"].starts_with("watched: ") && shown["disk"].contains("1024 MiB"));
-    }
 }

@@ -332,8 +332,9 @@ impl Early {
         let message = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
         let hint = self.hint.unwrap_or_else(|| "`hothouse --help` lists the commands".to_owned());
         let failure = Failure::new(FailureKind::Usage, message).hint(hint);
+        // Indented like every other answer, although there is no `Ui` yet.
         let body = serde_json::json!({ "error": failure });
-        writeln!(std::io::stdout(), "{body}").ok();
+        writeln!(std::io::stdout(), "{body:#}").ok();
         ExitCode::from(failure.kind.exit_code())
     }
 }

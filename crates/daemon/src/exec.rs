@@ -257,9 +257,9 @@ async fn service(door: &Door, run: &RunAsk) -> Result<Option<ServiceOrder>, Fail
     let stack =
         stack.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))?;
     let services = stack.map(|stack| stack.services).unwrap_or_default();
-    let names: Vec<_> = services.iter().map(|service| service.name.clone()).collect();
+    let names: Vec<_> = services.iter().map(|service| service.name().to_owned()).collect();
     let found = match &run.service {
-        Some(name) => services.into_iter().find(|service| service.name == *name),
+        Some(name) => services.into_iter().find(|service| service.name() == name),
         None => first_database(services),
     };
     let missing = || {
@@ -290,7 +290,7 @@ fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<E
         None => spec.argv,
         Some(ask) => {
             let Some(database) = &service.database else {
-                let message = format!("service `{}` is no database", service.name);
+                let message = format!("service `{}` is no database", service.name());
                 return Err(Failure::new(FailureKind::Usage, message)
                     .hint("`hothouse exec SERVICE -- COMMAND` runs anything in its environment"));
             };
@@ -301,12 +301,16 @@ fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<E
             words.iter().map(|word| word.clone().into_bytes()).chain(spec.argv).collect()
         }
     };
-    let mut env: Vec<Vec<u8>> =
-        service.env.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect();
+    let mut env: Vec<Vec<u8>> = service
+        .spec
+        .env
+        .iter()
+        .map(|(name, value)| format!("{name}={value}").into_bytes())
+        .collect();
     let own = |entry: &Vec<u8>| entry.starts_with(b"TERM=");
     env.extend(spec.env.into_iter().filter(own));
-    let cwd = service.folder.as_os_str().as_encoded_bytes().to_vec();
-    Ok(ExecSpec { argv, env, cwd, service: Some(service.name.clone()), ..spec })
+    let cwd = service.spec.folder.as_os_str().as_encoded_bytes().to_vec();
+    Ok(ExecSpec { argv, env, cwd, service: Some(service.name().to_owned()), ..spec })
 }
 
 /// Reads the name of the sandbox that is meant, if one was given.

@@ -5,14 +5,17 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use hothouse_api::{
     OperationView, SandboxView,
     operation::OperationState,
-    sandbox::{AppView, Caveat, ExposedView, RunView},
-    service::{ProbeView, ServiceView},
+    sandbox::{AppView, CaveatView, ExposedView, RunView},
+    service::ServiceView,
 };
 use hothouse_config::in_words;
+use hothouse_edge::Limit;
 use hothouse_engine::{Engine, urls_of};
 use hothouse_model::{
     Failure, SandboxRecord, SandboxState,
+    caveat::{Caveat, Several},
     config::DEFAULT_PROFILE,
+    fence::{Fence, FenceState},
     room::{Capabilities, RoomReport},
     stack::{ServiceReport, StackOrder, StackReport},
 };
@@ -39,15 +42,14 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
     caveats.extend(closely_caveat(door, &record));
     let exposed = engine.exposed(&record).unwrap_or_default().into_iter();
     let exposed = exposed.map(|e| ExposedView { port: e.port, host_port: e.host_port }).collect();
-    caveats.extend(engine.refused_import(&record).map(|reason| Caveat {
-        area: "git".into(),
-        class: "not-imported".into(),
-        text: format!("the agent's last commits are not in your repository: {reason}"),
-    }));
+    let refused = engine.refused_import(&record);
+    caveats.extend(refused.map(|reason| Caveat::NotImported { reason }));
     let egress = egress_mode(door, &record);
     let mut fences = found.map(|room| room.fences).unwrap_or_default();
-    if let (Some(disk), Ok(Some(_))) = (fences.get_mut("disk"), engine.pool_around(&record)) {
-        *disk = disk.replace("no quota here", "the worktree has a quota of the pool besides");
+    if let (Some(FenceState::Watched(watch)), Ok(Some(_))) =
+        (fences.get_mut(&Fence::Disk), engine.pool_around(&record))
+    {
+        watch.pool = true;
     }
     let Capabilities { backend, offered } = engine.capabilities();
     SandboxView {
@@ -76,12 +78,9 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
         exposed,
         apps,
         fences,
-        caveats,
+        caveats: caveats.into_iter().map(CaveatView::from).collect(),
     }
 }
-
-const NO_RESOLVER: &str = "this host's resolver does not know names below .localhost: browsers and curl do by \
-                           themselves, other programs use the direct addresses";
 
 /// Shows where apps are reached, and says what keeps them from it.
 fn apps(
@@ -89,21 +88,19 @@ fn apps(
     record: &SandboxRecord,
     caveats: &mut Vec<Caveat>,
 ) -> BTreeMap<String, AppView> {
-    let caveat = |text: String| Caveat { area: "urls".into(), class: "limited".into(), text };
     let apps = match labels(&door.engine, record) {
         Ok(apps) => apps,
         Err(failure) => {
-            caveats.push(caveat(failure.message));
+            caveats.push(Caveat::NoApps { problem: failure.message });
             return BTreeMap::new();
         }
     };
     if let (false, Some(ingress)) = (apps.is_empty(), door.keepers.urls.get()) {
-        caveats.extend(
-            ingress.problem().map(|why| caveat(format!("there are no routed URLs: {why}"))),
-        );
-        caveats.extend(ingress.conflicts(record.key).into_iter().map(caveat));
+        let problem = ingress.problem().map(str::to_owned);
+        caveats.extend(problem.map(|problem| Caveat::NoUrls { problem }));
+        caveats.extend(ingress.conflicts(record.key));
         if ingress.port().is_some() && !ingress.resolves() {
-            caveats.push(caveat(NO_RESOLVER.into()));
+            caveats.push(Caveat::NoResolver);
         }
     }
     let views = apps.iter().map(|(app, direct)| {
@@ -127,21 +124,13 @@ fn labels(engine: &Engine, record: &SandboxRecord) -> Result<Vec<(String, u16)>,
 /// What its commits bring that is no ordinary file. One that cannot be looked at has other caveats.
 fn closely_caveat(door: &Door, record: &SandboxRecord) -> Option<Caveat> {
     let found = door.engine.look_closely(record).unwrap_or_default();
-    let found: Vec<_> = found.iter().map(ToString::to_string).collect();
-    (!found.is_empty()).then(|| Caveat {
-        area: "files".into(),
-        class: "look-closely".into(),
-        text: shortened(&found),
-    })
+    let found = Several::of(found.iter().map(ToString::to_string))?;
+    Some(Caveat::LookClosely { found })
 }
 
 fn sleep_caveat(record: &SandboxRecord) -> Option<Caveat> {
     let since = record.room.as_ref()?.slept?;
-    Some(Caveat {
-        area: "sleep".into(),
-        class: "asleep".into(),
-        text: format!("nobody used it: asleep since {since}; a request or a command wakes it"),
-    })
+    Some(Caveat::Asleep { since })
 }
 
 /// Shows services as they stand, in the order of their names.
@@ -154,11 +143,12 @@ fn services(
         time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
     };
     let view = |service: ServiceReport| {
-        let order = stack.and_then(|stack| stack.services.iter().find(|o| o.name == service.name));
+        let order =
+            stack.and_then(|stack| stack.services.iter().find(|o| o.name() == service.name));
         ServiceView {
             port: order.and_then(|order| order.port),
             url: order.and_then(|order| order.url.clone()),
-            health: service.answers.last().map(|answer| answer.text.clone()),
+            health: service.answers.last().map(|answer| answer.found.clone()),
             log: logs.join(&service.name).to_string_lossy().into_owned(),
             state: service.state,
             pid: service.pid,
@@ -167,11 +157,7 @@ fn services(
             task: service.task,
             needs: service.needs,
             exit: service.exit,
-            probes: service
-                .answers
-                .into_iter()
-                .map(|answer| ProbeView { healthy: answer.healthy, text: answer.text })
-                .collect(),
+            probes: service.answers,
             started_ms: milliseconds(service.started),
             ready_ms: milliseconds(service.ready),
             name: service.name,
@@ -181,18 +167,10 @@ fn services(
 }
 
 fn caveats(state: SandboxState, found: Option<&RoomReport>) -> Vec<Caveat> {
-    let caveat = |area: &str, class: &str, text: &str| Caveat {
-        area: area.into(),
-        class: class.into(),
-        text: text.into(),
-    };
-    let Some(found) = found else {
-        let died = state == SandboxState::Failed;
-        let text =
-            "the room has ended without being told to; `hothouse up` replaces it and loses no file";
-        return died.then(|| caveat("room", "died", text)).into_iter().collect();
-    };
-    found.caveats.iter().map(|(area, text)| caveat(area, "limited", text)).collect()
+    match found {
+        Some(found) => found.caveats.clone(),
+        None => (state == SandboxState::Failed).then_some(Caveat::Died).into_iter().collect(),
+    }
 }
 
 /// Returns how far a sandbox reaches, in the word of the config.
@@ -208,85 +186,38 @@ fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat>
     let mut all = Vec::new();
     let problem = door.keepers.walls.get().and_then(|walls| walls.problem(record.key));
     if let (true, Some(problem)) = (lives, problem) {
-        all.push(Caveat {
-            area: "network".into(),
-            class: "closed".into(),
-            text: format!(
-                "nothing leaves the room, connections are reset and names do not resolve: {problem}"
-            ),
-        });
+        all.push(Caveat::Closed { problem });
     }
     let limits = door.keepers.walls.get().map(|walls| walls.limits(record.key)).unwrap_or_default();
-    all.extend(limits.iter().filter(|_| lives).map(|limit| Caveat {
-        area: "network".into(),
-        class: "limited".into(),
-        text: limit.to_string(),
+    all.extend(limits.iter().filter(|_| lives).map(|limit| match limit {
+        Limit::Datagrams => Caveat::NoDatagrams,
+        Limit::Echo => Caveat::NoEcho,
     }));
     // A config that cannot be read asks for nothing; `up` says what is wrong with it.
     let pending = door.engine.pending_config(record).map(|pending| in_words(&pending.changes));
-    let grants = pending.unwrap_or_default();
-    if !grants.is_empty() {
-        all.push(Caveat {
-            area: "config".into(),
-            class: "pending".into(),
-            text: format!(
-                "the worktree's hothouse.toml asks for what is not approved: {}; it takes effect when you run \
-                 `hothouse config approve -w {}`",
-                shortened(&grants),
-                record.name
-            ),
-        });
-    }
+    let sandbox = record.name.clone();
+    let changes = Several::of(pending.unwrap_or_default());
+    all.extend(changes.map(|changes| Caveat::Pending { changes, sandbox }));
     all
-}
-
-/// Lists some of many changes.
-fn shortened(changes: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let shown = changes[..changes.len().min(SHOWN)].join(", ");
-    match changes.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
-    }
 }
 
 /// What a reader should know of secrets, variables and live keys.
 fn secret_caveats(door: &Door, record: &SandboxRecord) -> Vec<Caveat> {
     let wall = door.engine.wall_of(&door.engine.places(record).runtime);
-    let caveat = |(class, text)| Caveat { area: "secrets".into(), class, text };
-    let all = wall.caveats.into_iter().chain(door.engine.uncovered_secrets(record));
-    all.map(caveat).collect()
+    wall.caveats.into_iter().chain(door.engine.uncovered_secrets(record)).collect()
 }
 
 /// What a reader should know of the sandbox's files and branch.
 fn tree_caveats(record: &SandboxRecord, is_hidden: bool) -> Vec<Caveat> {
     let mut all = Vec::new();
     if is_hidden {
-        all.push(Caveat {
-            area: "tree".into(),
-            class: "room-only".into(),
-            text:
-                "the files are an overlay in the room alone: the worktree's folder on the host has \
-                   none of them"
-                    .into(),
-        });
+        all.push(Caveat::Hidden);
     }
     if record.tree_driver == "copy" {
-        all.push(Caveat {
-            area: "tree".into(),
-            class: "limited".into(),
-            text: "this file system shares no blocks: every fork is a full copy".into(),
-        });
+        all.push(Caveat::FullCopies);
     }
-    if let Some(agent_branch) = &record.agent_branch {
-        all.push(Caveat {
-            area: "git".into(),
-            class: "diverged".into(),
-            text: format!(
-                "you moved branch {}: yours stays, the agent's commits are on {agent_branch}",
-                record.branch
-            ),
-        });
+    if let Some(agent_branch) = record.agent_branch.clone() {
+        all.push(Caveat::Diverged { branch: record.branch.clone(), agent_branch });
     }
     all
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fmt, io,
+    io,
     net::{IpAddr, SocketAddr},
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock},
@@ -96,22 +96,6 @@ pub struct RoomEdge {
 pub enum Limit {
     Datagrams,
     Echo,
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Datagrams => {
-                "rules for UDP do nothing: the kernel lacks `nf_conntrack_netlink`, or the room was \
-                 started by an older release"
-            }
-            Self::Echo => {
-                "rules for ICMP do nothing: this host does not let the daemon ping (sysctl \
-                 `net.ipv4.ping_group_range`), the kernel lacks `nfnetlink_log`, or the room was \
-                 started by an older release"
-            }
-        })
-    }
 }
 
 /// What is opened besides connections, by the policy of the moment.

@@ -35,6 +35,8 @@ pub enum AdoptError {
     },
     #[error("{} would be shared with its room under one uid", .path.display())]
     Shared { path: PathBuf },
+    #[error("there is no folder {}", .path.display())]
+    NoFolder { path: PathBuf },
     #[error("no branch is checked out in {}", .path.display())]
     Detached { path: PathBuf },
     #[error("ask git about the worktree")]
@@ -60,6 +62,7 @@ impl Explain for AdoptError {
             Self::Known { .. } | Self::Taken { .. } | Self::Detached { .. } => {
                 FailureKind::Conflict
             }
+            Self::NoFolder { .. } => FailureKind::NotFound,
             Self::Shared { .. } => FailureKind::Host,
             Self::Git(error) => error.kind(),
             Self::Discover(error) => error.kind(),
@@ -91,6 +94,7 @@ impl Explain for AdoptError {
                  (SECURITY.md)"
                     .into(),
             ],
+            Self::NoFolder { .. } => vec!["`git worktree list` shows what there is".into()],
             Self::Detached { .. } => vec!["check a branch out there: `git switch -c NAME`".into()],
             Self::Git(error) => error.hints(),
             Self::Discover(error) => error.hints(),
@@ -145,7 +149,10 @@ impl Engine {
     ) -> Result<SandboxRecord, AdoptError> {
         let known = self.with.store.sandboxes()?;
         // Before git is asked: the `.git` in a sandbox may be forged.
-        let place = files::canonical(folder)?;
+        let place = files::canonical(folder).map_err(|error| match error.is_not_found() {
+            true => AdoptError::NoFolder { path: folder.to_owned() },
+            false => error.into(),
+        })?;
         if let Some(known) = known.iter().find(|known| place.starts_with(&known.worktree)) {
             let (path, name) = (known.worktree.clone(), known.name.clone());
             return Err(AdoptError::Known { path, name });

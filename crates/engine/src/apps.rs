@@ -199,7 +199,13 @@ impl Engine {
         for service in stack.services {
             let (Some(app), Some(port)) = (service.app, service.port) else { continue };
             let direct = self.reserve(sandbox, &app).map_err(|error| error.failure())?;
-            apps.push(App { app, service: service.name, port, direct, runtime: runtime.clone() });
+            apps.push(App {
+                app,
+                service: service.spec.name,
+                port,
+                direct,
+                runtime: runtime.clone(),
+            });
         }
         Ok(apps)
     }

@@ -120,7 +120,7 @@ impl Engine {
                 egress,
                 granted: granted.collect(),
                 opened: config.terminated_hosts(),
-                own_names: stack.services.into_iter().map(|service| service.name).collect(),
+                own_names: stack.services.into_iter().map(|service| service.spec.name).collect(),
                 sandbox: format!("{}/{}", sandbox.project, sandbox.name),
                 run: sandbox.room.as_ref().map(|room| room.run.id.clone()).unwrap_or_default(),
                 ledger: self.ledger_of(sandbox),

@@ -21,6 +21,7 @@ use hothouse_host::{
 };
 use hothouse_model::{
     Explain, Failure, SandboxRecord,
+    caveat::{Caveat, Several},
     config::Config,
     id::SandboxKey,
     masks::{self, Masks, NamedFile},
@@ -29,9 +30,6 @@ use hothouse_model::{
 use hothouse_workspace::{Repository, WorktreeError};
 
 use crate::{Engine, StepError, trees};
-
-/// How many files are told by name.
-const TOLD: usize = 5;
 
 /// What was found in each worktree.
 pub(crate) type KeptSecrets = Mutex<HashMap<SandboxKey, Kept>>;
@@ -64,12 +62,8 @@ pub(crate) fn find(top: &Folder, masks: &Masks) -> Result<Vec<Named>, FileError>
 }
 
 /// Lists some files by name; nothing, where there are none.
-pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<String> {
-    let names: Vec<_> =
-        paths.map(|path| format!("`{}`", path.to_string_lossy().escape_debug())).collect();
-    let (shown, more) = names.split_at(names.len().min(TOLD));
-    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-    (!shown.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
+pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<Several> {
+    Several::of(paths.map(|path| format!("`{}`", path.to_string_lossy().escape_debug())))
 }
 
 impl Engine {
@@ -226,27 +220,15 @@ impl Engine {
     }
 
     /// Tells which files came, or were replaced, since the room was started.
-    pub fn uncovered_secrets(&self, sandbox: &SandboxRecord) -> Option<(String, String)> {
+    pub fn uncovered_secrets(&self, sandbox: &SandboxRecord) -> Option<Caveat> {
         let look = |kept: &Kept| (kept.now.clone(), kept.covered.clone());
         let (now, covered) = self.kept(|all| all.get(&sandbox.key).map(look))?;
         let covered = covered?;
         let late = now.iter().filter(|secret| !covered.contains(&identity(secret)));
-        let shown = listed(late.map(|secret| secret.path.as_path()))?;
+        let files = listed(late.map(|secret| secret.path.as_path()))?;
         Some(match agent() {
-            Some(_) => (
-                "not-readable".to_owned(),
-                format!(
-                    "not readable in the room, since they came or were replaced after it was \
-                     started and may hold your secrets: {shown}"
-                ),
-            ),
-            None => (
-                "not-masked".to_owned(),
-                format!(
-                    "the room can read them, since they came or were replaced after it was started: \
-                     {shown}; `hothouse down` and `up` masks them"
-                ),
-            ),
+            Some(_) => Caveat::NotReadable { files },
+            None => Caveat::NotMasked { files },
         })
     }
 

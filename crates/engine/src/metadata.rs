@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use hothouse_host::{FileError, beneath::Folder, files};
-use hothouse_model::{Explain, Failure, SandboxRecord, stack::StackOrder};
+use hothouse_model::{Explain, Failure, SandboxRecord, caveat::Caveat, stack::StackOrder};
 use serde_json::{Value, json};
 
 use crate::{App, Engine, apps::Names, trees};
@@ -112,7 +112,7 @@ fn pretty(value: &Value) -> String {
 struct About<'a> {
     stack: Option<StackOrder>,
     logs: &'a Path,
-    caveats: Vec<(String, String)>,
+    caveats: Vec<Caveat>,
 }
 
 fn run_json(sandbox: &SandboxRecord, apps: &[App], urls: &[AppUrls], about: &About<'_>) -> Value {
@@ -125,11 +125,13 @@ fn run_json(sandbox: &SandboxRecord, apps: &[App], urls: &[AppUrls], about: &Abo
     });
     let services = about.stack.iter().flat_map(|stack| &stack.services).map(|service| {
         json!({
-            "name": service.name, "port": service.port, "app": service.app, "task": service.task,
-            "log": about.logs.join(&service.name),
+            "name": service.name(), "port": service.port, "app": service.app, "task": service.spec.task,
+            "log": about.logs.join(service.name()),
         })
     });
-    let caveats = about.caveats.iter().map(|(area, text)| json!({ "area": area, "text": text }));
+    let caveats = about.caveats.iter();
+    let caveats =
+        caveats.map(|caveat| json!({ "area": caveat.area(), "text": caveat.to_string() }));
     json!({
         "sandbox": sandbox.name.as_str(),
         "id": sandbox.id.as_str(),

@@ -14,7 +14,7 @@ use hothouse_host::files;
 use hothouse_model::{
     Explain, FailureKind,
     config::{Recipe, Version},
-    stack::{DatabaseOrder, Question},
+    stack::{DatabaseOrder, service::Question},
 };
 
 /// The folder in the room in which services make their sockets.

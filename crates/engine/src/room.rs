@@ -19,6 +19,7 @@ use hothouse_config::{File, Layers};
 use hothouse_host::{FileError, files};
 use hothouse_model::{
     Explain, Failure, OperationId, PlanKind, SandboxName, SandboxRecord, SandboxState, Step,
+    caveat::Caveat,
     config::{self, Config},
     glob,
     id::{fnv1a, hex},
@@ -168,7 +169,8 @@ impl Engine {
         stack: Stack,
     ) -> Result<Vec<Step>, RoomRequestError> {
         let mut steps = Vec::new();
-        order.names = stack.order.services.iter().map(|service| service.name.clone()).collect();
+        order.names =
+            stack.order.services.iter().map(|service| service.spec.name.clone()).collect();
         // Not every program leads names below `.localhost` to the loopback by itself.
         let apps = stack.order.services.iter().filter_map(|service| service.app.as_deref());
         let names = apps.zip(std::iter::repeat(self.names(sandbox)));
@@ -229,7 +231,7 @@ impl Engine {
         let wall = self.with.rooms.wall(&runtime);
         let stack = self.stack_for(sandbox, Some(profile), &tools, &wall)?;
         let known = running.unwrap_or_default();
-        let has = |name: &str| known.services.iter().any(|service| service.name == name);
+        let has = |name: &str| known.services.iter().any(|service| service.name() == name);
         if let Some(data) = stack.data.iter().find(|data| !has(&data.service)) {
             // The folder of its data can be shown only to a room that is being made.
             return Err(RoomRequestError::NewData {
@@ -642,14 +644,9 @@ impl Engine {
 }
 
 /// Tells which files of a worktree its room sees empty.
-fn masked(worktree: &Path, masks: &[PathBuf]) -> Option<(String, String)> {
+fn masked(worktree: &Path, masks: &[PathBuf]) -> Option<Caveat> {
     let own = masks.iter().filter_map(|mask| mask.strip_prefix(worktree).ok());
-    let shown = masks::listed(own)?;
-    let text = format!(
-        "seen empty in the room, since the base commit does not have them and they may hold your secrets: {shown}; \
-         `unmask` under `[room]` uncovers a file"
-    );
-    Some(("masked".to_owned(), text))
+    masks::listed(own).map(|files| Caveat::Masked { files })
 }
 
 fn mask_patterns(config: &Config) -> (Vec<String>, Vec<String>) {
@@ -753,7 +750,7 @@ mod tests {
         let worktree = Path::new("/w");
         let told = |files: &[&str]| {
             let masks: Vec<_> = files.iter().map(PathBuf::from).collect();
-            masked(worktree, &masks).map(|(_, text)| text)
+            masked(worktree, &masks).map(|caveat| caveat.to_string())
         };
         assert_eq!(told(&[]), None);
         assert_eq!(told(&["/home/me/.npmrc"]), None, "what is not in the worktree is no news");

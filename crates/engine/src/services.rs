@@ -12,7 +12,9 @@ use hothouse_model::{
     Event, Explain, Failure, FailureKind, Happening, OperationId, SandboxRecord, SandboxState,
     config::{self, Config, UnapprovedService, UnknownProfile, Work},
     room::{RoomWall, RoomWish},
-    stack::{ServiceAction, ServiceReport, StackOrder, StackReport, Verdict},
+    stack::{
+        ServiceAction, ServiceReport, StackOrder, StackReport, Verdict, service::ServiceState,
+    },
 };
 
 use crate::{
@@ -188,7 +190,7 @@ impl Engine {
                 Verdict::Ready => return Ok(()),
                 Verdict::Failed(names) => return Err(self.not_up(sandbox, &report, &names, None)),
                 Verdict::Pending if left.is_zero() => {
-                    let open = report.services.iter().filter(|service| !service.is_settled());
+                    let open = report.services.iter().filter(|service| !service.state.is_settled());
                     let names: Vec<_> = open.map(|service| service.name.clone()).collect();
                     return Err(self.not_up(sandbox, &report, &names, Some(timeout)));
                 }
@@ -224,7 +226,7 @@ impl Engine {
 
     /// Says who is waited for, when that has changed.
     fn say_waiting(&self, report: &StackReport, told: &mut Vec<String>, operation: &OperationId) {
-        let open = report.services.iter().filter(|service| !service.is_settled());
+        let open = report.services.iter().filter(|service| !service.state.is_settled());
         let open: Vec<String> = open.map(|s| format!("{} ({})", s.name, s.state)).collect();
         if !open.is_empty() && open != *told {
             let title = format!("wait for {}", open.join(", "));
@@ -246,13 +248,13 @@ impl Engine {
         self.with.rooms.act(&runtime, Some(service), action).map_err(|error| error.failure())?;
         // Without a probe there is nothing to wait for but the process itself.
         let stack = self.with.rooms.stack(&runtime).unwrap_or_default();
-        let order = stack.services.iter().find(|order| order.name == service);
-        let unasked = order.is_some_and(|order| order.probe.is_none() && !order.task);
+        let order = stack.services.iter().find(|order| order.name() == service);
+        let unasked = order.is_some_and(|order| order.spec.probe.is_none() && !order.spec.task);
         let done = |report: &ServiceReport| match action {
             ServiceAction::Signal(_) => true,
-            ServiceAction::Stop => !is_running(report),
+            ServiceAction::Stop => !report.state.is_running(),
             ServiceAction::Start | ServiceAction::Restart => {
-                report.is_settled() || unasked && report.state == "starting"
+                report.state.is_settled() || unasked && report.state == ServiceState::Starting
             }
         };
         let deadline = Instant::now() + timeout;
@@ -268,7 +270,7 @@ impl Engine {
             let names = [service.to_owned()];
             match done(own) {
                 true => return Ok(()),
-                false if own.state == "failed" => {
+                false if own.state == ServiceState::Failed => {
                     return Err(self.not_up(sandbox, &report, &names, None));
                 }
                 false if left.is_zero() => {
@@ -372,10 +374,9 @@ impl Engine {
         match (state, report.map(StackReport::verdict)) {
             (SandboxState::Ready, Some(Verdict::Failed(_))) => SandboxState::Degraded,
             (SandboxState::Ready, Some(Verdict::Pending)) => {
-                let ill = |service: &ServiceReport| {
-                    matches!(service.state.as_str(), "unhealthy" | "restarting")
-                };
-                match report.is_some_and(|report| report.services.iter().any(ill)) {
+                let is_ill =
+                    |report: &StackReport| report.services.iter().any(|s| s.state.is_ill());
+                match report.is_some_and(is_ill) {
                     true => SandboxState::Degraded,
                     false => SandboxState::Starting,
                 }
@@ -383,13 +384,6 @@ impl Engine {
             (state, _) => state,
         }
     }
-}
-
-fn is_running(report: &ServiceReport) -> bool {
-    matches!(
-        report.state.as_str(),
-        "building" | "starting" | "ready" | "unhealthy" | "stopping" | "restarting"
-    )
 }
 
 /// Says in words what is wrong with a service.
@@ -404,16 +398,18 @@ fn why(service: &ServiceReport) -> Vec<String> {
         };
         causes.push(format!("`{name}` ended: {exit}{times}"));
     } else {
-        causes.push(match service.state.as_str() {
-            "starting" => format!("the process of `{name}` is running, but it is not ready"),
+        causes.push(match service.state {
+            ServiceState::Starting => {
+                format!("the process of `{name}` is running, but it is not ready")
+            }
             state => format!("`{name}` is {state}"),
         });
     }
-    if service.state == "waiting" && !service.needs.is_empty() {
+    if service.state == ServiceState::Waiting && !service.needs.is_empty() {
         causes.push(format!("`{name}` waits for {}", service.needs.join(", ")));
     }
     if let Some(answer) = service.answers.last() {
-        causes.push(format!("the last answer of its probe: {}", answer.text));
+        causes.push(format!("the last answer of its probe: {}", answer.found));
     }
     causes
 }

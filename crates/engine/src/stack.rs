@@ -9,13 +9,11 @@ use std::{
 
 use hothouse_model::{
     Explain, FailureKind, ServiceName,
-    config::{
-        self, Condition, Config, Part, Probe, Ready, Reference, RestartPolicy, Service, Signal,
-        Template, Work,
-    },
+    caveat::Caveat,
+    config::{self, Config, Part, Probe, Ready, Reference, Service, Signal, Template, Work},
     stack::{
-        DATA_INSIDE, DataOrder, FROZEN_INSIDE, HostedOrder, NeedCondition, NeedOrder, ProbeOrder,
-        Question, RestartOrder, RestartWhen, ServiceOrder, StackOrder,
+        DATA_INSIDE, DataOrder, FROZEN_INSIDE, HostedOrder, ServiceOrder, StackOrder,
+        service::{Need, ProbeSpec, Question, ServiceSpec},
     },
 };
 use hothouse_workspace::content;
@@ -55,7 +53,7 @@ pub(crate) struct Stack {
     /// The curated variables that every command of the room gets.
     pub(crate) variables: BTreeMap<String, String>,
     /// What a reader must know, by class.
-    pub(crate) caveats: Vec<(String, String)>,
+    pub(crate) caveats: Vec<Caveat>,
 }
 
 /// A service that cannot be told to a room.
@@ -141,8 +139,7 @@ impl<'a> StackBuilder<'a> {
     }
 
     /// Resolves the curated variables; one that the host does not have is left out, and said so.
-    #[expect(clippy::type_complexity, reason = "two plain lists")]
-    fn variables(&self) -> Result<(BTreeMap<String, String>, Vec<(String, String)>), StackError> {
+    fn variables(&self) -> Result<(BTreeMap<String, String>, Vec<Caveat>), StackError> {
         let (mut all, mut caveats) = (BTreeMap::new(), Vec::new());
         for (name, variable) in &self.config.variables {
             let name = name.as_str();
@@ -159,13 +156,10 @@ impl<'a> StackBuilder<'a> {
                     Some(value) => {
                         all.insert(name.to_owned(), value.clone());
                     }
-                    None => {
-                        let text = format!(
-                            "`{name}` is not set in the room: the host has no {}",
-                            source.0
-                        );
-                        caveats.push(("variable-missing".to_owned(), text));
-                    }
+                    None => caveats.push(Caveat::VariableMissing {
+                        name: name.to_owned(),
+                        source: source.0.to_string(),
+                    }),
                 }
             }
         }
@@ -188,8 +182,7 @@ impl<'a> StackBuilder<'a> {
             (_, Some(prepared)) => prepared.run.clone(),
             _ => Vec::new(),
         };
-        let port = service.main_port();
-        Ok(ServiceOrder {
+        let spec = ServiceSpec {
             name: name.to_string(),
             run,
             build: service.build.as_ref().map(shell),
@@ -197,14 +190,7 @@ impl<'a> StackBuilder<'a> {
             folder: joined(root, service.dir.as_str()),
             task: service.task,
             needs: self.needs(service),
-            restart: RestartOrder {
-                policy: match service.restart.policy {
-                    RestartPolicy::Never => RestartWhen::Never,
-                    RestartPolicy::OnFailure => RestartWhen::OnFailure,
-                    RestartPolicy::Always => RestartWhen::Always,
-                },
-                max: service.restart.max,
-            },
+            restart: service.restart,
             stop_signal: match prepared {
                 Some(prepared) if service.stop_signal == Signal::Term => prepared.stop_signal,
                 _ => signal_number(service.stop_signal),
@@ -216,7 +202,10 @@ impl<'a> StackBuilder<'a> {
                 false => service.watch.iter().map(|p| joined(root, p.as_str())).collect(),
             },
             probe: probe(service, prepared),
-            port,
+        };
+        Ok(ServiceOrder {
+            spec,
+            port: service.main_port(),
             app: service.url.as_ref().map(|label| label.as_str().to_owned()),
             url: self.url(name, service),
             database: prepared.map(|prepared| prepared.database.clone()),
@@ -224,19 +213,13 @@ impl<'a> StackBuilder<'a> {
     }
 
     /// A service on the host is there or not; nobody waits for it.
-    fn needs(&self, service: &Service) -> Vec<NeedOrder> {
+    fn needs(&self, service: &Service) -> Vec<Need> {
         let ours = service.needs.iter().filter(|need| {
             self.config.services.get(&need.service).is_some_and(|other| !other.host)
         });
-        let orders = ours.map(|need| NeedOrder {
-            service: need.service.to_string(),
-            condition: match need.condition {
-                Condition::Started => NeedCondition::Started,
-                Condition::Ready => NeedCondition::Ready,
-                Condition::Completed => NeedCondition::Completed,
-            },
-        });
-        orders.collect()
+        let needs =
+            ours.map(|need| Need { service: need.service.to_string(), condition: need.condition });
+        needs.collect()
     }
 
     fn environment(
@@ -341,11 +324,11 @@ fn joined(root: &Path, part: &str) -> PathBuf {
     }
 }
 
-fn probe(service: &Service, prepared: Option<&PreparedRecipe>) -> Option<ProbeOrder> {
+fn probe(service: &Service, prepared: Option<&PreparedRecipe>) -> Option<ProbeSpec> {
     let timing = |question: Question, ready: Option<&Ready>| {
         use std::time::Duration;
         let or = |of: fn(&Ready) -> Duration, other| ready.map_or(other, of);
-        ProbeOrder {
+        ProbeSpec {
             question,
             interval: or(|ready| ready.interval, Duration::from_millis(250)),
             timeout: or(|ready| ready.timeout, Duration::from_secs(2)),
@@ -433,7 +416,7 @@ mod tests {
         port = 3000
         ready = { http = "/health" }
         watch = ["src"]
-        [service.api.env]
+        [service.api.spec.env]
         DATABASE_URL = "{db.url}"
         SELF = "{port}"
         WEB = "{web.url}/x"
@@ -450,15 +433,21 @@ mod tests {
     fn references_are_resolved_and_folders_lie_in_the_worktree() {
         let stack = stack(SHOP, "dev").unwrap();
         let api = &stack.order.services[0];
-        assert_eq!(api.env["DATABASE_URL"], "postgres://postgres:postgres@127.0.0.1:5432/app");
-        assert_eq!((api.env["SELF"].as_str(), api.env["PORT"].as_str()), ("3000", "3000"));
-        assert_eq!(api.env["WEB"], "https://web.a.shop.localhost:8443/x");
-        assert_eq!(api.env["WEB_INSIDE"], "http://127.0.0.1:80");
-        assert_eq!(api.folder, Path::new("/w/a/apps/api"));
-        assert_eq!(api.watch, [Path::new("/w/a/src")]);
-        assert!(matches!(&api.probe.as_ref().unwrap().question, Question::Http { port: 3000, .. }));
-        assert!(!stack.frozen && api.build.is_none());
-        let web = &stack.order.services[2].probe.as_ref().unwrap().question;
+        assert_eq!(api.spec.env["DATABASE_URL"], "postgres://postgres:postgres@127.0.0.1:5432/app");
+        assert_eq!(
+            (api.spec.env["SELF"].as_str(), api.spec.env["PORT"].as_str()),
+            ("3000", "3000")
+        );
+        assert_eq!(api.spec.env["WEB"], "https://web.a.shop.localhost:8443/x");
+        assert_eq!(api.spec.env["WEB_INSIDE"], "http://127.0.0.1:80");
+        assert_eq!(api.spec.folder, Path::new("/w/a/apps/api"));
+        assert_eq!(api.spec.watch, [Path::new("/w/a/src")]);
+        assert!(matches!(
+            &api.spec.probe.as_ref().unwrap().question,
+            Question::Http { port: 3000, .. }
+        ));
+        assert!(!stack.frozen && api.spec.build.is_none());
+        let web = &stack.order.services[2].spec.probe.as_ref().unwrap().question;
         assert!(matches!(web, Question::Tcp { port: 80 }), "an app is asked by itself: {web:?}");
     }
 
@@ -466,17 +455,17 @@ mod tests {
     fn a_frozen_profile_runs_elsewhere_and_watches_nothing() {
         let stack = stack(SHOP, "e2e").unwrap();
         let api = &stack.order.services[0];
-        assert!(stack.frozen && api.build.is_some() && api.watch.is_empty());
-        assert_eq!(api.folder, Path::new("/srv/frozen/apps/api"));
+        assert!(stack.frozen && api.spec.build.is_some() && api.spec.watch.is_empty());
+        assert_eq!(api.spec.folder, Path::new("/srv/frozen/apps/api"));
     }
 
     #[test]
     fn a_recipe_brings_data_a_probe_and_an_environment() {
         let stack = stack(SHOP, "dev").unwrap();
         let db = &stack.order.services[1];
-        assert_eq!(db.env["PATH"], "/pg/bin:/bin");
-        assert_eq!(db.env["PGDATABASE"], "app");
-        assert!(db.probe.is_some() && db.database.is_some());
+        assert_eq!(db.spec.env["PATH"], "/pg/bin:/bin");
+        assert_eq!(db.spec.env["PGDATABASE"], "app");
+        assert!(db.spec.probe.is_some() && db.database.is_some());
         let [data] = &stack.data[..] else { panic!("{:?}", stack.data) };
         assert_eq!(data.folder, Path::new("/s/.hothouse/data/a/db"));
         assert!(data.golden.starts_with("/s/.hothouse/golden-data"));
@@ -491,7 +480,7 @@ mod tests {
         );
         let order = stack.unwrap().order;
         assert_eq!(order.services.len(), 1);
-        assert!(order.services[0].needs.is_empty());
+        assert!(order.services[0].spec.needs.is_empty());
         assert_eq!(order.hosted, [HostedOrder { service: "b".into(), port: 9 }]);
     }
 }

@@ -13,6 +13,7 @@ use hothouse_certificates::{Authority, AuthorityError, Purpose, java_trust_store
 use hothouse_host::{FileError, files, keyring::Keyring, random};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
+    caveat::Caveat,
     config::{Config, HostPattern, LiveKeys, Part, Secret, SecretName},
     live_keys::{self, Exposed, LiveKeysFound},
     masks::Masks,
@@ -155,8 +156,8 @@ impl Engine {
                     (Ok(value), None) => secret::placeholder(&value, seed),
                     (Err(error), own) => {
                         let hint = error.hints().into_iter().next().unwrap_or_default();
-                        let text = format!("{error}: requests that need it are refused; {hint}");
-                        wall.caveats.push(("secret-missing".into(), text));
+                        let problem = error.to_string();
+                        wall.caveats.push(Caveat::SecretMissing { problem, hint });
                         own.as_ref().map_or_else(
                             || secret::unshaped_placeholder(seed),
                             |own| own.as_str().to_owned(),
@@ -164,10 +165,7 @@ impl Engine {
                     }
                 };
             if self.secret_hosts(project, name, declared) != declared.hosts {
-                let text = format!(
-                    "secret `{name}` goes to fewer hosts than the config names: you set it so"
-                );
-                wall.caveats.push(("secret-narrowed".into(), text));
+                wall.caveats.push(Caveat::SecretNarrowed { name: name.to_string() });
             }
             wall.environment.insert(name.to_string(), placeholder.clone());
             wall.placeholders.insert(name.to_string(), placeholder);
@@ -266,7 +264,7 @@ impl Engine {
         sandbox: &SandboxRecord,
         config: &Config,
         stack: &Stack,
-    ) -> Result<Vec<(String, String)>, WallError> {
+    ) -> Result<Vec<Caveat>, WallError> {
         let mut exposed = exposed_by_config(config, stack);
         exposed.extend(self.exposed_by_files(sandbox, config)?);
         let mut judgement = live_keys::judge(exposed, &config.live_keys);
@@ -278,7 +276,7 @@ impl Engine {
         }
         let allowed = judgement.allowed.into_iter().chain(of_agents.allowed);
         Ok(allowed
-            .map(|(finding, why)| ("live-key".into(), format!("{finding}, allowed: {why}")))
+            .map(|(finding, why)| Caveat::LiveKey { finding: finding.to_string(), why })
             .collect())
     }
 
@@ -396,16 +394,16 @@ fn exposed_by_config(config: &Config, stack: &Stack) -> Vec<Exposed> {
         all.push(Exposed { declared, ..one(name, "`[env]`", value) });
     }
     for service in &stack.order.services {
-        let place = format!("service `{}`", service.name);
-        let own = config.services.iter().find(|(name, _)| name.as_str() == service.name);
+        let place = format!("service `{}`", service.name());
+        let own = config.services.iter().find(|(name, _)| name.as_str() == service.name());
         let own = own.map(|(_, own)| &own.env);
-        for (name, value) in &service.env {
+        for (name, value) in &service.spec.env {
             // Only what the service itself says: the rest is the wall's, or was looked at above.
             if own.is_some_and(|own| own.contains_key(name.as_str())) {
                 all.push(one(name, &place, value));
             }
         }
-        let words = service.run.iter().chain(service.build.iter().flatten());
+        let words = service.spec.run.iter().chain(service.spec.build.iter().flatten());
         all.push(one("the command", &place, &words.cloned().collect::<Vec<_>>().join(" ")));
     }
     for (name, integration) in &config.integrations {

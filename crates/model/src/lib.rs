@@ -3,9 +3,11 @@
 //! Pure on purpose: nothing here awaits, reads a clock, opens a file or a socket. Every other
 //! crate may depend on this one; it depends on none of ours.
 
+pub mod caveat;
 pub mod config;
 pub mod event;
 pub mod failure;
+pub mod fence;
 pub mod glob;
 pub mod id;
 pub mod ledger;
@@ -20,6 +22,7 @@ pub mod secret;
 pub mod sleep;
 pub mod stack;
 pub mod tree;
+mod words;
 
 pub use event::{Event, Happening};
 pub use failure::{Explain, Failure, FailureKind};

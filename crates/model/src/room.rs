@@ -9,7 +9,12 @@ use std::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{config::Backend, id::SandboxKey};
+use crate::{
+    caveat::{self, Caveat},
+    config::Backend,
+    fence::Fences,
+    id::SandboxKey,
+};
 
 /// What a room is to be made of: plain paths and limits, with every decision made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,8 +80,9 @@ pub struct RoomWall {
     pub placeholders: BTreeMap<String, String>,
     /// The certificate of the authority that opens TLS of terminated hosts.
     pub authority: Option<String>,
-    /// What a reader must know, by class.
-    pub caveats: Vec<(String, String)>,
+    /// What a reader must know.
+    #[serde(deserialize_with = "caveat::read_any")]
+    pub caveats: Vec<Caveat>,
 }
 
 /// The wall of a room, to be raised.
@@ -133,10 +139,9 @@ pub struct RoomMount {
 pub struct RoomReport {
     /// How ids are mapped: `root`, `range` or `single`.
     pub mode: String,
-    /// Name to `on`, a version, or `off: reason`.
-    pub fences: BTreeMap<String, String>,
-    /// What this room does not keep, by area.
-    pub caveats: Vec<(String, String)>,
+    pub fences: Fences,
+    /// What this room does not keep.
+    pub caveats: Vec<Caveat>,
     pub frozen: bool,
 }
 

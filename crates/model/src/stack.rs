@@ -1,8 +1,11 @@
 //! The stack of a sandbox: its services with every decision made, and how they stand.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
+use hothouse_service::{Exit, ProbeAnswer, ServiceSpec, ServiceState};
 use serde::{Deserialize, Serialize};
+
+pub use hothouse_service as service;
 
 /// Where a room shows the data of its services, one folder each.
 pub const DATA_INSIDE: &str = "/var/lib/hothouse";
@@ -29,24 +32,11 @@ pub struct HostedOrder {
     pub port: u16,
 }
 
-/// One service, with its references resolved.
+/// One service: what room-init is told, and what is known of it besides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceOrder {
-    pub name: String,
-    pub run: Vec<String>,
-    pub build: Option<Vec<String>>,
-    /// The whole environment.
-    pub env: BTreeMap<String, String>,
-    pub folder: PathBuf,
-    pub task: bool,
-    pub needs: Vec<NeedOrder>,
-    pub restart: RestartOrder,
-    pub stop_signal: i32,
-    pub stop_grace: Duration,
-    pub pty: bool,
-    /// Absolute patterns of files whose change restarts it.
-    pub watch: Vec<PathBuf>,
-    pub probe: Option<ProbeOrder>,
+    #[serde(flatten)]
+    pub spec: ServiceSpec,
     pub port: Option<u16>,
     /// The label in its URLs.
     pub app: Option<String>,
@@ -56,53 +46,10 @@ pub struct ServiceOrder {
     pub database: Option<DatabaseOrder>,
 }
 
-/// A service that must come first.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NeedOrder {
-    pub service: String,
-    pub condition: NeedCondition,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NeedCondition {
-    Started,
-    Ready,
-    Completed,
-}
-
-/// When a service is started again, and how many times in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RestartOrder {
-    pub policy: RestartWhen,
-    pub max: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RestartWhen {
-    Never,
-    OnFailure,
-    Always,
-}
-
-/// How to tell that a service is ready.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProbeOrder {
-    pub question: Question,
-    pub interval: Duration,
-    pub timeout: Duration,
-    pub retries: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Question {
-    Http { port: u16, path: String },
-    Tcp { port: u16 },
-    Exec { words: Vec<String> },
-    Log { pattern: String },
-    Notify,
+impl ServiceOrder {
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
 }
 
 /// The words with which people talk to a database, in its environment.
@@ -149,8 +96,7 @@ pub struct StackReport {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceReport {
     pub name: String,
-    /// A word such as `ready`.
-    pub state: String,
+    pub state: ServiceState,
     pub pid: Option<u32>,
     pub room_pid: Option<u32>,
     pub restarts: u32,
@@ -158,20 +104,13 @@ pub struct ServiceReport {
     /// Whether it waits for one that has failed.
     pub stuck: bool,
     pub needs: Vec<String>,
-    /// How its first process ended last, in words.
-    pub exit: Option<String>,
+    /// How its first process ended last.
+    pub exit: Option<Exit>,
     /// The last answers of its probe, the newest last.
-    pub answers: Vec<Answer>,
+    pub answers: Vec<ProbeAnswer>,
     pub wanted: Option<Duration>,
     pub started: Option<Duration>,
     pub ready: Option<Duration>,
-}
-
-/// What a probe found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
-    pub healthy: bool,
-    pub text: String,
 }
 
 /// Whether a stack is up.
@@ -184,21 +123,14 @@ pub enum Verdict {
     Failed(Vec<String>),
 }
 
-impl ServiceReport {
-    /// Returns whether nothing is wrong with it and nothing is awaited.
-    pub fn is_settled(&self) -> bool {
-        matches!(self.state.as_str(), "ready" | "completed" | "stopped")
-    }
-}
-
 impl StackReport {
     /// Judges the start of a stack.
     pub fn verdict(&self) -> Verdict {
-        let failed = self.services.iter().filter(|service| service.state == "failed");
+        let failed = self.services.iter().filter(|service| service.state == ServiceState::Failed);
         let failed: Vec<String> = failed.map(|service| service.name.clone()).collect();
         match () {
             () if !failed.is_empty() => Verdict::Failed(failed),
-            () if self.services.iter().all(ServiceReport::is_settled) => Verdict::Ready,
+            () if self.services.iter().all(|service| service.state.is_settled()) => Verdict::Ready,
             () => Verdict::Pending,
         }
     }
@@ -223,11 +155,12 @@ impl StackReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ServiceState::{Completed, Failed, Ready, Starting, Unhealthy, Waiting};
 
-    fn service(name: &str, state: &str, needs: &[&str], ready: u64) -> ServiceReport {
+    fn service(name: &str, state: ServiceState, needs: &[&str], ready: u64) -> ServiceReport {
         ServiceReport {
             name: name.into(),
-            state: state.into(),
+            state,
             needs: needs.iter().map(|need| (*need).into()).collect(),
             ready: (ready > 0).then(|| Duration::from_millis(ready)),
             ..ServiceReport::default()
@@ -240,24 +173,25 @@ mod tests {
 
     #[test]
     fn a_stack_is_ready_when_all_are_and_failed_when_one_is() {
-        let of = |states: &[&str]| {
-            report(states.iter().map(|state| service(state, state, &[], 1)).collect()).verdict()
+        let of = |states: &[ServiceState]| {
+            let stands = |state: &ServiceState| service(state.as_str(), *state, &[], 1);
+            report(states.iter().map(stands).collect()).verdict()
         };
         assert_eq!(of(&[]), Verdict::Ready);
-        assert_eq!(of(&["ready", "completed"]), Verdict::Ready);
-        assert_eq!(of(&["ready", "starting"]), Verdict::Pending);
-        assert_eq!(of(&["ready", "unhealthy"]), Verdict::Pending);
-        assert_eq!(of(&["failed", "waiting"]), Verdict::Failed(vec!["failed".into()]));
+        assert_eq!(of(&[Ready, Completed]), Verdict::Ready);
+        assert_eq!(of(&[Ready, Starting]), Verdict::Pending);
+        assert_eq!(of(&[Ready, Unhealthy]), Verdict::Pending);
+        assert_eq!(of(&[Failed, Waiting]), Verdict::Failed(vec!["failed".into()]));
     }
 
     #[test]
     fn the_critical_chain_follows_the_latest_needs() {
         let report = report(vec![
-            service("db", "ready", &[], 80),
-            service("cache", "ready", &[], 20),
-            service("migrate", "completed", &["db"], 200),
-            service("api", "ready", &["db", "cache", "migrate"], 300),
-            service("worker", "ready", &["cache"], 40),
+            service("db", Ready, &[], 80),
+            service("cache", Ready, &[], 20),
+            service("migrate", Completed, &["db"], 200),
+            service("api", Ready, &["db", "cache", "migrate"], 300),
+            service("worker", Ready, &["cache"], 40),
         ]);
         let chain: Vec<_> = report.critical_chain().iter().map(|s| s.name.as_str()).collect();
         assert_eq!(chain, ["api", "migrate", "db"]);
@@ -265,8 +199,21 @@ mod tests {
 
     #[test]
     fn a_circle_ends() {
-        let report =
-            report(vec![service("a", "ready", &["b"], 2), service("b", "ready", &["a"], 1)]);
+        let report = report(vec![service("a", Ready, &["b"], 2), service("b", Ready, &["a"], 1)]);
         assert_eq!(report.critical_chain().len(), 2);
+    }
+
+    #[test]
+    fn a_stack_that_an_earlier_build_wrote_is_read() {
+        let written = r#"{"profile":"dev","logs":"/l","services":[{"name":"api","run":["sh"],"build":null,
+            "env":{"A":"1"},"folder":"/w","task":false,"needs":[{"service":"db","condition":"ready"}],
+            "restart":{"policy":"on-failure","max":5},"stop_signal":15,"stop_grace":{"secs":10,"nanos":0},
+            "pty":false,"watch":["/w/*.js"],"probe":{"question":{"http":{"port":80,"path":"/"}},
+            "interval":{"secs":0,"nanos":250000000},"timeout":{"secs":2,"nanos":0},"retries":3},
+            "port":80,"app":"api","url":"https://x","database":null}],"hosted":[]}"#;
+        let stack: StackOrder = serde_json::from_str(written).unwrap();
+        let again: serde_json::Value = serde_json::from_str(written).unwrap();
+        assert_eq!(serde_json::to_value(&stack).unwrap(), again);
+        assert_eq!(stack.services[0].spec.stop_grace, Duration::from_secs(10));
     }
 }

@@ -23,7 +23,9 @@ use hothouse_ingress::{
     proxy::OwnPages,
     server::Ports,
 };
-use hothouse_model::{Event, Explain, Happening, PlanKind, SandboxRecord, id::SandboxKey};
+use hothouse_model::{
+    Event, Explain, Happening, PlanKind, SandboxRecord, caveat::Caveat, id::SandboxKey,
+};
 use tokio::sync::broadcast::error::RecvError;
 
 use self::{
@@ -57,7 +59,7 @@ pub struct Urls {
     /// Whether this host's resolver leads names below `.localhost` to the loopback, once that is known.
     resolves: Arc<OnceLock<bool>>,
     /// What could not be opened, and why.
-    conflicts: Mutex<HashMap<SandboxKey, Vec<String>>>,
+    conflicts: Mutex<HashMap<SandboxKey, Vec<Caveat>>>,
     /// How often a look at all sandboxes was asked for.
     asked: AtomicU64,
     seen: tokio::sync::Mutex<Seen>,
@@ -122,7 +124,7 @@ impl Urls {
     }
 
     /// Returns what of a sandbox's ports could not be opened.
-    pub fn conflicts(&self, sandbox: SandboxKey) -> Vec<String> {
+    pub fn conflicts(&self, sandbox: SandboxKey) -> Vec<Caveat> {
         let all = self.conflicts.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&sandbox).cloned().unwrap_or_default()
     }
@@ -187,7 +189,7 @@ impl Urls {
         *self.conflicts.lock().unwrap_or_else(PoisonError::into_inner) = conflicts;
     }
 
-    async fn open_direct(&self, known: &[Known]) -> HashMap<SandboxKey, Vec<String>> {
+    async fn open_direct(&self, known: &[Known]) -> HashMap<SandboxKey, Vec<Caveat>> {
         let mut open = self.direct.lock().await;
         let mut wanted: HashMap<DirectKey, (u16, Leads)> = HashMap::new();
         for known in known {
@@ -225,10 +227,10 @@ fn resolver_knows() -> bool {
     addresses.take(1).any(|address| address.is_loopback())
 }
 
-fn conflict(port: u16, error: &io::Error) -> String {
+fn conflict(port: u16, error: &io::Error) -> Caveat {
     match hothouse_host::process::listener_of(port) {
-        Some(pid) => format!("port {port} is held by process {pid}, so it leads nowhere"),
-        None => format!("port {port} cannot be opened ({error}), so it leads nowhere"),
+        Some(pid) => Caveat::PortHeld { port, pid },
+        None => Caveat::PortClosed { port, problem: error.to_string() },
     }
 }
 

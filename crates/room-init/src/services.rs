@@ -17,7 +17,8 @@ pub(crate) mod watch;
 
 use crate::boot::Adopted;
 use entry::Entry;
-use hothouse_room_wire::{LogStart, ServiceOrder, ServiceRecord, ServiceSpec, ServicesReport};
+use hothouse_room_wire::{LogStart, ServiceOrder, ServiceRecord, ServicesReport};
+use hothouse_service::{Found, ProbeAnswer, ServiceSpec};
 use hothouse_supervise::{Action, Event, Machine};
 use output::{Log, Turn};
 use probe::Step;
@@ -180,12 +181,12 @@ impl Services {
         let service = &self.machine.services()[at];
         ServiceRecord {
             name: entry.spec.name.clone(),
-            state: service.state.as_str().to_owned(),
+            state: service.state.shown(),
             pid: entry.pid(),
             restarts: service.restarts,
             task: entry.spec.task,
             stuck: self.machine.is_stuck(at),
-            needs: entry.spec.needs.iter().map(|(name, _)| name.clone()).collect(),
+            needs: entry.spec.needs.iter().map(|need| need.service.clone()).collect(),
             exit: entry.exit.clone(),
             answers: entry.answers.iter().cloned().collect(),
             wanted_ms: entry.wanted,
@@ -230,8 +231,8 @@ impl Services {
                 }
             }
             Source::Notify(at) => {
-                if let Some(text) = self.entries[at].hear() {
-                    self.answered(at, None, probe::Answer { healthy: true, text }, hands);
+                if self.entries[at].hears_ready() {
+                    self.answered(at, None, ProbeAnswer::good(Found::Notified), hands);
                 }
             }
             Source::Watcher => {
@@ -298,8 +299,7 @@ impl Services {
         }
         if let Some(line) = found {
             *line_watch = None;
-            let text = format!("log line: {line}");
-            self.answered(at, None, probe::Answer { healthy: true, text }, hands);
+            self.answered(at, None, ProbeAnswer::good(Found::LogLine(line)), hands);
         }
         waiting
     }
@@ -315,7 +315,7 @@ impl Services {
         &mut self,
         at: usize,
         run: Option<u64>,
-        answer: probe::Answer,
+        answer: ProbeAnswer,
         hands: &mut Hands<'_>,
     ) {
         let healthy = answer.healthy;

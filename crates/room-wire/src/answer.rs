@@ -1,6 +1,7 @@
 //! What room-init replies.
 
 use crate::{ExecId, ServicesReport};
+use hothouse_service::Exit;
 use serde::{Deserialize, Serialize};
 
 /// The answer to the request with the same `seq`.
@@ -58,18 +59,6 @@ pub enum Answer {
         echoes: u8,
         raw: u8,
         rules: u8,
-    },
-}
-
-/// How a command ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Exit {
-    Code(i32),
-    Signal(i32),
-    /// The command never ran: `code` is what a shell would return (126 or 127).
-    NotStarted {
-        code: i32,
-        message: String,
     },
 }
 

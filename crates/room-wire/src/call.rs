@@ -1,6 +1,7 @@
 //! What the daemon asks of room-init.
 
-use crate::service::{LogStart, ServiceOrder, ServiceSpec};
+use crate::service::{LogStart, ServiceOrder};
+use hothouse_service::ServiceSpec;
 use serde::{Deserialize, Serialize};
 
 /// One question; the answer carries the same `seq`, and answers may overtake each other.

@@ -20,15 +20,16 @@ pub mod elevate;
 pub mod frame;
 pub mod service;
 
-pub use answer::{Answer, ExecRecord, Exit, Refusal, RefusalKind, Reply};
+pub use answer::{Answer, ExecRecord, Refusal, RefusalKind, Reply};
 pub use boot::Boot;
 pub use call::{Call, ExecId, ExecSpec, ListenSpec, Proto, Request, RoomUser, Stdio, WindowSize};
 pub use elevate::{Elevate, Elevated};
 pub use frame::{Frame, FrameBuffer, WireError, decode, encode};
-pub use service::{
-    LogStart, NeedCondition, ProbeAnswer, ProbeSpec, Question, RestartPolicy, ServiceOrder,
-    ServiceRecord, ServiceSpec, ServicesReport,
+pub use hothouse_service::{
+    Condition, Exit, Found, Need, ProbeAnswer, ProbeSpec, Question, Restart, RestartPolicy,
+    ServiceSpec, ServiceState,
 };
+pub use service::{LogStart, ServiceOrder, ServiceRecord, ServicesReport};
 
 /// The version that this build speaks.
 pub const PROTOCOL: u16 = 4;

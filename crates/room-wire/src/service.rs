@@ -1,76 +1,10 @@
 //! Services: what the daemon declares, and how they stand.
 
-use crate::Exit;
+use hothouse_service::{Exit, ProbeAnswer, ServiceState};
 use serde::{Deserialize, Serialize};
 
 /// The folder in the room in which services make their sockets.
 pub const SERVICES_FOLDER: &str = "/run/hothouse/services";
-
-/// One service, with every decision made.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServiceSpec {
-    pub name: String,
-    pub run: Vec<Vec<u8>>,
-    /// What is built before each start.
-    pub build: Option<Vec<Vec<u8>>>,
-    /// The whole environment, as `NAME=value`.
-    pub env: Vec<Vec<u8>>,
-    pub cwd: Vec<u8>,
-    pub task: bool,
-    pub needs: Vec<(String, NeedCondition)>,
-    pub policy: RestartPolicy,
-    pub restarts: u32,
-    pub stop_signal: i32,
-    pub grace_ms: u32,
-    pub pty: bool,
-    /// Absolute paths whose change restarts it; the last part may hold `*`.
-    pub watch: Vec<Vec<u8>>,
-    pub probe: Option<ProbeSpec>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum NeedCondition {
-    Started,
-    Ready,
-    Completed,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RestartPolicy {
-    Never,
-    OnFailure,
-    Always,
-}
-
-/// How to tell that a service is ready.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProbeSpec {
-    pub question: Question,
-    pub interval_ms: u32,
-    pub timeout_ms: u32,
-    pub retries: u32,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Question {
-    Http {
-        port: u16,
-        path: String,
-    },
-    Tcp {
-        port: u16,
-    },
-    /// A command that ends with 0.
-    Exec {
-        argv: Vec<Vec<u8>>,
-    },
-    /// A regular expression that a line of the output matches.
-    Log {
-        pattern: String,
-    },
-    /// `READY=1` on the notify socket.
-    Notify,
-}
 
 /// Where the log of a service goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,8 +43,7 @@ pub struct ServicesReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceRecord {
     pub name: String,
-    /// A word such as `ready`.
-    pub state: String,
+    pub state: ServiceState,
     /// In the room.
     pub pid: Option<i32>,
     pub restarts: u32,
@@ -125,11 +58,4 @@ pub struct ServiceRecord {
     pub wanted_ms: Option<u64>,
     pub started_ms: Option<u64>,
     pub ready_ms: Option<u64>,
-}
-
-/// What a probe found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProbeAnswer {
-    pub healthy: bool,
-    pub text: String,
 }

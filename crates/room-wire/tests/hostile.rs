@@ -2,10 +2,12 @@
 
 use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};
 use hothouse_room_wire::{
-    Answer, Boot, Call, Elevate, ExecId, ExecSpec, FrameBuffer, LogStart, NeedCondition, ProbeSpec,
-    Question, Reply, Request, RestartPolicy, RoomUser, ServiceSpec, Stdio, WindowSize, WireError,
-    decode, encode,
+    Answer, Boot, Call, Condition, Elevate, ExecId, ExecSpec, FrameBuffer, LogStart, Need,
+    ProbeSpec, Question, Reply, Request, Restart, RestartPolicy, RoomUser, ServiceSpec, Stdio,
+    WindowSize, WireError, decode, encode,
 };
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 fn exec(argv: Vec<Vec<u8>>, rows: u16) -> Request {
@@ -65,22 +67,21 @@ proptest! {
     ) {
         let service = ServiceSpec {
             name,
-            run: vec![pattern.clone().into_bytes()],
+            run: vec![pattern.clone()],
             build: None,
-            env: vec![],
-            cwd: b"/".to_vec(),
+            env: [("NAME".to_owned(), pattern.clone())].into(),
+            folder: "/".into(),
             task: false,
-            needs: vec![("db".into(), NeedCondition::Ready)],
-            policy: RestartPolicy::OnFailure,
-            restarts: 5,
+            needs: vec![Need { service: "db".into(), condition: Condition::Ready }],
+            restart: Restart { policy: RestartPolicy::OnFailure, max: 5 },
             stop_signal: 15,
-            grace_ms: grace,
+            stop_grace: Duration::from_millis(grace.into()),
             pty: false,
             watch: vec![],
             probe: Some(ProbeSpec {
                 question: Question::Http { port, path: pattern },
-                interval_ms: 1,
-                timeout_ms: 2,
+                interval: Duration::from_millis(1),
+                timeout: Duration::from_millis(2),
                 retries: 3,
             }),
         };
@@ -130,4 +131,68 @@ fn a_body_that_claims_a_huge_list_allocates_no_more_than_it_holds() {
     // `Exec` with an argv that claims 2^60 entries.
     let body = [7, 1, 2, b'e', b'1', 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f];
     assert_eq!(decode::<Request>(&body), Err(WireError::Malformed));
+}
+
+/// The forms in which rooms of earlier builds have a service; theirs must be ours.
+#[derive(serde::Serialize)]
+struct EarlierService {
+    name: String,
+    run: Vec<Vec<u8>>,
+    build: Option<Vec<Vec<u8>>>,
+    env: Vec<Vec<u8>>,
+    cwd: Vec<u8>,
+    task: bool,
+    needs: Vec<(String, Condition)>,
+    policy: RestartPolicy,
+    restarts: u32,
+    stop_signal: i32,
+    grace_ms: u32,
+    pty: bool,
+    watch: Vec<Vec<u8>>,
+    probe: Option<(Question, u32, u32, u32)>,
+}
+
+#[test]
+fn a_room_of_an_earlier_build_understands_a_service() {
+    let words = |all: &[&str]| all.iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>();
+    let question = Question::Exec { words: vec!["true".into()] };
+    let earlier = EarlierService {
+        name: "api".into(),
+        run: words(&["sh", "-c", "x"]),
+        build: Some(words(&["make"])),
+        env: words(&["A=1", "B=x=y"]),
+        cwd: b"/src".to_vec(),
+        task: true,
+        needs: vec![("db".into(), Condition::Completed)],
+        policy: RestartPolicy::Always,
+        restarts: 7,
+        stop_signal: 15,
+        grace_ms: 10_000,
+        pty: true,
+        watch: words(&["/src/*.js"]),
+        probe: Some((question.clone(), 250, 2_000, 3)),
+    };
+    let now = ServiceSpec {
+        name: "api".into(),
+        run: ["sh", "-c", "x"].map(str::to_owned).to_vec(),
+        build: Some(vec!["make".into()]),
+        env: [("A", "1"), ("B", "x=y")].map(|(n, v)| (n.to_owned(), v.to_owned())).into(),
+        folder: "/src".into(),
+        task: true,
+        needs: vec![Need { service: "db".into(), condition: Condition::Completed }],
+        restart: Restart { policy: RestartPolicy::Always, max: 7 },
+        stop_signal: 15,
+        stop_grace: Duration::from_secs(10),
+        pty: true,
+        watch: vec!["/src/*.js".into()],
+        probe: Some(ProbeSpec {
+            question,
+            interval: Duration::from_millis(250),
+            timeout: Duration::from_secs(2),
+            retries: 3,
+        }),
+    };
+    let bytes = encode(&earlier, 0).unwrap();
+    assert_eq!(encode(&now, 0).unwrap(), bytes);
+    assert_eq!(decode::<ServiceSpec>(&bytes[5..]).unwrap(), now);
 }

@@ -3,8 +3,10 @@
 //! room-init and all commands share the groups that limit; only commands join the group that
 //! freezes, so that a paused room still answers.
 
-use super::spec::{Caveat, Limits};
+use super::spec::Limits;
 use hothouse_host::files;
+use hothouse_model::caveat::Caveat;
+use hothouse_model::fence::{CgroupVersion, Fence, FenceState, OffReason};
 use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -14,8 +16,8 @@ use std::time::Duration;
 /// The groups that a room has, enough to freeze, thaw and remove them later.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Groups {
-    /// `v1`, `v2`, or `off: reason`.
-    pub version: String,
+    /// How the limits of the room are kept.
+    pub version: FenceState,
     /// What was made, children first.
     pub folders: Vec<PathBuf>,
     /// The file that freezes, with the words for it.
@@ -145,23 +147,19 @@ pub(super) fn plan(offer: &Offer, id: &str, limits: &Limits) -> Plan {
         }
         _ if !offer.legacy.is_empty() => legacy_plan(&offer.legacy, id, limits),
         _ => Plan {
-            groups: Groups {
-                version: "off: no cgroup that we may write".into(),
-                ..Groups::default()
-            },
+            groups: Groups { version: FenceState::Off(OffReason::NoCgroup), ..Groups::default() },
             ..Plan::default()
         },
     };
-    for name in wanted {
+    for fence in Fence::OF_CGROUPS.into_iter().filter(|fence| wanted.contains(&fence.as_str())) {
         if !plan.limits.iter().any(|(file, _)| {
-            file.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name))
+            file.file_name().is_some_and(|file| file.to_string_lossy().starts_with(fence.as_str()))
         }) {
-            plan.caveats.push(unlimited(name));
+            plan.caveats.push(Caveat::Unlimited(fence));
         }
     }
     if plan.groups.freezer.is_none() {
-        let message = "no freezer: pausing stops processes with SIGSTOP, which they can see";
-        plan.caveats.push(Caveat::new("no-freezer", message));
+        plan.caveats.push(Caveat::NoFreezer);
     }
     plan
 }
@@ -173,17 +171,6 @@ fn wanted(limits: &Limits) -> Vec<&'static str> {
         ("pids", limits.pids.is_some()),
     ];
     all.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name).collect()
-}
-
-fn unlimited(controller: &str) -> Caveat {
-    let message = match controller {
-        "memory" => "no cgroup that we may write: the memory of the room is not limited",
-        "cpu" => "no cgroup that we may write: the processor time of the room is not limited",
-        _ => {
-            "no cgroup that we may write: processes are limited by RLIMIT_NPROC, for the whole room together"
-        }
-    };
-    Caveat::new(&format!("no-{controller}-cgroup"), message)
 }
 
 fn quota(cpus: f64) -> u64 {
@@ -212,7 +199,7 @@ fn unified_plan(base: &Path, id: &str, limits: &Limits, wanted: &[&'static str])
     }
     Plan {
         groups: Groups {
-            version: "v2".into(),
+            version: FenceState::Cgroup(CgroupVersion::V2),
             folders: vec![init.clone(), commands.clone(), room.clone()],
             freezer: Some(Freezer {
                 switch: commands.join("cgroup.freeze"),
@@ -237,8 +224,10 @@ fn legacy_plan(hierarchies: &[(String, PathBuf)], id: &str, limits: &Limits) -> 
             hierarchies.iter().find(|(known, _)| known == name)?.1.join("hothouse").join(id);
         Some(point)
     };
-    let mut plan =
-        Plan { groups: Groups { version: "v1".into(), ..Groups::default() }, ..Plan::default() };
+    let mut plan = Plan {
+        groups: Groups { version: FenceState::Cgroup(CgroupVersion::V1), ..Groups::default() },
+        ..Plan::default()
+    };
     let limited = [
         ("memory", "memory.limit_in_bytes", limits.memory.map(|bytes| bytes.to_string())),
         ("cpu", "cpu.cfs_quota_us", limits.cpus.map(|cpus| quota(cpus).to_string())),
@@ -418,7 +407,7 @@ mod tests {
     #[test]
     fn v1_limits_what_was_asked_and_freezes_commands_alone() {
         let plan = plan(&Offer { unified: None, legacy: legacy() }, "r1", &ALL);
-        assert_eq!(plan.groups.version, "v1");
+        assert_eq!(plan.groups.version, FenceState::Cgroup(CgroupVersion::V1));
         assert_eq!(plan.limits[1], ("/cg/cpu/hothouse/r1/cpu.cfs_quota_us".into(), "50000".into()));
         assert_eq!(plan.join.len(), 3);
         assert_eq!(plan.join_commands, [PathBuf::from("/cg/freezer/hothouse/r1/tasks")]);
@@ -436,7 +425,7 @@ mod tests {
         let controllers = ["cpu", "memory", "pids"].map(str::to_owned).to_vec();
         let offer = Offer { unified: Some(("/cg".into(), controllers)), legacy: legacy() };
         let plan = plan(&offer, "r1", &ALL);
-        assert_eq!(plan.groups.version, "v2");
+        assert_eq!(plan.groups.version, FenceState::Cgroup(CgroupVersion::V2));
         assert_eq!(plan.join_init, Some("/cg/hothouse/r1/init/cgroup.procs".into()));
         assert_eq!(plan.groups.folders.last(), Some(&PathBuf::from("/cg/hothouse/r1")));
     }
@@ -498,8 +487,11 @@ mod tests {
 
     #[test]
     fn every_limit_that_cannot_be_had_is_a_caveat() {
-        let codes: Vec<String> =
-            plan(&Offer::default(), "r1", &ALL).caveats.into_iter().map(|c| c.code).collect();
+        let codes: Vec<String> = plan(&Offer::default(), "r1", &ALL)
+            .caveats
+            .iter()
+            .map(|c| c.area().to_string())
+            .collect();
         assert_eq!(codes, ["no-memory-cgroup", "no-cpu-cgroup", "no-pids-cgroup", "no-freezer"]);
     }
 }

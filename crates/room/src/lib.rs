@@ -48,7 +48,7 @@ pub use launcher::{HelperError, LAUNCHER_ARGUMENT, Launcher, room_launcher_main}
 pub use measure::MeasureError;
 pub use owner::{SocketOwner, datagram_owner, echo_owner, socket_owner};
 pub use removal::RemoveError;
-pub use spec::{Access, Bind, Caveat, Fences, Limits, RoomSpec, SpecProblem, WorktreeLayers};
+pub use spec::{Access, Bind, Limits, RoomSpec, SpecProblem, WorktreeLayers};
 pub use start::{StartError, Started, StopError, stop};
 pub use trust::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};
 

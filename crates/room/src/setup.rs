@@ -8,7 +8,7 @@ use super::claim::{Claim, ClaimError, Claimant};
 use super::early::{Early, send_descriptors};
 use super::inside::{GO, MORE, Order, Word};
 use super::mounts::{self, IdMaps};
-use super::spec::{Access, Bind, Caveat, Fences, RoomSpec};
+use super::spec::{Access, Bind, RoomSpec};
 use super::start::Started;
 use super::{
     CONTROL_SOCKET, ROOM_FILE, TOKEN_FILE, base_layer, cgroups, identity, layout, measure, removal,
@@ -19,6 +19,8 @@ use hothouse_host::files;
 use hothouse_host::ids::{AGENT_ID, Mode};
 use hothouse_host::step::{Step, StepError};
 use hothouse_host::walls::{Wall, namespace_with, reap, user_namespace, walls};
+use hothouse_model::caveat::Caveat;
+use hothouse_model::fence::{Fence, FenceState, Fences, OffReason};
 use hothouse_room_wire::boot::READY;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::{AsFd, OwnedFd};
@@ -138,9 +140,7 @@ fn start(
     let (mode, wall) = walls(spec.mode, spec.shifted_base)?;
     caveats.extend(mode_caveats(mode, &wall));
     if mode == Mode::Single && spec.layers.is_none() {
-        let message = "host and room share the worktree under one uid: git in that folder can run what an agent \
-                       planted there; use `hothouse diff` and `hothouse promote`";
-        caveats.push(Caveat::new("shared-files", message));
+        caveats.push(Caveat::SharedFiles);
     }
     if mode == Mode::Root {
         guard_setuid(spec)?;
@@ -175,7 +175,7 @@ fn start(
         claim: claim.as_ref(),
         ahead,
     };
-    fences.insert("cgroup".into(), groups.groups.version.clone());
+    fences.extend(Fence::OF_CGROUPS.map(|fence| (fence, groups.groups.version.clone())));
     caveats.extend(groups.caveats.clone());
     let started = room.make(early, fences, caveats).inspect_err(|_| undo(spec, &groups))?;
     if let Some(claim) = &mut claim {
@@ -214,46 +214,26 @@ fn undo(spec: &RoomSpec, groups: &cgroups::Plan) {
 
 /// Leaves behind what the user's session would lend to a room; returns the fences that stand then.
 pub(super) fn leave_the_session() -> Result<Fences, StepError> {
-    let mut fences = Fences::new();
     match sys::join_new_session_keyring() {
-        Ok(()) => fences.insert("keyring".into(), "on".into()),
+        Ok(()) => {}
         // A kernel without keyrings has none to leak.
-        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
-            fences.insert("keyring".into(), "on: the kernel has none".into())
-        }
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {}
         Err(error) => return Err(error).step("leave the session keyring"),
-    };
+    }
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(Resource::Core, none).step("forbid core dumps")?;
-    fences.insert("core-dumps".into(), "on".into());
     // Fails only for a process that leads a group, which has no need of it.
     let _ = rustix::process::setsid();
-    Ok(fences)
+    Ok([Fence::Keyring, Fence::CoreDumps].map(|fence| (fence, FenceState::On)).into())
 }
 
 fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
     match mode {
         Mode::Root | Mode::Range => {
-            let agent = wall.agent(mode).map_or(0, |agent| agent.user);
-            let message = format!(
-                "what the room makes in the worktree belongs to uid {agent} on the host; you can read and change it"
-            );
-            vec![Caveat::new("room-files", message)]
+            let uid = wall.agent(mode).map_or(0, |agent| agent.user);
+            vec![Caveat::RoomFiles { uid }]
         }
-        Mode::Single => vec![
-            Caveat::new(
-                "single-uid",
-                "no subordinate uids: the room has one uid, without root and sudo",
-            ),
-            Caveat::new(
-                "shared-uid",
-                "room-init has the room's only uid: the room can signal it, and is kept from its memory and limits only",
-            ),
-            Caveat::new(
-                "host-groups",
-                "the host user's supplementary groups stay with the room's processes",
-            ),
-        ],
+        Mode::Single => vec![Caveat::SingleUid, Caveat::SharedUid, Caveat::HostGroups],
     }
 }
 
@@ -319,16 +299,19 @@ impl Room<'_> {
             .step("write the token")?;
         let control = listen(&self.spec.runtime)?;
         let init_program = base_layer::open_init(self.base)?;
-        fences.insert("seccomp".into(), "on".into());
-        fences.insert("inotify".into(), format!("on: {} instances", inotify_share()));
+        let landlock = landlock();
         let nproc = match self.spec.limits.pids {
-            Some(most) => format!("on: RLIMIT_NPROC {most} for all users of the room together"),
-            None => "off: no limit was asked for".into(),
+            Some(_) => FenceState::On,
+            None => FenceState::Off(OffReason::NotAsked),
         };
-        fences.insert("nproc".into(), nproc);
-        fences.insert("no-new-privileges".into(), "on".into());
-        fences.insert("capabilities".into(), "on".into());
-        let landlock = landlock(&mut fences);
+        fences.extend([
+            (Fence::Seccomp, FenceState::On),
+            (Fence::Inotify, FenceState::On),
+            (Fence::Nproc, nproc),
+            (Fence::NoNewPrivileges, FenceState::On),
+            (Fence::Capabilities, FenceState::On),
+            (Fence::Landlock, landlock.clone()),
+        ]);
         self.groups.apply().step("make the room's cgroup")?;
         let order = Order {
             spec: self.spec.clone(),
@@ -337,7 +320,7 @@ impl Room<'_> {
             wall: self.wall.clone(),
             token: token.to_vec(),
             machine_id: hothouse_model::id::hex(&random::<16>()?),
-            landlock,
+            landlock: landlock == FenceState::On,
             groups: self.groups.join.len(),
             command_groups: self.groups.join_commands.len(),
         };
@@ -464,9 +447,7 @@ fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, StepError> {
 
 /// What of a usual room this one is without.
 fn lacks(has_sys: bool, has_ipv6: bool) -> Vec<Caveat> {
-    let no_sys = Caveat::new("no-sys", "the host's /sys is partly hidden, so the room has none");
-    let no_ipv6 = Caveat::new("no-ipv6", "the kernel has no IPv6, so the room has none");
-    let lacking = [(has_sys, no_sys), (has_ipv6, no_ipv6)].into_iter();
+    let lacking = [(has_sys, Caveat::NoSys), (has_ipv6, Caveat::NoIpv6)].into_iter();
     lacking.filter(|(has, _)| !has).map(|(_, caveat)| caveat).collect()
 }
 
@@ -506,17 +487,14 @@ fn open_all<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<OwnedFd>
     paths.map(open).collect()
 }
 
-fn landlock(fences: &mut Fences) -> bool {
+/// Landlock is of use here only where it keeps signals and abstract sockets in.
+fn landlock() -> FenceState {
     const SCOPES: i64 = 6;
-    let (stands, text) = match sys::landlock_version() {
-        Ok(version) if version >= SCOPES => {
-            (true, format!("on: ABI {version}, signals and abstract sockets"))
-        }
-        Ok(version) => (false, format!("off: ABI {version} has no scopes")),
-        Err(error) => (false, format!("off: {error}")),
-    };
-    fences.insert("landlock".into(), text);
-    stands
+    match sys::landlock_version() {
+        Ok(abi) if abi >= SCOPES => FenceState::On,
+        Ok(abi) => FenceState::Off(OffReason::NoScopes { abi }),
+        Err(error) => FenceState::Off(OffReason::Kernel(error.to_string())),
+    }
 }
 
 /// A quarter of what the host gives one user, so that one room cannot take all.

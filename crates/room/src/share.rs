@@ -3,13 +3,14 @@
 //! Trees are made so; this sees to those that are not: worktrees that somebody else made, and folders that
 //! the host has just made for a room.
 
-use super::spec::{Access, Caveat, RoomSpec};
+use super::spec::{Access, RoomSpec};
 use hothouse_host::files::FileError;
 use hothouse_host::hands;
 use hothouse_host::ids::Mode;
 use hothouse_host::owners::{Give, Owner, is_shared_top};
 use hothouse_host::step::{Step, StepError};
 use hothouse_host::walls::Wall;
+use hothouse_model::caveat::Caveat;
 use std::path::{Path, PathBuf};
 
 /// Gives the trees of a room to its agent, where that is not the user. It costs a look at each.
@@ -42,14 +43,7 @@ pub(super) fn unreadable(spec: &RoomSpec, mode: Mode) -> Vec<Caveat> {
     let read = |access| matches!(access, Access::Read | Access::ReadAsOwner);
     let binds = spec.mounts.iter().filter(|bind| read(bind.access)).map(|bind| &bind.source);
     let closed = spec.tools.iter().chain(binds).filter(|path| is_closed(path));
-    let tell = |path: &PathBuf| {
-        let path = path.display();
-        let message = format!(
-            "{path} is closed to everybody but you, and so to the room; `chmod -R g+rX {path}` opens it"
-        );
-        Caveat::new("unreadable", message)
-    };
-    closed.map(tell).collect()
+    closed.map(|path| Caveat::Unreadable { path: path.clone() }).collect()
 }
 
 fn is_closed(path: &Path) -> bool {

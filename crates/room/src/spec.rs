@@ -2,7 +2,6 @@
 
 use hothouse_host::ids::{self, Mode};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 /// Everything a room is made of.
@@ -102,24 +101,6 @@ pub struct Limits {
     /// and whoever watches the room can ask for it.
     #[serde(default)]
     pub disk: Option<u64>,
-}
-
-/// Which fences stand: name to `on`, a version, or `off: reason`.
-pub type Fences = BTreeMap<String, String>;
-
-/// Something that a room of this kind does not keep, said aloud.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Caveat {
-    /// A stable name for programs.
-    pub code: String,
-    /// A sentence for people.
-    pub message: String,
-}
-
-impl Caveat {
-    pub(super) fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into() }
-    }
 }
 
 /// A spec that no room can be made of.

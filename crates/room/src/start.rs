@@ -4,11 +4,13 @@ use super::cgroups::{CgroupError, Groups};
 use super::identity::RoomIdentity;
 use super::launcher::{HelperError, Launcher};
 use super::setup::{Job, Report};
-use super::spec::{Caveat, Fences, RoomSpec};
+use super::spec::RoomSpec;
 use super::{CONTROL_SOCKET, TOKEN_FILE, descendants};
 use hothouse_host::files::{self, FileError};
 use hothouse_host::ids::Mode;
 use hothouse_host::step::StepError;
+use hothouse_model::caveat::{self, Caveat};
+use hothouse_model::fence::{self, Fences};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -27,7 +29,9 @@ pub struct Started {
     pub identity: RoomIdentity,
     pub mode: Mode,
     pub groups: Groups,
+    #[serde(deserialize_with = "fence::read_any")]
     pub fences: Fences,
+    #[serde(deserialize_with = "caveat::read_any")]
     pub caveats: Vec<Caveat>,
     /// The tool folders that it was granted.
     #[serde(default)]
@@ -140,12 +144,16 @@ fn has_ended(process: &OwnedFd) -> Result<bool, StopError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hothouse_model::fence::{CgroupVersion, Fence, FenceState};
 
     #[test]
     fn a_room_that_an_older_daemon_wrote_down_is_still_found() {
         let written = r#"{"identity":{"pid":7,"start_time":9,"boot_id":"b"},"mode":"root",
-            "groups":{"version":"v1","folders":[],"freezer":null},"fences":{},"caveats":[]}"#;
+            "groups":{"version":"v1","folders":[],"freezer":null},
+            "fences":{"cgroup":"v1","core-dumps":"on","landlock":"on: ABI 7, signals"},"caveats":[]}"#;
         let started: Started = serde_json::from_str(written).unwrap();
         assert_eq!((started.identity.pid, started.tools, started.disk), (7, vec![], None));
+        assert_eq!(started.fences[&Fence::Landlock], FenceState::On);
+        assert_eq!(started.fences[&Fence::Memory], FenceState::Cgroup(CgroupVersion::V1));
     }
 }

@@ -1,7 +1,7 @@
 //! The life of services, decided without doing anything.
 //!
-//! room-init is small and static, so this crate has no dependency at all: no clock, no files, no
-//! async. Time comes in with every event.
+//! room-init is small and static, so this crate depends on the types of services alone: no clock, no
+//! files, no async. Time comes in with every event.
 //!
 //! - [`rules`]: what is asked of each service
 //! - [`machine`]: events in, actions out
@@ -12,4 +12,4 @@ pub mod machine;
 pub mod rules;
 
 pub use machine::{Action, Event, Machine, Phase, State};
-pub use rules::{Condition, Kind, Need, Policy, ProbeRules, Rules};
+pub use rules::{Kind, ProbeRules, Rules};

@@ -10,7 +10,8 @@
 //! A service is over when *all* its processes are gone ([`Event::Empty`]), not when its first one
 //! has ended: one that forks away is still there. So nothing is ever spawned twice at once.
 
-use crate::rules::{Condition, Kind, Millis, Policy, Rules, backoff};
+use crate::rules::{Kind, Millis, Rules, backoff};
+use hothouse_service::{Condition, RestartPolicy, ServiceState};
 
 /// How long a service without a probe must live to count as ready.
 pub const SETTLED_AFTER: Millis = 150;
@@ -115,19 +116,19 @@ impl State {
         )
     }
 
-    /// Returns the word for it in tables and JSON.
-    pub fn as_str(self) -> &'static str {
+    /// Returns how the service stands for whoever asks.
+    pub fn shown(self) -> ServiceState {
         match self {
-            Self::Stopped => "stopped",
-            Self::Waiting => "waiting",
-            Self::Building => "building",
-            Self::Starting => "starting",
-            Self::Ready => "ready",
-            Self::Unhealthy => "unhealthy",
-            Self::Completed => "completed",
-            Self::Backoff { .. } => "restarting",
-            Self::Stopping { .. } => "stopping",
-            Self::Failed => "failed",
+            Self::Stopped => ServiceState::Stopped,
+            Self::Waiting => ServiceState::Waiting,
+            Self::Building => ServiceState::Building,
+            Self::Starting => ServiceState::Starting,
+            Self::Ready => ServiceState::Ready,
+            Self::Unhealthy => ServiceState::Unhealthy,
+            Self::Completed => ServiceState::Completed,
+            Self::Backoff { .. } => ServiceState::Restarting,
+            Self::Stopping { .. } => ServiceState::Stopping,
+            Self::Failed => ServiceState::Failed,
         }
     }
 }
@@ -459,9 +460,9 @@ impl Machine {
         // A service that ends before it was ever ready has not done what it is for.
         let failed = !success || !was_ready;
         let again = match known.rules.policy {
-            Policy::Never => false,
-            Policy::OnFailure => !success,
-            Policy::Always => true,
+            RestartPolicy::Never => false,
+            RestartPolicy::OnFailure => !success,
+            RestartPolicy::Always => true,
         };
         known.state = if again && known.in_a_row < known.rules.restarts {
             let until = now + backoff(known.in_a_row);

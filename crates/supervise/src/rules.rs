@@ -1,5 +1,7 @@
 //! What is asked of each service, as far as its life is concerned.
 
+use hothouse_service::{Need, RestartPolicy};
+
 /// Milliseconds since any fixed moment.
 pub type Millis = u64;
 
@@ -11,7 +13,7 @@ pub struct Rules {
     pub needs: Vec<Need>,
     /// Whether something is built before each start.
     pub builds: bool,
-    pub policy: Policy,
+    pub policy: RestartPolicy,
     /// How many times in a row it is started again.
     pub restarts: u32,
     pub stop_signal: i32,
@@ -26,29 +28,6 @@ pub enum Kind {
     Service,
     /// Runs once, and is done when it ends well.
     Task,
-}
-
-/// A service that must come first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Need {
-    pub service: String,
-    pub condition: Condition,
-}
-
-/// How far a needed service must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
-    Started,
-    Ready,
-    Completed,
-}
-
-/// When a service that ended is started again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    Never,
-    OnFailure,
-    Always,
 }
 
 /// How a service is asked whether it is ready.

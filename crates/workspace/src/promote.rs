@@ -41,6 +41,8 @@ pub enum PromoteError {
         #[source]
         source: RunError,
     },
+    #[error("merge `{branch}` into `{into}`: git does not know who you are")]
+    NoIdentity { branch: String, into: String },
     #[error(transparent)]
     Index(Box<WorktreeError>),
     #[error(transparent)]
@@ -67,6 +69,10 @@ impl Explain for PromoteError {
             Self::NoRemote => vec![
                 "add one with `git remote add origin URL`".into(),
                 "or merge here: `hothouse promote --merge`".into(),
+            ],
+            Self::NoIdentity { .. } => vec![
+                "tell git who you are: `git config --global user.name NAME` and `git config --global user.email ADDRESS`"
+                    .into(),
             ],
             Self::Push { source, .. } | Self::Merge { source, .. } => source.hints(),
             Self::Index(error) => error.hints(),
@@ -191,7 +197,17 @@ impl Repository {
         }
         let message = format!("Merge branch '{branch}' into {into}");
         let commit = self.git().args(["commit-tree", &tree, "-p", ours, "-p", theirs]);
-        git::line(commit.args(["-m", &message])).map_err(about)
+        git::line(commit.args(["-m", &message])).map_err(|error| match self.has_identity() {
+            true => about(error),
+            false => PromoteError::NoIdentity { branch: branch.to_owned(), into: into.to_owned() },
+        })
+    }
+
+    /// Whether git knows in whose name to commit.
+    fn has_identity(&self) -> bool {
+        ["GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"]
+            .iter()
+            .all(|who| git::line(self.git().args(["var", who])).is_ok())
     }
 
     /// Moves a branch forward, with its checkout if it has one.

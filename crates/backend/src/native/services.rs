@@ -3,16 +3,10 @@
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
 use hothouse_host::{files, logs};
-use hothouse_model::stack::{
-    Answer, NeedCondition, Question, RestartWhen, ServiceAction, ServiceOrder, ServiceReport,
-    StackOrder, StackReport,
-};
+use hothouse_model::stack::{ServiceAction, ServiceOrder, ServiceReport, StackOrder, StackReport};
 use hothouse_room::{
     self as room, ClientError, RoomClient,
-    wire::{
-        Exit, LogStart, NeedCondition as WireCondition, ProbeSpec, Question as WireQuestion,
-        RefusalKind, RestartPolicy, ServiceOrder as Order, ServiceRecord, ServiceSpec,
-    },
+    wire::{LogStart, RefusalKind, ServiceOrder as Order, ServiceRecord},
 };
 
 use super::{RoomFile, talk};
@@ -26,17 +20,17 @@ pub(super) fn supervise(runtime: &Path, stack: &StackOrder) -> Result<(), RoomEr
     let text = serde_json::to_vec(stack).map_err(|error| RoomError::Told(error.to_string()))?;
     let known = talk(runtime, async |client: &RoomClient| client.services(None).await)?;
     let known: BTreeSet<String> = known.services.into_iter().map(|record| record.name).collect();
-    let wanted: BTreeSet<&str> = stack.services.iter().map(|s| s.name.as_str()).collect();
+    let wanted: BTreeSet<&str> = stack.services.iter().map(ServiceOrder::name).collect();
     let gone: Vec<String> =
         known.iter().filter(|name| !wanted.contains(name.as_str())).cloned().collect();
     let mut told = Vec::new();
-    for service in &stack.services {
+    for service in stack.services.iter().map(|service| &service.spec) {
         // A log that is being written has its files already, and must not be touched.
         let log = match known.contains(&service.name) {
             true => None,
             false => Some(logs::open(&stack.logs.join(&service.name))?),
         };
-        told.push((spec(service), log));
+        told.push((service.clone(), log));
     }
     files::write_quick(&runtime.join(STACK), &text, 0o600)?;
     talk(runtime, async |client: &RoomClient| {
@@ -110,60 +104,11 @@ pub(super) fn act(
 /// Returns how long the services may take to stop, one after the other.
 pub(super) fn grace(runtime: &Path) -> Duration {
     let services = stack(runtime).map(|stack| stack.services).unwrap_or_default();
-    services.iter().map(|service| service.stop_grace).sum::<Duration>().min(LONGEST_STOP)
+    services.iter().map(|service| service.spec.stop_grace).sum::<Duration>().min(LONGEST_STOP)
 }
 
 /// room-init itself gives up on its services after this long.
 const LONGEST_STOP: Duration = Duration::from_secs(120);
-
-fn spec(order: &ServiceOrder) -> ServiceSpec {
-    let bytes = |words: &[String]| words.iter().map(|word| word.clone().into_bytes()).collect();
-    let milliseconds = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
-    ServiceSpec {
-        name: order.name.clone(),
-        run: bytes(&order.run),
-        build: order.build.as_deref().map(bytes),
-        env: order.env.iter().map(|(name, value)| format!("{name}={value}").into_bytes()).collect(),
-        cwd: order.folder.as_os_str().as_encoded_bytes().to_vec(),
-        task: order.task,
-        needs: order
-            .needs
-            .iter()
-            .map(|need| {
-                let condition = match need.condition {
-                    NeedCondition::Started => WireCondition::Started,
-                    NeedCondition::Ready => WireCondition::Ready,
-                    NeedCondition::Completed => WireCondition::Completed,
-                };
-                (need.service.clone(), condition)
-            })
-            .collect(),
-        policy: match order.restart.policy {
-            RestartWhen::Never => RestartPolicy::Never,
-            RestartWhen::OnFailure => RestartPolicy::OnFailure,
-            RestartWhen::Always => RestartPolicy::Always,
-        },
-        restarts: order.restart.max,
-        stop_signal: order.stop_signal,
-        grace_ms: milliseconds(order.stop_grace),
-        pty: order.pty,
-        watch: order.watch.iter().map(|p| p.as_os_str().as_encoded_bytes().to_vec()).collect(),
-        probe: order.probe.as_ref().map(|probe| ProbeSpec {
-            question: match &probe.question {
-                Question::Http { port, path } => {
-                    WireQuestion::Http { port: *port, path: path.clone() }
-                }
-                Question::Tcp { port } => WireQuestion::Tcp { port: *port },
-                Question::Exec { words } => WireQuestion::Exec { argv: bytes(words) },
-                Question::Log { pattern } => WireQuestion::Log { pattern: pattern.clone() },
-                Question::Notify => WireQuestion::Notify,
-            },
-            interval_ms: milliseconds(probe.interval),
-            timeout_ms: milliseconds(probe.timeout),
-            retries: probe.retries,
-        }),
-    }
-}
 
 fn shown(record: ServiceRecord, host_pid: impl Fn(u32) -> Option<u32>) -> ServiceReport {
     let room_pid = record.pid.and_then(|pid| u32::try_from(pid).ok());
@@ -176,22 +121,10 @@ fn shown(record: ServiceRecord, host_pid: impl Fn(u32) -> Option<u32>) -> Servic
         task: record.task,
         stuck: record.stuck,
         needs: record.needs,
-        exit: record.exit.map(in_words),
-        answers: record
-            .answers
-            .into_iter()
-            .map(|answer| Answer { healthy: answer.healthy, text: answer.text })
-            .collect(),
+        exit: record.exit,
+        answers: record.answers,
         wanted: record.wanted_ms.map(Duration::from_millis),
         started: record.started_ms.map(Duration::from_millis),
         ready: record.ready_ms.map(Duration::from_millis),
-    }
-}
-
-fn in_words(exit: Exit) -> String {
-    match exit {
-        Exit::Code(code) => format!("exit {code}"),
-        Exit::Signal(number) => format!("signal {number}"),
-        Exit::NotStarted { message, .. } => message,
     }
 }

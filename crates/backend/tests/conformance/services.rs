@@ -6,7 +6,10 @@ use hothouse_backend::RoomError;
 use hothouse_host::logs;
 use hothouse_model::{
     room::Capability,
-    stack::{RestartOrder, RestartWhen, ServiceAction, ServiceOrder, StackOrder},
+    stack::{
+        ServiceAction, ServiceOrder, StackOrder,
+        service::{Restart, RestartPolicy, ServiceSpec, ServiceState},
+    },
 };
 
 use crate::{
@@ -21,7 +24,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 fn service(room: &Room<'_>, name: &str, script: &str) -> ServiceOrder {
-    ServiceOrder {
+    let spec = ServiceSpec {
         name: name.into(),
         run: ["sh", "-c", script].map(str::to_owned).to_vec(),
         build: None,
@@ -29,17 +32,14 @@ fn service(room: &Room<'_>, name: &str, script: &str) -> ServiceOrder {
         folder: room.order.worktree.clone(),
         task: false,
         needs: Vec::new(),
-        restart: RestartOrder { policy: RestartWhen::Never, max: 0 },
+        restart: Restart { policy: RestartPolicy::Never, max: 0 },
         stop_signal: 15,
         stop_grace: Duration::from_secs(5),
         pty: false,
         watch: Vec::new(),
         probe: None,
-        port: None,
-        app: None,
-        url: None,
-        database: None,
-    }
+    };
+    ServiceOrder { spec, port: None, app: None, url: None, database: None }
 }
 
 fn supervise(room: &Room<'_>, script: &str) -> StackOrder {
@@ -65,7 +65,10 @@ fn services_start_and_are_told_of(ground: &Ground) {
     let patience = Duration::from_secs(1);
     until("the service is ready", || {
         let report = ground.rooms.services(room.runtime(), None, patience).unwrap();
-        report.services.iter().any(|service| service.name == "web" && service.state == "ready")
+        report
+            .services
+            .iter()
+            .any(|service| service.name == "web" && service.state == ServiceState::Ready)
     });
     ground.rooms.stop(room.runtime(), room.order.claim.as_deref()).unwrap();
     assert_eq!(ground.rooms.stack(room.runtime()), None, "they end with the room");

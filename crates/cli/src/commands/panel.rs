@@ -3,7 +3,7 @@
 
 use hothouse_api::{SandboxView, service::ServiceView};
 use hothouse_host::terminal;
-use hothouse_model::SandboxState;
+use hothouse_model::{SandboxState, stack::service::ServiceState};
 
 use crate::{
     render::{Cell, plain, table},
@@ -74,10 +74,7 @@ fn commands(sandbox: &SandboxView) -> Vec<(&'static str, String)> {
         ("shell", format!("hothouse shell -w {name}")),
     ];
     // The service that an ill sandbox is ill of is the one to read.
-    let ill = sandbox
-        .services
-        .iter()
-        .find(|service| !matches!(service.state.as_str(), "ready" | "completed"));
+    let ill = sandbox.services.iter().find(|service| !service.state.is_well());
     let app = sandbox
         .services
         .iter()
@@ -103,7 +100,7 @@ fn is_database(url: &str) -> bool {
 }
 
 fn caveats(ui: &Ui, sandbox: &SandboxView) -> String {
-    let areas = sandbox.caveats.iter().map(|caveat| caveat.area.chars().count());
+    let areas = sandbox.caveats.iter().map(|caveat| caveat.area.as_str().len());
     // Two blanks before an area and two behind the longest.
     let left = areas.max().unwrap_or(0) + 4;
     let room = terminal::size().map(|(_, columns)| usize::from(columns).saturating_sub(left));
@@ -141,12 +138,12 @@ fn services(ui: &Ui, services: &[ServiceView]) -> String {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let rows = services.iter().map(|service| {
         let told = match &service.exit {
-            Some(exit) if service.pid.is_none() => Some(exit.clone()),
-            _ => service.health.clone(),
+            Some(exit) if service.pid.is_none() => Some(exit.to_string()),
+            _ => service.health.as_ref().map(ToString::to_string),
         };
         vec![
             Cell::new(&service.name).tone(Tone::Strong),
-            Cell::new(&service.state).tone(service_tone(&service.state)),
+            Cell::new(service.state.as_str()).tone(service_tone(service.state)),
             Cell::new(or_dash(service.pid.map(|pid| pid.to_string()))),
             Cell::new(or_dash(service.port.map(|port| port.to_string()))),
             Cell::new(service.restarts.to_string()),
@@ -156,11 +153,11 @@ fn services(ui: &Ui, services: &[ServiceView]) -> String {
     table(ui, &["SERVICE", "STATE", "PID", "PORT", "RESTARTS", "HEALTH"], rows.collect())
 }
 
-fn service_tone(state: &str) -> Tone {
+fn service_tone(state: ServiceState) -> Tone {
     match state {
-        "ready" | "completed" => Tone::Good,
-        "failed" => Tone::Bad,
-        "stopped" => Tone::Faint,
+        ServiceState::Ready | ServiceState::Completed => Tone::Good,
+        ServiceState::Failed => Tone::Bad,
+        ServiceState::Stopped => Tone::Faint,
         _ => Tone::Warning,
     }
 }

@@ -167,11 +167,12 @@ pub(crate) fn act(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hothouse_model::stack::service::ServiceState;
 
     fn service(name: &str, needs: &[&str], started: u64, ready: u64) -> ServiceView {
         ServiceView {
             name: name.into(),
-            state: "ready".into(),
+            state: ServiceState::Ready,
             pid: None,
             room_pid: None,
             restarts: 0,

@@ -7,7 +7,7 @@ use hothouse_api::{
     sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody},
 };
 use hothouse_host::{Clock, clock::HostClock, files};
-use hothouse_model::{Failure, FailureKind, SandboxName, SandboxRef, SandboxState};
+use hothouse_model::{Failure, FailureKind, SandboxName, SandboxRef, SandboxState, caveat::Class};
 
 use super::{config, exec, panel};
 use crate::{
@@ -59,8 +59,8 @@ pub(crate) fn fork(
             "Made sandbox `{}` on branch `{}`, based on `{base}`.",
             made.name, made.branch
         ));
-        let told = ["room-only", "pending"];
-        for caveat in made.caveats.iter().filter(|caveat| told.contains(&caveat.class.as_str())) {
+        let told = [Class::RoomOnly, Class::Pending];
+        for caveat in made.caveats.iter().filter(|caveat| told.contains(&caveat.class)) {
             ui.say(&format!("Note: {}.", plain(&caveat.text)));
         }
         ui.print(&made.worktree);

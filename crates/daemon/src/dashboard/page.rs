@@ -9,7 +9,7 @@ use hothouse_ingress::{
     html::{self, Markup},
     proxy::{Body, body_of},
 };
-use hothouse_model::{SandboxRecord, SandboxState};
+use hothouse_model::{SandboxRecord, SandboxState, stack::service::ServiceState};
 use hyper::{
     Response, StatusCode,
     header::{self, HeaderValue},
@@ -114,7 +114,7 @@ pub(super) fn main(
                 .stack_of(&record)
                 .into_iter()
                 .flat_map(|s| s.services)
-                .map(|s| s.name)
+                .map(|s| s.spec.name)
                 .collect(),
             false => Vec::new(),
         };
@@ -186,7 +186,13 @@ impl Shown {
     }
 
     fn kind(&self) -> &'static str {
-        if self.asleep { "still" } else { kind(self.view.state.as_str()) }
+        match self.view.state {
+            _ if self.asleep => "still",
+            SandboxState::Ready => "good",
+            SandboxState::Failed => "bad",
+            SandboxState::Stopped | SandboxState::Created | SandboxState::Paused => "still",
+            SandboxState::Starting | SandboxState::Degraded | SandboxState::Deleting => "busy",
+        }
     }
 
     fn age(&self, then: &Timestamp) -> String {
@@ -208,10 +214,10 @@ impl Shown {
 }
 
 /// How a service is: how it ended if it has, else what its probe said.
-fn health_of(service: &ServiceView) -> Option<&String> {
+fn health_of(service: &ServiceView) -> Option<String> {
     match &service.exit {
-        Some(exit) if service.pid.is_none() => Some(exit),
-        _ => service.health.as_ref(),
+        Some(exit) if service.pid.is_none() => Some(exit.to_string()),
+        _ => service.health.as_ref().map(ToString::to_string),
     }
 }
 
@@ -219,17 +225,12 @@ fn port_of(url: &str) -> &str {
     url.rsplit_once(':').map_or("direct", |(_, port)| port)
 }
 
-/// Whether a service's state is more than its colour says.
-fn is_worth_a_word(state: &str) -> bool {
-    !matches!(state, "ready" | "completed")
-}
-
-/// Says how good a state is.
-fn kind(state: &str) -> &'static str {
+/// The CSS class of a service's state: how good it is.
+fn kind(state: &ServiceState) -> &'static str {
     match state {
-        "ready" | "completed" => "good",
-        "failed" => "bad",
-        "stopped" | "created" | "paused" => "still",
+        ServiceState::Ready | ServiceState::Completed => "good",
+        ServiceState::Failed => "bad",
+        ServiceState::Stopped => "still",
         _ => "busy",
     }
 }
@@ -260,7 +261,11 @@ fn age(then: Timestamp, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hothouse_api::sandbox::{AppView, Caveat, RunView};
+    use hothouse_api::sandbox::{AppView, CaveatView, RunView};
+    use hothouse_model::{
+        caveat::{Area, Class},
+        stack::service::{Exit, Found},
+    };
 
     use super::*;
 
@@ -285,12 +290,12 @@ mod tests {
         let word = || text.to_owned();
         let service = ServiceView {
             name: word(),
-            state: word(),
+            state: ServiceState::Ready,
             pid: None,
             room_pid: None,
             restarts: 0,
             port: None,
-            health: Some(word()),
+            health: Some(Found::Problem(word())),
             log: word(),
             task: false,
             needs: Vec::new(),
@@ -318,12 +323,15 @@ mod tests {
             tree_driver: word(),
             profile: word(),
             run: Some(RunView { id: word(), artifacts: word(), started: time(NOW) }),
-            services: vec![ServiceView { exit: Some(word()), ..service.clone() }, service],
+            services: vec![
+                ServiceView { exit: Some(Exit::from(word())), ..service.clone() },
+                service,
+            ],
             apps: [(word(), AppView { url: word(), direct: format!("x:{text}"), shared: word() })]
                 .into(),
             exposed: Vec::new(),
             fences: BTreeMap::new(),
-            caveats: vec![Caveat { area: word(), class: word(), text: word() }],
+            caveats: vec![CaveatView { area: Area::Room, class: Class::Limited, text: word() }],
         };
         let logs = vec![Log { name: word(), lines: vec![word(), word()] }];
         Shown { view, asleep: false, failure: Some(word()), logs, now: time(NOW) }

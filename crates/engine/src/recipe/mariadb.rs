@@ -1,6 +1,6 @@
 //! MariaDB, and MySQL where that is what the host has.
 
-use hothouse_model::stack::{DatabaseOrder, Question};
+use hothouse_model::stack::{DatabaseOrder, service::Question};
 
 use super::{
     DATABASE, PreparedRecipe, Programs, RecipeContext, SOCKETS, TERMINATE, folder_of, quoted, words,

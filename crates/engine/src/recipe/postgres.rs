@@ -1,7 +1,7 @@
 //! PostgreSQL, any installed major version.
 
 use hothouse_host::files;
-use hothouse_model::stack::{DatabaseOrder, Question};
+use hothouse_model::stack::{DatabaseOrder, service::Question};
 
 use super::{DATABASE, INTERRUPT, PreparedRecipe, Programs, RecipeContext, SOCKETS, quoted, words};
 

@@ -1,6 +1,6 @@
 //! Redis and Valkey.
 
-use hothouse_model::stack::{DatabaseOrder, Question};
+use hothouse_model::stack::{DatabaseOrder, service::Question};
 
 use super::{
     PreparedRecipe, Programs, RecipeContext, SOCKETS, TERMINATE, folder_of, quoted, words,

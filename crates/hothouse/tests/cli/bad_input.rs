@@ -139,6 +139,8 @@ fn a_command_that_does_not_exist_is_usage_and_json_stays_json() {
         let body: serde_json::Value =
             serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{e}: {ran}"));
         assert_eq!(body["error"]["code"], "usage");
+        let indented = serde_json::to_string_pretty(&body).unwrap();
+        assert_eq!(ran.stdout.lines().count(), indented.lines().count(), "as other errors: {ran}");
     }
 }
 

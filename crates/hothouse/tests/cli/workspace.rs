@@ -220,6 +220,8 @@ fn a_worktree_of_somebody_else_is_adopted_and_never_removed() {
     git(&repository, &["worktree", "add", "-q", "-b", "own", own.to_str().unwrap()]);
     let refused = env.run(&repository, &["adopt"]);
     assert_eq!(refused.code, 2, "one's own checkout is none: {refused}");
+    let missing = env.run(&repository, &["adopt", "../nowhere"]);
+    assert_eq!(missing.code, 4, "what does not exist is not found: {missing}");
     let adopted = env.json(&own, &["adopt", "--json"]);
     assert_eq!((&adopted["name"], &adopted["branch"]), (&"own-tree".into(), &"own".into()));
     assert_eq!(env.run(&own, &["adopt"]).code, 5);
@@ -233,6 +235,24 @@ fn a_worktree_of_somebody_else_is_adopted_and_never_removed() {
     env.ok(&repository, &["delete", "own-tree"]);
     assert!(own.join("README").exists());
     assert_eq!(git(&own, &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_merge_without_an_identity_says_how_to_get_one() {
+    let env = surroundings();
+    let repository = env.repository("acme", "");
+    env.ok(&repository, &["fork", "a"]);
+    let tip = git(&repository, &["commit-tree", "-m", "agent", "-p", "a", "a^{tree}"]);
+    git(&repository, &["update-ref", "refs/heads/a", &tip]);
+    git(&repository, &["commit", "-q", "--allow-empty", "-m", "user"]);
+    // Else git makes an identity of the names of user and host.
+    git(&repository, &["config", "user.useConfigOnly", "true"]);
+    let refused = env.run(&repository, &["promote", "a", "--merge"]);
+    assert_eq!(refused.code, 6, "{refused}");
+    assert!(refused.stderr.contains("hint: tell git who you are"), "{refused}");
+    git(&repository, &["config", "user.name", "test"]);
+    git(&repository, &["config", "user.email", "test@example.com"]);
+    env.ok(&repository, &["promote", "a", "--merge"]);
 }
 
 #[test]

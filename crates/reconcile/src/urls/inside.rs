@@ -11,7 +11,7 @@ use std::{
 
 use hothouse_backend::{CallError, RoomConnection};
 use hothouse_ingress::Server;
-use hothouse_model::id::SandboxKey;
+use hothouse_model::{caveat::Caveat, id::SandboxKey};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -35,7 +35,7 @@ type InsideKey = (SandboxKey, String, u16);
 pub(super) struct Inside {
     open: HashMap<InsideKey, OpenPort>,
     /// Those that a room would not open, with the reason, so that they are not tried again and again.
-    refused: HashMap<InsideKey, String>,
+    refused: HashMap<InsideKey, Caveat>,
 }
 
 struct OpenPort(JoinHandle<()>);
@@ -62,7 +62,7 @@ impl Inside {
         known: &[Known],
         connections: &Connections,
         server: Option<&Arc<Server>>,
-    ) -> Vec<(SandboxKey, String)> {
+    ) -> Vec<(SandboxKey, Caveat)> {
         let mut wanted = HashSet::new();
         for known in known.iter().filter(|known| known.lives) {
             let Some(room) = &known.sandbox.room else { continue };
@@ -115,15 +115,16 @@ async fn open_one(
     connections: &Connections,
     port: u16,
     way: Way,
-) -> Result<JoinHandle<()>, Option<String>> {
+) -> Result<JoinHandle<()>, Option<Caveat>> {
     let room = connections.of(&known.runtime).await.map_err(|_| None)?;
     let listening = room.listen((Ipv4Addr::LOCALHOST, port).into()).await;
     let socket = listening.map_err(|error| match (&error, &way) {
         (CallError::Refused(refusal), Way::Host { service }) => {
-            Some(format!("service `{service}` of the host is not in the room: {}", refusal.message))
+            let (service, problem) = (service.clone(), refusal.message.clone());
+            Some(Caveat::NotInRoom { service, problem })
         }
         (CallError::Refused(refusal), Way::Router { .. }) => {
-            Some(format!("routed URLs do not work inside the room: {}", refusal.message))
+            Some(Caveat::NoUrlsInside { problem: refusal.message.clone() })
         }
         _ => None,
     })?;

@@ -53,10 +53,8 @@ impl Rooms for DaemonRooms {
                 let sandbox = all.into_iter().find(|sandbox| sandbox.id.as_str() == id)?;
                 let report = engine.services(&sandbox).unwrap_or_default();
                 let stands = report.services.into_iter().find(|known| known.name == service);
-                let starts = stands.is_some_and(|service| {
-                    let begins = matches!(&*service.state, "waiting" | "building" | "starting");
-                    begins && !service.stuck
-                });
+                let starts =
+                    stands.is_some_and(|service| service.state.is_beginning() && !service.stuck);
                 Some(Told { lines: engine.last_lines(&sandbox, &service).join("\n"), starts })
             });
             told.await.ok().flatten().unwrap_or_default()

@@ -3,7 +3,8 @@
 use super::Room;
 use super::calls::{Outcome, now, refuse};
 use crate::services::Hands;
-use hothouse_room_wire::{Answer, LogStart, RefusalKind, Reply, ServiceOrder, ServiceSpec};
+use hothouse_room_wire::{Answer, LogStart, RefusalKind, Reply, ServiceOrder};
+use hothouse_service::ServiceSpec;
 use rustix::fd::OwnedFd;
 
 /// Somebody who waits for the services to change.

@@ -2,22 +2,22 @@
 
 use super::keeper::{self, Kept};
 use super::output::{LineWatch, Log, Source as Pipe};
-use super::probe::{self, Answer, Asking, Step};
+use super::probe::{self, Asking, Step};
 use super::{BadService, Source, notify, tree};
 use crate::boot::Adopted;
 use crate::spawn::{self, Program, Streams};
 use crate::{exec, sys, terminal};
-use hothouse_room_wire::{
-    Exit, NeedCondition, ProbeAnswer, ProbeSpec, Question, RestartPolicy, RoomUser, ServiceSpec,
-    WindowSize,
-};
-use hothouse_supervise::{Condition, Kind, Need, Phase, Policy, ProbeRules, Rules};
+use hothouse_room_wire::{RoomUser, WindowSize};
+use hothouse_service::{Exit, Found, ProbeAnswer, ProbeSpec, Question, ServiceSpec};
+use hothouse_supervise::{Kind, Phase, ProbeRules, Rules};
 use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::pipe::PipeFlags;
 use std::collections::VecDeque;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
 
 /// How many answers of a probe are kept.
 const ANSWERS: usize = 3;
@@ -90,7 +90,7 @@ impl Entry {
 
     fn try_spawn(&mut self, phase: Phase, boot: &Adopted) -> io::Result<()> {
         let (argv, env) = (self.words(phase), self.environment()?);
-        let program = Program::new(argv, env, self.spec.cwd.clone(), RoomUser::Agent)
+        let program = Program::new(argv, env, self.folder(), RoomUser::Agent)
             .ok_or_else(|| io::Error::other("the command is empty or holds zero bytes"))?;
         let (streams, pipe) = streams(self.spec.pty, boot.has_root)?;
         let kept = keeper::spawn(boot, &program, streams)?;
@@ -106,13 +106,22 @@ impl Entry {
 
     fn words(&self, phase: Phase) -> Vec<Vec<u8>> {
         match (phase, &self.spec.build) {
-            (Phase::Build, Some(build)) => build.clone(),
-            _ => self.spec.run.clone(),
+            (Phase::Build, Some(build)) => bytes(build),
+            _ => bytes(&self.spec.run),
         }
     }
 
+    fn folder(&self) -> Vec<u8> {
+        self.spec.folder.as_os_str().as_bytes().to_vec()
+    }
+
+    fn variables(&self) -> Vec<Vec<u8>> {
+        let pair = |(name, value): (&String, &String)| format!("{name}={value}").into_bytes();
+        self.spec.env.iter().map(pair).collect()
+    }
+
     fn environment(&mut self) -> io::Result<Vec<Vec<u8>>> {
-        let mut env = self.spec.env.clone();
+        let mut env = self.variables();
         if matches!(&self.spec.probe, Some(ProbeSpec { question: Question::Notify, .. })) {
             let (socket, name) = notify::open(&self.spec.name)?;
             self.notify = Some(socket);
@@ -127,10 +136,9 @@ impl Entry {
         match self.spec.probe.as_ref().map(|probe| &probe.question) {
             Some(Question::Http { port, path }) => probe::ask_port(*port, Some(path), keeper),
             Some(Question::Tcp { port }) => probe::ask_port(*port, None, keeper),
-            Some(Question::Exec { argv }) => {
-                let env = self.spec.env.clone();
-                let cwd = self.spec.cwd.clone();
-                match Program::new(argv.clone(), env, cwd, RoomUser::Agent) {
+            Some(Question::Exec { words }) => {
+                let (env, folder) = (self.variables(), self.folder());
+                match Program::new(bytes(words), env, folder, RoomUser::Agent) {
                     Some(program) => probe::ask_command(boot, &program),
                     None => unasked("the probe's command is empty"),
                 }
@@ -144,15 +152,14 @@ impl Entry {
     }
 
     /// Hears a notification of one of its own processes.
-    pub(super) fn hear(&self) -> Option<String> {
-        let socket = self.notify.as_ref()?;
+    pub(super) fn hears_ready(&self) -> bool {
+        let Some(socket) = &self.notify else { return false };
         let own = self.kept.as_ref().map(|kept| tree::below(kept.keeper)).unwrap_or_default();
-        notify::hear(socket, &own)
+        notify::hears_ready(socket, &own)
     }
 
     /// Remembers an answer; true when it says something new.
-    pub(super) fn remember(&mut self, answer: Answer) -> bool {
-        let answer = ProbeAnswer { healthy: answer.healthy, text: answer.text };
+    pub(super) fn remember(&mut self, answer: ProbeAnswer) -> bool {
         if self.answers.back() == Some(&answer) {
             return false;
         }
@@ -249,7 +256,11 @@ impl Entry {
 }
 
 fn unasked(text: &str) -> Step {
-    Step::Answered(Answer { healthy: false, text: text.into() })
+    Step::Answered(ProbeAnswer::bad(Found::Problem(text.into())))
+}
+
+fn bytes(words: &[String]) -> Vec<Vec<u8>> {
+    words.iter().map(|word| word.clone().into_bytes()).collect()
 }
 
 /// Opens the streams of a service: no input, and one pipe or terminal for all it says, so that the
@@ -282,32 +293,20 @@ fn pattern(spec: &ServiceSpec) -> Result<Option<regex_lite::Regex>, BadService> 
 
 /// Returns what the machine must know of a service.
 pub(super) fn rules(spec: &ServiceSpec) -> Rules {
-    let condition = |condition: NeedCondition| match condition {
-        NeedCondition::Started => Condition::Started,
-        NeedCondition::Ready => Condition::Ready,
-        NeedCondition::Completed => Condition::Completed,
-    };
+    let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     Rules {
         name: spec.name.clone(),
         kind: if spec.task { Kind::Task } else { Kind::Service },
-        needs: spec
-            .needs
-            .iter()
-            .map(|(service, how)| Need { service: service.clone(), condition: condition(*how) })
-            .collect(),
+        needs: spec.needs.clone(),
         builds: spec.build.is_some(),
-        policy: match spec.policy {
-            RestartPolicy::Never => Policy::Never,
-            RestartPolicy::OnFailure => Policy::OnFailure,
-            RestartPolicy::Always => Policy::Always,
-        },
-        restarts: spec.restarts,
+        policy: spec.restart.policy,
+        restarts: spec.restart.max,
         stop_signal: spec.stop_signal,
-        grace: spec.grace_ms.into(),
+        grace: milliseconds(spec.stop_grace),
         probe: spec.probe.as_ref().map(|probe| ProbeRules {
             passive: matches!(probe.question, Question::Log { .. } | Question::Notify),
-            interval: probe.interval_ms.max(1).into(),
-            timeout: probe.timeout_ms.max(1).into(),
+            interval: milliseconds(probe.interval).max(1),
+            timeout: milliseconds(probe.timeout).max(1),
             retries: probe.retries,
         }),
     }

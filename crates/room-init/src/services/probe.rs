@@ -4,6 +4,7 @@ use super::tree::{self, Listener};
 use crate::boot::Adopted;
 use crate::spawn::{self, Program, Streams};
 use crate::sys;
+use hothouse_service::{Found, ProbeAnswer};
 use rustix::event::PollFlags;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
@@ -26,27 +27,14 @@ pub(super) enum Asking {
     Running { pid: i32, output: Option<OwnedFd>, said: Vec<u8>, failure: Option<OwnedFd> },
 }
 
-/// An answer.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) healthy: bool,
-    pub(super) text: String,
-}
-
-impl Answer {
-    fn good(text: impl Into<String>) -> Self {
-        Self { healthy: true, text: text.into() }
-    }
-
-    fn bad(text: impl Into<String>) -> Self {
-        Self { healthy: false, text: text.into() }
-    }
-}
-
 /// A question that goes on, or its answer.
 pub(super) enum Step {
     Asking(Asking),
-    Answered(Answer),
+    Answered(ProbeAnswer),
+}
+
+fn bad(problem: impl Into<String>) -> ProbeAnswer {
+    ProbeAnswer::bad(Found::Problem(problem.into()))
 }
 
 /// Asks a port. Who answers must be one of the service's own processes.
@@ -54,11 +42,10 @@ pub(super) fn ask_port(port: u16, http: Option<&str>, keeper: Option<i32>) -> St
     let own = keeper.map(tree::below).unwrap_or_default();
     match tree::listener(port, &own) {
         Listener::Nobody => {
-            return Step::Answered(Answer::bad(format!("nothing listens on port {port}")));
+            return Step::Answered(ProbeAnswer::bad(Found::NobodyListens { port }));
         }
         Listener::Stranger => {
-            let text = format!("port {port} is held by a process that is not the service's own");
-            return Step::Answered(Answer::bad(text));
+            return Step::Answered(ProbeAnswer::bad(Found::Stranger { port }));
         }
         Listener::Own => {}
     }
@@ -89,7 +76,7 @@ fn refused(to: SocketAddr, http: Option<String>, error: Errno) -> Step {
         }
         SocketAddr::V6(_) => {
             let error = io::Error::from(error);
-            Step::Answered(Answer::bad(format!("port {} refuses: {error}", to.port())))
+            Step::Answered(bad(format!("port {} refuses: {error}", to.port())))
         }
     }
 }
@@ -111,7 +98,7 @@ pub(super) fn ask_command(boot: &Adopted, program: &Program) -> Step {
     };
     match attempt() {
         Ok(asking) => Step::Asking(asking),
-        Err(error) => Step::Answered(Answer::bad(format!("cannot start the probe: {error}"))),
+        Err(error) => Step::Answered(bad(format!("cannot start the probe: {error}"))),
     }
 }
 
@@ -141,7 +128,7 @@ impl Asking {
                     Err(Errno::AGAIN | Errno::INTR) => {}
                     Err(error) => {
                         let error = io::Error::from(error);
-                        return Step::Answered(Answer::bad(format!("the answer broke: {error}")));
+                        return Step::Answered(bad(format!("the answer broke: {error}")));
                     }
                 }
                 if is_whole(&answer) || answer.len() >= ANSWER_LIMIT {
@@ -157,44 +144,44 @@ impl Asking {
     }
 
     /// Answers for a command that has ended.
-    pub(super) fn conclude(self, status: i32, scratch: &mut [u8]) -> Answer {
+    pub(super) fn conclude(self, status: i32, scratch: &mut [u8]) -> ProbeAnswer {
         let Self::Running { output, mut said, failure, .. } = self else {
-            return Answer::bad("no answer");
+            return bad("no answer");
         };
         output.as_ref().map(|output| collect(output, &mut said, scratch));
         let said = shown(&said);
-        let told = |what: String| {
-            if said.is_empty() { what } else { format!("{what}: {said}") }
-        };
         if let Some(hothouse_room_wire::Exit::NotStarted { message, .. }) =
             failure.and_then(spawn::failure_of)
         {
-            return Answer::bad(message);
+            return bad(message);
         }
         match (libc::WIFSIGNALED(status), libc::WEXITSTATUS(status)) {
-            (true, _) => Answer::bad(told(format!("ended by signal {}", libc::WTERMSIG(status)))),
-            (false, 0) => Answer::good(told("exit 0".into())),
-            (false, code) => Answer::bad(told(format!("exit {code}"))),
+            (true, _) => {
+                let colon = if said.is_empty() { "" } else { ": " };
+                bad(format!("ended by signal {}{colon}{said}", libc::WTERMSIG(status)))
+            }
+            (false, 0) => ProbeAnswer::good(Found::Exit { code: 0, said }),
+            (false, code) => ProbeAnswer::bad(Found::Exit { code, said }),
         }
     }
 
     /// Gives up; a command is killed with what it started.
-    pub(super) fn cancel(&self) -> Answer {
+    pub(super) fn cancel(&self) -> ProbeAnswer {
         match self {
             Self::Connecting { to, .. } => {
-                Answer::bad(format!("no connection to port {} in time", to.port()))
+                bad(format!("no connection to port {} in time", to.port()))
             }
             Self::Reading { answer, .. } if answer.is_empty() => {
-                Answer::bad("connected, but no answer in time")
+                bad("connected, but no answer in time")
             }
             Self::Reading { answer, .. } => {
-                Answer::bad(format!("the answer did not end in time: {}", shown(answer)))
+                bad(format!("the answer did not end in time: {}", shown(answer)))
             }
             Self::Running { pid, said, .. } => {
                 tree::kill_below(*pid);
                 let _ = sys::kill(-pid, libc::SIGKILL);
                 let _ = sys::kill(*pid, libc::SIGKILL);
-                Answer::bad(format!("the command did not end in time: {}", shown(said)))
+                bad(format!("the command did not end in time: {}", shown(said)))
             }
         }
     }
@@ -202,7 +189,7 @@ impl Asking {
 
 fn connected(socket: OwnedFd, port: u16, http: Option<String>) -> Step {
     let Some(path) = http else {
-        return Step::Answered(Answer::good(format!("tcp {port} open")));
+        return Step::Answered(ProbeAnswer::good(Found::Tcp { port }));
     };
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nUser-Agent: hothouse-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
@@ -212,7 +199,7 @@ fn connected(socket: OwnedFd, port: u16, http: Option<String>) -> Step {
         Ok(_) => Step::Asking(Asking::Reading { socket, answer: Vec::new() }),
         Err(error) => {
             let error = io::Error::from(error);
-            Step::Answered(Answer::bad(format!("the question broke off: {error}")))
+            Step::Answered(bad(format!("the question broke off: {error}")))
         }
     }
 }
@@ -242,20 +229,19 @@ fn is_whole(answer: &[u8]) -> bool {
 }
 
 /// Judges an HTTP answer by its status.
-fn judge(answer: &[u8], ended: bool) -> Answer {
+fn judge(answer: &[u8], ended: bool) -> ProbeAnswer {
     let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
     let status = line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse::<u16>().ok());
     match status {
-        Some(status @ 200..=399) => Answer::good(format!("http {status}")),
+        Some(status @ 200..=399) => ProbeAnswer::good(Found::Http { status, said: String::new() }),
         Some(status) => {
             let body = answer.windows(4).position(|part| part == b"\r\n\r\n").map(|at| at + 4);
-            let body = body.map(|at| shown(&answer[at..])).unwrap_or_default();
-            let colon = if body.is_empty() { "" } else { ": " };
-            Answer::bad(format!("http {status}{colon}{body}"))
+            let said = body.map(|at| shown(&answer[at..])).unwrap_or_default();
+            ProbeAnswer::bad(Found::Http { status, said })
         }
-        None if ended && answer.is_empty() => Answer::bad("the connection was closed unanswered"),
-        None => Answer::bad(format!("no HTTP answer: {}", shown(answer))),
+        None if ended && answer.is_empty() => bad("the connection was closed unanswered"),
+        None => bad(format!("no HTTP answer: {}", shown(answer))),
     }
 }
 
@@ -271,8 +257,8 @@ mod tests {
     use super::*;
 
     fn check(answer: &str, expected: &str) {
-        let Answer { healthy, text } = judge(answer.as_bytes(), true);
-        assert_eq!(format!("{} {text}", if healthy { "+" } else { "-" }), expected);
+        let ProbeAnswer { healthy, found } = judge(answer.as_bytes(), true);
+        assert_eq!(format!("{} {found}", if healthy { "+" } else { "-" }), expected);
     }
 
     #[test]

@@ -6,7 +6,8 @@
 use crate::boot::Adopted;
 use crate::spawn::{self, Program, Streams};
 use crate::sys;
-use hothouse_room_wire::{RoomUser, ServiceSpec};
+use hothouse_room_wire::RoomUser;
+use hothouse_service::ServiceSpec;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::fs::{Mode, OFlags};
@@ -64,7 +65,8 @@ impl Watcher {
     ) {
         let pairs = services.flat_map(|service| {
             let name = service.name.clone().into_bytes();
-            service.watch.iter().flat_map(move |pattern| [name.clone(), pattern.clone()])
+            let bytes = |path: &Path| path.as_os_str().as_bytes().to_vec();
+            service.watch.iter().flat_map(move |pattern| [name.clone(), bytes(pattern)])
         });
         let wanted: Vec<Vec<u8>> = pairs.collect();
         if self.ended {

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::rules::{Need, ProbeRules};
+use crate::rules::ProbeRules;
+use hothouse_service::Need;
 
 fn rules(name: &str) -> Rules {
     Rules {
@@ -11,7 +12,7 @@ fn rules(name: &str) -> Rules {
         kind: Kind::Service,
         needs: Vec::new(),
         builds: false,
-        policy: Policy::OnFailure,
+        policy: RestartPolicy::OnFailure,
         restarts: 2,
         stop_signal: 15,
         grace: 1_000,
@@ -31,7 +32,7 @@ fn shop() -> Machine {
         Rules { probe: Some(PROBE), ..rules("db") },
         Rules {
             kind: Kind::Task,
-            policy: Policy::Never,
+            policy: RestartPolicy::Never,
             needs: vec![need("db", Condition::Ready)],
             ..rules("migrate")
         },
@@ -132,7 +133,7 @@ impl World {
     }
 
     fn states(&self) -> String {
-        let states = self.machine.services().iter().map(|service| service.state.as_str());
+        let states = self.machine.services().iter().map(|service| service.state.shown().as_str());
         states.collect::<Vec<_>>().join(" ")
     }
 

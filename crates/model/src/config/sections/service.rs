@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
+pub use hothouse_service::{Condition, Restart, RestartPolicy};
+
 use crate::{
     ServiceName,
     config::{
@@ -18,16 +20,6 @@ use crate::{
 choice_type! {
     /// A built-in way to run a database or cache.
     Recipe { Postgres = "postgres", Mariadb = "mariadb", Mysql = "mysql", Redis = "redis", Valkey = "valkey" }
-}
-
-choice_type! {
-    /// How far a needed service must be.
-    Condition { Started = "started", Ready = "ready", Completed = "completed" }
-}
-
-choice_type! {
-    /// When a service that ended is started again.
-    RestartPolicy { Never = "never", OnFailure = "on-failure", Always = "always" }
 }
 
 choice_type! {
@@ -122,14 +114,6 @@ impl Service {
 pub struct Need {
     pub service: ServiceName,
     pub condition: Condition,
-}
-
-/// When a service is started again, and how many times in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Restart {
-    pub policy: RestartPolicy,
-    pub max: u32,
 }
 
 /// How to tell that a service is ready.

@@ -1,0 +1,340 @@
+//! Caveats: what a reader must know before trusting what a sandbox shows.
+//!
+//! A caveat is a value with an area, a class and its own data; the sentence is made in `text` and nowhere else.
+
+mod text;
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::{fence::Fence, name::SandboxName, room::DiskUse, words::word_type};
+
+word_type! {
+    /// What a caveat is about. Each limit of a room is an area of its own.
+    Area {
+        Config = "config",
+        Disk = "disk",
+        Files = "files",
+        Git = "git",
+        HostGroups = "host-groups",
+        Network = "network",
+        NoCpuCgroup = "no-cpu-cgroup",
+        NoFreezer = "no-freezer",
+        NoIpv6 = "no-ipv6",
+        NoMemoryCgroup = "no-memory-cgroup",
+        NoPidsCgroup = "no-pids-cgroup",
+        NoSys = "no-sys",
+        Room = "room",
+        RoomFiles = "room-files",
+        Secrets = "secrets",
+        SharedFiles = "shared-files",
+        SharedUid = "shared-uid",
+        SingleUid = "single-uid",
+        Sleep = "sleep",
+        Tree = "tree",
+        Unreadable = "unreadable",
+        Urls = "urls",
+    }
+}
+
+word_type! {
+    /// What kind of caveat it is, for programs.
+    Class {
+        Asleep = "asleep",
+        Closed = "closed",
+        Died = "died",
+        Diverged = "diverged",
+        Limited = "limited",
+        LiveKey = "live-key",
+        LookClosely = "look-closely",
+        Masked = "masked",
+        NotImported = "not-imported",
+        NotMasked = "not-masked",
+        NotReadable = "not-readable",
+        Pending = "pending",
+        RoomOnly = "room-only",
+        SecretMissing = "secret-missing",
+        SecretNarrowed = "secret-narrowed",
+        VariableMissing = "variable-missing",
+    }
+}
+
+/// Something that a sandbox does not keep, or that somebody should know of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Caveat {
+    /// What the room makes belongs to another uid of the host.
+    RoomFiles {
+        uid: u32,
+    },
+    SingleUid,
+    SharedUid,
+    HostGroups,
+    SharedFiles,
+    /// A granted folder that the agent's own uid cannot read.
+    Unreadable {
+        path: PathBuf,
+    },
+    /// No cgroup limits it.
+    Unlimited(Fence),
+    NoFreezer,
+    NoSys,
+    NoIpv6,
+    /// The room was paused because its own files take too much.
+    Full(DiskUse),
+    /// The room has ended without being told to.
+    Died,
+    /// The room's wall is shut.
+    Closed {
+        problem: String,
+    },
+    NoDatagrams,
+    NoEcho,
+    /// The worktree's config asks for what nobody approved.
+    Pending {
+        changes: Several,
+        sandbox: SandboxName,
+    },
+    /// The files of the worktree are seen in the room alone.
+    Hidden,
+    /// Forks share no blocks.
+    FullCopies,
+    Diverged {
+        branch: String,
+        agent_branch: String,
+    },
+    NotImported {
+        reason: String,
+    },
+    /// Its commits bring what is no ordinary file.
+    LookClosely {
+        found: Several,
+    },
+    Asleep {
+        since: Timestamp,
+    },
+    /// The ports of its apps are not known.
+    NoApps {
+        problem: String,
+    },
+    NoUrls {
+        problem: String,
+    },
+    NoResolver,
+    /// A port of the host that leads nowhere.
+    PortHeld {
+        port: u16,
+        pid: u32,
+    },
+    PortClosed {
+        port: u16,
+        problem: String,
+    },
+    /// A service of the host that the room cannot have.
+    NotInRoom {
+        service: String,
+        problem: String,
+    },
+    NoUrlsInside {
+        problem: String,
+    },
+    SecretMissing {
+        problem: String,
+        hint: String,
+    },
+    SecretNarrowed {
+        name: String,
+    },
+    VariableMissing {
+        name: String,
+        source: String,
+    },
+    LiveKey {
+        finding: String,
+        why: String,
+    },
+    /// Files that the room sees empty.
+    Masked {
+        files: Several,
+    },
+    NotReadable {
+        files: Several,
+    },
+    NotMasked {
+        files: Several,
+    },
+    /// A text that another build wrote.
+    Told {
+        area: Area,
+        class: Class,
+        text: String,
+    },
+}
+
+/// The first few of many things, and how many more there are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Several {
+    pub shown: Vec<String>,
+    pub more: usize,
+}
+
+impl Several {
+    /// Keeps the first few; nothing, where there are none.
+    pub fn of(all: impl IntoIterator<Item = String>) -> Option<Self> {
+        const SHOWN: usize = 5;
+        let mut all = all.into_iter();
+        let shown: Vec<_> = all.by_ref().take(SHOWN).collect();
+        (!shown.is_empty()).then(|| Self { shown, more: all.count() })
+    }
+}
+
+impl Caveat {
+    /// Returns what it is about.
+    pub fn area(&self) -> Area {
+        match self {
+            Self::RoomFiles { .. } => Area::RoomFiles,
+            Self::SingleUid => Area::SingleUid,
+            Self::SharedUid => Area::SharedUid,
+            Self::HostGroups => Area::HostGroups,
+            Self::SharedFiles => Area::SharedFiles,
+            Self::Unreadable { .. } => Area::Unreadable,
+            Self::Unlimited(Fence::Memory) => Area::NoMemoryCgroup,
+            Self::Unlimited(Fence::Cpu) => Area::NoCpuCgroup,
+            Self::Unlimited(_) => Area::NoPidsCgroup,
+            Self::NoFreezer => Area::NoFreezer,
+            Self::NoSys => Area::NoSys,
+            Self::NoIpv6 => Area::NoIpv6,
+            Self::Full(_) => Area::Disk,
+            Self::Died => Area::Room,
+            Self::Closed { .. } | Self::NoDatagrams | Self::NoEcho => Area::Network,
+            Self::Pending { .. } => Area::Config,
+            Self::Hidden | Self::FullCopies => Area::Tree,
+            Self::Diverged { .. } | Self::NotImported { .. } => Area::Git,
+            Self::LookClosely { .. } => Area::Files,
+            Self::Asleep { .. } => Area::Sleep,
+            Self::NoApps { .. }
+            | Self::NoUrls { .. }
+            | Self::NoResolver
+            | Self::PortHeld { .. }
+            | Self::PortClosed { .. }
+            | Self::NotInRoom { .. }
+            | Self::NoUrlsInside { .. } => Area::Urls,
+            Self::SecretMissing { .. }
+            | Self::SecretNarrowed { .. }
+            | Self::VariableMissing { .. }
+            | Self::LiveKey { .. }
+            | Self::Masked { .. }
+            | Self::NotReadable { .. }
+            | Self::NotMasked { .. } => Area::Secrets,
+            Self::Told { area, .. } => *area,
+        }
+    }
+
+    /// Returns what kind of caveat it is.
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Died => Class::Died,
+            Self::Closed { .. } => Class::Closed,
+            Self::Pending { .. } => Class::Pending,
+            Self::Hidden => Class::RoomOnly,
+            Self::Diverged { .. } => Class::Diverged,
+            Self::NotImported { .. } => Class::NotImported,
+            Self::LookClosely { .. } => Class::LookClosely,
+            Self::Asleep { .. } => Class::Asleep,
+            Self::SecretMissing { .. } => Class::SecretMissing,
+            Self::SecretNarrowed { .. } => Class::SecretNarrowed,
+            Self::VariableMissing { .. } => Class::VariableMissing,
+            Self::LiveKey { .. } => Class::LiveKey,
+            Self::Masked { .. } => Class::Masked,
+            Self::NotReadable { .. } => Class::NotReadable,
+            Self::NotMasked { .. } => Class::NotMasked,
+            Self::Told { class, .. } => *class,
+            _ => Class::Limited,
+        }
+    }
+}
+
+/// A caveat as any build wrote it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Now(Caveat),
+    /// In the file of a room.
+    OfRoom {
+        code: String,
+        message: String,
+    },
+    /// In the file of a wall.
+    OfWall(String, String),
+}
+
+impl From<Written> for Caveat {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Now(caveat) => caveat,
+            Written::OfRoom { code, message } => {
+                let area = Area::parse(&code).unwrap_or(Area::Room);
+                Self::Told { area, class: Class::Limited, text: message }
+            }
+            Written::OfWall(class, text) => {
+                let class = Class::parse(&class).unwrap_or(Class::Limited);
+                Self::Told { area: Area::Secrets, class, text }
+            }
+        }
+    }
+}
+
+/// Reads caveats as any build wrote them: a room outlives the build that started it.
+pub fn read_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Caveat>, D::Error> {
+    let written = Vec::<Written>::deserialize(deserializer)?;
+    Ok(written.into_iter().map(Caveat::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct File(#[serde(deserialize_with = "read_any")] Vec<Caveat>);
+
+    #[test]
+    fn a_caveat_keeps_its_data_on_the_disk() {
+        let all = File(vec![
+            Caveat::RoomFiles { uid: 101_000 },
+            Caveat::SingleUid,
+            Caveat::Unlimited(Fence::Memory),
+            Caveat::Full(DiskUse { used: 3 << 20, limit: 2 << 20 }),
+            Caveat::VariableMissing { name: "A".into(), source: "B".into() },
+        ]);
+        let written = serde_json::to_string(&all).unwrap();
+        assert_eq!(serde_json::from_str::<File>(&written).unwrap(), all, "{written}");
+    }
+
+    #[test]
+    fn caveats_of_earlier_builds_say_what_they_said() {
+        let written = r#"[{"code":"no-sys","message":"it has none"},{"code":"root-files","message":"old"},
+            ["masked","seen empty"],["bygone","gone"]]"#;
+        let File(all) = serde_json::from_str(written).unwrap();
+        let said = all.iter().map(|c| format!("{} {} {c}", c.area(), c.class()));
+        assert_eq!(
+            said.collect::<Vec<_>>(),
+            [
+                "no-sys limited it has none",
+                "room limited old",
+                "secrets masked seen empty",
+                "secrets limited gone"
+            ]
+        );
+    }
+
+    #[test]
+    fn of_many_things_a_few_are_named() {
+        let of = |count: usize| {
+            Several::of((0..count).map(|n| n.to_string())).map(|some| some.to_string())
+        };
+        assert_eq!((of(0), of(2).as_deref()), (None, Some("0, 1")));
+        assert_eq!(of(7).as_deref(), Some("0, 1, 2, 3, 4 and 2 more"));
+    }
+}

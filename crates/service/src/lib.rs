@@ -1,0 +1,18 @@
+//! What a service is to be, and how it stands.
+//!
+//! One set of types from the config's output through the engine to room-init, and back to the API. It is
+//! linked into room-init, which is static and small, so it needs nothing but serde.
+//!
+//! - [`spec`]: what is asked for
+//! - [`state`]: how it stands, and how its processes ended
+//! - [`found`]: what a probe found
+//! - [`codec`]: the same values in JSON and on the wire
+
+mod codec;
+mod found;
+mod spec;
+mod state;
+
+pub use found::{Found, ProbeAnswer};
+pub use spec::{Condition, Need, ProbeSpec, Question, Restart, RestartPolicy, ServiceSpec};
+pub use state::{Exit, ServiceState};

@@ -1,0 +1,140 @@
+//! What a service is to be, with every decision made.
+
+use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::codec;
+
+/// One service, with its references resolved.
+///
+/// The order of the fields is the order on the wire, which rooms of earlier builds understand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceSpec {
+    pub name: String,
+    pub run: Vec<String>,
+    /// What is built before each start.
+    pub build: Option<Vec<String>>,
+    /// The whole environment.
+    #[serde(with = "codec::environment")]
+    pub env: BTreeMap<String, String>,
+    pub folder: PathBuf,
+    /// Whether it runs once, and is done when it ends well.
+    pub task: bool,
+    pub needs: Vec<Need>,
+    pub restart: Restart,
+    pub stop_signal: i32,
+    #[serde(with = "codec::duration")]
+    pub stop_grace: Duration,
+    pub pty: bool,
+    /// Absolute patterns of files whose change restarts it.
+    pub watch: Vec<PathBuf>,
+    pub probe: Option<ProbeSpec>,
+}
+
+/// A service that must come first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Need {
+    pub service: String,
+    pub condition: Condition,
+}
+
+/// How far a needed service must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Condition {
+    Started,
+    Ready,
+    Completed,
+}
+
+/// When a service is started again, and how many times in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restart {
+    pub policy: RestartPolicy,
+    pub max: u32,
+}
+
+/// When a service that ended is started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartPolicy {
+    Never,
+    OnFailure,
+    Always,
+}
+
+/// How to tell that a service is ready.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeSpec {
+    pub question: Question,
+    #[serde(with = "codec::duration")]
+    pub interval: Duration,
+    #[serde(with = "codec::duration")]
+    pub timeout: Duration,
+    pub retries: u32,
+}
+
+/// What a probe asks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Question {
+    Http {
+        port: u16,
+        path: String,
+    },
+    Tcp {
+        port: u16,
+    },
+    /// A command that ends with 0.
+    Exec {
+        words: Vec<String>,
+    },
+    /// A regular expression that a line of the output matches.
+    Log {
+        pattern: String,
+    },
+    /// `READY=1` on the notify socket.
+    Notify,
+}
+
+impl Condition {
+    /// Every word, as it is written in the config.
+    pub const WORDS: &'static [&'static str] = &["started", "ready", "completed"];
+
+    /// Returns the word, as it is written in the config.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Ready => "ready",
+            Self::Completed => "completed",
+        }
+    }
+}
+
+impl RestartPolicy {
+    /// Every word, as it is written in the config.
+    pub const WORDS: &'static [&'static str] = &["never", "on-failure", "always"];
+
+    /// Returns the word, as it is written in the config.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::OnFailure => "on-failure",
+            Self::Always => "always",
+        }
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Display for RestartPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,173 @@
+//! How a service stands.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+/// How a service stands. In JSON and on the wire it is a word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ServiceState {
+    #[default]
+    Stopped,
+    /// It is wanted, and waits for what it needs.
+    Waiting,
+    Building,
+    Starting,
+    Ready,
+    /// It was ready and does not answer any more.
+    Unhealthy,
+    /// A task that ended well.
+    Completed,
+    /// It ended, and is started again.
+    Restarting,
+    /// It was asked to stop.
+    Stopping,
+    Failed,
+}
+
+impl ServiceState {
+    pub const ALL: [Self; 10] = [
+        Self::Stopped,
+        Self::Waiting,
+        Self::Building,
+        Self::Starting,
+        Self::Ready,
+        Self::Unhealthy,
+        Self::Completed,
+        Self::Restarting,
+        Self::Stopping,
+        Self::Failed,
+    ];
+
+    /// Returns the word for it in tables and JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Waiting => "waiting",
+            Self::Building => "building",
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Unhealthy => "unhealthy",
+            Self::Completed => "completed",
+            Self::Restarting => "restarting",
+            Self::Stopping => "stopping",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Reads the word that [`as_str`](Self::as_str) wrote.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+
+    /// Whether it does what it is there for, or has done it.
+    pub fn is_well(self) -> bool {
+        matches!(self, Self::Ready | Self::Completed)
+    }
+
+    /// Whether nothing is wrong with it and nothing is awaited.
+    pub fn is_settled(self) -> bool {
+        self.is_well() || self == Self::Stopped
+    }
+
+    /// Whether it is on its way to its first answer.
+    pub fn is_beginning(self) -> bool {
+        matches!(self, Self::Waiting | Self::Building | Self::Starting)
+    }
+
+    /// Whether it was up and is not well.
+    pub fn is_ill(self) -> bool {
+        matches!(self, Self::Unhealthy | Self::Restarting)
+    }
+
+    /// Whether processes of it are there, or will be without being asked for.
+    pub fn is_running(self) -> bool {
+        match self {
+            Self::Building
+            | Self::Starting
+            | Self::Ready
+            | Self::Unhealthy
+            | Self::Restarting
+            | Self::Stopping => true,
+            Self::Stopped | Self::Waiting | Self::Completed | Self::Failed => false,
+        }
+    }
+}
+
+impl fmt::Display for ServiceState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for ServiceState {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ServiceState {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        Self::parse(&text).ok_or_else(|| D::Error::custom("not a state of a service"))
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    Code(i32),
+    Signal(i32),
+    /// It never ran: `code` is what a shell would return (126 or 127).
+    NotStarted {
+        code: i32,
+        message: String,
+    },
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "exit {code}"),
+            Self::Signal(number) => write!(f, "signal {number}"),
+            Self::NotStarted { message, .. } => f.write_str(message),
+        }
+    }
+}
+
+impl From<String> for Exit {
+    /// Reads what [`Display`](fmt::Display) wrote.
+    fn from(text: String) -> Self {
+        let number = |word: &str| text.strip_prefix(word)?.parse().ok();
+        match (number("exit "), number("signal ")) {
+            (Some(code), _) => Self::Code(code),
+            (None, Some(signal)) => Self::Signal(signal),
+            (None, None) => Self::NotStarted { code: 126, message: text },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_state_is_read_as_it_was_written() {
+        for state in ServiceState::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+            let bytes = postcard::to_allocvec(&state).unwrap();
+            assert_eq!(bytes, postcard::to_allocvec(state.as_str()).unwrap());
+            assert_eq!(postcard::from_bytes::<ServiceState>(&bytes).unwrap(), state);
+        }
+    }
+
+    #[test]
+    fn an_end_is_read_as_it_was_written() {
+        let message = "cannot start: no such file".to_owned();
+        for exit in
+            [Exit::Code(0), Exit::Code(3), Exit::Signal(9), Exit::NotStarted { code: 126, message }]
+        {
+            assert_eq!(Exit::from(exit.to_string()), exit);
+        }
+    }
+}
