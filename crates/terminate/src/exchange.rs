@@ -1,6 +1,9 @@
 //! One request to a terminated host, from the room's words to the host's answer.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use bytes::BytesMut;
 use hothouse_host::{Clock, clock::HostClock};
@@ -19,12 +22,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::{
     Target,
     answer::Own,
-    body::{self, Body, NotWhole, Scanned, Watched, scrub},
-    decode::{self, Undecodable},
+    body::{self, Body, NotWhole, Watched, scrub},
+    finish::{AskedPart, finish, whole_values},
+    frames::Frames,
     gate::{Asked, Gate},
     pulse::Pulse,
     record::{Draft, RecordSink, Side},
-    scan::{Echoes, Scanner},
+    scan::Echoes,
     secrets::{Held, Secrets},
     sigv4, substitute,
     upstream::{Upstream, UpstreamError, Upstreams, Wanted},
@@ -32,6 +36,9 @@ use crate::{
 
 /// How long a body may be that must be known whole.
 const BODY_LIMIT: usize = 8 << 20;
+
+/// Headers that let a host compress each message of a body for itself.
+const OF_MESSAGES: [&str; 2] = ["grpc-accept-encoding", "connect-accept-encoding"];
 
 /// Headers by which a host could take a request for another one than the gate let pass.
 const BEHIND_THE_GATE: [&str; 6] = [
@@ -65,6 +72,7 @@ pub(crate) struct Upgraded {
 struct Ready {
     request: Request<Body>,
     echoes: Option<Arc<Echoes>>,
+    part: Option<AskedPart>,
 }
 
 impl<U: Upstream> Exchange<U> {
@@ -139,16 +147,19 @@ impl<U: Upstream> Exchange<U> {
         draft: &Draft,
     ) -> Result<Response<Body>, Own> {
         let head = parts.method == Method::HEAD;
-        let Ready { request, echoes } = self.prepare(parts, body, draft).await?;
+        let Ready { request, echoes, part } = self.prepare(parts, body, draft).await?;
         let answered = self.upstreams.send(request, wanted).await;
         let response = answered.map_err(|error| Own::unreachable(&error))?;
         let response = response.map(body::incoming);
-        finish(response, echoes, head)
+        finish(response, echoes, part, head)
     }
 
     /// Puts values into a request.
     async fn prepare(&self, mut parts: Parts, body: Body, draft: &Draft) -> Result<Ready, Own> {
         let held = self.held(&parts).await?;
+        // Before anything is signed again, which may be about the part too.
+        let part = Echoes::of(&held.known, Vec::new())
+            .and_then(|echoes| whole_values(&mut parts, &echoes));
         let (body, mut used) = self.body(&mut parts, body, &held).await?;
         let done = substitute::head(&mut parts, &held.known).map_err(|error| Own::unfit(&error))?;
         used.extend(done.used);
@@ -156,6 +167,9 @@ impl<U: Upstream> Exchange<U> {
         if echoes.is_some() {
             // What is compressed has to be unpacked before it can be looked through.
             parts.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            for name in OF_MESSAGES {
+                parts.headers.remove(name);
+            }
         }
         draft.used(used);
         let trailers = parts.version == Version::HTTP_2 && parts.headers.contains_key(header::TE);
@@ -165,7 +179,7 @@ impl<U: Upstream> Exchange<U> {
         for name in BEHIND_THE_GATE {
             parts.headers.remove(name);
         }
-        Ok(Ready { request: Request::from_parts(parts, body), echoes })
+        Ok(Ready { request: Request::from_parts(parts, body), echoes, part })
     }
 
     /// Returns the secrets that may be put into a request; one that is mentioned must have a value.
@@ -229,10 +243,7 @@ impl<U: Upstream> Exchange<U> {
         draft: &Draft,
     ) -> Result<Response<Body>, Own> {
         let empty = || Empty::new().map_err(|never| match never {}).boxed_unsync();
-        let Ready { request, echoes } = self.prepare(parts, empty(), draft).await?;
-        if echoes.as_ref().is_some_and(|echoes| !echoes.keep_length()) {
-            return Err(Own::unscannable());
-        }
+        let Ready { request, echoes, part } = self.prepare(parts, empty(), draft).await?;
         let mut request = self.upstreams.as_http1(request);
         let headers = request.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -245,7 +256,10 @@ impl<U: Upstream> Exchange<U> {
         let mut response = answered.map_err(|error| Own::unreachable(&error))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let response = response.map(body::incoming);
-            return finish(response, echoes, false);
+            return finish(response, echoes, part, false);
+        }
+        if echoes.is_some() && response.headers().contains_key(header::SEC_WEBSOCKET_EXTENSIONS) {
+            return Err(Own::extended());
         }
         let host = hyper::upgrade::on(&mut response).await;
         let host = host.map_err(|error| Own::unreachable(&UpstreamError::Talk(error)))?;
@@ -270,36 +284,6 @@ impl<U: Upstream> Exchange<U> {
     }
 }
 
-/// Makes the answer that the room gets.
-fn finish(
-    response: Response<Body>,
-    echoes: Option<Arc<Echoes>>,
-    head: bool,
-) -> Result<Response<Body>, Own> {
-    let (mut parts, body) = response.into_parts();
-    // The host's words beside the status would pass unseen; clients know them by the number.
-    parts.extensions.remove::<ReasonPhrase>();
-    strip_hop_by_hop(&mut parts.headers, false);
-    parts.headers.remove(header::TE);
-    let Some(echoes) = echoes else { return Ok(Response::from_parts(parts, body)) };
-    let bare = head || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let codings = if bare { Ok(Vec::new()) } else { decode::codings(&parts.headers) };
-    let codings = codings.map_err(|Undecodable(coding)| Own::compressed(&coding))?;
-    let body = match codings.is_empty() {
-        true => body,
-        false => {
-            parts.headers.remove(header::CONTENT_ENCODING);
-            parts.headers.remove(header::CONTENT_LENGTH);
-            decode::decoded(body, &codings).ok_or_else(Own::busy)?
-        }
-    };
-    scrub(&mut parts.headers, &echoes);
-    if !echoes.keep_length() && !bare {
-        parts.headers.remove(header::CONTENT_LENGTH);
-    }
-    Ok(Response::from_parts(parts, Scanned::new(body, echoes).boxed_unsync()))
-}
-
 /// Carries bytes both ways until either side ends; what the host says is looked through.
 pub(crate) async fn join<C, H>(mut client: C, mut host: H, echoes: Option<Arc<Echoes>>)
 where
@@ -316,19 +300,21 @@ where
     let outward = async {
         tokio::io::copy(&mut client_from, &mut host_to).await.ok();
         host_to.shutdown().await.ok();
+        Ok(())
     };
     let inward = async {
-        let (mut held, mut piece) = (BytesMut::new(), BytesMut::with_capacity(16 << 10));
+        let (mut frames, mut piece) = (Frames::new(echoes), BytesMut::with_capacity(16 << 10));
         while host_from.read_buf(&mut piece).await.is_ok_and(|read| read > 0) {
-            let passed = Scanner::new(&echoes, &mut held).push(piece.split().freeze());
-            if client_to.write_all(&passed).await.is_err() {
-                return;
-            }
+            let passed = frames.push(&piece.split()).map_err(io::Error::other)?;
+            client_to.write_all(&passed).await?;
+            client_to.flush().await?;
             piece.reserve(16 << 10);
         }
-        let rest = Scanner::new(&echoes, &mut held).finish();
-        client_to.write_all(&rest).await.ok();
         client_to.shutdown().await.ok();
+        Ok::<_, io::Error>(())
     };
-    tokio::join!(outward, inward);
+    // What cannot be looked through, or goes to nobody, ends both ways.
+    if let Err(error) = tokio::try_join!(outward, inward) {
+        tracing::debug!(%error, "a WebSocket of a terminated host broke off");
+    }
 }
