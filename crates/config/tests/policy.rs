@@ -182,6 +182,81 @@ fn names_outside_the_policy_are_not_looked_up() {
     assert!(allowed(&web, "fine.example"));
 }
 
+/// Asks for a request on port 443; with a plus behind its method it asks to become a WebSocket.
+fn asked(policy: &Policy, host: &str, method: &str, path: &str) -> &'static str {
+    let (method, upgrades) = match method.strip_suffix('+') {
+        Some(method) => (method, true),
+        None => (method, false),
+    };
+    let line = RequestLine { method, path, upgrades };
+    let verdict = policy.decide_request(&host.parse().unwrap(), 443, &line);
+    verdict.reason.map_or("pass", |reason| reason.code())
+}
+
+#[test]
+fn what_servers_read_in_different_ways_passes_no_rule_about_paths() {
+    let policy = policy(
+        "open",
+        &["{ host = \"allowed.example\", paths = [\"/v1\"] }"],
+        &[
+            "{ host = \"denied.example\", paths = [\"/admin\"] }",
+            "{ host = \"methods.example\", methods = [\"POST\"] }",
+        ],
+    );
+    for path in [
+        "/x/../admin",
+        "/%61dmin",
+        "//admin",
+        "/admin%2fkeys",
+        "/./admin",
+        "/x/%2e%2e/admin",
+        "/ADMIN",
+        "/admin;x",
+        "/x\\..\\admin",
+        "/admin%00",
+        "/admin.",
+        "/%2561dmin",
+        "/x/..;/admin",
+        "*",
+        "/admin%20",
+        "/%c1%a1dmin",
+    ] {
+        assert_ne!(asked(&policy, "denied.example", "GET", path), "pass", "{path}");
+        assert_eq!(asked(&policy, "methods.example", "GET", path), "pass", "{path}");
+    }
+    for path in
+        ["/v1/..;/x", "/v1/%252e%252e/x", "/v1/..%09/x", "/v1/../x", "/v1//x", "/v1/.", "/v1%2f"]
+    {
+        assert_eq!(asked(&policy, "allowed.example", "GET", path), "ambiguous-request", "{path}");
+    }
+    assert_eq!(asked(&policy, "denied.example", "GET", "/administration?x=/admin"), "pass");
+    assert_eq!(asked(&policy, "allowed.example", "GET", "/v1/%61"), "pass");
+}
+
+#[test]
+fn a_websocket_is_no_request_of_one_method() {
+    let policy = policy(
+        "open",
+        &[
+            "{ host = \"read.example\", methods = [\"GET\"] }",
+            "{ host = \"live.example\", paths = [\"/ws\"] }",
+        ],
+        &["{ host = \"denied.example\", methods = [\"POST\"] }"],
+    );
+    for (host, method, expected) in [
+        ("read.example", "GET", "pass"),
+        ("read.example", "GET+", "request"),
+        ("read.example", "get", "ambiguous-request"),
+        ("live.example", "GET+", "pass"),
+        ("denied.example", "GET", "pass"),
+        ("denied.example", "GET+", "deny-rule"),
+        ("denied.example", "post", "ambiguous-request"),
+        ("other.example", "GET+", "pass"),
+    ] {
+        assert_eq!(asked(&policy, host, method, "/ws"), expected, "{host} {method}");
+    }
+}
+
 #[test]
 fn requests_are_decided_by_method_and_path() {
     let policy = policy(
@@ -189,21 +264,16 @@ fn requests_are_decided_by_method_and_path() {
         &["{ host = \"api.example\", methods = [\"GET\"], paths = [\"/v1\"] }", "whole.example"],
         &["{ host = \"whole.example\", paths = [\"/admin\"] }"],
     );
-    let ask = |host: &str, method, path| {
-        let verdict = policy.decide_request(&host.parse().unwrap(), 443, method, path);
-        verdict.reason.map_or("pass", |reason| reason.code())
-    };
-    let (get, post) = (Some(Method::Get), Some(Method::Post));
-    assert_eq!(ask("api.example", get, "/v1/users?x=/v2"), "pass");
-    assert_eq!(ask("api.example", get, "/v1"), "pass");
-    assert_eq!(ask("api.example", post, "/v1/users"), "request");
-    assert_eq!(ask("api.example", get, "/v1x"), "request");
-    assert_eq!(ask("api.example", get, "/v1/../v2"), "request");
-    assert_eq!(ask("api.example", get, "/v1/%2e%2e/v2"), "request");
-    assert_eq!(ask("api.example", None, "/v1"), "request");
-    assert_eq!(ask("whole.example", post, "/x"), "pass");
-    assert_eq!(ask("whole.example", post, "/admin/x"), "deny-rule");
-    assert_eq!(ask("other.example", get, "/"), "not-listed");
+    let ask = |host: &str, method: &str, path| asked(&policy, host, method, path);
+    assert_eq!(ask("api.example", "GET", "/v1/users?x=/v2"), "pass");
+    assert_eq!(ask("api.example", "GET", "/v1"), "pass");
+    assert_eq!(ask("api.example", "POST", "/v1/users"), "request");
+    assert_eq!(ask("api.example", "GET", "/v1x"), "request");
+    assert_eq!(ask("api.example", "GET", "/V1"), "request");
+    assert_eq!(ask("api.example", "PROPFIND", "/v1"), "request");
+    assert_eq!(ask("whole.example", "POST", "/x"), "pass");
+    assert_eq!(ask("whole.example", "POST", "/admin/x"), "deny-rule");
+    assert_eq!(ask("other.example", "GET", "/"), "not-listed");
     check(
         &policy,
         &[

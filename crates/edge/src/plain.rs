@@ -13,11 +13,10 @@ use std::{
 };
 
 use bytes::Bytes;
-use hothouse_http::{asked_upgrade, strip_hop_by_hop};
+use hothouse_http::{asked_upgrade, strip_hop_by_hop, strip_overrides};
 use hothouse_model::{
-    config,
     ledger::AttemptKind,
-    policy::{Claim, Protocol, Reason, Verdict},
+    policy::{Claim, Protocol, Reason, RequestLine, Verdict},
 };
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::{
@@ -152,8 +151,12 @@ impl Talk {
         let Some(name) = facts.claim.name().filter(|_| verdict.allowed) else {
             return (facts, verdict);
         };
-        let path = request.uri().path();
-        let asked = policy.decide_request(name, facts.port, method_of(request.method()), path);
+        let line = RequestLine {
+            method: request.method().as_str(),
+            path: request.uri().path(),
+            upgrades: asked_upgrade(request).is_some_and(|to| !is_http(&to)),
+        };
+        let asked = policy.decide_request(name, facts.port, &line);
         (facts, if asked.allowed { verdict } else { asked })
     }
 
@@ -200,6 +203,7 @@ impl Talk {
         let upgrade = asked_upgrade(&request).filter(|to| !is_http(to));
         let upgrading = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
         strip_hop_by_hop(request.headers_mut(), false);
+        strip_overrides(request.headers_mut());
         if let Some(upgrade) = upgrade {
             request.headers_mut().insert(header::UPGRADE, upgrade);
             request.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
@@ -315,19 +319,6 @@ fn is_http(upgrade: &HeaderValue) -> bool {
     text.split(|byte| *byte == b',')
         .map(<[u8]>::trim_ascii)
         .any(|to| to.starts_with(b"h2") || to.starts_with(b"http/") || to.starts_with(b"tls/"))
-}
-
-fn method_of(method: &Method) -> Option<config::Method> {
-    Some(match *method {
-        Method::GET => config::Method::Get,
-        Method::HEAD => config::Method::Head,
-        Method::OPTIONS => config::Method::Options,
-        Method::POST => config::Method::Post,
-        Method::PUT => config::Method::Put,
-        Method::PATCH => config::Method::Patch,
-        Method::DELETE => config::Method::Delete,
-        _ => return None,
-    })
 }
 
 fn page(status: StatusCode, kind: &'static str, body: String) -> Response<Body> {

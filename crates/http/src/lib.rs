@@ -74,6 +74,41 @@ fn strip_named(headers: &mut HeaderMap) {
     }
 }
 
+/// Takes out the headers by which a host could take a request for another one than was judged: with
+/// another method, another path, another host.
+pub fn strip_overrides(headers: &mut HeaderMap) {
+    let told: Vec<HeaderName> =
+        headers.keys().filter(|name| overrides(name.as_str())).cloned().collect();
+    for name in told {
+        headers.remove(name);
+    }
+}
+
+fn overrides(name: &str) -> bool {
+    // CGI, and all that took its variables over, make one name of `X_A` and `X-A`.
+    let name = name.replace('_', "-");
+    // What a proxy says of the client, and not of the request.
+    const CLIENT: [&str; 6] = ["for", "proto", "port", "scheme", "ssl", "client-cert"];
+    let forwarded = name.strip_prefix("x-forwarded-").filter(|rest| !CLIENT.contains(rest));
+    let begins = ["x-original-", "x-rewrite-", "x-replaced-", "x-override-", "x-envoy-original-"];
+    let named = [
+        "http2-settings",
+        "x-http-method",
+        "x-http-verb",
+        "x-method",
+        "x-host",
+        "x-http-host",
+        "x-request-uri",
+        "x-request-url",
+        "x-proxy-url",
+        "x-script-name",
+    ];
+    forwarded.is_some()
+        || begins.iter().any(|begin| name.starts_with(begin))
+        || named.contains(&name.as_str())
+        || name.ends_with("-override")
+}
+
 /// Returns what a request of HTTP/1.1 asks to become by its `Upgrade` header.
 pub fn asked_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
     let upgrade = request.headers().get(header::UPGRADE)?;
@@ -131,6 +166,37 @@ mod tests {
             headers.iter().map(|(n, v)| format!("{n}: {}", v.to_str().unwrap())).collect();
         left.sort();
         assert_eq!(left, ["accept: */*", "content-length: 3", "host: a.example", "te: trailers"]);
+    }
+
+    #[test]
+    fn no_header_makes_another_request_of_one() {
+        for (name, goes) in [
+            ("x-http-method-override", true),
+            ("x_http_method_override", true),
+            ("x-http-method", true),
+            ("x-method-override", true),
+            ("x-original-method", true),
+            ("x-original-url", true),
+            ("x-original-uri", true),
+            ("x-rewrite-url", true),
+            ("x-forwarded-uri", true),
+            ("x-forwarded-method", true),
+            ("x-forwarded-prefix", true),
+            ("x-forwarded-host", true),
+            ("x-http-host-override", true),
+            ("x-envoy-original-path", true),
+            ("x-forwarded-for", false),
+            ("x-forwarded-proto", false),
+            ("x-api-key", false),
+            ("x-amz-date", false),
+            ("host", false),
+            ("accept", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static("x"));
+            strip_overrides(&mut headers);
+            assert_eq!(headers.is_empty(), goes, "{name}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod claim;
 mod datagram;
 mod lists;
+mod path;
 mod reason;
 mod rules;
 mod sphere;
@@ -20,11 +21,15 @@ pub use self::{
     claim::{Claim, parse_ipv4_loosely},
     datagram::{Datagram, Transport},
     lists::{COMMON_HOSTS, common_hosts, is_public_resolver},
+    path::{Ambiguity, PlainPath},
     reason::{Reason, Verdict},
     sphere::{Sphere, sphere_of},
 };
-use self::{reason::Basis, rules::Grant};
-use crate::config::{Egress, EgressMode, HostName, Method, NamedHosts, Rule, Target};
+use self::{
+    reason::Basis,
+    rules::{Asked, Grant},
+};
+use crate::config::{Egress, EgressMode, HostName, NamedHosts, Rule, Target};
 
 /// What a connection was found to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,6 +78,17 @@ pub struct Attempt<'a> {
     pub hidden: bool,
     /// Whether its TLS will be opened, so that each request is decided by itself.
     pub opened: bool,
+}
+
+/// A request, as far as rules look at it.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLine<'a> {
+    pub method: &'a str,
+    /// The path as it was sent, with or without a query.
+    pub path: &'a str,
+    /// Whether it asks to become something else than HTTP, behind which nobody knows what is read or
+    /// written.
+    pub upgrades: bool,
 }
 
 /// What the lists with a name hold.
@@ -187,19 +203,16 @@ impl Policy {
     }
 
     /// Decides about one request, where requests can be seen: on terminated hosts and plain HTTP.
-    pub fn decide_request(
-        &self,
-        name: &HostName,
-        port: u16,
-        method: Option<Method>,
-        path: &str,
-    ) -> Verdict {
-        let of = |rule: &&Grant| {
-            rule.port.is_none_or(|own| own == port)
-                && rule.names_host(name)
-                && rule.covers(method, path)
-        };
-        if let Some(rule) = self.deny.iter().find(of) {
+    pub fn decide_request(&self, name: &HostName, port: u16, line: &RequestLine<'_>) -> Verdict {
+        let about = |rule: &&Grant| rule.fits(port) && rule.names_host(name);
+        let asked = Asked::of(line);
+        // What can be read in two ways matters where a rule looks at it, whatever the rule is for.
+        for rule in self.deny.iter().chain(&self.allow).filter(about) {
+            if let Some(what) = rule.unsure_of(&asked) {
+                return Verdict::denied(rule.basis(), Reason::Ambiguous(what));
+            }
+        }
+        if let Some(rule) = self.deny.iter().filter(about).find(|rule| rule.denies(&asked)) {
             return Verdict::denied(rule.basis(), Reason::DenyRule);
         }
         let open = self.mode != EgressMode::Allowlist && self.is_open_port(port);
@@ -209,7 +222,7 @@ impl Policy {
             .filter(|rule| self.opens(rule, port) && rule.names_host(name))
             .collect();
         // A rule that limits a host's requests is a limit also where the mode alone would let it pass.
-        match (meant.iter().find(|rule| rule.covers(method, path)), meant.first()) {
+        match (meant.iter().find(|rule| rule.allows(&asked)), meant.first()) {
             (Some(rule), _) => Verdict::allowed(rule.basis()),
             (None, Some(rule)) => Verdict::denied(rule.basis(), Reason::Request),
             (None, None) if open => Verdict::allowed(Basis::Mode(self.mode)),

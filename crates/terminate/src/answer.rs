@@ -83,10 +83,15 @@ impl Own {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).hint("try again in a moment")
     }
 
-    pub(crate) fn unscannable() -> Self {
-        let message = "the placeholder of a secret is not as long as its value, so no WebSocket can be looked through";
-        Self::new(StatusCode::BAD_GATEWAY, "answer_unscannable", message)
-            .hint("leave `placeholder` out of the secret's declaration")
+    pub(crate) fn partial() -> Self {
+        let message = "the host answered with another part than it was asked for, which may begin or end in the middle of a secret";
+        Self::new(StatusCode::BAD_GATEWAY, "answer_partial", message)
+            .hint("ask for all of it, or for one range of bytes")
+    }
+
+    pub(crate) fn extended() -> Self {
+        let message = "the host wants to extend the WebSocket although it was asked not to, which cannot be looked through for secrets";
+        Self::new(StatusCode::BAD_GATEWAY, "answer_extended", message)
     }
 
     pub(crate) fn unreachable(error: &UpstreamError) -> Self {

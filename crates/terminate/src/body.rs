@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use http_body_util::{BodyExt, Full, combinators::UnsyncBoxBody};
 use hyper::{
     HeaderMap,
@@ -15,6 +15,7 @@ use hyper::{
 };
 
 use crate::{
+    messages::{Compressed, Messages},
     pulse::Beat,
     record::{Draft, Side},
     scan::{Echoes, Scanner},
@@ -32,6 +33,9 @@ pub(crate) enum BodyError {
     /// Its pieces are not signed as they should be.
     #[error(transparent)]
     Signed(#[from] PieceError),
+    /// It is made of messages that are compressed each for itself.
+    #[error(transparent)]
+    Packed(#[from] Compressed),
 }
 
 /// The body of a request or an answer.
@@ -105,18 +109,20 @@ impl hyper::body::Body for Watched {
 pub(crate) struct Scanned {
     inner: Body,
     echoes: Arc<Echoes>,
-    held: BytesMut,
+    scanner: Scanner,
+    messages: Messages,
     trailers: Option<HeaderMap>,
     ended: bool,
 }
 
 impl Scanned {
-    pub(crate) fn new(inner: Body, echoes: Arc<Echoes>) -> Self {
-        Self { inner, echoes, held: BytesMut::new(), trailers: None, ended: false }
+    pub(crate) fn new(inner: Body, echoes: Arc<Echoes>, messages: Messages) -> Self {
+        let scanner = Scanner::new(echoes.clone());
+        Self { inner, echoes, scanner, messages, trailers: None, ended: false }
     }
 
     fn rest(&mut self) -> Option<Frame<Bytes>> {
-        let rest = Scanner::new(&self.echoes, &mut self.held).finish();
+        let rest = self.scanner.finish();
         (!rest.is_empty()).then(|| Frame::data(rest))
     }
 }
@@ -143,7 +149,8 @@ impl hyper::body::Body for Scanned {
             };
             match frame.into_data() {
                 Ok(piece) => {
-                    let passed = Scanner::new(&this.echoes, &mut this.held).push(piece);
+                    let ended = this.messages.follow(&piece)?;
+                    let passed = this.scanner.push(&piece, ended);
                     if !passed.is_empty() {
                         return Poll::Ready(Some(Ok(Frame::data(passed))));
                     }
@@ -162,10 +169,62 @@ impl hyper::body::Body for Scanned {
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.echoes.keep_length() && self.held.is_empty() {
+        if self.echoes.keep_length() && self.scanner.is_empty() {
             return self.inner.size_hint();
         }
         SizeHint::default()
+    }
+}
+
+/// A part of a body.
+pub(crate) struct Sliced {
+    inner: Body,
+    skip: u64,
+    left: u64,
+}
+
+impl Sliced {
+    pub(crate) fn new(inner: Body, skip: u64, length: u64) -> Self {
+        Self { inner, skip, left: length }
+    }
+
+    /// Returns what of a piece belongs to the part.
+    fn cut(&mut self, mut piece: Bytes) -> Bytes {
+        let skipped = self.skip.min(piece.len() as u64);
+        self.skip -= skipped;
+        piece.advance(usize::try_from(skipped).unwrap_or(usize::MAX));
+        let taken = self.left.min(piece.len() as u64);
+        self.left -= taken;
+        piece.truncate(usize::try_from(taken).unwrap_or(usize::MAX));
+        piece
+    }
+}
+
+impl hyper::body::Body for Sliced {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        loop {
+            let Some(frame) = ready!(Pin::new(&mut self.inner).poll_frame(context)?) else {
+                return Poll::Ready(None);
+            };
+            match frame.into_data() {
+                // What comes after the part is read too: then the connection can be used again.
+                Ok(piece) => match self.cut(piece) {
+                    piece if piece.is_empty() => {}
+                    piece => return Poll::Ready(Some(Ok(Frame::data(piece)))),
+                },
+                Err(frame) => return Poll::Ready(Some(Ok(frame))),
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
     }
 }
 

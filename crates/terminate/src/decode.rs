@@ -1,6 +1,9 @@
 //! Answers that are compressed although that was not asked for: unpacked as they come, so that they can
 //! be looked through.
 //!
+//! Pieces come out in one length, the last one aside: where the compressed ones ended would tell how well an
+//! answer was compressed, and with that whether what an agent chose is like something else in it.
+//!
 //! Nothing is unpacked ahead of whoever reads, and the memory of a decoder has a bound, so an answer that
 //! unpacks to a thousand times its length costs the time that reading it takes, and nothing else.
 
@@ -76,6 +79,17 @@ pub(crate) fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Undecodable> {
         return Err(Undecodable(String::from_utf8_lossy(all.unwrap_or_default()).into_owned()));
     }
     Ok(found)
+}
+
+/// Checks that nothing but chunks was made of an answer for its journey. We do not ask for anything else,
+/// and hyper takes the chunks apart and nothing more.
+pub(crate) fn only_chunked(headers: &HeaderMap) -> Result<(), Undecodable> {
+    let all: Vec<_> = headers.get_all(header::TRANSFER_ENCODING).iter().collect();
+    match all.as_slice() {
+        [] => Ok(()),
+        [one] if one.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") => Ok(()),
+        [first, ..] => Err(Undecodable(String::from_utf8_lossy(first.as_bytes()).into_owned())),
+    }
 }
 
 /// Unpacks an answer as it comes; none if too many are being unpacked already.
@@ -222,15 +236,15 @@ impl hyper::body::Body for Decoded {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = &mut *self;
-        if !this.ended {
+        while !this.ended {
             let filled = ready!(this.reader.as_mut().poll_fill_buf(context))?;
-            if !filled.is_empty() {
-                this.piece.extend_from_slice(filled);
-                let count = filled.len();
-                this.reader.consume(count);
+            let count = filled.len().min(PIECE - this.piece.len());
+            this.piece.extend_from_slice(&filled[..count]);
+            this.ended = filled.is_empty();
+            this.reader.consume(count);
+            if this.piece.len() == PIECE || this.ended && !this.piece.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(this.piece.split().freeze()))));
             }
-            this.ended = true;
         }
         let trailers = this.trailers.lock().unwrap_or_else(PoisonError::into_inner).take();
         Poll::Ready(trailers.map(|trailers| Ok(Frame::trailers(trailers))))
@@ -309,6 +323,39 @@ mod tests {
         part.insert(header::CONTENT_ENCODING, "gzip".parse().unwrap());
         part.insert(header::CONTENT_RANGE, "bytes 5-9/100".parse().unwrap());
         assert!(codings(&part).is_err());
+    }
+
+    #[test]
+    fn only_chunks_are_taken_apart() {
+        let of = |values: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(header::TRANSFER_ENCODING, value.parse().unwrap());
+            }
+            only_chunked(&headers).is_ok()
+        };
+        assert!(of(&[]) && of(&["chunked"]) && of(&["Chunked "]));
+        assert!(!of(&["gzip, chunked"]) && !of(&["gzip", "chunked"]) && !of(&["identity"]));
+    }
+
+    #[tokio::test]
+    async fn the_length_of_pieces_does_not_tell_how_they_were_compressed() {
+        let bytes = packed("gzip", &b"some text, ".repeat(5000)).await;
+        let lengths = async |step: usize| {
+            let pieces: Vec<_> = bytes
+                .chunks(step)
+                .map(|piece| Ok::<_, BodyError>(Frame::data(Bytes::copy_from_slice(piece))))
+                .collect();
+            let body = http_body_util::StreamBody::new(tokio_stream::iter(pieces)).boxed_unsync();
+            let mut body = decoded(body, &[Coding::Gzip]).unwrap();
+            let mut lengths = Vec::new();
+            while let Some(frame) = body.frame().await {
+                lengths.push(frame.unwrap().into_data().unwrap().len());
+            }
+            lengths
+        };
+        assert_eq!(lengths(1).await, [PIECE, PIECE, PIECE, 55_000 - 3 * PIECE]);
+        assert_eq!(lengths(bytes.len()).await, lengths(1).await);
     }
 
     #[tokio::test]

@@ -1,10 +1,13 @@
 //! One request to a terminated host, from the room's words to the host's answer.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{
+    io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
 use bytes::BytesMut;
 use hothouse_host::{Clock, clock::HostClock};
-use hothouse_http::{asked_upgrade, host_value, strip_hop_by_hop};
+use hothouse_http::{asked_upgrade, host_value, strip_hop_by_hop, strip_overrides};
 use hothouse_model::config::{HostName, SecretForm};
 use http_body_util::{BodyExt, Empty};
 use hyper::{
@@ -19,13 +22,14 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use crate::{
     Target,
     answer::Own,
-    body::{self, Body, NotWhole, Scanned, Watched, scrub},
-    decode::{self, Undecodable},
+    body::{self, Body, NotWhole, Watched, scrub},
+    finish::{AskedPart, finish, whole_values},
+    frames::Frames,
     gate::{Asked, Gate},
     pulse::Pulse,
     record::{Draft, RecordSink, Side},
-    scan::{Echoes, Scanner},
-    secrets::{Held, Secrets},
+    scan::Echoes,
+    secrets::{Held, Known, Secrets},
     sigv4, substitute,
     upstream::{Upstream, UpstreamError, Upstreams, Wanted},
 };
@@ -33,15 +37,8 @@ use crate::{
 /// How long a body may be that must be known whole.
 const BODY_LIMIT: usize = 8 << 20;
 
-/// Headers by which a host could take a request for another one than the gate let pass.
-const BEHIND_THE_GATE: [&str; 6] = [
-    "http2-settings",
-    "x-http-method",
-    "x-http-method-override",
-    "x-method-override",
-    "x-original-url",
-    "x-rewrite-url",
-];
+/// Headers that let a host compress each message of a body for itself.
+const OF_MESSAGES: [&str; 2] = ["grpc-accept-encoding", "connect-accept-encoding"];
 
 /// What one connection of a room leads to.
 pub(crate) struct Exchange<U: Upstream> {
@@ -61,10 +58,18 @@ pub(crate) struct Upgraded {
     pub(crate) echoes: Option<Arc<Echoes>>,
 }
 
+/// The secrets of a host, and what must not come back from it.
+#[derive(Default)]
+struct Guarded {
+    held: Held,
+    echoes: Option<Arc<Echoes>>,
+}
+
 /// A request that is ready to go.
 struct Ready {
     request: Request<Body>,
     echoes: Option<Arc<Echoes>>,
+    part: Option<AskedPart>,
 }
 
 impl<U: Upstream> Exchange<U> {
@@ -84,12 +89,14 @@ impl<U: Upstream> Exchange<U> {
             Draft::begin(&parts, (name, *port, *tls), HostClock.now(), self.records.clone());
         let beat = || pulse.map(Pulse::begin);
         let (asking, answering) = (beat(), beat());
+        let guarded = self.guarded().await;
+        draft.guard(guarded.echoes.clone());
         let sent = body::incoming(incoming);
         let sent = Watched::new(sent, draft.clone(), Side::Request, asking).boxed_unsync();
         let wanted = if parts.version == Version::HTTP_2 { Wanted::Http2 } else { Wanted::Http1 };
-        let answered = match (self.admit(&parts, asked_host), to) {
-            (Ok(()), Some(to)) => self.upgrade(parts, to, &draft).await,
-            (Ok(()), None) => self.pass(parts, sent, wanted, &draft).await,
+        let answered = match (self.admit(&parts, asked_host, to.is_some()), to) {
+            (Ok(()), Some(to)) => self.upgrade(parts, to, guarded, &draft).await,
+            (Ok(()), None) => self.pass((parts, sent), wanted, guarded, &draft).await,
             (Err(own), _) => Err(own),
         };
         let response = answered.unwrap_or_else(|own| {
@@ -101,7 +108,12 @@ impl<U: Upstream> Exchange<U> {
     }
 
     /// Lets a request in, if it is for this host and may be made at all.
-    fn admit(&self, parts: &Parts, host: Result<HeaderValue, &'static str>) -> Result<(), Own> {
+    fn admit(
+        &self,
+        parts: &Parts,
+        host: Result<HeaderValue, &'static str>,
+        upgrades: bool,
+    ) -> Result<(), Own> {
         let host = host.map_err(Own::bad_request)?;
         let asked = host.to_str().unwrap_or_default();
         if !self.is_own(asked) {
@@ -116,6 +128,7 @@ impl<U: Upstream> Exchange<U> {
             port: self.target.port,
             method: parts.method.as_str(),
             path: parts.uri.path(),
+            upgrades,
         };
         self.gate.decide(&asked).map_err(Own::denied)
     }
@@ -133,51 +146,72 @@ impl<U: Upstream> Exchange<U> {
 
     async fn pass(
         &self,
-        parts: Parts,
-        body: Body,
+        (parts, body): (Parts, Body),
         wanted: Wanted,
+        guarded: Guarded,
         draft: &Draft,
     ) -> Result<Response<Body>, Own> {
         let head = parts.method == Method::HEAD;
-        let Ready { request, echoes } = self.prepare(parts, body, draft).await?;
+        let Ready { request, echoes, part } = self.prepare(parts, body, guarded, draft).await?;
         let answered = self.upstreams.send(request, wanted).await;
         let response = answered.map_err(|error| Own::unreachable(&error))?;
         let response = response.map(body::incoming);
-        finish(response, echoes, head)
+        finish(response, echoes, part, head)
     }
 
     /// Puts values into a request.
-    async fn prepare(&self, mut parts: Parts, body: Body, draft: &Draft) -> Result<Ready, Own> {
-        let held = self.held(&parts).await?;
-        let (body, mut used) = self.body(&mut parts, body, &held).await?;
-        let done = substitute::head(&mut parts, &held.known).map_err(|error| Own::unfit(&error))?;
+    async fn prepare(
+        &self,
+        mut parts: Parts,
+        body: Body,
+        Guarded { held, echoes }: Guarded,
+        draft: &Draft,
+    ) -> Result<Ready, Own> {
+        // Before anything is signed again, which may be about the part too.
+        let part = echoes.as_ref().and_then(|echoes| whole_values(&mut parts, echoes));
+        let put_in = self.put_in(&parts, &held)?;
+        let (body, mut used) = self.body(&mut parts, body, put_in).await?;
+        let done = substitute::head(&mut parts, put_in).map_err(|error| Own::unfit(&error))?;
         used.extend(done.used);
-        let echoes = Echoes::of(&held.known, done.echoes).map(Arc::new);
+        let echoes = match done.echoes.is_empty() {
+            true => echoes,
+            false => Echoes::of(&held.known, done.echoes).map(Arc::new),
+        };
         if echoes.is_some() {
             // What is compressed has to be unpacked before it can be looked through.
             parts.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+            for name in OF_MESSAGES {
+                parts.headers.remove(name);
+            }
         }
         draft.used(used);
         let trailers = parts.version == Version::HTTP_2 && parts.headers.contains_key(header::TE);
         strip_hop_by_hop(&mut parts.headers, trailers);
         // We have said `100 Continue` ourselves, by beginning to read.
         parts.headers.remove(header::EXPECT);
-        for name in BEHIND_THE_GATE {
-            parts.headers.remove(name);
+        strip_overrides(&mut parts.headers);
+        Ok(Ready { request: Request::from_parts(parts, body), echoes, part })
+    }
+
+    /// Returns the secrets of the host, whose values must not come back, on whatever connection.
+    async fn guarded(&self) -> Guarded {
+        if !self.secrets.has_any_for(&self.host) {
+            return Guarded::default();
         }
-        Ok(Ready { request: Request::from_parts(parts, body), echoes })
+        let held = self.secrets.of(&self.host).await;
+        let echoes = Echoes::of(&held.known, Vec::new()).map(Arc::new);
+        Guarded { held, echoes }
     }
 
     /// Returns the secrets that may be put into a request; one that is mentioned must have a value.
-    async fn held(&self, parts: &Parts) -> Result<Held, Own> {
-        if !self.target.tls || !self.secrets.has_any_for(&self.host) {
-            return Ok(Held::default());
+    fn put_in<'a>(&self, parts: &Parts, held: &'a Held) -> Result<&'a [Known], Own> {
+        if !self.target.tls {
+            return Ok(&[]);
         }
-        let held = self.secrets.of(&self.host).await;
         let missed = held.missing.iter().find(|one| substitute::mentions(parts, &one.placeholder));
         match missed {
             Some(missed) => Err(Own::no_value(&missed.name, &missed.why)),
-            None => Ok(held),
+            None => Ok(&held.known),
         }
     }
 
@@ -186,32 +220,32 @@ impl<U: Upstream> Exchange<U> {
         &self,
         parts: &mut Parts,
         body: Body,
-        held: &Held,
+        known: &[Known],
     ) -> Result<(Body, std::collections::BTreeSet<String>), Own> {
         let mut used = std::collections::BTreeSet::new();
-        let has = |form| held.known.iter().any(|secret| secret.form == form);
+        let has = |form| known.iter().any(|secret| secret.form == form);
         let kind = substitute::body_kind(&parts.headers).filter(|_| has(SecretForm::Body));
         let signers: Vec<_> =
-            held.known.iter().filter(|secret| secret.form == SecretForm::SigV4).collect();
+            known.iter().filter(|secret| secret.form == SecretForm::SigV4).collect();
         let whole = kind.is_some() || !signers.is_empty() && sigv4::needs_body(parts);
         let (mut body, mut bytes) = (body, None);
         if whole {
-            let known = body::collect(body, BODY_LIMIT).await.map_err(|why| match why {
+            let read = body::collect(body, BODY_LIMIT).await.map_err(|why| match why {
                 NotWhole::TooLong => Own::too_long(BODY_LIMIT),
                 NotWhole::Broken => Own::broken_body(),
             })?;
-            bytes = Some(known.clone());
-            body = body::whole(known);
+            bytes = Some(read.clone());
+            body = body::whole(read);
         }
-        if let (Some(kind), Some(known)) = (kind, &bytes)
-            && let Some(changed) = substitute::body(kind, known, &held.known, &mut used)
+        if let (Some(kind), Some(read)) = (kind, &bytes)
+            && let Some(changed) = substitute::body(kind, read, known, &mut used)
         {
             parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(changed.len()));
             body = body::whole(changed.to_vec());
         }
         if !signers.is_empty() {
-            let known = bytes.as_deref().unwrap_or_default();
-            let signed = sigv4::resign(parts, &self.upstreams.authority(), known, &signers);
+            let read = bytes.as_deref().unwrap_or_default();
+            let signed = sigv4::resign(parts, &self.upstreams.authority(), read, &signers);
             let signed = signed.map_err(|error| Own::unfit(&error))?;
             used.extend(signed.used);
             if let Some(pieces) = signed.pieces {
@@ -226,13 +260,11 @@ impl<U: Upstream> Exchange<U> {
         &self,
         parts: Parts,
         to: HeaderValue,
+        guarded: Guarded,
         draft: &Draft,
     ) -> Result<Response<Body>, Own> {
         let empty = || Empty::new().map_err(|never| match never {}).boxed_unsync();
-        let Ready { request, echoes } = self.prepare(parts, empty(), draft).await?;
-        if echoes.as_ref().is_some_and(|echoes| !echoes.keep_length()) {
-            return Err(Own::unscannable());
-        }
+        let Ready { request, echoes, part } = self.prepare(parts, empty(), guarded, draft).await?;
         let mut request = self.upstreams.as_http1(request);
         let headers = request.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -245,7 +277,10 @@ impl<U: Upstream> Exchange<U> {
         let mut response = answered.map_err(|error| Own::unreachable(&error))?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             let response = response.map(body::incoming);
-            return finish(response, echoes, false);
+            return finish(response, echoes, part, false);
+        }
+        if echoes.is_some() && response.headers().contains_key(header::SEC_WEBSOCKET_EXTENSIONS) {
+            return Err(Own::extended());
         }
         let host = hyper::upgrade::on(&mut response).await;
         let host = host.map_err(|error| Own::unreachable(&UpstreamError::Talk(error)))?;
@@ -270,36 +305,6 @@ impl<U: Upstream> Exchange<U> {
     }
 }
 
-/// Makes the answer that the room gets.
-fn finish(
-    response: Response<Body>,
-    echoes: Option<Arc<Echoes>>,
-    head: bool,
-) -> Result<Response<Body>, Own> {
-    let (mut parts, body) = response.into_parts();
-    // The host's words beside the status would pass unseen; clients know them by the number.
-    parts.extensions.remove::<ReasonPhrase>();
-    strip_hop_by_hop(&mut parts.headers, false);
-    parts.headers.remove(header::TE);
-    let Some(echoes) = echoes else { return Ok(Response::from_parts(parts, body)) };
-    let bare = head || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let codings = if bare { Ok(Vec::new()) } else { decode::codings(&parts.headers) };
-    let codings = codings.map_err(|Undecodable(coding)| Own::compressed(&coding))?;
-    let body = match codings.is_empty() {
-        true => body,
-        false => {
-            parts.headers.remove(header::CONTENT_ENCODING);
-            parts.headers.remove(header::CONTENT_LENGTH);
-            decode::decoded(body, &codings).ok_or_else(Own::busy)?
-        }
-    };
-    scrub(&mut parts.headers, &echoes);
-    if !echoes.keep_length() && !bare {
-        parts.headers.remove(header::CONTENT_LENGTH);
-    }
-    Ok(Response::from_parts(parts, Scanned::new(body, echoes).boxed_unsync()))
-}
-
 /// Carries bytes both ways until either side ends; what the host says is looked through.
 pub(crate) async fn join<C, H>(mut client: C, mut host: H, echoes: Option<Arc<Echoes>>)
 where
@@ -316,19 +321,21 @@ where
     let outward = async {
         tokio::io::copy(&mut client_from, &mut host_to).await.ok();
         host_to.shutdown().await.ok();
+        Ok(())
     };
     let inward = async {
-        let (mut held, mut piece) = (BytesMut::new(), BytesMut::with_capacity(16 << 10));
+        let (mut frames, mut piece) = (Frames::new(echoes), BytesMut::with_capacity(16 << 10));
         while host_from.read_buf(&mut piece).await.is_ok_and(|read| read > 0) {
-            let passed = Scanner::new(&echoes, &mut held).push(piece.split().freeze());
-            if client_to.write_all(&passed).await.is_err() {
-                return;
-            }
+            let passed = frames.push(&piece.split()).map_err(io::Error::other)?;
+            client_to.write_all(&passed).await?;
+            client_to.flush().await?;
             piece.reserve(16 << 10);
         }
-        let rest = Scanner::new(&echoes, &mut held).finish();
-        client_to.write_all(&rest).await.ok();
         client_to.shutdown().await.ok();
+        Ok::<_, io::Error>(())
     };
-    tokio::join!(outward, inward);
+    // What cannot be looked through, or goes to nobody, ends both ways.
+    if let Err(error) = tokio::try_join!(outward, inward) {
+        tracing::debug!(%error, "a WebSocket of a terminated host broke off");
+    }
 }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use hothouse_model::config::{Config, HostName, HostPattern, IntegrationClass, Method, Rule};
+use hothouse_model::{
+    config::{Config, HostName, HostPattern, Hosts, IntegrationClass, Method, Rule},
+    policy::{PlainPath, Reason},
+};
 
 /// A request, as a gate sees it.
 #[derive(Clone, Copy, Debug)]
@@ -10,8 +13,10 @@ pub struct Asked<'a> {
     pub host: &'a HostName,
     pub port: u16,
     pub method: &'a str,
-    /// Path without query.
+    /// Path without query, as it was sent.
     pub path: &'a str,
+    /// Whether it asks to become a WebSocket.
+    pub upgrades: bool,
 }
 
 /// A request that must not go on.
@@ -67,13 +72,32 @@ impl Gate for IntegrationGate {
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
         let means = |one: &&Treated| one.hosts.iter().any(|host| host.matches(asked.host));
         let Some(one) = self.0.iter().find(means) else { return Ok(()) };
-        if one.exceptions.iter().any(|rule| allows(rule, asked)) {
-            return Ok(());
-        }
         let rule = format!("integration.{}.class = \"{}\"", one.name, one.class);
         let refuse = |reason: String, hint: String| Err(Refusal { rule, reason, hint });
+        let path = PlainPath::of(asked.path);
+        let looks = one.class == IntegrationClass::ReadOnly
+            || one.exceptions.iter().any(|rule| !rule.paths.is_empty());
+        if let (true, Err(what)) = (looks, &path) {
+            return refuse(
+                Reason::Ambiguous(*what).to_string(),
+                "write the path plainly: no dots, encoded slashes or empty segments".into(),
+            );
+        }
+        if path.is_ok_and(|path| one.exceptions.iter().any(|rule| allows(rule, asked, &path))) {
+            return Ok(());
+        }
         let reads = matches!(asked.method, "GET" | "HEAD" | "OPTIONS");
         match one.class {
+            IntegrationClass::ReadOnly if asked.upgrades => refuse(
+                format!(
+                    "`{}` is read-only here, and nobody can tell what a WebSocket changes",
+                    one.name
+                ),
+                format!(
+                    "ask for an exception without `methods` under `[integration.{}]`: `exceptions`",
+                    one.name
+                ),
+            ),
             IntegrationClass::ReadOnly if !reads => refuse(
                 format!(
                     "`{}` is read-only here, and {} may change something",
@@ -97,32 +121,19 @@ impl Gate for IntegrationGate {
     }
 }
 
-/// Returns whether a rule means a request. A path of a rule means itself and what is below it.
-fn allows(rule: &Rule, asked: &Asked<'_>) -> bool {
-    use hothouse_model::config::Hosts;
+/// Returns whether a rule means a request. A path of a rule means itself and what is below it; behind
+/// a WebSocket may be any method.
+fn allows(rule: &Rule, asked: &Asked<'_>, path: &PlainPath) -> bool {
     let host = match &rule.host.hosts {
         Hosts::Any => true,
         Hosts::Pattern(pattern) => pattern.matches(asked.host),
         Hosts::Named(_) | Hosts::Network(_) => false,
     };
     let port = rule.host.port.is_none_or(|port| port == asked.port);
-    let method = rule.methods.is_empty()
-        || rule.methods.iter().copied().map(Method::as_str).any(|known| known == asked.method);
-    let path = rule.paths.is_empty()
-        || rule.paths.iter().any(|path| {
-            let rest = asked.path.strip_prefix(path.as_str());
-            rest.is_some_and(|rest| {
-                rest.is_empty() || rest.starts_with('/') || path.as_str().ends_with('/')
-            })
-        });
-    host && port && method && path && is_plain(asked.path)
-}
-
-/// A path that a server may read as another one is allowed by no rule.
-fn is_plain(path: &str) -> bool {
-    let lower = path.to_ascii_lowercase();
-    !path.split('/').any(|part| part == ".." || part == ".")
-        && !["%2e", "%2f", "%5c", "\\", "//"].iter().any(|odd| lower.contains(odd))
+    let known = |method: &Method| method.as_str() == asked.method;
+    let method = rule.methods.is_empty() || !asked.upgrades && rule.methods.iter().any(known);
+    let below = rule.paths.is_empty() || rule.paths.iter().any(|own| path.is_below(own.as_str()));
+    host && port && method && below
 }
 
 #[cfg(test)]
@@ -134,7 +145,10 @@ mod tests {
             [integration.cms]
             class = "read-only"
             hosts = ["*.cms.example"]
-            exceptions = [{ host = "api.cms.example", methods = ["POST"], paths = ["/graphql"] }]
+            exceptions = [
+                { host = "api.cms.example", methods = ["GET", "POST"], paths = ["/graphql"] },
+                { host = "api.cms.example", paths = ["/live"] },
+            ]
             [integration.pay]
             class = "mock"
             hosts = ["api.pay.example"]
@@ -144,7 +158,13 @@ mod tests {
         "#;
         let config = hothouse_config::parse("hothouse.toml", text).unwrap().config;
         let host = host.parse().unwrap();
-        let asked = Asked { host: &host, port: 443, method, path };
+        let asked = Asked {
+            host: &host,
+            port: 443,
+            method: method.trim_end_matches('+'),
+            path,
+            upgrades: method.ends_with('+'),
+        };
         IntegrationGate::of(&config).decide(&asked).err().map(|refusal| refusal.rule)
     }
 
@@ -159,7 +179,18 @@ mod tests {
             ("POST", "api.cms.example", "/graphql/../admin", false),
             ("POST", "api.cms.example", "/graphql/%2e%2e/admin", false),
             ("POST", "other.cms.example", "/graphql", false),
+            ("GET", "api.cms.example", "/x/../y", false),
+            ("GET", "api.cms.example", "/x;y", false),
+            ("get", "api.cms.example", "/x", false),
+            ("POST", "api.cms.example", "/graphql/..;/admin", false),
+            ("POST", "api.cms.example", "/graphql/%252e%252e/admin", false),
+            ("POST", "api.cms.example", "/graphql/..%09/admin", false),
+            // With a plus it asks to become a WebSocket.
+            ("GET+", "api.cms.example", "/x", false),
+            ("GET+", "api.cms.example", "/graphql", false),
+            ("GET+", "api.cms.example", "/live", true),
             ("GET", "api.pay.example", "/", false),
+            ("GET+", "seam.example", "/x/../y", true),
             ("POST", "seam.example", "/", true),
             ("POST", "elsewhere.example", "/", true),
         ] {

@@ -1,16 +1,20 @@
 //! What is written down of a request to a terminated host.
 //!
 //! A record holds the request as the room sent it and the answer as the room gets it: with
-//! placeholders, never with values. What rooms themselves hold of credentials is redacted.
+//! placeholders, never with values. What rooms themselves hold of credentials is redacted. A room that
+//! guessed a value, or got it elsewhere, may send it; it is written down as the placeholder all the same.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    borrow::Cow,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
 use hyper::{HeaderMap, Response, StatusCode, Version, http::request::Parts};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use crate::scan::Echoes;
 
 /// Takes records, one per request, when the answer has ended.
 pub type RecordSink = Arc<dyn Fn(RequestRecord) + Send + Sync>;
@@ -97,6 +101,8 @@ pub(crate) enum Side {
 /// A record that is being written. It is handed over when nobody adds to it any more.
 pub(crate) struct Draft {
     record: Mutex<RequestRecord>,
+    /// What must not be written down.
+    guarded: OnceLock<Arc<Echoes>>,
     begun: Instant,
     sink: RecordSink,
 }
@@ -126,7 +132,15 @@ impl Draft {
             secrets: Vec::new(),
             refused: None,
         };
-        Arc::new(Self { record: Mutex::new(record), begun: Instant::now(), sink })
+        let guarded = OnceLock::new();
+        Arc::new(Self { record: Mutex::new(record), guarded, begun: Instant::now(), sink })
+    }
+
+    /// Keeps values out of the record.
+    pub(crate) fn guard(&self, echoes: Option<Arc<Echoes>>) {
+        if let Some(echoes) = echoes {
+            self.guarded.set(echoes).ok();
+        }
     }
 
     pub(crate) fn answered<B>(&self, response: &Response<B>) {
@@ -165,7 +179,31 @@ impl Drop for Draft {
     fn drop(&mut self) {
         let mut record = self.record().clone();
         record.duration = self.begun.elapsed();
+        if let Some(echoes) = self.guarded.get() {
+            clean(&mut record, echoes);
+        }
         (self.sink)(record);
+    }
+}
+
+/// Makes placeholders of values in what the room sent; what it got has been looked through.
+fn clean(record: &mut RequestRecord, echoes: &Echoes) {
+    let text = |text: &mut String| {
+        if let Cow::Owned(clean) = echoes.replace(text.as_bytes()) {
+            *text = String::from_utf8_lossy(&clean).into_owned();
+        }
+    };
+    text(&mut record.path);
+    text(&mut record.method);
+    for (name, value) in &mut record.request_headers {
+        if echoes.in_name(name) {
+            *name = "[redacted]".to_owned();
+        }
+        text(value);
+    }
+    record.refused.iter_mut().for_each(text);
+    if let Cow::Owned(clean) = echoes.replace(&record.request_body.kept) {
+        record.request_body.kept = clean;
     }
 }
 

@@ -1,14 +1,21 @@
 //! Looking through answers: a value that a host sends back becomes its placeholder again. Pure.
 //!
-//! Nothing is held back but what could be the beginning of a value, so that a stream of events goes on
-//! as it comes.
+//! The agent may choose what a host sends, so what comes out, and when, must not tell whether it resembles
+//! a value: with an answer that ends in a guess it would learn a value letter by letter. What waits
+//! therefore waits by its length alone: all but the last bytes of the longest writing, less one, go on. Two
+//! things let a piece go on earlier, and both are public. A line break, or the end of a message in
+//! the framing of the body, stands in no writing, so nothing that begins before it can go on
+//! after it: events and lines of JSON arrive as they come. And the end of the answer, after which nothing
+//! can follow. A clock lets nothing go: half a value before a pause and half after it would both pass.
+//!
+//! Only a whole value makes a difference. Whoever can send one knows it.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use memchr::memmem;
 
 use crate::{
+    search::Search,
     secrets::Known,
     text::{self, Secret},
 };
@@ -23,7 +30,12 @@ struct Pair {
 }
 
 /// Everything that must not come back.
-pub(crate) struct Echoes(Vec<Pair>);
+pub(crate) struct Echoes {
+    pairs: Vec<Pair>,
+    search: Search,
+    /// Whether no writing holds a control character, so that a line break ends whatever came before.
+    lines: bool,
+}
 
 impl Echoes {
     /// Works out the forms in which a host could send values back; nothing if there is no value.
@@ -44,29 +56,28 @@ impl Echoes {
         for (value, instead) in sent {
             add(value, instead);
         }
-        (!pairs.is_empty()).then_some(Self(pairs))
+        let search = Search::new(pairs.iter().map(|pair| &pair.value));
+        let lines = !pairs.iter().any(|pair| pair.value.iter().any(u8::is_ascii_control));
+        (!pairs.is_empty()).then_some(Self { pairs, search, lines })
     }
 
     /// Returns whether what comes instead is as long as what it replaces.
     pub(crate) fn keep_length(&self) -> bool {
-        self.0.iter().all(|pair| pair.value.len() == pair.instead.len())
+        self.pairs.iter().all(|pair| pair.value.len() == pair.instead.len())
+    }
+
+    /// Returns how many bytes at the end of a stream must wait for what follows.
+    pub(crate) fn reach(&self) -> usize {
+        self.search.longest().saturating_sub(1)
     }
 
     /// Replaces everything in a whole text.
     pub(crate) fn replace<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
         let found = self.find(text);
-        if found.is_empty() {
-            return Cow::Borrowed(text);
+        match found.is_empty() {
+            true => Cow::Borrowed(text),
+            false => Cow::Owned(with(text, &found)),
         }
-        let mut all = Vec::with_capacity(text.len());
-        let mut from = 0;
-        for (at, pair) in found {
-            all.extend_from_slice(&text[from..at]);
-            all.extend_from_slice(&pair.instead);
-            from = at + pair.value.len();
-        }
-        all.extend_from_slice(&text[from..]);
-        Cow::Owned(all)
     }
 
     /// Returns whether the name of a header, which has no capitals, holds a value.
@@ -75,16 +86,14 @@ impl Echoes {
             name.as_bytes().windows(value.len()).any(|part| part.eq_ignore_ascii_case(value))
         };
         // Most names are too short to hold one.
-        self.0.iter().any(|pair| pair.value.len() <= name.len() && within(&pair.value))
+        self.pairs.iter().any(|pair| pair.value.len() <= name.len() && within(&pair.value))
     }
 
     /// Finds what is to be replaced, in order and without overlaps; of two at one place the longer one.
     fn find(&self, text: &[u8]) -> Vec<(usize, &Pair)> {
-        let mut found: Vec<(usize, &Pair)> = self
-            .0
-            .iter()
-            .flat_map(|pair| memmem::find_iter(text, &**pair.value).map(move |at| (at, pair)))
-            .collect();
+        let pairs = self.search.find(text).into_iter().map(|(at, index)| (at, &self.pairs[index]));
+        let mut found: Vec<_> =
+            pairs.filter(|(at, pair)| text[*at..].starts_with(&pair.value)).collect();
         found.sort_by_key(|(at, pair)| (*at, usize::MAX - pair.value.len()));
         let mut end = 0;
         found.retain(|(at, pair)| {
@@ -96,11 +105,19 @@ impl Echoes {
         });
         found
     }
+}
 
-    /// Returns how much of the end of a text could be the beginning of a value.
-    fn open_end(&self, text: &[u8]) -> usize {
-        self.0.iter().map(|pair| overlap(text, &pair.value)).max().unwrap_or(0)
+/// Puts in what comes instead.
+fn with(text: &[u8], found: &[(usize, &Pair)]) -> Vec<u8> {
+    let mut all = Vec::with_capacity(text.len());
+    let mut from = 0;
+    for (at, pair) in found {
+        all.extend_from_slice(&text[from..*at]);
+        all.extend_from_slice(&pair.instead);
+        from = at + pair.value.len();
     }
+    all.extend_from_slice(&text[from..]);
+    all
 }
 
 /// Writes a text in every way in which a host is likely to send it back, always in the same order.
@@ -126,50 +143,56 @@ fn slashed(text: &str) -> Secret {
     text::replaced(&json, b"/", b"\\/").unwrap_or(json)
 }
 
-/// Returns the length of the longest end of `text` that begins `value` without being all of it.
-fn overlap(text: &[u8], value: &[u8]) -> usize {
-    let most = text.len().min(value.len().saturating_sub(1));
-    let tail = &text[text.len() - most..];
-    let Some(first) = value.first() else { return 0 };
-    let begins = memchr::memchr_iter(*first, tail);
-    begins.map(|at| &tail[at..]).find(|end| value.starts_with(end)).map_or(0, <[u8]>::len)
-}
-
 /// Looks through a stream.
-pub(crate) struct Scanner<'a> {
-    echoes: &'a Echoes,
-    held: &'a mut BytesMut,
+pub(crate) struct Scanner {
+    echoes: Arc<Echoes>,
+    held: BytesMut,
 }
 
-impl<'a> Scanner<'a> {
-    /// Goes on with what was held back so far.
-    pub(crate) fn new(echoes: &'a Echoes, held: &'a mut BytesMut) -> Self {
-        Self { echoes, held }
+impl Scanner {
+    pub(crate) fn new(echoes: Arc<Echoes>) -> Self {
+        Self { echoes, held: BytesMut::new() }
     }
 
-    /// Takes a piece and returns what can go on.
-    pub(crate) fn push(&mut self, piece: Bytes) -> Bytes {
-        let whole = match self.held.is_empty() {
-            true => piece,
-            false => {
-                self.held.extend_from_slice(&piece);
-                self.held.split().freeze()
-            }
+    /// Takes a piece and returns what can go on. Nothing that begins in the first `framed` bytes of the
+    /// piece, or before it, goes on after them.
+    pub(crate) fn push(&mut self, piece: &[u8], framed: usize) -> Bytes {
+        let before = self.held.len();
+        self.held.extend_from_slice(piece);
+        let by_length = self.held.len().saturating_sub(self.echoes.reach());
+        let line = memchr::memrchr(b'\n', piece).map_or(0, |at| at + 1);
+        let ready = match (self.echoes.lines, line.max(framed)) {
+            (true, ends) if ends > 0 => by_length.max(before + ends),
+            _ => by_length,
         };
-        let found = self.echoes.find(&whole);
-        let done = found.last().map_or(0, |(at, pair)| at + pair.value.len());
-        let open = self.echoes.open_end(&whole[done..]);
-        let ready = whole.len() - open;
-        self.held.extend_from_slice(&whole[ready..]);
-        match found.is_empty() {
-            true => whole.slice(..ready),
-            false => self.echoes.replace(&whole[..ready]).into_owned().into(),
-        }
+        self.release(ready)
     }
 
-    /// Returns what was held back, which turned out to be no value.
+    /// Returns the rest: nothing follows any more.
     pub(crate) fn finish(&mut self) -> Bytes {
-        self.held.split().freeze()
+        self.release(self.held.len())
+    }
+
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Lets the first bytes go on. What begins in them is there to its end.
+    fn release(&mut self, ready: usize) -> Bytes {
+        if ready == 0 {
+            return Bytes::new();
+        }
+        let mut found = self.echoes.find(&self.held);
+        found.retain(|(at, _)| *at < ready);
+        let Some((at, pair)) = found.last() else {
+            return self.held.split_to(ready).freeze();
+        };
+        let end = ready.max(at + pair.value.len());
+        let clean = with(&self.held[..end], &found);
+        // Not `advance`: what a buffer held of a value is not to stay behind it.
+        self.held = BytesMut::from(&self.held[end..]);
+        clean.into()
     }
 }
 
@@ -194,12 +217,9 @@ mod tests {
     }
 
     fn through(pieces: &[&[u8]]) -> Vec<u8> {
-        let (echoes, mut held) = (echoes(), BytesMut::new());
-        let mut all = Vec::new();
-        for piece in pieces {
-            all.extend(Scanner::new(&echoes, &mut held).push(Bytes::copy_from_slice(piece)));
-        }
-        all.extend(Scanner::new(&echoes, &mut held).finish());
+        let mut scanner = Scanner::new(Arc::new(echoes()));
+        let mut all: Vec<u8> = pieces.iter().flat_map(|piece| scanner.push(piece, 0)).collect();
+        all.extend(scanner.finish());
         all
     }
 
@@ -251,12 +271,41 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_held_back_that_cannot_be_a_beginning() {
-        let (echoes, mut held) = (echoes(), BytesMut::new());
-        let mut scanner = Scanner::new(&echoes, &mut held);
-        assert_eq!(scanner.push(Bytes::from_static(b"data: one\n\n")).as_ref(), b"data: one\n\n");
-        assert_eq!(scanner.push(Bytes::from_static(b"data: ab/ab")).as_ref(), b"data: ");
-        assert_eq!(scanner.push(Bytes::from_static(b"c\n\n")).as_ref(), b"ab/abc\n\n");
+    fn lines_and_messages_go_on_at_once_and_the_rest_waits_by_its_length() {
+        let echoes = Arc::new(echoes());
+        let reach = echoes.reach();
+        let mut scanner = Scanner::new(echoes);
+        assert_eq!(scanner.push(b"data: one\n\n", 0).as_ref(), b"data: one\n\n");
+        assert_eq!(scanner.push(b"data: ab/ab", 0).as_ref(), b"");
+        assert_eq!(scanner.push(b"c\n\nxy", 0).as_ref(), b"data: ab/abc\n\n");
+        assert_eq!(scanner.push(b"message|rest", 8).as_ref(), b"xymessage|");
+        assert_eq!(scanner.push(&vec![b'z'; reach], 0).as_ref(), b"rest");
+        assert_eq!(scanner.push(b"a", 0).as_ref(), b"z");
+        assert_eq!(scanner.finish().len(), reach);
+    }
+
+    /// What comes out of a stream, push by push, in lengths.
+    fn lengths(pieces: &[Vec<u8>]) -> Vec<usize> {
+        let mut scanner = Scanner::new(Arc::new(echoes()));
+        let mut all: Vec<_> = pieces.iter().map(|piece| scanner.push(piece, 0).len()).collect();
+        all.push(scanner.finish().len());
+        all
+    }
+
+    #[test]
+    fn a_right_guess_comes_out_like_a_wrong_one_in_every_writing() {
+        for writing in writings(VALUE) {
+            for right in 1..writing.len() {
+                for before in ["", "x", "line\n"] {
+                    let guess = |letters: &[u8]| {
+                        let first = [before.as_bytes(), letters].concat();
+                        [first, b"and so on".to_vec(), vec![b'.'; 300], b"end".to_vec()]
+                    };
+                    let wrong: Vec<u8> = (0..right).map(|_| b'~').collect();
+                    assert_eq!(lengths(&guess(&writing[..right])), lengths(&guess(&wrong)));
+                }
+            }
+        }
     }
 
     proptest! {

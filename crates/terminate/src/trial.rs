@@ -1,7 +1,8 @@
 //! What a fuzzer drives: requests as a room could send them, answers as a host could. Both panic if a
 //! value gets where it must not.
 
-use bytes::{Bytes, BytesMut};
+use std::sync::Arc;
+
 use hothouse_model::{config::SecretForm, secret::SecretValue};
 use hyper::{
     Request,
@@ -10,6 +11,9 @@ use hyper::{
 };
 
 use crate::{
+    frames::{Frames, messages},
+    messages::Messages,
+    range,
     scan::{Echoes, Scanner},
     secrets::Known,
     sigv4, substitute,
@@ -95,13 +99,64 @@ pub fn answer(bytes: &[u8]) {
     let Some((step, stream)) = bytes.split_first() else { return };
     let secret = known(SecretForm::Header);
     let Some(echoes) = Echoes::of(&[secret], Vec::new()) else { return };
-    let mut held = BytesMut::new();
-    let mut all = Vec::new();
+    let reach = echoes.reach();
+    let mut scanner = Scanner::new(Arc::new(echoes));
+    let (mut all, mut taken) = (Vec::new(), 0);
     for piece in stream.chunks(usize::from(*step).max(1)) {
-        all.extend(Scanner::new(&echoes, &mut held).push(Bytes::copy_from_slice(piece)));
-        assert!(held.len() < VALUE.len() * 4, "only the beginning of a value is held back");
+        all.extend(scanner.push(piece, 0));
+        taken += piece.len();
+        assert!(all.len() + reach >= taken, "no more waits than could be the beginning of a value");
     }
-    all.extend(Scanner::new(&echoes, &mut held).finish());
+    all.extend(scanner.finish());
     assert!(!crate::text::holds(&all, VALUE.as_bytes()));
     assert_eq!(all.len(), stream.len(), "the placeholder is as long as the value");
+}
+
+/// Looks through the frames of a WebSocket, cut where the first byte says: wherever they are cut, the
+/// same comes out of them, no value passes, and no frame is made that a client could not read.
+pub fn frames(bytes: &[u8]) {
+    let Some((step, stream)) = bytes.split_first() else { return };
+    let Some(echoes) = Echoes::of(&[known(SecretForm::Header)], Vec::new()) else { return };
+    let echoes = Arc::new(echoes);
+    let through = |step: usize| {
+        let mut frames = Frames::new(echoes.clone());
+        let mut all = Vec::new();
+        let ended = stream
+            .chunks(step.max(1))
+            .try_for_each(|piece| frames.push(piece).map(|passed| all.extend_from_slice(&passed)));
+        (messages(&all), ended.is_ok())
+    };
+    let (cut, whole) = (through(usize::from(*step)), through(stream.len()));
+    assert_eq!(cut.1, whole.1, "where a stream is cut makes no difference");
+    for (messages, _) in [&cut, &whole] {
+        assert!(!messages.iter().any(|text| crate::text::holds(text, VALUE.as_bytes())));
+    }
+    assert!(!cut.1 || cut.0 == whole.0);
+}
+
+/// Asks for parts and cuts answers, and follows messages: the first line is what a room asks for, the
+/// second what a host says that it sent, the rest a body.
+pub fn parts(bytes: &[u8]) {
+    let mut lines = bytes.splitn(3, |byte| *byte == b'\n');
+    let (asked, sent, body) = (lines.next(), lines.next(), lines.next());
+    let mut headers = hyper::HeaderMap::new();
+    if let Some(asked) = asked.and_then(|asked| HeaderValue::from_bytes(asked).ok()) {
+        headers.insert(hyper::header::RANGE, asked);
+    }
+    let reach = 40;
+    if let Some(part) = range::widen(&hyper::Method::GET, &mut headers, Some(reach))
+        && let Some(sent) = sent.and_then(|sent| std::str::from_utf8(sent).ok())
+        && let Ok(slice) = range::slice(part, reach, sent)
+    {
+        assert!(slice.length > 0 && slice.total.is_none_or(|total| slice.from < total));
+        slice.content();
+    }
+    headers.insert(hyper::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    let mut messages = Messages::of(&headers);
+    for piece in body.unwrap_or_default().chunks(7) {
+        match messages.follow(piece) {
+            Ok(ended) => assert!(ended <= piece.len()),
+            Err(_) => return,
+        }
+    }
 }

@@ -14,7 +14,7 @@ use hothouse_edge::wire::{
     echo, head, hello, packet, sniff, socks as socks_wire,
 };
 use hothouse_host::network::read_tracked;
-use hothouse_model::policy::Claim;
+use hothouse_model::policy::{Claim, PlainPath};
 use hothouse_model::{config::LiveKeys, live_keys};
 use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};
 use hothouse_room_wire::{
@@ -42,6 +42,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("terminated_requests", terminated_requests),
     ("terminated_answers", terminated_answers),
     ("signed_pieces", signed_pieces),
+    ("websocket_frames", websocket_frames),
+    ("answer_parts", answer_parts),
+    ("request_paths", request_paths),
     ("env_files", env_files),
 ];
 
@@ -220,6 +223,31 @@ pub fn echoes(bytes: &[u8]) {
 /// What the kernel tells of packets that a room made: never more packets than there is room for.
 pub fn packets(bytes: &[u8]) {
     assert!(packet::read_all(bytes).len() <= bytes.len() / 20);
+}
+
+/// The frames of a WebSocket as a host could send them to a room.
+pub fn websocket_frames(bytes: &[u8]) {
+    hothouse_terminate::trial::frames(bytes);
+}
+
+/// A part that a room asks for, the one that a host sends, and a body made of messages.
+pub fn answer_parts(bytes: &[u8]) {
+    hothouse_terminate::trial::parts(bytes);
+}
+
+/// The path of a request. One that is plain stays so, and has no other spelling that a rule would miss.
+pub fn request_paths(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Ok(path) = PlainPath::of(text) else { return };
+    let below = path.is_below("/admin");
+    assert!(!below || path.is_below_in_any_case("/ADMIN"));
+    if !text.contains('%') {
+        let encoded = text.replace('a', "%61");
+        assert_eq!(PlainPath::of(&encoded), Ok(path));
+    }
+    for odd in ["/../", "//", "\\", ";", "%2f", "%5C", "%25"] {
+        assert!(PlainPath::of(&format!("{text}{odd}x")).is_err());
+    }
 }
 
 /// A body that a client of AWS signed piece by piece.

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::IpAddr};
 
-use super::{Protocol, Sphere, Transport};
+use super::{Ambiguity, Protocol, Sphere, Transport};
 use crate::config::EgressMode;
 
 /// What a decision rests on.
@@ -50,6 +50,8 @@ pub enum Reason {
         sphere: Sphere,
     },
     Request,
+    /// A rule looks at what servers read in different ways.
+    Ambiguous(Ambiguity),
     Unseen,
     /// It is no connection, and no rule opens what carries it.
     Datagram {
@@ -116,6 +118,7 @@ impl Reason {
             Self::PublicResolver => "public-resolver",
             Self::Sphere { .. } => "not-public",
             Self::Request => "request",
+            Self::Ambiguous(_) => "ambiguous-request",
             Self::Unseen => "not-terminated",
             Self::Datagram { .. } => "datagram",
             Self::Sealed => "sealed",
@@ -169,6 +172,11 @@ impl fmt::Display for Reason {
                 write!(f, "{address} is {sphere}, which only a rule with the address opens")
             }
             Self::Request => f.write_str("the rule allows other methods or paths of this host"),
+            Self::Ambiguous(what) => write!(
+                f,
+                "a rule looks at methods or paths of this host, and servers read this request in \
+                 different ways ({what}): write method and path plainly",
+            ),
             Self::Unseen => f.write_str(
                 "the rule looks at methods or paths, which can be seen only on a terminated host",
             ),

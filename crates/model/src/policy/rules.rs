@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::{Attempt, Claim, NamedLists, Transport, reason::Basis};
+use super::{
+    Ambiguity, Attempt, Claim, NamedLists, PlainPath, RequestLine, Transport, reason::Basis,
+};
 use crate::config::{
     HostName, HostPattern, Hosts, Method, NamedHosts, Network, Rule, RuleTransport, Target, UrlPath,
 };
@@ -171,24 +173,52 @@ impl Grant {
         self.is_whole() && self.fits(attempt.port) && (named || reached || answered)
     }
 
-    /// Returns whether it means a request.
-    pub(super) fn covers(&self, method: Option<Method>, path: &str) -> bool {
-        let by_method =
-            self.methods.is_empty() || method.is_some_and(|method| self.methods.contains(&method));
-        let by_path =
-            self.paths.is_empty() || self.paths.iter().any(|own| is_below(path, own.as_str()));
-        by_method && by_path
+    /// Returns what it cannot tell of a request that it looks at.
+    pub(super) fn unsure_of(&self, asked: &Asked<'_>) -> Option<Ambiguity> {
+        let path = asked.path.as_ref().err().filter(|_| !self.paths.is_empty()).copied();
+        let method = Some(Ambiguity::Method).filter(|_| asked.odd && !self.methods.is_empty());
+        path.or(method)
+    }
+
+    /// Returns whether a rule of denial means a request. What a connection carries once it is no HTTP
+    /// any more may be anything, so it counts as every method.
+    pub(super) fn denies(&self, asked: &Asked<'_>) -> bool {
+        let below = |path: &PlainPath, own: &UrlPath| path.is_below_in_any_case(own.as_str());
+        (asked.upgrades || self.covers_method(asked)) && self.covers_path(asked, below)
+    }
+
+    /// Returns whether a rule that allows something means a request.
+    pub(super) fn allows(&self, asked: &Asked<'_>) -> bool {
+        let below = |path: &PlainPath, own: &UrlPath| path.is_below(own.as_str());
+        let every = self.methods.is_empty();
+        (every || !asked.upgrades && self.covers_method(asked)) && self.covers_path(asked, below)
+    }
+
+    fn covers_method(&self, asked: &Asked<'_>) -> bool {
+        self.methods.is_empty() || self.methods.iter().any(|own| own.as_str() == asked.method)
+    }
+
+    fn covers_path(&self, asked: &Asked<'_>, below: fn(&PlainPath, &UrlPath) -> bool) -> bool {
+        let any = |path: &PlainPath| self.paths.iter().any(|own| below(path, own));
+        self.paths.is_empty() || asked.path.as_ref().is_ok_and(any)
     }
 }
 
-/// Returns whether a path of a request is another or below it. What could be read in two ways is not.
-fn is_below(path: &str, above: &str) -> bool {
-    let path = path.split(['?', '#']).next().unwrap_or_default();
-    let lower = path.to_ascii_lowercase();
-    // An encoded slash, dot or backslash may be decoded by the server, or may not.
-    let ambiguous = ["%2f", "%2e", "%5c", "\\"].iter().any(|code| lower.contains(code))
-        || path.split('/').any(|part| part == "..");
-    let above = above.trim_end_matches('/');
-    !ambiguous
-        && path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// A request as rules see it.
+pub(super) struct Asked<'a> {
+    method: &'a str,
+    /// Whether the method is one that we know, but not in these capitals.
+    odd: bool,
+    path: Result<PlainPath, Ambiguity>,
+    upgrades: bool,
+}
+
+impl<'a> Asked<'a> {
+    pub(super) fn of(line: &RequestLine<'a>) -> Self {
+        let method = line.method;
+        let known = Method::WORDS.iter().any(|word| word.eq_ignore_ascii_case(method));
+        let odd = known && !Method::WORDS.contains(&method);
+        let path = line.path.split('?').next().unwrap_or_default();
+        Self { method, odd, path: PlainPath::of(path), upgrades: line.upgrades }
+    }
 }

@@ -14,7 +14,8 @@ use hothouse_edge::{
 use hothouse_engine::{Engine, Termination, host_bundle};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
-    config::{Method, Secret, SecretName},
+    config::{Secret, SecretName},
+    policy::RequestLine,
     secret::SecretValue,
 };
 use hothouse_terminate::{
@@ -94,17 +95,13 @@ impl Gate for PolicyGate {
             return Err(refusal("always".into(), "the wall is being taken down".into()));
         };
         let policy = edge.policy();
-        let verdict =
-            policy.decide_request(asked.host, asked.port, method_of(asked.method), asked.path);
+        let line = RequestLine { method: asked.method, path: asked.path, upgrades: asked.upgrades };
+        let verdict = policy.decide_request(asked.host, asked.port, &line);
         match verdict.allowed {
             true => Ok(()),
             false => Err(refusal(verdict.rule.clone(), verdict.why())),
         }
     }
-}
-
-fn method_of(word: &str) -> Option<Method> {
-    serde_json::from_value(word.into()).ok()
 }
 
 /// The terminator, behind the seam of egress.

@@ -373,6 +373,25 @@ async fn answer(
             ];
             Response::new(BodyExt::boxed(StreamBody::new(tokio_stream::iter(frames))))
         }
+        "/pieces" => {
+            // What was sent, cut at each bar; every piece but the first waits until it is told to go.
+            let pieces = kept.split(|byte| *byte == b'|').map(Bytes::copy_from_slice).collect();
+            let mut response =
+                Response::new(BodyExt::boxed(StreamBody::new(one_by_one(pieces, go_on))));
+            if let Some(kind) = said.get("x-kind") {
+                response.headers_mut().insert(header::CONTENT_TYPE, kind.parse().unwrap());
+            }
+            response
+        }
+        "/part" => part_of(&said, path.split('?').nth(1).unwrap_or_default()),
+        "/transfer" => {
+            // Compressed for the journey, which nobody asked for.
+            let text = said.get("authorization").cloned().unwrap_or_default();
+            let mut response = Response::new(body_of(packed("gzip", &text.repeat(10)).await));
+            let coding = HeaderValue::from_static("gzip, chunked");
+            response.headers_mut().insert(header::TRANSFER_ENCODING, coding);
+            response
+        }
         "/events" => {
             let stream = async_stream(go_on);
             let mut response = Response::new(BodyExt::boxed(StreamBody::new(stream)));
@@ -427,13 +446,56 @@ async fn answer(
 fn async_stream(
     go_on: Arc<tokio::sync::Mutex<mpsc::Receiver<()>>>,
 ) -> impl tokio_stream::Stream<Item = Result<Frame<Bytes>, hyper::Error>> + Send + Sync {
-    let (event_tx, event_rx) = mpsc::channel(4);
+    let events = [&b"data: one\n\n"[..], b"data: two\n\n"];
+    one_by_one(events.map(Bytes::from_static).to_vec(), go_on)
+}
+
+/// Sends pieces, all but the first when it is told to.
+fn one_by_one(
+    pieces: Vec<Bytes>,
+    go_on: Arc<tokio::sync::Mutex<mpsc::Receiver<()>>>,
+) -> impl tokio_stream::Stream<Item = Result<Frame<Bytes>, hyper::Error>> + Send + Sync {
+    let (piece_tx, piece_rx) = mpsc::channel(4);
     tokio::spawn(async move {
-        event_tx.send(Ok(Frame::data(Bytes::from_static(b"data: one\n\n")))).await.ok();
-        go_on.lock().await.recv().await;
-        event_tx.send(Ok(Frame::data(Bytes::from_static(b"data: two\n\n")))).await.ok();
+        for (at, piece) in pieces.into_iter().enumerate() {
+            if at > 0 {
+                go_on.lock().await.recv().await;
+            }
+            piece_tx.send(Ok(Frame::data(piece))).await.ok();
+        }
     });
-    tokio_stream::wrappers::ReceiverStream::new(event_rx)
+    tokio_stream::wrappers::ReceiverStream::new(piece_rx)
+}
+
+/// A text of known length with the token in its middle, and parts of it for whoever asks.
+pub(crate) fn text_with(token: &str) -> String {
+    format!("{}{token}{}", "a".repeat(1000), "b".repeat(1000))
+}
+
+fn part_of(said: &HashMap<String, String>, how: &str) -> Response<Body> {
+    let whole = text_with(&said.get("authorization").cloned().unwrap_or_default());
+    let range = said.get("range").or(said.get("x-ms-range"));
+    // Some hosts answer with a part that nobody asked for.
+    let range = range.map(String::as_str).or((how == "unasked").then_some("bytes=1000-1009"));
+    let bounds = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
+    let Some((from, to)) = bounds else { return Response::new(body_of(whole)) };
+    let length = whole.len();
+    let (from, to) = match (from.parse::<usize>(), to.parse::<usize>()) {
+        (Ok(from), Ok(to)) => (from, to.min(length - 1)),
+        (Ok(from), Err(_)) => (from, length - 1),
+        (Err(_), last) => (length - last.unwrap_or(0).min(length), length - 1),
+    };
+    let mut response = match whole.get(from..=to).filter(|part| !part.is_empty()) {
+        Some(part) => Response::new(body_of(part.to_owned())),
+        None => Response::new(body_of("")),
+    };
+    let (status, content) = match from < length {
+        true => (StatusCode::PARTIAL_CONTENT, format!("bytes {from}-{to}/{length}")),
+        false => (StatusCode::RANGE_NOT_SATISFIABLE, format!("bytes */{length}")),
+    };
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_RANGE, content.parse().unwrap());
+    response
 }
 
 /// Compresses a text; as it is where the coding is unknown.

@@ -2,6 +2,7 @@
 //! with hostile ones.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests stop at once")]
 
+mod channel;
 mod ground;
 mod hostile;
 mod programs;

@@ -5,7 +5,10 @@ use hyper::StatusCode;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::ground::{Ground, PLACEHOLDER, Plan, VALUE, body_of, text_of};
+use crate::{
+    channel::frame,
+    ground::{Ground, PLACEHOLDER, Plan, VALUE, body_of, text_of},
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_arrive_one_by_one() {
@@ -46,11 +49,11 @@ async fn a_websocket_carries_bytes_both_ways_and_an_echo_is_caught() {
     assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
     let mut stream = TokioIo::new(hyper::upgrade::on(response).await.unwrap());
     // The host sends back what it gets; the value in it stands for one that it knows.
-    stream.write_all(format!("one {VALUE} two\n").as_bytes()).await.unwrap();
-    let expected = format!("one {PLACEHOLDER} two\n");
+    stream.write_all(&frame(0x81, format!("one {VALUE} two").as_bytes())).await.unwrap();
+    let expected = frame(0x81, format!("one {PLACEHOLDER} two").as_bytes());
     let mut got = vec![0; expected.len()];
     stream.read_exact(&mut got).await.unwrap();
-    assert_eq!(String::from_utf8(got).unwrap(), expected);
+    assert_eq!(got, expected);
     let seen = ground.seen().pop().unwrap();
     assert_eq!(seen.headers["authorization"], VALUE);
     assert!(!seen.headers.contains_key("sec-websocket-extensions"));

@@ -85,6 +85,41 @@ async fn on_a_plain_connection_a_placeholder_stays_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_comes_over_a_plain_connection_is_caught_too() {
+    let ground = Ground::lay(Plan { tls: false, ..Plan::default() }).await;
+    let stream = tokio::net::TcpStream::connect(ground.door).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    // The host sends back what it gets; the value in it stands for one that it was told over TLS.
+    let request = ground.request("POST", "/echo").body(body_of(VALUE)).unwrap();
+    let text = text_of(sender.send_request(request).await.unwrap()).await;
+    assert!(text.contains(PLACEHOLDER) && !text.contains(VALUE), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_that_the_room_sends_is_not_written_down() {
+    let ground = Ground::lay(Plan::default()).await;
+    let hex: String = VALUE.bytes().map(|byte| format!("{byte:02x}")).collect();
+    for path in ["/echo", "/forbidden/x"] {
+        let request = ground
+            .request("POST", &format!("{path}/{VALUE}?guess={hex}"))
+            .header("x-guess", format!("it is {VALUE}"))
+            .body(body_of(format!("{VALUE} {hex}")));
+        text_of(ground.send(request.unwrap()).await).await;
+    }
+    let records = ground.records(2).await;
+    let text = serde_json::to_string(&records).unwrap();
+    let bodies: Vec<u8> =
+        records.iter().flat_map(|record| record.request_body.kept.clone()).collect();
+    let bodies = String::from_utf8(bodies).unwrap();
+    for all in [text, bodies] {
+        assert!(all.contains(PLACEHOLDER), "{all}");
+        assert!(!all.contains(VALUE) && !all.contains(&hex), "{all}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn echoes_are_caught_in_headers_trailers_and_single_bytes() {
     let ground = Ground::lay(Plan::default()).await;
     let ask = |path: &str| {

@@ -171,6 +171,18 @@ def serve_requests(stream, scheme):
             text = said.encode() + b"\n"
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
             continue
+        if path.startswith("/say"):
+            # What was sent, a byte at a time: nobody can tell where the host paused.
+            text = b"\n".join([path.encode(), headers.get("x-guess", "").encode(), body])
+            text += headers.get("authorization", "").encode()
+            stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nX-Said: %s\r\n\r\n" % (len(text), body))
+            for byte in text:
+                stream.sendall(bytes([byte]))
+            continue
+        if path == "/broken":
+            said = headers.get("authorization", "-").encode()
+            stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nX-Said: " + said + b"\r\n\r\n" + said)
+            return
         if path == "/gzip-echo":
             # Compressed although it was asked not to be.
             text = gzip.compress((headers.get("authorization", "-") + "\n").encode() * 2000)

@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use hothouse_testkit::{TestEnv, skip, wait_until};
 
 use super::{
@@ -99,6 +100,83 @@ fn the_named_host_gets_the_value_and_nobody_else_does() {
             assert!(!holds(&env.root().join(folder), VALUE), "{folder} holds the value");
         }
     });
+}
+
+/// Everything by which a value could get into a file: it is put in, sent back in several writings, asked for
+/// in parts, guessed in every place of a request, and what was asked breaks off or is refused.
+const EVERYTHING: &str = r"
+import base64
+value = 'tok_0123456789' + 'abcdefghijklmnop'
+writings = [value, base64.b64encode(value.encode()).decode(), value.encode().hex(),
+    ''.join('%%%02x' % byte for byte in value.encode())]
+def talk(host, lines, body=b'', tls=True, most=1 << 16):
+    stream = socket.create_connection((host, 443 if tls else 80), timeout=20)
+    if tls: stream = ssl.create_default_context().wrap_socket(stream, server_hostname=host)
+    head = lines + [f'Content-Length: {len(body)}', 'Connection: close', '', '']
+    stream.sendall('\\r\\n'.join(head).encode() + body)
+    answer = b''
+    try:
+        while len(answer) < most and (piece := stream.recv(4096)): answer += piece
+    except OSError: pass
+    stream.close()
+    return answer
+token = 'Authorization: Bearer ' + os.environ['TOKEN']
+for tls in [True, False]:
+    for writing in writings + [value[:length] for length in range(5, len(value))]:
+        answer = talk('good.example', ['POST /say?guess=' + writing + ' HTTP/1.1', 'Host: good.example', token,
+            'X-Guess: ' + writing], writing.encode(), tls)
+        assert answer.startswith(b'HTTP/1.1 200') and value.encode() not in answer, answer
+    for lines in [
+        ['GET /echo HTTP/1.1', 'Host: good.example'], ['GET /gzip-echo HTTP/1.1', 'Host: good.example'],
+        ['GET /echo HTTP/1.1', 'Host: good.example', 'Range: bytes=0-9'],
+        ['GET /' + value + ' HTTP/1.1', 'Host: other.example'], ['TRACE /' + value + ' HTTP/1.1', 'Host: good.example'],
+        ['GET /broken HTTP/1.1', 'Host: good.example'], ['nonsense ' + value, 'Host: good.example'],
+    ]:
+        assert value.encode() not in talk('good.example', lines + [token], tls=tls), lines
+    talk('good.example', ['GET /slow HTTP/1.1', 'Host: good.example', token], tls=tls, most=1)
+print('done')
+";
+
+#[test]
+fn no_file_ever_holds_a_value() {
+    with_token(|env, repository, internet| {
+        let own = placeholder(env, repository);
+        let ran = py(env, repository, EVERYTHING);
+        assert_eq!((ran.code, ran.stdout.as_str()), (0, "done\n"), "{ran}");
+        assert!(internet.log().contains(&format!("good.example Bearer {VALUE}")));
+        env.ok(repository, &["egress", "log", "-w", "a"]);
+        env.ok(repository, &["egress", "why", "good.example", "-w", "a"]);
+        env.ok(repository, &["snapshot", "now", "-w", "a"]);
+        // What waits to be written is written when the daemon ends.
+        env.ok(repository, &["down", "-w", "a"]);
+        env.ok(repository, &["daemon", "stop"]);
+        assert!(holds(&env.state(), &own), "the ledger holds what the room sent");
+        for writing in writings(VALUE) {
+            assert!(!holds(env.root(), &writing), "a file below {:?} holds {writing}", env.root());
+        }
+    });
+}
+
+/// A value as a file could hold it.
+fn writings(value: &str) -> Vec<String> {
+    let each = |write: fn(&u8) -> String, between: &str| {
+        value.as_bytes().iter().map(write).collect::<Vec<_>>().join(between)
+    };
+    let mut all = vec![
+        value.to_owned(),
+        each(|byte| format!("{byte:02x}"), ""),
+        each(|byte| format!("{byte:02X}"), ""),
+        each(|byte| format!("%{byte:02x}"), ""),
+        each(|byte| format!("%{byte:02X}"), ""),
+        each(|byte| format!("\\u{byte:04x}"), ""),
+        each(|byte| byte.to_string(), ","),
+    ];
+    // At each of the three places where it can begin, without what its neighbours have a part in.
+    for before in ["", "x", "xx"] {
+        let encoded = STANDARD_NO_PAD.encode(format!("{before}{value}"));
+        all.push(encoded[4..encoded.len() - 2].to_owned());
+    }
+    all
 }
 
 /// Asks as [`ask`] does.
@@ -238,7 +316,7 @@ fn holds(folder: &Path, text: &str) -> bool {
             kind if kind.is_dir() => holds(&entry.path(), text),
             kind if kind.is_file() => {
                 let bytes = fs::read(entry.path()).unwrap_or_default();
-                bytes.windows(text.len()).any(|window| window == text.as_bytes())
+                memchr::memmem::find(&bytes, text.as_bytes()).is_some()
             }
             _ => false,
         }

@@ -1,0 +1,287 @@
+//! The path of a request, read in the one way in which every server reads it. Pure.
+//!
+//! A rule about paths is worth as much as the agreement of whoever judges a path with whoever serves it.
+//! Servers differ: some decode twice, drop `;params`, take a backslash for a slash, join empty segments, or
+//! leave out a dot at the end. So a path is decoded once, and one that any of them could take for
+//! another is not judged at all: [`PlainPath::of`] refuses it, and so does every gate, whether its rule
+//! allows or denies.
+
+use std::fmt;
+
+/// A path without anything that could be read in two ways, decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlainPath(String);
+
+/// What can be read in two ways in a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ambiguity {
+    /// It does not begin with a slash: `*`, or nothing.
+    NoPath,
+    /// `.` or `..` as a segment, or a segment that ends in a dot.
+    Dots,
+    /// Two slashes in a row.
+    EmptySegment,
+    Backslash,
+    /// `;`, after which some servers stop reading a segment.
+    Parameters,
+    /// A control character, or a space at the end of a segment.
+    Invisible,
+    /// A slash, backslash, semicolon, question mark, hash or percent sign that is encoded.
+    Encoded,
+    /// `%` without two digits after it, or bytes that are not UTF-8.
+    BadEncoding,
+    /// A character that some servers take for another, such as a wide dot.
+    Lookalike,
+    /// A method in other capitals than its name has.
+    Method,
+}
+
+impl fmt::Display for Ambiguity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoPath => "it has no path",
+            Self::Dots => "dots at the end of a segment",
+            Self::EmptySegment => "an empty segment (`//`)",
+            Self::Backslash => "a backslash",
+            Self::Parameters => "a semicolon",
+            Self::Invisible => "a control character, or a space at the end of a segment",
+            Self::Encoded => "an encoded slash, backslash, `;`, `?`, `#` or `%`",
+            Self::BadEncoding => "a `%` without two digits, or bytes that are not UTF-8",
+            Self::Lookalike => "a character that looks like another",
+            Self::Method => "a method that is not in capitals",
+        })
+    }
+}
+
+impl PlainPath {
+    /// Reads the path of a request, without its query.
+    pub fn of(path: &str) -> Result<Self, Ambiguity> {
+        let Some(below) = path.strip_prefix('/') else { return Err(Ambiguity::NoPath) };
+        let decoded = decode(path)?;
+        if path.contains([';', '?', '#']) {
+            return Err(Ambiguity::Parameters);
+        }
+        if decoded.contains('\\') {
+            return Err(Ambiguity::Backslash);
+        }
+        if decoded.contains(char::is_control) {
+            return Err(Ambiguity::Invisible);
+        }
+        if decoded.contains(is_lookalike) {
+            return Err(Ambiguity::Lookalike);
+        }
+        // Slashes are never encoded here, so segments are the same before and after.
+        let segments: Vec<&str> = decoded.split('/').skip(1).collect();
+        if segments.iter().any(|segment| segment.ends_with('.')) {
+            return Err(Ambiguity::Dots);
+        }
+        if segments.iter().any(|segment| segment.trim() != *segment) {
+            return Err(Ambiguity::Invisible);
+        }
+        let (_, inner) = segments.split_last().unwrap_or((&"", &[]));
+        if !below.is_empty() && inner.iter().any(|segment| segment.is_empty()) {
+            return Err(Ambiguity::EmptySegment);
+        }
+        Ok(Self(decoded))
+    }
+
+    /// Whether it is a path of a rule, or below it.
+    pub fn is_below(&self, above: &str) -> bool {
+        is_below(&self.0, &plain(above))
+    }
+
+    /// Whether a server that does not tell capitals apart would take it for a path of a rule, or one
+    /// below it. What is denied is denied there too.
+    pub fn is_below_in_any_case(&self, above: &str) -> bool {
+        is_below(&self.0.to_lowercase(), &plain(above).to_lowercase())
+    }
+}
+
+/// The path of a rule as it is compared; one that is not plain equals no path that is.
+fn plain(above: &str) -> String {
+    PlainPath::of(above).map_or_else(|_| above.to_owned(), |path| path.0)
+}
+
+fn is_below(path: &str, above: &str) -> bool {
+    let above = above.trim_end_matches('/');
+    path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Decodes a path once.
+fn decode(path: &str) -> Result<String, Ambiguity> {
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut bytes = path.bytes();
+    while let Some(byte) = bytes.next() {
+        if byte != b'%' {
+            decoded.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(bytes.next()?).to_digit(16);
+        let (Some(high), Some(low)) = (digit(), digit()) else {
+            return Err(Ambiguity::BadEncoding);
+        };
+        match u8::try_from(high * 16 + low).unwrap_or_default() {
+            b'/' | b'\\' | b';' | b'?' | b'#' | b'%' => return Err(Ambiguity::Encoded),
+            byte => decoded.push(byte),
+        }
+    }
+    // Overlong forms of a dot or a slash are not UTF-8.
+    String::from_utf8(decoded).map_err(|_| Ambiguity::BadEncoding)
+}
+
+/// Whether a character becomes one of ASCII where text is folded (NFKC, capitals, Windows' best fit), or
+/// is dropped on the way.
+fn is_lookalike(c: char) -> bool {
+    matches!(c,
+        // Dots and slashes.
+        '\u{2024}'..='\u{2026}' | '\u{2044}' | '\u{2215}' | '\u{2216}' | '\u{29f5}' | '\u{29f8}'
+        | '\u{3002}' | '\u{fe30}' | '\u{fe52}' | '\u{fe68}' | '\u{ff61}'
+        // Wide letters, and those that are ASCII in the other case.
+        | '\u{ff00}'..='\u{ff5e}' | '\u{130}' | '\u{131}' | '\u{17f}' | '\u{212a}' | '\u{212b}'
+        // Letters in circles, as symbols, and as mathematics.
+        | '\u{aa}' | '\u{ba}' | '\u{2070}'..='\u{209c}' | '\u{2100}'..='\u{214f}'
+        | '\u{2460}'..='\u{24ff}' | '\u{1d400}'..='\u{1d7ff}' | '\u{1f100}'..='\u{1f1ff}'
+        // What nobody sees.
+        | '\u{a0}' | '\u{ad}' | '\u{180e}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
+        | '\u{205f}'..='\u{206f}' | '\u{3000}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_path_is_plain_or_says_why_it_is_not() {
+        for (path, expected) in [
+            ("/", Ok("/")),
+            ("/admin", Ok("/admin")),
+            ("/admin/", Ok("/admin/")),
+            ("/%61dmin", Ok("/admin")),
+            ("/a%20b/c%2Bd", Ok("/a b/c+d")),
+            ("/v1/users/me@example.org:x", Ok("/v1/users/me@example.org:x")),
+            ("/b%C3%BCcher", Ok("/bücher")),
+            ("/.well-known/x", Ok("/.well-known/x")),
+            ("", Err(Ambiguity::NoPath)),
+            ("*", Err(Ambiguity::NoPath)),
+            ("x/admin", Err(Ambiguity::NoPath)),
+            ("/x/../admin", Err(Ambiguity::Dots)),
+            ("/x/%2e%2E/admin", Err(Ambiguity::Dots)),
+            ("/x/.%2e/admin", Err(Ambiguity::Dots)),
+            ("/./admin", Err(Ambiguity::Dots)),
+            ("/admin/.", Err(Ambiguity::Dots)),
+            ("/admin.", Err(Ambiguity::Dots)),
+            ("/v1/...", Err(Ambiguity::Dots)),
+            ("//admin", Err(Ambiguity::EmptySegment)),
+            ("/x//admin", Err(Ambiguity::EmptySegment)),
+            ("/admin//", Err(Ambiguity::EmptySegment)),
+            ("/admin%2fkeys", Err(Ambiguity::Encoded)),
+            ("/admin%2Fkeys", Err(Ambiguity::Encoded)),
+            ("/x%5cadmin", Err(Ambiguity::Encoded)),
+            ("/%252e%252e/admin", Err(Ambiguity::Encoded)),
+            ("/v1/%25", Err(Ambiguity::Encoded)),
+            ("/admin%3bx", Err(Ambiguity::Encoded)),
+            ("/admin%3fx", Err(Ambiguity::Encoded)),
+            ("/admin%23", Err(Ambiguity::Encoded)),
+            ("/admin;x=1", Err(Ambiguity::Parameters)),
+            ("/v1/..;/admin", Err(Ambiguity::Parameters)),
+            ("/admin?x", Err(Ambiguity::Parameters)),
+            ("/x\\admin", Err(Ambiguity::Backslash)),
+            ("/v1/..%09/admin", Err(Ambiguity::Invisible)),
+            ("/admin%00", Err(Ambiguity::Invisible)),
+            ("/admin%0a", Err(Ambiguity::Invisible)),
+            ("/admin%7f", Err(Ambiguity::Invisible)),
+            ("/admin%C2%85", Err(Ambiguity::Invisible)),
+            ("/admin%20", Err(Ambiguity::Invisible)),
+            ("/admin%20/x", Err(Ambiguity::Invisible)),
+            ("/%20admin", Err(Ambiguity::Invisible)),
+            ("/%c0%ae%c0%ae/admin", Err(Ambiguity::BadEncoding)),
+            ("/%e0%80%af", Err(Ambiguity::BadEncoding)),
+            ("/%ff", Err(Ambiguity::BadEncoding)),
+            ("/%u002e", Err(Ambiguity::BadEncoding)),
+            ("/%2", Err(Ambiguity::BadEncoding)),
+            ("/%zz", Err(Ambiguity::BadEncoding)),
+            ("/%EF%BC%8E%EF%BC%8E/admin", Err(Ambiguity::Lookalike)),
+            ("/%EF%BD%81dmin", Err(Ambiguity::Lookalike)),
+            ("/\u{17f}ecret", Err(Ambiguity::Lookalike)),
+            ("/ad%E2%80%8Bmin", Err(Ambiguity::Lookalike)),
+        ] {
+            let found = PlainPath::of(path);
+            assert_eq!(
+                found.as_ref().map(|path| path.0.as_str()),
+                expected.as_ref().copied(),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn below_means_whole_segments() {
+        let path = |text: &str| PlainPath::of(text).unwrap();
+        assert!(path("/v1").is_below("/v1") && path("/v1/x").is_below("/v1/"));
+        assert!(path("/a%20b/c").is_below("/a%20b") && path("/x").is_below("/"));
+        assert!(!path("/v1x").is_below("/v1") && !path("/V1").is_below("/v1"));
+        assert!(path("/V1/x").is_below_in_any_case("/v1"));
+        assert!(!path("/v1").is_below("/v1;x"));
+    }
+
+    /// What servers do to a path before they look for what it means.
+    fn served(path: &str) -> Vec<String> {
+        let once = |text: &str| {
+            let mut all = Vec::new();
+            let bytes = text.as_bytes();
+            let mut at = 0;
+            while at < bytes.len() {
+                let code =
+                    text.get(at + 1..at + 3).and_then(|code| u8::from_str_radix(code, 16).ok());
+                match (bytes[at], code) {
+                    (b'%', Some(byte)) => (all.push(byte), at += 3).0,
+                    (byte, _) => (all.push(byte), at += 1).0,
+                }
+            }
+            String::from_utf8_lossy(&all).into_owned()
+        };
+        let resolve = |text: &str| {
+            let mut parts: Vec<&str> = Vec::new();
+            for part in text.split('/') {
+                match part.split(';').next().unwrap_or_default().trim_matches([' ', '\t', '\0']) {
+                    "" | "." => {}
+                    ".." => drop(parts.pop()),
+                    part => parts.push(part.trim_end_matches('.')),
+                }
+            }
+            format!("/{}", parts.join("/"))
+        };
+        let (one, two) = (once(path), once(&once(path)));
+        let mut all: Vec<String> = [path, &one, &two].map(&resolve).into();
+        all.extend([one, two].map(|text| resolve(&text.replace('\\', "/"))));
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn a_path_that_is_plain_is_served_as_what_it_was_judged_for(
+            path in "(/|//|\\\\|;|%2f|%2e|%25|%61|%41|%5c|%09|%20|%00|%3b|\\.|\\.\\.|a|admin|x| |%){0,12}"
+        ) {
+            let path = format!("/{path}");
+            if let Ok(plain) = PlainPath::of(&path) {
+                for served in served(&path) {
+                    let judged = plain.is_below_in_any_case("/admin");
+                    let meant = served.to_lowercase();
+                    // A server that decodes nothing finds nothing under a name that is encoded.
+                    let undecoded = meant.contains('%');
+                    prop_assert!(undecoded || judged == is_below(&meant, "/admin"), "{path} {served}");
+                }
+            }
+        }
+
+        #[test]
+        fn no_text_breaks_it(path in "\\PC{0,40}") {
+            if let Ok(plain) = PlainPath::of(&path) {
+                prop_assert!(!plain.0.contains("//") && !plain.0.contains("/../"));
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! From the host's answer to the one that the room gets: taken apart, looked through, cut.
+
+use std::sync::Arc;
+
+use hothouse_http::strip_hop_by_hop;
+use http_body_util::BodyExt;
+use hyper::{
+    Response, StatusCode,
+    ext::ReasonPhrase,
+    header::{self, HeaderValue},
+    http::request::Parts,
+};
+
+use crate::{
+    answer::Own,
+    body::{Body, Scanned, Sliced, scrub},
+    decode::{self, Undecodable},
+    messages::Messages,
+    range::{self, NoSlice, Part},
+    scan::Echoes,
+};
+
+/// A part that the room asked for, and by how much more was asked for on each side.
+#[derive(Clone, Copy)]
+pub(crate) struct AskedPart {
+    part: Part,
+    reach: usize,
+}
+
+/// Makes sure that no part of an answer cuts a value. Returns what the room asked for, if it gets a part.
+pub(crate) fn whole_values(parts: &mut Parts, echoes: &Echoes) -> Option<AskedPart> {
+    // Where what comes instead has another length, a part could not be found again.
+    let reach = echoes.keep_length().then(|| echoes.reach());
+    let part = range::widen(&parts.method, &mut parts.headers, reach);
+    part.zip(reach).map(|(part, reach)| AskedPart { part, reach })
+}
+
+/// Makes the answer that the room gets.
+pub(crate) fn finish(
+    response: Response<Body>,
+    echoes: Option<Arc<Echoes>>,
+    part: Option<AskedPart>,
+    head: bool,
+) -> Result<Response<Body>, Own> {
+    let (mut parts, body) = response.into_parts();
+    // The host's words beside the status would pass unseen; clients know them by the number.
+    parts.extensions.remove::<ReasonPhrase>();
+    let bare = head || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let chunked = if bare { Ok(()) } else { decode::only_chunked(&parts.headers) };
+    chunked.map_err(|Undecodable(coding)| Own::compressed(&coding))?;
+    strip_hop_by_hop(&mut parts.headers, false);
+    parts.headers.remove(header::TE);
+    let Some(echoes) = echoes else { return Ok(Response::from_parts(parts, body)) };
+    let codings = if bare { Ok(Vec::new()) } else { decode::codings(&parts.headers) };
+    let codings = codings.map_err(|Undecodable(coding)| Own::compressed(&coding))?;
+    let body = match codings.is_empty() {
+        true => body,
+        false => {
+            parts.headers.remove(header::CONTENT_ENCODING);
+            parts.headers.remove(header::CONTENT_LENGTH);
+            decode::decoded(body, &codings).ok_or_else(Own::busy)?
+        }
+    };
+    scrub(&mut parts.headers, &echoes);
+    if !echoes.keep_length() && !bare {
+        parts.headers.remove(header::CONTENT_LENGTH);
+    }
+    let messages = Messages::of(&parts.headers);
+    let body = Scanned::new(body, echoes, messages).boxed_unsync();
+    let response = Response::from_parts(parts, body);
+    if bare { Ok(response) } else { cut(response, part) }
+}
+
+/// Cuts an answer to the part that the room asked for. Any other part is refused: it may cut a value.
+fn cut(response: Response<Body>, asked: Option<AskedPart>) -> Result<Response<Body>, Own> {
+    let (mut parts, body) = response.into_parts();
+    let content = parts.headers.get(header::CONTENT_RANGE).and_then(|value| value.to_str().ok());
+    let kind = parts.headers.get(header::CONTENT_TYPE).map(|kind| kind.as_bytes());
+    let several =
+        kind.unwrap_or_default().to_ascii_lowercase().starts_with(b"multipart/byteranges");
+    if parts.status != StatusCode::PARTIAL_CONTENT && !several {
+        return Ok(Response::from_parts(parts, body));
+    }
+    // Pages of a list, as some databases say it: `0-9/100`.
+    if !several && content.is_some_and(|content| !content.to_ascii_lowercase().contains("bytes")) {
+        return Ok(Response::from_parts(parts, body));
+    }
+    let (Some(AskedPart { part, reach }), Some(content), false) = (asked, content, several) else {
+        return Err(Own::partial());
+    };
+    let (status, content, skip, length) = match range::slice(part, reach, content) {
+        Ok(slice) => (parts.status, slice.content(), slice.skip, slice.length),
+        Err(NoSlice::Behind { total }) => {
+            (StatusCode::RANGE_NOT_SATISFIABLE, format!("bytes */{total}"), 0, 0)
+        }
+        Err(NoSlice::Other) => return Err(Own::partial()),
+    };
+    parts.status = status;
+    let content = HeaderValue::from_str(&content).map_err(|_| Own::partial())?;
+    parts.headers.insert(header::CONTENT_RANGE, content);
+    parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    Ok(Response::from_parts(parts, Sliced::new(body, skip, length).boxed_unsync()))
+}

@@ -1,0 +1,254 @@
+//! Parts of answers. Pure.
+//!
+//! A part may begin or end in the middle of a value, which is then no value any more. So towards hosts with
+//! secrets more is asked for than the room did: on both sides as much as the longest writing of a value
+//! could reach out. That is looked through and then cut to what was asked. What cannot be widened so
+//! (several parts, other units) is not asked for, and the room gets all of it, as any host may answer
+//! (RFC 9110, section 14.2).
+
+use hyper::{
+    HeaderMap, Method,
+    header::{self, HeaderName, HeaderValue},
+};
+
+/// The headers that ask for a part; the second is Azure's, and goes before the first there.
+const ASKED: [HeaderName; 2] = [header::RANGE, HeaderName::from_static("x-ms-range")];
+
+/// A part that a room asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// From here, up to and with this byte, or to the end.
+    From(u64, Option<u64>),
+    /// So many bytes at the end.
+    Last(u64),
+}
+
+/// What of an answer is the room's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slice {
+    /// How much comes before it.
+    pub(crate) skip: u64,
+    pub(crate) length: u64,
+    pub(crate) from: u64,
+    /// The length of the whole, where the host says it.
+    pub(crate) total: Option<u64>,
+}
+
+/// Why a part cannot be passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoSlice {
+    /// It is another one than was asked for.
+    Other,
+    /// What was asked for lies behind the end.
+    Behind { total: u64 },
+}
+
+/// Asks for as much more as could belong to a value. Returns the part that the room asked for, or
+/// nothing if all of it will come, as it does where nobody knows how far a value reaches.
+pub(crate) fn widen(
+    method: &Method,
+    headers: &mut HeaderMap,
+    reach: Option<usize>,
+) -> Option<Part> {
+    let asked: Vec<HeaderName> =
+        ASKED.into_iter().filter(|name| headers.contains_key(name)).collect();
+    let part = match asked.as_slice() {
+        [name] if method == Method::GET => {
+            let mut values = headers.get_all(name).iter();
+            let (first, second) = (values.next(), values.next());
+            first.filter(|_| second.is_none()).and_then(|value| read(value.to_str().ok()?))
+        }
+        _ => None,
+    };
+    let wider = part.zip(reach).and_then(|(part, reach)| wider(part, reach as u64));
+    let value = wider.and_then(|text| HeaderValue::from_str(&text).ok());
+    match (value, asked.as_slice()) {
+        (Some(value), [name]) => {
+            headers.insert(name, value);
+            part
+        }
+        _ => {
+            for name in asked {
+                headers.remove(name);
+            }
+            headers.remove(header::IF_RANGE);
+            None
+        }
+    }
+}
+
+/// Reads what asks for one part.
+fn read(text: &str) -> Option<Part> {
+    let (unit, range) = text.trim().split_once('=')?;
+    let (from, to) = range.trim().split_once('-')?;
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return None;
+    }
+    Some(match (from.trim(), to.trim()) {
+        ("", last) => Part::Last(number(last)?),
+        (from, "") => Part::From(number(from)?, None),
+        (from, to) => {
+            let (from, to) = (number(from)?, number(to)?);
+            (from <= to).then_some(Part::From(from, Some(to)))?
+        }
+    })
+}
+
+/// Reads a number as HTTP writes one: without a sign.
+fn number(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok())?
+}
+
+fn wider(part: Part, reach: u64) -> Option<String> {
+    Some(match part {
+        Part::From(from, None) => format!("bytes={}-", from.saturating_sub(reach)),
+        Part::From(from, Some(to)) => {
+            format!("bytes={}-{}", from.saturating_sub(reach), to.checked_add(reach)?)
+        }
+        Part::Last(0) => return None,
+        Part::Last(count) => format!("bytes=-{}", count.checked_add(reach)?),
+    })
+}
+
+/// Finds what the room asked for in the part that the host sent.
+pub(crate) fn slice(part: Part, reach: usize, content: &str) -> Result<Slice, NoSlice> {
+    let sent = read_content(content).ok_or(NoSlice::Other)?;
+    let (first, last, total) = sent;
+    let reach = reach as u64;
+    let (from, to) = match part {
+        Part::From(from, to) => (from, to.unwrap_or(last).min(last)),
+        Part::Last(count) => {
+            let total = total.ok_or(NoSlice::Other)?;
+            (total.saturating_sub(count), last)
+        }
+    };
+    let ends = |last: u64| total == last.checked_add(1);
+    // What reaches less far than was asked would cut a value; it does so only at the ends of the whole.
+    let begins_so = match part {
+        Part::From(from, _) => first == from.saturating_sub(reach),
+        Part::Last(_) => first == from.saturating_sub(reach) && ends(last),
+    };
+    let ends_so = match part {
+        Part::From(_, Some(to)) => Some(last) == to.checked_add(reach) || ends(last),
+        _ => ends(last),
+    };
+    if !begins_so || !ends_so {
+        return Err(NoSlice::Other);
+    }
+    match from > last {
+        true => Err(NoSlice::Behind { total: total.ok_or(NoSlice::Other)? }),
+        false => Ok(Slice { skip: from - first, length: to - from + 1, from, total }),
+    }
+}
+
+/// Reads `bytes 0-9/100`.
+fn read_content(text: &str) -> Option<(u64, u64, Option<u64>)> {
+    let (range, total) = text.trim().strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.trim().split_once('-')?;
+    let (first, last) = (number(first)?, number(last)?);
+    let total = if total.trim() == "*" { None } else { Some(number(total.trim())?) };
+    (first <= last && total.is_none_or(|total| last < total)).then_some((first, last, total))
+}
+
+impl Slice {
+    /// Writes which part it is.
+    pub(crate) fn content(&self) -> String {
+        let total = self.total.map_or_else(|| "*".to_owned(), |total| total.to_string());
+        format!("bytes {}-{}/{total}", self.from, self.from + self.length - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const REACH: usize = 10;
+
+    fn widened(text: &str) -> (Option<Part>, Option<String>) {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::RANGE, text.parse().unwrap());
+        let part = widen(&Method::GET, &mut headers, Some(REACH));
+        (part, headers.get(header::RANGE).map(|value| value.to_str().unwrap().to_owned()))
+    }
+
+    #[test]
+    fn a_part_is_widened_and_what_cannot_be_is_not_asked_for() {
+        for (asked, sent) in [
+            ("bytes=0-9", Some("bytes=0-19")),
+            ("bytes=100-109", Some("bytes=90-119")),
+            ("Bytes= 100 - ", Some("bytes=90-")),
+            ("bytes=-5", Some("bytes=-15")),
+            ("bytes=-0", None),
+            ("bytes=9-1", None),
+            ("bytes=+1-2", None),
+            ("bytes=0-1,5-6", None),
+            ("bytes=0-18446744073709551615", None),
+            ("lines=1-2", None),
+            ("bytes", None),
+        ] {
+            let (part, header) = widened(asked);
+            assert_eq!((part.is_some(), header.as_deref()), (sent.is_some(), sent), "{asked}");
+        }
+        let mut both = HeaderMap::new();
+        for name in ASKED {
+            both.insert(name, "bytes=0-1".parse().unwrap());
+        }
+        both.insert(header::IF_RANGE, "\"x\"".parse().unwrap());
+        assert_eq!(widen(&Method::GET, &mut both, Some(REACH)), None);
+        assert!(both.is_empty());
+    }
+
+    #[test]
+    fn a_part_that_could_end_in_a_value_is_refused() {
+        let part = Part::From(100, Some(109));
+        for (content, passes) in [
+            ("bytes 90-119/500", true),
+            ("bytes 90-119/*", true),
+            ("bytes 90-111/112", true),
+            ("bytes 90-111/500", false),
+            ("bytes 100-109/500", false),
+            ("bytes 91-119/500", false),
+            ("bytes 90-119/119", false),
+            ("bytes */500", false),
+            ("lines 90-119/500", false),
+            ("", false),
+        ] {
+            assert_eq!(slice(part, REACH, content).is_ok(), passes, "{content}");
+        }
+        assert_eq!(slice(part, REACH, "bytes 90-94/95"), Err(NoSlice::Behind { total: 95 }));
+        assert_eq!(slice(Part::Last(5), REACH, "bytes 85-99/*"), Err(NoSlice::Other));
+    }
+
+    proptest! {
+        #[test]
+        fn the_room_gets_what_it_asked_for(length in 1_u64..200, from in 0_u64..200, many in 0_u64..80) {
+            for (asked, expected) in [
+                (format!("bytes={from}-{}", from + many), from..(from + many + 1).min(length)),
+                (format!("bytes={from}-"), from..length),
+                (format!("bytes=-{}", many + 1), length.saturating_sub(many + 1)..length),
+            ] {
+                let (part, sent) = widened(&asked);
+                // A host that does what it is asked.
+                let (first, last) = match read(&sent.unwrap()).unwrap() {
+                    Part::From(from, to) => (from, to.unwrap_or(u64::MAX).min(length - 1)),
+                    Part::Last(count) => (length.saturating_sub(count), length - 1),
+                };
+                if first >= length {
+                    continue;
+                }
+                let sliced = slice(part.unwrap(), REACH, &format!("bytes {first}-{last}/{length}"));
+                match expected.is_empty() {
+                    true => prop_assert_eq!(sliced, Err(NoSlice::Behind { total: length })),
+                    false => {
+                        let slice = sliced.unwrap();
+                        prop_assert_eq!(slice.from..slice.from + slice.length, expected);
+                        prop_assert_eq!(slice.skip, slice.from - first);
+                    }
+                }
+            }
+        }
+    }
+}
