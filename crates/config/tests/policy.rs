@@ -23,7 +23,12 @@ fn policy(mode: &str, allow: &[&str], deny: &[&str]) -> Policy {
     let egress = hothouse_config::parse("hothouse.toml", &text).unwrap().config.egress;
     let lists =
         NamedLists { toolchain: vec!["registry.example".parse().unwrap()], common: common_hosts() };
-    Policy::new(&egress, &[], &lists, vec!["93.184.216.34".parse().unwrap()])
+    Policy::new(
+        &egress,
+        &[],
+        &lists,
+        OwnAddresses(|address| address == IpAddr::from([93, 184, 216, 34])),
+    )
 }
 
 /// `name@address:port protocol`, where the name may be empty and `!` says that DNS never gave the
@@ -54,6 +59,7 @@ fn attempt(policy: &Policy, text: &str) -> String {
         protocol,
         hidden,
         opened: false,
+        covered: None,
     });
     verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_owned())
 }
@@ -289,8 +295,9 @@ fn requests_are_decided_by_method_and_path() {
 fn an_address_is_decided_by_itself_when_it_is_dialled() {
     let policy = policy("allowlist", &["a.example", "127.0.0.1:8443"], &["1.2.3.0/24"]);
     let name = "a.example".parse().unwrap();
-    let ask =
-        |address: &str, port| policy.decide_address(&name, address.parse().unwrap(), port).allowed;
+    let ask = |address: &str, port| {
+        policy.decide_address(&name, address.parse().unwrap(), port, None).allowed
+    };
     assert!(ask("1.1.1.1", 443) && ask("127.0.0.1", 8443) && ask("::ffff:127.0.0.1", 8443));
     assert!(!ask("127.0.0.1", 443) && !ask("1.2.3.4", 443) && !ask("10.0.0.1", 443));
     assert!(policy.names_address("127.0.0.1".parse().unwrap()));
@@ -320,7 +327,12 @@ fn what_a_human_granted_counts_like_a_rule() {
     let egress =
         hothouse_config::parse("t", "[egress]\nmode = \"allowlist\"\nallow = []\n").unwrap();
     let granted = ["new.example".parse().unwrap(), "odd.example:9000".parse().unwrap()];
-    let policy = Policy::new(&egress.config.egress, &granted, &NamedLists::default(), Vec::new());
+    let policy = Policy::new(
+        &egress.config.egress,
+        &granted,
+        &NamedLists::default(),
+        OwnAddresses(|_| false),
+    );
     check(
         &policy,
         &[
@@ -339,6 +351,7 @@ fn what_a_human_granted_counts_like_a_rule() {
         protocol: Protocol::Tls,
         hidden: false,
         opened: false,
+        covered: None,
     });
     assert_eq!(verdict.rule, "egress allow new.example");
 }
@@ -349,7 +362,7 @@ fn a_rule_about_requests_passes_what_will_be_opened() {
     let text = format!("[egress]\nmode = \"allowlist\"\nallow = [{rule}]\n");
     let config = hothouse_config::parse("hothouse.toml", &text).unwrap().config;
     assert_eq!(config.terminated_hosts().len(), 1);
-    let policy = Policy::new(&config.egress, &[], &NamedLists::default(), Vec::new());
+    let policy = Policy::new(&config.egress, &[], &NamedLists::default(), OwnAddresses(|_| false));
     let claim = Claim::of(b"api.example");
     let answered = ["api.example".parse().unwrap()];
     for opened in [false, true] {
@@ -361,6 +374,7 @@ fn a_rule_about_requests_passes_what_will_be_opened() {
             protocol: Protocol::Tls,
             hidden: false,
             opened,
+            covered: None,
         });
         assert_eq!(verdict.allowed, opened, "{verdict:?}");
     }
@@ -544,7 +558,7 @@ proptest! {
         let claim = Claim::of(claim.as_bytes());
         let answered: Vec<HostName> = answered.into_iter().filter_map(|name| name.parse().ok()).collect();
         let address = Some(std::net::Ipv4Addr::from_bits(address).into());
-        let verdict = policy.decide(&Attempt { claim: &claim, address, answered: &answered, port, protocol, hidden, opened: false });
+        let verdict = policy.decide(&Attempt { claim: &claim, address, answered: &answered, port, protocol, hidden, opened: false, covered: None });
         prop_assert!(!verdict.allowed, "{verdict:?}");
     }
 
@@ -562,9 +576,79 @@ proptest! {
         let (claim, answered) = (Claim::Name(name.clone()), [name]);
         let address: IpAddr = address.parse().unwrap();
         for address in [address, match address { IpAddr::V4(v4) => v4.to_ipv6_mapped().into(), v6 => v6 }] {
-            let verdict = policy.decide(&Attempt { claim: &claim, address: Some(address), answered: &answered, port, protocol, hidden: false, opened: false });
+            let verdict = policy.decide(&Attempt { claim: &claim, address: Some(address), answered: &answered, port, protocol, hidden: false, opened: false, covered: None });
             prop_assert!(!verdict.allowed, "{verdict:?}");
-            prop_assert!(!policy.decide_address(&answered[0], address, port).allowed);
+            prop_assert!(!policy.decide_address(&answered[0], address, port, None).allowed);
         }
+    }
+}
+
+/// Decides about a connection to an address that is also one of `api.example`, which must be opened.
+fn covered(policy: &Policy, text: &str, opened: bool) -> String {
+    let (claim, rest) = text.split_once('@').unwrap();
+    let (address, answered) = rest.split_once(' ').unwrap();
+    let host: HostName = "api.example".parse().unwrap();
+    let (claim, protocol) = match claim {
+        "silence" => (Claim::None, Protocol::Other),
+        "ssh" => (Claim::None, Protocol::Ssh),
+        "no-sni" => (Claim::None, Protocol::Tls),
+        claim => (Claim::of(claim.as_bytes()), Protocol::Tls),
+    };
+    let answered: Vec<HostName> =
+        answered.split_whitespace().map(|name| name.parse().unwrap()).collect();
+    let verdict = policy.decide(&Attempt {
+        claim: &claim,
+        address: address.parse().ok(),
+        answered: &answered,
+        port: if protocol == Protocol::Ssh { 22 } else { 8443 },
+        protocol,
+        hidden: false,
+        opened,
+        covered: Some(&host),
+    });
+    verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_owned())
+}
+
+#[test]
+fn a_covered_host_is_reached_by_what_can_be_opened_alone() {
+    for mode in ["open", "web", "allowlist"] {
+        let rules = ["*:8443", "api.example:8443", "cdn.example:8443", "1.2.3.4:8443", "*:22"];
+        let policy = policy(mode, &rules, &[]);
+        for (text, expected) in [
+            ("silence@1.2.3.4 api.example", "covered"),
+            ("silence@1.2.3.4 ", "covered"),
+            ("silence@- api.example", "covered"),
+            ("no-sni@1.2.3.4 ", "covered"),
+            ("no-sni@- api.example", "covered"),
+            ("ssh@1.2.3.4 api.example", "covered"),
+            ("1.2.3.4@1.2.3.4 ", "covered"),
+            // Anybody can make a name lead there; one that a human has named is another matter.
+            ("evil.example@1.2.3.4 evil.example", "covered"),
+            ("cdn.example@1.2.3.4 ", "covered"),
+            ("cdn.example@- api.example", "covered"),
+            ("cdn.example@1.2.3.4 cdn.example api.example", "pass"),
+            ("api.example@1.2.3.4 api.example", "covered"),
+        ] {
+            assert_eq!(covered(&policy, text, false), expected, "{mode}: {text}");
+        }
+        assert_eq!(covered(&policy, "api.example@- api.example", true), "pass", "{mode}");
+    }
+}
+
+#[test]
+fn a_rule_about_requests_limits_what_names_nobody_too() {
+    for mode in ["open", "web"] {
+        let policy = policy(mode, &[r#"{ host = "api.example", methods = ["GET"] }"#], &[]);
+        check(
+            &policy,
+            &[
+                ("(api.example@1.2.3.4:443 tls", "not-terminated"),
+                ("(api.example@1.2.3.4:22 ssh", "not-terminated"),
+                ("api.example@1.2.3.4:443 tls", "not-terminated"),
+                ("api.example@1.2.3.4:80 http", "pass"),
+                ("other.example@1.2.3.4:443 tls", "pass"),
+                ("(other.example@1.2.3.4:22 ssh", "pass"),
+            ],
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! The dashboard, a site of its own: `https://hothouse.localhost`.
+//! The dashboard: a host for each session, `https://LABEL.hothouse.localhost`.
 //!
-//! Who has opened the one-time link of `hothouse ui` has a session. Everything else is a page that
-//! says how to get one. No app shares this site, so none can set its cookie (`__Host-`), and the
-//! cookie is not sent with what other sites ask for (`SameSite=Strict`). A change needs the session's
+//! Who has opened the one-time link of `hothouse ui` has a session. Everything else, and all of
+//! `https://hothouse.localhost`, is a page that says how to get one. Cookies ignore ports, so an app
+//! with a port of the loopback could read and replace those of a host that it can name; the label cannot
+//! be guessed, and no other site is told of it. No app shares the host, so none can set its cookie
+//! (`__Host-`), and the cookie is not sent with what other sites ask for (`SameSite=Strict`). A change needs the session's
 //! token and our own origin besides. Nothing here is the daemon's API.
 
 mod changes;
@@ -20,10 +22,13 @@ use hothouse_engine::UpSpec;
 use hothouse_ingress::{
     Sendable,
     html::Markup,
+    names::ZONE,
     pages,
     proxy::{Body, OwnPages, body_of},
 };
-use hothouse_model::{Failure, FailureKind, OperationId, SandboxRecord, stack::ServiceAction};
+use hothouse_model::{
+    Failure, FailureKind, OWN_LABEL, OperationId, SandboxRecord, stack::ServiceAction,
+};
 use hothouse_reconcile::sleep;
 use http_body_util::{BodyExt, Limited};
 use hyper::{
@@ -63,9 +68,13 @@ pub(crate) struct Dashboard {
 pub(crate) struct Site(pub(crate) Arc<Dashboard>);
 
 impl OwnPages for Site {
-    fn answer(&self, request: Request<Incoming>) -> Sendable<'static, Response<Body>> {
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        label: Option<String>,
+    ) -> Sendable<'static, Response<Body>> {
         let dashboard = self.0.clone();
-        Box::pin(async move { secured(dashboard.route(request).await) })
+        Box::pin(async move { secured(dashboard.route(request, label).await) })
     }
 }
 
@@ -88,20 +97,26 @@ impl Dashboard {
 
     /// Makes a link that opens the dashboard once, soon.
     pub(crate) fn link(&self) -> Option<String> {
-        let origin = self.origin()?;
-        Some(format!("{origin}/enter?key={}", self.keys().make_link(Instant::now())))
+        let link = self.keys().make_link(Instant::now());
+        Some(format!("{}/enter?key={}", self.origin(&link.label)?, link.key))
     }
 
-    fn origin(&self) -> Option<String> {
-        let port = *self.port.get()?;
-        Some(format!("https://hothouse.localhost{}", pages::shown_port(port)))
+    /// Returns the origin of a session.
+    fn origin(&self, label: &str) -> Option<String> {
+        let port = pages::shown_port(*self.port.get()?);
+        Some(format!("https://{label}.{OWN_LABEL}.{ZONE}{port}"))
     }
 
     fn keys(&self) -> std::sync::MutexGuard<'_, Keys> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn route(self: Arc<Self>, request: Request<Incoming>) -> Response<Body> {
+    async fn route(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+        label: Option<String>,
+    ) -> Response<Body> {
+        let label = label.unwrap_or_default();
         let path = request.uri().path().to_owned();
         let get = matches!(*request.method(), Method::GET | Method::HEAD);
         match path.as_str() {
@@ -112,8 +127,8 @@ impl Dashboard {
                 asset("text/javascript; charset=utf-8", include_str!("dashboard/live.js"))
             }
             "/icon.svg" if get => asset("image/svg+xml", include_str!("dashboard/icon.svg")),
-            "/enter" if get => self.enter(request.uri().query().unwrap_or_default()),
-            _ => match self.session(request.headers()) {
+            "/enter" if get => self.enter(&label, request.uri().query().unwrap_or_default()),
+            _ => match self.session(&label, request.headers()) {
                 None => page::html(StatusCode::UNAUTHORIZED, &page::Stranger),
                 Some(session) => self.known(request, &path, get, session).await,
             },
@@ -146,9 +161,9 @@ impl Dashboard {
     }
 
     /// Turns a one-time key into a session.
-    fn enter(&self, query: &str) -> Response<Body> {
+    fn enter(&self, label: &str, query: &str) -> Response<Body> {
         let key = query_value(query, "key").unwrap_or_default();
-        match self.keys().use_link(&key, Instant::now()) {
+        match self.keys().use_link(label, &key, Instant::now()) {
             Some(session) => {
                 let cookie =
                     format!("{COOKIE}={}; Path=/; Secure; HttpOnly; SameSite=Strict", session.id);
@@ -162,13 +177,13 @@ impl Dashboard {
         }
     }
 
-    fn session(&self, headers: &HeaderMap) -> Option<Session> {
+    fn session(&self, label: &str, headers: &HeaderMap) -> Option<Session> {
         let cookies =
             headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let pairs =
             cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
         let mut own = pairs.filter(|(name, _)| *name == COOKIE).map(|(_, value)| value);
-        own.find_map(|id| self.keys().session(id, Instant::now()))
+        own.find_map(|id| self.keys().session(label, id, Instant::now()))
     }
 
     async fn show(self: Arc<Self>, one: Option<String>, session: &Session) -> Response<Body> {
@@ -205,7 +220,7 @@ impl Dashboard {
             return pages::plain(StatusCode::PAYLOAD_TOO_LARGE, "no form of ours is so long");
         };
         let origin = head.headers.get(header::ORIGIN).and_then(|value| value.to_str().ok());
-        if !is_own(&head.headers) || origin != self.origin().as_deref() {
+        if !is_own(&head.headers) || origin != self.origin(&session.label).as_deref() {
             return pages::plain(StatusCode::FORBIDDEN, "this form comes from elsewhere");
         }
         let form = String::from_utf8_lossy(&body.to_bytes()).into_owned();
@@ -343,7 +358,8 @@ fn secured(mut response: Response<Body>) -> Response<Body> {
     let fixed = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        // `no-referrer` would also hide the origin of our own forms (Fetch, "serializing a request origin").
+        // Nobody else is told where a request comes from, above all not its host. `no-referrer` would
+        // also hide the origin of our own forms (Fetch, "serializing a request origin").
         (header::REFERRER_POLICY, "same-origin"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),

@@ -21,6 +21,7 @@ use hothouse_host::{
     keyring::HostKeyring,
     newest::NewestDaemon,
     process,
+    shares::Shares,
     socket::{self, SocketError},
 };
 use hothouse_model::{Explain, FailureKind};
@@ -124,10 +125,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     lock.describe(&format!("pid {}, {}", std::process::id(), spec.folders.socket().display()))?;
     log::begin(&log_file, spec.log_filter.as_deref())?;
     note_build(&spec);
-    match hothouse_host::descriptors::raise_limit() {
-        Ok(limit) => tracing::debug!(limit, "descriptors"),
-        Err(error) => tracing::warn!(%error, "the limit of descriptors stays as it is"),
-    }
+    let shares = Shares::new(hothouse_host::descriptors::raise_limit());
 
     let (store, damaged) = Store::open_or_set_aside(&spec.folders.database(), HostClock.now())?;
     let notice = damaged.map(|SetAside { to, why }| {
@@ -188,6 +186,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         walls,
         event_tx.clone(),
         spec.folders.state.clone(),
+        shares,
     );
     let door = Door {
         engine,
@@ -250,7 +249,8 @@ async fn serve(
     let identity = socket_identity(&path);
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
-    let walls = Walls::new(door.engine.clone(), rooms, user_config, home, &door.about.state);
+    let (state, shares) = (&door.about.state, door.keepers.shares.clone());
+    let walls = Walls::new(door.engine.clone(), rooms, user_config, home, state, shares);
     door.keepers.walls.set(&walls);
     // Rooms that outlived the last daemon come first: until then nothing leaves them.
     walls.refresh().await;

@@ -1,23 +1,26 @@
 //! One connection of a room: read what it is, decide once, then refuse it or pass it on.
 
+mod facts;
+mod look;
+
 use std::{
     io,
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::{Duration, Instant},
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
 };
 
 use hothouse_model::{
-    config::{EgressMode, HostName},
+    config::HostName,
     ledger::AttemptKind,
-    policy::{Attempt, Claim, Policy, Protocol, Reason, Verdict},
+    policy::{Claim, Policy, Protocol, Reason, Verdict},
 };
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    time::timeout,
-};
+use tokio::{io::AsyncWriteExt, net::TcpStream};
 
+pub(crate) use self::facts::Facts;
+use self::{
+    facts::facts,
+    look::{Heard, Seen, hear, look},
+};
 use crate::{
     book::is_synthetic,
     entry::Entry,
@@ -26,16 +29,8 @@ use crate::{
     room::{DialError, RoomEdge, dial},
     splice,
     terminate::{Dial, Note, RequestNote, Rewound, Target, Terminate},
-    wire::{
-        Read,
-        sniff::{self, SNIFF_LIMIT, Sniffed},
-    },
+    wire::sniff::Sniffed,
 };
-
-/// How long a connection may take to say what it is, where that decides.
-const GREETING: Duration = Duration::from_secs(10);
-/// The same where it does not: on ports that a rule opens the server may speak first.
-const GLANCE: Duration = Duration::from_millis(300);
 
 /// How a connection came to us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,161 +41,191 @@ pub(crate) enum Way {
     Asked,
 }
 
-/// Everything that a decision about a connection rests on, kept for when the policy changes.
-#[derive(Clone, Debug)]
-pub(crate) struct Facts {
-    pub(crate) claim: Claim,
-    /// Where it goes; none for a synthetic address.
-    pub(crate) address: Option<IpAddr>,
-    pub(crate) answered: Vec<HostName>,
-    pub(crate) port: u16,
-    pub(crate) protocol: Protocol,
-    pub(crate) hidden: bool,
-    /// Whether its TLS will be opened.
-    pub(crate) opened: bool,
-}
-
-impl Facts {
-    /// Decides with a policy.
-    pub(crate) fn decide(&self, policy: &Policy) -> Verdict {
-        policy.decide(&Attempt {
-            claim: &self.claim,
-            address: self.address,
-            answered: &self.answered,
-            port: self.port,
-            protocol: self.protocol,
-            hidden: self.hidden,
-            opened: self.opened,
-        })
-    }
-
-    /// Returns the name that the connection goes by: its own, or the only one of its address.
-    pub(crate) fn name(&self) -> Option<&HostName> {
-        self.claim.name().or(match self.claim {
-            Claim::None => self.answered.first(),
-            _ => None,
-        })
-    }
+/// One connection, until it is clear what becomes of it.
+struct Caught {
+    edge: Arc<RoomEdge>,
+    entry: Entry,
+    stream: TcpStream,
+    target: SocketAddr,
+    way: Way,
 }
 
 /// Serves a connection to `target`, of which some bytes may have been read already. What follows the
 /// decision is in boxes: a connection holds room for its own way, and not for the longest.
 pub(crate) async fn serve(
     edge: Arc<RoomEdge>,
-    mut stream: TcpStream,
+    stream: TcpStream,
     target: SocketAddr,
     first: Vec<u8>,
     way: Way,
 ) {
-    let mut entry = Entry::begin(edge.clone(), stream.peer_addr().ok(), target);
+    let entry = Entry::begin(edge.clone(), stream.peer_addr().ok(), target);
     stream.set_nodelay(true).ok();
     rustix::net::sockopt::set_socket_keepalive(&stream, true).ok();
-    let (first, sniffed) = match Box::pin(look(&edge, &mut stream, first, target.port())).await {
-        Ok(seen) => seen,
-        // It ended before it said anything.
-        Err(_) => (Vec::new(), Sniffed::Other),
-    };
-    let facts = Box::pin(facts(&edge, &sniffed, target)).await;
-    entry.protocol = Some(facts.protocol.as_str().into());
-    entry.host = facts.name().map(ToString::to_string).or_else(|| match &facts.claim {
-        Claim::Bad(text) => Some(text.clone()),
-        _ => None,
-    });
-    let verdict = Box::pin(settled(&edge, &facts, &sniffed)).await;
-    if !verdict.allowed {
-        return Box::pin(deny(&edge, entry, stream, &sniffed, &verdict, target)).await;
+    if !is_synthetic(target.ip()) {
+        Box::pin(edge.learn_covered()).await;
     }
-    let speaks_names = matches!(sniffed, Sniffed::Tls(_) | Sniffed::Http(_));
-    let terminator = facts
-        .name()
-        .filter(|_| speaks_names)
-        .and_then(|name| Some((name.clone(), edge.terminator(name, target.port())?)));
-    if let Some((name, terminator)) = terminator {
-        let client = Rewound::new(first, stream);
-        let opened = terminated(&edge, entry, client, &facts, &verdict, (&name, terminator));
-        return Box::pin(opened).await;
+    let mut caught = Caught { edge, entry, stream, target, way };
+    // One that broke off before it said anything is seen as such.
+    let seen = Box::pin(look(&caught.edge, &mut caught.stream, first, target)).await;
+    let seen = seen.unwrap_or_default();
+    if seen.is_silent {
+        return Box::pin(caught.wait()).await;
     }
-    if matches!(sniffed, Sniffed::Http(_)) && (edge.policy().is_by_name() || way == Way::Asked) {
-        let client = Rewound::new(first, stream);
-        return Box::pin(plain::serve(edge, entry, client, facts, verdict, way)).await;
-    }
-    Box::pin(pass(&edge, entry, stream, first, (&facts, &sniffed), verdict, target)).await;
+    Box::pin(caught.go_on(seen)).await;
 }
 
-/// Reads the first bytes until it is clear what they are, or time is up.
-async fn look(
-    edge: &RoomEdge,
-    stream: &mut TcpStream,
-    mut first: Vec<u8>,
-    port: u16,
-) -> io::Result<(Vec<u8>, Sniffed)> {
-    let matters = edge.policy().mode() != EgressMode::Open && Protocol::expected_on(port).is_some();
-    let reading = async {
-        loop {
-            match sniff::read(&first) {
-                Read::Done(sniffed) => return io::Result::Ok(sniffed),
-                Read::More if first.len() < SNIFF_LIMIT => {}
-                Read::More | Read::Broken => return Ok(Sniffed::Other),
+impl Caught {
+    /// Decides about a connection that has said what it is.
+    async fn go_on(mut self, Seen { first, sniffed, .. }: Seen) {
+        let (facts, verdict) = self.decide(&sniffed).await;
+        let Self { edge, entry, stream, target, way } = self;
+        if !verdict.allowed {
+            return Box::pin(deny(&edge, entry, stream, &sniffed, &verdict, target)).await;
+        }
+        let covering = facts.claim.name().filter(|_| facts.opened).cloned();
+        let terminator = covering
+            .and_then(|name| edge.terminator(&name, target.port()).map(|opens| (name, opens)));
+        if let Some((name, terminator)) = terminator {
+            let client = Rewound::new(first, stream);
+            let opened = terminated(&edge, entry, client, &facts, &verdict, (&name, terminator));
+            return Box::pin(opened).await;
+        }
+        let facts = Facts { passed: true, ..facts };
+        if matches!(sniffed, Sniffed::Http(_)) {
+            let client = Rewound::new(first, stream);
+            return Box::pin(plain::serve(edge, entry, client, facts, verdict, way)).await;
+        }
+        let caught = Self { edge, entry, stream, target, way };
+        Box::pin(caught.pass(first, (facts, sniffed), verdict)).await;
+    }
+
+    /// Collects what the decision rests on, and decides.
+    async fn decide(&mut self, sniffed: &Sniffed) -> (Facts, Verdict) {
+        let facts = Box::pin(facts(&self.edge, sniffed, self.target)).await;
+        self.entry.protocol = Some(facts.protocol.as_str().into());
+        let named = facts.name().or(facts.covered.as_ref());
+        self.entry.host = named.map(ToString::to_string).or_else(|| match &facts.claim {
+            Claim::Bad(text) => Some(text.clone()),
+            _ => None,
+        });
+        let verdict = Box::pin(settled(&self.edge, &facts, sniffed)).await;
+        (facts, verdict)
+    }
+
+    /// Serves a connection that says nothing: the server may be the one to speak first. If the client does
+    /// after all, it is decided about as if it had done so at once.
+    async fn wait(mut self) {
+        let sniffed = Sniffed::Other;
+        let (facts, verdict) = self.decide(&sniffed).await;
+        if !verdict.allowed {
+            return deny(&self.edge, self.entry, self.stream, &sniffed, &verdict, self.target)
+                .await;
+        }
+        let facts = Facts { passed: true, ..facts };
+        let edge = self.edge.clone();
+        let mut changes = edge.watch_policy();
+        let Some((mut caught, mut outside)) = self.reach(&facts, &sniffed, &verdict).await else {
+            return;
+        };
+        caught.entry.opened(&verdict).await;
+        let counts = caught.entry.counts.clone();
+        let heard = tokio::select! {
+            heard = hear(&mut caught.stream, &mut outside, &counts) => heard,
+            denied = forbidden(&edge, &mut changes, &facts) => {
+                return caught.cut(outside, &denied).await;
             }
-            if stream.read_buf(&mut first).await? == 0 {
-                return Ok(Sniffed::Other);
+        };
+        let Ok(Heard { first, server_spoke }) = heard else {
+            return caught.entry.closed(heard.err().map(|error| error.to_string())).await;
+        };
+        if first.is_empty() {
+            return caught.relay(outside, first, facts).await;
+        }
+        let seen = look(&edge, &mut caught.stream, first, caught.target).await;
+        let seen = seen.unwrap_or_default();
+        if !server_spoke {
+            drop(outside);
+            return Box::pin(caught.go_on(seen)).await;
+        }
+        let (facts, verdict) = caught.decide(&seen.sniffed).await;
+        // It is too late to open it.
+        let facts = Facts { passed: true, ..facts }.cover(&edge);
+        let verdict = if verdict.allowed { facts.decide(&edge.policy()) } else { verdict };
+        match verdict.allowed {
+            true => caught.relay(outside, seen.first, facts).await,
+            false => caught.cut(outside, &verdict).await,
+        }
+    }
+
+    /// Dials the target and passes bytes both ways, as long as the policy allows it.
+    async fn pass(self, first: Vec<u8>, (facts, sniffed): (Facts, Sniffed), verdict: Verdict) {
+        let reached = self.reach(&facts, &sniffed, &verdict).await;
+        let Some((mut caught, outside)) = reached else { return };
+        caught.entry.opened(&verdict).await;
+        caught.relay(outside, first, facts).await;
+    }
+
+    /// Dials the target; if that fails the connection is refused.
+    async fn reach(
+        mut self,
+        facts: &Facts,
+        sniffed: &Sniffed,
+        verdict: &Verdict,
+    ) -> Option<(Self, TcpStream)> {
+        match reach(&self.edge, facts).await {
+            Ok(outside) => {
+                if let Ok(at) = outside.peer_addr() {
+                    self.entry.reached(at.ip());
+                }
+                return Some((self, outside));
+            }
+            Err(DialError::Denied(verdict)) => {
+                deny(&self.edge, self.entry, self.stream, sniffed, &verdict, self.target).await;
+            }
+            Err(DialError::Failed(error)) => {
+                let host = self.entry.host.clone().unwrap_or_else(|| self.target.to_string());
+                self.entry.opened(verdict).await;
+                self.entry.closed(Some(format!("not reached: {error}"))).await;
+                refuse::unreachable(self.stream, sniffed, &host, &error).await;
             }
         }
-    };
-    let seen = timeout(if matters { GREETING } else { GLANCE }, reading).await;
-    let sniffed = match seen {
-        Ok(seen) => seen?,
-        Err(_) if matters && !first.is_empty() => Sniffed::Broken(Protocol::Other),
-        Err(_) => Sniffed::Other,
-    };
-    // Where a rule opens the port, talk that only looked like TLS or HTTP is other talk.
-    let sniffed = match sniffed {
-        Sniffed::Broken(_) if !matters => Sniffed::Other,
-        sniffed => sniffed,
-    };
-    Ok((first, sniffed))
-}
+        None
+    }
 
-/// Collects what the decision rests on.
-async fn facts(edge: &RoomEdge, sniffed: &Sniffed, target: SocketAddr) -> Facts {
-    let address = target.ip();
-    let mut answered = edge.names_of(address);
-    let synthetic = is_synthetic(address) && !answered.is_empty();
-    let claim = sniffed.claim();
-    if let (false, Claim::Name(name)) = (synthetic, &claim)
-        && !answered.contains(name)
-        && leads_to(edge, name, target).await
-    {
-        answered.push(name.clone());
+    async fn relay(self, mut outside: TcpStream, first: Vec<u8>, facts: Facts) {
+        let Self { edge, entry, stream, .. } = self;
+        let mut changes = edge.watch_policy();
+        let counts = entry.counts.clone();
+        let relay = async {
+            outside.write_all(&first).await?;
+            let length = u64::try_from(first.len()).unwrap_or(0);
+            counts.sent.fetch_add(length, Ordering::Relaxed);
+            drop(first);
+            splice::relay(&stream, &outside, &counts).await
+        };
+        tokio::select! {
+            ended = relay => {
+                if ended.is_err() {
+                    // Whoever broke it off, the other side shall know.
+                    stream.set_zero_linger().ok();
+                    outside.set_zero_linger().ok();
+                }
+                entry.closed(ended.err().map(|error| error.to_string())).await;
+            }
+            denied = forbidden(&edge, &mut changes, &facts) => {
+                stream.set_zero_linger().ok();
+                outside.set_zero_linger().ok();
+                entry.denied(&denied).await;
+            }
+        }
     }
-    let is_tls = matches!(sniffed, Sniffed::Tls(_));
-    let opened =
-        is_tls && claim.name().is_some_and(|name| edge.terminator(name, target.port()).is_some());
-    Facts {
-        opened,
-        claim,
-        address: (!synthetic).then_some(address),
-        answered,
-        port: target.port(),
-        protocol: sniffed.protocol(),
-        hidden: matches!(sniffed, Sniffed::Tls(hello) if hello.hidden),
-    }
-}
 
-/// Asks whether a name leads to an address, for rooms whose look-ups an earlier daemon answered.
-async fn leads_to(edge: &RoomEdge, name: &HostName, target: SocketAddr) -> bool {
-    let (policy, address) = (edge.policy(), target.ip());
-    let named = Protocol::expected_on(target.port()).is_none();
-    let counts = policy.mode() == EgressMode::Allowlist || named;
-    if !counts || edge.is_own(name) || !policy.decide_name(name).allowed {
-        return false;
+    async fn cut(self, outside: TcpStream, denied: &Verdict) {
+        self.stream.set_zero_linger().ok();
+        outside.set_zero_linger().ok();
+        self.entry.denied(denied).await;
     }
-    let found = edge.resolver.addresses(name).await.unwrap_or_default();
-    let leads = found.iter().any(|found| found.to_canonical() == address);
-    if leads {
-        edge.book().note(address, name, Instant::now());
-    }
-    leads
 }
 
 /// Decides, and again if it may have been a registry that nobody had asked the host's tools for yet.
@@ -242,65 +267,15 @@ async fn deny(
     refuse::refuse(stream, sniffed, &edge.about, &refusal).await;
 }
 
-/// Dials the target and passes bytes both ways, as long as the policy allows it.
-async fn pass(
-    edge: &RoomEdge,
-    mut entry: Entry,
-    stream: TcpStream,
-    first: Vec<u8>,
-    (facts, sniffed): (&Facts, &Sniffed),
-    verdict: Verdict,
-    target: SocketAddr,
-) {
-    let mut changes = edge.watch_policy();
-    let mut outside = match reach(edge, facts).await {
-        Ok(outside) => outside,
-        Err(DialError::Denied(verdict)) => {
-            return deny(edge, entry, stream, sniffed, &verdict, target).await;
-        }
-        Err(DialError::Failed(error)) => {
-            let host = entry.host.clone().unwrap_or_else(|| target.to_string());
-            entry.opened(&verdict).await;
-            entry.closed(Some(format!("not reached: {error}"))).await;
-            return refuse::unreachable(stream, sniffed, &host, &error).await;
-        }
-    };
-    if let Ok(at) = outside.peer_addr() {
-        entry.reached(at.ip());
-    }
-    entry.opened(&verdict).await;
-    let counts = entry.counts.clone();
-    let relay = async {
-        outside.write_all(&first).await?;
-        let length = u64::try_from(first.len()).unwrap_or(0);
-        counts.sent.fetch_add(length, std::sync::atomic::Ordering::Relaxed);
-        drop(first);
-        splice::relay(&stream, &outside, &counts).await
-    };
-    tokio::select! {
-        ended = relay => {
-            if ended.is_err() {
-                // Whoever broke it off, the other side shall know.
-                stream.set_zero_linger().ok();
-                outside.set_zero_linger().ok();
-            }
-            entry.closed(ended.err().map(|error| error.to_string())).await;
-        }
-        denied = forbidden(&mut changes, facts) => {
-            stream.set_zero_linger().ok();
-            outside.set_zero_linger().ok();
-            entry.denied(&denied).await;
-        }
-    }
-}
-
-/// Returns when a new policy forbids a connection.
+/// Returns when a new policy, or what must be opened by now, forbids a connection.
 pub(crate) async fn forbidden(
+    edge: &RoomEdge,
     changes: &mut tokio::sync::watch::Receiver<Arc<Policy>>,
     facts: &Facts,
 ) -> Verdict {
     loop {
-        let verdict = facts.decide(&changes.borrow_and_update());
+        let policy = changes.borrow_and_update().clone();
+        let verdict = facts.clone().cover(edge).decide(&policy);
         if !verdict.allowed {
             return verdict;
         }
@@ -374,68 +349,9 @@ async fn terminated(
     let mut changes = edge.watch_policy();
     tokio::select! {
         () = terminator.serve(client, target, dial, note) => Box::pin(entry.closed(None)).await,
-        denied = forbidden(&mut changes, facts) => Box::pin(entry.denied(&denied)).await,
+        denied = forbidden(edge, &mut changes, facts) => Box::pin(entry.denied(&denied)).await,
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{
-        pin::Pin,
-        sync::atomic::{AtomicUsize, Ordering},
-    };
-
-    use super::*;
-    use crate::{
-        Settle,
-        fixture::{policy, wall_of},
-    };
-
-    const EGRESS: &str = "mode = \"web\"\nallow = [\"@toolchain\"]\n";
-
-    /// Tools that take a moment to name a registry, and count how often they are asked.
-    struct Tools(Arc<AtomicUsize>);
-
-    impl Settle for Tools {
-        fn settle(&self) -> Pin<Box<dyn Future<Output = Option<Arc<Policy>>> + Send + '_>> {
-            Box::pin(async {
-                self.0.fetch_add(1, Ordering::Relaxed);
-                tokio::task::yield_now().await;
-                Some(policy(EGRESS, &["registry.example", "files.example:8443"]).into())
-            })
-        }
-    }
-
-    fn facts(name: Option<&str>, address: &str, port: u16) -> Facts {
-        let claim = name.map_or(Claim::None, |name| Claim::of(name.as_bytes()));
-        Facts {
-            answered: claim.name().cloned().into_iter().collect(),
-            claim,
-            address: Some(address.parse().unwrap()),
-            port,
-            protocol: Protocol::Tls,
-            hidden: false,
-            opened: false,
-        }
-    }
-
-    #[tokio::test]
-    async fn a_registry_that_nobody_knew_yet_is_asked_for_before_it_is_denied() {
-        let folder = tempfile::tempdir().unwrap();
-        let asked = Arc::new(AtomicUsize::new(0));
-        let tools = Box::new(Tools(asked.clone()));
-        let edge = wall_of(policy(EGRESS, &[]), folder.path(), Vec::new(), Some(tools));
-        let is_allowed = async |name, address, port| {
-            settled(&edge, &facts(name, address, port), &Sniffed::Other).await.allowed
-        };
-        // What no registry can be is denied at once.
-        assert!(!is_allowed(Some("x.example"), "169.254.169.254", 443).await);
-        assert!(!is_allowed(None, "10.0.0.5", 443).await);
-        assert_eq!(asked.load(Ordering::Relaxed), 0);
-        assert!(is_allowed(Some("registry.example"), "10.0.0.5", 443).await);
-        assert!(is_allowed(Some("files.example"), "1.2.3.4", 8443).await);
-        assert!(!is_allowed(Some("other.example"), "10.0.0.5", 443).await);
-        assert!(!is_allowed(Some("other.example"), "1.2.3.4", 8443).await);
-        assert_eq!(asked.load(Ordering::Relaxed), 1, "and they are asked once");
-    }
-}
+mod tests;

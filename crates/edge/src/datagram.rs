@@ -83,12 +83,13 @@ impl Facts {
     pub(crate) fn decide_by(&self, edge: &RoomEdge, policy: &Policy) -> Verdict {
         let is_opened =
             |name: &HostName| self.port.is_some_and(|port| edge.terminator(name, port).is_some());
+        let belongs = self.address.zip(self.port).and_then(|(at, port)| edge.covered_by(at, port));
         policy.decide_datagram(&Datagram {
             transport: self.transport,
             address: self.address,
             answered: &self.answered,
             port: self.port,
-            opened: self.answered.iter().any(is_opened),
+            opened: belongs.is_some() || self.answered.iter().any(is_opened),
         })
     }
 

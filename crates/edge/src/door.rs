@@ -14,12 +14,12 @@ use hothouse_model::policy::{Claim, Reason, Verdict};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     task::JoinSet,
     time::timeout,
 };
 
 use crate::{
+    budget,
     connection::{self, Way},
     entry::Entry,
     refuse::{self, Refusal},
@@ -35,12 +35,12 @@ use crate::{
 const ASKING: Duration = Duration::from_secs(10);
 
 /// Serves the door.
-pub(crate) async fn serve(edge: Arc<RoomEdge>, listener: TcpListener, permits: Arc<Semaphore>) {
+pub(crate) async fn serve(edge: Arc<RoomEdge>, listener: TcpListener) {
     let mut tasks = JoinSet::new();
     loop {
         while tasks.try_join_next().is_some() {}
         let Some((stream, _)) = crate::serve::accept(&listener).await else { return };
-        let Ok(permit) = permits.clone().try_acquire_owned() else {
+        let Some(permit) = edge.take(budget::CONNECTION) else {
             refuse::reset(stream);
             continue;
         };

@@ -123,6 +123,9 @@ impl Entry {
     /// Writes down that a connection was let through.
     pub(crate) async fn opened(&mut self, verdict: &Verdict) {
         let mut record = self.edge.record(self.kind, verdict);
+        if let Some(opened) = &self.record {
+            (record.id, record.time) = (opened.id.clone(), opened.time);
+        }
         record.open = true;
         record.host = self.host.clone();
         record.address = self.address;

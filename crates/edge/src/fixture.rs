@@ -2,9 +2,10 @@
 
 use std::{net::SocketAddr, path::Path, sync::Arc};
 
+use hothouse_host::shares::Shares;
 use hothouse_model::{
     ledger::RoomProcess,
-    policy::{NamedLists, Policy, Transport},
+    policy::{NamedLists, OwnAddresses, Policy, Transport},
 };
 
 use crate::{About, Processes, RoomEdge, RoomSpec, Settle, ledger::Ledger, resolver::Servers};
@@ -26,7 +27,7 @@ pub(crate) fn policy(text: &str, registries: &[&str]) -> Policy {
     let egress = hothouse_config::parse("t", &format!("[egress]\n{text}")).unwrap().config.egress;
     let toolchain = registries.iter().map(|target| target.parse().unwrap()).collect();
     let lists = NamedLists { toolchain, ..NamedLists::default() };
-    Policy::new(&egress, &[], &lists, Vec::new())
+    Policy::new(&egress, &[], &lists, OwnAddresses(|_| false))
 }
 
 pub(crate) fn wall_of(
@@ -43,6 +44,7 @@ pub(crate) fn wall_of(
         processes: Arc::new(Nobody),
         own_names: vec!["db".into()],
         terminate: None,
+        share: Shares::new(1 << 20).of("p/a"),
         settle,
     })
 }

@@ -21,7 +21,7 @@ use hothouse_model::policy::{Transport, Verdict};
 use tokio::{net::UdpSocket, task::JoinSet};
 
 use self::flow::Flow;
-use crate::{datagram::Facts, dropped::is_passing, entry::Entry, room::RoomEdge};
+use crate::{budget, datagram::Facts, dropped::is_passing, entry::Entry, room::RoomEdge};
 
 /// How many flows a room may have at once; the one that was quiet for longest makes way.
 const FLOWS: usize = 2048;
@@ -177,7 +177,8 @@ impl Catch {
             entry.host = facts.name().map(ToString::to_string);
             return Some(Work::Note(Box::new(entry), verdict));
         }
-        let flow = Arc::new(Flow::new(tracked, facts));
+        let permit = self.edge.take(budget::SOCKET)?;
+        let flow = Arc::new(Flow::new(tracked, facts, permit));
         flow.send(&self.edge, datagram);
         self.table.put(peer, flow.clone());
         Some(Work::Flow(self.clone(), peer, flow))

@@ -5,7 +5,7 @@
 //!                        └ denied: a synthetic address, so that the attempt comes here:
 //! room --any tcp-----> connection: read the first bytes, decide once, then
 //!                        ├ denied: 403, a TLS alert, or a reset     ┐
-//!                        ├ plain HTTP under rules by name: `plain`  ├─> ledger
+//!                        ├ plain HTTP: `plain`, request by request  ├─> ledger
 //!                        ├ a host that is terminated: `Terminate`   │
 //!                        └ else: dial and `splice`                  ┘
 //! room --udp to a port that a rule opens--> flows: decide for each pair of ends, pass on --> ledger
@@ -18,7 +18,9 @@
 //! the room's PID 1 handed over.
 
 pub mod book;
+mod budget;
 mod connection;
+mod covered;
 mod datagram;
 mod door;
 mod dropped;

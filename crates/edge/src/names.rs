@@ -24,6 +24,7 @@ use tokio::{
 };
 
 use crate::{
+    budget, refuse,
     resolver::Found,
     room::RoomEdge,
     wire::dns::{self, CLASS_IN, Code, NoQuestion, Question, TYPE_A, TYPE_AAAA},
@@ -67,11 +68,15 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
             }
             Work::Ask(question) => {
                 let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
+                let Some(share) = edge.take(budget::SOCKET) else {
+                    socket.try_send_to(&question.empty(Code::Failed), asker).ok();
+                    continue;
+                };
                 let (edge, socket) = (edge.clone(), socket.clone());
                 tasks.spawn(async move {
                     let answer = question.cut(ask(&edge, &question).await);
                     socket.try_send_to(&answer, asker).ok();
-                    drop(permit);
+                    drop((permit, share));
                 });
             }
         }
@@ -97,11 +102,15 @@ pub(crate) async fn serve_streams(edge: Arc<RoomEdge>, listener: TcpListener) {
         while tasks.try_join_next().is_some() {}
         let Ok(permit) = permits.clone().acquire_owned().await else { return };
         let Some((stream, _)) = crate::serve::accept(&listener).await else { return };
+        let Some(share) = edge.take(2 * budget::SOCKET) else {
+            refuse::reset(stream);
+            continue;
+        };
         let edge = edge.clone();
         tasks.spawn(async move {
             // A client that breaks off needs no answer.
             serve_stream(&edge, stream).await.ok();
-            drop(permit);
+            drop((permit, share));
         });
     }
 }

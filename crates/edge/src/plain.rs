@@ -1,4 +1,4 @@
-//! Plain HTTP under rules by name: every request of a connection is looked at, not only its first.
+//! Plain HTTP: every request of a connection is looked at and written down, not only its first.
 //!
 //! Requests are read and written again by one implementation, so what could be read in two ways does
 //! not get through; a second request cannot hide behind the first.
@@ -9,7 +9,7 @@ use std::{
     pin::Pin,
     sync::{Arc, atomic::Ordering},
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -104,7 +104,7 @@ pub(crate) async fn serve(
     let mut changes = edge.watch_policy();
     let ended = tokio::select! {
         ended = served => Ok(ended.err().map(|error| error.to_string())),
-        denied = forbidden(&mut changes, &facts) => Err(denied),
+        denied = forbidden(&edge, &mut changes, &facts) => Err(denied),
     };
     if let Some(address) = talk.reached.get() {
         entry.reached(*address);
@@ -121,8 +121,11 @@ impl Talk {
         if !verdict.allowed {
             return self.deny(&request, &facts, &verdict);
         }
+        let (asked, begun) = (Asked::of(&request), Instant::now());
         match self.forward(request, &facts).await {
             Ok(mut response) => {
+                let status = Some(response.status());
+                self.note(&facts, &verdict, &asked, status, begun);
                 // The next request to a proxy may be for another host, and begins anew.
                 if self.way == Way::Asked && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
@@ -132,6 +135,7 @@ impl Talk {
             }
             Err(Trouble::Denied(verdict, request)) => self.deny(&request, &facts, &verdict),
             Err(Trouble::Failed(error)) => {
+                self.note(&facts, &verdict, &asked, None, begun);
                 let host = facts.name().map_or_else(|| "the host".to_owned(), ToString::to_string);
                 let body = format!("Hothouse allowed this, but {host} was not reached: {error}\n");
                 page(StatusCode::BAD_GATEWAY, "text/plain; charset=utf-8", body)
@@ -145,7 +149,9 @@ impl Talk {
             Ok(claim) => claim,
             Err(reason) => return (self.facts.clone(), Verdict::refused(reason)),
         };
+        // A host that must be opened is not reached by a later request of a connection that is not.
         let facts = Facts { claim, protocol: Protocol::Http, ..self.facts.clone() };
+        let facts = facts.cover(&self.edge);
         let policy = self.edge.policy();
         let verdict = facts.decide(&policy);
         let Some(name) = facts.claim.name().filter(|_| verdict.allowed) else {
@@ -157,7 +163,34 @@ impl Talk {
             upgrades: asked_upgrade(request).is_some_and(|to| !is_http(&to)),
         };
         let asked = policy.decide_request(name, facts.port, &line);
-        (facts, if asked.allowed { verdict } else { asked })
+        // Whether the host is listed was decided with the connection: a rule may name its address.
+        let passes = asked.allowed || asked.reason == Some(Reason::NotListed);
+        (facts, if passes { verdict } else { asked })
+    }
+
+    /// Writes down a request.
+    fn note(
+        &self,
+        facts: &Facts,
+        verdict: &Verdict,
+        asked: &Asked,
+        status: Option<StatusCode>,
+        begun: Instant,
+    ) {
+        let mut record = self.edge.record(AttemptKind::Request, verdict);
+        record.host = match &facts.claim {
+            Claim::Bad(text) => Some(text.clone()),
+            _ => facts.name().map(ToString::to_string),
+        };
+        record.port = Some(facts.port);
+        record.address = facts.address;
+        record.protocol = Some(Protocol::Http.as_str().to_owned());
+        record.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let status = status.map(|status| status.as_u16());
+        let Asked { method, path } = asked;
+        record.request =
+            Some(serde_json::json!({ "method": method, "path": path, "status": status }));
+        self.edge.ledger.append(&mut record);
     }
 
     fn deny(
@@ -171,15 +204,7 @@ impl Talk {
             Claim::Bad(text) => Some(text.clone()),
             _ => None,
         };
-        let mut record = self.edge.record(AttemptKind::Request, verdict);
-        record.host = host.clone();
-        record.port = Some(facts.port);
-        record.address = facts.address;
-        record.protocol = Some(Protocol::Http.as_str().to_owned());
-        let path: String = request.uri().path().chars().take(200).collect();
-        record.request =
-            Some(serde_json::json!({ "method": request.method().as_str(), "path": path }));
-        self.edge.ledger.append(&mut record);
+        self.note(facts, verdict, &Asked::of(request), None, Instant::now());
         let address = facts.address.unwrap_or(IpAddr::from([0, 0, 0, 0]));
         let target = SocketAddr::new(address, facts.port);
         let refusal = Refusal { verdict, host: host.as_deref(), target };
@@ -238,13 +263,14 @@ impl Talk {
             };
             let outside = hyper::upgrade::on(&mut response);
             let (mut changes, facts) = (self.edge.watch_policy(), facts.clone());
+            let edge = self.edge.clone();
             self.upgraded.lock().await.spawn(async move {
                 if let (Ok(room), Ok(outside)) = tokio::join!(upgrading, outside) {
                     let (mut room, mut outside) = (TokioIo::new(room), TokioIo::new(outside));
                     tokio::select! {
                         // Either side may break it off.
                         _ = copy_bidirectional(&mut room, &mut outside) => {}
-                        _ = forbidden(&mut changes, &facts) => {}
+                        _ = forbidden(&edge, &mut changes, &facts) => {}
                     }
                 }
             });
@@ -276,6 +302,19 @@ impl Talk {
             connection.with_upgrades().await.ok();
         });
         Ok(sender)
+    }
+}
+
+/// What a request asks for, as the ledger has it.
+struct Asked {
+    method: String,
+    path: String,
+}
+
+impl Asked {
+    fn of(request: &Request<impl Sized>) -> Self {
+        let path = request.uri().path().chars().take(200).collect();
+        Self { method: request.method().as_str().chars().take(40).collect(), path }
     }
 }
 

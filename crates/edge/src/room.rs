@@ -9,7 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_host::{Clock, clock::HostClock, network::PacketGate, ping};
+use hothouse_host::{
+    Clock,
+    clock::HostClock,
+    network::PacketGate,
+    ping,
+    shares::{Permit, RoomShare},
+};
 use hothouse_model::{
     config::HostName,
     ledger::{AttemptKind, LedgerRecord, RoomProcess},
@@ -23,6 +29,8 @@ use tokio::{
 
 use crate::{
     book::NameBook,
+    budget::Refused,
+    covered::Covered,
     datagram::{Noted, Place},
     ledger::{Ledger, record_id},
     resolver::{Resolver, Servers},
@@ -71,6 +79,8 @@ pub struct RoomSpec {
     pub own_names: Vec<String>,
     pub terminate: Option<Arc<dyn Terminate>>,
     pub settle: Option<Box<dyn Settle>>,
+    /// What the room may have of the daemon's descriptors.
+    pub share: RoomShare,
 }
 
 /// The wall of one room.
@@ -78,6 +88,7 @@ pub struct RoomEdge {
     pub(crate) about: About,
     policy: watch::Sender<Arc<Policy>>,
     book: Mutex<NameBook>,
+    pub(crate) covered: Covered,
     pub(crate) resolver: Resolver,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) processes: Arc<dyn Processes>,
@@ -89,6 +100,8 @@ pub struct RoomEdge {
     gate: OnceLock<Gate>,
     settle: Option<Box<dyn Settle>>,
     settled: OnceCell<()>,
+    share: RoomShare,
+    pub(crate) refused: Mutex<Refused>,
 }
 
 /// What a policy opens and cannot be had here.
@@ -112,6 +125,7 @@ impl RoomEdge {
             about: spec.about,
             policy: watch::Sender::new(spec.policy),
             book: Mutex::default(),
+            covered: Covered::default(),
             resolver: Resolver::new(spec.servers),
             ledger: spec.ledger,
             processes: spec.processes,
@@ -122,6 +136,8 @@ impl RoomEdge {
             gate: OnceLock::new(),
             settle: spec.settle,
             settled: OnceCell::new(),
+            share: spec.share,
+            refused: Mutex::default(),
         })
     }
 
@@ -215,15 +231,37 @@ impl RoomEdge {
         local || services.iter().any(|service| service == text)
     }
 
-    /// Replaces what opens terminated hosts.
-    pub fn set_terminate(&self, terminate: Option<Arc<dyn Terminate>>) {
+    /// Replaces what opens terminated hosts. Connections that were passed on as they are and lead to a
+    /// host that is covered now are cut, as soon as its addresses are known.
+    pub fn set_terminate(self: &Arc<Self>, terminate: Option<Arc<dyn Terminate>>) {
         *self.terminate.write().unwrap_or_else(PoisonError::into_inner) = terminate;
+        self.policy.send_modify(|_| {});
+        let edge = Arc::downgrade(self);
+        tokio::spawn(async move {
+            if let Some(edge) = edge.upgrade() {
+                edge.learn_covered().await;
+                edge.policy.send_modify(|_| {});
+            }
+        });
+    }
+
+    /// Takes something of the room's share, if there is enough of it left.
+    pub(crate) fn take(self: &Arc<Self>, cost: u64) -> Option<Permit> {
+        let permit = self.share.take(cost);
+        if permit.is_none() {
+            self.note_refused();
+        }
+        permit
+    }
+
+    /// Returns what opens terminated hosts, as it is now.
+    pub fn terminate(&self) -> Option<Arc<dyn Terminate>> {
+        self.terminate.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns what opens a host, if it is to be opened.
     pub(crate) fn terminator(&self, name: &HostName, port: u16) -> Option<Arc<dyn Terminate>> {
-        let terminate = self.terminate.read().unwrap_or_else(PoisonError::into_inner);
-        terminate.clone().filter(|terminate| terminate.covers(name.as_str(), port))
+        self.terminate().filter(|terminate| terminate.covers(name.as_str(), port))
     }
 
     pub(crate) fn book(&self) -> MutexGuard<'_, NameBook> {
@@ -290,11 +328,16 @@ impl RoomEdge {
         if found.is_empty() {
             return Err(not_found(&format!("{name} has no address")));
         }
+        let is_covered = self.terminator(name, port).is_some();
+        if is_covered {
+            self.note_covered(name, &found);
+        }
         let policy = self.policy();
         let mut denied = None;
         let mut failed = None;
         for address in found {
-            let verdict = policy.decide_address(name, address, port);
+            let shares = self.covered_by(address, port).filter(|_| !is_covered);
+            let verdict = policy.decide_address(name, address, port, shares.as_ref());
             if !verdict.allowed {
                 denied = Some(verdict);
                 continue;

@@ -11,18 +11,15 @@ use std::{
 use hothouse_host::network::PacketGate;
 use tokio::{
     net::{TcpListener, TcpStream, UdpSocket, UnixDatagram},
-    sync::Semaphore,
     task::{JoinHandle, JoinSet},
 };
 
 use crate::{
+    budget,
     connection::{self, Way},
     door, dropped, echoes, flows, names, refuse,
     room::{Gate, RoomEdge},
 };
-
-/// How many connections a room may have at once; more are reset.
-const CONNECTIONS: usize = 16_384;
 
 /// How long to wait when the host has no descriptors left.
 const OUT_OF_DESCRIPTORS: Duration = Duration::from_millis(50);
@@ -61,7 +58,6 @@ impl RoomEdge {
     /// Serves the sockets of a room.
     pub fn serve(self: &Arc<Self>, sockets: Sockets) -> io::Result<Serving> {
         let mut tasks = Vec::new();
-        let permits = Arc::new(Semaphore::new(CONNECTIONS));
         for socket in sockets.dns_datagram {
             tasks.push(tokio::spawn(names::serve_datagrams(self.clone(), datagram(socket)?)));
         }
@@ -89,11 +85,11 @@ impl RoomEdge {
         }
         for socket in sockets.tcp {
             let listener = listener(socket)?;
-            tasks.push(tokio::spawn(catch(self.clone(), listener, permits.clone())));
+            tasks.push(tokio::spawn(catch(self.clone(), listener)));
         }
         if let Some(socket) = sockets.door {
             let listener = listener(socket)?;
-            tasks.push(tokio::spawn(door::serve(self.clone(), listener, permits)));
+            tasks.push(tokio::spawn(door::serve(self.clone(), listener)));
         }
         Ok(Serving(tasks))
     }
@@ -138,12 +134,12 @@ pub(crate) async fn accept(listener: &TcpListener) -> Option<(TcpStream, SocketA
 }
 
 /// Catches what leaves the room.
-async fn catch(edge: Arc<RoomEdge>, listener: TcpListener, permits: Arc<Semaphore>) {
+async fn catch(edge: Arc<RoomEdge>, listener: TcpListener) {
     let mut tasks = JoinSet::new();
     loop {
         while tasks.try_join_next().is_some() {}
         let Some((stream, _)) = accept(&listener).await else { return };
-        let Ok(permit) = permits.clone().try_acquire_owned() else {
+        let Some(permit) = edge.take(budget::CONNECTION) else {
             refuse::reset(stream);
             continue;
         };

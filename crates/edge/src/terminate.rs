@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use hothouse_model::config::HostName;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -19,6 +20,13 @@ use crate::Sendable;
 pub trait Terminate: Send + Sync {
     /// Returns whether a host must be terminated.
     fn covers(&self, name: &str, port: u16) -> bool;
+
+    /// Returns the hosts that are named exactly, whose addresses can be known before anybody asks.
+    fn names(&self) -> Vec<HostName>;
+
+    /// Decides about a request to a host that is terminated, or says why it may not be made. Connections
+    /// that were opened by an earlier one ask the one of this moment.
+    fn admits(&self, name: &HostName, port: u16, method: &str, path: &str) -> Result<(), String>;
 
     /// Serves one connection that was allowed, until it ends.
     fn serve(&self, client: Rewound, target: Target, dial: Dial, note: Note) -> Sendable<'_, ()>;

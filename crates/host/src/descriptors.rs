@@ -8,14 +8,20 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const WANTED: u64 = 65_536;
 
 /// Lets this process have as many descriptors as it may, within reason. Returns how many that are.
-pub fn raise_limit() -> io::Result<u64> {
+pub fn raise_limit() -> u64 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = maximum.unwrap_or(WANTED).min(WANTED);
-    if current.is_none_or(|current| current >= wanted) {
-        return Ok(current.unwrap_or(WANTED));
+    let now = current.unwrap_or(WANTED);
+    if now >= wanted {
+        return now;
     }
-    setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })?;
-    Ok(wanted)
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
+        Ok(()) => wanted,
+        Err(error) => {
+            tracing::warn!(%error, "the limit of descriptors stays as it is");
+            now
+        }
+    }
 }
 
 /// Keeps every descriptor but the three standard ones from programs that we start.

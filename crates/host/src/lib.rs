@@ -31,6 +31,7 @@ pub mod pump;
 pub mod random;
 pub mod relay;
 pub mod remove;
+pub mod shares;
 pub mod socket;
 pub mod step;
 pub mod sys;

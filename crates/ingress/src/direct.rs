@@ -2,27 +2,40 @@
 //!
 //! Cookies know no ports: a browser that is led to `http://hothouse.localhost:PORT` would hand the cookies
 //! of that name to the app behind the port, and let it set them. So the first bytes of a client are looked
-//! at: a request for a name in our zone that is not the app's own is refused. Everything else passes.
+//! at: a request, or TLS, for a name in our zone that is not the app's own is refused, and so is what
+//! could be one and cannot be read. Everything else passes.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    sync::{Arc, Mutex, PoisonError},
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
+use hothouse_host::shares::Shares;
+use rustls::server::Acceptor;
 use tokio::{
-    io::{self, AsyncRead, AsyncReadExt, AsyncWriteExt},
+    io::{self, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     task::JoinHandle,
 };
 
-use crate::{
-    Activity, Rooms, Target,
-    names::{ZONE, bare},
-};
+use crate::{Activity, Rooms, Target, names::ZONE};
 
 /// The longest head of a request that is looked at.
 const HEAD_LIMIT: usize = 64 << 10;
+
+/// What a connection costs: a socket on either side.
+const COST: u64 = 2;
+
+/// How long a connection lasts of which one side has ended and the other says nothing.
+const HALF_IDLE: Duration = Duration::from_secs(30);
+
+/// A fatal alert, unrecognized name (RFC 6066, section 3).
+const UNRECOGNIZED: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 
 const MISDIRECTED: &[u8] = b"HTTP/1.1 421 Misdirected Request\r\ncontent-type: text/plain\r\n\
     connection: close\r\n\r\nthis port is another app's; use its URL, or 127.0.0.1\n";
@@ -51,10 +64,15 @@ pub struct DirectPort {
 
 impl DirectPort {
     /// Opens a port of the loopback.
-    pub async fn open(port: u16, to: Leads, rooms: Arc<dyn Rooms>) -> io::Result<Self> {
+    pub async fn open(
+        port: u16,
+        to: Leads,
+        rooms: Arc<dyn Rooms>,
+        shares: Arc<Shares>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await?;
         let to = Arc::new(Mutex::new(to));
-        let task = tokio::spawn(serve(listener, to.clone(), rooms));
+        let task = tokio::spawn(serve(listener, to.clone(), rooms, shares));
         Ok(Self { port, to, task })
     }
 
@@ -70,7 +88,12 @@ impl Drop for DirectPort {
     }
 }
 
-async fn serve(listener: TcpListener, to: Arc<Mutex<Leads>>, rooms: Arc<dyn Rooms>) {
+async fn serve(
+    listener: TcpListener,
+    to: Arc<Mutex<Leads>>,
+    rooms: Arc<dyn Rooms>,
+    shares: Arc<Shares>,
+) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
             // Out of descriptors, most likely: others must end first.
@@ -78,18 +101,35 @@ async fn serve(listener: TcpListener, to: Arc<Mutex<Leads>>, rooms: Arc<dyn Room
             continue;
         };
         let to = to.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // A sandbox that has more than its share is out of reach for a moment; the others are not.
+        let Some(permit) = shares.of(&to.id).take(COST) else {
+            client.set_zero_linger().ok();
+            continue;
+        };
         let rooms = rooms.clone();
-        tokio::spawn(async move { connect(client, &to, &*rooms).await });
+        tokio::spawn(async move {
+            connect(client, &to, &*rooms).await;
+            drop(permit);
+        });
     }
 }
 
 async fn connect(mut client: TcpStream, to: &Leads, rooms: &dyn Rooms) {
     let _held = to.activity.enter();
-    match dial(to, rooms).await {
+    let dialled = tokio::select! {
+        dialled = dial(to, rooms) => dialled,
+        // Waking a sandbox takes a while, and nobody may be there any more to wait for it.
+        () = gone(&client) => return,
+    };
+    match dialled {
         Ok(mut app) => {
             client.set_nodelay(true).ok();
             app.set_nodelay(true).ok();
-            relay(&mut client, &mut app, to.host.as_deref()).await.ok();
+            if relay(&mut client, &mut app, to.host.as_deref()).await.is_err() {
+                // Whoever broke it off, the other side shall know at once.
+                client.set_zero_linger().ok();
+                app.set_zero_linger().ok();
+            }
         }
         // A reset says "nobody there", as a port without a listener would.
         Err(error) => {
@@ -99,32 +139,88 @@ async fn connect(mut client: TcpStream, to: &Leads, rooms: &dyn Rooms) {
     }
 }
 
-/// Passes bytes both ways. The app may speak first; what the client says first is looked at.
+/// Returns when a client that has said nothing yet ends.
+async fn gone(client: &TcpStream) {
+    if let Ok(1..) = client.peek(&mut [0]).await {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Passes bytes both ways. The app may speak first; what the client says first is looked at. When one side
+/// has ended the other may go on while it has something to say: a client that is gone looks like one that
+/// only listens, and an app may wait for its next word for ever.
 async fn relay(client: &mut TcpStream, app: &mut TcpStream, own: Option<&str>) -> io::Result<()> {
     let (mut from_client, mut to_client) = client.split();
     let (mut from_app, mut to_app) = app.split();
-    let inward = async {
-        let begun = begin(&mut from_client, own).await?.ok_or(Broken::Misdirected)?;
-        to_app.write_all(&begun).await?;
-        io::copy(&mut from_client, &mut to_app).await?;
-        Ok(to_app.shutdown().await?)
+    let moved = AtomicU64::new(0);
+    let joined = {
+        let inward = async {
+            let begun = begin(&mut from_client, own).await?;
+            to_app.write_all(&begun).await?;
+            Ok(copy(&mut from_client, &mut to_app, &moved).await?)
+        };
+        let outward = async { Ok(copy(&mut from_app, &mut to_client, &moved).await?) };
+        tokio::pin!(inward, outward);
+        tokio::select! {
+            ended = &mut inward => match ended {
+                Ok(()) => while_it_moves(outward, &moved).await,
+                broken => broken,
+            },
+            ended = &mut outward => match ended {
+                Ok(()) => while_it_moves(inward, &moved).await,
+                broken => broken,
+            },
+        }
     };
-    let outward = async {
-        io::copy(&mut from_app, &mut to_client).await?;
-        Ok(to_client.shutdown().await?)
-    };
-    match tokio::try_join!(inward, outward) {
-        Ok(((), ())) => Ok(()),
+    match joined {
+        Ok(()) => Ok(()),
         Err(Broken::Off(error)) => Err(error),
-        Err(Broken::Misdirected) => client.write_all(MISDIRECTED).await,
+        Err(Broken::Misdirected(answer)) => {
+            client.write_all(answer).await?;
+            client.shutdown().await
+        }
+    }
+}
+
+/// Passes bytes one way, and then that there are no more.
+async fn copy(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    moved: &AtomicU64,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        match from.read(&mut buffer).await? {
+            0 => return to.shutdown().await,
+            length => to.write_all(&buffer[..length]).await?,
+        }
+        moved.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits for the second way to end, for as long as bytes go by it.
+async fn while_it_moves(
+    mut way: Pin<&mut impl Future<Output = Result<(), Broken>>>,
+    moved: &AtomicU64,
+) -> Result<(), Broken> {
+    loop {
+        let before = moved.load(Ordering::Relaxed);
+        match tokio::time::timeout(HALF_IDLE, way.as_mut()).await {
+            Ok(ended) => return ended,
+            Err(_) if moved.load(Ordering::Relaxed) == before => {
+                return Err(Broken::Off(io::ErrorKind::TimedOut.into()));
+            }
+            Err(_) => {}
+        }
     }
 }
 
 /// Why bytes no longer pass.
+#[derive(Debug)]
 enum Broken {
     Off(io::Error),
-    /// A request for a name that is not the app's.
-    Misdirected,
+    /// A request for a name that is not the app's, and what it is told.
+    Misdirected(&'static [u8]),
 }
 
 impl From<io::Error> for Broken {
@@ -133,53 +229,103 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// Reads until it is clear whose request it is, or that it is none. Nothing if it is not for the app.
+/// Reads until it is clear whose request it is, or that it is none.
 async fn begin(
     client: &mut (impl AsyncRead + Unpin),
     own: Option<&str>,
-) -> io::Result<Option<Vec<u8>>> {
+) -> Result<Vec<u8>, Broken> {
     let mut bytes = Vec::with_capacity(4 << 10);
     loop {
         if client.read_buf(&mut bytes).await? == 0 {
-            return Ok(Some(bytes));
+            return Ok(bytes);
         }
-        match host_in(&bytes) {
-            Host::Unknown if bytes.len() < HEAD_LIMIT => {}
-            Host::Unknown => return Ok(None),
-            Host::Is(host) if !is_allowed(&host, own) => return Ok(None),
-            Host::Is(_) | Host::NoRequest => return Ok(Some(bytes)),
+        let refusal = if is_tls(&bytes) { &UNRECOGNIZED[..] } else { MISDIRECTED };
+        match hosts_in(&bytes) {
+            Hosts::Unknown if bytes.len() < HEAD_LIMIT => {}
+            Hosts::Are(hosts) if hosts.iter().all(|host| is_allowed(host, own)) => {
+                return Ok(bytes);
+            }
+            Hosts::Unknown | Hosts::Are(_) | Hosts::Unreadable => {
+                return Err(Broken::Misdirected(refusal));
+            }
         }
     }
 }
 
-/// The host of a request, as far as it was read.
+/// The hosts that a client names, as far as it was read.
 #[derive(Debug, PartialEq, Eq)]
-enum Host {
+enum Hosts {
     Unknown,
-    NoRequest,
-    Is(String),
+    /// None for what is no request, or names nobody.
+    Are(Vec<String>),
+    /// It is a request, and there is no telling for whom.
+    Unreadable,
 }
 
-fn host_in(bytes: &[u8]) -> Host {
+fn is_tls(bytes: &[u8]) -> bool {
+    // A record of a handshake, in any version that is still spoken.
+    bytes.starts_with(&[22, 3])
+}
+
+fn hosts_in(bytes: &[u8]) -> Hosts {
+    if is_tls(bytes) || bytes == [22] {
+        return greeted(bytes);
+    }
+    // No browser speaks HTTP/2 without TLS, and no others have cookies.
+    if bytes.starts_with(b"PRI * HTTP/2.0\r\n") {
+        return Hosts::Are(Vec::new());
+    }
     let mut headers = [httparse::EMPTY_HEADER; 128];
     let mut request = httparse::Request::new(&mut headers);
     match request.parse(bytes) {
-        Ok(httparse::Status::Partial) => Host::Unknown,
+        Ok(httparse::Status::Partial) => Hosts::Unknown,
         Ok(httparse::Status::Complete(_)) => {
-            let mut named = request.headers.iter();
-            let host = named.find(|header| header.name.eq_ignore_ascii_case("host"));
-            let host = host.map(|header| String::from_utf8_lossy(header.value).into_owned());
-            host.map_or(Host::NoRequest, Host::Is)
+            let named = request.headers.iter().filter(|one| one.name.eq_ignore_ascii_case("host"));
+            let named = named.map(|header| String::from_utf8_lossy(header.value).into_owned());
+            let target = request.path.and_then(|path| path.split_once("://"));
+            let target = target.map(|(_, rest)| {
+                let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+                authority.rsplit('@').next().unwrap_or_default().to_owned()
+            });
+            Hosts::Are(named.chain(target).collect())
         }
-        Err(_) => Host::NoRequest,
+        Err(_) => {
+            let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            match line.windows(7).any(|part| part == b" HTTP/1") {
+                true => Hosts::Unreadable,
+                false => Hosts::Are(Vec::new()),
+            }
+        }
     }
+}
+
+/// Reads the name in a ClientHello.
+fn greeted(bytes: &[u8]) -> Hosts {
+    let mut acceptor = Acceptor::default();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        if acceptor.read_tls(&mut rest).is_err() {
+            return Hosts::Unreadable;
+        }
+        match acceptor.accept() {
+            Ok(None) => {}
+            Ok(Some(accepted)) => {
+                let name = accepted.client_hello().server_name().map(str::to_owned);
+                return Hosts::Are(name.into_iter().collect());
+            }
+            Err(_) => return Hosts::Unreadable,
+        }
+    }
+    Hosts::Unknown
 }
 
 /// Returns whether a port may answer to a host: one outside our zone, or the app's own.
 fn is_allowed(host: &str, own: Option<&str>) -> bool {
-    let host = bare(host.trim()).to_ascii_lowercase();
-    let in_zone = host.rsplit_once('.').is_some_and(|(_, zone)| zone == ZONE);
-    !in_zone || own == Some(host.as_str())
+    // However odd the port is that follows.
+    let name = host.trim().split(':').next().unwrap_or_default();
+    let name = name.trim_end_matches('.').to_ascii_lowercase();
+    let in_zone = name.rsplit_once('.').is_some_and(|(_, zone)| zone == ZONE);
+    !in_zone || own == Some(name.as_str())
 }
 
 async fn dial(to: &Leads, rooms: &dyn Rooms) -> io::Result<TcpStream> {
@@ -198,13 +344,59 @@ async fn dial(to: &Leads, rooms: &dyn Rooms) -> io::Result<TcpStream> {
 mod tests {
     use super::*;
 
+    fn are(hosts: &[&str]) -> Hosts {
+        Hosts::Are(hosts.iter().map(|host| (*host).to_owned()).collect())
+    }
+
     #[test]
-    fn a_request_tells_its_host_as_soon_as_it_can() {
-        assert_eq!(host_in(b"GET / HTTP/1.1\r\nHo"), Host::Unknown);
-        assert_eq!(host_in(b"GET / HTTP/1.1\r\nHOST: a:1\r\n\r\n"), Host::Is("a:1".into()));
-        assert_eq!(host_in(b"GET / HTTP/1.0\r\n\r\n"), Host::NoRequest);
-        assert_eq!(host_in(b"\x16\x03\x01\x02"), Host::NoRequest);
-        assert_eq!(host_in(b"*1\r\n$4\r\nPING\r\n"), Host::NoRequest);
+    fn a_request_tells_its_hosts_as_soon_as_it_can() {
+        assert_eq!(hosts_in(b"GET / HTTP/1.1\r\nHo"), Hosts::Unknown);
+        assert_eq!(hosts_in(b"GET / HTTP/1.1\r\nHOST: a:1\r\n\r\n"), are(&["a:1"]));
+        assert_eq!(hosts_in(b"GET / HTTP/1.0\r\n\r\n"), are(&[]));
+        assert_eq!(hosts_in(b"*1\r\n$4\r\nPING\r\n"), are(&[]));
+        assert_eq!(hosts_in(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), are(&[]));
+        let two = b"GET http://x@c.localhost/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n";
+        assert_eq!(hosts_in(two), are(&["a", "b", "c.localhost"]));
+        let many = format!("GET / HTTP/1.1\r\n{}Host: a\r\n\r\n", "a: b\r\n".repeat(200));
+        assert_eq!(hosts_in(many.as_bytes()), Hosts::Unreadable);
+        assert_eq!(hosts_in(b"GET / HTTP/1.1\r\nHost : a\r\n\r\n"), Hosts::Unreadable);
+    }
+
+    #[test]
+    fn a_client_of_tls_tells_its_host_too() {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = rustls::ClientConfig::builder_with_provider(provider);
+        let builder = builder.with_safe_default_protocol_versions().unwrap();
+        let config =
+            builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth();
+        let name = "hothouse.localhost".try_into().unwrap();
+        let mut client = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut hello = Vec::new();
+        client.write_tls(&mut hello).unwrap();
+        for end in 1..hello.len() {
+            assert_eq!(hosts_in(&hello[..end]), Hosts::Unknown, "{end}");
+        }
+        assert_eq!(hosts_in(&hello), are(&["hothouse.localhost"]));
+        assert_eq!(hosts_in(&[22, 3, 1, 0, 4, 9, 9, 9, 9]), Hosts::Unreadable);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_gone_does_not_hold_an_app_that_waits() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let pair = async || {
+            let (one, other) = tokio::join!(TcpStream::connect(at), listener.accept());
+            (one.unwrap(), other.unwrap().0)
+        };
+        let ((mut user, mut client), (mut app, mut service)) = (pair().await, pair().await);
+        let relay = tokio::spawn(async move { relay(&mut client, &mut app, None).await });
+        user.write_all(b"*1\r\n").await.unwrap();
+        let mut heard = [0; 4];
+        service.read_exact(&mut heard).await.unwrap();
+        drop(user);
+        // The service hears that the client has ended, and does nothing about it.
+        assert_eq!(service.read(&mut heard).await.unwrap(), 0);
+        relay.await.unwrap().unwrap_err();
     }
 
     #[test]
@@ -219,6 +411,11 @@ mod tests {
             ("hothouse.localhost:43100", false),
             ("web.b.shop.localhost:43100", false),
             ("evil.web.a.shop.localhost", false),
+            ("hothouse.localhost:", false),
+            ("hothouse.localhost:123456", false),
+            ("HotHouse.Localhost..:80", false),
+            ("0f0f.hothouse.localhost", false),
+            ("[::1]:43100", true),
         ] {
             assert_eq!(is_allowed(host, own), allowed, "{host}");
         }

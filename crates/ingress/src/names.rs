@@ -5,6 +5,7 @@
 //! APP.PROJECT.localhost            the app of the sandbox that a cookie picks
 //! PROJECT.localhost                the page to pick one
 //! hothouse.localhost               Hothouse itself
+//! LABEL.hothouse.localhost         one session of the dashboard
 //! ```
 
 use std::fmt;
@@ -24,6 +25,7 @@ pub enum Address {
     Shared { app: String, project: String },
     Picker { project: String },
     Own,
+    Session { label: String },
 }
 
 impl fmt::Display for Address {
@@ -33,6 +35,7 @@ impl fmt::Display for Address {
             Self::Shared { app, project } => write!(f, "{app}.{project}.{ZONE}"),
             Self::Picker { project } => write!(f, "{project}.{ZONE}"),
             Self::Own => write!(f, "{OWN_LABEL}.{ZONE}"),
+            Self::Session { label } => write!(f, "{label}.{OWN_LABEL}.{ZONE}"),
         }
     }
 }
@@ -68,6 +71,7 @@ pub fn parse(host: &str) -> Result<Address, HostError> {
     match *labels {
         [] => Err(HostError::Foreign),
         [OWN_LABEL] => Ok(Address::Own),
+        [label, OWN_LABEL] => Ok(Address::Session { label: owned(label) }),
         [project] => Ok(Address::Picker { project: owned(project) }),
         [app, project] => Ok(Address::Shared { app: owned(app), project: owned(project) }),
         [app, sandbox, project] => {
@@ -118,7 +122,7 @@ mod tests {
         check("web.shop.localhost", "Shared");
         check("shop.localhost", "Picker");
         check("hothouse.localhost", "Own");
-        check("web.hothouse.localhost", "Shared");
+        check("web.hothouse.localhost", "Session { label: \"web\" }");
     }
 
     #[test]
@@ -149,9 +153,13 @@ mod tests {
 
     #[test]
     fn what_is_shown_is_read_again() {
-        for host in
-            ["web.a.shop.localhost", "web.shop.localhost", "shop.localhost", "hothouse.localhost"]
-        {
+        for host in [
+            "web.a.shop.localhost",
+            "web.shop.localhost",
+            "shop.localhost",
+            "hothouse.localhost",
+            "0f.hothouse.localhost",
+        ] {
             assert_eq!(parse(host).unwrap().to_string(), host);
         }
     }

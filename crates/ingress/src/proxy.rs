@@ -48,8 +48,12 @@ const LONG_WAIT: Duration = Duration::from_secs(180);
 
 /// Serves Hothouse's own host.
 pub trait OwnPages: Send + Sync {
-    /// Answers a request.
-    fn answer(&self, request: Request<Incoming>) -> crate::Sendable<'static, Response<Body>>;
+    /// Answers a request; `label` is what stands before the own host's name, if anything does.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        label: Option<String>,
+    ) -> crate::Sendable<'static, Response<Body>>;
 }
 
 /// What is known of the connection that a request came on.
@@ -144,8 +148,8 @@ impl Proxy {
         };
         let picked = from.room.clone().or_else(|| picked(&request));
         match table.find(&address, picked.as_deref()) {
-            Found::Own if from.room.is_none() => self.own.answer(request).await,
-            Found::Own | Found::Nothing => {
+            Found::Own(label) if from.room.is_none() => self.own.answer(request, label).await,
+            Found::Own(_) | Found::Nothing => {
                 pages::unknown_host(&request, text, "nothing has this name", &table, from.port)
             }
             Found::Picker(routes) => pages::picker(&routes, from.port, "/"),

@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use hothouse_host::socket;
+use hothouse_host::{
+    shares::{RoomShare, Shares},
+    socket,
+};
 use hyper::{
     Request, Response,
     body::Incoming,
@@ -24,7 +27,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     net::{TcpListener, TcpStream},
     runtime::{Builder, Handle},
-    sync::{OwnedSemaphorePermit, oneshot},
+    sync::oneshot,
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
@@ -36,6 +39,9 @@ use crate::{
 
 /// How long a client may take to greet, and to send the head of a request.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What a connection costs: a socket on either side.
+const COST: u64 = 2;
 
 /// How often connections that waited too long are closed.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -67,6 +73,7 @@ pub struct ServerSpec {
     pub authority: Arc<Authority>,
     pub rooms: Arc<dyn Rooms>,
     pub own: Arc<dyn OwnPages>,
+    pub shares: Arc<Shares>,
 }
 
 /// A server that did not start.
@@ -121,7 +128,9 @@ impl Server {
             Builder::new_current_thread().enable_all().build().map_err(ServerError::Thread)?;
         let handle = runtime.handle().clone();
         let (end_tx, end_rx) = oneshot::channel();
-        let serving = serve(desk.clone(), tls, plain);
+        // Clients of the host are counted as if they were a room.
+        let share = spec.shares.of("");
+        let serving = serve(desk.clone(), tls, plain, share);
         let body = move || {
             runtime.block_on(async move {
                 tokio::select! {
@@ -145,7 +154,7 @@ impl Server {
     }
 
     /// Serves a connection that comes out of the room of a sandbox, which sees itself alone.
-    pub fn serve_room(&self, stream: StdStream, id: String, permit: OwnedSemaphorePermit) {
+    pub fn serve_room(&self, stream: StdStream, id: String, permit: impl Send + 'static) {
         let desk = self.desk.clone();
         self.handle.spawn(async move {
             if let Ok(stream) = TcpStream::from_std(stream) {
@@ -157,12 +166,17 @@ impl Server {
     }
 }
 
-async fn serve(desk: Arc<Desk>, tls: Vec<StdListener>, plain: Vec<StdListener>) -> io::Result<()> {
+async fn serve(
+    desk: Arc<Desk>,
+    tls: Vec<StdListener>,
+    plain: Vec<StdListener>,
+    share: RoomShare,
+) -> io::Result<()> {
     for listener in tls {
-        tokio::spawn(serve_tls(TcpListener::from_std(listener)?, desk.clone()));
+        tokio::spawn(serve_tls(TcpListener::from_std(listener)?, desk.clone(), share.clone()));
     }
     for listener in plain {
-        tokio::spawn(serve_plain(TcpListener::from_std(listener)?, desk.port));
+        tokio::spawn(serve_plain(TcpListener::from_std(listener)?, desk.port, share.clone()));
     }
     loop {
         tokio::time::sleep(SWEEP).await;
@@ -204,11 +218,18 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     }
 }
 
-async fn serve_tls(listener: TcpListener, desk: Arc<Desk>) {
+async fn serve_tls(listener: TcpListener, desk: Arc<Desk>, share: RoomShare) {
     loop {
         let (stream, peer) = accept(&listener).await;
+        let Some(permit) = share.take(COST) else {
+            stream.set_zero_linger().ok();
+            continue;
+        };
         let desk = desk.clone();
-        tokio::spawn(async move { serve_stream(&desk, stream, peer, None).await });
+        tokio::spawn(async move {
+            serve_stream(&desk, stream, peer, None).await;
+            drop(permit);
+        });
     }
 }
 
@@ -256,14 +277,19 @@ fn second() -> http2::Builder<TokioExecutor> {
 }
 
 /// Sends every request to the same address with TLS.
-async fn serve_plain(listener: TcpListener, port: u16) {
+async fn serve_plain(listener: TcpListener, port: u16, share: RoomShare) {
     loop {
         let (stream, _) = accept(&listener).await;
+        let Some(permit) = share.take(COST) else {
+            stream.set_zero_linger().ok();
+            continue;
+        };
         tokio::spawn(async move {
             let service = service_fn(move |request: Request<Incoming>| async move {
                 Ok::<_, Infallible>(to_tls(&request, port))
             });
             first().serve_connection(TokioIo::new(stream), service).await.ok();
+            drop(permit);
         });
     }
 }

@@ -40,8 +40,8 @@ pub enum Found {
     Choose(Vec<Arc<Route>>),
     /// The apps of a project.
     Picker(Vec<Arc<Route>>),
-    /// Hothouse's own host.
-    Own,
+    /// Hothouse's own host, or that of one session of its dashboard.
+    Own(Option<String>),
     Nothing,
 }
 
@@ -88,7 +88,8 @@ impl RouteTable {
     /// Finds what an address leads to, `picked` being the id that the request brought along.
     pub fn find(&self, address: &Address, picked: Option<&str>) -> Found {
         match address {
-            Address::Own => Found::Own,
+            Address::Own => Found::Own(None),
+            Address::Session { label } => Found::Own(Some(label.clone())),
             Address::App { .. } => match self.apps.get(&address.to_string()) {
                 Some(route) => Found::Route(route.clone()),
                 None => Found::Nothing,
@@ -154,7 +155,7 @@ pub(crate) mod tests {
             Found::Route(route) => format!("{}/{}/{}", route.project, route.sandbox, route.app),
             Found::Choose(routes) => format!("choose {}", names(&routes)),
             Found::Picker(routes) => format!("picker {}", names(&routes)),
-            Found::Own => "own".into(),
+            Found::Own(label) => label.map_or("own".into(), |label| format!("session {label}")),
             Found::Nothing => "nothing".into(),
         };
         assert_eq!(shown, expected, "{host} {picked:?}");
@@ -183,5 +184,6 @@ pub(crate) mod tests {
         check("shop.localhost", None, "picker a/api a/web b/web");
         check("none.localhost", None, "nothing");
         check("hothouse.localhost", None, "own");
+        check("0F.hothouse.localhost", None, "session 0f");
     }
 }

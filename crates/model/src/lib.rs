@@ -3,6 +3,7 @@
 //! Pure on purpose: nothing here awaits, reads a clock, opens a file or a socket. Every other
 //! crate may depend on this one; it depends on none of ours.
 
+pub mod budget;
 pub mod caveat;
 pub mod config;
 pub mod event;

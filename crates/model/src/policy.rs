@@ -15,7 +15,7 @@ mod reason;
 mod rules;
 mod sphere;
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 pub use self::{
     claim::{Claim, parse_ipv4_loosely},
@@ -76,8 +76,11 @@ pub struct Attempt<'a> {
     pub protocol: Protocol,
     /// Whether the greeting hides another name (encrypted client hello).
     pub hidden: bool,
-    /// Whether its TLS will be opened, so that each request is decided by itself.
+    /// Whether it will be opened, so that each request is decided by itself.
     pub opened: bool,
+    /// The host whose connections must be opened and whose address this is, as far as is known: the one
+    /// that the connection names, or one that shares the address.
+    pub covered: Option<&'a HostName>,
 }
 
 /// A request, as far as rules look at it.
@@ -109,13 +112,32 @@ pub struct Policy {
     /// The rules that open datagrams, and those that deny nothing but datagrams.
     datagrams: Vec<Grant>,
     no_datagrams: Vec<Grant>,
-    /// The host's own addresses, public ones included.
-    own: Vec<IpAddr>,
+    own: OwnAddresses,
 }
+
+/// Asks whether an address is one of this host's own, public ones included. Asked at each decision,
+/// because addresses come and go.
+#[derive(Clone, Copy)]
+pub struct OwnAddresses(pub fn(IpAddr) -> bool);
+
+impl fmt::Debug for OwnAddresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnAddresses")
+    }
+}
+
+/// There is one host, so whoever asks is told the same.
+impl PartialEq for OwnAddresses {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for OwnAddresses {}
 
 impl Policy {
     /// Makes a policy of a config, of what a human has granted since, and of what the host is.
-    pub fn new(egress: &Egress, granted: &[Target], lists: &NamedLists, own: Vec<IpAddr>) -> Self {
+    pub fn new(egress: &Egress, granted: &[Target], lists: &NamedLists, own: OwnAddresses) -> Self {
         let expand = |rules: &[Rule], word| {
             rules.iter().flat_map(|rule| Grant::of(rule, word, lists)).collect::<Vec<_>>()
         };
@@ -180,18 +202,31 @@ impl Policy {
             let reason = Reason::Protocol { expected, found: attempt.protocol };
             return Verdict::denied(Basis::Mode(self.mode), reason);
         }
+        if let Some(verdict) = self.closed(attempt) {
+            return verdict;
+        }
         match self.mode {
-            EgressMode::Open => Verdict::allowed(Basis::Mode(self.mode)),
+            EgressMode::Open => self.decide_open(attempt),
             EgressMode::Web => self.decide_web(attempt),
             EgressMode::Allowlist => self.decide_listed(attempt),
         }
     }
 
-    /// Decides whether an address may be dialled for a name that resolves to it.
-    pub fn decide_address(&self, name: &HostName, address: IpAddr, port: u16) -> Verdict {
+    /// Decides whether an address may be dialled for a name that resolves to it. `covered` is another host
+    /// whose connections must be opened and whose address it is, too.
+    pub fn decide_address(
+        &self,
+        name: &HostName,
+        address: IpAddr,
+        port: u16,
+        covered: Option<&HostName>,
+    ) -> Verdict {
         let denied = |rule: &&Grant| rule.is_whole() && rule.fits(port) && rule.holds(address);
         if let Some(rule) = self.deny.iter().find(denied) {
             return Verdict::denied(rule.basis(), Reason::DenyRule);
+        }
+        if let Some(host) = covered.filter(|_| !self.names_on_purpose(name, port)) {
+            return Verdict::refused(Reason::Covered { host: host.clone() });
         }
         let forbidden = self.forbidden(Some(name), address, port);
         forbidden.unwrap_or_else(|| Verdict::allowed(Basis::Mode(self.mode)))
@@ -235,12 +270,37 @@ impl Policy {
         self.allow.iter().chain(&self.deny).any(|rule| !rule.is_whole() && rule.names_host(name))
     }
 
+    /// Refuses what leads to a host whose connections must be opened and cannot be opened itself: it
+    /// says nothing, names nobody, or speaks something else. Another name of the address passes where
+    /// DNS gave the address for it and a rule names it; anybody can make a name lead anywhere.
+    fn closed(&self, attempt: &Attempt<'_>) -> Option<Verdict> {
+        let host = attempt.covered.filter(|_| !attempt.opened)?;
+        let named = match attempt.claim {
+            Claim::Name(name) => {
+                name != host
+                    && attempt.address.is_some()
+                    && attempt.answered.contains(name)
+                    && !attempt.hidden
+                    && self.names_on_purpose(name, attempt.port)
+            }
+            _ => false,
+        };
+        (!named).then(|| Verdict::refused(Reason::Covered { host: host.clone() }))
+    }
+
+    /// Returns whether a rule that opens a port names a host, and not all of them.
+    fn names_on_purpose(&self, name: &HostName, port: u16) -> bool {
+        let mut rules = self.allow.iter().filter(|rule| self.opens(rule, port));
+        rules.any(|rule| rule.is_whole() && !rule.means_any() && rule.names_host(name))
+    }
+
+    fn decide_open(&self, attempt: &Attempt<'_>) -> Verdict {
+        self.limited(attempt).unwrap_or_else(|| Verdict::allowed(Basis::Mode(self.mode)))
+    }
+
     fn decide_web(&self, attempt: &Attempt<'_>) -> Verdict {
         if self.is_open_port(attempt.port) {
-            return match self.limited(attempt) {
-                Some(verdict) => verdict,
-                None => Verdict::allowed(Basis::Mode(self.mode)),
-            };
+            return self.decide_open(attempt);
         }
         self.by_rule(attempt).unwrap_or_else(|| {
             Verdict::denied(Basis::Mode(self.mode), Reason::Port { port: attempt.port })
@@ -310,13 +370,21 @@ impl Policy {
 
     /// Refuses a connection whose rules look at requests, which cannot be seen in it.
     fn limited(&self, attempt: &Attempt<'_>) -> Option<Verdict> {
-        let Claim::Name(name) = attempt.claim else { return None };
+        // What names nobody is every host that it may be.
+        let names = match attempt.claim {
+            Claim::Name(name) => std::slice::from_ref(name),
+            _ => attempt.answered,
+        };
         let of = |rule: &&Grant| {
-            rule.names_host(name) && rule.port.is_none_or(|port| port == attempt.port)
+            let named = rule.means_any() || names.iter().any(|name| rule.names_host(name));
+            rule.fits(attempt.port)
+                && (named || attempt.address.is_some_and(|address| rule.holds(address)))
         };
         let limited = self.allow.iter().filter(of).find(|rule| !rule.is_whole())?;
         let whole = self.allow.iter().filter(of).any(Grant::is_whole);
-        let seen = attempt.protocol == Protocol::Http || attempt.opened;
+        // A request is decided about by the name that it gives.
+        let named = attempt.claim.name().is_some();
+        let seen = named && (attempt.protocol == Protocol::Http || attempt.opened);
         (!whole && !seen).then(|| Verdict::denied(limited.basis(), Reason::Unseen))
     }
 
@@ -335,7 +403,7 @@ impl Policy {
     }
 
     fn sphere_of(&self, address: IpAddr) -> Sphere {
-        match self.own.contains(&address.to_canonical()) {
+        match (self.own.0)(address.to_canonical()) {
             true => Sphere::OwnHost,
             false => sphere_of(address),
         }

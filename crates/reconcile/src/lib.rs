@@ -27,6 +27,7 @@ use std::{
 
 use hothouse_backend::Rooms;
 use hothouse_engine::Engine;
+use hothouse_host::shares::Shares;
 use hothouse_model::{Event, SandboxRecord};
 use tokio::sync::broadcast;
 
@@ -52,6 +53,8 @@ pub struct Keepers {
     pub walls: Arc<LateWalls>,
     /// The state folder.
     pub state: PathBuf,
+    /// What rooms may have of the daemon's descriptors.
+    pub shares: Arc<Shares>,
     sleep_locks: Arc<sleep::SleepLocks>,
 }
 
@@ -63,6 +66,7 @@ impl Keepers {
         walls: Arc<LateWalls>,
         event_tx: broadcast::Sender<Event>,
         state: PathBuf,
+        shares: Arc<Shares>,
     ) -> Self {
         Self {
             engine,
@@ -72,6 +76,7 @@ impl Keepers {
             urls: Arc::default(),
             walls,
             state,
+            shares,
             sleep_locks: Arc::default(),
         }
     }

@@ -8,7 +8,6 @@ use std::{
     collections::{HashMap, HashSet},
     io,
     net::IpAddr,
-    path::Path,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -78,7 +77,7 @@ impl Urls {
     /// called on the daemon's threads.
     pub fn open(keepers: &Keepers, own: Arc<dyn OwnPages>) -> Arc<Self> {
         let rooms: Arc<dyn Rooms> = Arc::new(DaemonRooms::new(keepers.clone()));
-        let (server, problem) = match start_server(&keepers.state, rooms.clone(), own) {
+        let (server, problem) = match start_server(keepers, rooms.clone(), own) {
             Ok(server) => (Some(Arc::new(server)), None),
             Err(problem) => {
                 tracing::error!(problem, "there are no URLs");
@@ -183,7 +182,9 @@ impl Urls {
         let mut conflicts = self.open_direct(known).await;
         let mut inside = self.inside.lock().await;
         let connections = &self.keepers.connections;
-        for (key, why) in inside.open(known, connections, self.server.as_ref()).await {
+        for (key, why) in
+            inside.open(known, connections, self.server.as_ref(), &self.keepers.shares).await
+        {
             conflicts.entry(key).or_default().push(why);
         }
         *self.conflicts.lock().unwrap_or_else(PoisonError::into_inner) = conflicts;
@@ -205,7 +206,8 @@ impl Urls {
                 continue;
             }
             self.keepers.engine.let_go(port);
-            match DirectPort::open(port, to, self.rooms.clone()).await {
+            match DirectPort::open(port, to, self.rooms.clone(), self.keepers.shares.clone()).await
+            {
                 Ok(direct) => {
                     open.insert(key, direct);
                 }
@@ -277,10 +279,11 @@ pub fn is_asleep(sandbox: &SandboxRecord) -> bool {
 }
 
 fn start_server(
-    state: &Path,
+    keepers: &Keepers,
     rooms: Arc<dyn Rooms>,
     own: Arc<dyn OwnPages>,
 ) -> Result<Server, String> {
+    let state = &keepers.state;
     let told = |error: &dyn std::error::Error| match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
@@ -297,6 +300,7 @@ fn start_server(
         authority: Arc::new(authority),
         rooms,
         own,
+        shares: keepers.shares.clone(),
     };
     let server = Server::start(spec).map_err(|error| told(&error))?;
     let text = format!("{} {}\n", server.port, server.plain_port);

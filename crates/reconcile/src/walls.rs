@@ -25,13 +25,13 @@ use hothouse_edge::{
     resolver::Servers, terminate::Terminate,
 };
 use hothouse_engine::{Engine, RoomEgress, WallKeeper};
-use hothouse_host::{addresses, files};
+use hothouse_host::{addresses, files, shares::Shares};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{EgressMode, HostPattern, NamedHosts},
     id::SandboxKey,
     ledger::RoomProcess,
-    policy::{NamedLists, Policy, Transport, common_hosts},
+    policy::{NamedLists, OwnAddresses, Policy, Transport, common_hosts},
     room::{RoomWish, WallOrder},
 };
 use tokio::runtime::Handle;
@@ -65,6 +65,7 @@ pub struct Walls {
     own: Weak<Self>,
     engine: Arc<Engine>,
     rooms: Arc<dyn Rooms>,
+    shares: Arc<Shares>,
     handle: Handle,
     user_config: PathBuf,
     toolchain: Arc<Toolchain>,
@@ -159,11 +160,13 @@ impl Walls {
         user_config: PathBuf,
         home: PathBuf,
         state: &Path,
+        shares: Arc<Shares>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|own| Self {
             own: own.clone(),
             engine,
             rooms,
+            shares,
             handle: Handle::current(),
             user_config,
             toolchain: Toolchain::new(home, state.join("toolchain.json")),
@@ -312,6 +315,7 @@ impl Walls {
             processes: Arc::new(RoomProcesses(instance.clone())),
             own_names: names.unwrap_or_else(|| found.own_names.clone()),
             terminate: None,
+            share: self.shares.of(sandbox.id.as_str()),
             settle: Some(Box::new(Settling { walls: self.own.clone(), sandbox: sandbox.key })),
         });
         let lost = |error: CallError| Failure::of(FailureKind::Backend, &error);
@@ -440,7 +444,8 @@ impl Walls {
         };
         let seen = self.seen(sandbox);
         let lists = NamedLists { toolchain, common: common_hosts() };
-        let policy = Policy::new(&found.egress, &found.granted, &lists, addresses::own());
+        let own = OwnAddresses(addresses::is_own);
+        let policy = Policy::new(&found.egress, &found.granted, &lists, own);
         let (found, policy) = (Arc::new(found), self.shared(policy));
         let worked_out = WorkedOut { found, policy, seen, at: Instant::now() };
         let mut all = self.worked_out.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,9 +17,20 @@ const SESSION_TIME: Duration = Duration::from_secs(12 * 3600);
 /// How many of each there are at most.
 const LIMIT: usize = 64;
 
+/// A link that was not used yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    /// The label of the host that the session will have for itself.
+    pub(super) label: String,
+    pub(super) key: String,
+}
+
 /// A browser that was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Session {
+    /// The label of its own host. Cookies ignore ports, so a host that others can name would let whoever
+    /// has a port of it read and replace the cookie.
+    pub(super) label: String,
     /// What its cookie says.
     pub(super) id: String,
     /// What its forms say.
@@ -29,26 +40,27 @@ pub(super) struct Session {
 /// Everything that opens the door.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    links: HashMap<String, Instant>,
+    /// By key.
+    links: HashMap<String, (Link, Instant)>,
     sessions: HashMap<String, (Session, Instant)>,
 }
 
 impl Keys {
-    /// Makes a key for a link.
-    pub(super) fn make_link(&mut self, now: Instant) -> String {
-        self.links.retain(|_, made| now.duration_since(*made) < LINK_TIME);
+    /// Makes a link.
+    pub(super) fn make_link(&mut self, now: Instant) -> Link {
+        self.links.retain(|_, (_, made)| now.duration_since(*made) < LINK_TIME);
         if self.links.len() >= LIMIT {
             self.links.clear();
         }
-        let key = secret();
-        self.links.insert(key.clone(), now);
-        key
+        let link = Link { label: label(), key: secret() };
+        self.links.insert(link.key.clone(), (link.clone(), now));
+        link
     }
 
-    /// Lets somebody in who has a key; it opens nothing afterwards.
-    pub(super) fn use_link(&mut self, key: &str, now: Instant) -> Option<Session> {
-        let made = self.links.remove(key)?;
-        if now.duration_since(made) >= LINK_TIME {
+    /// Lets somebody in who has a key and asks its host; it opens nothing afterwards.
+    pub(super) fn use_link(&mut self, label: &str, key: &str, now: Instant) -> Option<Session> {
+        let (link, made) = self.links.remove(key)?;
+        if !same(&link.label, label) || now.duration_since(made) >= LINK_TIME {
             return None;
         }
         self.sessions.retain(|_, (_, used)| now.duration_since(*used) < SESSION_TIME);
@@ -57,20 +69,25 @@ impl Keys {
             let oldest = oldest.map(|(id, _)| id.clone());
             oldest.and_then(|id| self.sessions.remove(&id));
         }
-        let session = Session { id: secret(), token: secret() };
+        let session = Session { label: link.label, id: secret(), token: secret() };
         self.sessions.insert(session.id.clone(), (session.clone(), now));
         Some(session)
     }
 
-    /// Returns the session of a cookie.
-    pub(super) fn session(&mut self, id: &str, now: Instant) -> Option<Session> {
+    /// Returns the session of a cookie that came to a host.
+    pub(super) fn session(&mut self, label: &str, id: &str, now: Instant) -> Option<Session> {
         let (session, used) = self.sessions.get_mut(id)?;
-        if now.duration_since(*used) >= SESSION_TIME {
+        if !same(&session.label, label) || now.duration_since(*used) >= SESSION_TIME {
             return None;
         }
         *used = now;
         Some(session.clone())
     }
+}
+
+/// Makes a label that nobody can guess. DNS allows 63 characters.
+fn label() -> String {
+    hex(&hothouse_host::random::bytes::<16>())
 }
 
 fn secret() -> String {
@@ -90,14 +107,27 @@ mod tests {
     #[test]
     fn a_link_opens_one_session_and_only_soon() {
         let (mut keys, now) = (Keys::default(), Instant::now());
-        let link = keys.make_link(now);
-        let session = keys.use_link(&link, now).unwrap();
-        assert_eq!(keys.use_link(&link, now), None, "a link is used once");
-        assert_eq!(keys.session(&session.id, now), Some(session.clone()));
-        assert_eq!(keys.session(&session.token, now), None, "a token is no cookie");
+        let Link { label, key } = keys.make_link(now);
+        let session = keys.use_link(&label, &key, now).unwrap();
+        assert_eq!(keys.use_link(&label, &key, now), None, "a link is used once");
+        assert_eq!(keys.session(&label, &session.id, now), Some(session.clone()));
+        assert_eq!(keys.session(&label, &session.token, now), None, "a token is no cookie");
         let late = keys.make_link(now);
-        assert_eq!(keys.use_link(&late, now + LINK_TIME), None, "a link waits for two minutes");
-        assert_eq!(keys.session(&session.id, now + SESSION_TIME), None);
+        let lately = keys.use_link(&late.label, &late.key, now + LINK_TIME);
+        assert_eq!(lately, None, "a link waits for two minutes");
+        assert_eq!(keys.session(&label, &session.id, now + SESSION_TIME), None);
+    }
+
+    #[test]
+    fn a_session_is_bound_to_its_own_host() {
+        let (mut keys, now) = (Keys::default(), Instant::now());
+        let (one, two) = (keys.make_link(now), keys.make_link(now));
+        assert_ne!(one.label, two.label);
+        assert_eq!(keys.use_link(&two.label, &one.key, now), None);
+        assert_eq!(keys.use_link(&one.label, &one.key, now), None, "it was tried elsewhere");
+        let session = keys.use_link(&two.label, &two.key, now).unwrap();
+        assert_eq!(keys.session(&one.label, &session.id, now), None);
+        assert!(keys.session(&two.label, &session.id, now).is_some());
     }
 
     #[test]

@@ -210,6 +210,7 @@ fn decide_connection(
         protocol: Protocol::expected_on(port).unwrap_or(Protocol::Tls),
         hidden: false,
         opened,
+        covered: None,
     })
 }
 

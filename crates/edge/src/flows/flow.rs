@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_host::network::Tracked;
+use hothouse_host::{network::Tracked, shares::Permit};
 use hothouse_model::policy::{Policy, Verdict};
 use rustix::{
     io::Errno,
@@ -48,6 +48,7 @@ pub(super) struct Flow {
     counts: Arc<Counts>,
     way: Mutex<Way>,
     ended: Notify,
+    _permit: Permit,
 }
 
 /// Where datagrams of the room go.
@@ -81,7 +82,7 @@ impl Open {
 }
 
 impl Flow {
-    pub(super) fn new(tracked: Tracked, facts: Facts) -> Self {
+    pub(super) fn new(tracked: Tracked, facts: Facts, permit: Permit) -> Self {
         Self {
             tracked,
             facts,
@@ -90,6 +91,7 @@ impl Flow {
             counts: Arc::default(),
             way: Mutex::new(Way::Waiting(Vec::new())),
             ended: Notify::new(),
+            _permit: permit,
         }
     }
 
@@ -180,6 +182,7 @@ pub(super) async fn run(catch: &Arc<Catch>, peer: SocketAddr, flow: &Arc<Flow>) 
     let mut changes = edge.watch_policy();
     let mut facts = flow.facts.clone();
     let policy = edge.policy();
+    edge.learn_covered().await;
     let verdict = facts.settle(edge).await;
     entry.host = facts.name().map(ToString::to_string);
     if !verdict.allowed {

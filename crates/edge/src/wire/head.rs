@@ -37,6 +37,12 @@ pub fn is_start(bytes: &[u8]) -> bool {
     }
 }
 
+/// Returns whether the first line says that it is HTTP, however the rest is to be read.
+pub fn says_http(bytes: &[u8]) -> bool {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    line.windows(6).any(|part| part == b" HTTP/")
+}
+
 /// Reads the head of a request.
 pub fn read(bytes: &[u8]) -> Read<Head> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];

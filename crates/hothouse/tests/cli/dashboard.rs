@@ -40,6 +40,22 @@ fn the_dashboard_is_for_whoever_has_a_link_and_for_no_app() {
         let stranger = curl(&["-i", &format!("{origin}{path}")]);
         assert!(stranger.contains("401") && !stranger.contains(">a</a>"), "{path}: {stranger}");
     }
+    // The session is its own host's alone, and the host that everybody knows leads to none.
+    let (_, known) = origin.split_once("//").unwrap().1.split_once('.').unwrap();
+    let (known, other) = (format!("https://{known}"), format!("https://0f0f.{known}"));
+    assert!(known.starts_with("https://hothouse.localhost"), "{known}");
+    let label = origin.split_once("//").unwrap().1.split('.').next().unwrap();
+    for elsewhere in [&known, &other] {
+        let link = env.ok(&repository, &["ui"]).trim().to_owned();
+        let key = link.split_once("/enter").unwrap().1;
+        let tried = curl(&["-i", &format!("{elsewhere}/enter{key}")]);
+        assert!(tried.contains("401") && !tried.contains("__Host-"), "{tried}");
+        assert!(curl(&["-i", &link]).contains("401"), "a key that was tried elsewhere is void");
+        let stranger = curl(&["-i", "-b", &cookie, elsewhere]);
+        assert!(stranger.contains("401") && stranger.contains("hothouse ui"), "{stranger}");
+        assert!(!stranger.contains(label) && !stranger.contains(">a</a>"), "{stranger}");
+    }
+    assert!(lower.contains("referrer-policy: same-origin"), "{page}");
     let api = curl(&["-i", "-b", &cookie, &format!("{origin}/v1/sandboxes")]);
     assert!(api.contains("404"), "the daemon's API is not here: {api}");
     let id =

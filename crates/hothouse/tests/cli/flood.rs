@@ -121,6 +121,47 @@ time.sleep(100)
 }
 
 #[test]
+fn a_flood_of_connections_leaves_the_others_working() {
+    rooms_with("[room]\npids = 400\n", |env, repository| {
+        let daemon = neighbour(env, repository);
+        // Nobody says anything on them, so each is kept until the wall has waited long enough.
+        let script = "
+import os,socket,time
+for _ in range(9):
+    if os.fork()==0: break
+keep=[]
+begun=False
+while True:
+    s=socket.socket(); s.setblocking(False); s.connect_ex(('1.2.3.4',80)); keep.append(s)
+    if len(keep)<1800: continue
+    if not begun: begun=True; os.mkdir(f'full-{os.getpid()}')
+    keep.pop(0).close()
+";
+        let all = flood(env, repository, &["python3", "-c", script]);
+        let worktree = env.root().join("acme-sandboxes/a");
+        wait_until("all are full", || {
+            let entries = fs::read_dir(&worktree).unwrap().flatten();
+            entries.filter(|e| e.file_name().to_string_lossy().starts_with("full-")).count() >= 8
+        });
+        let ask = "
+import urllib.request as u, urllib.error
+try: u.urlopen('http://10.0.0.1/', timeout=20)
+except urllib.error.HTTPError as error: print(error.code)
+";
+        for _ in 0..3 {
+            let ran = env.run(repository, &["exec", "-w", "b", "--", "python3", "-c", ask]);
+            assert_eq!(ran.stdout, "403\n", "the wall answers another room: {ran}");
+        }
+        others_work(env, repository, daemon);
+        it_ends(env, repository, all);
+        let lines = env.json(repository, &["egress", "log", "-w", "a", "--json"]);
+        let over = lines.as_array().unwrap().iter().filter(|line| line["code"] == "over-budget");
+        let over = over.count();
+        assert!((1..100).contains(&over), "it is written down, and not each time: {over}");
+    });
+}
+
+#[test]
 fn a_flood_of_inodes_ends_at_a_limit_and_pauses_the_room() {
     rooms_with("[room]\ndisk = \"32M\"\n", |env, repository| {
         let daemon = neighbour(env, repository);

@@ -3,7 +3,7 @@
 use std::{fmt, net::IpAddr};
 
 use super::{Ambiguity, Protocol, Sphere, Transport};
-use crate::config::EgressMode;
+use crate::config::{EgressMode, HostName};
 
 /// What a decision rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,6 +53,10 @@ pub enum Reason {
     /// A rule looks at what servers read in different ways.
     Ambiguous(Ambiguity),
     Unseen,
+    /// It leads to a host whose connections are opened, and cannot be opened itself.
+    Covered {
+        host: HostName,
+    },
     /// It is no connection, and no rule opens what carries it.
     Datagram {
         transport: Transport,
@@ -68,6 +72,10 @@ pub enum Reason {
     TwoNames,
     /// It took too long to say what it is.
     Slow,
+    /// The sandbox has as much as it may have; so many were refused since that was last written down.
+    Budget {
+        refused: u64,
+    },
     /// What came is not what it claims to be.
     Malformed,
 }
@@ -120,12 +128,14 @@ impl Reason {
             Self::Request => "request",
             Self::Ambiguous(_) => "ambiguous-request",
             Self::Unseen => "not-terminated",
+            Self::Covered { .. } => "covered",
             Self::Datagram { .. } => "datagram",
             Self::Sealed => "sealed",
             Self::NoEcho => "no-echo",
             Self::Nested => "nested-tunnel",
             Self::TwoNames => "two-names",
             Self::Slow => "slow",
+            Self::Budget { .. } => "over-budget",
             Self::Malformed => "malformed",
         }
     }
@@ -180,6 +190,11 @@ impl fmt::Display for Reason {
             Self::Unseen => f.write_str(
                 "the rule looks at methods or paths, which can be seen only on a terminated host",
             ),
+            Self::Covered { host } => write!(
+                f,
+                "the address belongs to {host}, whose connections are opened: only TLS or HTTP that \
+                 names it passes, or another host of this address that a rule names"
+            ),
             Self::Datagram { transport: Transport::Udp, port: Some(443) } => f.write_str(
                 "UDP leaves a room only where a rule names host and port, such as `HOST:443/udp`; \
                  clients of QUIC (HTTP/3) fall back to TLS over TCP",
@@ -206,6 +221,11 @@ impl fmt::Display for Reason {
             ),
             Self::Nested => f.write_str("a tunnel inside a connection cannot be looked into"),
             Self::TwoNames => f.write_str("the request names two different hosts"),
+            Self::Budget { refused } => write!(
+                f,
+                "the sandbox has as many connections, datagram flows and look-ups open as it may \
+                 have; {refused} refused since the last such line"
+            ),
             Self::Slow => f.write_str("the connection did not say in time what it is"),
             Self::Malformed => f.write_str("what was sent cannot be read as what it claims to be"),
         }

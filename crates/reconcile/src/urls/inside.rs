@@ -10,11 +10,12 @@ use std::{
 };
 
 use hothouse_backend::{CallError, RoomConnection};
+use hothouse_host::shares::{RoomShare, Shares};
 use hothouse_ingress::Server;
 use hothouse_model::{caveat::Caveat, id::SandboxKey};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::Semaphore,
     task::{JoinHandle, JoinSet},
 };
 
@@ -23,6 +24,9 @@ use crate::Connections;
 
 /// How many connections one port of a room may have open: descriptors are the daemon's.
 const CONNECTIONS: usize = 256;
+
+/// What a connection costs: a socket on either side.
+const COST: u64 = 2;
 
 /// How often it is looked whether a room has ended.
 const LOOK: Duration = Duration::from_millis(500);
@@ -62,6 +66,7 @@ impl Inside {
         known: &[Known],
         connections: &Connections,
         server: Option<&Arc<Server>>,
+        shares: &Arc<Shares>,
     ) -> Vec<(SandboxKey, Caveat)> {
         let mut wanted = HashSet::new();
         for known in known.iter().filter(|known| known.lives) {
@@ -72,7 +77,7 @@ impl Inside {
                 if self.is_settled(&key) {
                     continue;
                 }
-                match open_one(known, connections, port, way).await {
+                match open_one(known, connections, (port, way), shares).await {
                     Ok(task) => {
                         self.open.insert(key, OpenPort(task));
                     }
@@ -113,8 +118,8 @@ fn ways(known: &Known, server: Option<&Arc<Server>>) -> Vec<(u16, Way)> {
 async fn open_one(
     known: &Known,
     connections: &Connections,
-    port: u16,
-    way: Way,
+    (port, way): (u16, Way),
+    shares: &Arc<Shares>,
 ) -> Result<JoinHandle<()>, Option<Caveat>> {
     let room = connections.of(&known.runtime).await.map_err(|_| None)?;
     let listening = room.listen((Ipv4Addr::LOCALHOST, port).into()).await;
@@ -134,9 +139,10 @@ async fn open_one(
         listeners.extend(listener(socket));
     }
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let share = shares.of(known.sandbox.id.as_str());
     let mut serving = JoinSet::new();
     for listener in listeners {
-        serving.spawn(serve(listener, port, way.clone(), places.clone()));
+        serving.spawn(serve(listener, (port, way.clone()), places.clone(), share.clone()));
     }
     let task = tokio::spawn(async move {
         // The sockets would keep the network of a room that has ended: they go with the room.
@@ -160,10 +166,20 @@ fn listener(socket: StdListener) -> io::Result<TcpListener> {
     TcpListener::from_std(socket)
 }
 
-async fn serve(listener: TcpListener, port: u16, way: Way, places: Arc<Semaphore>) {
+async fn serve(
+    listener: TcpListener,
+    (port, way): (u16, Way),
+    places: Arc<Semaphore>,
+    share: RoomShare,
+) {
     loop {
-        let Ok(permit) = places.clone().acquire_owned().await else { return };
         let Ok((stream, _)) = listener.accept().await else { return };
+        let place = places.clone().try_acquire_owned().ok();
+        let Some(permit) = place.zip(share.take(COST)) else {
+            // Whoever wants too much is told at once, and does not make others wait.
+            stream.set_zero_linger().ok();
+            continue;
+        };
         match &way {
             Way::Router { server, id } => {
                 if let Ok(stream) = stream.into_std() {
@@ -178,7 +194,7 @@ async fn serve(listener: TcpListener, port: u16, way: Way, places: Arc<Semaphore
 }
 
 /// Passes bytes between a room and a service of the host.
-async fn pass(mut inside: TcpStream, port: u16, _permit: OwnedSemaphorePermit) {
+async fn pass(mut inside: TcpStream, port: u16, _permit: impl Send) {
     let host = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     match TcpStream::connect(host).await {
         Ok(mut outside) => {

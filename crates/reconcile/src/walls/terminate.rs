@@ -14,7 +14,7 @@ use hothouse_edge::{
 use hothouse_engine::{Engine, Termination, host_bundle};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
-    config::{Secret, SecretName},
+    config::{Config, HostName, HostPattern, IntegrationClass, Secret, SecretName},
     policy::RequestLine,
     secret::SecretValue,
 };
@@ -45,8 +45,10 @@ pub(super) fn of(
         placeholder: one.placeholder,
     });
     let asks = format!("{}/{}", sandbox.project, sandbox.name);
+    let integrations = Arc::new(IntegrationGate::of(&config));
     let gates: Vec<Arc<dyn Gate>> =
-        vec![Arc::new(IntegrationGate::of(&config)), Arc::new(PolicyGate { edge, sandbox: asks })];
+        vec![integrations.clone(), Arc::new(PolicyGate { edge, sandbox: asks })];
+    let (names, closed) = (exact_names(&config), closed_hosts(&config));
     let terminator = Terminator::new(TerminatorSpec {
         authority,
         hosts,
@@ -56,7 +58,26 @@ pub(super) fn of(
         gate: Arc::new(Gates(gates)),
     });
     let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
-    Ok(Some(Arc::new(Opened(terminator))))
+    Ok(Some(Arc::new(Opened { terminator, integrations, names, closed })))
+}
+
+fn exact_names(config: &Config) -> Vec<HostName> {
+    let name = |pattern| match pattern {
+        HostPattern::Name(name) => Some(name),
+        _ => None,
+    };
+    config.terminated_hosts().into_iter().filter_map(name).collect()
+}
+
+/// Returns the hosts that are not to be reached by anything that is not looked at, on any port. Those of
+/// secrets and recordings may have an SSH server or a database besides.
+fn closed_hosts(config: &Config) -> Vec<HostPattern> {
+    let is_closed = |class| {
+        use IntegrationClass::{Disable, Mock, ReadOnly, Sink};
+        matches!(class, ReadOnly | Mock | Sink | Disable)
+    };
+    let closed = config.integrations.values().filter(|one| is_closed(one.class));
+    closed.flat_map(|one| one.hosts.iter().cloned()).collect()
 }
 
 /// Fetches values where the user put them.
@@ -94,6 +115,11 @@ impl Gate for PolicyGate {
         let Some(edge) = self.edge.upgrade() else {
             return Err(refusal("always".into(), "the wall is being taken down".into()));
         };
+        // The connection may have been opened under an earlier config.
+        let now = edge.terminate();
+        let admitted =
+            now.map_or(Ok(()), |now| now.admits(asked.host, asked.port, asked.method, asked.path));
+        admitted.map_err(|reason| refusal("integration".into(), reason))?;
         let policy = edge.policy();
         let line = RequestLine { method: asked.method, path: asked.path, upgrades: asked.upgrades };
         let verdict = policy.decide_request(asked.host, asked.port, &line);
@@ -105,11 +131,26 @@ impl Gate for PolicyGate {
 }
 
 /// The terminator, behind the seam of egress.
-struct Opened(Terminator);
+struct Opened {
+    terminator: Terminator,
+    integrations: Arc<IntegrationGate>,
+    names: Vec<HostName>,
+    closed: Vec<HostPattern>,
+}
 
 impl Terminate for Opened {
     fn covers(&self, name: &str, port: u16) -> bool {
-        self.0.covers(name, port)
+        let is_closed = |name: HostName| self.closed.iter().any(|host| host.matches(&name));
+        self.terminator.covers(name, port) || name.parse().is_ok_and(is_closed)
+    }
+
+    fn names(&self) -> Vec<HostName> {
+        self.names.clone()
+    }
+
+    fn admits(&self, host: &HostName, port: u16, method: &str, path: &str) -> Result<(), String> {
+        let asked = Asked { host, port, method, path };
+        self.integrations.decide(&asked).map_err(|refusal| refusal.reason)
     }
 
     fn serve(
@@ -121,7 +162,7 @@ impl Terminate for Opened {
     ) -> Sendable<'_, ()> {
         let EdgeTarget { name, port, tls } = target;
         let records: RecordSink = Arc::new(move |record| note(noted(record)));
-        Box::pin(self.0.serve(client, Target { name, port, tls }, Dialled(dial), records))
+        Box::pin(self.terminator.serve(client, Target { name, port, tls }, Dialled(dial), records))
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use hothouse_backend::fake::FakeRooms;
 use hothouse_engine::{Collaborators, Engine, ForkSpec, UpSpec, WallSources};
-use hothouse_host::{clock::FakeClock, keyring::fakes::FakeKeyring};
+use hothouse_host::{clock::FakeClock, keyring::fakes::FakeKeyring, shares::Shares};
 use hothouse_model::SandboxRecord;
 use hothouse_reconcile::{Keepers, LateWalls, Walls};
 use hothouse_store::Store;
@@ -84,10 +84,11 @@ impl Ground {
         }));
         let (user_config, home) = (place("none"), place("home"));
         let state = self.folder.path();
-        let walls = Walls::new(engine.clone(), self.rooms.clone(), user_config, home, state);
+        let (rooms, shares) = (self.rooms.clone(), Shares::new(1024));
+        let walls = Walls::new(engine.clone(), rooms, user_config, home, state, shares.clone());
         late.set(&walls);
         let (rooms, state) = (self.rooms.clone(), state.to_owned());
-        let keepers = Keepers::new(engine.clone(), rooms, late, event_tx, state);
+        let keepers = Keepers::new(engine.clone(), rooms, late, event_tx, state, shares);
         Daemon { engine, keepers, walls }
     }
 

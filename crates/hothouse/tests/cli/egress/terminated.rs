@@ -38,7 +38,8 @@ fn placeholder(env: &TestEnv, repository: &Path) -> String {
     env.ok(repository, &print)
 }
 
-const CONFIG: &str = "mode = \"web\"\nallow = [\"ADDRESS\"]\n\
+/// All hosts here have one address, so one that is not opened must be named to pass.
+const CONFIG: &str = "mode = \"web\"\nallow = [\"ADDRESS\", \"evil.example\"]\n\
     [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:MY_TOKEN\"\n\
     [integration.cms]\nclass = \"read-only\"\nhosts = [\"other.example\"]\n";
 
@@ -47,6 +48,46 @@ const VALUE: &str = "tok_0123456789abcdefghijklmnop";
 
 fn with_token(test: impl Fn(&TestEnv, &Path, &Internet)) {
     walled_after(CONFIG, |env, _| env.set("MY_TOKEN", VALUE), test);
+}
+
+/// Speaks TLS to a host without naming it, or by another name, and asks for one inside.
+const UNNAMED: &str = "
+import socket, ssl, time
+def unnamed(host, silence=0, name=None):
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        plain = socket.create_connection((host, 443), timeout=20)
+        time.sleep(silence)
+        tls = context.wrap_socket(plain, server_hostname=name)
+        tls.sendall(b'POST /echo HTTP/1.1\\r\\nHost: other.example\\r\\nContent-Length: 0\\r\\n\\r\\n')
+        return tls.recv(100).decode() or 'ended'
+    except OSError as error:
+        return f'refused {error}'
+";
+
+#[test]
+fn a_covered_host_is_not_reached_by_its_address_or_another_name_of_it() {
+    for mode in ["web", "open"] {
+        let config = CONFIG.replace("web", mode);
+        let before = |env: &mut TestEnv, _: &Internet| env.set("MY_TOKEN", VALUE);
+        walled_after(&config, before, |env, repository, internet| {
+            // The last one is a name of somebody's own, which leads to the covered host's address.
+            let hosts = ["other.example", "xn--bcher-kva.example"];
+            for (host, how) in hosts.into_iter().flat_map(|host| {
+                ["", ", 0.5", ", 0, 'xn--bcher-kva.example'", ", 0.5, 'xn--bcher-kva.example'"]
+                    .map(|how| (host, how))
+            }) {
+                let code = format!("{UNNAMED}\nprint(unnamed('{host}'{how}))");
+                let ran = py(env, repository, &code);
+                assert!(ran.stdout.starts_with("refused "), "{mode} {host}{how}: {ran}");
+            }
+            assert!(!internet.log().contains("https POST"), "{}", internet.log());
+            let codes = records(env, repository, &[]);
+            let covered = codes.iter().filter(|record| record["code"] == "covered");
+            assert_eq!(covered.count(), 8, "{codes:?}");
+        });
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ const VOLATILE: [(&str, &str); 7] = [
 ];
 
 /// What is replaced everywhere.
-const FILTERS: [(&str, &str); 28] = [
+const FILTERS: [(&str, &str); 29] = [
     (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[TIME]"),
     (r"Ready in [^ ]+\. Slowest", "Ready in [SPAN]. Slowest"),
@@ -37,6 +37,7 @@ const FILTERS: [(&str, &str); 28] = [
     (r#""(own|shared|total|data|git|room|snapshots|worktree)": \d+"#, r#""$1": "[BYTES]""#),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:[PORT]"),
     (r"(https://[a-z0-9.-]+\.localhost)(:\d+)?", "$1:[PORT]"),
+    (r"\b[0-9a-f]{32}\.hothouse\.localhost\b", "[LABEL].hothouse.localhost"),
     (r"\b4[345]\d{3}\b", "[PORT]"),
     (r"\buid \d+", "uid [UID]"),
     (r#""(cpu|memory|pids)": "[^"]*""#, r#""$1": "[HOST]""#),

@@ -1,0 +1,64 @@
+//! What is written down when a room wants more than its share: one line in a while, with a count.
+
+use std::{
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use hothouse_model::{
+    ledger::AttemptKind,
+    policy::{Reason, Verdict},
+};
+
+use crate::room::RoomEdge;
+
+/// What one connection costs: two sockets, and a pipe while bytes wait.
+pub(crate) const CONNECTION: u64 = 4;
+/// What a look-up or a flow of datagrams costs.
+pub(crate) const SOCKET: u64 = 1;
+
+/// How often it is written down.
+const WINDOW: Duration = Duration::from_secs(5);
+
+/// What was refused and not written down yet.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    count: u64,
+    /// Whether a line was written a moment ago, and the next one is to come.
+    is_quiet: bool,
+}
+
+impl RoomEdge {
+    /// Writes down that something was refused, at once or with others.
+    pub(crate) fn note_refused(self: &Arc<Self>) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.count += 1;
+        if refused.is_quiet {
+            return;
+        }
+        refused.is_quiet = true;
+        let count = std::mem::take(&mut refused.count);
+        drop(refused);
+        self.write_refused(count);
+        let edge = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(WINDOW).await;
+                let Some(edge) = edge.upgrade() else { return };
+                let mut refused = edge.refused.lock().unwrap_or_else(PoisonError::into_inner);
+                let count = std::mem::take(&mut refused.count);
+                if count == 0 {
+                    refused.is_quiet = false;
+                    return;
+                }
+                drop(refused);
+                edge.write_refused(count);
+            }
+        });
+    }
+
+    fn write_refused(&self, refused: u64) {
+        let verdict = Verdict::refused(Reason::Budget { refused });
+        self.ledger.append(&mut self.record(AttemptKind::Connection, &verdict));
+    }
+}

@@ -1,0 +1,110 @@
+//! What a decision about a connection rests on.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Instant,
+};
+
+use hothouse_model::{
+    config::{EgressMode, HostName},
+    policy::{Attempt, Claim, Policy, Protocol, Verdict},
+};
+
+use crate::{book::is_synthetic, room::RoomEdge, wire::sniff::Sniffed};
+
+/// Everything that a decision about a connection rests on, kept for when the policy changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) claim: Claim,
+    /// Where it goes; none for a synthetic address.
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) answered: Vec<HostName>,
+    pub(crate) port: u16,
+    pub(crate) protocol: Protocol,
+    pub(crate) hidden: bool,
+    /// Whether it is passed on as it is, so that nothing opens it any more.
+    pub(crate) passed: bool,
+    /// Whether it will be opened.
+    pub(crate) opened: bool,
+    /// The host that it leads to and whose connections must be opened.
+    pub(crate) covered: Option<HostName>,
+}
+
+impl Facts {
+    /// Decides with a policy.
+    pub(crate) fn decide(&self, policy: &Policy) -> Verdict {
+        policy.decide(&Attempt {
+            claim: &self.claim,
+            address: self.address,
+            answered: &self.answered,
+            port: self.port,
+            protocol: self.protocol,
+            hidden: self.hidden,
+            opened: self.opened,
+            covered: self.covered.as_ref(),
+        })
+    }
+
+    /// Returns the name that the connection goes by: its own, or the only one of its address.
+    pub(crate) fn name(&self) -> Option<&HostName> {
+        self.claim.name().or(match self.claim {
+            Claim::None => self.answered.first(),
+            _ => None,
+        })
+    }
+
+    /// Finds out what must be opened, which may be something else than a moment ago.
+    pub(crate) fn cover(mut self, edge: &RoomEdge) -> Self {
+        let is_covered = |name: &&HostName| edge.terminator(name, self.port).is_some();
+        let claimed = self.claim.name().filter(is_covered).cloned();
+        let speaks_names = matches!(self.protocol, Protocol::Http | Protocol::Tls);
+        self.opened = claimed.is_some() && speaks_names && !self.passed;
+        self.covered = claimed
+            .or_else(|| edge.covered_by(self.address?, self.port))
+            .or_else(|| self.answered.iter().find(is_covered).cloned());
+        self
+    }
+}
+
+/// Collects what the decision rests on.
+pub(super) async fn facts(edge: &RoomEdge, sniffed: &Sniffed, target: SocketAddr) -> Facts {
+    let address = target.ip();
+    let mut answered = edge.names_of(address);
+    let synthetic = is_synthetic(address) && !answered.is_empty();
+    let claim = sniffed.claim();
+    if let (false, Claim::Name(name)) = (synthetic, &claim)
+        && !answered.contains(name)
+        && leads_to(edge, name, target).await
+    {
+        answered.push(name.clone());
+    }
+    let facts = Facts {
+        claim,
+        address: (!synthetic).then_some(address),
+        answered,
+        port: target.port(),
+        protocol: sniffed.protocol(),
+        hidden: matches!(sniffed, Sniffed::Tls(hello) if hello.hidden),
+        passed: false,
+        opened: false,
+        covered: None,
+    };
+    facts.cover(edge)
+}
+
+/// Asks whether a name leads to an address, for rooms whose look-ups an earlier daemon answered.
+async fn leads_to(edge: &RoomEdge, name: &HostName, target: SocketAddr) -> bool {
+    let (policy, address) = (edge.policy(), target.ip());
+    let named = Protocol::expected_on(target.port()).is_none();
+    let shared = edge.covered_by(address, target.port()).is_some();
+    let counts = policy.mode() == EgressMode::Allowlist || named || shared;
+    if !counts || edge.is_own(name) || !policy.decide_name(name).allowed {
+        return false;
+    }
+    let found = edge.resolver.addresses(name).await.unwrap_or_default();
+    let leads = found.iter().any(|found| found.to_canonical() == address);
+    if leads {
+        edge.book().note(address, name, Instant::now());
+    }
+    leads
+}

@@ -1,0 +1,85 @@
+//! Which addresses belong to hosts whose connections must be opened.
+//!
+//! A room that looks such a host up is given a synthetic address, but it may know the real one from
+//! elsewhere, or have a name of its own that leads there. So the addresses of all hosts that are named
+//! exactly are looked up before anything is passed on as it is, and remembered for as long as clients
+//! remember them. Of a pattern (`*.example.com`) only those are known that somebody has asked for.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use hothouse_model::config::HostName;
+use tokio::{task::JoinSet, time::timeout};
+
+use crate::{book::NameBook, room::RoomEdge};
+
+/// How often the addresses of a host are asked for.
+const AGAIN: Duration = Duration::from_secs(30);
+/// How long somebody waits for them.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// What is known of the hosts that are covered.
+#[derive(Debug, Default)]
+pub(crate) struct Covered {
+    /// Holds covered names alone, so that names of the room's choice cannot push them out.
+    book: Mutex<NameBook>,
+    asked: Mutex<HashMap<HostName, Instant>>,
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl Covered {
+    fn book(&self) -> MutexGuard<'_, NameBook> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns those of the names that have not been asked for lately, which they are from now on.
+    fn due(&self, names: Vec<HostName>) -> Vec<HostName> {
+        let now = Instant::now();
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.retain(|_, at| now.duration_since(*at) < AGAIN);
+        let due: Vec<_> = names.into_iter().filter(|name| !asked.contains_key(name)).collect();
+        asked.extend(due.iter().map(|name| (name.clone(), now)));
+        due
+    }
+}
+
+impl RoomEdge {
+    /// Returns a host whose connections to a port must be opened, if the address is one of its own.
+    pub(crate) fn covered_by(&self, address: IpAddr, port: u16) -> Option<HostName> {
+        let now = Instant::now();
+        let known = self.covered.book().names(address, now);
+        let mut names = known.into_iter().chain(self.names_of(address));
+        names.find(|name| self.terminator(name, port).is_some())
+    }
+
+    /// Remembers where a covered host was found.
+    pub(crate) fn note_covered(&self, name: &HostName, addresses: &[IpAddr]) {
+        let (mut book, now) = (self.covered.book(), Instant::now());
+        addresses.iter().for_each(|address| book.note(*address, name, now));
+    }
+
+    /// Looks up the addresses of covered hosts, unless that was done a moment ago.
+    pub(crate) async fn learn_covered(self: &Arc<Self>) {
+        let Some(terminate) = self.terminate() else { return };
+        let _turn = self.covered.asking.lock().await;
+        let policy = self.policy();
+        // A name that may not be looked up never leaves the host.
+        let may = |name: &HostName| !self.is_own(name) && policy.decide_name(name).allowed;
+        let names = terminate.names().into_iter().filter(may).collect();
+        let mut asking = JoinSet::new();
+        for name in self.covered.due(names) {
+            let edge = self.clone();
+            asking.spawn(async move {
+                let found = timeout(PATIENCE, edge.resolver.addresses(&name)).await;
+                if let Ok(Ok(found)) = found {
+                    edge.note_covered(&name, &found);
+                }
+            });
+        }
+        while asking.join_next().await.is_some() {}
+    }
+}

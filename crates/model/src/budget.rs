@@ -1,0 +1,77 @@
+//! Shares of what the daemon has for all rooms together: descriptors, and with each of them a task and
+//! some memory.
+//!
+//! Pure: whoever takes something asks [`Budget::admits`] first. A room alone may have a quarter. When half
+//! is taken, each has what is left of its even share, so that whoever came first does not have it all; and
+//! a part is nobody's but the control plane's.
+
+/// What may be shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    usable: u64,
+}
+
+/// What is taken at the moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    pub by_all: u64,
+    pub by_room: u64,
+    /// How many rooms have anything, the one that asks included.
+    pub rooms: u64,
+}
+
+impl Budget {
+    /// Shares out a limit; a quarter is kept for commands, the store and the sockets that each room has.
+    pub fn of(limit: u64) -> Self {
+        Self { usable: limit - limit / 4 }
+    }
+
+    /// Decides whether a room may take more.
+    pub fn admits(self, taken: Taken, cost: u64) -> bool {
+        let (all, room) = (taken.by_all.saturating_add(cost), taken.by_room.saturating_add(cost));
+        let even = self.usable / (2 * taken.rooms.max(2));
+        let is_early = all <= self.usable / 2 && room <= self.usable / 4;
+        all <= self.usable && (is_early || room <= even)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_room_alone_has_a_quarter_and_the_next_one_still_gets_its_share() {
+        let budget = Budget::of(1000);
+        let admits = |by_all, by_room, rooms| budget.admits(Taken { by_all, by_room, rooms }, 1);
+        assert!(admits(186, 186, 1) && !admits(187, 187, 1));
+        assert!(admits(374, 100, 4) && admits(400, 92, 4) && !admits(400, 93, 4));
+        assert!(admits(749, 0, 100) && !admits(750, 0, 100));
+    }
+
+    proptest! {
+        #[test]
+        fn however_rooms_ask_the_reserve_is_left_and_a_newcomer_is_served(
+            asked in prop::collection::vec((0..8_u8, 1..5_u64), 0..3000)
+        ) {
+            let budget = Budget::of(4000);
+            let mut rooms: HashMap<u8, u64> = HashMap::new();
+            let mut all = 0;
+            for (room, cost) in asked {
+                let by_room = rooms.get(&room).copied().unwrap_or(0);
+                let count = rooms.len() as u64 + u64::from(by_room == 0);
+                if budget.admits(Taken { by_all: all, by_room, rooms: count }, cost) {
+                    *rooms.entry(room).or_default() += cost;
+                    all += cost;
+                }
+            }
+            prop_assert!(all <= 3000);
+            prop_assert!(rooms.values().all(|taken| *taken <= 750));
+            let next = Taken { by_all: all, by_room: 0, rooms: rooms.len() as u64 + 1 };
+            prop_assert!(budget.admits(next, 4) || rooms.len() > 4);
+        }
+    }
+}
