@@ -40,6 +40,9 @@ const SUSPENDED: &str = "suspended";
 /// Its presence in a runtime folder says that the room was paused because it was full, and how full.
 const FULL: &str = "full";
 
+/// How long a room whose files cannot be measured may go on after it was resumed.
+const CLEANUP: Duration = Duration::from_secs(10 * 60);
+
 /// What the wall gave a room, in its runtime folder.
 const WALL: &str = "wall.json";
 
@@ -107,7 +110,14 @@ impl RoomFile {
     }
 }
 
-fn paused_text(DiskUse { used, limit }: DiskUse) -> String {
+fn paused_text(DiskUse { used, limit, beyond }: DiskUse) -> String {
+    if beyond {
+        return format!(
+            "paused because its own files cannot be measured: more than {} folders lie within each other, or there are too many of them; after `hothouse resume` there are {} minutes to delete some",
+            hothouse_host::DEPTH,
+            CLEANUP.as_secs() / 60
+        );
+    }
     format!(
         "paused because its own files take {} of {} MiB; after `hothouse resume` there is some air to delete files, or set `disk` under `[room]`",
         used >> 20,
@@ -252,6 +262,9 @@ impl Rooms for NativeRooms {
     fn thaw(&self, runtime: &Path) -> Result<(), RoomError> {
         let file = RoomFile::alive(runtime)?;
         thaw(&file, runtime)?;
+        if file.full.is_some() {
+            files::touch(&runtime.join(FULL))?;
+        }
         Ok(files::remove_file(&runtime.join(SUSPENDED))?)
     }
 
@@ -265,9 +278,10 @@ impl Rooms for NativeRooms {
         if suspended || started.groups.is_frozen() || !self.may_have_grown(storage) {
             return Ok(None);
         }
-        let used = self.launcher.measure_storage(storage, None).map_err(RoomError::Measure)?;
-        let found = DiskUse { used, limit };
-        if !found.is_too_much(full.map(|full| full.used)) {
+        let measured = self.launcher.measure_storage(storage, None).map_err(RoomError::Measure)?;
+        let found = DiskUse { used: measured.bytes, limit, beyond: measured.beyond };
+        let is_beyond = found.beyond && !is_being_cleaned(runtime, full);
+        if !is_beyond && !found.is_too_much(full.map(|full| full.used)) {
             return Ok(None);
         }
         let text = serde_json::to_vec(&found).expect("two numbers are plain text");
@@ -448,6 +462,12 @@ fn in_use(claimant: Option<&Claimant>) -> RoomError {
         pid: started.map(|room| room.identity.pid),
         runtime: claimant.map(|claimant| claimant.runtime.clone()),
     }
+}
+
+/// Whether a room whose files could not be measured has been resumed so that somebody deletes some.
+fn is_being_cleaned(runtime: &Path, full: Option<DiskUse>) -> bool {
+    let since = || Some(files::age(&runtime.join(FULL)).ok()? < CLEANUP);
+    full.is_some_and(|full| full.beyond) && since().unwrap_or_default()
 }
 
 fn thaw(file: &RoomFile, runtime: &Path) -> Result<(), RoomError> {

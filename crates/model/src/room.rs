@@ -231,6 +231,9 @@ impl Capability {
 pub struct DiskUse {
     pub used: u64,
     pub limit: u64,
+    /// Whether there is more than could be measured: too deep, or too much for the time it may take.
+    #[serde(default)]
+    pub beyond: bool,
 }
 
 impl DiskUse {
@@ -319,7 +322,7 @@ mod tests {
             (u64::MAX, Some(u64::MAX), false),
         ] {
             assert_eq!(
-                DiskUse { used, limit }.is_too_much(forgiven),
+                DiskUse { used, limit, beyond: false }.is_too_much(forgiven),
                 too_much,
                 "{used} {forgiven:?}"
             );

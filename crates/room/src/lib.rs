@@ -45,7 +45,7 @@ pub use hothouse_host::ids::Mode;
 pub use hothouse_room_wire as wire;
 pub use identity::{IdentityError, RoomIdentity, host_pids};
 pub use launcher::{HelperError, LAUNCHER_ARGUMENT, Launcher, room_launcher_main};
-pub use measure::MeasureError;
+pub use measure::{MeasureError, Measured};
 pub use owner::{SocketOwner, datagram_owner, echo_owner, socket_owner};
 pub use removal::RemoveError;
 pub use spec::{Access, Bind, Caveat, Fences, Limits, RoomSpec, SpecProblem, WorktreeLayers};

@@ -7,6 +7,7 @@ use super::cgroups::Plan;
 use super::claim::{Claim, ClaimError, Claimant};
 use super::early::{Early, send_descriptors};
 use super::inside::{GO, MORE, Order, Word};
+use super::measure::Measured;
 use super::mounts::{self, IdMaps};
 use super::spec::{Access, Bind, Caveat, Fences, RoomSpec};
 use super::start::Started;
@@ -44,7 +45,7 @@ pub(super) enum Job {
 pub(super) enum Report {
     Started(Box<Started>),
     Removed,
-    Measured(u64),
+    Measured(Measured),
     Failed(StepError),
 }
 
@@ -106,6 +107,10 @@ fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Repor
         rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).step("read the job")?;
     std::fs::File::from(channel).read_to_end(&mut bytes).step("read the job")?;
     let job = serde_json::from_slice(&bytes).map_err(std::io::Error::from).step("read the job")?;
+    if !matches!(job, Job::Start(_)) {
+        // A walk over files is nothing to whoever comes after the daemon; it begins anew.
+        hothouse_host::sys::die_with_parent().step("end with the launcher")?;
+    }
     match job {
         Job::Start(spec) => Ok(Report::Started(Box::new(start(&spec, session, ahead, early)?))),
         Job::RemoveStorage { storage, mode } => {
