@@ -20,6 +20,7 @@ pub mod secret;
 pub mod sleep;
 pub mod stack;
 pub mod tree;
+pub mod visible;
 
 pub use event::{Event, Happening};
 pub use failure::{Explain, Failure, FailureKind};
