@@ -31,6 +31,7 @@ mod owner;
 mod removal;
 mod setup;
 mod share;
+mod shares;
 mod sockets;
 mod spec;
 mod split;

@@ -9,6 +9,7 @@ use super::early::{Early, send_descriptors};
 use super::inside::{GO, MORE, Order, Word};
 use super::measure::Measured;
 use super::mounts::{self, IdMaps};
+use super::shares::Shares;
 use super::spec::{Access, Bind, Caveat, Fences, RoomSpec};
 use super::start::Started;
 use super::{
@@ -325,7 +326,8 @@ impl Room<'_> {
         let control = listen(&self.spec.runtime)?;
         let init_program = base_layer::open_init(self.base)?;
         fences.insert("seccomp".into(), "on".into());
-        fences.insert("inotify".into(), format!("on: {} instances", inotify_share()));
+        let shares = Shares::of_host();
+        fences.insert("inotify".into(), format!("on: {} instances", shares.inotify_instances()));
         let nproc = match self.spec.limits.pids {
             Some(most) => format!("on: RLIMIT_NPROC {most} for all users of the room together"),
             None => "off: no limit was asked for".into(),
@@ -360,7 +362,7 @@ impl Room<'_> {
         descriptors.extend(open_all(join.iter().chain(join_commands).chain(join_init))?);
         let early = match early.filter(|early| early.fits(self.mode, self.wall)) {
             Some(early) => early,
-            None => Early::now(self.mode, self.wall, self.ahead, inotify_share())?,
+            None => Early::now(self.mode, self.wall, self.ahead, shares)?,
         };
         if let Err(error) = early.tell(&order, &descriptors) {
             // It has ended, and its last word says why.
@@ -522,13 +524,6 @@ fn landlock(fences: &mut Fences) -> bool {
     };
     fences.insert("landlock".into(), text);
     stands
-}
-
-/// A quarter of what the host gives one user, so that one room cannot take all.
-pub(super) fn inotify_share() -> u32 {
-    let text =
-        files::read_text(Path::new("/proc/sys/user/max_inotify_instances")).unwrap_or_default();
-    (text.trim().parse().unwrap_or(128_u32) / 4).max(16)
 }
 
 fn random<const N: usize>() -> Result<[u8; N], StepError> {
