@@ -42,6 +42,9 @@ const SUSPENDED: &str = "suspended";
 /// Its presence in a runtime folder says that the room was paused because it was full, and how full.
 const FULL: &str = "full";
 
+/// How long a room whose files cannot be measured may go on after it was resumed.
+const CLEANUP: Duration = Duration::from_secs(10 * 60);
+
 /// What the wall gave a room, in its runtime folder.
 const WALL: &str = "wall.json";
 
@@ -225,6 +228,9 @@ impl Rooms for NativeRooms {
     fn thaw(&self, runtime: &Path) -> Result<(), RoomError> {
         let file = RoomFile::alive(runtime)?;
         thaw(&file, runtime)?;
+        if file.full.is_some() {
+            files::touch(&runtime.join(FULL))?;
+        }
         Ok(files::remove_file(&runtime.join(SUSPENDED))?)
     }
 
@@ -238,9 +244,10 @@ impl Rooms for NativeRooms {
         if suspended || started.groups.is_frozen() || !self.may_have_grown(storage) {
             return Ok(None);
         }
-        let used = self.launcher.measure_storage(storage, None).map_err(RoomError::Measure)?;
-        let found = DiskUse { used, limit };
-        if !found.is_too_much(full.map(|full| full.used)) {
+        let measured = self.launcher.measure_storage(storage, None).map_err(RoomError::Measure)?;
+        let found = DiskUse { used: measured.bytes, limit, beyond: measured.beyond };
+        let is_beyond = found.beyond && !is_being_cleaned(runtime, full);
+        if !is_beyond && !found.is_too_much(full.map(|full| full.used)) {
             return Ok(None);
         }
         let text = serde_json::to_vec(&found).expect("two numbers are plain text");
@@ -421,6 +428,12 @@ fn in_use(claimant: Option<&Claimant>) -> RoomError {
         pid: started.map(|room| room.identity.pid),
         runtime: claimant.map(|claimant| claimant.runtime.clone()),
     }
+}
+
+/// Whether a room whose files could not be measured has been resumed so that somebody deletes some.
+fn is_being_cleaned(runtime: &Path, full: Option<DiskUse>) -> bool {
+    let since = || Some(files::age(&runtime.join(FULL)).ok()? < CLEANUP);
+    full.is_some_and(|full| full.beyond) && since().unwrap_or_default()
 }
 
 fn thaw(file: &RoomFile, runtime: &Path) -> Result<(), RoomError> {

@@ -1,5 +1,6 @@
 //! Plain tables and ages.
 
+use hothouse_model::visible;
 use jiff::Timestamp;
 
 use crate::ui::{Tone, Ui};
@@ -11,7 +12,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Makes a cell of text that may come from anywhere; control characters are made visible.
+    /// Makes a cell of text that may come from anywhere; what deceives is made visible.
     pub(crate) fn new(text: impl AsRef<str>) -> Self {
         Self { text: plain(text.as_ref()), tone: None }
     }
@@ -25,19 +26,12 @@ impl Cell {
 
 /// Makes a text fit for one line of a terminal.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] })
-        .collect()
+    visible::line(text).into_owned()
 }
 
 /// Makes a text of several lines fit for a terminal; tabs stay.
 pub(crate) fn plain_lines(text: &str) -> String {
-    let visible = |c: char| match c {
-        '\n' | '\t' => vec![c],
-        c if c.is_control() => c.escape_default().collect(),
-        c => vec![c],
-    };
-    text.chars().flat_map(visible).collect()
+    visible::lines(text).into_owned()
 }
 
 /// Says how many bytes something has, in its largest unit.

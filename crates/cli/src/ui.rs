@@ -8,7 +8,7 @@ use std::{
 };
 
 use hothouse_host::terminal;
-use hothouse_model::{Failure, FailureKind};
+use hothouse_model::{Failure, FailureKind, visible};
 use serde::Serialize;
 
 use crate::args::Global;
@@ -88,7 +88,13 @@ impl Ui {
     /// Prints data as JSON.
     pub(crate) fn print_json(&self, value: &impl Serialize) {
         let text = serde_json::to_string_pretty(value).expect("what we print is plain data");
-        self.print(&text);
+        self.print(&visible::json(&text));
+    }
+
+    /// Prints data as JSON on a line of its own.
+    pub(crate) fn print_json_line(&self, value: &impl Serialize) {
+        let text = serde_json::to_string(value).expect("what we print is plain data");
+        self.print(&visible::json(&text));
     }
 
     /// Returns whether a terminal shows what is printed.
@@ -111,7 +117,8 @@ impl Ui {
     }
 
     fn talk(&self, text: &str) {
-        writeln!(io::stderr().lock(), "{text}").ok();
+        // What is said may name what somebody else wrote.
+        writeln!(io::stderr().lock(), "{}", visible::lines(text)).ok();
     }
 
     /// Returns whether a moving line may be drawn.
@@ -151,7 +158,7 @@ impl Ui {
         if self.json {
             self.print_json(&serde_json::json!({ "error": failure }));
         } else {
-            let text = failure.render();
+            let text = visible::lines(&failure.render()).into_owned();
             let text = match text.strip_prefix("error:") {
                 Some(rest) => format!("{}{rest}", painted(self.color_talk, Tone::Bad, "error:")),
                 None => text,

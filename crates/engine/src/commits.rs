@@ -33,6 +33,10 @@ use crate::{Engine, trees};
 /// The most bytes that one import may bring.
 const IMPORT_LIMIT: u64 = 2 << 30;
 
+/// The most memory that the git of an import may have for itself. It keeps two objects of a chain at a
+/// time, and a hundred bytes for each object.
+const IMPORT_MEMORY: u64 = 1 << 30;
+
 /// How many branches are tried one by one where git refused them together.
 const ONE_BY_ONE: usize = 16;
 
@@ -460,16 +464,13 @@ impl Importing<'_> {
     /// Imports branches of the agent, and notes where its own is then.
     fn branches(&self, wanted: Wanted<'_>) -> Result<Imported, CommitError> {
         let Self { engine, sandbox, runtime, lock } = *self;
-        let words = ["git", "upload-pack", "--timeout=120"].map(OsString::from);
+        let repository = Repository { place: sandbox.repository.clone() };
         let git = trees::places(sandbox).git();
-        let command = RoomCommand {
-            words: words.into_iter().chain([git.into_os_string()]).collect(),
-            folder: sandbox.worktree.clone(),
-        };
+        let command =
+            RoomCommand { words: repository.offer(&git), folder: sandbox.worktree.clone() };
         let pipes = engine.with.rooms.converse(runtime, &command);
         let pipes =
             pipes.map_err(|source| CommitError::Room { name: sandbox.name.clone(), source })?;
-        let repository = Repository { place: sandbox.repository.clone() };
         // That of a room which an earlier release started is not ours yet.
         repository.take_index(&sandbox.worktree)?;
         let import = Import {
@@ -478,6 +479,7 @@ impl Importing<'_> {
             worktree: &sandbox.worktree,
             known: sandbox.known_tip(),
             limit: IMPORT_LIMIT,
+            memory: IMPORT_MEMORY,
             wanted,
             reserved: &engine.reserved(sandbox)?,
         };
@@ -487,6 +489,13 @@ impl Importing<'_> {
         });
         let imported = imported.map_err(|source| self.about(source))?;
         tracing::info!(sandbox = %sandbox.name, ?wanted, ?imported, "imported");
+        if imported.branch == BranchOutcome::AgentRemoved
+            && refs::branches(&git)?.tips.contains_key(&sandbox.branch)
+            && !matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch)
+        {
+            // git leaves out, without a word, what stands on commits that have no parents there.
+            return Err(self.about(ImportError::CutShort { sandbox: sandbox.name.clone() }));
+        }
         if matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch) {
             return Ok(imported);
         }

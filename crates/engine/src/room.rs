@@ -400,17 +400,29 @@ impl Engine {
 
     /// Pauses every room that takes more of the disk than it may; returns their names.
     pub fn pause_full_rooms(&self) -> Result<Vec<SandboxName>, Failure> {
+        let is_up = |sandbox: &SandboxRecord| {
+            sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up)
+        };
+        let all: Vec<_> = self.sandboxes()?.into_iter().filter(is_up).collect();
+        // Side by side: a room with a tree that takes long to look at is nothing to the others.
+        let looked: Vec<_> = std::thread::scope(|scope| {
+            let runtimes = all.iter().map(|sandbox| self.places(sandbox).runtime);
+            let look =
+                |runtime: PathBuf| scope.spawn(move || self.with.rooms.pause_if_full(&runtime));
+            let looks: Vec<_> = runtimes.map(look).collect();
+            looks.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+        });
         let mut paused = Vec::new();
-        for sandbox in self.sandboxes()? {
-            if sandbox.room.as_ref().is_none_or(|room| room.wish != RoomWish::Up) {
-                continue;
-            }
-            match self.with.rooms.pause_if_full(&self.places(&sandbox).runtime) {
-                Ok(Some(_)) => paused.push(sandbox.name),
-                Ok(None) => {}
-                Err(error) => {
-                    // The others are looked at all the same, and this one again soon.
+        for (sandbox, looked) in all.into_iter().zip(looked) {
+            match looked {
+                Ok(Ok(Some(_))) => paused.push(sandbox.name),
+                Ok(Ok(None)) => {}
+                // This one is looked at again soon.
+                Ok(Err(error)) => {
                     tracing::warn!(sandbox = %sandbox.name, ?error, "the disk use of a room is unknown");
+                }
+                Err(_) => {
+                    tracing::error!(sandbox = %sandbox.name, "the disk use of a room is unknown");
                 }
             }
         }

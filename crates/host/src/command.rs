@@ -29,6 +29,7 @@ pub struct Program {
     stdin: Stdio,
     group: Group,
     passed: Vec<OwnedFd>,
+    memory: Option<u64>,
 }
 
 /// Whether a program is the first of a process group.
@@ -113,6 +114,7 @@ impl Program {
             stdin: Stdio::null(),
             group: Group::Ours,
             passed: Vec::new(),
+            memory: None,
         }
     }
 
@@ -162,6 +164,13 @@ impl Program {
     #[must_use]
     pub fn pass(mut self, descriptor: OwnedFd) -> Self {
         self.passed.push(descriptor);
+        self
+    }
+
+    /// Bounds the memory of the program and of each that it starts.
+    #[must_use]
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
         self
     }
 
@@ -259,6 +268,9 @@ impl Program {
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
+        if let Some(bytes) = self.memory {
+            limit_memory(&mut command, bytes);
+        }
         for descriptor in &self.passed {
             keep_open(&mut command, descriptor.as_raw_fd());
         }
@@ -300,6 +312,19 @@ fn keep_open(command: &mut std::process::Command, descriptor: RawFd) {
     };
     // SAFETY: the closure makes one async-signal-safe call, and allocates nothing.
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, clear) };
+}
+
+/// Sets the most memory that a child, and each of its own, may have for itself. Files that they map are
+/// not counted.
+fn limit_memory(command: &mut std::process::Command, bytes: u64) {
+    let limit = move || {
+        let most = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+        // SAFETY: setrlimit is async-signal-safe, and reads a structure on our stack.
+        let answer = unsafe { libc::setrlimit(libc::RLIMIT_DATA, &raw const most) };
+        if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // SAFETY: the closure makes one async-signal-safe call, and allocates nothing but on a failure.
+    unsafe { std::os::unix::process::CommandExt::pre_exec(command, limit) };
 }
 
 fn collect(child: &mut Child) -> io::Result<Run> {

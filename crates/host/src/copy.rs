@@ -9,7 +9,7 @@ mod entry;
 
 use std::{
     collections::HashMap,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs::File,
     io::{self, Write},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -25,9 +25,10 @@ use serde::{Deserialize, Serialize};
 
 use self::{defaults::Defaults, entry::times};
 use crate::{
-    beneath::{Entry, EntryKind, entries, open_beneath},
+    beneath::{Entry, EntryKind, open_beneath},
     crew::work_through,
     files::{FileError, about},
+    walk::{Bookmark, Place, read_part},
 };
 
 /// Below this many bytes a plain copy is cheaper than asking for shared blocks.
@@ -65,14 +66,25 @@ pub struct Copied {
 
 /// One piece of the work: a folder, or some of its files.
 enum Job {
-    Folder(PathBuf),
-    Files(PathBuf, Vec<Entry>),
+    /// Some of it may have been read before.
+    Folder(Place, Option<Bookmark>),
+    Files(Place, Vec<Entry>),
 }
 
 /// A second name of a file that has been copied under another.
 struct Link {
-    first: PathBuf,
-    second: PathBuf,
+    first: Name,
+    second: Name,
+}
+
+/// A name in a folder of the tree.
+#[derive(Clone)]
+struct Name(Place, OsString);
+
+impl Name {
+    fn path(&self) -> PathBuf {
+        self.0.path().join(&self.1)
+    }
 }
 
 /// What the threads find out together.
@@ -80,9 +92,9 @@ struct Link {
 struct Found {
     copied: Copied,
     /// The first name of each file that has several.
-    names: HashMap<(u64, u64), PathBuf>,
+    names: HashMap<(u64, u64), Name>,
     links: Vec<Link>,
-    folders: Vec<(PathBuf, Stat)>,
+    folders: Vec<(Place, Stat)>,
 }
 
 struct Copier {
@@ -144,7 +156,7 @@ pub(crate) fn copy_tree_with(
         owners,
         found: Mutex::default(),
     };
-    work_through(vec![Job::Folder(PathBuf::new())], |job, more| copier.serve(job, more))?;
+    work_through(vec![Job::Folder(Place::default(), None)], |job, more| copier.serve(job, more))?;
     copier.finish()
 }
 
@@ -184,85 +196,95 @@ pub fn try_reflink(folder: &Path) -> Result<(), FileError> {
 impl Copier {
     fn serve(&self, job: Job, more: &mut Vec<Job>) -> Result<(), FileError> {
         match job {
-            Job::Folder(relative) => self.copy_folder(&relative, more),
-            Job::Files(relative, batch) => self.copy_files(&relative, &batch),
+            Job::Folder(place, from) => self.copy_folder(&place, from, more),
+            Job::Files(place, batch) => {
+                let (source, target) = self.open_both(&place.path())?;
+                self.copy_batch(source.as_fd(), target.as_fd(), &place, &batch)
+            }
         }
     }
 
-    fn copy_folder(&self, relative: &Path, more: &mut Vec<Job>) -> Result<(), FileError> {
-        let path = self.source_path.join(relative);
+    fn open_both(&self, relative: &Path) -> Result<(OwnedFd, OwnedFd), FileError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let source = open_beneath(&self.source, relative, flags, Mode::empty())
-            .map_err(about("open the folder", &path))?;
-        let target = open_beneath(&self.target, relative, flags, Mode::empty())
-            .map_err(about("open the folder", &self.target_path.join(relative)))?;
-        let stat = rustix::fs::fstat(&source).map_err(io::Error::from);
-        let stat = stat.map_err(about("look at", &path))?;
-        let all = entries(&source).map_err(about("list", &path))?;
+        let open = |root: &OwnedFd, path: &Path| {
+            open_beneath(root, relative, flags, Mode::empty())
+                .map_err(|error| about("open the folder", &path.join(relative))(error))
+        };
+        Ok((open(&self.source, &self.source_path)?, open(&self.target, &self.target_path)?))
+    }
+
+    fn copy_folder(
+        &self,
+        place: &Place,
+        from: Option<Bookmark>,
+        more: &mut Vec<Job>,
+    ) -> Result<(), FileError> {
+        let relative = place.path();
+        let path = self.source_path.join(&relative);
+        let (source, target) = self.open_both(&relative)?;
+        if from.is_none() {
+            let stat = rustix::fs::fstat(&source).map_err(io::Error::from);
+            let stat = stat.map_err(about("look at", &path))?;
+            self.found().folders.push((place.clone(), stat));
+        }
+        let (entries, rest) = read_part(&source, from).map_err(about("list", &path))?;
+        if rest.is_some() {
+            more.push(Job::Folder(place.clone(), rest));
+        }
         let (folders, files): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|entry| entry.kind == EntryKind::Folder);
-        for folder in folders {
-            let below = relative.join(&folder.name);
-            match rustix::fs::mkdirat(&target, &folder.name, Mode::RWXU) {
+            entries.into_iter().partition(|entry| entry.kind == EntryKind::Folder);
+        for Entry { name, .. } in folders {
+            let below = place.folder(&name).map_err(io::Error::from);
+            let below = below.map_err(about("copy the folder", &path))?;
+            match rustix::fs::mkdirat(&target, &name, Mode::RWXU) {
                 // A layer that was copied before has it too.
-                Ok(()) | Err(Errno::EXIST) => more.push(Job::Folder(below)),
+                Ok(()) | Err(Errno::EXIST) => more.push(Job::Folder(below, None)),
                 Err(errno) => {
-                    return Err(about("make the folder", &self.target_path.join(below))(
-                        errno.into(),
-                    ));
+                    let path = self.target_path.join(&relative).join(name);
+                    return Err(about("make the folder", &path)(errno.into()));
                 }
             }
         }
-        self.found().folders.push((relative.to_owned(), stat));
         let mut batches = files.chunks(BATCH);
         let own = batches.next().unwrap_or_default();
-        more.extend(batches.map(|batch| Job::Files(relative.to_owned(), batch.to_vec())));
-        self.copy_batch(source.as_fd(), target.as_fd(), relative, own)
-    }
-
-    fn copy_files(&self, relative: &Path, batch: &[Entry]) -> Result<(), FileError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let source = open_beneath(&self.source, relative, flags, Mode::empty())
-            .map_err(about("open the folder", &self.source_path.join(relative)))?;
-        let target = open_beneath(&self.target, relative, flags, Mode::empty())
-            .map_err(about("open the folder", &self.target_path.join(relative)))?;
-        self.copy_batch(source.as_fd(), target.as_fd(), relative, batch)
+        more.extend(batches.map(|batch| Job::Files(place.clone(), batch.to_vec())));
+        self.copy_batch(source.as_fd(), target.as_fd(), place, own)
     }
 
     fn copy_batch(
         &self,
         source: BorrowedFd<'_>,
         target: BorrowedFd<'_>,
-        relative: &Path,
+        place: &Place,
         batch: &[Entry],
     ) -> Result<(), FileError> {
         let mut buffer = vec![0; usize::try_from(SHARE_FROM).unwrap_or(BATCH)];
         for Entry { name, kind } in batch {
             let copied = match kind {
-                EntryKind::File => self.copy_file(source, target, relative, name, &mut buffer),
+                EntryKind::File => self.copy_file(source, target, place, name, &mut buffer),
                 EntryKind::Link => self.copy_link(source, target, name),
-                EntryKind::Other => self.copy_other(source, target, relative, name),
+                EntryKind::Other => self.copy_other(source, target, place, name),
                 EntryKind::Folder => Ok(()),
             };
             copied.map_err(|error| {
-                about("copy", &self.source_path.join(relative).join(name))(error)
+                about("copy", &self.source_path.join(place.path()).join(name))(error)
             })?;
         }
         Ok(())
     }
 
     /// Notes a file with several names; all but the first are linked when everything is copied.
-    fn is_second_name(&self, stat: &Stat, relative: &Path, name: &OsStr) -> bool {
-        let path = relative.join(name);
+    fn is_second_name(&self, stat: &Stat, place: &Place, name: &OsStr) -> bool {
+        let name = Name(place.clone(), name.to_owned());
         let mut found = self.found();
         let key = (stat.st_dev, stat.st_ino);
         match found.names.get(&key).cloned() {
             Some(first) => {
-                found.links.push(Link { first, second: path });
+                found.links.push(Link { first, second: name });
                 true
             }
             None => {
-                found.names.insert(key, path);
+                found.names.insert(key, name);
                 false
             }
         }
@@ -271,15 +293,25 @@ impl Copier {
     /// Links the second names, then gives the folders what their content would have disturbed.
     fn finish(self) -> Result<Copied, FileError> {
         let found = std::mem::take(&mut *self.found());
-        for Link { first, second } in &found.links {
-            rustix::fs::linkat(&self.target, first, &self.target, second, AtFlags::empty())
-                .map_err(|errno| about("link", &self.target_path.join(second))(errno.into()))?;
+        for link in &found.links {
+            self.link(link).map_err(|error| {
+                about("link", &self.target_path.join(link.second.path()))(error)
+            })?;
         }
-        for (relative, stat) in found.folders.iter().rev() {
-            self.finish_folder(relative, stat)
-                .map_err(about("finish the folder", &self.target_path.join(relative)))?;
+        for (place, stat) in found.folders.iter().rev() {
+            let relative = place.path();
+            self.finish_folder(&relative, stat).map_err(|error| {
+                about("finish the folder", &self.target_path.join(&relative))(error)
+            })?;
         }
         Ok(found.copied)
+    }
+
+    fn link(&self, Link { first, second }: &Link) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY;
+        let from = open_beneath(&self.target, &first.0.path(), flags, Mode::empty())?;
+        let to = open_beneath(&self.target, &second.0.path(), flags, Mode::empty())?;
+        Ok(rustix::fs::linkat(&from, &first.1, &to, &second.1, AtFlags::empty())?)
     }
 
     fn finish_folder(&self, relative: &Path, stat: &Stat) -> io::Result<()> {
@@ -307,6 +339,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::walk::{DEPTH, TooDeep, planted};
 
     #[test]
     fn power_does_not_come_along() {
@@ -336,6 +369,42 @@ mod tests {
         let copied = copy_tree(&from, &to, Content::Copy, Tree::Plain).unwrap();
         assert_eq!(copied.files, BATCH as u64 * 2 + 1);
         assert_eq!(fs::read(to.join("deep/er/1024")).unwrap(), b"1024");
+    }
+
+    #[test]
+    fn a_tree_that_is_too_deep_is_refused_soon() {
+        let ground = planted::ground();
+        let (from, to) = (ground.path().join("from"), ground.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::create_dir(&to).unwrap();
+        planted::chain(&from, 3_000, "d");
+        let error = copy_tree(&from, &to, Content::Copy, Tree::Plain).unwrap_err();
+        assert_eq!(error.source.to_string(), TooDeep.to_string());
+        for tree in [from, to] {
+            crate::remove::remove_tree(&tree).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_tree_as_deep_as_may_be_comes_whole_with_its_second_names() {
+        let ground = planted::ground();
+        let (from, to) = (ground.path().join("from"), ground.path().join("to"));
+        fs::create_dir(&from).unwrap();
+        fs::create_dir(&to).unwrap();
+        planted::chain(&from, DEPTH, "deep-name");
+        let deep: PathBuf = std::iter::repeat_n("deep-name", DEPTH).collect();
+        let deepest = open_beneath(
+            File::open(&from).unwrap(),
+            &deep,
+            OFlags::RDONLY | OFlags::DIRECTORY,
+            Mode::empty(),
+        );
+        let deepest = deepest.unwrap();
+        rustix::fs::linkat(&deepest, "file", &deepest, "second", AtFlags::empty()).unwrap();
+        assert_eq!(copy_tree(&from, &to, Content::Copy, Tree::Plain).unwrap().files, 1);
+        for tree in [from, to] {
+            crate::remove::remove_tree(&tree).unwrap();
+        }
     }
 
     #[test]

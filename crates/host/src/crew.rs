@@ -32,6 +32,17 @@ pub(crate) fn work_through<J: Send, E: Send>(
     desk.failure.map_or(Ok(()), Err)
 }
 
+/// Does the same in the calling thread, for a process that must not have had others.
+pub(crate) fn work_alone<J, E>(
+    mut jobs: Vec<J>,
+    work: impl Fn(J, &mut Vec<J>) -> Result<(), E>,
+) -> Result<(), E> {
+    while let Some(job) = jobs.pop() {
+        work(job, &mut jobs)?;
+    }
+    Ok(())
+}
+
 /// Works on each item, several at a time; the results are in the order of the items.
 pub(crate) fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if let [only] = items {

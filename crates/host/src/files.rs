@@ -10,6 +10,8 @@ use std::{
 
 use hothouse_model::{Explain, FailureKind};
 
+use crate::remove::{Crew, remove_tree_with};
+
 /// A file operation that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{attempt} {}", .path.display())]
@@ -290,13 +292,10 @@ pub fn remove_empty_folder(path: &Path) -> Result<bool, FileError> {
 }
 
 /// Removes a folder with all it holds, never following a link out of it. A missing one is fine.
+///
+/// The calling thread does it alone, so a process that must not have had threads may.
 pub fn remove_tree(path: &Path) -> Result<(), FileError> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(about("remove the folder", path)(error))
-        }
-        _ => Ok(()),
-    }
+    remove_tree_with(path, Crew::One)
 }
 
 /// Makes a symbolic link at `path`.
@@ -360,6 +359,15 @@ pub fn modified(path: &Path) -> Result<jiff::Timestamp, FileError> {
     let modified = stat.modified().map_err(about("look at", path))?;
     jiff::Timestamp::try_from(modified)
         .map_err(|error| about("look at", path)(io::Error::new(io::ErrorKind::InvalidData, error)))
+}
+
+/// Returns how long ago a file or folder was last modified.
+pub fn age(path: &Path) -> Result<std::time::Duration, FileError> {
+    let elapsed = || -> io::Result<_> {
+        // A clock that was set back makes it young.
+        Ok(fs::symlink_metadata(path)?.modified()?.elapsed().unwrap_or_default())
+    };
+    elapsed().map_err(about("look at", path))
 }
 
 /// Waits until all that was written on the file system of a folder is on the disk.

@@ -292,8 +292,10 @@ fn lasting(text: String) -> &'static str {
 
 /// Does the work that stdin asks for, with power over the ids of our rooms.
 pub fn hands_main() -> ExitCode {
-    let answer =
-        read_work().and_then(|work| with_ids(&work)).unwrap_or_else(|error| Answer::Failed {
+    let answer = sys::die_with_parent()
+        .and_then(|()| read_work())
+        .and_then(|work| with_ids(&work))
+        .unwrap_or_else(|error| Answer::Failed {
             attempt: "work with the ids of rooms in".into(),
             path: PathBuf::new(),
             errno: error.raw_os_error(),
@@ -349,7 +351,8 @@ fn in_namespace(work: &Work, mode: Mode, wall: &Wall) -> io::Result<Answer> {
 
 fn work_when_mapped(work: &Work, wait: &OwnedFd) -> Answer {
     let mut word = [0_u8; 1];
-    let mapped = rustix::io::read(wait, &mut word).is_ok_and(|length| length == 1);
+    let mapped = rustix::io::read(wait, &mut word).is_ok_and(|length| length == 1)
+        && sys::die_with_parent().is_ok();
     let error = || about("map the ids of rooms for", Path::new(""))(io::ErrorKind::Other.into());
     let gift = Gift { agent: AGENT_INSIDE, by_group: true };
     answer(if mapped { do_work(work, &gift) } else { Err(error()) })

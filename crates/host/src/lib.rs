@@ -40,6 +40,7 @@ pub mod toolchain;
 pub mod trust;
 pub mod usage;
 pub mod view;
+mod walk;
 pub mod walls;
 pub mod watch;
 
@@ -48,3 +49,4 @@ pub use command::{Program, Run, RunError};
 pub use files::FileError;
 pub use folders::Folders;
 pub use lock::{Lock, LockError};
+pub use walk::{DEPTH, TooDeep, weight};

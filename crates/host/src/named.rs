@@ -19,6 +19,7 @@ use rustix::{
 use crate::{
     beneath::{Entry, EntryKind, FileStat, Folder, entries, open_beneath},
     files::{FileError, about},
+    walk::weight,
 };
 
 /// The most names that are looked at. A tree with more is an error: a secret might be among the rest.
@@ -84,7 +85,9 @@ pub fn find_again(
             Some(listed) => listed,
             None => look_into(top, &folder, names)?,
         };
-        seen += listed.names;
+        // No program of the user's names a file that deep.
+        let Some(weight) = weight(&folder) else { continue };
+        seen += listed.names * weight;
         if seen > NAMES {
             let why = io::Error::other(format!("more than {NAMES} files"));
             return Err(about("look for secrets in", top.path())(why));

@@ -34,6 +34,7 @@ use crate::{
     beneath::{EntryKind, entries, open_beneath},
     files::{self, FileError, about},
     sys,
+    walk::weight,
 };
 
 /// The most names that [`settle`] looks at: whoever fills a tree with more only harms himself.
@@ -153,6 +154,8 @@ pub fn settle(settling: &Settling<'_>) -> Result<u64, FileError> {
         settling.skip.iter().map(PathBuf::as_path).chain([Path::new(".git")]).collect();
     let (mut folders, mut seen, mut given) = (vec![PathBuf::new()], 0, 0);
     while let Some(relative) = folders.pop() {
+        // What nobody can name by a path is nothing that root made.
+        let Some(weight) = weight(&relative) else { continue };
         let listed = roots_own(upper.as_fd(), &relative, &skip, settling.owner.group, &mut folders);
         let (names, own) =
             or_gone(listed).map_err(about("look into", &settling.upper.join(&relative)))?;
@@ -160,7 +163,7 @@ pub fn settle(settling: &Settling<'_>) -> Result<u64, FileError> {
             let changed = or_gone(give_beneath(merged.as_fd(), &path, settling.owner));
             given += changed.map_err(about("set the owner of", &settling.merged.join(&path)))?;
         }
-        seen += names;
+        seen += names * weight;
         if seen > NAMES {
             break;
         }

@@ -1,10 +1,14 @@
 //! Removal of whole trees, in parallel and never through a link.
+//!
+//! How deep a tree is chose whoever made it: what lies deeper than [`LIFT`] folders is renamed to the
+//! top first, so neither paths nor open folders nor memory grow with it.
 
 use std::{
+    ffi::OsStr,
     io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    path::Path,
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
 };
 
 use rustix::{
@@ -13,26 +17,42 @@ use rustix::{
 };
 
 use crate::{
-    beneath::{EntryKind, entries},
+    beneath::{EntryKind, open_beneath},
     btrfs,
-    crew::work_through,
+    crew::{work_alone, work_through},
     files::{FileError, about},
+    walk::{Place, read_part},
 };
 
 /// How often a folder is emptied again, because somebody still wrote in it.
 const ATTEMPTS: usize = 8;
 
+/// How deep a folder may lie before it is brought up.
+const LIFT: usize = 64;
+
+/// Who does the work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Crew {
+    Many,
+    /// The calling thread alone, for a process that is going to fork.
+    One,
+}
+
 /// Removes a folder with all it holds, or a file. A missing one is fine.
 ///
 /// Folders that their owner may not enter are opened up first; subvolumes inside go too.
 pub fn remove_tree(path: &Path) -> Result<(), FileError> {
+    remove_tree_with(path, Crew::Many)
+}
+
+pub(crate) fn remove_tree_with(path: &Path, crew: Crew) -> Result<(), FileError> {
     for _ in 0..ATTEMPTS {
         match rustix::fs::unlinkat(CWD, path, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
             Err(Errno::ISDIR | Errno::PERM) => {}
             Err(errno) => return Err(about("remove", path)(errno.into())),
         }
-        match remove_folder(path) {
+        match remove_folder(path, crew) {
             Err(error) if error.source.raw_os_error() == Some(libc::ENOTEMPTY) => {}
             other => return other,
         }
@@ -40,80 +60,172 @@ pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     Err(about("remove the folder", path)(Errno::NOTEMPTY.into()))
 }
 
-/// Empties a folder in parallel, then removes the folders, the deepest first.
-fn remove_folder(path: &Path) -> Result<(), FileError> {
-    let folders = Mutex::new(vec![PathBuf::new()]);
+/// What is known about a folder that is being removed.
+#[derive(Default)]
+struct Note {
+    /// The folders in it that are still there, and one more while it is read.
+    left: AtomicUsize,
+    attempts: AtomicUsize,
+    /// Whether it holds more than was read of it at once.
+    more: AtomicBool,
+    /// The file system, or subvolume, that the folder above it lies on.
+    device: u64,
+    /// How many folders on that one lie above it.
+    depth: usize,
+    /// The place on that one to which folders are brought up.
+    top: Place<Note>,
+}
+
+type Folder = Place<Note>;
+
+struct Removal {
+    root: OwnedFd,
+    of_root: Note,
+    /// Makes the names of folders that are brought up.
+    lifted: AtomicU64,
+    unique: u64,
+}
+
+/// Empties a folder and removes it.
+fn remove_folder(path: &Path, crew: Crew) -> Result<(), FileError> {
     let root = match open_folder(CWD, path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other.map_err(about("remove the folder", path))?,
     };
-    work_through(vec![PathBuf::new()], |relative: PathBuf, more| {
-        let below =
-            empty(&root, &relative).map_err(about("remove the files in", &path.join(&relative)))?;
-        let below: Vec<_> = below.into_iter().map(|name| relative.join(name)).collect();
-        folders.lock().unwrap_or_else(PoisonError::into_inner).extend(below.iter().cloned());
-        more.extend(below);
-        Ok(())
-    })?;
-    let mut folders = folders.into_inner().unwrap_or_else(PoisonError::into_inner);
-    // A parent is a prefix of its children and so comes before them.
-    folders.sort_unstable();
-    for relative in folders.iter().rev() {
-        let folder = path.join(relative);
-        let gone = if relative.as_os_str().is_empty() {
-            rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR)
-        } else {
-            remove_empty(&root, relative)
+    let stat = rustix::fs::fstat(&root).map_err(|errno| about("look at", path)(errno.into()))?;
+    let removal = Removal {
+        root,
+        of_root: Note { device: stat.st_dev, ..Note::default() },
+        lifted: AtomicU64::new(0),
+        unique: u64::from_ne_bytes(crate::random::bytes()),
+    };
+    let work = |folder: Folder, more: &mut Vec<Folder>| {
+        let removed =
+            removal.empty(&folder, more).and_then(|()| removal.leave(folder.clone(), more));
+        removed.map_err(|error| about("remove the files in", &path.join(folder.path()))(error))
+    };
+    match crew {
+        Crew::Many => work_through(vec![Folder::default()], work)?,
+        Crew::One => work_alone(vec![Folder::default()], work)?,
+    }
+    match rustix::fs::unlinkat(CWD, path, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(about("remove the folder", path)(errno.into())),
+    }
+}
+
+impl Removal {
+    fn note<'a>(&'a self, folder: &'a Folder) -> &'a Note {
+        folder.note().unwrap_or(&self.of_root)
+    }
+
+    /// Removes all but the folders in a folder, and puts some of these on the list.
+    fn empty(&self, folder: &Folder, more: &mut Vec<Folder>) -> io::Result<()> {
+        let note = self.note(folder);
+        note.left.store(1, Ordering::Relaxed);
+        note.more.store(false, Ordering::Relaxed);
+        let open = match self.open(folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            other => other?,
         };
-        match gone {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(about("remove the folder", &folder)(errno.into())),
+        let stat = rustix::fs::fstat(&open)?;
+        if btrfs::may_be_root(stat.st_ino) {
+            // A subvolume that was made read-only inside; elsewhere the request is unknown.
+            btrfs::set_access_of(open.as_fd(), btrfs::Access::ReadWrite).ok();
+        }
+        loop {
+            rustix::fs::seek(&open, rustix::fs::SeekFrom::Start(0))?;
+            let (entries, bookmark) = read_part(&open, None)?;
+            for entry in entries {
+                if entry.kind == EntryKind::Folder {
+                    more.push(self.below(folder, &open, stat.st_dev, &entry.name));
+                    continue;
+                }
+                match rustix::fs::unlinkat(&open, &entry.name, AtFlags::empty()) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            note.more.store(bookmark.is_some(), Ordering::Relaxed);
+            // What is left of it is read when the folders that were found are gone.
+            if bookmark.is_none() || note.left.load(Ordering::Relaxed) > 1 {
+                return Ok(());
+            }
         }
     }
-    Ok(())
-}
 
-/// Removes all but the folders in a folder, and returns their names.
-fn empty(root: &OwnedFd, relative: &Path) -> io::Result<Vec<std::ffi::OsString>> {
-    let folder = match walk(root, relative) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other?,
-    };
-    let stat = rustix::fs::fstat(&folder)?;
-    if btrfs::may_be_root(stat.st_ino) {
-        // A subvolume that was made read-only inside; elsewhere the request is unknown.
-        btrfs::set_access_of(folder.as_fd(), btrfs::Access::ReadWrite).ok();
+    /// Returns the place of a folder in another, which is the top if it lay deep.
+    fn below(&self, folder: &Folder, open: &OwnedFd, device: u64, name: &OsStr) -> Folder {
+        let note = self.note(folder);
+        let (top, depth) = match device == note.device {
+            true => (note.top.clone(), note.depth + 1),
+            false => (folder.clone(), 1),
+        };
+        let lifted = (depth > LIFT).then(|| self.lift(&top, open, name)).and_then(Result::ok);
+        let (above, name, depth) = match &lifted {
+            Some(lifted) => (&top, lifted.as_ref(), 1),
+            None => (folder, name, depth),
+        };
+        self.note(above).left.fetch_add(1, Ordering::Relaxed);
+        above.below(name, Note { device, depth, top: top.clone(), ..Note::default() })
     }
-    let mut folders = Vec::new();
-    for entry in entries(&folder)? {
-        if entry.kind == EntryKind::Folder {
-            folders.push(entry.name);
-            continue;
+
+    /// Brings a folder up, and returns its new name.
+    fn lift(&self, top: &Folder, from: &OwnedFd, name: &OsStr) -> io::Result<String> {
+        // To move a folder is to write in it.
+        drop(open_folder(from, Path::new(name))?);
+        let number = self.lifted.fetch_add(1, Ordering::Relaxed);
+        let lifted = format!(".hothouse-{:016x}-{number}", self.unique);
+        rustix::fs::renameat(from, name, &self.open(top)?, lifted.as_str())?;
+        Ok(lifted)
+    }
+
+    /// Removes a folder of which nothing is left, then those above it of which nothing else was.
+    fn leave(&self, mut folder: Folder, more: &mut Vec<Folder>) -> io::Result<()> {
+        while self.note(&folder).left.fetch_sub(1, Ordering::AcqRel) == 1 {
+            let note = self.note(&folder);
+            let has_more = note.more.load(Ordering::Relaxed);
+            let Some((above, name)) = folder.above() else {
+                if has_more {
+                    more.push(folder);
+                }
+                return Ok(());
+            };
+            match self.remove_empty(above, name) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(Errno::NOTEMPTY)
+                    if has_more || note.attempts.fetch_add(1, Ordering::Relaxed) < ATTEMPTS =>
+                {
+                    more.push(folder);
+                    return Ok(());
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+            folder = above.clone();
         }
-        match rustix::fs::unlinkat(&folder, &entry.name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => return Err(errno.into()),
+        Ok(())
+    }
+
+    fn remove_empty(&self, above: &Folder, name: &OsStr) -> rustix::io::Result<()> {
+        let above =
+            self.open(above).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        rustix::fs::unlinkat(&above, name, AtFlags::REMOVEDIR)
+    }
+
+    fn open(&self, folder: &Folder) -> io::Result<OwnedFd> {
+        let path = folder.path();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        match open_beneath(&self.root, &path, flags, Mode::empty()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            other => return other,
         }
+        // Name by name: each may have to be opened up.
+        let mut at = self.root.try_clone()?;
+        for name in &path {
+            at = open_folder(&at, Path::new(name))?;
+        }
+        Ok(at)
     }
-    Ok(folders)
-}
-
-fn remove_empty(root: &OwnedFd, relative: &Path) -> rustix::io::Result<()> {
-    let (Some(parent), Some(name)) = (relative.parent(), relative.file_name()) else {
-        return Err(Errno::INVAL);
-    };
-    let parent =
-        walk(root, parent).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-    rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)
-}
-
-/// Opens a folder below the root name by name: a tree may be deeper than the longest path.
-fn walk(root: &OwnedFd, relative: &Path) -> io::Result<OwnedFd> {
-    let mut at = root.try_clone()?;
-    for name in relative {
-        at = open_folder(&at, Path::new(name))?;
-    }
-    Ok(at)
 }
 
 /// Opens a folder, and lets its owner in first if need be.
@@ -135,6 +247,7 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     use super::*;
+    use crate::walk::planted;
 
     #[test]
     fn a_tree_goes_and_what_it_links_to_stays() {
@@ -160,6 +273,49 @@ mod tests {
         for _ in 0..30 {
             rustix::fs::mkdirat(&at, &name, Mode::RWXU).unwrap();
             at = open_folder(&at, Path::new(&name)).unwrap();
+        }
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists());
+    }
+
+    #[test]
+    fn a_tree_goes_however_deep_it_is() {
+        for (levels, name) in [(22_000, "d"), (1_000, "n".repeat(250).as_str())] {
+            let ground = planted::ground();
+            let tree = ground.path().join("tree");
+            fs::create_dir(&tree).unwrap();
+            planted::chain(&tree, levels, name);
+            remove_tree(&tree).unwrap();
+            assert!(!tree.exists());
+        }
+    }
+
+    #[test]
+    fn a_deep_tree_with_neighbours_at_each_level_goes_with_one_thread() {
+        let ground = planted::ground();
+        let tree = ground.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        let mut at = open_folder(CWD, &tree).unwrap();
+        for _ in 0..500 {
+            for name in ["a", "b", "c"] {
+                rustix::fs::mkdirat(&at, name, Mode::RWXU).unwrap();
+            }
+            let closed = open_folder(&at, Path::new("c")).unwrap();
+            rustix::fs::fchmod(&closed, Mode::empty()).unwrap();
+            at = open_folder(&at, Path::new("b")).unwrap();
+        }
+        remove_tree_with(&tree, Crew::One).unwrap();
+        assert!(!tree.exists());
+    }
+
+    #[test]
+    fn a_wide_tree_goes() {
+        let ground = planted::ground();
+        let tree = ground.path().join("tree");
+        for number in 0..10_000 {
+            fs::create_dir_all(tree.join(format!("deep/{number}"))).unwrap();
+            fs::create_dir(tree.join(number.to_string())).unwrap();
+            fs::write(tree.join(format!("deep/file-{number}")), "").unwrap();
         }
         remove_tree(&tree).unwrap();
         assert!(!tree.exists());

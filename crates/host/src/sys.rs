@@ -38,6 +38,18 @@ pub fn fork_into(namespaces: libc::c_int) -> io::Result<Fork> {
     }
 }
 
+/// Has the kernel end this process when its parent ends, which must have but one thread, or wait in the
+/// thread that made this process: what counts is the end of that thread.
+pub fn die_with_parent() -> io::Result<()> {
+    let parent = rustix::process::getppid();
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // It may have ended a moment before.
+    match rustix::process::getppid() == parent {
+        true => Ok(()),
+        false => Err(io::Error::other("the parent has ended")),
+    }
+}
+
 /// Starts a process in a new user namespace that ends, without having done anything, as soon as
 /// nobody else holds the end `go` of the pipe to `wait`.
 pub(crate) fn hold_user_namespace(wait: BorrowedFd<'_>, go: BorrowedFd<'_>) -> io::Result<i32> {

@@ -4,21 +4,20 @@
 use std::{
     collections::HashSet,
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
-    path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::Instant,
 };
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    beneath::{EntryKind, entries, open_beneath},
+    beneath::{EntryKind, open_beneath},
     crew::work_through,
-    files::{FileError, about},
+    files::{self, FileError, about},
+    walk::{Bookmark, Place, TooDeep, read_part},
 };
 
 /// Whether blocks may belong to several files.
@@ -38,19 +37,41 @@ pub struct Usage {
     pub shared: u64,
     /// Files and folders, each file once: even an empty one takes something.
     pub entries: u64,
+    /// Whether there is more than was measured.
+    pub beyond: bool,
+}
+
+impl Usage {
+    /// Returns what it takes if even an empty file takes a block: a file system has so many inodes and
+    /// no more.
+    pub fn at_least(&self) -> u64 {
+        self.total.max(self.entries.saturating_mul(files::BLOCK))
+    }
 }
 
 /// Adds up what a tree takes. What goes away meanwhile, or may not be read, is not counted.
 pub fn usage(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
+    usage_until(folder, blocks, None)
+}
+
+/// Adds up what a tree takes, or what was seen of it when the time was over.
+pub fn usage_until(
+    folder: &Path,
+    blocks: Blocks,
+    deadline: Option<Instant>,
+) -> Result<Usage, FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(folder, flags, Mode::empty())
         .map_err(|errno| about("open the folder", folder)(errno.into()))?;
-    let (total, shared) = (AtomicU64::new(0), AtomicU64::new(0));
-    let count = AtomicU64::new(0);
-    let seen = Mutex::new(HashSet::new());
-    work_through(vec![PathBuf::new()], |relative: PathBuf, more| {
-        let measured = measure_folder(root.as_fd(), &relative, blocks, &seen, more);
-        let usage = match measured {
+    let measure = Measure {
+        root,
+        blocks,
+        deadline,
+        found: Mutex::new(Usage::default()),
+        seen: Mutex::new(HashSet::new()),
+    };
+    let walked = work_through(vec![Part::default()], |part: Part, more| {
+        let measured = match measure.part(&part, more) {
             // Folders of other users, such as those that a room's root made, count for themselves alone.
             Err(error)
                 if matches!(
@@ -58,52 +79,100 @@ pub fn usage(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
                     io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
                 ) =>
             {
-                Usage::default()
+                Ok(Usage::default())
             }
-            other => other.map_err(about("measure", &folder.join(&relative)))?,
+            other => other.map_err(about("measure", &folder.join(part.place.path()))),
         };
-        total.fetch_add(usage.total, Ordering::Relaxed);
-        shared.fetch_add(usage.shared, Ordering::Relaxed);
-        count.fetch_add(usage.entries, Ordering::Relaxed);
-        Ok(())
-    })?;
-    let total = total.into_inner();
-    let (shared, entries) = (shared.into_inner().min(total), count.into_inner());
-    Ok(Usage { total, shared, entries })
+        measure.add(&measured.map_err(End::Failed)?)
+    });
+    match walked {
+        Ok(()) | Err(End::Late) => {}
+        Err(End::Failed(error)) => return Err(error),
+    }
+    let mut found = measure.found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.shared = found.shared.min(found.total);
+    Ok(found)
 }
 
-fn measure_folder(
-    root: BorrowedFd<'_>,
-    relative: &Path,
+/// A folder, or what is left of one that is read in parts.
+#[derive(Default)]
+struct Part {
+    place: Place,
+    from: Option<Bookmark>,
+}
+
+/// Why a walk ended before the tree did.
+enum End {
+    Failed(FileError),
+    Late,
+}
+
+struct Measure {
+    root: OwnedFd,
     blocks: Blocks,
-    seen: &Mutex<HashSet<(u64, u64)>>,
-    more: &mut Vec<PathBuf>,
-) -> io::Result<Usage> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-    let folder = open_beneath(root, relative, flags, Mode::empty())?;
-    let mut usage = Usage::default();
-    for entry in entries(&folder)? {
-        let Ok(stat) = rustix::fs::statat(&folder, &entry.name, AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
-        };
-        if entry.kind == EntryKind::Folder {
-            more.push(relative.join(&entry.name));
-        } else if stat.st_nlink > 1 {
-            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            if !seen.insert((stat.st_dev, stat.st_ino)) {
-                continue;
+    deadline: Option<Instant>,
+    found: Mutex<Usage>,
+    /// Files with several names.
+    seen: Mutex<HashSet<(u64, u64)>>,
+}
+
+impl Measure {
+    fn add(&self, part: &Usage) -> Result<(), End> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.total += part.total;
+        found.shared += part.shared;
+        found.entries += part.entries;
+        found.beyond |= part.beyond;
+        match self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            true => {
+                found.beyond = true;
+                Err(End::Late)
             }
-        }
-        usage.entries += 1;
-        usage.total += u64::try_from(stat.st_blocks).unwrap_or_default() * 512;
-        if entry.kind == EntryKind::File && blocks == Blocks::MayBeShared && stat.st_size > 0 {
-            let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-            if let Ok(file) = open_beneath(&folder, Path::new(&entry.name), flags, Mode::empty()) {
-                usage.shared += shared_bytes(file.as_fd())?;
-            }
+            false => Ok(()),
         }
     }
-    Ok(usage)
+
+    fn part(&self, part: &Part, more: &mut Vec<Part>) -> io::Result<Usage> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let folder = open_beneath(&self.root, &part.place.path(), flags, Mode::empty())?;
+        let (entries, rest) = read_part(&folder, part.from)?;
+        if rest.is_some() {
+            more.push(Part { place: part.place.clone(), from: rest });
+        }
+        let mut usage = Usage::default();
+        for entry in entries {
+            let Ok(stat) = rustix::fs::statat(&folder, &entry.name, AtFlags::SYMLINK_NOFOLLOW)
+            else {
+                continue;
+            };
+            if entry.kind == EntryKind::Folder {
+                match part.place.folder(&entry.name) {
+                    Ok(place) => more.push(Part { place, from: None }),
+                    Err(TooDeep) => usage.beyond = true,
+                }
+            } else if stat.st_nlink > 1 && !self.is_first_name(&stat) {
+                continue;
+            }
+            usage.entries += 1;
+            usage.total += u64::try_from(stat.st_blocks).unwrap_or_default() * 512;
+            if entry.kind == EntryKind::File
+                && self.blocks == Blocks::MayBeShared
+                && stat.st_size > 0
+            {
+                let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+                let file = open_beneath(&folder, Path::new(&entry.name), flags, Mode::empty());
+                if let Ok(file) = file {
+                    usage.shared += shared_bytes(file.as_fd())?;
+                }
+            }
+        }
+        Ok(usage)
+    }
+
+    fn is_first_name(&self, stat: &Stat) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert((stat.st_dev, stat.st_ino))
+    }
 }
 
 /// How many extents are asked for at once.
@@ -175,11 +244,31 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::walk::{DEPTH, planted};
 
     #[test]
     fn the_request_has_the_size_that_its_number_names() {
         assert_eq!(size_of::<Map>() - size_of::<[Extent; EXTENTS]>(), 32);
         assert_eq!(size_of::<Extent>(), 56);
+    }
+
+    #[test]
+    fn a_tree_deeper_than_anybody_follows_is_measured_in_part_and_said_to_be() {
+        let ground = planted::ground();
+        let tree = ground.path().join("tree");
+        fs::create_dir(&tree).unwrap();
+        planted::chain(&tree, 3_000, "d");
+        let found = usage(&tree, Blocks::AreOwn).unwrap();
+        assert!(found.beyond && found.entries <= DEPTH as u64 + 1, "{found:?}");
+        crate::remove::remove_tree(&tree).unwrap();
+    }
+
+    #[test]
+    fn a_tree_that_takes_too_long_is_said_to_be_more() {
+        let ground = tempfile::tempdir().unwrap();
+        fs::create_dir(ground.path().join("folder")).unwrap();
+        let late = usage_until(ground.path(), Blocks::AreOwn, Some(Instant::now())).unwrap();
+        assert!(late.beyond && !usage(ground.path(), Blocks::AreOwn).unwrap().beyond);
     }
 
     #[test]

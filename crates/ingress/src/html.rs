@@ -6,6 +6,7 @@ use askama::{
     Template,
     filters::{self, Safe},
 };
+use hothouse_model::visible::is_deceptive;
 
 /// A rendered part of a page. Nothing else is put into a template as it is.
 pub type Markup = Safe<String>;
@@ -22,9 +23,8 @@ impl filters::Escaper for Escaper {
             '>' => page.write_str("&gt;"),
             '"' => page.write_str("&quot;"),
             '\'' => page.write_str("&#39;"),
-            c if c.is_control() && c != '\n' && c != '\t' => page.write_char('\u{fffd}'),
-            // These turn the order of letters around, and with it what a line seems to say.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => page.write_char('\u{fffd}'),
+            '\n' | '\t' => page.write_char(character),
+            c if is_deceptive(c) => page.write_char('\u{fffd}'),
             c => page.write_char(c),
         })
     }

@@ -305,7 +305,8 @@ mod tests {
             Caveat::RoomFiles { uid: 101_000 },
             Caveat::SingleUid,
             Caveat::Unlimited(Fence::Memory),
-            Caveat::Full(DiskUse { used: 3 << 20, limit: 2 << 20 }),
+            Caveat::Full(DiskUse { used: 3 << 20, limit: 2 << 20, beyond: false }),
+            Caveat::Full(DiskUse { used: 0, limit: 2 << 20, beyond: true }),
             Caveat::VariableMissing { name: "A".into(), source: "B".into() },
         ]);
         let written = serde_json::to_string(&all).unwrap();

@@ -23,6 +23,7 @@ pub mod secret;
 pub mod sleep;
 pub mod stack;
 pub mod tree;
+pub mod visible;
 mod words;
 
 pub use event::{Event, Happening};

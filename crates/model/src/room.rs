@@ -236,6 +236,9 @@ impl Capability {
 pub struct DiskUse {
     pub used: u64,
     pub limit: u64,
+    /// Whether there is more than could be measured: too deep, or too much for the time it may take.
+    #[serde(default)]
+    pub beyond: bool,
 }
 
 impl DiskUse {
@@ -324,7 +327,7 @@ mod tests {
             (u64::MAX, Some(u64::MAX), false),
         ] {
             assert_eq!(
-                DiskUse { used, limit }.is_too_much(forgiven),
+                DiskUse { used, limit, beyond: false }.is_too_much(forgiven),
                 too_much,
                 "{used} {forgiven:?}"
             );

@@ -1,7 +1,7 @@
 //! What is the same for every room: made once by the launcher, and inherited by its helpers.
 
 use super::early::{Cloned, Early};
-use super::setup::inotify_share;
+use super::shares::Shares;
 use super::spec::RoomSpec;
 use super::{cgroups, filter};
 use crate::sys::Instruction;
@@ -77,7 +77,7 @@ impl Ahead {
     /// Clones a first process for a room that is not known yet, where that can be.
     pub(super) fn first_process(&self) -> Option<Result<Cloned<'_>, StepError>> {
         let wall = self.wall.as_ref()?;
-        Some(Early::clone(Mode::Root, wall, self, inotify_share()))
+        Some(Early::clone(Mode::Root, wall, self, Shares::of_host()))
     }
 
     /// Returns what the host offers for limits.

@@ -184,5 +184,6 @@ fn enter(mode: Mode, folder: &Path, wait: &OwnedFd) -> Result<(), StepError> {
         rustix::thread::set_thread_res_gid(gid, gid, gid).step("set the group")?;
         rustix::thread::set_thread_res_uid(uid, uid, uid).step("set the user")?;
     }
-    Ok(())
+    // A change of ids would have undone it.
+    hothouse_host::sys::die_with_parent().step("end with the helper")
 }

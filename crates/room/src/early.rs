@@ -5,6 +5,7 @@
 
 use super::ahead::Ahead;
 use super::inside::{self, MAPPED, ORDER, Order};
+use super::shares::Shares;
 use crate::sys::{self, Fork};
 use hothouse_host::ids::Mode;
 use hothouse_host::step::{Step, StepError};
@@ -50,7 +51,7 @@ pub(super) struct First<'a> {
     pub(super) mode: Mode,
     pub(super) channel: OwnedFd,
     pub(super) ahead: &'a Ahead,
-    pub(super) inotify_instances: u32,
+    pub(super) shares: Shares,
 }
 
 impl Early {
@@ -59,7 +60,7 @@ impl Early {
         mode: Mode,
         wall: &Wall,
         ahead: &'a Ahead,
-        inotify_instances: u32,
+        shares: Shares,
     ) -> Result<Cloned<'a>, StepError> {
         let (channel, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -73,7 +74,7 @@ impl Early {
         {
             Fork::Child => {
                 drop(channel);
-                Ok(Cloned::First(First { mode, channel: theirs, ahead, inotify_instances }))
+                Ok(Cloned::First(First { mode, channel: theirs, ahead, shares }))
             }
             Fork::Parent(pid) => {
                 drop(theirs);
@@ -91,9 +92,9 @@ impl Early {
         mode: Mode,
         wall: &Wall,
         ahead: &Ahead,
-        inotify_instances: u32,
+        shares: Shares,
     ) -> Result<Self, StepError> {
-        match Self::clone(mode, wall, ahead, inotify_instances)? {
+        match Self::clone(mode, wall, ahead, shares)? {
             Cloned::Helper(early) => Ok(early),
             Cloned::First(first) => inside::run(first),
         }

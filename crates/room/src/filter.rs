@@ -92,10 +92,19 @@ pub(super) fn compile(mode: Mode) -> Result<Vec<Vec<Instruction>>, BackendError>
         program(forbidden(mode)?, libc::EPERM)?,
         program(foreign_families()?, libc::EAFNOSUPPORT)?,
         program(file_capabilities()?, libc::EOPNOTSUPP)?,
-        // The mode of the one and the length of the other lie in memory, where a filter cannot look;
-        // programs fall back to `openat` and `setxattr`.
-        program(BTreeMap::from([(libc::SYS_openat2, vec![]), (SETXATTRAT, vec![])]), libc::ENOSYS)?,
+        program(unknown(), libc::ENOSYS)?,
     ])
+}
+
+/// Calls that programs do without where the kernel does not know them.
+fn unknown() -> Rules {
+    // The mode of the one and the length of the other lie in memory, where a filter cannot look;
+    // programs fall back to `openat` and `setxattr`.
+    let unseen = [libc::SYS_openat2, SETXATTRAT];
+    // The host has so many of these requests for all its users together (`fs.aio-max-nr`), and nothing
+    // bounds one of them. Databases fall back to threads.
+    let unbounded = [libc::SYS_io_setup];
+    unseen.into_iter().chain(unbounded).map(|call| (call, vec![])).collect()
 }
 
 fn forbidden(mode: Mode) -> Result<Rules, BackendError> {
@@ -226,6 +235,7 @@ mod tests {
             assert_eq!(outcome(Mode::Root, *call, [0; 6]), Some(libc::EPERM), "{call}");
         }
         assert_eq!(outcome(Mode::Root, libc::SYS_openat2, [0; 6]), Some(libc::ENOSYS));
+        assert_eq!(outcome(Mode::Root, libc::SYS_io_setup, [1; 6]), Some(libc::ENOSYS));
         assert_eq!(outcome(Mode::Root, libc::SYS_read, [0; 6]), None);
         assert_eq!(outcome(Mode::Root, libc::SYS_mount, [0; 6]), None);
     }

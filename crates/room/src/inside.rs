@@ -7,6 +7,7 @@
 use super::early::First;
 use super::layout::System;
 use super::mounts::{self, Build, Placement};
+use super::shares::{self, Shares};
 use super::spec::RoomSpec;
 use crate::sys::{self, Fork, Instruction};
 use hothouse_host::files;
@@ -126,10 +127,10 @@ enum Never {}
 fn build(first: First<'_>) -> Result<Never, StepError> {
     leave_the_streams()?;
     await_word(&first.channel, MAPPED)?;
-    let (mode, instances) = (first.mode, first.inotify_instances);
+    let (mode, shares) = (first.mode, first.shares.clone());
     if mode == Mode::Root {
         // Nothing here depends on the room: it may be asked for hours later.
-        let (catch, has_sys) = begin(mode, instances)?;
+        let (catch, has_sys) = begin(mode, &shares)?;
         if !has_word(&first.channel) {
             mounts::leave_the_host()?;
         }
@@ -142,15 +143,15 @@ fn build(first: First<'_>) -> Result<Never, StepError> {
         // As the user, who may pass every folder above; the wall's root may not.
         let trees = open_trees(&inside.order.plan)?;
         inside.join_groups()?;
-        let (catch, has_sys) = begin(mode, instances)?;
+        let (catch, has_sys) = begin(mode, &shares)?;
         finish(inside, trees, catch, has_sys)
     }
 }
 
 /// Brings up what every room has: ids, network, an empty root.
-fn begin(mode: Mode, inotify_instances: u32) -> Result<(Catch, bool), StepError> {
+fn begin(mode: Mode, shares: &Shares) -> Result<(Catch, bool), StepError> {
     become_wall_root(mode)?;
-    tune(inotify_instances)?;
+    tune(shares)?;
     let catch = network::apply()?;
     let has_sys = mounts::begin_root(mode)?;
     Ok((catch, has_sys))
@@ -290,15 +291,13 @@ fn set_ids(id: u32) -> Result<(), StepError> {
     rustix::thread::set_thread_res_uid(uid, uid, uid).step("set the user")
 }
 
-fn tune(inotify_instances: u32) -> Result<(), StepError> {
+fn tune(shares: &Shares) -> Result<(), StepError> {
     let ports = Path::new("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     files::write(ports, "0").step("open low ports to the room")?;
     let pings = Path::new("/proc/sys/net/ipv4/ping_group_range");
     // Whether one may leave is for the packet rules. In the wall's map other ids lie apart.
     files::write(pings, format!("{AGENT_ID} {AGENT_ID}")).step("let agent ping")?;
-    let instances = Path::new("/proc/sys/user/max_inotify_instances");
-    files::write(instances, inotify_instances.to_string())
-        .step("bound the room's inotify instances")
+    shares.apply()
 }
 
 fn open_trees(plan: &mounts::Plan) -> Result<Vec<OwnedFd>, StepError> {
@@ -329,6 +328,7 @@ fn room_namespaces(order: &Order) -> Result<Namespaces, StepError> {
         let limit = Rlimit { current: Some(pids.into()), maximum: Some(pids.into()) };
         rustix::process::setrlimit(Resource::Nproc, limit).step("bound the room's processes")?;
     }
+    shares::bound_together()?;
     let (held, holder) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
     match sys::fork_into(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
         .step("make the room's namespaces")?

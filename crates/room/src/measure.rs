@@ -7,14 +7,15 @@ use super::base_layer::in_namespace;
 use super::launcher::{HelperError, Launcher};
 use super::layout::LAYERS;
 use super::setup::{Job, Report};
-use hothouse_host::files;
 use hothouse_host::ids::Mode;
 use hothouse_host::step::{Step, StepError};
-use hothouse_host::usage::{Blocks, usage};
+use hothouse_host::usage::{Blocks, usage_until};
 use hothouse_host::walls::Wall;
 use rustix::pipe::PipeFlags;
+use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// A storage folder that could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -28,39 +29,58 @@ pub enum MeasureError {
 }
 
 impl Launcher {
-    /// Returns the bytes that a room's own files take. Blocks.
-    pub fn measure_storage(&self, storage: &Path, mode: Option<Mode>) -> Result<u64, MeasureError> {
+    /// Returns what a room's own files take. Blocks, but not for ever.
+    pub fn measure_storage(
+        &self,
+        storage: &Path,
+        mode: Option<Mode>,
+    ) -> Result<Measured, MeasureError> {
         match self.ask(&Job::MeasureStorage { storage: storage.to_owned(), mode })? {
-            Report::Measured(bytes) => Ok(bytes),
+            Report::Measured(measured) => Ok(measured),
             Report::Failed(error) => Err(MeasureError::Step(error)),
             Report::Removed | Report::Started(_) => Err(MeasureError::OtherJob),
         }
     }
 }
 
+/// How long a room's files may take to be looked at. Whoever makes more of them than that counts as
+/// having too many.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a room's own files take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Measured {
+    pub bytes: u64,
+    /// Whether there is more, which is too deep to be followed or takes too long.
+    pub beyond: bool,
+}
+
 /// Runs in the helper.
-pub(super) fn measure(storage: &Path, mode: Mode, wall: &Wall) -> Result<u64, StepError> {
+pub(super) fn measure(storage: &Path, mode: Mode, wall: &Wall) -> Result<Measured, StepError> {
+    let deadline = Instant::now() + PATIENCE;
     if mode == Mode::Root {
-        return sum(&storage.join(LAYERS));
+        return sum(&storage.join(LAYERS), deadline);
     }
     let (result, writer) =
         rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe for the measure")?;
     in_namespace(mode, wall, storage, || {
-        let bytes = sum(Path::new(LAYERS))?.to_ne_bytes();
+        let measured = sum(Path::new(LAYERS), deadline)?;
+        let bytes = serde_json::to_vec(&measured).map_err(std::io::Error::from);
+        let bytes = bytes.step("tell the measure")?;
         rustix::io::write(&writer, &bytes).map(drop).step("tell the measure")
     })?;
     drop(writer);
-    let mut bytes = [0; 8];
-    std::fs::File::from(result).read_exact(&mut bytes).step("hear the measure")?;
-    Ok(u64::from_ne_bytes(bytes))
+    let mut bytes = Vec::new();
+    std::fs::File::from(result).read_to_end(&mut bytes).step("hear the measure")?;
+    serde_json::from_slice(&bytes).map_err(std::io::Error::from).step("hear the measure")
 }
 
-fn sum(layers: &Path) -> Result<u64, StepError> {
-    let mut total = 0;
+fn sum(layers: &Path, deadline: Instant) -> Result<Measured, StepError> {
+    let mut total = Measured::default();
     for folder in own_files(layers).step_at("list", layers)? {
-        let found = usage(&folder, Blocks::AreOwn).step("measure a layer")?;
-        // A file system has so many inodes and no more: an empty file counts as a block of it.
-        total += found.total.max(found.entries.saturating_mul(files::BLOCK));
+        let found = usage_until(&folder, Blocks::AreOwn, Some(deadline)).step("measure a layer")?;
+        total.bytes += found.at_least();
+        total.beyond |= found.beyond;
     }
     Ok(total)
 }

@@ -5,6 +5,7 @@
 //! point into the room.
 
 use super::layout::{COPIED, LAYERS, RESOLVER, System, hosts, with_names};
+use super::shares::TERMINALS;
 use super::spec::{Access, Bind, Limits, RoomSpec};
 use super::split::{self, Child, Part};
 use super::trust;
@@ -491,8 +492,8 @@ fn devices(root: &Path, mode: Mode) -> Result<(), StepError> {
         folder(&dev.join(name), 0o755)?;
     }
     let group = if mode == Mode::Single { "" } else { ",gid=5" };
-    let options =
-        CString::new(format!("newinstance,ptmxmode=0666,mode=620{group}")).expect("no zero bytes");
+    let options = format!("newinstance,ptmxmode=0666,mode=620,max={TERMINALS}{group}");
+    let options = CString::new(options).expect("no zero bytes");
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount("devpts", dev.join("pts"), "devpts", flags, options.as_c_str())
         .step_at("mount", "/dev/pts")?;

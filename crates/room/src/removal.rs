@@ -51,33 +51,11 @@ pub(super) fn remove(storage: &Path, mode: Mode, wall: &Wall) -> Result<(), Step
     files::remove_tree(storage).step("remove the storage folder")
 }
 
-/// Removes all that is in the current folder.
+/// Removes all that is in the current folder. What forbids its owner to write, as overlay's work folders
+/// do, is no obstacle.
 fn clear_all() -> Result<(), StepError> {
-    let step = "look at the room's layers";
-    for entry in std::fs::read_dir(".").step(step)? {
-        let entry = entry.step(step)?;
-        match entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            true => clear(&entry.path())?,
-            false => files::remove_file(&entry.path()).step("remove the room's layers")?,
-        }
+    for path in files::list(Path::new(".")).step("look at the room's layers")? {
+        files::remove_tree(&path).step("remove the room's layers")?;
     }
     Ok(())
-}
-
-/// A folder that forbids its owner to write is no obstacle: overlay's work folders are such.
-fn clear(folder: &Path) -> Result<(), StepError> {
-    open_up(folder);
-    files::remove_tree(folder).step("remove the room's layers")
-}
-
-fn open_up(folder: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    // What cannot be opened up will say so when it is removed.
-    let _ = std::fs::set_permissions(folder, PermissionsExt::from_mode(0o700));
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
-        }
-    }
 }

@@ -7,7 +7,9 @@ use super::cgroups::Plan;
 use super::claim::{Claim, ClaimError, Claimant};
 use super::early::{Early, send_descriptors};
 use super::inside::{GO, MORE, Order, Word};
+use super::measure::Measured;
 use super::mounts::{self, IdMaps};
+use super::shares::Shares;
 use super::spec::{Access, Bind, RoomSpec};
 use super::start::Started;
 use super::{
@@ -46,7 +48,7 @@ pub(super) enum Job {
 pub(super) enum Report {
     Started(Box<Started>),
     Removed,
-    Measured(u64),
+    Measured(Measured),
     Failed(StepError),
 }
 
@@ -108,6 +110,10 @@ fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Repor
         rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).step("read the job")?;
     std::fs::File::from(channel).read_to_end(&mut bytes).step("read the job")?;
     let job = serde_json::from_slice(&bytes).map_err(std::io::Error::from).step("read the job")?;
+    if !matches!(job, Job::Start(_)) {
+        // A walk over files is nothing to whoever comes after the daemon; it begins anew.
+        hothouse_host::sys::die_with_parent().step("end with the launcher")?;
+    }
     match job {
         Job::Start(spec) => Ok(Report::Started(Box::new(start(&spec, session, ahead, early)?))),
         Job::RemoveStorage { storage, mode } => {
@@ -300,6 +306,7 @@ impl Room<'_> {
         let control = listen(&self.spec.runtime)?;
         let init_program = base_layer::open_init(self.base)?;
         let landlock = landlock();
+        let shares = Shares::of_host();
         let nproc = match self.spec.limits.pids {
             Some(_) => FenceState::On,
             None => FenceState::Off(OffReason::NotAsked),
@@ -338,7 +345,7 @@ impl Room<'_> {
         descriptors.extend(open_all(join.iter().chain(join_commands).chain(join_init))?);
         let early = match early.filter(|early| early.fits(self.mode, self.wall)) {
             Some(early) => early,
-            None => Early::now(self.mode, self.wall, self.ahead, inotify_share())?,
+            None => Early::now(self.mode, self.wall, self.ahead, shares)?,
         };
         if let Err(error) = early.tell(&order, &descriptors) {
             // It has ended, and its last word says why.
@@ -495,13 +502,6 @@ fn landlock() -> FenceState {
         Ok(abi) => FenceState::Off(OffReason::NoScopes { abi }),
         Err(error) => FenceState::Off(OffReason::Kernel(error.to_string())),
     }
-}
-
-/// A quarter of what the host gives one user, so that one room cannot take all.
-pub(super) fn inotify_share() -> u32 {
-    let text =
-        files::read_text(Path::new("/proc/sys/user/max_inotify_instances")).unwrap_or_default();
-    (text.trim().parse().unwrap_or(128_u32) / 4).max(16)
 }
 
 fn random<const N: usize>() -> Result<[u8; N], StepError> {

@@ -138,7 +138,8 @@ pub(crate) fn look_at_files(root: &Folder) -> Result<Vec<Finding>, FileError> {
     while let Some(folder) = left.pop() {
         // A folder that went meanwhile, or that only its room may read.
         let Ok(entries) = root.list(&folder) else { continue };
-        seen += entries.len();
+        let Some(weight) = hothouse_host::weight(&folder) else { continue };
+        seen += entries.len() * weight;
         if seen > NAME_LIMIT || found.len() >= FINDING_LIMIT {
             break;
         }

@@ -19,6 +19,7 @@ mod refs;
 mod staged;
 
 use std::{
+    ffi::OsString,
     io,
     os::{
         fd::{AsRawFd, OwnedFd},
@@ -30,7 +31,7 @@ use std::{
 };
 
 use hothouse_host::{
-    FileError, Lock, Program, RunError,
+    FileError, Lock, Program, RunError, files,
     relay::{Pipes, RelayEnd, relay},
 };
 use hothouse_model::{Explain, FailureKind, SandboxName};
@@ -60,6 +61,8 @@ pub struct Import<'a> {
     pub known: &'a str,
     /// The most bytes that may come out of the room.
     pub limit: u64,
+    /// The most memory for the git that reads them: some hundred bytes can say how to make gigabytes.
+    pub memory: u64,
     /// Which of the agent's branches to take.
     pub wanted: Wanted<'a>,
     /// Paths in the user's checkout where sandboxes are, which no commit may touch: merged, it would
@@ -119,6 +122,12 @@ pub enum ImportError {
     },
     #[error("the commits of `{sandbox}` are more than {limit} bytes")]
     TooLarge { sandbox: SandboxName, limit: u64 },
+    #[error(
+        "the commits of `{sandbox}` need more than {} MiB of memory to be read", .limit >> 20
+    )]
+    TooMuchMemory { sandbox: SandboxName, limit: u64 },
+    #[error("the history of `{sandbox}` is cut short in its room")]
+    CutShort { sandbox: SandboxName },
     #[error("the git in the room of `{sandbox}` says nothing")]
     Silent { sandbox: SandboxName },
     #[error("talk to the git in the room of `{sandbox}`")]
@@ -161,9 +170,11 @@ pub enum ImportError {
 impl Explain for ImportError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::TooManyBranches { .. } | Self::TooLarge { .. } | Self::Reserved { .. } => {
-                FailureKind::Conflict
-            }
+            Self::TooManyBranches { .. }
+            | Self::TooLarge { .. }
+            | Self::TooMuchMemory { .. }
+            | Self::CutShort { .. }
+            | Self::Reserved { .. } => FailureKind::Conflict,
             _ => FailureKind::Host,
         }
     }
@@ -184,6 +195,12 @@ impl Explain for ImportError {
             Self::TooLarge { .. } => {
                 vec!["take what is large out of the commits, or raise the limit".into()]
             }
+            Self::TooMuchMemory { .. } => {
+                vec!["take what is large, or very deeply packed, out of the commits".into()]
+            }
+            Self::CutShort { sandbox } => vec![format!(
+                "complete it: `hothouse exec -w {sandbox} -- git fetch --unshallow`; a file `shallow` in the room's git folder that cuts nothing off can be removed"
+            )],
             Self::Silent { sandbox } => {
                 vec![format!("see what it does: `hothouse exec -w {sandbox} -- git log -1`")]
             }
@@ -195,6 +212,18 @@ impl Explain for ImportError {
 }
 
 impl Repository {
+    /// Returns the command that, run in a room, offers the commits of its git folder.
+    ///
+    /// A list of commits without parents in that folder would keep git from offering what stands on
+    /// them, so it counts only where the user's own repository is cut short. Commits whose parents are
+    /// really missing are refused with the reason.
+    pub fn offer(&self, git_dir: &Path) -> Vec<OsString> {
+        let is_cut_short = files::exists(&self.place.common_dir.join("shallow"));
+        let whole: &[&str] = if is_cut_short { &[] } else { &["--shallow-file", ""] };
+        let words = ["git"].iter().chain(whole).chain(&["upload-pack", "--timeout=120"]);
+        words.map(OsString::from).chain([git_dir.into()]).collect()
+    }
+
     /// Imports an agent's commits. `room` leads to a `git upload-pack` that runs inside the room, on
     /// the room's git folder; `own` is a lock that two imports of the same sandbox both take.
     ///
@@ -230,6 +259,15 @@ impl Repository {
     }
 }
 
+/// Whether git, or one that it started, got no more memory.
+fn is_out_of_memory(error: &RunError) -> bool {
+    let RunError::Failed { said, .. } = error else { return false };
+    let said = said.to_lowercase();
+    ["out of memory", "cannot allocate memory", "malloc failed"]
+        .iter()
+        .any(|word| said.contains(word))
+}
+
 /// An import that goes on.
 struct Work<'a> {
     repository: &'a Repository,
@@ -261,6 +299,12 @@ impl Work<'_> {
             (Err(_), Ok(RelayEnd::Silent)) => {
                 Err(ImportError::Silent { sandbox: self.import.sandbox.clone() })
             }
+            (Err(source), Ok(RelayEnd::Closed)) if is_out_of_memory(&source) => {
+                Err(ImportError::TooMuchMemory {
+                    sandbox: self.import.sandbox.clone(),
+                    limit: self.import.memory,
+                })
+            }
             (Err(source), Ok(RelayEnd::Closed)) => Err(about(source)),
             (Err(_), Err(source)) => Err(relayed(source)),
         }
@@ -275,6 +319,10 @@ impl Work<'_> {
             "fetch.recurseSubmodules=false",
             "protocol.allow=never",
             "protocol.fd.allow=always",
+            // Each thread has objects of its own in memory, and larger ones are not kept there at all.
+            "pack.threads=2",
+            "core.deltaBaseCacheLimit=64m",
+            "core.bigFileThreshold=64m",
         ];
         let git = self.git().args(settings.iter().flat_map(|setting| ["-c", setting]));
         let git = git.args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap="]);
@@ -287,6 +335,7 @@ impl Work<'_> {
             Wanted::Only(branch) => branch,
         };
         let git = git.arg(format!("+refs/heads/{name}:{}{name}", self.staging()));
+        let git = git.memory(self.import.memory);
         Ok(git.stdin(self.lock.share_as_stdin()?))
     }
 

@@ -18,7 +18,7 @@ use hothouse_model::{Explain, Failure, FailureKind, config::Problem};
 use super::sandbox::check_reference;
 use crate::{
     args::{ApproveArgs, ConfigArgs},
-    render::{Cell, table},
+    render::{Cell, plain_lines, table},
     session::Session,
     ui::{Tone, Ui},
 };
@@ -37,7 +37,7 @@ pub(crate) fn check(
     if ui.json {
         ui.print_json(&serde_json::json!({ "file": file, "problems": problems }));
     } else {
-        problems.iter().for_each(|problem| ui.print(&problem.render()));
+        problems.iter().for_each(|problem| ui.print(&plain_lines(&problem.render())));
         ui.say(&match problems.len() {
             0 => format!("{} is valid.", file.display()),
             1 => "There is 1 problem.".to_owned(),

@@ -44,7 +44,7 @@ pub(crate) fn log(session: &Session, ui: &Ui, args: EgressLogArgs) -> Result<Exi
         let (records, next) = within(page.records, budget);
         match ui.json {
             true if args.follow => records.iter().for_each(|record| {
-                ui.print(&serde_json::to_string(record).expect("a record is plain data"));
+                ui.print_json_line(record);
             }),
             true => ui.print_json(&records),
             false if records.is_empty() && first && !args.follow => {

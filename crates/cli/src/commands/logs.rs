@@ -6,12 +6,11 @@ use hothouse_api::{
     log::{LogLine, LogPage, LogQuery},
     route,
 };
-use hothouse_model::Failure;
+use hothouse_model::{Failure, visible};
 
 use super::sandbox::check_reference;
 use crate::{
     args::LogsArgs,
-    render::plain,
     session::Session,
     ui::{Tone, Ui},
 };
@@ -89,14 +88,16 @@ impl Printer<'_> {
 
     fn line(&mut self, line: &LogLine) -> String {
         if self.ui.json {
-            return serde_json::to_string(line).expect("a line is plain data");
+            let text = serde_json::to_string(line).expect("a line is plain data");
+            return visible::json(&text).into_owned();
         }
         let gap = self.last.as_ref().is_some_and(|(service, seq)| {
             !line.matched && *service == line.service && line.seq > seq + 1
         });
         self.last = Some((line.service.clone(), line.seq));
         let gap = if gap { "--\n" } else { "" };
-        let text = plain_but_tabs(&line.text);
+        // What `--raw` keeps is kept.
+        let text = visible::painted_line(&line.text);
         match self.several {
             true => format!(
                 "{gap}{} {text}",
@@ -105,13 +106,4 @@ impl Printer<'_> {
             false => format!("{gap}{text}"),
         }
     }
-}
-
-/// Makes a line harmless for a terminal; what --raw keeps is kept.
-fn plain_but_tabs(text: &str) -> String {
-    let parts = text.split('\t').map(|part| match part.contains('\x1b') {
-        true => part.to_owned(),
-        false => plain(part),
-    });
-    parts.collect::<Vec<_>>().join("\t")
 }

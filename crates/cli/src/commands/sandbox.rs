@@ -213,7 +213,8 @@ fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
     let title = ui.paint(Tone::Strong, &format!("{}/{}", sandbox.project, sandbox.name));
     let facts = facts.into_iter().map(|(name, value)| format!("  {name:<10}{value}"));
     let caveats = sandbox.caveats.iter().map(|caveat| {
-        format!("  {} {}: {}", ui.paint(Tone::Warning, "caveat"), caveat.area, caveat.text)
+        let text = plain(&format!("{}: {}", caveat.area, caveat.text));
+        format!("  {} {text}", ui.paint(Tone::Warning, "caveat"))
     });
     let about = std::iter::once(title).chain(facts).chain(caveats).collect::<Vec<_>>().join("\n");
     let shown = std::iter::once(about).chain(panel::sections(ui, sandbox));

@@ -5,7 +5,6 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::{AsFd, BorrowedFd},
-    path::Path,
 };
 
 use rustix::{
@@ -17,6 +16,7 @@ use rustix::{
 };
 
 use super::{Content, Copier, Owners, SHARE_FROM, Tree};
+use crate::walk::Place;
 
 /// The longest attribute the kernel knows (`XATTR_SIZE_MAX`), and as much for all names together.
 const ATTRIBUTE_LIMIT: usize = 64 << 10;
@@ -26,7 +26,7 @@ impl Copier {
         &self,
         source: BorrowedFd<'_>,
         target: BorrowedFd<'_>,
-        relative: &Path,
+        place: &Place,
         name: &OsStr,
         buffer: &mut [u8],
     ) -> io::Result<()> {
@@ -35,10 +35,10 @@ impl Copier {
         let stat = rustix::fs::fstat(&from)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             // It was another kind of thing a moment ago; the listing is what counts.
-            self.found().copied.left_out.push(relative.join(name));
+            self.found().copied.left_out.push(place.path().join(name));
             return Ok(());
         }
-        if stat.st_nlink > 1 && self.is_second_name(&stat, relative, name) {
+        if stat.st_nlink > 1 && self.is_second_name(&stat, place, name) {
             return Ok(());
         }
         let mode =
@@ -97,7 +97,7 @@ impl Copier {
         &self,
         source: BorrowedFd<'_>,
         target: BorrowedFd<'_>,
-        relative: &Path,
+        place: &Place,
         name: &OsStr,
     ) -> io::Result<()> {
         let stat = rustix::fs::statat(source, name, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -105,7 +105,7 @@ impl Copier {
         // overlayfs marks a deleted name by a character device 0/0, which leads nowhere.
         let is_mark = kind == FileType::CharacterDevice && stat.st_rdev == 0;
         if kind != FileType::Fifo && !(is_mark && self.tree == Tree::OverlayUpper) {
-            self.found().copied.left_out.push(relative.join(name));
+            self.found().copied.left_out.push(place.path().join(name));
             return Ok(());
         }
         let mode = Mode::from_raw_mode(stat.st_mode) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);

@@ -10,6 +10,7 @@ use std::{
 
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags, Stat},
+    io::Errno,
     time::ClockId,
 };
 
@@ -17,6 +18,7 @@ use super::{NAMES, Owner, or_gone, tree::is_readable};
 use crate::{
     beneath::{EntryKind, entries, open_beneath},
     files::{FileError, about},
+    walk::weight,
 };
 
 /// How long ago a folder must have changed for its time to tell the next change from that one.
@@ -58,7 +60,9 @@ impl Seen {
             let folder = or_gone(look(root.as_fd(), &relative, known, &skip, &whose, &mut ours))
                 .map_err(about("look into", &tree.join(&relative)))?;
             let Some(folder) = folder else { continue };
-            names += folder.folders.len() + 1;
+            // What nobody can name by a path is nothing that the user made.
+            let Some(weight) = weight(&relative) else { continue };
+            names += (folder.folders.len() + 1) * weight;
             left.extend(folder.folders.iter().map(|name| relative.join(name)));
             looked.insert(relative, folder);
             if names > NAMES {
@@ -99,7 +103,11 @@ fn look(
     ours: &mut Vec<PathBuf>,
 ) -> io::Result<Option<Folder>> {
     let path = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-    let stat = rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW)?;
+    let stat = match rustix::fs::statat(root, path, AtFlags::SYMLINK_NOFOLLOW) {
+        // So is what only somebody else may enter, and what has no path that the kernel takes.
+        Err(Errno::NAMETOOLONG | Errno::ACCESS) => return Ok(None),
+        other => other?,
+    };
     let stamp = stamp_of(&stat);
     if let Some(known) = known.filter(|known| known.stamp == stamp) {
         return Ok(Some(known));
@@ -154,6 +162,19 @@ mod tests {
     use std::{fs, os::unix::fs::PermissionsExt};
 
     use super::*;
+    use crate::walk::planted;
+
+    #[test]
+    fn a_deep_tree_keeps_nothing_else_from_being_found() {
+        let ground = planted::ground();
+        let deep = ground.path().join("deep");
+        fs::create_dir(&deep).unwrap();
+        planted::chain(&deep, 3_000, "folder");
+        fs::write(ground.path().join("file"), "").unwrap();
+        let ours = Seen::default().ours(ground.path(), &[], u32::MAX).unwrap();
+        assert!(ours.contains(&PathBuf::from("file")) && ours.len() < 3_000);
+        crate::remove::remove_tree(&deep).unwrap();
+    }
 
     #[test]
     fn what_is_ours_is_found_again_until_it_is_given() {

@@ -21,6 +21,7 @@ use crate::{
     crew::work_through,
     files::{FileError, about},
     ids::INIT_ID,
+    walk::Place,
 };
 
 /// The mode of the top folder of a worktree: agents write in it by its group, and because it is sticky
@@ -136,7 +137,7 @@ pub(crate) fn give_tree(path: &Path, gift: &Gift, give: &Give) -> Result<u64, Fi
         skip: give.skip.iter().map(PathBuf::as_path).collect(),
         given: AtomicU64::new(0),
     };
-    work_through(vec![PathBuf::new()], |relative: PathBuf, more| giving.folder(&relative, more))?;
+    work_through(vec![Place::default()], |place: Place, more| giving.folder(&place, more))?;
     let top = match give.top {
         Top::Shared => set_shared(giving.root.as_fd(), gift),
         Top::Given => change_owner(giving.root.as_fd(), gift.agent),
@@ -147,12 +148,13 @@ pub(crate) fn give_tree(path: &Path, gift: &Gift, give: &Give) -> Result<u64, Fi
 
 impl Giving<'_> {
     /// Gives the names in a folder, and puts the folders among them on the list.
-    fn folder(&self, relative: &Path, more: &mut Vec<PathBuf>) -> Result<(), FileError> {
+    fn folder(&self, place: &Place, more: &mut Vec<Place>) -> Result<(), FileError> {
+        let relative = place.path();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let listed = open_beneath(&self.root, relative, flags, Mode::empty())
+        let listed = open_beneath(&self.root, &relative, flags, Mode::empty())
             .and_then(|folder| entries(&folder).map(|entries| Some((folder, entries))));
         let Some((folder, all)) =
-            or_gone(listed).map_err(about("look into", &self.path.join(relative)))?
+            or_gone(listed).map_err(about("look into", &self.path.join(&relative)))?
         else {
             return Ok(());
         };
@@ -164,7 +166,8 @@ impl Giving<'_> {
             or_gone(self.entry(folder.as_fd(), &entry.name, entry.kind))
                 .map_err(about("set the owner of", &self.path.join(&below)))?;
             if entry.kind == EntryKind::Folder {
-                more.push(below);
+                let below = place.folder(&entry.name).map_err(io::Error::from);
+                more.push(below.map_err(about("set the owner of", &self.path.join(&relative)))?);
             }
         }
         Ok(())
@@ -201,7 +204,8 @@ pub(crate) fn take_back(path: &Path, agent: Owner, first: u32) -> Result<(), Fil
     let top = rustix::fs::fstat(&root).map_err(|errno| about("look at", path)(errno.into()))?;
     let user = Owner { user: top.st_uid, group: Owner::us().group };
     let room = first..=first + INIT_ID;
-    work_through(vec![PathBuf::new()], |relative: PathBuf, more| {
+    work_through(vec![Place::default()], |place: Place, more| {
+        let relative = place.path();
         let mut take = || -> io::Result<()> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             let folder = open_beneath(&root, &relative, flags, Mode::empty())?;
@@ -219,7 +223,7 @@ pub(crate) fn take_back(path: &Path, agent: Owner, first: u32) -> Result<(), Fil
                     change_owner(held.as_fd(), user)?;
                 }
                 if entry.kind == EntryKind::Folder {
-                    more.push(relative.join(&entry.name));
+                    more.push(place.folder(&entry.name)?);
                 }
             }
             Ok(())
@@ -299,14 +303,15 @@ pub(crate) fn open_to(path: &Path, gift: &Gift) -> Result<(), FileError> {
     let root = rustix::fs::open(path, flags, Mode::empty())
         .map_err(|errno| about("open the folder", path)(errno.into()))?;
     let us = Owner::us();
-    work_through(vec![PathBuf::new()], |relative: PathBuf, more| {
+    work_through(vec![Place::default()], |place: Place, more| {
+        let relative = place.path();
         let mut open = || -> io::Result<()> {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY;
             let folder = open_beneath(&root, &relative, flags, Mode::empty())?;
             open_folder_to(folder.as_fd(), gift, us)?;
             for entry in entries(&folder)? {
                 match entry.kind {
-                    EntryKind::Folder => more.push(relative.join(&entry.name)),
+                    EntryKind::Folder => more.push(place.folder(&entry.name)?),
                     EntryKind::File => open_file_to(folder.as_fd(), &entry.name, gift, us)?,
                     EntryKind::Link | EntryKind::Other => {}
                 }

@@ -19,7 +19,11 @@ impl fmt::Display for Caveat {
                     "{path} is closed to everybody but you, and so to the room; `chmod -R g+rX {path}` opens it"
                 )
             }
-            Self::Full(DiskUse { used, limit }) => write!(
+            Self::Full(DiskUse { beyond: true, .. }) => f.write_str(
+                "paused because its own files cannot be measured: folders are nested too deeply, or there are too many \
+                 files; after `hothouse resume` there are 10 minutes to delete some",
+            ),
+            Self::Full(DiskUse { used, limit, .. }) => write!(
                 f,
                 "paused because its own files take {} of {} MiB; after `hothouse resume` there is some air to delete \
                  files, or set `disk` under `[room]`",

@@ -119,3 +119,67 @@ if len(sys.argv)>1: open('taken','w').close(); time.sleep(60)
         assert!(left >= 16, "{}: {left} left", host.mode);
     }
 }
+
+#[test]
+fn one_room_cannot_take_what_all_rooms_of_a_user_share() {
+    for host in hosts() {
+        let room = host.room();
+        let take = "
+import ctypes, errno, os, resource
+libc = ctypes.CDLL(None, use_errno=True)
+NEWUSER, NEWUTS = 0x10000000, 0x04000000
+def until_refused(what, most, make):
+    n, made = 0, []
+    while n < most:
+        try: made.append(make())
+        except OSError as e: print(what, n, errno.errorcode[e.errno], flush=True); return made
+        n += 1
+    print(what, n, 'NEVER', flush=True)
+    return made
+def called(result):
+    if result < 0: raise OSError(ctypes.get_errno(), 'refused')
+    return result
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 9000), hard))
+for fd in until_refused('terminals', 2000, lambda: os.open('/dev/ptmx', os.O_RDWR | os.O_NOCTTY)): os.close(fd)
+def timer():
+    held = ctypes.c_void_p()
+    return called(libc.timer_create(1, None, ctypes.byref(held)))
+if os.fork() == 0:
+    until_refused('timers', 20000, timer); os._exit(0)
+os.wait()
+context = ctypes.c_ulong(0)
+until_refused('requests', 1, lambda: called(libc.syscall(206, 8, ctypes.byref(context))))
+def user():
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        done = libc.unshare(NEWUSER)
+        os.write(theirs, bytes([0 if done == 0 else ctypes.get_errno()]))
+        os.close(theirs); signal_me = os.pipe(); os.read(signal_me[0], 1); os._exit(0)
+    code = os.read(ours, 1)[0]; os.close(ours); os.close(theirs)
+    if code: os.kill(pid, 9); os.waitpid(pid, 0); raise OSError(code, 'refused')
+    return pid
+for pid in until_refused('user', 1000, user): os.kill(pid, 9); os.waitpid(pid, 0)
+called(libc.unshare(NEWUSER))
+def uts():
+    called(libc.unshare(NEWUTS)); return os.open('/proc/self/ns/uts', os.O_RDONLY)
+until_refused('uts', 2000, uts)
+";
+        let ran = room.python(take);
+        let found: Vec<Vec<&str>> = ran.out.lines().map(|line| line.split(' ').collect()).collect();
+        for (what, least, most, errors) in [
+            ("terminals", 100, 256, &["ENOSPC", "EIO"][..]),
+            ("timers", 1000, 8192, &["EAGAIN"]),
+            ("requests", 0, 0, &["ENOSYS"]),
+            ("user", 64, 512, &["ENOSPC"]),
+            ("uts", 64, 512, &["ENOSPC"]),
+        ] {
+            let line = found.iter().find(|line| line[0] == what);
+            let line = line.unwrap_or_else(|| panic!("{}: {what} in {ran:?}", host.mode));
+            let count: u32 = line[1].parse().unwrap();
+            assert!((least..=most).contains(&count), "{}: {line:?}", host.mode);
+            assert!(errors.contains(&line[2]), "{}: {line:?}", host.mode);
+        }
+    }
+}

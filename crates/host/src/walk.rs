@@ -1,0 +1,240 @@
+//! What every walk over a tree that somebody else made has in common.
+//!
+//! Whoever made the tree chose how deep and how wide it is. So a place in it shares the names above it
+//! with its neighbours instead of having a path of its own, a folder is read in parts, and nobody but
+//! removal, which brings what is deep up to the top, goes deeper than [`DEPTH`].
+
+use std::{
+    ffi::{OsStr, OsString},
+    fmt, io,
+    os::{fd::AsFd, unix::ffi::OsStrExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustix::fs::{AtFlags, FileType, RawDir, SeekFrom};
+
+use crate::beneath::{Entry, EntryKind};
+
+/// The most folders that lie within each other. A path that programs can name has at most 2048 names,
+/// and trees that somebody works with have some dozens.
+pub const DEPTH: usize = 1024;
+
+/// How many names of a folder are read at once.
+const PART: usize = 8192;
+
+/// A tree that is deeper than anybody follows it.
+#[derive(Debug, thiserror::Error)]
+#[error("more than {DEPTH} folders lie within each other there")]
+pub struct TooDeep;
+
+impl From<TooDeep> for io::Error {
+    fn from(error: TooDeep) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, error)
+    }
+}
+
+/// A folder in a tree; the top one has no name. A copy is cheap.
+pub(crate) struct Place<T = ()>(Option<Arc<Node<T>>>);
+
+struct Node<T> {
+    above: Place<T>,
+    name: OsString,
+    depth: usize,
+    note: T,
+}
+
+impl<T> Clone for Place<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T> Default for Place<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T> fmt::Debug for Place<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.path().display())
+    }
+}
+
+impl<T> Drop for Place<T> {
+    /// One after the other: a chain that drops itself would need a stack as deep as the tree.
+    fn drop(&mut self) {
+        let mut next = self.0.take();
+        while let Some(mut node) = next.and_then(Arc::into_inner) {
+            next = node.above.0.take();
+        }
+    }
+}
+
+impl<T> Place<T> {
+    /// The place of a folder in this one.
+    pub(crate) fn below(&self, name: &OsStr, note: T) -> Self {
+        let depth = self.depth() + 1;
+        Self(Some(Arc::new(Node { above: self.clone(), name: name.to_owned(), depth, note })))
+    }
+
+    /// How many folders it lies in.
+    pub(crate) fn depth(&self) -> usize {
+        self.0.as_ref().map_or(0, |node| node.depth)
+    }
+
+    /// Returns what was noted about it; nothing about the top.
+    pub(crate) fn note(&self) -> Option<&T> {
+        self.0.as_ref().map(|node| &node.note)
+    }
+
+    /// Returns the place it lies in, and its name there.
+    pub(crate) fn above(&self) -> Option<(&Self, &OsStr)> {
+        self.0.as_ref().map(|node| (&node.above, node.name.as_os_str()))
+    }
+
+    /// Returns the names that lead to it from the top.
+    pub(crate) fn path(&self) -> PathBuf {
+        let mut names = Vec::with_capacity(self.depth());
+        let mut at = self;
+        while let Some((above, name)) = at.above() {
+            names.push(name);
+            at = above;
+        }
+        names.iter().rev().collect()
+    }
+}
+
+impl Place {
+    /// The place of a folder in this one, if it is not too deep.
+    pub(crate) fn folder(&self, name: &OsStr) -> Result<Self, TooDeep> {
+        if self.depth() < DEPTH { Ok(self.below(name, ())) } else { Err(TooDeep) }
+    }
+}
+
+/// Returns as how many names one in a folder counts where each has a path of its own: a long path is as
+/// much as many short ones. `None` if the folder is too deep.
+pub fn weight(folder: &Path) -> Option<usize> {
+    let is_deep = folder.iter().nth(DEPTH).is_some();
+    (!is_deep).then(|| 1 + folder.as_os_str().len() / 64)
+}
+
+/// Where to go on in a folder that has been read in part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bookmark(u64);
+
+/// Reads some names of an open folder, in the kernel's order; tells where to go on, if there may be more.
+pub(crate) fn read_part(
+    folder: impl AsFd,
+    from: Option<Bookmark>,
+) -> io::Result<(Vec<Entry>, Option<Bookmark>)> {
+    if let Some(Bookmark(offset)) = from {
+        rustix::fs::seek(&folder, SeekFrom::Start(offset))?;
+    }
+    let mut buffer = Vec::with_capacity(32 << 10);
+    let mut names = RawDir::new(&folder, buffer.spare_capacity_mut());
+    let mut entries = Vec::new();
+    while let Some(entry) = names.next() {
+        let entry = entry?;
+        let name = entry.file_name();
+        let next = Bookmark(entry.next_entry_cookie());
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let kind = match entry.file_type() {
+            FileType::Unknown => match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)
+            {
+                Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+                // It went meanwhile.
+                Err(rustix::io::Errno::NOENT) => continue,
+                Err(errno) => return Err(errno.into()),
+            },
+            known => known,
+        };
+        let name = OsStr::from_bytes(name.to_bytes()).to_owned();
+        entries.push(Entry { name, kind: EntryKind::of(kind) });
+        if entries.len() >= PART {
+            return Ok((entries, Some(next)));
+        }
+    }
+    Ok((entries, None))
+}
+
+/// Makes trees as deep as an attacker would.
+#[cfg(test)]
+pub(crate) mod planted {
+    use std::path::Path;
+
+    use rustix::fs::{CWD, Mode, OFlags};
+
+    /// Makes a folder for a large tree, in memory where there is such a place.
+    pub(crate) fn ground() -> tempfile::TempDir {
+        tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+    }
+
+    /// Makes `levels` folders within each other below a folder that exists, with a file in the last one.
+    pub(crate) fn chain(top: &Path, levels: usize, name: &str) {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let mut at = rustix::fs::openat(CWD, top, flags, Mode::empty()).unwrap();
+        for _ in 0..levels {
+            rustix::fs::mkdirat(&at, name, Mode::RWXU).unwrap();
+            at = rustix::fs::openat(&at, name, flags, Mode::empty()).unwrap();
+        }
+        let file = OFlags::CREATE | OFlags::WRONLY;
+        rustix::fs::openat(&at, "file", file, Mode::RUSR).unwrap();
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests plant files by plain means")]
+mod tests {
+    use std::{collections::HashSet, fs};
+
+    use super::*;
+
+    #[test]
+    fn a_place_knows_its_path_and_how_deep_it_is() {
+        let top: Place = Place::default();
+        let place = top.folder("a".as_ref()).unwrap().folder("b".as_ref()).unwrap();
+        assert_eq!((place.path().as_path(), place.depth()), (Path::new("a/b"), 2));
+        let mut deep = top;
+        for _ in 0..DEPTH {
+            deep = deep.folder("d".as_ref()).unwrap();
+        }
+        assert!(deep.folder("d".as_ref()).is_err());
+    }
+
+    #[test]
+    fn a_long_chain_of_places_goes_without_a_deep_stack() {
+        let mut place: Place = Place::default();
+        for _ in 0..1_000_000 {
+            place = place.below("d".as_ref(), ());
+        }
+        drop(place);
+    }
+
+    #[test]
+    fn a_wide_folder_is_read_in_parts_each_name_once() {
+        let ground = planted::ground();
+        for number in 0..PART + 5 {
+            fs::write(ground.path().join(number.to_string()), "").unwrap();
+        }
+        let (mut from, mut found) = (None, HashSet::new());
+        let mut parts = 0;
+        loop {
+            let folder = fs::File::open(ground.path()).unwrap();
+            let (entries, next) = read_part(&folder, from).unwrap();
+            assert!(entries.len() <= PART);
+            parts += 1;
+            for entry in entries {
+                assert!(found.insert(entry.name));
+            }
+            match next {
+                Some(next) => from = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!((found.len(), parts), (PART + 5, 2));
+    }
+}

@@ -1,0 +1,133 @@
+//! Text that somebody else wrote, made fit to be looked at.
+//!
+//! A file name, the subject of a commit or a line of a service may hold characters that nobody sees but
+//! that change what is seen: they move the cursor, turn the order of letters around or take no space. Each
+//! of them is shown as its number. Letters of every script stay.
+
+use std::borrow::Cow;
+
+/// Whether a character changes what is seen without being seen.
+///
+/// Beside controls these are the default-ignorable and directional ones of Unicode, but for the two
+/// variation selectors that choose between the text and the picture of an emoji.
+pub fn is_deceptive(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            // Soft hyphen, and joiners and fillers without a shape.
+            '\u{ad}' | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}'
+            | '\u{ffa0}' | '\u{180b}'..='\u{180f}'
+            // Marks and overrides of direction, and what takes no space.
+            | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
+            // Separators of lines and paragraphs.
+            | '\u{2028}' | '\u{2029}'
+            // Selectors and tags, which can carry whole texts.
+            | '\u{fe00}'..='\u{fe0d}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}'
+        )
+}
+
+/// Makes a text fit for one line.
+pub fn line(text: &str) -> Cow<'_, str> {
+    shown(text, |_| false)
+}
+
+/// Makes a text of several lines fit to be looked at; tabs stay.
+pub fn lines(text: &str) -> Cow<'_, str> {
+    shown(text, |c| matches!(c, '\n' | '\t'))
+}
+
+/// The same, where somebody asked for the sequences by which programs paint on a terminal.
+pub fn painted_line(text: &str) -> Cow<'_, str> {
+    shown(text, |c| matches!(c, '\t' | '\u{1b}' | '\u{7}'))
+}
+
+fn shown(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
+    let is_hidden = |c: char| is_deceptive(c) && !stays(c);
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match is_hidden(c) {
+            true => shown.extend(c.escape_default()),
+            false => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Makes JSON fit to be looked at: the same value, because outside of strings it has none of these.
+pub fn json(text: &str) -> Cow<'_, str> {
+    let is_hidden = |c: char| is_deceptive(c) && !c.is_ascii_control() || c == '\u{7f}';
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if !is_hidden(c) {
+            shown.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            shown.push_str(&format!("\\u{unit:04x}"));
+        }
+    }
+    Cow::Owned(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_deceives_is_shown_as_its_number() {
+        for (text, one, several) in [
+            ("a\u{1b}[2Jb\nc", "a\\u{1b}[2Jb\\nc", "a\\u{1b}[2Jb\nc"),
+            ("a\tb\r", "a\\tb\\r", "a\tb\\r"),
+            ("\u{202e}txt.exe\u{2066}", "\\u{202e}txt.exe\\u{2066}", "\\u{202e}txt.exe\\u{2066}"),
+            ("\u{200e}\u{200f}\u{61c}", "\\u{200e}\\u{200f}\\u{61c}", "\\u{200e}\\u{200f}\\u{61c}"),
+            (
+                "a\u{2028}b\u{2029}\u{85}",
+                "a\\u{2028}b\\u{2029}\\u{85}",
+                "a\\u{2028}b\\u{2029}\\u{85}",
+            ),
+            (
+                "ma\u{200b}in\u{feff}\u{ad}",
+                "ma\\u{200b}in\\u{feff}\\u{ad}",
+                "ma\\u{200b}in\\u{feff}\\u{ad}",
+            ),
+            ("\u{9b}31m\u{7f}", "\\u{9b}31m\\u{7f}", "\\u{9b}31m\\u{7f}"),
+            ("\u{e0041}", "\\u{e0041}", "\\u{e0041}"),
+        ] {
+            assert_eq!((&*line(text), &*lines(text)), (one, several), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn letters_and_signs_of_all_scripts_stay() {
+        for text in ["naïve", "日本語", "اللغة", "עברית", "हिन्दी", "☀\u{fe0f}", "a\u{301}", "🦀"]
+        {
+            assert!(matches!(line(text), Cow::Borrowed(same) if same == text), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn colours_stay_where_they_were_asked_for_and_the_rest_does_not() {
+        let text = "\u{1b}[31mred\u{1b}[0m\t\u{202e}\r";
+        assert_eq!(painted_line(text), "\u{1b}[31mred\u{1b}[0m\t\\u{202e}\\r");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn json_stays_the_same_value(text: String, more in "[\u{80}-\u{9f}\u{202a}-\u{202e}\u{e0001}]*") {
+            let value = serde_json::json!({ "key": format!("{text}{more}\u{7f}") });
+            let plain = value.to_string();
+            let shown = json(&plain);
+            let is_ours = |c: char| is_deceptive(c);
+            proptest::prop_assert!(!shown.contains(is_ours));
+            proptest::prop_assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! A room's share of what the kernel counts for each user.
+//!
+//! Where rooms have the user's own uid, all of them and the user draw on the same numbers. The kernel
+//! has the same numbers for each user namespace, and what is made in a nested one counts in all above.
+//! So the wall has a bound, which the room's root, in a namespace of its own below, cannot change.
+
+use hothouse_host::files;
+use hothouse_host::step::{Step, StepError};
+use rustix::process::{Resource, Rlimit};
+use std::path::Path;
+
+/// Where a user namespace has its bounds.
+const BOUNDS: &str = "/proc/sys/user";
+
+/// What a room has a quarter of, with the least that programs need.
+const QUARTERS: [(&str, u32); 4] = [
+    ("max_inotify_instances", 16),
+    ("max_inotify_watches", 4096),
+    ("max_fanotify_groups", 8),
+    ("max_fanotify_marks", 4096),
+];
+
+/// Namespaces of one kind that a room may have at a time. A browser has a few for each of its
+/// processes, a builder of images some for each step.
+const NAMESPACES: u32 = 512;
+
+const KINDS: [&str; 8] = ["user", "pid", "net", "mnt", "ipc", "uts", "cgroup", "time"];
+
+/// Terminals that a room may have at a time: the host has some thousands for all.
+pub(super) const TERMINALS: u32 = 256;
+
+/// Limits of a process that the kernel takes over as those of all processes of a user namespace
+/// together: signals that wait, timers among them; bytes of message queues; locked memory.
+const TOGETHER: [(Resource, u64); 3] =
+    [(Resource::Sigpending, 8192), (Resource::Msgqueue, 400 << 10), (Resource::Memlock, 64 << 20)];
+
+/// The bounds of a wall, by the names of their files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Shares(Vec<(String, u32)>);
+
+impl Shares {
+    /// Works them out from the host's, which only a process of the host sees.
+    pub(super) fn of_host() -> Self {
+        Self::of(|name| {
+            let text = files::read_text(&Path::new(BOUNDS).join(name)).ok()?;
+            // One that is larger than we can say is as good as none.
+            Some(text.trim().parse().unwrap_or(u32::MAX))
+        })
+    }
+
+    /// A kernel that does not know one of them has nothing to bound.
+    fn of(host: impl Fn(&str) -> Option<u32>) -> Self {
+        let quarters = QUARTERS.iter().filter_map(|(name, least)| {
+            Some(((*name).to_owned(), (host(name)? / 4).max(*least).min(i32::MAX.unsigned_abs())))
+        });
+        let namespaces = KINDS.iter().filter_map(|kind| {
+            let name = format!("max_{kind}_namespaces");
+            let most = host(&name)?.min(NAMESPACES);
+            Some((name, most))
+        });
+        Self(quarters.chain(namespaces).collect())
+    }
+
+    /// Sets them for the user namespace that we are in.
+    pub(super) fn apply(&self) -> Result<(), StepError> {
+        for (name, most) in &self.0 {
+            let path = Path::new(BOUNDS).join(name);
+            files::write(&path, most.to_string()).step_at("bound the room's", name)?;
+        }
+        Ok(())
+    }
+}
+
+/// Bounds ourselves, and so the user namespace that we make next.
+pub(super) fn bound_together() -> Result<(), StepError> {
+    for (resource, most) in TOGETHER {
+        let Rlimit { current, maximum } = rustix::process::getrlimit(resource);
+        let least = |known: Option<u64>| Some(known.map_or(most, |known| known.min(most)));
+        let limit = Rlimit { current: least(current), maximum: least(maximum) };
+        rustix::process::setrlimit(resource, limit)
+            .step("bound the room's signals, queues and locked memory")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_room_has_a_part_of_what_the_host_has_and_never_more() {
+        let shares = Shares::of(|name| match name {
+            "max_inotify_instances" => Some(128),
+            "max_inotify_watches" => Some(200_000),
+            "max_user_namespaces" => Some(96_000),
+            "max_net_namespaces" => Some(100),
+            _ => None,
+        });
+        let expected = [
+            ("max_inotify_instances", 32),
+            ("max_inotify_watches", 50_000),
+            ("max_user_namespaces", NAMESPACES),
+            ("max_net_namespaces", 100),
+        ];
+        assert_eq!(shares.0, expected.map(|(name, most)| (name.to_owned(), most)));
+    }
+}
