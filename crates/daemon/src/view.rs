@@ -37,6 +37,11 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
     let apps = apps(door, &record, &mut caveats);
     caveats.extend(sleep_caveat(&record));
     caveats.extend(closely_caveat(door, &record));
+    caveats.extend(engine.left_out(&record).into_iter().map(|text| Caveat {
+        area: "dependencies".into(),
+        class: "left-out".into(),
+        text,
+    }));
     let exposed = engine.exposed(&record).unwrap_or_default().into_iter();
     let exposed = exposed.map(|e| ExposedView { port: e.port, host_port: e.host_port }).collect();
     caveats.extend(engine.refused_import(&record).map(|reason| Caveat {

@@ -59,7 +59,7 @@ pub(crate) fn fork(
             "Made sandbox `{}` on branch `{}`, based on `{base}`.",
             made.name, made.branch
         ));
-        let told = ["room-only", "pending"];
+        let told = ["room-only", "pending", "left-out"];
         for caveat in made.caveats.iter().filter(|caveat| told.contains(&caveat.class.as_str())) {
             ui.say(&format!("Note: {}.", plain(&caveat.text)));
         }
