@@ -380,11 +380,11 @@ impl Room<'_> {
             rustix::net::send(channel, GO, SendFlags::NOSIGNAL).step("start the room")?;
             holders.into_iter().for_each(reap);
         }
-        let Word::Built { has_sys, has_ipv6 } = hear(*pid, channel)? else {
+        let Word::Built { has_sys, has_ipv6, has_link } = hear(*pid, channel)? else {
             return Err(StepError::because("start the room", None, "it began with its end"));
         };
         let mut started = self.started(*pid, fences, caveats)?;
-        started.caveats.extend(lacks(has_sys, has_ipv6));
+        started.caveats.extend(lacks(has_sys, has_ipv6, has_link));
         // While room-init starts, and before anybody is told: a daemon that dies now finds the room
         // by this file.
         let text = serde_json::to_vec(&started).map_err(std::io::Error::from);
@@ -463,10 +463,14 @@ fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, StepError> {
 }
 
 /// What of a usual room this one is without.
-fn lacks(has_sys: bool, has_ipv6: bool) -> Vec<Caveat> {
+fn lacks(has_sys: bool, has_ipv6: bool, has_link: bool) -> Vec<Caveat> {
     let no_sys = Caveat::new("no-sys", "the host's /sys is partly hidden, so the room has none");
     let no_ipv6 = Caveat::new("no-ipv6", "the kernel has no IPv6, so the room has none");
-    let lacking = [(has_sys, no_sys), (has_ipv6, no_ipv6)].into_iter();
+    let no_link = Caveat::new(
+        "no-link",
+        "the kernel has no virtual link, so programs that look at the interfaces think that they are offline",
+    );
+    let lacking = [(has_sys, no_sys), (has_ipv6, no_ipv6), (has_link, no_link)].into_iter();
     lacking.filter(|(has, _)| !has).map(|(_, caveat)| caveat).collect()
 }
 
