@@ -40,6 +40,8 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
     let apps = apps(door, &record, &mut caveats);
     caveats.extend(sleep_caveat(&record));
     caveats.extend(closely_caveat(door, &record));
+    let left_out = engine.left_out(&record).into_iter();
+    caveats.extend(left_out.map(|problem| Caveat::LeftOut { problem }));
     let exposed = engine.exposed(&record).unwrap_or_default().into_iter();
     let exposed = exposed.map(|e| ExposedView { port: e.port, host_port: e.host_port }).collect();
     let refused = engine.refused_import(&record);

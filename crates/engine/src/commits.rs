@@ -25,10 +25,10 @@ use hothouse_workspace::{
     Repository, WorktreeError,
     import::{BRANCH_LIMIT, BranchOutcome, Import, ImportError, Imported, Wanted},
     refs::{self, Branches},
-    room_git::{RoomGit, RoomGitError, pointer},
+    room_git::{RoomGit, RoomGitError, exact_pattern, keep_excluded, pointer},
 };
 
-use crate::{Engine, trees};
+use crate::{Engine, metadata, trees};
 
 /// The most bytes that one import may bring.
 const IMPORT_LIMIT: u64 = 2 << 30;
@@ -402,7 +402,20 @@ impl Engine {
             }
             files::write_quick(&pointer_file, &pointer(&folder), 0o644)?;
         }
+        self.hide_own_files(sandbox, &folder);
         Ok(RoomGitPlaces { folder, pointer: pointer_file, objects })
+    }
+
+    /// Keeps what Hothouse puts into a worktree out of the room's commits: its own files, and the empty ones that
+    /// stand for the user's secrets.
+    fn hide_own_files(&self, sandbox: &SandboxRecord, folder: &Path) {
+        let masked = self.found_secrets(sandbox);
+        let masked = masked.iter().map(|path| exact_pattern(path));
+        let patterns: Vec<_> = metadata::own_patterns().chain(masked).collect();
+        // An agent that broke its own git folder commits what it likes.
+        if let Err(error) = keep_excluded(folder, &patterns) {
+            tracing::warn!(%error, sandbox = %sandbox.name, "git in its room may see our files");
+        }
     }
 
     /// Returns where the user's checkout has sandboxes inside, seen from its top.

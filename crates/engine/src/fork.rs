@@ -530,7 +530,7 @@ fn find_remote_base(repository: &Repository, spec: &ForkSpec) -> Result<Base, Fo
 }
 
 /// Decides whether the branch is new. An existing one is taken when the user named it, or when it
-/// holds nothing of its own.
+/// holds nothing of its own; one that is merely behind the base is moved up to it.
 fn find_branch(
     repository: &Repository,
     spec: &ForkSpec,
@@ -547,6 +547,9 @@ fn find_branch(
     let asked_for = spec.branch.is_some() && spec.base.is_none();
     if tip == base.commit || asked_for {
         return Ok(BranchOrigin::Existing);
+    }
+    if spec.branch.is_none() && repository.is_ancestor(&tip, &base.commit)? {
+        return Ok(BranchOrigin::Behind);
     }
     Err(ForkError::BranchTaken { branch: branch.to_owned(), base: base.label.clone() })
 }

@@ -132,6 +132,7 @@ pub struct Engine {
     authorities: wall::Authorities,
     read: room::ReadConfigs,
     kept: masks::KeptSecrets,
+    left_out: trees::LeftOutFolders,
 }
 
 impl Engine {
@@ -151,6 +152,7 @@ impl Engine {
             authorities: wall::Authorities::default(),
             read: room::ReadConfigs::default(),
             kept: masks::KeptSecrets::default(),
+            left_out: trees::LeftOutFolders::default(),
         }
     }
 

@@ -14,6 +14,16 @@ const SUPERSET: &str = ".superset";
 const PORTS_FILE: &str = "ports.json";
 const CONFIG_FILE: &str = "config.json";
 
+/// Returns the patterns by which git ignores the files of a run in a worktree. The project's own, once committed,
+/// are not concerned.
+pub(crate) fn own_patterns() -> impl Iterator<Item = String> {
+    [PORTS_FILE, CONFIG_FILE].into_iter().map(pattern_of)
+}
+
+fn pattern_of(file: &str) -> String {
+    format!("/{SUPERSET}/{file}")
+}
+
 /// The most that a worktree's file of ours may have.
 const FILE_LIMIT: u64 = 64 << 10;
 
@@ -77,7 +87,7 @@ impl Engine {
         let repository = trees::repository(&sandbox.repository.common_dir);
         let used = files::is_folder(&sandbox.repository.root.join(SUPERSET));
         for file in [Some(PORTS_FILE), used.then_some(CONFIG_FILE)].into_iter().flatten() {
-            let pattern = format!("/{SUPERSET}/{file}");
+            let pattern = pattern_of(file);
             if !repository.excludes(&pattern)? {
                 let _lock = self.repository_lock(&sandbox.repository.common_dir)?;
                 repository.exclude(&pattern)?;

@@ -125,7 +125,7 @@ impl Engine {
     pub(crate) fn run_unwritten(&self, plan: &NewPlan) -> Result<(), PlanFailure> {
         tracing::warn!(plan = plan.kind.as_str(), subject = plan.subject, "not written down");
         for step in &plan.steps {
-            self.apply(step, &plan.operation).map_err(|source| PlanFailure::Step {
+            self.apply(step).map_err(|source| PlanFailure::Step {
                 kind: plan.kind,
                 subject: plan.subject.clone(),
                 source,
@@ -162,8 +162,7 @@ impl Engine {
         for (index, record) in plan.steps.iter().enumerate().filter(|(_, record)| !record.done) {
             self.check_cancelled(plan).map_err(|failure| (index, failure))?;
             self.say(plan, Happening::StepBegun { index, of, title: record.step.title() });
-            self.apply(&record.step, &plan.operation)
-                .map_err(|source| (index, step_failure(plan, source)))?;
+            self.apply(&record.step).map_err(|source| (index, step_failure(plan, source)))?;
             if let Some(position) = tick_after(&plan.steps, index) {
                 self.tick(plan, position, true).map_err(|failure| (index, failure))?;
             }

@@ -11,13 +11,13 @@ use crate::{Engine, StepError, task, trees};
 
 impl Engine {
     /// Applies a step. Applying it again changes nothing.
-    pub(crate) fn apply(&self, step: &Step, operation: &OperationId) -> Result<(), StepError> {
+    pub(crate) fn apply(&self, step: &Step) -> Result<(), StepError> {
         match step {
             Step::Exclude { common_dir, pattern } => {
                 let _lock = self.repository_lock(common_dir)?;
                 Ok(trees::repository(common_dir).exclude(pattern)?)
             }
-            Step::AddWorktree { order } => self.add_worktree(order, Some(operation)),
+            Step::AddWorktree { order } => self.add_worktree(order),
             Step::WriteTask { worktree, text } => Ok(task::write(worktree, text)?),
             Step::RemoveWorktree { common_dir, tree } => self.remove_worktree(common_dir, tree),
             Step::ReleaseWorktree { common_dir, worktree } => {

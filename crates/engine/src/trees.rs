@@ -10,7 +10,7 @@ use std::{
 use hothouse_backend::agent;
 use hothouse_host::{FileError, beneath, btrfs, files, view::View};
 use hothouse_model::{
-    Explain, Failure, Happening, OperationId, SandboxRecord,
+    Explain, Failure, Happening, OperationId, SandboxRecord, glob,
     room::WorktreeLayers,
     sandbox::RepositoryPlace,
     tree::{FOREIGN_TREE, TreeCopy, TreeOrder, WorktreeOrder, WorktreeSource},
@@ -18,7 +18,7 @@ use hothouse_model::{
 use hothouse_workspace::{
     Repository, SandboxPlaces, TreePlace, TreeStore, WorktreeError,
     fork::ForkSource,
-    golden::{self, Budget},
+    golden::{self, Budget, LeftOut},
     places::{self, FORMER},
     tree::{
         self, ChooseError, DriverName, Restored, Seen, Sources, TreeDriver, TreeSizes, TreeWish,
@@ -230,18 +230,33 @@ impl Others {
     }
 }
 
+/// The dependency folders that did not come along, by worktree. The next daemon does not know: whoever forked was told.
+#[derive(Debug, Default)]
+pub(crate) struct LeftOutFolders(Mutex<HashMap<PathBuf, Vec<String>>>);
+
+impl LeftOutFolders {
+    fn note(&self, worktree: &Path, left_out: &[LeftOut]) {
+        let told = left_out.iter().filter(|left| left.reason != golden::ABSENT);
+        let told = told.map(|left| format!("`{}` is left out: {}", left.folder, left.reason));
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.insert(worktree.to_owned(), told.collect());
+    }
+}
+
 impl Engine {
+    /// Returns which dependency folders did not come along, and why.
+    pub fn left_out(&self, sandbox: &SandboxRecord) -> Vec<String> {
+        let all = self.left_out.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&sandbox.worktree).cloned().unwrap_or_default()
+    }
+
     /// Returns whether the files of a sandbox are seen in its room alone.
     pub fn is_hidden(&self, sandbox: &SandboxRecord) -> bool {
         is_hidden(sandbox)
     }
 
     /// Adds a worktree and fills it.
-    pub(crate) fn add_worktree(
-        &self,
-        order: &WorktreeOrder,
-        operation: Option<&OperationId>,
-    ) -> Result<(), StepError> {
+    pub(crate) fn add_worktree(&self, order: &WorktreeOrder) -> Result<(), StepError> {
         let repository = repository_of(order);
         let (store, place) = place(&order.tree)?;
         let driver = driver(&order.tree)?;
@@ -257,9 +272,7 @@ impl Engine {
                     &golden,
                     dependencies,
                 )?;
-                for left in found.left_out.iter().filter(|left| left.reason != golden::ABSENT) {
-                    self.note(operation, format!("`{}` is left out: {}", left.folder, left.reason));
-                }
+                self.left_out.note(&order.tree.path, &found.left_out);
                 if driver.sources() == Sources::One && !found.found.is_empty() {
                     let joined = golden::join(&store, &*driver, &golden, &found.found)?;
                     let source = ForkSource::Golden { commit: &joined, dependencies: &[] };
@@ -312,7 +325,8 @@ impl Engine {
         let config = self.pinned_config(sandbox).map(|config| config.room.deps.clone());
         let dependencies = config.unwrap_or_default();
         // The user's secrets stay the user's.
-        let skip = dependencies.iter().map(|folder| folder.as_str().into()).chain(secrets);
+        let plain = dependencies.iter().filter(|folder| !glob::is_wild(folder.as_str().as_bytes()));
+        let skip = plain.map(|folder| folder.as_str().into()).chain(secrets);
         let skip: Vec<_> = skip.collect();
         // One that somebody else made is a plain folder.
         let tree = match sandbox.is_adopted() {

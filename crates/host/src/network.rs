@@ -1,7 +1,8 @@
-//! The network of a room: loopback, every address local, and sockets that catch what would
+//! The network of a room: loopback, every address local, a link for show, and sockets that catch what would
 //! leave. Runs in the wall, before any process of the room.
 
 mod gate;
+mod link;
 mod log;
 mod netfilter;
 mod netlink;
@@ -49,6 +50,8 @@ pub struct Catch {
     /// Speaks to the packet rules; whoever uses it needs the right to, besides.
     pub rules: OwnedFd,
     pub has_ipv6: bool,
+    /// Why the room has no link that makes it look online, if so.
+    pub no_link: Option<String>,
 }
 
 /// Brings the network up.
@@ -58,6 +61,7 @@ pub fn apply() -> Result<Catch, StepError> {
     talk(&route, &every_address_is_local(AddressFamily::INET), 1)
         .step("make every IPv4 address local")?;
     let has_ipv6 = talk(&route, &every_address_is_local(AddressFamily::INET6), 1).is_ok();
+    let no_link = link::add(&route).err().map(|errno| std::io::Error::from(errno).to_string());
     let books = log::DROPPED.open().and_then(|dropped| Ok((dropped, log::ECHOES.open()?))).ok();
     let netfilter = open(Some(families::NETFILTER)).step("open a netfilter socket")?;
     let set = |told| {
@@ -72,7 +76,7 @@ pub fn apply() -> Result<Catch, StepError> {
             None
         }
     };
-    catch(has_ipv6, books, netfilter)
+    Ok(Catch { no_link, ..catch(has_ipv6, books, netfilter)? })
 }
 
 /// Loopback addresses, never the wildcard: answers to redirected datagrams would otherwise carry
@@ -108,6 +112,7 @@ fn catch(
         raw: raw.unwrap_or_default(),
         rules,
         has_ipv6,
+        no_link: None,
     })
 }
 

@@ -115,6 +115,7 @@ pub fn probe_host(spec: &ProbeSpec) -> Vec<Finding> {
         trees::reflink(&ground),
         rooms::idmapped_mounts(&report),
         rooms::packet_rules(&report),
+        rooms::link(&report),
         rooms::ping(),
         kernel::cgroups(),
         kernel::landlock(),

@@ -15,6 +15,7 @@ word_type! {
     /// What a caveat is about. Each limit of a room is an area of its own.
     Area {
         Config = "config",
+        Dependencies = "dependencies",
         Disk = "disk",
         Files = "files",
         Git = "git",
@@ -23,6 +24,7 @@ word_type! {
         NoCpuCgroup = "no-cpu-cgroup",
         NoFreezer = "no-freezer",
         NoIpv6 = "no-ipv6",
+        NoLink = "no-link",
         NoMemoryCgroup = "no-memory-cgroup",
         NoPidsCgroup = "no-pids-cgroup",
         NoSys = "no-sys",
@@ -46,6 +48,7 @@ word_type! {
         Closed = "closed",
         Died = "died",
         Diverged = "diverged",
+        LeftOut = "left-out",
         Limited = "limited",
         LiveKey = "live-key",
         LookClosely = "look-closely",
@@ -82,6 +85,7 @@ pub enum Caveat {
     NoFreezer,
     NoSys,
     NoIpv6,
+    NoLink,
     /// The room was paused because its own files take too much.
     Full(DiskUse),
     /// The room has ended without being told to.
@@ -99,6 +103,10 @@ pub enum Caveat {
     },
     /// The files of the worktree are seen in the room alone.
     Hidden,
+    /// A pattern of dependency folders that brings nothing along.
+    LeftOut {
+        problem: String,
+    },
     /// Forks share no blocks.
     FullCopies,
     Diverged {
@@ -206,11 +214,13 @@ impl Caveat {
             Self::NoFreezer => Area::NoFreezer,
             Self::NoSys => Area::NoSys,
             Self::NoIpv6 => Area::NoIpv6,
+            Self::NoLink => Area::NoLink,
             Self::Full(_) => Area::Disk,
             Self::Died => Area::Room,
             Self::Closed { .. } | Self::NoDatagrams | Self::NoEcho => Area::Network,
             Self::Pending { .. } => Area::Config,
             Self::Hidden | Self::FullCopies => Area::Tree,
+            Self::LeftOut { .. } => Area::Dependencies,
             Self::Diverged { .. } | Self::NotImported { .. } => Area::Git,
             Self::LookClosely { .. } => Area::Files,
             Self::Asleep { .. } => Area::Sleep,
@@ -239,6 +249,7 @@ impl Caveat {
             Self::Closed { .. } => Class::Closed,
             Self::Pending { .. } => Class::Pending,
             Self::Hidden => Class::RoomOnly,
+            Self::LeftOut { .. } => Class::LeftOut,
             Self::Diverged { .. } => Class::Diverged,
             Self::NotImported { .. } => Class::NotImported,
             Self::LookClosely { .. } => Class::LookClosely,

@@ -19,7 +19,33 @@ use crate::{
 pub struct Masks {
     mask: Vec<Pattern>,
     unmask: Vec<Pattern>,
-    dependencies: Vec<Vec<u8>>,
+    dependencies: FolderPatterns,
+}
+
+/// Folders that package managers alone fill, whatever a config names: what looks like a secret there came
+/// with a package, and a mask would keep the package from being replaced.
+const PACKAGES: [&str; 4] = ["node_modules", "bower_components", "site-packages", ".pnpm-store"];
+
+/// Patterns of dependency folders: a name is meant in any folder, a path from the top, `**` stands for any number
+/// of folders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FolderPatterns(Vec<Pattern>);
+
+impl FolderPatterns {
+    /// Reads patterns such as `node_modules`, `apps/web/vendor` and `**/node_modules`.
+    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
+        let whole = |text: &str| match Pattern::parse(text.trim_end_matches('/'))? {
+            // Not all that lies below: whoever asks does not look there.
+            Pattern::Plain(parts) => Some(Pattern::Path(parts)),
+            other => Some(other),
+        };
+        Self(patterns.into_iter().filter_map(whole).collect())
+    }
+
+    /// Whether the folder `name` of `folder`, a path below the worktree, is meant.
+    pub fn fits(&self, folder: &Path, name: &OsStr) -> bool {
+        self.0.iter().any(|pattern| pattern.fits(folder, name))
+    }
 }
 
 /// What is known of a file with the name of a secret.
@@ -69,20 +95,12 @@ impl Masks {
     /// Whether secrets are looked for in the folder `name` of `folder`: not in a git directory, nor
     /// among dependencies, wherever they are.
     pub fn enters(&self, folder: &Path, name: &OsStr) -> bool {
-        let is = |known: &Vec<u8>| match known.contains(&b'/') {
-            false => name.as_bytes() == known,
-            true => folder.join(name).as_os_str().as_bytes() == known,
-        };
-        name != ".git" && !self.dependencies.iter().any(is)
+        name != ".git" && !self.dependencies.fits(folder, name)
     }
 }
 
-fn dependencies(folders: &[TreePath]) -> Vec<Vec<u8>> {
-    let plain = |folder: &TreePath| {
-        let names = folder.as_str().split('/').filter(|name| !name.is_empty() && *name != ".");
-        names.collect::<Vec<_>>().join("/").into_bytes()
-    };
-    folders.iter().map(plain).filter(|folder| !folder.is_empty()).collect()
+fn dependencies(folders: &[TreePath]) -> FolderPatterns {
+    FolderPatterns::new(folders.iter().map(TreePath::as_str).chain(PACKAGES))
 }
 
 /// A pattern of files, as git's `:(glob)` has them.
@@ -205,7 +223,12 @@ mod tests {
         let masks = Masks {
             mask: vec![parse(".env"), parse(".env.*")],
             unmask: vec![parse("kept/.env"), parse(".env.ci")],
-            dependencies: vec![b"node_modules".to_vec(), b"apps/web/vendor".to_vec()],
+            dependencies: FolderPatterns::new([
+                "node_modules",
+                "./apps/web/vendor/",
+                "**/cache",
+                "libs/*/third",
+            ]),
         };
         let named = |folder: &str, name: &str| masks.names(Path::new(folder), OsStr::new(name));
         assert!(named("", ".env") && named("a", ".env.local"));
@@ -218,12 +241,25 @@ mod tests {
             ("a/b", "node_modules", false),
             ("apps/web", "vendor", false),
             ("apps", "vendor", true),
+            ("apps/web/vendor", "sub", true),
+            ("", "cache", false),
+            ("a/b", "cache", false),
+            ("libs/x", "third", false),
+            ("libs", "third", true),
         ] {
             assert_eq!(
                 masks.enters(Path::new(folder), OsStr::new(name)),
                 enters,
                 "{folder}/{name}"
             );
+        }
+    }
+
+    #[test]
+    fn folders_of_packages_are_left_alone_whatever_the_config_names() {
+        let masks = Masks { dependencies: dependencies(&[]), ..Masks::default() };
+        for (folder, enters) in [("node_modules", false), ("site-packages", false), ("src", true)] {
+            assert_eq!(masks.enters(Path::new("a"), OsStr::new(folder)), enters, "{folder}");
         }
     }
 

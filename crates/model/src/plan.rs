@@ -131,6 +131,9 @@ pub enum BranchOrigin {
     New,
     /// It was there before.
     Existing,
+    /// It was there before, and lacks what the base has: it is moved up. That stays when the plan goes back,
+    /// since a fast-forward loses nothing.
+    Behind,
 }
 
 /// One idempotent step. It carries all that `apply` and `undo` need.

@@ -80,6 +80,7 @@ pub(super) enum Word {
     Built {
         has_sys: bool,
         has_ipv6: bool,
+        has_link: bool,
     },
     /// room-init has taken over. It says so in a word of its own.
     Ready,
@@ -181,7 +182,7 @@ fn finish(
     mounts::mask(&plan.masks)?;
     let elevate = elevate_socket()?;
     let namespaces = room_namespaces(&inside.order)?;
-    let word = Word::Built { has_sys, has_ipv6: catch.has_ipv6 };
+    let word = Word::Built { has_sys, has_ipv6: catch.has_ipv6, has_link: catch.no_link.is_none() };
     let word = serde_json::to_vec(&word).map_err(std::io::Error::other).step("report")?;
     rustix::net::send(&inside.channel, &word, SendFlags::NOSIGNAL).step("report")?;
     become_init(inside, catch, elevate, namespaces)

@@ -370,11 +370,11 @@ impl Room<'_> {
             rustix::net::send(channel, GO, SendFlags::NOSIGNAL).step("start the room")?;
             holders.into_iter().for_each(reap);
         }
-        let Word::Built { has_sys, has_ipv6 } = hear(*pid, channel)? else {
+        let Word::Built { has_sys, has_ipv6, has_link } = hear(*pid, channel)? else {
             return Err(StepError::because("start the room", None, "it began with its end"));
         };
         let mut started = self.started(*pid, fences, caveats)?;
-        started.caveats.extend(lacks(has_sys, has_ipv6));
+        started.caveats.extend(lacks(has_sys, has_ipv6, has_link));
         // While room-init starts, and before anybody is told: a daemon that dies now finds the room
         // by this file.
         let text = serde_json::to_vec(&started).map_err(std::io::Error::from);
@@ -453,8 +453,9 @@ fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, StepError> {
 }
 
 /// What of a usual room this one is without.
-fn lacks(has_sys: bool, has_ipv6: bool) -> Vec<Caveat> {
-    let lacking = [(has_sys, Caveat::NoSys), (has_ipv6, Caveat::NoIpv6)].into_iter();
+fn lacks(has_sys: bool, has_ipv6: bool, has_link: bool) -> Vec<Caveat> {
+    let lacking =
+        [(has_sys, Caveat::NoSys), (has_ipv6, Caveat::NoIpv6), (has_link, Caveat::NoLink)].into_iter();
     lacking.filter(|(has, _)| !has).map(|(_, caveat)| caveat).collect()
 }
 

@@ -21,6 +21,9 @@ use crate::{Repository, git, index::ObjectFormat};
 /// The most that the list of shallow commits may take.
 const SHALLOW_LIMIT: u64 = 64 << 20;
 
+/// The most that a room's list of ignored files may take.
+const EXCLUDE_LIMIT: u64 = 1 << 20;
+
 /// A private git folder could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomGitError {
@@ -117,6 +120,45 @@ impl Repository {
     }
 }
 
+/// Adds the patterns that are missing to what a room's git ignores. The agent may have written in the folder.
+pub fn keep_excluded(folder: &Path, patterns: &[String]) -> Result<(), FileError> {
+    let name = Path::new("info/exclude");
+    let known = match hands::read_capped(folder, name, EXCLUDE_LIMIT) {
+        Err(error) if error.is_not_found() => Vec::new(),
+        other => other?,
+    };
+    let text = with_lines(&known, patterns);
+    if text == known { Ok(()) } else { hands::write(folder, name, &text, 0o644) }
+}
+
+/// Returns the pattern by which git ignores one file, given its path below the top.
+pub fn exact_pattern(path: &Path) -> String {
+    let mut pattern = String::from("/");
+    for c in path.to_string_lossy().chars() {
+        match c {
+            '\\' | '*' | '?' | '[' | ' ' => pattern.extend(['\\', c]),
+            // A line cannot hold them, nor what is not UTF-8.
+            c if c.is_control() || c == char::REPLACEMENT_CHARACTER => pattern.push('*'),
+            c => pattern.push(c),
+        }
+    }
+    pattern
+}
+
+fn with_lines(text: &[u8], lines: &[String]) -> Vec<u8> {
+    let known: Vec<_> = text.split(|byte| *byte == b'\n').collect();
+    let missing = lines.iter().filter(|line| !known.contains(&line.as_bytes()));
+    let mut whole = text.to_owned();
+    for line in missing {
+        if !whole.is_empty() && !whole.ends_with(b"\n") {
+            whole.push(b'\n');
+        }
+        whole.extend_from_slice(line.as_bytes());
+        whole.push(b'\n');
+    }
+    whole
+}
+
 fn alternates(objects: &[PathBuf]) -> Vec<u8> {
     objects.iter().flat_map(|path| [path.as_os_str().as_bytes(), b"\n"].concat()).collect()
 }
@@ -185,6 +227,26 @@ mod tests {
     #[test]
     fn the_pointer_names_the_folder() {
         assert_eq!(pointer(Path::new("/run/x y")), b"gitdir: /run/x y\n");
+    }
+
+    #[test]
+    fn a_line_is_added_once_and_on_its_own() {
+        let lines = ["/a".to_owned(), "/b".to_owned()];
+        assert_eq!(with_lines(b"", &lines), b"/a\n/b\n");
+        assert_eq!(with_lines(b"x\n/b", &lines), b"x\n/b\n/a\n");
+        assert_eq!(with_lines(b"/b\n/a\n", &lines), b"/b\n/a\n");
+    }
+
+    #[test]
+    fn a_pattern_stands_for_one_path() {
+        for (path, pattern) in [
+            ("sub/.env", "/sub/.env"),
+            ("a b/[x]*", r"/a\ b/\[x]\*"),
+            ("!x#", "/!x#"),
+            ("a\nb", "/a*b"),
+        ] {
+            assert_eq!(exact_pattern(Path::new(path)), pattern);
+        }
     }
 
     #[test]

@@ -119,6 +119,9 @@ impl Repository {
         new: &NewWorktree<'_>,
     ) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Add { path: new.path.to_owned(), source };
+        if new.origin == BranchOrigin::Behind {
+            self.move_up(lock, new)?;
+        }
         // Paths that are relative would be right, but we look for absolute ones.
         let add = self.git().args(["-c", "worktree.useRelativePaths=false", "worktree", "add"]);
         let add = add.args(["--no-checkout", "--quiet", "--lock", "--reason", LOCK_REASON]);
@@ -126,9 +129,31 @@ impl Repository {
             BranchOrigin::New => {
                 add.args(["--no-track", "-b", new.branch]).arg("--").arg(new.path).arg(new.commit)
             }
-            BranchOrigin::Existing => add.arg("--").arg(new.path).arg(new.branch),
+            BranchOrigin::Existing | BranchOrigin::Behind => {
+                add.arg("--").arg(new.path).arg(new.branch)
+            }
         };
         add.stdin(lock.share_as_stdin()?).output().map_err(about)?;
+        Ok(())
+    }
+
+    /// Moves a branch forward to the commit of its worktree. Somebody may have moved it since the fork
+    /// was planned: git is told the tip that was looked at.
+    fn move_up(&self, lock: &Lock, new: &NewWorktree<'_>) -> Result<(), WorktreeError> {
+        let about = |source| WorktreeError::Add { path: new.path.to_owned(), source };
+        let refused = |reason: &str| WorktreeError::Branch {
+            branch: new.branch.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let tip = self.branch_tip(new.branch).map_err(about)?;
+        let tip = tip.ok_or_else(|| refused("it was removed meanwhile"))?;
+        if !self.is_ancestor(&tip, new.commit).map_err(about)? {
+            return Err(refused("it got commits of its own meanwhile"));
+        }
+        let name = format!("refs/heads/{}", new.branch);
+        let reason = ["-m", "fork: fast-forward"];
+        let update = self.git().arg("update-ref").args(reason).args([&name, new.commit, &tip]);
+        update.stdin(lock.share_as_stdin()?).output().map_err(about)?;
         Ok(())
     }
 

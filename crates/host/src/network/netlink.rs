@@ -6,6 +6,7 @@ pub(super) struct Message(Vec<u8>);
 pub(super) const REQUEST: u16 = 0x1;
 pub(super) const ACK: u16 = 0x4;
 pub(super) const REPLACE: u16 = 0x100;
+pub(super) const EXCLUSIVE: u16 = 0x200;
 pub(super) const CREATE: u16 = 0x400;
 pub(super) const APPEND: u16 = 0x800;
 

@@ -8,6 +8,7 @@
 //!     udp dport 53 redirect to :15053
 //!     tcp dport 53 redirect to :15053
 //!     ip daddr 127.0.0.0/8 return
+//!     ip daddr 192.0.2.2 return
 //!     ip6 daddr ::1 return
 //!     meta l4proto tcp redirect to :15001
 //!     udp dport @datagrams redirect to :15002
@@ -17,6 +18,7 @@
 //!     icmpv6 type echo-request meta l4proto @echoes limit rate 50/second burst 100 packets log group 2 snaplen 9216 accept
 //!     ct state established,related accept
 //!     ip daddr 127.0.0.0/8 accept
+//!     ip daddr 192.0.2.2 accept
 //!     ip6 daddr ::1 accept
 //!     limit rate 20/second burst 60 packets log group 1 snaplen 96
 //!   }
@@ -31,9 +33,12 @@
 //! address is local here, so the room's own kernel would answer an echo request that passes the gate:
 //! `silence` keeps it from that.
 //!
+//! The room's own address (`link`) leads to the room alone, as loopback does: programs that look for it find each other there.
+//!
 //! Sent straight to the kernel: `nft` would cost a program start per room, and need not be
 //! installed. The expressions are those that `nft --debug=netlink` prints for this text.
 
+use super::link;
 use super::log::{self, Book};
 use super::netfilter::*;
 use super::netlink::{ACK, APPEND, CREATE, Message};
@@ -70,6 +75,7 @@ const ECHO_V6: (u8, u8) = (ICMP_V6, 128);
 
 /// The first byte of an IPv4 destination, which tells loopback.
 const DESTINATION_V4_NETWORK: Field = Field(NFT_PAYLOAD_NETWORK_HEADER, 16, 1);
+const DESTINATION_V4: Field = Field(NFT_PAYLOAD_NETWORK_HEADER, 16, 4);
 const DESTINATION_V6: Field = Field(NFT_PAYLOAD_NETWORK_HEADER, 24, 16);
 const DESTINATION_PORT: Field = Field(NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2);
 const ICMP_TYPE: Field = Field(NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
@@ -97,6 +103,7 @@ pub(super) fn transaction(told: Told) -> (Vec<u8>, usize) {
     batch.rule("redirect", |e| redirect(to_port(e.protocol(UDP), 53), DNS_PORT));
     batch.rule("redirect", |e| redirect(to_port(e.protocol(TCP), 53), DNS_PORT));
     batch.rule("redirect", |e| to_loopback_v4(e).verdict(NFT_RETURN));
+    batch.rule("redirect", |e| to_own_address(e).verdict(NFT_RETURN));
     batch.rule("redirect", |e| to_loopback_v6(e).verdict(NFT_RETURN));
     batch.rule("redirect", |e| redirect(e.protocol(TCP), EGRESS_PORT));
     batch.rule("redirect", |e| {
@@ -114,6 +121,7 @@ pub(super) fn transaction(told: Told) -> (Vec<u8>, usize) {
     }
     batch.rule("gate", |e| e.known_connection().verdict(NF_ACCEPT));
     batch.rule("gate", |e| to_loopback_v4(e).verdict(NF_ACCEPT));
+    batch.rule("gate", |e| to_own_address(e).verdict(NF_ACCEPT));
     batch.rule("gate", |e| to_loopback_v6(e).verdict(NF_ACCEPT));
     if told == Told::Yes {
         batch.rule("gate", |e| e.limit(20, 60).log(&log::DROPPED));
@@ -151,6 +159,11 @@ fn is_echo(expressions: Expressions, (protocol, kind): (u8, u8)) -> Expressions 
 
 fn to_loopback_v4(expressions: Expressions) -> Expressions {
     expressions.family(NFPROTO_IPV4).payload(DESTINATION_V4_NETWORK).equals(&[127])
+}
+
+fn to_own_address(expressions: Expressions) -> Expressions {
+    let own = link::ADDRESS.octets();
+    expressions.family(NFPROTO_IPV4).payload(DESTINATION_V4).equals(&own)
 }
 
 fn to_loopback_v6(expressions: Expressions) -> Expressions {

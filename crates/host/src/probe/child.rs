@@ -36,6 +36,8 @@ pub(super) struct Report {
     pub network: Option<Result<(), String>>,
     /// Whether the network of a room could be brought up.
     pub rules: Option<Result<(), String>>,
+    /// Whether that has a link which looks online.
+    pub link: Option<Result<(), String>>,
     /// Tried by the parent, with the child's user namespace, as root only.
     pub idmap: Option<Result<(), String>>,
 }
@@ -122,7 +124,12 @@ pub fn probe_child(arguments: &[OsString]) -> ExitCode {
         let alone = network.is_ok();
         say("network", network);
         if alone {
-            say("rules", network::apply().map(drop).map_err(io::Error::other));
+            let applied = network::apply();
+            if let Ok(catch) = &applied {
+                let no_link = catch.no_link.clone();
+                say("link", no_link.map_or(Ok(()), |reason| Err(io::Error::other(reason))));
+            }
+            say("rules", applied.map(drop).map_err(io::Error::other));
         }
     }
     writeln!(io::stdout(), "done").ok();

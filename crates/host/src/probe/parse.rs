@@ -136,6 +136,7 @@ pub(super) fn parse_report(said: &str) -> Report {
             "overlay" => report.overlay = Some(answer),
             "network" => report.network = Some(answer),
             "rules" => report.rules = Some(answer),
+            "link" => report.link = Some(answer),
             _ => {}
         }
     }

@@ -135,6 +135,17 @@ pub(super) fn packet_rules(report: &Report) -> Finding {
     }
 }
 
+pub(super) fn link(report: &Report) -> Finding {
+    let (id, title) = ("room-link", "a network link in a room");
+    let costs = "programs in rooms that look at the interfaces, such as browsers and yarn, think that they are offline";
+    match &report.link {
+        Some(Ok(())) => Finding::works(id, title, "made one in a new namespace"),
+        Some(Err(reason)) => Finding::limited(id, title, reason.as_str(), costs)
+            .fixed_by("sudo modprobe -a dummy ifb"),
+        None => untried(id, title, costs),
+    }
+}
+
 pub(super) fn ping() -> Finding {
     let (id, title) = ("ping", "echo requests for rooms");
     let costs = "rules such as `example.com/icmp` do nothing";

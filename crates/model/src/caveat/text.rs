@@ -103,6 +103,10 @@ impl fmt::Display for Caveat {
             Self::NoFreezer => f.write_str("no freezer: pausing stops processes with SIGSTOP, which they can see"),
             Self::NoSys => f.write_str("the host's /sys is partly hidden, so the room has none"),
             Self::NoIpv6 => f.write_str("the kernel has no IPv6, so the room has none"),
+            Self::NoLink => f.write_str(
+                "the kernel has no virtual link, so programs that look at the interfaces think that they are offline",
+            ),
+            Self::LeftOut { problem } => f.write_str(problem),
             Self::Died => f.write_str("the room has ended without being told to; `hothouse up` replaces it and loses no file"),
             Self::NoDatagrams => f.write_str("rules for UDP do nothing: the kernel lacks `nf_conntrack_netlink`, or the room was started by an \
                  older release"),

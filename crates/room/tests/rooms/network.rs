@@ -173,3 +173,58 @@ for family, address in [(socket.AF_INET, '1.2.3.4'), (socket.AF_INET6, '2001:db8
         daemon.wait().unwrap();
     }
 }
+
+/// What a program finds when it asks for the interfaces, and what it can do by the one that is not loopback.
+const LINK: &str = "
+import fcntl, socket, struct
+names = [name for _, name in socket.if_nameindex()]
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+def ask(call, name): return fcntl.ioctl(udp, call, struct.pack('256s', name.encode()))
+UP, LOOPBACK, RUNNING = 1, 8, 64
+flags = struct.unpack('16xH', ask(0x8913, 'eth0')[:18])[0]
+print(names, flags & (UP | LOOPBACK | RUNNING) == UP | RUNNING, socket.inet_ntoa(ask(0x8915, 'eth0')[20:24]))
+print([line.split()[:2] for line in open('/proc/net/route').readlines()[1:] if line.split()[1] == '00000000'])
+# Programs that look for the room's own address meet each other there.
+l = socket.socket(); l.bind(('0.0.0.0', 3000)); l.listen()
+socket.create_connection(('192.0.2.2', 3000), timeout=5); print('own address works')
+def tcp(address, bound=None):
+    s = socket.socket(); s.settimeout(3)
+    if bound: s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, bound)
+    s.connect(address); return s.recv(99).decode().strip()
+def go(name, f):
+    try: print(name, f())
+    except OSError as error: print(name, type(error).__name__)
+go('caught', lambda: tcp(('93.184.216.34', 443)))
+go('neighbour', lambda: tcp(('192.0.2.1', 443)))
+go('bound', lambda: tcp(('93.184.216.34', 3000), b'eth0'))
+go('bound to a neighbour', lambda: tcp(('192.0.2.1', 3000), b'eth0'))
+def send(address, bound=None):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    if bound: s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, bound)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1); s.sendto(b'x', address)
+for address in ('192.0.2.1', '192.0.2.255', '224.0.0.251', '255.255.255.255'):
+    go(address, lambda: send((address, 443))); go(address, lambda: send((address, 443), b'eth0'))
+";
+
+#[test]
+fn a_room_looks_online_and_its_link_is_no_way_around_the_wall() {
+    for host in hosts() {
+        let room = host.room();
+        let mut daemon =
+            room.roomctl("egress").stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut out = BufReader::new(daemon.stdout.take().unwrap());
+        let mut line = String::new();
+        out.read_line(&mut line).unwrap();
+        let seen = room.python(LINK);
+        let refused: String = ["192.0.2.1", "192.0.2.255", "224.0.0.251", "255.255.255.255"]
+            .map(|address| format!("{address} PermissionError\n").repeat(2))
+            .concat();
+        let expected = format!(
+            "['lo', 'eth0'] True 192.0.2.2\n[['eth0', '00000000']]\nown address works\n\
+             caught hello from the daemon\nneighbour ConnectionResetError\nbound TimeoutError\n\
+             bound to a neighbour TimeoutError\n{refused}"
+        );
+        assert_eq!(seen.out, expected, "{}: {}", host.mode, seen.err);
+        daemon.wait().unwrap();
+    }
+}

@@ -4,13 +4,21 @@
 //! beside it. It is taken from the user's checkout only if that has the same lock files, so a fork
 //! never gets the dependencies of another commit, and never anything that a sandbox installed.
 
-use std::path::{Component, Path};
+use std::{
+    collections::BTreeSet,
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::{Component, Path, PathBuf},
+};
 
 use hothouse_host::{
     FileError, RunError,
+    beneath::{EntryKind, Folder},
     copy::{Content, Tree, copy_tree},
     files, hands,
 };
+use hothouse_model::{glob, masks::FolderPatterns};
+use serde_json::Value;
 
 use super::{Golden, GoldenError, find_or_build, for_agent, give_to_agent, make_tree};
 use crate::{
@@ -39,8 +47,16 @@ const LOCK_FILES: [&str; 17] = [
     "yarn.lock",
 ];
 
+const NODE_MODULES: &str = "node_modules";
+
+/// The most that a `package.json` may take.
+const MANIFEST_LIMIT: u64 = 4 << 20;
+
 /// Why a dependency folder does not come along that nobody could miss.
 pub const ABSENT: &str = "the checkout has none";
+
+/// Why one does not come along that the config names by more than a usual name.
+const UNMATCHED: &str = "the checkout has nothing that matches it";
 
 /// The dependency folders that come along, and those that do not.
 #[derive(Debug, Default)]
@@ -70,6 +86,12 @@ pub fn find_dependencies(
 ) -> Result<Dependencies, GoldenError> {
     let mut dependencies = Dependencies::default();
     for folder in folders {
+        let several = several(golden, folder);
+        if let Some(pattern) = several {
+            let group = Group { repository, store, commit, golden, pattern: &pattern };
+            group.find(folder, &mut dependencies)?;
+            continue;
+        }
         let about = |source| GoldenError::Dependencies { folder: folder.clone(), source };
         if !is_plain(Path::new(folder)) {
             dependencies.leave_out(folder, "it is not a path inside the repository");
@@ -79,12 +101,14 @@ pub fn find_dependencies(
             dependencies.leave_out(folder, "it is part of the commit");
             continue;
         }
-        let locks = lock_files(repository, commit, folder).map_err(about)?;
-        let key = key_of(repository, commit, folder, &locks).map_err(about)?;
+        let one = std::slice::from_ref(folder);
+        let locks = lock_files(repository, commit, one).map_err(about)?;
+        let key = key_of(repository, commit, one, &locks).map_err(about)?;
         let checkout = &repository.place.root;
         let is_built = files::exists(&store.golden().join(&key));
         if !is_built && !files::is_folder(&checkout.join(folder)) {
-            dependencies.leave_out(folder, ABSENT);
+            let is_named = folder.contains('/');
+            dependencies.leave_out(folder, if is_named { UNMATCHED } else { ABSENT });
             continue;
         }
         if !is_built && !has_same(repository, &locks).map_err(about)? {
@@ -124,6 +148,117 @@ pub fn join(
     })
 }
 
+/// The folders of a checkout that a pattern means, in one golden tree: there may be more than a mount has layers.
+struct Group<'a> {
+    repository: &'a Repository,
+    store: &'a TreeStore,
+    commit: &'a str,
+    golden: &'a Golden,
+    pattern: &'a str,
+}
+
+impl Group<'_> {
+    /// Finds what comes along; `asked` is what the config says.
+    fn find(&self, asked: &str, dependencies: &mut Dependencies) -> Result<(), GoldenError> {
+        let Self { repository, store, commit, .. } = *self;
+        let about = |source| GoldenError::Dependencies { folder: asked.to_owned(), source };
+        let folders = self.matching().map_err(about)?;
+        if folders.is_empty() {
+            let reason = if asked == self.pattern { UNMATCHED } else { ABSENT };
+            dependencies.leave_out(asked, reason);
+            return Ok(());
+        }
+        let locks = lock_files(repository, commit, &folders).map_err(about)?;
+        let key = key_of(repository, commit, &folders, &locks).map_err(about)?;
+        let is_built = files::exists(&store.golden().join(&key));
+        if !is_built && !has_same(repository, &locks).map_err(about)? {
+            dependencies.leave_out(asked, "the checkout has it for other lock files");
+            return Ok(());
+        }
+        let checkout = &repository.place.root;
+        dependencies.found.push(find_or_build(store, key, |building, _| {
+            let tree = make_tree(building)?;
+            for folder in &folders {
+                let target = tree.join(folder);
+                files::make_folder(&target)?;
+                copy_tree(&checkout.join(folder), &target, Content::Reflink, Tree::Foreign)?;
+            }
+            Ok(give_to_agent(building, None)?)
+        })?);
+        Ok(())
+    }
+
+    /// Lists the folders of the checkout that the pattern means, each in a folder that the commit has, and none
+    /// in another one.
+    fn matching(&self) -> Result<Vec<String>, RunError> {
+        let checkout = &self.repository.place.root;
+        if *checkout == self.repository.place.common_dir {
+            return Ok(Vec::new());
+        }
+        let patterns = FolderPatterns::new([self.pattern]);
+        let last = self.pattern.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let mut found: BTreeSet<PathBuf> = BTreeSet::new();
+        for folder in self.folders_of_commit()? {
+            let names = match glob::is_wild(last.as_bytes()) {
+                true => folders_in(&checkout.join(&folder)),
+                false => vec![OsString::from(last)],
+            };
+            let fitting = names.into_iter().filter(|name| patterns.fits(&folder, name));
+            found.extend(fitting.map(|name| folder.join(name)));
+        }
+        let is_own = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name != ".git")
+                && files::is_folder(&checkout.join(path))
+                && !files::exists(&self.golden.tree().join(path))
+        };
+        Ok(found
+            .into_iter()
+            .filter(is_own)
+            .filter_map(|path| path.into_os_string().into_string().ok())
+            .collect())
+    }
+
+    fn folders_of_commit(&self) -> Result<Vec<PathBuf>, RunError> {
+        let Self { repository, commit, .. } = self;
+        let git = repository.git().args(["ls-tree", "-r", "-d", "-z", "--name-only"]);
+        let ask = || git.args(["--full-tree", commit]).output();
+        let question = format!("folders of {commit}");
+        let output = match crate::refs::is_id(commit) {
+            true => crate::git::remembered(&repository.place.common_dir, &question, ask)?,
+            false => ask()?,
+        };
+        let folders = output.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        let folders = folders.map(|name| PathBuf::from(OsStr::from_bytes(name)));
+        Ok(std::iter::once(PathBuf::new()).chain(folders).collect())
+    }
+}
+
+/// Returns the pattern of a folder that may stand for several: one with wildcards, or `node_modules` in a repository
+/// of several packages, each of which has its own.
+fn several(golden: &Golden, folder: &str) -> Option<String> {
+    if glob::is_wild(folder.as_bytes()) {
+        return Some(folder.to_owned());
+    }
+    let is_meant = folder.trim_end_matches('/') == NODE_MODULES && has_workspaces(&golden.tree());
+    is_meant.then(|| format!("**/{NODE_MODULES}"))
+}
+
+/// Whether a tree says that it has packages of npm, yarn, pnpm or bun below it.
+fn has_workspaces(tree: &Path) -> bool {
+    let Ok(folder) = Folder::open(tree) else { return false };
+    let is_there = |name: &str| folder.stat(Path::new(name)).is_ok_and(|stat| stat.is_some());
+    let manifest = folder.read_capped(Path::new("package.json"), MANIFEST_LIMIT);
+    let manifest = manifest.ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
+    is_there("pnpm-workspace.yaml")
+        || manifest.is_some_and(|manifest| manifest.get("workspaces").is_some())
+}
+
+fn folders_in(folder: &Path) -> Vec<OsString> {
+    let list = Folder::open(folder).and_then(|open| open.list(Path::new(".")));
+    let folders = list.unwrap_or_default().into_iter();
+    folders.filter(|entry| entry.kind == EntryKind::Folder).map(|entry| entry.name).collect()
+}
+
 impl Dependencies {
     fn leave_out(&mut self, folder: &str, reason: &'static str) {
         self.left_out.push(LeftOut { folder: folder.to_owned(), reason });
@@ -136,18 +271,18 @@ fn is_plain(path: &Path) -> bool {
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// Lists the lock files that a commit has beside a folder or at the top.
+/// Lists the lock files that a commit has beside folders or at the top.
 fn lock_files(
     repository: &Repository,
     commit: &str,
-    folder: &str,
+    folders: &[String],
 ) -> Result<Vec<LockFile>, RunError> {
-    let parent = Path::new(folder).parent().unwrap_or(Path::new(""));
-    let beside = LOCK_FILES.iter().map(|name| parent.join(name));
-    let top = LOCK_FILES.iter().map(|name| Path::new(name).to_owned());
+    let parent = |folder: &String| Path::new(folder).parent().unwrap_or(Path::new("")).to_owned();
+    let parents: BTreeSet<_> = folders.iter().map(parent).chain([PathBuf::new()]).collect();
+    let paths = parents.iter().flat_map(|parent| LOCK_FILES.iter().map(|name| parent.join(name)));
     let git = repository.git().args(["ls-tree", "-z", "--full-tree", commit, "--"]);
-    let ask = || git.args(beside.chain(top)).output();
-    let question = format!("lock files of {commit} for {}", parent.display());
+    let ask = || git.args(paths).output();
+    let question = format!("lock files of {commit} for {parents:?}");
     let output = match crate::refs::is_id(commit) {
         true => crate::git::remembered(&repository.place.common_dir, &question, ask)?,
         false => ask()?,
@@ -167,10 +302,10 @@ fn lock_files(
 fn key_of(
     repository: &Repository,
     commit: &str,
-    folder: &str,
+    folders: &[String],
     locks: &[LockFile],
 ) -> Result<String, RunError> {
-    let mut text = format!("{folder}\n");
+    let mut text = format!("{}\n", folders.join("\0"));
     if locks.is_empty() {
         text.push_str(commit);
     }

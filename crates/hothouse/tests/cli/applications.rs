@@ -1,0 +1,103 @@
+//! What real applications need of a sandbox: packages of a monorepo, their own env files, clean commits.
+
+use std::path::Path;
+
+use hothouse_testkit::{TestEnv, wait_until};
+
+use crate::room::rooms_with;
+
+const WEB: &str = "[room]\ndeps = [\"**/node_modules\"]\n[service.web]\n\
+    run = \"python3 -m http.server 3000\"\nport = 3000\nready = { tcp = true }\nurl = \"web\"\n";
+
+fn agent(env: &TestEnv, repository: &Path, name: &str, script: &str) -> String {
+    env.ok(repository, &["exec", "-w", name, "--", "sh", "-c", script])
+}
+
+/// Does something as the user.
+fn user(env: &TestEnv, folder: &Path, line: &str) -> String {
+    let who = ["AUTHOR", "COMMITTER"].map(|role| format!("GIT_{role}_NAME=u GIT_{role}_EMAIL=u@x"));
+    let output = env.shell(folder, &format!("export {}; {line}", who.join(" ")));
+    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// Makes the packages of a monorepo, whose dependencies git ignores.
+fn packages(env: &TestEnv, repository: &Path) {
+    let make = "mkdir -p apps/x/node_modules/p node_modules/top && echo node_modules >.gitignore && \
+                echo '{}' >apps/x/package.json && printf nested >apps/x/node_modules/p/i.js && \
+                printf PACKAGED=1 >apps/x/node_modules/p/.env && printf top >node_modules/top/i.js";
+    user(env, repository, make);
+    user(env, repository, "git add -A && git commit -qm packages");
+}
+
+#[test]
+fn dependencies_of_a_monorepo_come_along_and_can_be_replaced() {
+    rooms_with(WEB, |env, repository| {
+        packages(env, repository);
+        env.ok(repository, &["fork", "b"]);
+        env.ok(repository, &["up", "-w", "b"]);
+        let see = "cat apps/x/node_modules/p/i.js node_modules/top/i.js apps/x/node_modules/p/.env";
+        assert_eq!(agent(env, repository, "b", see), "nestedtopPACKAGED=1");
+        assert_eq!(agent(env, repository, "b", "git status --short"), "");
+        let replace = "rm -rf apps/x/node_modules && mkdir apps/x/node_modules && ls apps/x";
+        assert_eq!(agent(env, repository, "b", replace), "node_modules\npackage.json\n");
+    });
+}
+
+#[test]
+fn a_workspace_of_packages_is_found_and_a_pattern_that_matches_nothing_is_told() {
+    let config = "[room]\ndeps = [\"node_modules\", \"libs/*/vendor\", \"third/party\"]\n";
+    rooms_with(config, |env, repository| {
+        user(env, repository, "echo '{ \"workspaces\": [\"apps/*\"] }' >package.json");
+        packages(env, repository);
+        let forked = env.run(repository, &["fork", "b"]);
+        assert_eq!(forked.code, 0, "{forked}");
+        for pattern in ["libs/*/vendor", "third/party"] {
+            let told = format!("`{pattern}` is left out: the checkout has nothing that matches it");
+            assert!(forked.stderr.contains(&told), "{forked}");
+        }
+        env.ok(repository, &["up", "-w", "b"]);
+        let see = "cat apps/x/node_modules/p/i.js node_modules/top/i.js";
+        assert_eq!(agent(env, repository, "b", see), "nestedtop");
+    });
+}
+
+#[test]
+fn nothing_of_ours_is_committed_from_a_room() {
+    rooms_with(WEB, |env, repository| {
+        let worktree = env.root().join("acme-sandboxes/a");
+        let is_shown = !worktree.join("HOTHOUSE-NOTE.txt").exists();
+        env.ok(repository, &["down", "-w", "a"]);
+        if is_shown {
+            // Secrets of the user's that git does not ignore, one under a name that patterns could misread.
+            user(env, &worktree, "echo KEY=s3cr3t >.env && echo KEY=s3cr3t >'.env.a b[1]'");
+        }
+        env.ok(repository, &["up", "-w", "a"]);
+        // Written by the daemon once the app is up.
+        let ports = worktree.join(".superset/ports.json");
+        wait_until("the ports are written", || !is_shown || ports.exists());
+        let commit = "echo x >x && git add -A && git -c user.name=x -c user.email=x@y commit -qm x \
+                      && git show --name-only --format=";
+        assert_eq!(agent(env, repository, "a", commit), "x\n");
+        assert_eq!(agent(env, repository, "a", "git status --short"), "");
+    });
+}
+
+#[test]
+fn a_branch_that_is_merely_behind_is_moved_up() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_hothouse"));
+    let repository = env.repository("acme", "");
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["delete", "a"]);
+    let tip = user(&env, &repository, "git commit -q --allow-empty -m more && git rev-parse main");
+    env.ok(&repository, &["fork", "a"]);
+    assert_eq!(user(&env, &repository, "git rev-parse a"), tip);
+    // One with a commit of its own is still the user's to name.
+    env.ok(&repository, &["delete", "a", "--force"]);
+    let own = "own=$(git commit-tree -p main -m own main^{tree}) && git update-ref refs/heads/a $own && \
+               git commit -q --allow-empty -m most && echo $own";
+    let own = user(&env, &repository, own);
+    let refused = env.run(&repository, &["fork", "a"]);
+    assert_eq!(refused.code, 5, "{refused}");
+    assert_eq!(user(&env, &repository, "git rev-parse a"), own);
+}
