@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use hothouse_model::config::HostName;
+use hothouse_model::{config::HostName, policy::RequestLine};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -26,7 +26,7 @@ pub trait Terminate: Send + Sync {
 
     /// Decides about a request to a host that is terminated, or says why it may not be made. Connections
     /// that were opened by an earlier one ask the one of this moment.
-    fn admits(&self, name: &HostName, port: u16, method: &str, path: &str) -> Result<(), String>;
+    fn admits(&self, name: &HostName, port: u16, line: &RequestLine<'_>) -> Result<(), String>;
 
     /// Serves one connection that was allowed, until it ends.
     fn serve(&self, client: Rewound, target: Target, dial: Dial, note: Note) -> Sendable<'_, ()>;

@@ -455,7 +455,8 @@ fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, StepError> {
 /// What of a usual room this one is without.
 fn lacks(has_sys: bool, has_ipv6: bool, has_link: bool) -> Vec<Caveat> {
     let lacking =
-        [(has_sys, Caveat::NoSys), (has_ipv6, Caveat::NoIpv6), (has_link, Caveat::NoLink)].into_iter();
+        [(has_sys, Caveat::NoSys), (has_ipv6, Caveat::NoIpv6), (has_link, Caveat::NoLink)]
+            .into_iter();
     lacking.filter(|(has, _)| !has).map(|(_, caveat)| caveat).collect()
 }
 

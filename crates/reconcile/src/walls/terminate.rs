@@ -117,11 +117,10 @@ impl Gate for PolicyGate {
         };
         // The connection may have been opened under an earlier config.
         let now = edge.terminate();
-        let admitted =
-            now.map_or(Ok(()), |now| now.admits(asked.host, asked.port, asked.method, asked.path));
+        let line = RequestLine { method: asked.method, path: asked.path, upgrades: asked.upgrades };
+        let admitted = now.map_or(Ok(()), |now| now.admits(asked.host, asked.port, &line));
         admitted.map_err(|reason| refusal("integration".into(), reason))?;
         let policy = edge.policy();
-        let line = RequestLine { method: asked.method, path: asked.path, upgrades: asked.upgrades };
         let verdict = policy.decide_request(asked.host, asked.port, &line);
         match verdict.allowed {
             true => Ok(()),
@@ -148,8 +147,9 @@ impl Terminate for Opened {
         self.names.clone()
     }
 
-    fn admits(&self, host: &HostName, port: u16, method: &str, path: &str) -> Result<(), String> {
-        let asked = Asked { host, port, method, path };
+    fn admits(&self, host: &HostName, port: u16, line: &RequestLine<'_>) -> Result<(), String> {
+        let RequestLine { method, path, upgrades } = *line;
+        let asked = Asked { host, port, method, path, upgrades };
         self.integrations.decide(&asked).map_err(|refusal| refusal.reason)
     }
 

@@ -18,7 +18,7 @@ use crate::ground::{Ground, PATIENCE, runtime, until};
 struct NoPages;
 
 impl OwnPages for NoPages {
-    fn answer(&self, _: Request<Incoming>) -> Sendable<'static, Response<Body>> {
+    fn answer(&self, _: Request<Incoming>, _: Option<String>) -> Sendable<'static, Response<Body>> {
         Box::pin(async { Response::new(body_of("")) })
     }
 }

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use hothouse_model::{ledger::LedgerRecord, policy::Transport};
+use hothouse_model::{
+    ledger::LedgerRecord,
+    policy::{RequestLine, Transport},
+};
 use tokio::{
     io::AsyncReadExt,
     net::{TcpListener, UdpSocket},
@@ -35,7 +38,7 @@ impl Terminate for Opener {
         self.hosts.clone()
     }
 
-    fn admits(&self, _: &HostName, _: u16, _: &str, _: &str) -> Result<(), String> {
+    fn admits(&self, _: &HostName, _: u16, _: &RequestLine<'_>) -> Result<(), String> {
         Ok(())
     }
 
