@@ -147,17 +147,17 @@ pub struct RoomRun {
 pub enum RoomError {
     #[error(transparent)]
     Start(#[from] room::StartError),
-    #[error("end the room")]
+    #[error("stop the room")]
     Stop(#[source] room::StopError),
     #[error("remove the room's layers")]
     Remove(#[source] room::RemoveError),
     #[error("pause or resume the room")]
     Freeze(#[source] room::CgroupError),
-    #[error("measure what the room takes of the disk")]
+    #[error("measure the disk usage of the room")]
     Measure(#[source] room::MeasureError),
     #[error("lost the connection to the room")]
     Talk(#[source] room::ClientError),
-    #[error("there is no room at {}", .runtime.display())]
+    #[error("no room at {}", .runtime.display())]
     Gone { runtime: PathBuf },
     #[error("the sandbox's files are in use by a room{}", .pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
     InUse {
@@ -169,7 +169,7 @@ pub enum RoomError {
     File(#[from] FileError),
     #[error("start a thread for the conversation with the room")]
     Runtime(#[source] std::io::Error),
-    #[error("there is no service `{service}`")]
+    #[error("no service `{service}`")]
     NoService { service: String },
     /// What a fake was told to say.
     #[error("{0}")]
@@ -188,9 +188,9 @@ impl Explain for RoomError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::Start(_) => vec!["`hothouse doctor` says what rooms need on this host".into()],
+            Self::Start(_) => vec!["`hothouse doctor` shows what rooms need on this host".into()],
             Self::InUse { runtime: Some(runtime), .. } => vec![format!(
-                "it was started with the state folder of {}: end it with `hothouse down` there",
+                "it was started with the state folder of {}: stop it with `hothouse down` there",
                 runtime.display()
             )],
             Self::Gone { .. } => vec!["start it with `hothouse up`".into()],

@@ -79,7 +79,7 @@ async fn unknown() -> Refusal {
     Refusal(Failure::new(FailureKind::NotFound, "the daemon has no such route"))
 }
 
-/// Runs engine work, which blocks, off the threads that serve. It goes on if the client leaves.
+/// Runs blocking engine work off the serving threads. It continues if the client disconnects.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -108,7 +108,7 @@ impl<S: Sync> FromRequestParts<S> for Operation {
     }
 }
 
-/// A JSON body whose faults are answered in our own shape.
+/// A JSON body; a parse error is answered in the API's error format.
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: serde::de::DeserializeOwned> axum::extract::FromRequest<S> for Json<T> {

@@ -78,8 +78,7 @@ async fn open(edge: Arc<RoomEdge>, mut stream: TcpStream) -> io::Result<()> {
             return by_http(edge, stream, first, head, length).await;
         }
         Wish::Http(None) => {
-            let text =
-                "This is Hothouse's door for proxies: HTTP CONNECT, absolute requests, SOCKS 5.\n";
+            let text = "This is Hothouse's proxy port: HTTP CONNECT, absolute requests, SOCKS 5.\n";
             refuse::answer(stream, "400 Bad Request", "text/plain; charset=utf-8", text, false)
                 .await;
         }
@@ -192,7 +191,7 @@ async fn by_http(
     let connect = head.method == "CONNECT";
     let kind = "text/plain; charset=utf-8";
     if head.contradicts || (!connect && !head.target.starts_with("http://")) {
-        let text = "The door takes CONNECT, or an address that begins with http://.\n";
+        let text = "The proxy port takes CONNECT, or a URL that begins with http://.\n";
         refuse::answer(stream, "400 Bad Request", kind, text, false).await;
         return Ok(());
     }

@@ -28,7 +28,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, socket: UnixDatagram) {
             // More was dropped than the socket holds. It is a flood, and has its lines.
             Err(error) if is_passing(&error) => continue,
             Err(error) => {
-                tracing::warn!(%error, "what the packet rules drop is no longer noted");
+                tracing::warn!(%error, "packets dropped by the nftables rules are no longer recorded");
                 return;
             }
         };

@@ -59,7 +59,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<Owne
             Ok(length) => length,
             Err(error) if is_passing(&error) => continue,
             Err(error) => {
-                tracing::warn!(%error, "echo requests of a room are no longer answered");
+                tracing::warn!(%error, "a room's echo requests are no longer answered");
                 return;
             }
         };

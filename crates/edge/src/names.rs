@@ -56,7 +56,7 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
             Ok(received) => received,
             Err(error) if is_passing(&error) => continue,
             Err(error) => {
-                tracing::warn!(%error, "names are no longer answered");
+                tracing::warn!(%error, "DNS questions are no longer answered");
                 return;
             }
         };

@@ -58,13 +58,13 @@ impl Refusal<'_> {
                 "code": self.verdict.reason.as_ref().map(|reason| reason.code()),
                 "message": format!("Hothouse denied this connection: {why}"),
                 "host": host, "port": self.target.port(), "rule": self.verdict.rule,
-                "ask": format!("a human can allow it on the host: `{}`", self.ask(about)),
+                "ask": format!("a user can allow it on the host: `{}`", self.ask(about)),
             } });
             return (format!("{body}\n"), "application/json");
         }
         let text = format!(
             "Hothouse denied this connection.\nhost: {host}\nport: {}\nrule: {}\nwhy:  {why}\n\
-             ask:  a human can allow it on the host with `{}`\n",
+             ask:  a user can allow it on the host with `{}`\n",
             self.target.port(),
             self.verdict.rule,
             self.ask(about)

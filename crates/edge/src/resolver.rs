@@ -52,7 +52,7 @@ pub struct Found {
 /// A question that got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    #[error("there is no resolver in {RESOLV_CONF}")]
+    #[error("{RESOLV_CONF} names no resolver")]
     NoServer,
     #[error("no resolver of the host answered")]
     Silent,

@@ -120,19 +120,19 @@ impl Names<'_> {
 pub enum PortError {
     #[error("no port between {} and {} is free", DIRECT_PORTS.start(), DIRECT_PORTS.end())]
     Exhausted,
-    #[error("port {port} is reserved for nobody")]
+    #[error("port {port} is not reserved")]
     Unknown { port: u16 },
-    #[error("port {port} of the host is kept for `{holder}`")]
+    #[error("port {port} of the host is reserved for `{holder}`")]
     Kept { port: u16, holder: String },
-    #[error("port {port} of the host is held by process {pid}")]
+    #[error("port {port} of the host is in use by process {pid}")]
     Held { port: u16, pid: u32 },
-    #[error("open port {port} of the host")]
+    #[error("listen on port {port} of the host")]
     Closed {
         port: u16,
         #[source]
         source: io::Error,
     },
-    #[error("port {port} of `{sandbox}` is exposed as {host_port} already")]
+    #[error("port {port} of `{sandbox}` is already exposed as {host_port}")]
     Elsewhere { sandbox: String, port: u16, host_port: u16 },
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -152,22 +152,21 @@ impl Explain for PortError {
         match self {
             Self::Exhausted => {
                 vec![
-                    "`hothouse ports release` gives back those whose sandboxes are gone".into(),
-                    "`hothouse ports` lists all, `hothouse ports release PORT` gives one back"
-                        .into(),
+                    "`hothouse ports release` releases those of deleted sandboxes".into(),
+                    "`hothouse ports` lists all, `hothouse ports release PORT` releases one".into(),
                 ]
             }
             Self::Unknown { .. } => vec!["`hothouse ports` lists them".into()],
             Self::Kept { port, .. } => {
-                vec![format!("take another, or `hothouse ports release {port}`")]
+                vec![format!("choose another, or run `hothouse ports release {port}`")]
             }
             Self::Held { .. } => {
-                vec!["take another with --host-port, or none to be given one".into()]
+                vec!["choose another with --host-port, or omit it to get a free one".into()]
             }
             Self::Closed { port: 0..1024, .. } => vec!["ports below 1024 need privileges".into()],
-            Self::Closed { .. } => vec!["take another with --host-port".into()],
+            Self::Closed { .. } => vec!["choose another with --host-port".into()],
             Self::Elsewhere { host_port, .. } => {
-                vec![format!("`hothouse ports release {host_port}` first")]
+                vec![format!("run `hothouse ports release {host_port}` first")]
             }
             Self::Store(error) => error.hints(),
         }

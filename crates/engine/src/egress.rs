@@ -51,7 +51,7 @@ pub struct PendingConfig {
 pub enum EgressError {
     #[error("`{rule}` is not a valid egress rule: {why}")]
     Rule { rule: String, why: String },
-    #[error("`{rule}` was never allowed by hand")]
+    #[error("`{rule}` was not allowed with `egress allow`")]
     Unknown { rule: String },
     #[error("the config has changed since it was shown")]
     Changed,
@@ -95,7 +95,7 @@ impl Explain for EgressError {
             Self::Unknown { .. } => {
                 vec!["`hothouse egress allow` without a host lists what was allowed".into()]
             }
-            Self::Changed => vec!["look at it again: `hothouse config approve`".into()],
+            Self::Changed => vec!["review it again: `hothouse config approve`".into()],
             Self::NoConfig | Self::NotText => Vec::new(),
             Self::Project(error) => error.hints(),
             Self::File(error) => error.hints(),
@@ -232,9 +232,9 @@ fn grant(text: &str) -> Result<String, EgressError> {
     let target: Target =
         text.parse().map_err(|complaint: config::Complaint| rule(&complaint.message))?;
     match target.hosts {
-        Hosts::Named(_) => Err(rule("a list belongs in the config")),
+        Hosts::Named(_) => Err(rule("put lists into the config")),
         Hosts::Any if target.port.is_none() && target.transport != Some(RuleTransport::Icmp) => {
-            Err(rule("everything is what `mode = \"web\"` in the config is for"))
+            Err(rule("to allow everything, set `mode = \"web\"` in the config"))
         }
         _ => Ok(target.to_string()),
     }

@@ -77,18 +77,18 @@ impl Stray {
             Self::Unlisted { sandboxes, .. } => {
                 format!("its own record in {} has it; --fix adds it again", sandboxes.display())
             }
-            Self::Room { .. } => "a daemon died while it was in use; --fix ends it".into(),
+            Self::Room { .. } => "a daemon died while it was in use; --fix stops it".into(),
             Self::OutOfReach { .. } => {
-                "its runtime folder was removed, or the database lost it; --fix ends it".into()
+                "its runtime folder was removed, or the database lost it; --fix stops it".into()
             }
             Self::Groups { .. } => {
-                "a daemon died while it started or ended the room; --fix ends what is in them"
+                "a daemon died while it started or stopped the room; --fix kills what is in them"
                     .into()
             }
             Self::Mount { .. } => "its sandbox was deleted in part; --fix unmounts it".into(),
             Self::Files { .. } => "its sandbox was deleted in part; --fix removes them".into(),
             Self::Undescribed { path } => format!(
-                "neither the database nor a record explains it; take what you need, then remove {}, \
+                "neither the database nor a record explains it; save what you need, then remove {}, \
                  and --fix removes the rest",
                 path.display()
             ),
@@ -99,7 +99,7 @@ impl Stray {
                 format!("a step of it failed; --fix tries again, as does `hothouse delete {name}`")
             }
             Self::Port { port, holder, .. } => format!(
-                "process {holder} listens on it; end that process, or get another port with \
+                "process {holder} listens on it; stop that process, or get another port with \
                  `hothouse ports release {port}`"
             ),
         }
@@ -228,7 +228,7 @@ impl Engine {
     pub fn end_temporary_rooms(&self) -> Result<(), Failure> {
         for runtime in self.stray_runtimes(&self.sandboxes()?).map_err(|error| error.failure())? {
             if runtime.to_string_lossy().contains(TEMPORARY) {
-                tracing::info!(runtime = %runtime.display(), "a room of a single command is ended");
+                tracing::info!(runtime = %runtime.display(), "stopping a room of a single command");
                 self.with.rooms.kill(&runtime).map_err(|error| error.failure())?;
             }
         }

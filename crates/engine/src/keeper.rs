@@ -21,7 +21,7 @@ pub trait WallKeeper: Send + Sync {
 
 /// A wall that does not stand.
 #[derive(Debug, thiserror::Error)]
-#[error("raise the wall of the room")]
+#[error("start the wall of the room")]
 pub struct WallDown(#[source] pub Failure);
 
 impl Explain for WallDown {
@@ -70,7 +70,7 @@ impl Engine {
     pub(crate) fn thaw_room(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
         self.with.rooms.thaw(&self.places(sandbox).runtime)?;
         if let Err(error) = self.keep_wall(sandbox) {
-            tracing::warn!(failure = ?error.failure(), "a room goes on without its wall");
+            tracing::warn!(failure = ?error.failure(), "a room keeps running without its wall");
         }
         Ok(())
     }

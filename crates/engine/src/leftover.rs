@@ -62,18 +62,18 @@ impl Leftover {
             }
             Self::Unsaved(sandbox) => format!(
                 "{} was deleted by hand, but the agent has commits, a stash or tags that your \
-                 repository has not; `hothouse delete {} --force` throws them away",
+                 repository has not; `hothouse delete {} --force` discards them",
                 sandbox.worktree.display(),
                 sandbox.name
             ),
             Self::Unknown(sandbox) => format!(
-                "its record was removed by hand; take what you need from {}, then \
+                "its record was removed by hand; save what you need from {}, then \
                  `hothouse delete {} --force`",
                 sandbox.worktree.display(),
                 sandbox.name
             ),
             Self::NoRepository(sandbox) => format!(
-                "{} was deleted or moved by hand; bring it back, or `hothouse delete {} --force`",
+                "{} was deleted or moved by hand; move it back, or run `hothouse delete {} --force`",
                 sandbox.repository.common_dir.display(),
                 sandbox.name
             ),

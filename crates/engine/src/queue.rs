@@ -42,7 +42,7 @@ impl Explain for BusyError {
 
     fn hints(&self) -> Vec<String> {
         let name = &self.name;
-        vec![format!("try again when it has ended, or `hothouse delete {name} --force` cancels it")]
+        vec![format!("try again later, or cancel it with `hothouse delete {name} --force`")]
     }
 }
 
@@ -228,7 +228,7 @@ fn operation_lock(sandbox: &SandboxRecord, what: &str) -> Result<Lock, Failure> 
             }
             Err(LockError::File(error)) => return Err(error.failure()),
             Err(LockError::Held { holder, .. }) if Instant::now() >= deadline => {
-                let what = format!("{holder} works on it, from another state folder");
+                let what = format!("{holder} is working on it, from another state folder");
                 return Err(BusyError { name: sandbox.name.clone(), what }.failure());
             }
             Err(LockError::Held { .. }) => std::thread::sleep(TRY_AGAIN),

@@ -433,7 +433,7 @@ impl Engine {
         if self.with.rooms.look(&self.places(&sandbox).runtime).is_some() {
             self.know_room_again(&sandbox)?;
         }
-        tracing::info!(sandbox = %sandbox.name, "known again by its own record");
+        tracing::info!(sandbox = %sandbox.name, "restored from its own record");
         Ok(())
     }
 

@@ -35,7 +35,9 @@ impl Explain for LookError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::NoBase { .. } => vec!["`git branch -a` and `git tag` list what there is".into()],
+            Self::NoBase { .. } => {
+                vec!["`git branch -a` and `git tag` list branches and tags".into()]
+            }
             Self::Git(error) => error.hints(),
             Self::Review(error) => error.hints(),
         }

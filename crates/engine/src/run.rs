@@ -65,7 +65,7 @@ pub enum PlanFailure {
     },
     #[error("{} `{subject}` was cancelled", .kind.as_str())]
     Cancelled { kind: PlanKind, subject: String },
-    #[error("{} `{subject}` is out of date: something else was done with it since", .kind.as_str())]
+    #[error("{} `{subject}` is out of date: another operation has changed it since", .kind.as_str())]
     Outdated { kind: PlanKind, subject: String },
 }
 
@@ -123,7 +123,11 @@ impl Engine {
     /// Runs the steps of a plan that cannot be written down. After a crash nobody finishes it: only for
     /// what ends or removes something, which the user can ask for again.
     pub(crate) fn run_unwritten(&self, plan: &NewPlan) -> Result<(), PlanFailure> {
-        tracing::warn!(plan = plan.kind.as_str(), subject = plan.subject, "not written down");
+        tracing::warn!(
+            plan = plan.kind.as_str(),
+            subject = plan.subject,
+            "a plan could not be recorded"
+        );
         for step in &plan.steps {
             self.apply(step).map_err(|source| PlanFailure::Step {
                 kind: plan.kind,
@@ -198,7 +202,7 @@ impl Engine {
                 return self.say(plan, Happening::PlanStuck { failure });
             }
             if let Err(error) = self.tick(plan, record.position, false) {
-                tracing::warn!(error = ?error.failure(), "an undone step keeps its tick");
+                tracing::warn!(error = ?error.failure(), "an undone step could not be recorded");
             }
             self.say(plan, Happening::StepUndone { index, title: record.step.title() });
         }
@@ -209,7 +213,7 @@ impl Engine {
     /// Notes how a plan ended. Where even that fails the plan is settled when the next one begins.
     fn close(&self, plan: &PlanRecord, outcome: &Outcome) {
         if let Err(error) = self.end(plan, outcome) {
-            tracing::error!(error = ?error.failure(), plan = plan.kind.as_str(), "not closed");
+            tracing::error!(error = ?error.failure(), plan = plan.kind.as_str(), "a plan could not be closed");
         }
     }
 

@@ -349,7 +349,7 @@ impl Engine {
         }
         let mended = repository(&sandbox.repository.common_dir).mend_pointer(&sandbox.worktree)?;
         if mended {
-            tracing::warn!(sandbox = %sandbox.name, "its `.git` file was replaced, and is put back");
+            tracing::warn!(sandbox = %sandbox.name, "its `.git` file was replaced; restoring it");
         }
         Ok(mended)
     }
@@ -370,7 +370,9 @@ impl Engine {
                     }
                     Ok(Restored::WasThere) => {}
                     // The others are brought back all the same; `doctor` names this one.
-                    Err(error) => tracing::error!(error = ?error.failure(), "not brought back"),
+                    Err(error) => {
+                        tracing::error!(error = ?error.failure(), "a worktree could not be mounted again")
+                    }
                 }
             }
         }
@@ -387,7 +389,7 @@ impl Engine {
             let keep = || -> Result<(), FileError> {
                 let store = TreeStore::open(folder)?;
                 let evicted = golden::evict(&store, &Budget::default(), self.with.clock.now())?;
-                tracing::info!(?evicted, folder = %folder.display(), "golden trees looked after");
+                tracing::info!(?evicted, folder = %folder.display(), "old golden trees removed");
                 Ok(())
             };
             keep().map_err(|error| error.failure())?;
@@ -398,7 +400,7 @@ impl Engine {
             let evicted = data::evict(&around, Budget::default().free);
             let evicted = evicted.map_err(|error| error.failure())?;
             if !evicted.is_empty() {
-                tracing::info!(?evicted, "the disk is full: golden data went");
+                tracing::info!(?evicted, "the disk is full: removed golden data");
             }
         }
         Ok(())

@@ -320,7 +320,7 @@ fn with_ids(work: &Work) -> io::Result<Answer> {
     match (mode, walls::agent()) {
         (Mode::Root, Some(agent)) => Ok(answer(do_work(work, &Gift { agent, by_group: false }))),
         (Mode::Range, _) => in_namespace(work, mode, &wall),
-        _ => Err(io::Error::other("there are no ids of rooms besides our own")),
+        _ => Err(io::Error::other("no subordinate ids for rooms")),
     }
 }
 

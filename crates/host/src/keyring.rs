@@ -35,11 +35,11 @@ pub trait Keyring: Send + Sync {
 /// A keyring that did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyringError {
-    #[error("this host has no keyring that can be used")]
+    #[error("this host has no usable keyring")]
     None(#[source] io::Error),
     #[error("the value is too long for the kernel's keyring")]
     TooLong,
-    #[error("the keyring holds something that is no value of ours")]
+    #[error("the keyring entry was not written by Hothouse")]
     Strange,
 }
 
@@ -51,7 +51,7 @@ impl Explain for KeyringError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::None(_) | Self::TooLong => {
-                vec!["`--from file` keeps the value in a file for you alone".into()]
+                vec!["`--from file` stores the value in a file that only you can read".into()]
             }
             Self::Strange => vec!["set the secret again".into()],
         }

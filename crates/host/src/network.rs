@@ -72,7 +72,7 @@ pub fn apply() -> Result<Catch, StepError> {
     let books = match books {
         Some(books) if set(Told::Yes).is_ok() => Some(books),
         _ => {
-            set(Told::No).step("set the packet rules")?;
+            set(Told::No).step("set the nftables rules")?;
             None
         }
     };

@@ -105,7 +105,7 @@ fn system(certificate: &Path, wish: Wish) -> Result<Outcome, TrustError> {
     }
     if !process::is_root() {
         let commands = [change, update].map(|command| format!("sudo {command}")).to_vec();
-        return Ok(Outcome::ByHand { why: "it takes root's rights".to_owned(), commands });
+        return Ok(Outcome::ByHand { why: "needs root".to_owned(), commands });
     }
     let program = match wish {
         Wish::Trust => {

@@ -232,7 +232,7 @@ impl Step {
             Self::AddWorktree { order } => {
                 format!("add the worktree {}", order.tree.path.display())
             }
-            Self::WriteTask { .. } => "write down the task".to_owned(),
+            Self::WriteTask { .. } => "write the task".to_owned(),
             Self::ReleaseWorktree { .. } => "give the worktree back".to_owned(),
             Self::RemoveWorktree { tree, .. } => {
                 format!("remove the worktree {}", tree.path.display())
@@ -242,15 +242,15 @@ impl Step {
             Self::SwapTrees { copies, .. } => format!("replace {}", trees(copies.len())),
             Self::RemoveTrees { trees: all } => format!("remove {}", trees(all.len())),
             Self::Rewind { branch, .. } => format!("move branch {branch} back"),
-            Self::KeepIndex { .. } => "keep the index".to_owned(),
+            Self::KeepIndex { .. } => "save the index".to_owned(),
             Self::Freeze { .. } => "freeze the room".to_owned(),
-            Self::Thaw { .. } => "let the room go on".to_owned(),
+            Self::Thaw { .. } => "resume the room".to_owned(),
             Self::PrepareData { data } => format!("prepare the data of `{}`", data.service),
             Self::FreezeTree { .. } => "freeze the worktree".to_owned(),
             Self::Supervise { .. } => "start the services".to_owned(),
             Self::StartRoom { order } => format!("start the room {}", order.id),
-            Self::RaiseWall { .. } => "raise the wall of the room".to_owned(),
-            Self::StopRoom { .. } => "end the room".to_owned(),
+            Self::RaiseWall { .. } => "start the wall of the room".to_owned(),
+            Self::StopRoom { .. } => "stop the room".to_owned(),
             Self::RemoveStorage { path } => format!("remove the layers in {}", path.display()),
             Self::Remove { path } => format!("remove {}", path.display()),
             Self::RemoveStore { sandboxes } => {
@@ -392,11 +392,11 @@ mod tests {
             "let git ignore /.worktrees/",
             "add the worktree /r-sandboxes/a",
             "copy 1 tree",
-            "write down the task",
+            "write the task",
         ];
         assert_eq!(titles(None), still);
         let live = titles(Some("/run/b"));
-        assert_eq!((live[1].as_str(), live[4].as_str()), ("freeze the room", "let the room go on"));
+        assert_eq!((live[1].as_str(), live[4].as_str()), ("freeze the room", "resume the room"));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub enum ValueError {
     Short,
     #[error("the value has more than {MOST_LENGTH} bytes")]
     Long,
-    #[error("the value holds a NUL character")]
+    #[error("the value contains a NUL character")]
     Nul,
     #[error("the value is not valid UTF-8")]
     Encoding,

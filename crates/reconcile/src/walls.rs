@@ -218,7 +218,7 @@ impl Walls {
         let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
         match failure {
             Some(failure) => {
-                tracing::warn!(?failure, "a room has no way out");
+                tracing::warn!(?failure, "a room has no network access");
                 problems.insert(sandbox, failure.message);
             }
             None => drop(problems.remove(&sandbox)),
@@ -259,7 +259,7 @@ impl Walls {
         let living = match known.await {
             Ok(Ok(living)) => living,
             Ok(Err(failure)) => {
-                tracing::warn!(?failure, "the walls are not brought up to date");
+                tracing::warn!(?failure, "the walls could not be updated");
                 return;
             }
             Err(_) => return,
@@ -502,7 +502,7 @@ impl Settle for Settling {
 }
 
 fn early() -> Failure {
-    Failure::new(FailureKind::Internal, "the daemon is just starting")
+    Failure::new(FailureKind::Internal, "the daemon is starting")
 }
 
 fn gone() -> Failure {
@@ -510,7 +510,7 @@ fn gone() -> Failure {
 }
 
 fn slow() -> Failure {
-    Failure::new(FailureKind::Backend, "the room did not hand its traffic over in time")
+    Failure::new(FailureKind::Backend, "the room did not pass its sockets on in time")
 }
 
 fn unknown() -> Failure {

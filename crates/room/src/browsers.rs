@@ -33,7 +33,7 @@ pub(super) const FIREFOX_SETTINGS: [&str; 2] =
 
 /// A greeting with an empty encrypted name looks like one with a name in it.
 pub(super) const FIREFOX_SETTINGS_TEXT: &str =
-    "// Hothouse: the wall of a room decides by the names of hosts, so they are said openly.
+    "// Hothouse: the wall of a room decides by host names, so they must be sent in the clear.
 pref(\"network.dns.echconfig.enabled\", false);
 pref(\"network.dns.http3_echconfig.enabled\", false);
 pref(\"security.tls.ech.grease_probability\", 0);

@@ -42,7 +42,7 @@ pub(super) fn close(worktree: &Path, mode: Mode, sockets: &[PathBuf]) -> Result<
         let refuse = |reason: &str| Err(StepError::because("share", Some(path), reason));
         if mode == Mode::Single {
             return refuse(
-                "a program of the host listens there, and the room has the same uid: end it, or move \
+                "a program of the host listens there, and the room has the same uid: stop it, or move \
                  its socket out of the worktree",
             );
         }
@@ -53,7 +53,7 @@ pub(super) fn close(worktree: &Path, mode: Mode, sockets: &[PathBuf]) -> Result<
                 continue;
             }
             return refuse(
-                "a program of another user listens there, and everybody may connect: end it, or move \
+                "a program of another user listens there, and everybody may connect: stop it, or move \
                  its socket out of the worktree",
             );
         }

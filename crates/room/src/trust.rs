@@ -25,7 +25,7 @@ const DEBIAN: &str = "local/share/ca-certificates/hothouse.crt";
 /// The most that a bundle may have.
 const MOST: u64 = 4 << 20;
 
-const BEGIN: &str = "# Hothouse: the authority of terminated hosts\n";
+const BEGIN: &str = "# Hothouse: the CA of terminated hosts\n";
 const END: &str = "# Hothouse: end\n";
 
 /// Makes the system folder `name` of a room trust an authority, or no longer.

@@ -107,10 +107,10 @@ impl Gate for IntegrationGate {
             ),
             IntegrationClass::Mock | IntegrationClass::Sink => refuse(
                 format!(
-                    "`{}` never reaches the real service, and nothing stands in for it yet",
+                    "`{}` never reaches the real service, and there is no substitute for it yet",
                     one.name
                 ),
-                "see `hothouse status` for what stands in for which host".into(),
+                "`hothouse status` shows which host has which substitute".into(),
             ),
             IntegrationClass::Disable => refuse(
                 format!("`{}` is switched off", one.name),

@@ -167,13 +167,13 @@ impl Terminator {
             greeted.ok()?.ok().map(Box::new)
         });
         let Some(stream) = greeting.await else {
-            tracing::debug!(host = %exchange.host, "a client did not agree on TLS");
+            tracing::debug!(host = %exchange.host, "a TLS handshake with a client failed");
             return;
         };
         let session = stream.get_ref().1;
         let named = session.server_name().and_then(|name| name.parse::<HostName>().ok());
         if named.as_ref() != Some(&exchange.host) {
-            tracing::debug!(host = %exchange.host, "a client greeted another host");
+            tracing::debug!(host = %exchange.host, "a ClientHello named another host");
             return;
         }
         let spoken = match session.alpn_protocol() {

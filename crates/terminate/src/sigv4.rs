@@ -43,7 +43,7 @@ pub(crate) enum SigningError {
         "the body is signed event by event, which cannot be signed again; let the SDK send it unsigned or whole"
     )]
     Events,
-    #[error("the new signature cannot stand in the request")]
+    #[error("the new signature is not valid in the request")]
     Unwritable,
 }
 

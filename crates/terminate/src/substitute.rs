@@ -29,9 +29,9 @@ pub(crate) struct Substituted {
 /// A value that cannot stand where its placeholder does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubstitutionError {
-    #[error("the value of secret `{0}` cannot stand in a header")]
+    #[error("the value of secret `{0}` is not valid in a header")]
     Header(String),
-    #[error("the value of secret `{0}` cannot stand in an address")]
+    #[error("the value of secret `{0}` is not valid in a URL")]
     Address(String),
 }
 

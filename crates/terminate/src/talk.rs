@@ -54,7 +54,7 @@ where
         Spoken::Either => talk_either(stream, exchange).await,
     };
     if let Err(error) = talked {
-        tracing::debug!(%error, "a connection to a terminated host broke off");
+        tracing::debug!(%error, "a connection to a terminated host failed");
     }
 }
 

@@ -51,11 +51,11 @@ pub trait Upstream: Clone + Send + Sync + 'static {
 pub(crate) enum UpstreamError {
     #[error("connect to the host")]
     Dial(#[source] io::Error),
-    #[error("agree on TLS with the host")]
+    #[error("TLS handshake with the host")]
     Tls(#[source] io::Error),
     #[error("the host did not answer within {} seconds", PATIENCE.as_secs())]
     TooSlow,
-    #[error("talk to the host")]
+    #[error("exchange with the host")]
     Talk(#[source] hyper::Error),
 }
 

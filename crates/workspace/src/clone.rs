@@ -24,7 +24,7 @@ const REMOTE_URL: &str = "remote.origin.url";
 /// A repository that could not be had.
 #[derive(Debug, thiserror::Error)]
 pub enum CloneError {
-    #[error("`{url}` is not the address of a repository")]
+    #[error("`{url}` is not the URL of a repository")]
     Address { url: String },
     #[error("clone {url}")]
     Clone {
@@ -56,7 +56,7 @@ impl Explain for CloneError {
                         .into(),
                 ]
             }
-            Self::Clone { url, .. } => vec![format!("see what `git ls-remote {url}` says")],
+            Self::Clone { url, .. } => vec![format!("`git ls-remote {url}` shows more")],
             Self::Empty { .. } => vec!["push a first commit to it".into()],
             Self::File(error) => error.hints(),
         }

@@ -79,7 +79,9 @@ impl std::fmt::Display for Finding {
             FindingKind::Repository => {
                 write!(to, "`{path}` is a repository of its own: git run in it obeys its config")
             }
-            FindingKind::LinkOut => write!(to, "`{path}` is a link that leads out: `{detail}`"),
+            FindingKind::LinkOut => {
+                write!(to, "`{path}` is a link that points outside: `{detail}`")
+            }
             FindingKind::Special => write!(to, "`{path}` is {detail}"),
             FindingKind::Capability => write!(to, "`{path}` has file capabilities"),
             FindingKind::SetId => write!(to, "`{path}` runs as its owner or group (mode {detail})"),
@@ -164,7 +166,7 @@ fn look_at_file(root: &Folder, path: &Path) -> Result<Option<Finding>, FileError
             0o010_000 => "a pipe",
             0o140_000 => "a socket",
             0o020_000 | 0o060_000 => "a device",
-            _ => "no ordinary file",
+            _ => "not a regular file",
         };
         return Ok(Some(finding(FindingKind::Special, name, Some(what.into()))));
     }

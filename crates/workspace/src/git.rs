@@ -87,7 +87,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) fn hints(error: &RunError, worktree: &Path) -> Vec<String> {
     match error {
         RunError::TooSlow { .. } => vec![format!(
-            "a pipe in place of a file holds git: `find {} -type p` shows it",
+            "a pipe in place of a file blocks git: `find {} -type p` shows it",
             worktree.display()
         )],
         other => other.hints(),

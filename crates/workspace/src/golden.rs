@@ -62,7 +62,7 @@ pub enum GoldenError {
     #[error("{} is a partial clone, which lacks files of {commit}", .repository.display())]
     Partial { commit: String, repository: PathBuf },
     #[error(
-        "`{first}` and `{second}` differ in case alone, and {} cannot hold both",
+        "`{first}` and `{second}` differ only in case, and {} cannot store both",
         .folder.display()
     )]
     SameButCase { first: String, second: String, folder: PathBuf },
@@ -93,7 +93,7 @@ impl Explain for GoldenError {
                 vec![format!("get them with `git -C {place} fetch --refetch --no-filter`")]
             }
             Self::SameButCase { .. } => {
-                vec!["keep sandboxes on a file system that tells cases apart".into()]
+                vec!["keep sandboxes on a case-sensitive file system".into()]
             }
             Self::Checkout { source, .. } | Self::Dependencies { source, .. } => source.hints(),
             Self::Tree(error) => error.hints(),

@@ -51,17 +51,17 @@ pub struct Pool {
 pub enum PoolError {
     #[error("only root can make and mount a pool")]
     NeedsRoot,
-    #[error("{} is on btrfs already and needs no pool", .folder.display())]
+    #[error("{} is already on btrfs and needs no pool", .folder.display())]
     NotNeeded { folder: PathBuf },
-    #[error("{} holds {what}, which a pool would hide", .folder.display())]
+    #[error("{} contains {what}, which a pool would hide", .folder.display())]
     InUse { folder: PathBuf, what: String },
-    #[error("the pool in {} still holds {what}", .folder.display())]
+    #[error("the pool in {} still contains {what}", .folder.display())]
     NotEmpty { folder: PathBuf, what: String },
-    #[error("a pool of {size} is too small; {} is the least", ByteSize::from_bytes(LEAST))]
+    #[error("a pool of {size} is too small; the minimum is {}", ByteSize::from_bytes(LEAST))]
     TooSmall { size: ByteSize },
     #[error("a pool of {size} does not fit: {} has {free} free", .folder.display())]
     TooLarge { size: ByteSize, folder: PathBuf, free: ByteSize },
-    #[error("the pool of {} is gone again", .folder.display())]
+    #[error("the pool of {} was removed again", .folder.display())]
     Gone { folder: PathBuf },
     #[error("make the file system of the pool {}", .image.display())]
     Format {
@@ -75,7 +75,7 @@ pub enum PoolError {
         #[source]
         source: RunError,
     },
-    #[error("limit what {} may take", .tree.display())]
+    #[error("limit the size of {}", .tree.display())]
     Limit {
         tree: PathBuf,
         #[source]
@@ -114,7 +114,7 @@ impl Explain for PoolError {
                 hints
             }
             Self::Mount { .. } => {
-                vec!["`hothouse doctor` says whether the kernel knows btrfs".into()]
+                vec!["`hothouse doctor` shows whether the kernel supports btrfs".into()]
             }
             Self::File(error) => error.hints(),
             Self::NotNeeded { .. } | Self::TooSmall { .. } | Self::Gone { .. } => Vec::new(),

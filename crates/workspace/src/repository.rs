@@ -19,7 +19,7 @@ pub enum DiscoverError {
     #[error("git refuses {}: {said}", .folder.display())]
     Refused { folder: PathBuf, said: String },
     #[error(
-        "{} lies among the sandboxes of {}, but its git folder is {}",
+        "{} is among the sandboxes of {}, but its git directory is {}",
         .folder.display(), .root.display(), .found.display()
     )]
     Forged { folder: PathBuf, root: PathBuf, found: PathBuf },
@@ -45,10 +45,10 @@ impl Explain for DiscoverError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::NotARepository { .. } => {
-                vec!["change into a git repository, or make one with `git init`".into()]
+                vec!["change to a git repository, or create one with `git init`".into()]
             }
             Self::Refused { folder, .. } => {
-                vec![format!("see what `git -C {} status` says", folder.display())]
+                vec![format!("`git -C {} status` shows more", folder.display())]
             }
             Self::Forged { root, .. } => {
                 vec![format!("an agent may have made it; work from {} instead", root.display())]
@@ -278,7 +278,7 @@ impl Repository {
 }
 
 fn refusal(folder: &Path, said: &str) -> DiscoverError {
-    let said = said.lines().find(|line| line.starts_with("fatal:")).unwrap_or("it did not say why");
+    let said = said.lines().find(|line| line.starts_with("fatal:")).unwrap_or("it gave no reason");
     if said.contains("not a git repository") || said.contains("cannot change to") {
         return DiscoverError::NotARepository { folder: folder.to_owned() };
     }

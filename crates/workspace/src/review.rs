@@ -53,7 +53,9 @@ impl Explain for ReviewError {
         match self {
             Self::Diff { worktree, source } => git::hints(source, worktree),
             Self::Log { source, .. } => source.hints(),
-            Self::Unknown { .. } => vec!["`hothouse doctor --fix` repairs or forgets it".into()],
+            Self::Unknown { .. } => {
+                vec!["`hothouse doctor --fix` repairs or removes the record".into()]
+            }
             Self::File(error) => error.hints(),
         }
     }

@@ -27,7 +27,7 @@ const EXCLUDE_LIMIT: u64 = 1 << 20;
 /// A private git folder could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomGitError {
-    #[error("make the room's git folder {}", .folder.display())]
+    #[error("make the room's git directory {}", .folder.display())]
     Git {
         folder: PathBuf,
         #[source]

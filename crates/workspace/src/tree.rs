@@ -168,7 +168,7 @@ pub enum TreeError {
         #[source]
         source: FileError,
     },
-    #[error("bring back the tree {}", .path.display())]
+    #[error("restore the tree {}", .path.display())]
     Restore {
         path: PathBuf,
         #[source]
@@ -180,7 +180,7 @@ pub enum TreeError {
         #[source]
         source: FileError,
     },
-    #[error("the tree {} was made from something else than one golden tree", .path.display())]
+    #[error("the tree {} was not made from a single golden tree", .path.display())]
     SeveralSources { path: PathBuf },
 }
 

@@ -67,12 +67,14 @@ impl Explain for WorktreeError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::BranchLocked { lock, .. } => {
-                vec![format!("another git is at work; if none is, remove {}", lock.display())]
+                vec![format!("another git is running; if not, remove {}", lock.display())]
             }
             Self::Branch { .. } => vec!["name another branch: `--branch OTHER`".into()],
             Self::Look { path, source } => git::hints(source, path),
             Self::Add { source, .. } | Self::Remove { source, .. } => source.hints(),
-            Self::Unknown { .. } => vec!["`hothouse doctor --fix` repairs or forgets it".into()],
+            Self::Unknown { .. } => {
+                vec!["`hothouse doctor --fix` repairs or removes the record".into()]
+            }
             Self::Tree(error) => error.hints(),
             Self::Golden(error) => error.hints(),
             Self::File(error) => error.hints(),

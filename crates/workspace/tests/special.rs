@@ -1,4 +1,5 @@
-//! Repositories that are not plain: each is forked as its user would expect, or refused with a reason.
+//! Repositories that are not plain: each is forked as its user would expect, or refused with a
+//! reason.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -275,7 +276,7 @@ fn a_disk_that_knows_no_case_is_refused_for_names_that_collide() {
     let store = TreeStore::open(&sandboxes).unwrap();
     let error = fork(&store, &case.root, &sandboxes, "fork").unwrap_err();
     let said = said(&error);
-    assert!(said.contains("`Read.me` and `read.me` differ in case alone"), "{said}");
+    assert!(said.contains("`Read.me` and `read.me` differ only in case"), "{said}");
     let left: Vec<_> = fs::read_dir(store.folder().join("golden")).unwrap().collect();
     assert!(left.iter().all(|entry| entry.as_ref().unwrap().path().is_file()), "{left:?}");
 }

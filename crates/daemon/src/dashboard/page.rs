@@ -364,6 +364,6 @@ mod tests {
         shown.logs.push(Log { name: "y".into(), lines: Vec::new() });
         let page = single(&shown, "t").0;
         assert!(page.contains("tabindex=0>  &lt;a&gt;\n\nb\u{fffd}\u{fffd}</pre>"), "{page}");
-        assert!(page.contains("tabindex=0><span class=faint>It has said nothing yet."), "{page}");
+        assert!(page.contains("tabindex=0><span class=faint>No output yet."), "{page}");
     }
 }

@@ -1,4 +1,4 @@
-//! Ports of the host that are kept for apps.
+//! Host ports reserved for apps.
 
 use axum::extract::State;
 use hothouse_api::{
@@ -34,7 +34,7 @@ pub(crate) async fn release(
 
 #[utoipa::path(
     post, path = "/v1/ports/expose", operation_id = "port_expose", request_body = ExposeBody,
-    description = "Leads a port of the host's loopback to a port of the room.",
+    description = "Forwards a loopback port of the host to a port of the room.",
     responses((status = 200, body = ExposedView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn expose(

@@ -89,7 +89,7 @@ pub(crate) async fn fork(
 
 #[utoipa::path(
     post, path = "/v1/sandboxes/up", operation_id = "sandbox_up", request_body = UpBody,
-    description = "Starts the room; one that is up already is left alone.",
+    description = "Starts the room; a room that is already up is left alone.",
     responses((status = 200, body = SandboxView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn up(
@@ -112,7 +112,7 @@ pub(crate) async fn up(
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };
     let activities = door.keepers.activities.clone();
     act(door, find, move |engine, sandbox| {
-        // Whoever comes to one of its ports meanwhile waits for the services.
+        // Clients of its ports wait for the services meanwhile.
         let stands = engine.room_of(sandbox).is_some();
         let _starting = (!stands).then(|| activities.of(sandbox.key).begin_starting());
         engine.up(sandbox, &spec, id.clone())?;
@@ -128,7 +128,7 @@ pub(crate) async fn up(
     .await
 }
 
-/// Adds to a failed start that the room was kept from something in this run, which is often why.
+/// Adds denied connections of this run to a failed start, since they are often the reason.
 fn with_denials(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> Failure {
     let Some(room) = &sandbox.room else { return failure };
     let denied = |record: &LedgerRecord| !record.allowed && record.time >= room.run.started;
@@ -138,7 +138,7 @@ fn with_denials(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> F
         1 => "a connection of the room was denied".to_owned(),
         count => format!("{count} connections of the room were denied"),
     };
-    failure.hint(format!("{told}: `hothouse egress log --denied -w {}` says why", sandbox.name))
+    failure.hint(format!("{told}: `hothouse egress log --denied -w {}` shows why", sandbox.name))
 }
 
 #[utoipa::path(
@@ -176,7 +176,7 @@ pub(crate) async fn resume(
     act(door, query, |engine, sandbox| engine.resume_room(sandbox)).await
 }
 
-/// Finds a sandbox, does something with it, and shows it as it is then.
+/// Finds a sandbox, performs an action on it, and returns its new state.
 pub(super) async fn act(
     door: Door,
     query: FindQuery,
@@ -193,7 +193,7 @@ pub(super) async fn act(
         }
     })
     .await?;
-    // Also after a failure: what came up before it is reachable, and what went is not.
+    // Also after a failure: services that started before it are reachable.
     door.keepers.refresh_urls_of(&now).await;
     done.map_err(Refusal)?;
     let shown = blocking(move || {
@@ -229,7 +229,7 @@ pub(crate) async fn delete(
     Ok(axum::Json(gone(&[deleted])))
 }
 
-/// Removes the files of a deleted sandbox behind the scenes.
+/// Removes the files of a deleted sandbox in the background.
 fn empty_trash(door: &Door, sandbox: &SandboxRecord) {
     let (engine, folder) = (door.engine.clone(), sandbox.sandboxes.clone());
     std::thread::spawn(move || {
@@ -251,7 +251,7 @@ pub(crate) async fn nuke(
     Ok(axum::Json(gone(&deleted)))
 }
 
-/// Returns whether this very operation was done before; one that failed fails again in the same way.
+/// Whether this operation was already done; one that failed returns the same failure again.
 pub(super) async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
     match operation::ended(door, id).await?.map(|plan| plan.outcome) {
         None => Ok(false),

@@ -63,7 +63,7 @@ pub(crate) async fn remove(
     Ok(axum::Json(()))
 }
 
-/// Reads a word of the user's; the word itself is not repeated beyond what its type allows.
+/// Parses a value of the user's; the error does not repeat it beyond what its type allows.
 fn parsed<T>(what: &str, text: &str) -> Result<T, Refusal>
 where
     T: std::str::FromStr,
@@ -78,7 +78,7 @@ fn view(line: SecretLine) -> SecretView {
         name: line.name.to_string(),
         scope: if line.everywhere { "everywhere" } else { "project" }.into(),
         source: match line.source {
-            // A command may hold what nobody is to see.
+            // A command may contain a credential.
             SecretSource::Command(_) => "command".into(),
             other => other.to_string(),
         },

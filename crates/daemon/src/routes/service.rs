@@ -17,19 +17,19 @@ use jiff::Timestamp;
 use super::{Json, blocking, sandbox};
 use crate::{Door, failure::Refusal};
 
-/// How long a service may take to start when nobody says otherwise.
+/// How long a service may take to start by default.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How many bytes of text a page has when nobody says otherwise.
+/// How many bytes of text a page has by default.
 const PAGE: usize = 8 << 20;
 
 /// The longest that a request waits for a line.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-/// How often a waiting request looks at the files.
+/// How often a waiting request checks the files.
 const LOOK: Duration = Duration::from_millis(40);
 
-/// The largest program that a pattern may become.
+/// The maximum size of a compiled pattern.
 const PATTERN_LIMIT: usize = 4 << 20;
 
 #[utoipa::path(
@@ -115,7 +115,7 @@ fn wanted(query: &LogQuery, now: Timestamp) -> Result<logs::Wanted, Failure> {
     })
 }
 
-/// Reads a span back from now, a moment, or a cursor.
+/// Parses a duration before now, a time, or a cursor.
 fn since(text: &str, now: Timestamp) -> Result<logs::Since, logs::CursorError> {
     let nanoseconds = |time: Timestamp| {
         logs::Since::Time(u64::try_from(time.as_nanosecond().max(0)).unwrap_or(u64::MAX))

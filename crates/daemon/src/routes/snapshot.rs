@@ -38,7 +38,7 @@ pub(crate) async fn list(
 
 #[utoipa::path(
     post, path = "/v1/snapshots", operation_id = "snapshot_take", request_body = SnapshotBody,
-    description = "Takes a snapshot, also of a sandbox whose room runs: it holds still meanwhile.",
+    description = "Takes a snapshot; a running room is paused meanwhile.",
     responses((status = 200, body = SnapshotView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn take(
@@ -60,7 +60,7 @@ pub(crate) async fn take(
 
 #[utoipa::path(
     post, path = "/v1/snapshots/restore", operation_id = "snapshot_restore", request_body = SnapshotBody,
-    description = "Brings a sandbox back to a snapshot. A room that is up ends first and is started again.",
+    description = "Restores a sandbox to a snapshot. A running room is restarted.",
     responses((status = 200, body = SnapshotView), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn restore(

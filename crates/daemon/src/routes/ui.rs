@@ -1,4 +1,4 @@
-//! The way into the dashboard, and the authority of its certificate.
+//! Links to the dashboard, and the CA of its certificate.
 
 use axum::extract::State;
 use hothouse_api::{
@@ -14,7 +14,7 @@ use crate::{Door, failure::Refusal};
 
 #[utoipa::path(
     post, path = "/v1/ui", operation_id = "ui_link",
-    description = "Makes a link that opens the dashboard once.",
+    description = "Makes a single-use link to the dashboard.",
     responses((status = 200, body = UiView), (status = 500, body = ErrorBody))
 )]
 pub(crate) async fn link(State(door): State<Door>) -> Result<axum::Json<UiView>, Refusal> {

@@ -1,4 +1,4 @@
-//! Workspaces: what changed, where it goes, what it takes.
+//! Workspaces: diff, log, promote and size.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ use crate::{
     view,
 };
 
-/// The most of a difference that is shown.
+/// The maximum size of a diff.
 const DIFF_LIMIT: usize = 16 << 20;
 
 #[utoipa::path(

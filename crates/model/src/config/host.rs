@@ -112,7 +112,10 @@ impl FromStr for HostName {
             return Err(Complaint::new("cannot be empty"));
         }
         let Some(ascii) = ascii_form(text) else {
-            let message = format!("must be a host, and `{}` is one in no alphabet", shown(text));
+            let message = format!(
+                "must be a host, and `{}` is not a valid internationalized name",
+                shown(text)
+            );
             return Err(Complaint::new(message));
         };
         let name = ascii.strip_suffix('.').unwrap_or(&ascii).to_ascii_lowercase();

@@ -36,11 +36,11 @@ impl fmt::Display for Sphere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Public => "a public address",
-            Self::Unspecified => "no address of a host",
+            Self::Unspecified => "not a host address",
             Self::Loopback => "a loopback address",
             Self::Private => "a private address",
             Self::LinkLocal => "a link-local address",
-            Self::Metadata => "an address of cloud metadata",
+            Self::Metadata => "a cloud metadata address",
             Self::Shared => "a provider's own address",
             Self::Multicast => "a multicast address",
             Self::Reserved => "a reserved address",

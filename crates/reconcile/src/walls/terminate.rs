@@ -108,7 +108,7 @@ impl Gate for PolicyGate {
             rule,
             reason,
             hint: format!(
-                "a human can change the rules on the host; see `hothouse egress why {} -w {}`",
+                "a user can change the rules on the host; see `hothouse egress why {} -w {}`",
                 asked.host, self.sandbox
             ),
         };

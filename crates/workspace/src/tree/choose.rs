@@ -62,7 +62,7 @@ impl Explain for ChooseError {
     }
 
     fn hints(&self) -> Vec<String> {
-        let doctor = "`hothouse doctor` says what this host can do".to_owned();
+        let doctor = "`hothouse doctor` shows what this host supports".to_owned();
         match self.is_default {
             true => vec![
                 doctor,
@@ -70,7 +70,7 @@ impl Explain for ChooseError {
                  the host can then run what an agent planted (SECURITY.md)"
                     .into(),
             ],
-            false => vec!["leave the choice to Hothouse: `--tree auto`".into(), doctor],
+            false => vec!["let Hothouse choose: `--tree auto`".into(), doctor],
         }
     }
 }
@@ -97,7 +97,7 @@ pub fn choose_for(
     };
     if let TreeWish::Only(driver) = wish {
         return match attempt(driver, store, agent) {
-            Ok(()) => Ok(chosen(driver, "it was asked for".into(), Vec::new())),
+            Ok(()) => Ok(chosen(driver, "chosen with `--tree` or the config".into(), Vec::new())),
             Err(reason) => {
                 let folder = store.folder().to_owned();
                 Err(ChooseError { driver, folder, reason, is_default: false })
@@ -107,8 +107,8 @@ pub fn choose_for(
     let mut passed_over = Vec::new();
     for driver in DriverName::ALL {
         if driver == DriverName::Overlay && !process::is_root() {
-            let reason = "only root can mount overlays that the whole host sees; with `--tree overlay` \
-                          the room alone shows one";
+            let reason = "only root can mount overlays that the host sees; with `--tree overlay` \
+                          only the room sees one";
             passed_over.push(PassedOver { driver, reason: reason.into() });
             continue;
         }
@@ -130,7 +130,7 @@ fn choose_alone(store: &TreeStore) -> Result<Chosen, ChooseError> {
         reason,
         is_default: true,
     })?;
-    let reason = "there is no second uid, so the files exist in the room alone";
+    let reason = "there is no second uid, so the files exist only in the room";
     Ok(Chosen {
         driver: driver.driver_for(None),
         reason: reason.into(),
@@ -152,7 +152,7 @@ fn best_reason(driver: DriverName, store: &TreeStore) -> String {
     let place = store.folder().display();
     match driver {
         DriverName::Btrfs => format!("{place} is on btrfs"),
-        DriverName::Overlay => "we are root, and overlays can be mounted here".into(),
+        DriverName::Overlay => "running as root, and overlays can be mounted here".into(),
         DriverName::Reflink => format!("files in {place} can share their blocks"),
         DriverName::Copy => format!("nothing can be shared in {place}"),
     }

@@ -29,7 +29,7 @@ const MARK: &str = "in-the-room-alone";
 pub const NOTE: &str = "HOTHOUSE-NOTE.txt";
 
 const NOTE_TEXT: &str = "\
-The files of this sandbox are an overlay that exists inside its room alone (`--tree overlay`).
+The files of this sandbox are an overlay that exists only inside its room (`--tree overlay`).
 
   hothouse exec -- ls        lists them
   hothouse diff              shows what changed

@@ -85,8 +85,9 @@ impl Repository {
         let refused = |reason| WorktreeError::Branch { branch: new.branch.to_owned(), reason };
         let branch = self.place.common_dir.join("refs/heads").join(new.branch);
         let lock = branch.with_added_extension("lock");
-        files::make_folder(branch.parent().unwrap_or(&branch))
-            .map_err(|_| refused("a branch has the name of one of its folders".into()))?;
+        files::make_folder(branch.parent().unwrap_or(&branch)).map_err(|_| {
+            refused("another branch has the name of one of its parent folders".into())
+        })?;
         match files::rename_new(tip, &lock) {
             Err(error) if error.source.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(WorktreeError::BranchLocked { branch: new.branch.to_owned(), lock });
@@ -99,11 +100,11 @@ impl Repository {
                 files::remove_empty_folder(&branch)?;
             }
             if files::is_folder(&branch) {
-                return Err(refused("there are branches below it".into()));
+                return Err(refused("other branches have it as their parent folder".into()));
             }
             match look::packed(&self.place.common_dir) {
                 Some(packed) if packed.tip(new.branch).is_some() => {
-                    return Err(refused("it exists already".into()));
+                    return Err(refused("it already exists".into()));
                 }
                 Some(packed) if packed.collides(new.branch) => {
                     return Err(refused("another one has the name of its folder".into()));
@@ -113,7 +114,7 @@ impl Repository {
             }
             match files::rename_new(&lock, &branch) {
                 Err(error) if error.source.kind() == std::io::ErrorKind::AlreadyExists => {
-                    Err(refused("it exists already".into()))
+                    Err(refused("it already exists".into()))
                 }
                 other => Ok(other?),
             }

@@ -38,7 +38,7 @@ fn a_config_that_the_agent_edited_waits_for_approval() {
             assert!(
                 env.run(repository, &["config", "approve", "-w", "a"])
                     .stderr
-                    .contains("Nothing waits")
+                    .contains("Nothing to approve")
             );
         },
     );

@@ -49,7 +49,7 @@ ready = { http = "/README" }
         let Some((env, repository)) = forked(user, config) else { return };
         let up = env.run(&repository, &["up", "-w", "a", "--timeout", "2s"]);
         assert_eq!(up.code, 1, "{up}");
-        assert!(up.stderr.contains("is not the service's own"), "{up}");
+        assert!(up.stderr.contains("in use by a process of another service"), "{up}");
         assert_eq!(state(&env, &repository, "owner"), "starting");
     });
 }
@@ -122,7 +122,7 @@ ready = { exec = "echo thinking; sleep 777", timeout = "200ms" }
     let up = env.run(&repository, &["up", "-w", "a", "--timeout", "2s"]);
     assert_eq!(up.code, 1, "{up}");
     assert!(up.stderr.contains("no answer in time"), "{up}");
-    assert!(up.stderr.contains("did not end in time: thinking"), "{up}");
+    assert!(up.stderr.contains("did not finish in time: thinking"), "{up}");
     env.ok(&repository, &["stop", "sleepy", "-w", "a"]);
     wait_until("the probe's command is gone", || !lives(&env, &repository, "sleep 777"));
 }
