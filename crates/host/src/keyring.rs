@@ -28,7 +28,7 @@ pub trait Keyring: Send + Sync {
     /// Returns a value, if one is kept.
     fn get(&self, name: &str) -> Result<Option<SecretValue>, KeyringError>;
 
-    /// Forgets a value; says whether there was one.
+    /// Forgets a value; returns whether there was one.
     fn remove(&self, name: &str) -> Result<bool, KeyringError>;
 }
 

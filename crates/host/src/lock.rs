@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::files::{FileError, about};
 
-/// A lock could not be had.
+/// A lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error("{} is held by another process", .path.display())]

@@ -15,14 +15,14 @@ pub struct NewestDaemon {
 }
 
 impl NewestDaemon {
-    /// Reads which one it was; nothing if none is noted.
+    /// Reads which one it was; `None` if none is recorded.
     pub fn read(state: &Path) -> Option<Self> {
         let text = files::read_text(&state.join(FILE)).ok()?;
         let (build, program) = text.strip_suffix('\n')?.split_once('\n')?;
         Some(Self { build: build.to_owned(), program: program.into() })
     }
 
-    /// Notes it.
+    /// Records it.
     pub fn write(&self, state: &Path) -> Result<(), FileError> {
         let text = format!("{}\n{}\n", self.build, self.program.display());
         files::replace(&state.join(FILE), text.as_bytes(), 0o600)

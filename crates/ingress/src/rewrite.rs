@@ -18,7 +18,7 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Returns whether a request is a gRPC call, which an app wants over HTTP/2.
+/// Whether a request is a gRPC call, which an app wants over HTTP/2.
 pub(crate) fn is_grpc(version: Version, headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     version == Version::HTTP_2 && kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))

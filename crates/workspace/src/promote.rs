@@ -262,7 +262,7 @@ impl Repository {
     }
 
     /// Pushes a branch, with the user's own keys and helpers, which come in `environment`. No hook
-    /// runs: one that lies in the tree may be an agent's.
+    /// runs: one that is in the tree may be an agent's.
     pub fn push(
         &self,
         branch: &str,

@@ -136,7 +136,7 @@ fn a_submodule_is_an_empty_folder_that_git_looks_away_from() {
     assert_eq!(git(&place.path, &["ls-files", "-t", "lib/sub"]), "S lib/sub");
     assert_eq!(fs::read_dir(place.path.join("lib/sub")).unwrap().count(), 0);
     assert!(text(place.path.join(".gitmodules")).contains("lib/sub"));
-    // The submodule itself is a repository too, whose git folder lies in the outer one.
+    // The submodule itself is a repository too, whose git directory is in the outer one.
     let repository = Repository::discover(&case.root.join("lib/sub")).unwrap();
     assert_eq!(repository.place.root, case.root.join("lib/sub"));
     assert_eq!(status(&case.root), "", "the user's checkout is as it was");

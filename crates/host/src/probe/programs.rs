@@ -158,7 +158,7 @@ fn engine(
     )
 }
 
-/// Returns whether someone listens on a socket; never waits, not even for an engine that hangs.
+/// Whether someone listens on a socket; never waits, not even for an engine that hangs.
 fn listens(socket: &Path) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let ours = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);

@@ -11,7 +11,7 @@ use hothouse_testkit::{TestEnv, User, git, is_root, kill, skip, wait_until};
 
 use crate::surroundings;
 
-/// Says why pools cannot be tried here.
+/// Returns why pools cannot be tried here.
 fn is_possible() -> bool {
     let made = Path::new("/usr/sbin/mkfs.btrfs").exists() || Path::new("/sbin/mkfs.btrfs").exists();
     let systems = fs::read_to_string("/proc/filesystems").unwrap_or_default();

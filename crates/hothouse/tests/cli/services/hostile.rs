@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns whether a process of the room has this command line.
+/// Whether a process of the room has this command line.
 fn lives(env: &TestEnv, repository: &Path, line: &str) -> bool {
     let all = exec(env, repository, &["--", "ps", "-eo", "args"]);
     all.stdout.lines().any(|found| found.trim() == line)
@@ -146,7 +146,7 @@ fn a_config_that_makes_no_sense_is_refused_before_anything_starts() {
         assert!(up.stderr.contains(told), "{told}: {up}");
     }
     assert_eq!(status(&env, &repository)["state"], "created");
-    // A link out of the worktree is no config either.
+    // A link out of the worktree is not a config either.
     fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink("/etc/hostname", &file).unwrap();
     let up = env.run(&repository, &["up", "-w", "a"]);

@@ -1,5 +1,5 @@
 //! Grants come from the user alone: whatever way an agent's `hothouse.toml` takes into the user's
-//! own branches, nothing of it holds before a human says so.
+//! own branches, nothing of it holds before a user says so.
 
 use std::io::Write;
 
@@ -48,7 +48,7 @@ fn expect_nothing(env: &TestEnv, repository: &Path, name: &str, more: &[&str]) {
 fn a_fork_of_an_agents_branch_has_only_what_the_user_granted() {
     attacked(|env, repository| {
         expect_nothing(env, repository, "b", &["--base", "a"]);
-        // The control: the text is what would be granted, once a human says so.
+        // The control: the text is what would be granted, once a user says so.
         env.ok(repository, &["config", "approve", "-w", "b", "--yes"]);
         assert_eq!(status(env, repository, "b")["egress"], "open");
         assert_eq!(pending(env, repository, "b"), "");
@@ -89,7 +89,7 @@ fn a_merge_of_the_users_own_grants_nothing() {
         fs::write(repository.join("hothouse.toml"), EVIL).unwrap();
         let ran = env.run(repository, &["fork", "copy"]);
         assert_eq!(ran.code, 0, "{ran}");
-        // The user's own commit says that there is no config, so the defaults hold.
+        // The user's own commit says that there is no config, so the defaults apply.
         assert_eq!(status(env, repository, "copy")["egress"], "web");
     });
 }
