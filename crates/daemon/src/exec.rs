@@ -1,4 +1,4 @@
-//! The second door: commands in rooms, with their pipe ends handed to the client.
+//! The second socket: commands in rooms, whose pipe ends are passed to the client.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -27,10 +27,10 @@ use tokio::task::JoinSet;
 
 use crate::{Door, listener::OwnUser};
 
-/// SIGHUP, for a command whose terminal has vanished.
+/// SIGHUP, for a command whose terminal is gone.
 const HANGUP: i32 = 1;
 
-/// Serves the second socket until the daemon ends. Conversations that go on break off then: clients rejoin.
+/// Serves the second socket until the daemon stops. Open connections are closed then; clients reconnect.
 pub(crate) async fn serve(door: Door, mut listener: OwnUser, mut stop: Stop) {
     let mut conversations = JoinSet::new();
     loop {
@@ -42,9 +42,9 @@ pub(crate) async fn serve(door: Door, mut listener: OwnUser, mut stop: Stop) {
         let door = door.clone();
         conversations.spawn(async move {
             let mut framed = Framed::new(stream);
-            // A client that goes away in the middle of a sentence needs no answer.
+            // A client that disconnects in the middle of a message needs no answer.
             if let Err(error) = converse(&door, &mut framed).await {
-                tracing::debug!(%error, "a conversation about a command broke off");
+                tracing::debug!(%error, "the connection of a command failed");
             }
         });
     }
@@ -59,7 +59,7 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
     match begin(door, ask).await {
         Ok(mut running) => {
             let fresh = running.fresh.clone();
-            // A command is a use of its sandbox, for as long as it lasts.
+            // The sandbox counts as in use while the command runs.
             let _held = door.keepers.activities.of(running.sandbox.key).enter();
             let followed = follow(framed, &mut running).await;
             match fresh {
@@ -75,25 +75,25 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
     }
 }
 
-/// Imports what a command has committed, before its end is told.
+/// Imports what a command has committed before its exit is reported.
 async fn import(door: &Door, sandbox: &SandboxRecord) {
     let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
     tokio::task::spawn_blocking(move || engine.import_if_possible(&sandbox)).await.ok();
 }
 
-/// Imports what was committed in a room of a single command, and ends it.
+/// Imports what was committed in a fresh room, and stops it.
 async fn end_fresh(door: &Door, sandbox: &SandboxRecord, runtime: PathBuf) {
     let engine = door.engine.clone();
     door.keepers.connections.forget(&runtime).await;
     let ended = tokio::task::spawn_blocking(move || engine.end_fresh(&runtime));
-    // Side by side: what it committed lies in the sandbox's git folder, and comes through its own room.
+    // In parallel: its commits are in the sandbox's git directory and are imported through its own room.
     let ((), ended) = tokio::join!(import(door, sandbox), ended);
     if let Ok(Err(failure)) = ended {
-        tracing::warn!(?failure, "a fresh room did not end");
+        tracing::warn!(?failure, "a fresh room could not be stopped");
     }
 }
 
-/// Returns a connection to a room. One that is for a single command is asked by that of its wall.
+/// Returns a connection to a room. A fresh room uses the connection of its wall.
 async fn connection(
     door: &Door,
     runtime: &Path,
@@ -109,7 +109,7 @@ async fn connection(
     }
 }
 
-/// A command that runs.
+/// A running command.
 struct Running {
     sandbox: SandboxRecord,
     room: Arc<dyn RoomConnection>,
@@ -121,7 +121,7 @@ struct Running {
     fresh: Option<PathBuf>,
 }
 
-/// The pipe ends for the client, in the order in which they travel.
+/// The pipe ends for the client, in the order in which they are sent.
 struct Streams(Vec<OwnedFd>);
 
 async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
@@ -159,7 +159,7 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
             })
         }
         Ask::Resize { .. } | Ask::Signal { .. } | Ask::Close { .. } => {
-            Err(Failure::new(FailureKind::Usage, "there is no command yet that could be told so"))
+            Err(Failure::new(FailureKind::Usage, "the command has not started yet"))
         }
     }
 }
@@ -169,10 +169,10 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
     if run.words.is_empty() && run.database.is_none() || size > ARGUMENT_LIMIT {
         return Err(Failure::new(
             FailureKind::Usage,
-            format!("a command line of {size} bytes cannot be run"),
+            format!("the command line has {size} bytes, which is too long"),
         )
         .hint(format!(
-            "it may have 1 to {ARGUMENT_LIMIT} bytes; pass more through a file or standard input"
+            "the limit is {ARGUMENT_LIMIT} bytes; pass more through a file or standard input"
         )));
     }
     let service = service(door, &run).await?;
@@ -183,7 +183,7 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
             let tools = door.engine.tools_of(&runtime);
             let mut wall = door.engine.wall_of(&runtime);
             let own = door.engine.agent_variables()?;
-            // What the project says of a variable comes before what its user has for all agents.
+            // A variable of the project overrides the user's own for all agents.
             own.into_iter().for_each(|(name, value)| {
                 wall.environment.entry(name).or_insert(value);
             });
@@ -263,20 +263,20 @@ async fn service(door: &Door, run: &RunAsk) -> Result<Option<ServiceOrder>, Fail
         None => first_database(services),
     };
     let missing = || {
-        let what = run.service.as_deref().map_or("there is no database".to_owned(), |name| {
-            format!("there is no service `{name}`")
-        });
+        let what =
+            run.service.as_deref().map_or("this sandbox has no database".to_owned(), |name| {
+                format!("no service `{name}`")
+            });
         let hint = match names.is_empty() {
             true => "this sandbox has no services; declare them in hothouse.toml".to_owned(),
-            false => format!("there are {}", names.join(", ")),
+            false => format!("available: {}", names.join(", ")),
         };
         Failure::new(FailureKind::NotFound, what).hint(hint)
     };
     found.map(Some).ok_or_else(missing)
 }
 
-/// Returns the database that is meant where none is named: the first, but no cache where there is one
-/// with tables.
+/// Returns the default database: the first one, preferring databases with tables over caches.
 fn first_database(services: Vec<ServiceOrder>) -> Option<ServiceOrder> {
     let is_cache = |service: &ServiceOrder| {
         service.url.as_deref().is_some_and(|url| url.starts_with("redis://"))
@@ -284,13 +284,13 @@ fn first_database(services: Vec<ServiceOrder>) -> Option<ServiceOrder> {
     services.into_iter().filter(|service| service.database.is_some()).min_by_key(is_cache)
 }
 
-/// Gives a command the folder and environment of a service, and a database its own words.
+/// Gives a command the folder and environment of a service, and a database its own argv.
 fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<ExecSpec, Failure> {
     let argv = match run.database {
         None => spec.argv,
         Some(ask) => {
             let Some(database) = &service.database else {
-                let message = format!("service `{}` is no database", service.name());
+                let message = format!("service `{}` is not a database", service.name());
                 return Err(Failure::new(FailureKind::Usage, message)
                     .hint("`hothouse exec SERVICE -- COMMAND` runs anything in its environment"));
             };
@@ -313,7 +313,7 @@ fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<E
     Ok(ExecSpec { argv, env, cwd, service: Some(service.name().to_owned()), ..spec })
 }
 
-/// Reads the name of the sandbox that is meant, if one was given.
+/// Parses the sandbox's name, if one was given.
 fn wanted(target: &Target) -> Result<Option<SandboxRef>, Failure> {
     let wanted = target.sandbox.as_deref().map(str::parse).transpose();
     wanted.map_err(|error: hothouse_model::NameError| Failure::of(FailureKind::Usage, &error))
@@ -327,7 +327,7 @@ struct Place {
     fresh: Option<PathBuf>,
 }
 
-/// Finds the room of a sandbox, making one when a fresh one is wanted.
+/// Finds the room of a sandbox, or makes a fresh one.
 async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failure> {
     let sandbox = find_awake(door, target).await?;
     let engine = door.engine.clone();
@@ -336,7 +336,7 @@ async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failu
             let runtime = engine.running(&sandbox)?;
             engine.settle(&sandbox)?;
             if let Err(failure) = engine.bring(&sandbox) {
-                tracing::warn!(?failure, "the user's commits did not reach the room");
+                tracing::warn!(?failure, "the user's commits could not be copied into the room");
             }
             return Ok(Place { sandbox, runtime, fresh: None });
         }
@@ -346,7 +346,7 @@ async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failu
     place.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
 }
 
-/// Finds the sandbox that is meant, wakes it if it sleeps, and waits for it if it starts.
+/// Finds the sandbox, wakes it if it is asleep, and waits for it if it is starting.
 async fn find_awake(door: &Door, target: &Target) -> Result<SandboxRecord, Failure> {
     let wanted = wanted(target)?;
     let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
@@ -369,7 +369,7 @@ async fn known(
     Ok((sandbox, room, exec))
 }
 
-/// Hands the streams over, then carries words both ways until the command ends or the client goes.
+/// Passes the streams on, then forwards messages both ways until the command ends or the client leaves.
 async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<Option<Ended>> {
     let Running { room, exec, streams, terminal, joined, .. } = running;
     // Ours are closed as soon as the client has its own: a copy kept here would keep a command
@@ -395,7 +395,7 @@ async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<O
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
-                    // A command outlives whoever asked for it, unless its terminal is gone.
+                    // A command outlives its client, unless its terminal is gone.
                     if *terminal {
                         room.signal(exec.clone(), HANGUP).await.ok();
                     }
@@ -434,6 +434,6 @@ fn refusal(error: &CallError, exec: &ExecId) -> Failure {
         FailureKind::NotFound => {
             failure.hint(format!("no such command as `{}`, or it has ended", exec.0))
         }
-        _ => failure.hint("`hothouse status` shows how the room stands"),
+        _ => failure.hint("`hothouse status` shows the state of the room"),
     }
 }

@@ -1,7 +1,7 @@
-//! Starting and ending: one lock, one socket, recovery first, a graceful drain last.
+//! Starting and stopping: one lock, one socket, recovery first, a graceful drain last.
 //!
-//! The daemon's standard output is a pipe to whoever started it. On it goes one line: `ready`, or
-//! the failure as JSON. Then it is closed. After `ready: ` comes what the user should know.
+//! The daemon's standard output is a pipe to the process that started it. It carries one line, then is
+//! closed: `ready`, `ready: ` and a notice for the user, or the failure as JSON.
 
 use std::{
     collections::BTreeMap,
@@ -41,16 +41,16 @@ use crate::{
     log, routes,
 };
 
-/// How long operations in flight may take to end before the daemon goes. Plans survive that.
+/// How long the daemon waits for running operations when it stops. Plans survive the stop.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// How long recovery may hold up the first answer.
+/// How long recovery may delay the first answer.
 const RECOVERY_FIRST: Duration = Duration::from_secs(5);
 
 /// How long loops may take to end.
 const JOIN: Duration = Duration::from_secs(1);
 
-/// How often the daemon looks whether its socket is still its own.
+/// How often the daemon checks whether its socket is still its own.
 const SOCKET_CHECK: Duration = Duration::from_secs(5);
 
 /// What a daemon is started with.
@@ -59,7 +59,7 @@ pub struct DaemonSpec {
     pub build: Build,
     /// The filter of the log, in the syntax of `RUST_LOG`.
     pub log_filter: Option<String>,
-    /// Where `ready` is said.
+    /// Where `ready` is written.
     pub announce: File,
     /// The environment that the daemon was started with.
     pub environment: BTreeMap<String, String>,
@@ -68,9 +68,9 @@ pub struct DaemonSpec {
 /// A daemon that did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("the daemon is running already ({holder})")]
+    #[error("the daemon is already running ({holder})")]
     Running { holder: String },
-    #[error("take the lock of the daemon")]
+    #[error("take the daemon's lock")]
     Lock(#[source] LockError),
     #[error(transparent)]
     File(#[from] FileError),
@@ -95,7 +95,7 @@ impl Explain for StartError {
         match self {
             Self::Running { .. } => {
                 vec![
-                    "a daemon serves this state folder already; it is just starting or ending"
+                    "a daemon that serves this state folder is starting or stopping; try again"
                         .into(),
                 ]
             }
@@ -113,9 +113,9 @@ impl Explain for StartError {
     }
 }
 
-/// Runs the daemon until it is told to end.
+/// Runs the daemon until it is told to stop.
 pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
-    // Values of secrets pass through this process: it leaves no image of its memory behind.
+    // Values of secrets pass through this process, so it must not dump core.
     process::forbid_core_dumps();
     process::keep_the_heap_small();
     spec.folders.make()?;
@@ -130,8 +130,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     let (store, damaged) = Store::open_or_set_aside(&spec.folders.database(), HostClock.now())?;
     let notice = damaged.map(|SetAside { to, why }| {
         format!(
-            "the state database was damaged ({why}); it is kept as {} and a new one was made from what \
-             the sandboxes say of themselves",
+            "the state database was damaged ({why}); it was moved to {} and a new one was rebuilt from the \
+             sandboxes' own records",
             to.display()
         )
     });
@@ -151,7 +151,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
             let event_tx = event_tx.clone();
             Arc::new(move |event| {
                 tracing::info!(?event, "event");
-                // Nobody may be listening, which is fine.
+                // There may be no subscriber, which is fine.
                 event_tx.send(event).ok();
             })
         },
@@ -215,7 +215,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     served
 }
 
-/// Notes that this build has run, unless a newer one has whose program is still there.
+/// Records that this build has run, unless a newer one has whose program still exists.
 fn note_build(spec: &DaemonSpec) {
     let state = &spec.folders.state;
     let newer = NewestDaemon::read(state).is_some_and(|noted| {
@@ -226,7 +226,7 @@ fn note_build(spec: &DaemonSpec) {
     let Some(program) = process::executable().filter(|_| !newer) else { return };
     let newest = NewestDaemon { build: spec.build.to_string(), program };
     if let Err(error) = newest.write(state) {
-        tracing::warn!(%error, "an older daemon may take the place of this one");
+        tracing::warn!(%error, "an older daemon may replace this one");
     }
 }
 
@@ -252,7 +252,7 @@ async fn serve(
     let (state, shares) = (&door.about.state, door.keepers.shares.clone());
     let walls = Walls::new(door.engine.clone(), rooms, user_config, home, state, shares);
     door.keepers.walls.set(&walls);
-    // Rooms that outlived the last daemon come first: until then nothing leaves them.
+    // Rooms that outlived the last daemon come first: they have no network until then.
     walls.refresh().await;
     recover(&door).await;
     open_urls(&door).await;
@@ -276,7 +276,7 @@ async fn serve(
         () = async {
             stop_rx.wait_for(|stop| *stop).await.ok();
             tokio::time::sleep(DRAIN).await;
-        } => tracing::warn!(busy = door.engine.busy(), "not everything ended in time"),
+        } => tracing::warn!(busy = door.engine.busy(), "not every task stopped in time"),
     }
     for name in tasks.end(JOIN).await {
         tracing::warn!(name, "did not end in time, or broke");
@@ -293,7 +293,7 @@ fn listen(path: &Path) -> Result<OwnUser, StartError> {
     listener.map(OwnUser).map_err(StartError::Runtime)
 }
 
-/// Opens the ports of URLs, with the routes of what is up already.
+/// Starts the router, with the routes of running sandboxes.
 async fn open_urls(door: &Door) {
     let dashboard = Arc::new(Dashboard::new(door.clone()));
     let urls = Urls::open(&door.keepers, Arc::new(Site(dashboard.clone())));
@@ -305,7 +305,7 @@ async fn open_urls(door: &Door) {
     door.keepers.refresh_urls().await;
 }
 
-/// Finishes what an earlier daemon left, for a while in the foreground, then behind the scenes.
+/// Finishes what an earlier daemon left, for a while in the foreground, then in the background.
 async fn recover(door: &Door) {
     let engine = door.engine.clone();
     let recovery = tokio::task::spawn_blocking(move || {
@@ -317,7 +317,7 @@ async fn recover(door: &Door) {
         if let Err(failure) = engine.end_temporary_rooms() {
             tracing::error!(?failure, "rooms of single commands could not be ended");
         }
-        // Worktrees that are mounts come back first: what is to be finished may lie in them.
+        // Worktrees that are mounts are restored first: unfinished steps may need them.
         if let Err(failure) = engine.restore_trees() {
             tracing::error!(?failure, "trees could not be brought back");
         }
@@ -346,7 +346,7 @@ async fn watch_signals(stop_tx: watch::Sender<bool>, mut stop: Stop) {
     stop_tx.send_replace(true);
 }
 
-/// Ends the daemon when its socket is gone or replaced: nobody could reach it any more.
+/// Stops the daemon when its socket is gone or replaced: no client could reach it.
 async fn watch_socket(door: Door, identity: Option<(u64, u64)>, mut stop: Stop) {
     while stop.pause(SOCKET_CHECK).await {
         if socket_identity(&door.about.socket) != identity {

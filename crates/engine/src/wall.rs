@@ -78,7 +78,7 @@ pub struct WallSources {
 pub enum WallError {
     #[error(transparent)]
     Live(#[from] LiveKeysFound),
-    #[error("open the authority of the project")]
+    #[error("open the CA of the project")]
     Authority(#[source] AuthorityError),
     #[error("your env file can be read by others: {}", .path.display())]
     OpenEnvFile { path: PathBuf },

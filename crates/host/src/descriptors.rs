@@ -18,7 +18,7 @@ pub fn raise_limit() -> u64 {
     match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
         Ok(()) => wanted,
         Err(error) => {
-            tracing::warn!(%error, "the limit of descriptors stays as it is");
+            tracing::warn!(%error, "the limit of file descriptors could not be raised");
             now
         }
     }

@@ -45,7 +45,7 @@ pub(crate) async fn watch(keepers: Keepers, stop: Stop) {
     let (watch, reader) = match begin_watching(changed_tx) {
         Ok((watch, reader)) => (Some(watch), Some(reader)),
         Err(error) => {
-            tracing::warn!(%error, "branches of rooms cannot be watched: they are looked at");
+            tracing::warn!(%error, "branches of rooms cannot be watched; polling instead");
             (None, None)
         }
     };

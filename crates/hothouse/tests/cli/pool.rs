@@ -57,7 +57,7 @@ fn a_worktree_in_a_pool_takes_no_more_than_its_room_may() {
     assert_ne!(exceeds.code, 0, "{exceeds}");
     assert!(exceeds.stderr.contains("quota"), "{exceeds}");
     let status = env.json(&repository, &["status", "-w", "a", "--json"]);
-    assert!(status["fences"]["disk"].as_str().unwrap().contains("quota of the pool"), "{status}");
+    assert!(status["fences"]["disk"].as_str().unwrap().contains("quota in the pool"), "{status}");
     env.ok(&repository, &["nuke", "--yes"]);
 }
 

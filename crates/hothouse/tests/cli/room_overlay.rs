@@ -22,7 +22,7 @@ fn hidden(config: &str, test: impl Fn(&TestEnv, &Path)) {
     let repository = env.repository("acme", &format!("[project]\nname = \"acme\"\n{config}"));
     let forked = env.run(&repository, &["fork", "a", "--tree", "overlay"]);
     assert_eq!(forked.code, 0, "{forked}");
-    assert!(forked.stderr.contains("an overlay in the room alone"), "{forked}");
+    assert!(forked.stderr.contains("exist only in the room (an overlay)"), "{forked}");
     test(&env, &repository);
 }
 
