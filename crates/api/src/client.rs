@@ -68,7 +68,7 @@ impl Client {
         answer(self.send(request).await?).await
     }
 
-    /// Returns whether the daemon is older than this client.
+    /// Whether the daemon is older than this client.
     pub async fn is_outdated(self) -> Result<bool, ClientError> {
         let own = self.build;
         let request = self.request(Method::GET, route::DAEMON, None, Bytes::new());

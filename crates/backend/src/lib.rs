@@ -1,4 +1,4 @@
-//! What runs a room. The engine asks for rooms through [`Rooms`] and knows nothing of namespaces.
+//! What runs a room. The engine requests rooms through [`Rooms`] and knows nothing of namespaces.
 //!
 //! A room is found again by its runtime folder alone: what it is and whether it lives is read
 //! there and asked of the kernel, never remembered. So a room outlives the daemon, and one that
@@ -84,7 +84,7 @@ pub trait Rooms: Send + Sync {
     /// Stops every process of a room in its tracks.
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError>;
 
-    /// Lets them go on.
+    /// Lets them continue.
     fn thaw(&self, runtime: &Path) -> Result<(), RoomError>;
 
     /// Pauses a room whose own files take more of the disk than it may; says so if it did.
@@ -102,7 +102,7 @@ pub trait Rooms: Send + Sync {
     /// Runs a command as the agent to its end.
     fn run(&self, runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError>;
 
-    /// Tells a room its services, and starts them. Those that are unchanged go on; changed ones are
+    /// Tells a room its services, and starts them. Those that are unchanged continue; changed ones are
     /// started again, and others end.
     fn supervise(&self, runtime: &Path, stack: &StackOrder) -> Result<(), RoomError>;
 

@@ -4,8 +4,8 @@
 //! `https://hothouse.localhost`, is a page that says how to get one. Cookies ignore ports, so an app
 //! with a port of the loopback could read and replace those of a host that it can name; the label cannot
 //! be guessed, and no other site is told of it. No app shares the host, so none can set its cookie
-//! (`__Host-`), and the cookie is not sent with what other sites ask for (`SameSite=Strict`). A change needs the session's
-//! token and our own origin besides. Nothing here is the daemon's API.
+//! (`__Host-`), and the cookie is not sent with what other sites request (`SameSite=Strict`). A change needs the session's
+//! token and our own origin too. Nothing here is the daemon's API.
 
 mod changes;
 mod keys;

@@ -14,7 +14,7 @@ use hothouse_api::{
 
 use crate::Door;
 
-/// Refuses a newer client, except when it asks for the daemon's status or tells it to stop.
+/// Refuses a newer client, except when it requests the daemon's status or tells it to stop.
 pub(crate) async fn check(State(door): State<Door>, request: Request, next: Next) -> Response {
     let header = request.headers().get(BUILD_HEADER).and_then(|value| value.to_str().ok());
     let client = header.and_then(|text| text.parse::<Build>().ok());

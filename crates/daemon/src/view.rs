@@ -123,7 +123,7 @@ fn labels(engine: &Engine, record: &SandboxRecord) -> Result<Vec<(String, u16)>,
     Ok(awake.chain(engine.sleeping_apps(record)?).collect())
 }
 
-/// What its commits bring that is no ordinary file. One that cannot be looked at has other caveats.
+/// What its commits bring that is not an ordinary file. One that cannot be looked at has other caveats.
 fn closely_caveat(door: &Door, record: &SandboxRecord) -> Option<Caveat> {
     let found = door.engine.look_closely(record).unwrap_or_default();
     let found = Several::of(found.iter().map(ToString::to_string))?;
@@ -183,7 +183,7 @@ fn egress_mode(door: &Door, record: &SandboxRecord) -> String {
     }
 }
 
-/// What a reader should know of a sandbox's wall: that it is shut, or that somebody asks for more.
+/// What a reader should know of a sandbox's wall: that it is shut, or that somebody requests more.
 fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat> {
     let mut all = Vec::new();
     let problem = door.keepers.walls.get().and_then(|walls| walls.problem(record.key));
@@ -195,7 +195,7 @@ fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat>
         Limit::Datagrams => Caveat::NoDatagrams,
         Limit::Echo => Caveat::NoEcho,
     }));
-    // A config that cannot be read asks for nothing; `up` says what is wrong with it.
+    // A config that cannot be read requests nothing; `up` says what is wrong with it.
     let pending = door.engine.pending_config(record).map(|pending| in_words(&pending.changes));
     let sandbox = record.name.clone();
     let changes = Several::of(pending.unwrap_or_default());

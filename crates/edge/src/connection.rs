@@ -37,7 +37,7 @@ use crate::{
 pub(crate) enum Way {
     /// It was made to its target, and caught.
     Caught,
-    /// A tool asked for its target by a request to a proxy, and may ask for another by the next one.
+    /// A tool requested its target by a request to a proxy, and may request another by the next one.
     Asked,
 }
 
@@ -261,7 +261,7 @@ async fn deny(
     target: SocketAddr,
 ) {
     let host = entry.host.clone();
-    // It is written down first: whoever reads the refusal may ask why at once.
+    // It is recorded first: whoever reads the refusal may ask why at once.
     entry.denied(verdict).await;
     let refusal = Refusal { verdict, host: host.as_deref(), target };
     refuse::refuse(stream, sniffed, &edge.about, &refusal).await;

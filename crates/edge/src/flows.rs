@@ -30,7 +30,7 @@ const FLOWS: usize = 2048;
 const LARGEST: usize = 1 << 16;
 
 thread_local! {
-    /// Where datagrams lie on their way: one place for all flows, because none waits there.
+    /// Where datagrams are on their way: one place for all flows, because none waits there.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -154,7 +154,7 @@ impl Catch {
         Ok(self.begin(peer, tracked, datagram))
     }
 
-    /// Returns whether a flow is the one whose datagrams come from `peer` now.
+    /// Whether a flow is the one whose datagrams come from `peer` now.
     fn is_still(&self, flow: &Flow, peer: SocketAddr) -> bool {
         !flow.is_in_doubt()
             || self.gate.tracked(self.at, peer).is_ok_and(|now| now == Some(flow.tracked))

@@ -31,7 +31,7 @@ impl Refusal<'_> {
         self.host.map_or_else(|| self.target.ip().to_string(), str::to_owned)
     }
 
-    /// Returns the rule that a human would have to grant. What is not public must be named by its
+    /// Returns the rule that a user would have to grant. What is not public must be named by its
     /// address, whoever says that it is his.
     fn grant(&self) -> String {
         let host = match self.verdict.reason {

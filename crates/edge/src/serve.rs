@@ -1,4 +1,4 @@
-//! The sockets that a room's PID 1 handed over, served until this is dropped.
+//! The sockets that a room's PID 1 passed on, served until this is dropped.
 
 use std::{
     io,
@@ -30,7 +30,7 @@ pub struct Sockets {
     pub tcp: Vec<OwnedFd>,
     pub dns_datagram: Vec<OwnedFd>,
     pub dns_stream: Vec<OwnedFd>,
-    /// Tells what the packet rules dropped.
+    /// Reports packets that the nftables rules dropped.
     pub dropped: Option<OwnedFd>,
     /// For datagrams to the ports that rules open.
     pub datagrams: Vec<OwnedFd>,
@@ -38,7 +38,7 @@ pub struct Sockets {
     pub echoes: Option<OwnedFd>,
     /// Sends their answers into the room, one per address family.
     pub raw: Vec<OwnedFd>,
-    /// Opens those ports, and the room to echo requests, in its packet rules.
+    /// Opens those ports, and the room to echo requests, in its nftables rules.
     pub rules: Option<OwnedFd>,
     /// A listener for tools that insist on a proxy.
     pub door: Option<OwnedFd>,

@@ -107,7 +107,7 @@ impl Explain for AdoptError {
     }
 }
 
-/// How an adoption was asked for.
+/// How an adoption was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     ByName,

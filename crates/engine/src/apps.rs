@@ -51,7 +51,7 @@ pub struct Exposed {
 }
 
 impl App {
-    /// Returns whether what a port is kept for is no app, but a port that somebody exposed.
+    /// Whether what a port is kept for is not an app, but a port that somebody exposed.
     pub(crate) fn is_exposed_port(kept: &str) -> bool {
         Exposed::port_of(kept).is_some()
     }
@@ -77,7 +77,7 @@ impl Exposed {
 #[derive(Debug)]
 pub(crate) struct Router {
     pub(crate) port: u16,
-    /// The certificate of the authority that vouches for routed URLs.
+    /// The certificate of the CA that vouches for routed URLs.
     pub(crate) authority: String,
 }
 
@@ -174,7 +174,7 @@ impl Explain for PortError {
 }
 
 impl Engine {
-    /// Notes the router's port, once it is open, and the certificate of its authority, which rooms with
+    /// Records the router's port, once it is open, and the certificate of its CA, which rooms with
     /// apps trust.
     pub fn set_router(&self, port: u16, authority: String) {
         // A router is opened once in the life of an engine.
@@ -274,7 +274,7 @@ impl Engine {
         expose().map_err(|error| error.failure())
     }
 
-    /// Says who has a port of the host, if somebody has.
+    /// Returns who has a port of the host, if somebody has.
     fn check_free(&self, port: u16) -> Result<(), PortError> {
         let kept = self.with.store.port_reservations()?;
         if let Some(kept) = kept.into_iter().find(|kept| kept.port == port) {

@@ -127,7 +127,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns a hold on the golden data, which is made where there is none.
+    /// Returns a hold on the golden data, which is made if there is none.
     fn golden_data(&self, order: &DataOrder) -> Result<Lock, DataError> {
         let around = order.golden.parent().unwrap_or(&order.golden);
         files::make_private_folder(around)?;

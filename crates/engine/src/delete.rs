@@ -196,7 +196,7 @@ impl Engine {
         let keys: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.key).collect();
         let subject = Subject::Removes(&keys);
         let begun = match self.begin(sandboxes, &plan, &subject) {
-            // Nothing can be written down on a full disk: it is done first.
+            // Nothing can be recorded on a full disk: it is done first.
             Err(error) if error.is_storage_trouble() => {
                 self.run_unwritten(&plan).map_err(|failure| failure.failure())?;
                 for sandbox in sandboxes {

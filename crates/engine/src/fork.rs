@@ -317,7 +317,7 @@ impl Engine {
         Ok(cloned.repository)
     }
 
-    /// Reads the settings from the user's checkout, or from the base where there is none.
+    /// Reads the settings from the user's checkout, or from the base if there is none.
     fn settings(
         &self,
         repository: &Repository,

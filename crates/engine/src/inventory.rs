@@ -48,7 +48,7 @@ pub enum Stray {
 }
 
 impl Stray {
-    /// Says what it is.
+    /// Returns what it is.
     pub fn what(&self) -> String {
         match self {
             Self::Unlisted { name, .. } => format!("sandbox `{name}` is not in the database"),
@@ -71,7 +71,7 @@ impl Stray {
         }
     }
 
-    /// Says why it is there, and what mends it.
+    /// Returns why it is there, and what fixes it.
     pub fn why(&self) -> String {
         match self {
             Self::Unlisted { sandboxes, .. } => {
@@ -141,7 +141,7 @@ impl Engine {
         Ok(strays)
     }
 
-    /// Mends what can be mended without losing anybody's work.
+    /// Fixes what can be fixed without losing anybody's work.
     pub(crate) fn fix_strays(&self, folder: Option<&Path>) -> Result<(), Failure> {
         self.rebuild(&self.folders_around(folder)?, Whose::Nobodys)?;
         for stray in self.strays(folder)? {
@@ -273,7 +273,7 @@ impl Engine {
         if wanted && self.with.rooms.look(&runtime).is_some() {
             return false;
         }
-        // That of another state is in nobody's way here, but for a start.
+        // That of another state is in nobody's way here, except a start.
         self.user(&claim).is_some_and(|user| user.is_none_or(|user| user == runtime))
     }
 
@@ -434,12 +434,12 @@ impl Temporary {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Notes that a room is in use.
+    /// Records that a room is in use.
     pub(crate) fn begin(&self, runtime: &Path) {
         self.all().insert(runtime.to_owned());
     }
 
-    /// Notes that it is not any more.
+    /// Records that it is not any more.
     pub(crate) fn end(&self, runtime: &Path) {
         self.all().remove(runtime);
     }

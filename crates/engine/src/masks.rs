@@ -61,7 +61,7 @@ pub(crate) fn find(top: &Folder, masks: &Masks) -> Result<Vec<Named>, FileError>
     named::find(top, &Wanted(masks))
 }
 
-/// Lists some files by name; nothing, where there are none.
+/// Lists some files by name; nothing, if there are none.
 pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<Several> {
     Several::of(paths.map(|path| format!("`{}`", path.to_string_lossy().escape_debug())))
 }
@@ -211,7 +211,7 @@ impl Engine {
         self.kept(|all| all.get(&sandbox.key).map(now).unwrap_or_default())
     }
 
-    /// Notes that the room which is about to start sees what was found last empty.
+    /// Records that the room which is about to start sees what was found last empty.
     pub(crate) fn note_covered(&self, sandbox: &SandboxRecord) {
         self.kept(|all| {
             let kept = all.entry(sandbox.key).or_default();

@@ -166,7 +166,7 @@ impl Engine {
         Ok(folders.into_iter().map(|folder| Step::RemovePool { folder }).collect())
     }
 
-    /// Makes a pool. It is noted first, so that `nuke` knows of it whatever happens.
+    /// Makes a pool. It is recorded first, so that `nuke` knows of it whatever happens.
     pub(crate) fn make_pool(&self, folder: &Path, size: ByteSize) -> Result<(), StepError> {
         self.with.store.remember_pool(folder)?;
         Ok(pool::create(folder, size)?)

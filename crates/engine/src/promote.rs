@@ -56,11 +56,11 @@ pub struct Promoted {
     pub pushed_to: Option<String>,
     /// The address of the pull request.
     pub request: Option<String>,
-    /// Why there is none, though one was asked for.
+    /// Why there is none, though one was requested.
     pub no_request: Option<String>,
     /// What sandboxes are granted from now on, in plain words.
     pub grants: Vec<String>,
-    /// What the commits bring that is no ordinary file.
+    /// What the commits bring that is not an ordinary file.
     pub closely: Vec<Finding>,
     /// What stays behind, because no commit holds it.
     pub left_behind: Dirt,

@@ -31,7 +31,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 #[error("sandbox `{name}` is busy: {what}")]
 pub struct BusyError {
     pub name: SandboxName,
-    /// The operation in flight, and for how long it has been.
+    /// The operation in progress, and for how long it has been.
     pub what: String,
 }
 
@@ -208,7 +208,7 @@ impl Engine {
         Ok((turn, present))
     }
 
-    /// Waits until no operation is in flight on a sandbox; `false` if that takes too long.
+    /// Waits until no operation is in progress on a sandbox; `false` if that takes too long.
     pub fn settled(&self, key: SandboxKey, patience: Duration) -> bool {
         self.queue.wait(key, patience)
     }

@@ -1,4 +1,4 @@
-//! Running a plan: step by step, ticked off, and back again when one fails.
+//! Running a plan: step by step, marked as done, and back again when one fails.
 //!
 //! A plan always ends: done, undone, or failed and closed. What a later daemon finds open was in
 //! flight when its own died.
@@ -120,8 +120,8 @@ impl Engine {
         }
     }
 
-    /// Runs the steps of a plan that cannot be written down. After a crash nobody finishes it: only for
-    /// what ends or removes something, which the user can ask for again.
+    /// Runs the steps of a plan that cannot be recorded. After a crash nobody finishes it: only for
+    /// what ends or removes something, which the user can request again.
     pub(crate) fn run_unwritten(&self, plan: &NewPlan) -> Result<(), PlanFailure> {
         tracing::warn!(
             plan = plan.kind.as_str(),
@@ -210,7 +210,7 @@ impl Engine {
         self.say(plan, Happening::PlanUndone { failure });
     }
 
-    /// Notes how a plan ended. Where even that fails the plan is settled when the next one begins.
+    /// Records how a plan ended. Where even that fails the plan is settled when the next one begins.
     fn close(&self, plan: &PlanRecord, outcome: &Outcome) {
         if let Err(error) = self.end(plan, outcome) {
             tracing::error!(error = ?error.failure(), plan = plan.kind.as_str(), "a plan could not be closed");
@@ -237,7 +237,7 @@ impl Engine {
     }
 }
 
-/// Returns the position that is ticked off once the step at `index` is done.
+/// Returns the position that is marked as done once the step at `index` is done.
 ///
 /// Each write waits for the disk, so there are few: the end of the plan, which follows at once, stands for
 /// the tick of its last step; and a step before one that does not outlive the daemon waits for that one.

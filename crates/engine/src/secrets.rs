@@ -121,7 +121,7 @@ impl Explain for SecretError {
     }
 }
 
-/// What `secret set` asks for.
+/// The parameters of `secret set`.
 #[derive(Clone, Debug)]
 pub struct SecretSpec {
     pub name: SecretName,
@@ -373,7 +373,7 @@ impl Engine {
                 SecretValue::new(value.clone()).map_err(unfit)
             }
             SecretSource::Command(command) => {
-                // Never in a project's folder: what lies there is not the user's to answer for.
+                // Never in a project's folder: what is there is not the user's to answer for.
                 let home = &self.with.home;
                 let folder = if files::is_folder(home) { home } else { Path::new("/") };
                 let program = Program::new("/bin/sh").args(["-c", command]).folder(folder);

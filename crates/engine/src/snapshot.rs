@@ -1,4 +1,4 @@
-//! `snapshot` and `restore`: worktree, git folder and data of a sandbox at one instant.
+//! `snapshot` and `restore`: worktree, git directory and data of a sandbox at one instant.
 
 use hothouse_host::{FileError, RunError, files};
 use hothouse_model::{

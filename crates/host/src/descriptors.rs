@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How many descriptors a daemon asks for: two for each connection that leaves a room.
+/// How many descriptors a daemon requests: two for each connection that leaves a room.
 const WANTED: u64 = 65_536;
 
 /// Lets this process have as many descriptors as it may, within reason. Returns how many that are.
@@ -27,7 +27,7 @@ pub fn raise_limit() -> u64 {
 /// Keeps every descriptor but the three standard ones from programs that we start.
 ///
 /// A shell hands on all it has open. A daemon that kept, say, a pipe of the caller's would make
-/// the caller's reader wait for ever.
+/// the caller's reader wait forever.
 pub fn keep_from_children() -> io::Result<()> {
     #[expect(
         unsafe_code,

@@ -147,8 +147,8 @@ async fn gone(client: &TcpStream) {
 }
 
 /// Copies bytes both ways. The app may speak first; the client's first bytes are inspected. When one side
-/// has ended the other may go on while it has something to say: a client that is gone looks like one that
-/// only listens, and an app may wait for its next word for ever.
+/// has ended the other may continue while it has something to say: a client that is gone looks like one that
+/// only listens, and an app may wait for its next word forever.
 async fn relay(client: &mut TcpStream, app: &mut TcpStream, own: Option<&str>) -> io::Result<()> {
     let (mut from_client, mut to_client) = client.split();
     let (mut from_app, mut to_app) = app.split();
@@ -256,7 +256,7 @@ async fn begin(
 #[derive(Debug, PartialEq, Eq)]
 enum Hosts {
     Unknown,
-    /// None for what is no request, or names nobody.
+    /// None for what is not a request, or names nobody.
     Are(Vec<String>),
     /// It is a request, and there is no telling for whom.
     Unreadable,

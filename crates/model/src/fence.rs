@@ -37,7 +37,7 @@ impl Fence {
     pub const OF_CGROUPS: [Self; 3] = [Self::Memory, Self::Cpu, Self::Pids];
 }
 
-/// How a fence stands.
+/// The state of a fence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FenceState {
     On,
@@ -60,7 +60,7 @@ word_type! {
 pub struct DiskWatch {
     /// Bytes that its own files may take.
     pub limit: u64,
-    /// Whether a pool gives the worktree a quota besides.
+    /// Whether a pool gives the worktree a quota too.
     pub pool: bool,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! One small static program with several names: started by the setup helper it is room-init; under
 //! the name `sudo` it asks room-init to run a command as the room's root; as `dpkg-deb` it unpacks
-//! packages without setuid bits; as `chmod`, `install` or `dpkg-statoverride` it asks for none.
+//! packages without setuid bits; as `chmod`, `install` or `dpkg-statoverride` it requests none.
 //!
 //! - [`boot`]: what the setup helper left, adopted and checked
 //! - [`room`]: the loop that owns all state

@@ -120,7 +120,7 @@ pub(crate) fn pids() -> Vec<i32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Returns whether a process was stopped by a signal or a tracer.
+/// Whether a process was stopped by a signal or a tracer.
 pub(crate) fn is_stopped(pid: i32) -> bool {
     let mut stat = Vec::new();
     // A process that has exited has no state to read.

@@ -78,7 +78,7 @@ pub struct ExecRecord {
 pub struct Refusal {
     pub kind: RefusalKind,
     pub message: String,
-    /// The kernel's reason, where there is one.
+    /// The kernel's reason, if there is one.
     pub errno: Option<i32>,
 }
 

@@ -6,11 +6,11 @@
 
 use serde_json::{Map, Value, json};
 
-/// The policies of Chromium and its kin, below `/etc`: one file, to which a link leads from the folder of
-/// each browser. A room with an authority has it anew.
+/// The policies of Chromium and its derivatives, below `/etc`: one file, to which a link leads from the folder of
+/// each browser. A room with a CA has it anew.
 pub(super) const CHROMIUM: &str = "ssl/certs/hothouse-chromium.json";
 
-/// Where Chromium and its kin look, below `/etc`.
+/// Where Chromium and its derivatives look, below `/etc`.
 pub(super) const CHROMIUM_FOLDERS: [&str; 6] = [
     "chromium/policies/managed",
     "chromium-browser/policies/managed",

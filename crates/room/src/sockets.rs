@@ -89,7 +89,7 @@ fn name_in(line: &[u8]) -> Option<&[u8]> {
     inode.splitn(2, |byte| *byte == b' ').nth(1)
 }
 
-/// Finds out where names really lie. A folder with a hundred sockets is looked at once.
+/// Finds out where names really are. A folder with a hundred sockets is looked at once.
 fn resolved(paths: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut folders: BTreeMap<&Path, Option<PathBuf>> = BTreeMap::new();
     let mut found = Vec::new();
@@ -101,7 +101,7 @@ fn resolved(paths: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a name is that of a room's own control socket, which lies in no folder of a room.
+/// Whether a name is that of a room's own control socket, which is in no folder of a room.
 fn is_of_a_room(name: &[u8]) -> bool {
     let number = name
         .strip_prefix(b"/proc/self/fd/")

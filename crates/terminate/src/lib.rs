@@ -2,11 +2,11 @@
 //! looked through, requests recorded.
 //!
 //! ```text
-//! room --TLS (our authority)--> serve --Request--> gate --> substitute --TLS (verified)--> host
+//! room --TLS (our CA)--> serve --Request--> gate --> substitute --TLS (verified)--> host
 //!                                 room <-- scan <------------------------------------------┘
 //! ```
 //!
-//! Invariants of absence: nothing here decides whether a connection may be made, or where to; no value
+//! Deliberately absent: nothing here decides whether a connection may be made, or where to; no value
 //! of a secret is written anywhere but into a request to a host that the secret names, on TLS whose
 //! certificate was verified.
 
@@ -80,9 +80,9 @@ pub struct Target {
 
 /// What a terminator is made of.
 pub struct TerminatorSpec {
-    /// The project's own authority, which its rooms trust.
+    /// The project's own CA, which its rooms trust.
     pub authority: Arc<Authority>,
-    /// The hosts that are terminated besides those of the secrets.
+    /// The hosts that are terminated in addition to those of the secrets.
     pub hosts: Vec<HostPattern>,
     pub secrets: Vec<SecretUse>,
     pub vault: Arc<dyn Vault>,
@@ -127,7 +127,7 @@ impl Terminator {
         })
     }
 
-    /// Returns whether connections to a host must come here.
+    /// Whether connections to a host must come here.
     pub fn covers(&self, name: &str, port: u16) -> bool {
         let named = name.parse().is_ok_and(|name| covers(&self.hosts, &name));
         named && !OTHER_PORTS.contains(&port)
@@ -184,7 +184,7 @@ impl Terminator {
     }
 }
 
-/// Answers a TLS greeting with a leaf, if the name in it is one that is terminated.
+/// Answers a ClientHello with a leaf, if the name in it is one that is terminated.
 #[derive(Debug)]
 struct Leaves {
     authority: Arc<Authority>,

@@ -77,7 +77,7 @@ where
     }
 }
 
-/// Waits for a client to say something, holding no buffer meanwhile; nothing if it has left.
+/// Waits for a client to say something, holding no buffer meanwhile; `None` if it has left.
 async fn rest<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Bytes> {
     let mut few = [0; 16];
     let count = timeout(HEAD, stream.read(&mut few)).await.unwrap_or(Ok(0))?;

@@ -178,7 +178,7 @@ impl<U: Upstream> Upstreams<U> {
         Ok(response)
     }
 
-    /// Returns the one connection of HTTP/2, making it the first time; nothing if the host has none.
+    /// Returns the one connection of HTTP/2, making it the first time; `None` if the host has none.
     async fn http2_sender(&self) -> Result<Option<http2::SendRequest<Body>>, UpstreamError> {
         let Some(tls) = &self.tls else {
             return Ok(None);

@@ -98,7 +98,7 @@ struct Single<'a> {
     scope: &'static str,
 }
 
-/// Renders all sandboxes, or one; nothing if that is not there.
+/// Renders all sandboxes, or one; `None` if that is not there.
 pub(super) fn main(
     door: &Door,
     one: Option<&str>,
@@ -148,7 +148,7 @@ fn overview(all: &[Shown], token: &str) -> Markup {
         projects.entry(&shown.view.project).or_default().push(shown);
     }
     let projects = projects.into_iter().map(|(name, mut sandboxes)| {
-        // What runs, or should, is above what only lies there.
+        // What runs, or should, is above what only exists.
         sandboxes.sort_by_cached_key(|shown| {
             let rests = matches!(shown.view.state, SandboxState::Created | SandboxState::Stopped);
             (rests && !shown.asleep, counted(&shown.view.name))
@@ -199,7 +199,7 @@ impl Shown {
         age(*then, self.now)
     }
 
-    /// What can be done with it as it stands: what a form asks for, and its label.
+    /// What can be done with it as it stands: what a form requests, and its label.
     fn wishes(&self) -> &'static [(&'static str, &'static str)] {
         match self.view.state {
             SandboxState::Created | SandboxState::Stopped | SandboxState::Failed => {

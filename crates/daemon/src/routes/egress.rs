@@ -1,4 +1,4 @@
-//! The ledger of what rooms tried to reach, and what humans allow.
+//! The ledger of what rooms tried to reach, and what users allow.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 

@@ -25,7 +25,7 @@ pub struct Hello {
     pub hidden: bool,
 }
 
-/// Returns whether bytes can be the start of a greeting.
+/// Whether bytes can be the start of a greeting.
 pub fn is_start(bytes: &[u8]) -> bool {
     // The version of the record is 3.x in all that is still spoken.
     let shape = [Some(HANDSHAKE), Some(3), None, None, None, Some(CLIENT_HELLO)];

@@ -57,7 +57,7 @@ pub enum Reason {
     Covered {
         host: HostName,
     },
-    /// It is no connection, and no rule opens what carries it.
+    /// It is not a connection, and no rule opens what carries it.
     Datagram {
         transport: Transport,
         port: Option<u16>,
@@ -72,7 +72,7 @@ pub enum Reason {
     TwoNames,
     /// It took too long to say what it is.
     Slow,
-    /// The sandbox has as much as it may have; so many were refused since that was last written down.
+    /// The sandbox has as much as it may have; so many were refused since that was last recorded.
     Budget {
         refused: u64,
     },
@@ -94,7 +94,7 @@ impl Verdict {
         Self::denied(Basis::Always, reason)
     }
 
-    /// Returns whether it was denied as a registry of the host's tools would be while nobody knows it:
+    /// Whether it was denied as a registry of the host's tools would be while nobody knows it:
     /// such a one may have a port of its own, or an address that is not public.
     pub fn may_be_a_registry(&self) -> bool {
         match &self.reason {

@@ -72,7 +72,7 @@ pub(super) enum Listener {
     Stranger,
 }
 
-/// Returns whether one of `pids` listens on a port.
+/// Whether one of `pids` listens on a port.
 pub(super) fn listener(port: u16, pids: &[i32]) -> Listener {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
     let inodes: Vec<u64> = tables

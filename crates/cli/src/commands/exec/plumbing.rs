@@ -71,7 +71,7 @@ impl Output {
 }
 
 impl Cut {
-    /// Whether the reader has gone, which is no error: `| head -1` does that.
+    /// Whether the reader has gone, which is not an error: `| head -1` does that.
     pub(super) fn is_departure(&self) -> bool {
         self.error.kind() == io::ErrorKind::BrokenPipe
     }
