@@ -39,7 +39,7 @@ use hyper::{
 use tokio::runtime::Handle;
 
 use self::keys::{Keys, Session};
-use crate::Door;
+use crate::Daemon;
 
 /// What a page may load and where its forms go: only this site, and nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -55,7 +55,7 @@ const COOKIE: &str = "__Host-hothouse";
 
 /// The dashboard.
 pub(crate) struct Dashboard {
-    door: Door,
+    daemon: Daemon,
     port: OnceLock<u16>,
     keys: Mutex<Keys>,
     /// Why the last action on a sandbox failed.
@@ -80,9 +80,9 @@ impl OwnPages for Site {
 
 impl Dashboard {
     /// Must be called on the daemon's threads.
-    pub(crate) fn new(door: Door) -> Self {
+    pub(crate) fn new(daemon: Daemon) -> Self {
         Self {
-            door,
+            daemon,
             port: OnceLock::new(),
             keys: Mutex::default(),
             failures: Mutex::default(),
@@ -194,7 +194,7 @@ impl Dashboard {
     }
 
     async fn show_changes(self: Arc<Self>, id: String) -> Response<Body> {
-        let found = tokio::task::spawn_blocking(move || changes::find(&self.door, &id)).await;
+        let found = tokio::task::spawn_blocking(move || changes::find(&self.daemon, &id)).await;
         match found {
             Ok(Some(changes)) => page::html(StatusCode::OK, &changes),
             _ => page::html(StatusCode::NOT_FOUND, &page::Nothing),
@@ -207,7 +207,7 @@ impl Dashboard {
         let rendered = tokio::task::spawn_blocking(move || {
             let failures =
                 dashboard.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            page::main(&dashboard.door, one.as_deref(), &token, &failures)
+            page::main(&dashboard.daemon, one.as_deref(), &token, &failures)
         });
         rendered.await.ok()?
     }
@@ -250,8 +250,8 @@ impl Dashboard {
     }
 
     async fn fulfil(&self, id: String, wish: Wish) {
-        let engine = self.door.engine.clone();
-        let (door, wanted) = (self.door.clone(), id.clone());
+        let engine = self.daemon.engine.clone();
+        let (daemon, wanted) = (self.daemon.clone(), id.clone());
         let found = tokio::task::spawn_blocking(move || {
             engine
                 .sandboxes()
@@ -261,13 +261,13 @@ impl Dashboard {
         let key = sandbox.key;
         let done = match wish {
             Wish::Resume => {
-                sleep::wake(&door.keepers, key).await.and_then(|now| wish.fulfil(&door, &now))
+                sleep::wake(&daemon.keepers, key).await.and_then(|now| wish.fulfil(&daemon, &now))
             }
-            wish => tokio::task::spawn_blocking(move || wish.fulfil(&door, &sandbox))
+            wish => tokio::task::spawn_blocking(move || wish.fulfil(&daemon, &sandbox))
                 .await
                 .unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error))),
         };
-        self.door.keepers.refresh_urls().await;
+        self.daemon.keepers.refresh_urls().await;
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         match done {
             Ok(()) => failures.remove(&id),
@@ -298,14 +298,14 @@ impl Wish {
         })
     }
 
-    fn fulfil(&self, door: &Door, sandbox: &SandboxRecord) -> Result<(), Failure> {
-        let engine = &door.engine;
+    fn fulfil(&self, daemon: &Daemon, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let engine = &daemon.engine;
         let operation = OperationId::from_random(hothouse_host::random::bytes());
         match self {
             Self::Up => {
                 engine.up(sandbox, &UpSpec::default(), operation)?;
                 let now = engine.sandbox(sandbox.key)?;
-                engine.write_metadata(now.as_ref().unwrap_or(sandbox), door.keepers.url_port())
+                engine.write_metadata(now.as_ref().unwrap_or(sandbox), daemon.keepers.url_port())
             }
             Self::Down => engine.down(sandbox, operation),
             Self::Pause => engine.pause(sandbox),

@@ -31,9 +31,9 @@ use self::dashboard::Dashboard;
 
 pub use start::{DaemonSpec, StartError, run};
 
-/// What every route can reach.
+/// The state of the daemon, shared by all routes.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct Daemon {
     pub(crate) engine: Arc<Engine>,
     /// engine --event--> subscribers
     pub(crate) event_tx: broadcast::Sender<Event>,

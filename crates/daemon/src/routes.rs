@@ -24,10 +24,10 @@ use axum::{
 use hothouse_api::{handshake::OPERATION_HEADER, route};
 use hothouse_model::{Failure, FailureKind, OperationId};
 
-use crate::{Door, failure::Refusal, handshake};
+use crate::{Daemon, failure::Refusal, handshake};
 
 /// Returns all routes.
-pub(crate) fn all(door: Door) -> Router {
+pub(crate) fn all(daemon: Daemon) -> Router {
     Router::new()
         .route(route::DAEMON, get(daemon::show))
         .route(route::DAEMON_STOP, post(daemon::stop))
@@ -71,8 +71,8 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::DOCTOR, get(doctor::look))
         .route(route::DOCTOR_FIX, post(doctor::fix))
         .fallback(unknown)
-        .layer(middleware::from_fn_with_state(door.clone(), handshake::check))
-        .with_state(door)
+        .layer(middleware::from_fn_with_state(daemon.clone(), handshake::check))
+        .with_state(daemon)
 }
 
 async fn unknown() -> Refusal {

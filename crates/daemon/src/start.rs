@@ -34,7 +34,7 @@ use tokio::{
 };
 
 use crate::{
-    About, Door,
+    About, Daemon,
     dashboard::{Dashboard, Site},
     exec,
     listener::OwnUser,
@@ -188,7 +188,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         spec.folders.state.clone(),
         shares,
     );
-    let door = Door {
+    let daemon = Daemon {
         engine,
         event_tx,
         stop_tx: watch::Sender::new(false),
@@ -204,11 +204,11 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         .map_err(StartError::Runtime)?;
     let former = spec.folders.former_runtime.iter().chain([&spec.folders.runtime]);
     let former: Vec<_> = former.map(|folder| folder.join("rooms")).collect();
-    if let Err(failure) = door.engine.find_former_rooms(&former) {
+    if let Err(failure) = daemon.engine.find_former_rooms(&former) {
         tracing::error!(?failure, "rooms of an earlier release could not be looked for");
     }
     let places = (spec.folders.user_config(), spec.folders.home.clone());
-    let serving = serve(door, rooms, places, notice.as_deref(), &mut spec.announce);
+    let serving = serve(daemon, rooms, places, notice.as_deref(), &mut spec.announce);
     let served = runtime.block_on(serving);
     runtime.shutdown_timeout(Duration::from_secs(1));
     tracing::info!("ended");
@@ -238,45 +238,45 @@ fn take_lock(folders: &Folders) -> Result<Lock, StartError> {
 }
 
 async fn serve(
-    door: Door,
+    daemon: Daemon,
     rooms: Arc<dyn Rooms>,
     (user_config, home): (PathBuf, PathBuf),
     notice: Option<&str>,
     announce: &mut File,
 ) -> Result<(), StartError> {
-    let path = door.about.socket.clone();
+    let path = daemon.about.socket.clone();
     let listener = listen(&path)?;
     let identity = socket_identity(&path);
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
-    let (state, shares) = (&door.about.state, door.keepers.shares.clone());
-    let walls = Walls::new(door.engine.clone(), rooms, user_config, home, state, shares);
-    door.keepers.walls.set(&walls);
+    let (state, shares) = (&daemon.about.state, daemon.keepers.shares.clone());
+    let walls = Walls::new(daemon.engine.clone(), rooms, user_config, home, state, shares);
+    daemon.keepers.walls.set(&walls);
     // Rooms that outlived the last daemon come first: they have no network until then.
     walls.refresh().await;
-    recover(&door).await;
-    open_urls(&door).await;
-    tracing::info!(socket = %path.display(), build = %door.about.build, "ready");
+    recover(&daemon).await;
+    open_urls(&daemon).await;
+    tracing::info!(socket = %path.display(), build = %daemon.about.build, "ready");
     let notice = notice.map(|notice| format!(": {notice}")).unwrap_or_default();
     writeln!(announce, "ready{notice}").ok();
 
     let mut tasks = Tasks::default();
-    tasks.start("signals", |stop| watch_signals(door.stop_tx.clone(), stop));
-    tasks.start("socket", |stop| watch_socket(door.clone(), identity, stop));
-    tasks.start("exec", |stop| exec::serve(door.clone(), exec_listener, stop));
-    door.keepers.start(&mut tasks);
-    let mut stop_rx = door.stop_tx.subscribe();
+    tasks.start("signals", |stop| watch_signals(daemon.stop_tx.clone(), stop));
+    tasks.start("socket", |stop| watch_socket(daemon.clone(), identity, stop));
+    tasks.start("exec", |stop| exec::serve(daemon.clone(), exec_listener, stop));
+    daemon.keepers.start(&mut tasks);
+    let mut stop_rx = daemon.stop_tx.subscribe();
     let server =
-        axum::serve(listener, routes::all(door.clone())).with_graceful_shutdown(async move {
+        axum::serve(listener, routes::all(daemon.clone())).with_graceful_shutdown(async move {
             stop_rx.wait_for(|stop| *stop).await.map(|_| ()).unwrap_or(())
         });
-    let mut stop_rx = door.stop_tx.subscribe();
+    let mut stop_rx = daemon.stop_tx.subscribe();
     tokio::select! {
         result = server.into_future() => result.map_err(StartError::Runtime)?,
         () = async {
             stop_rx.wait_for(|stop| *stop).await.ok();
             tokio::time::sleep(DRAIN).await;
-        } => tracing::warn!(busy = door.engine.busy(), "not every task stopped in time"),
+        } => tracing::warn!(busy = daemon.engine.busy(), "not every task stopped in time"),
     }
     for name in tasks.end(JOIN).await {
         tracing::warn!(name, "did not end in time, or broke");
@@ -294,20 +294,20 @@ fn listen(path: &Path) -> Result<OwnUser, StartError> {
 }
 
 /// Starts the router, with the routes of running sandboxes.
-async fn open_urls(door: &Door) {
-    let dashboard = Arc::new(Dashboard::new(door.clone()));
-    let urls = Urls::open(&door.keepers, Arc::new(Site(dashboard.clone())));
+async fn open_urls(daemon: &Daemon) {
+    let dashboard = Arc::new(Dashboard::new(daemon.clone()));
+    let urls = Urls::open(&daemon.keepers, Arc::new(Site(dashboard.clone())));
     if let Some(port) = urls.port() {
         dashboard.set_port(port);
     }
-    door.dashboard.set(dashboard).ok();
-    door.keepers.urls.set(urls).ok();
-    door.keepers.refresh_urls().await;
+    daemon.dashboard.set(dashboard).ok();
+    daemon.keepers.urls.set(urls).ok();
+    daemon.keepers.refresh_urls().await;
 }
 
 /// Finishes what an earlier daemon left, for a while in the foreground, then in the background.
-async fn recover(door: &Door) {
-    let engine = door.engine.clone();
+async fn recover(daemon: &Daemon) {
+    let engine = daemon.engine.clone();
     let recovery = tokio::task::spawn_blocking(move || {
         match engine.rebuild_own() {
             Ok(names) if names.is_empty() => {}
@@ -347,11 +347,11 @@ async fn watch_signals(stop_tx: watch::Sender<bool>, mut stop: Stop) {
 }
 
 /// Stops the daemon when its socket is gone or replaced: no client could reach it.
-async fn watch_socket(door: Door, identity: Option<(u64, u64)>, mut stop: Stop) {
+async fn watch_socket(daemon: Daemon, identity: Option<(u64, u64)>, mut stop: Stop) {
     while stop.pause(SOCKET_CHECK).await {
-        if socket_identity(&door.about.socket) != identity {
+        if socket_identity(&daemon.about.socket) != identity {
             tracing::warn!("the socket is gone");
-            door.stop_tx.send_replace(true);
+            daemon.stop_tx.send_replace(true);
             return;
         }
     }

@@ -298,7 +298,7 @@ impl Talk {
         let (sender, connection) =
             shaken.map_err(|error| DialError::Failed(io::Error::other(error)))?;
         tokio::spawn(async move {
-            // What goes wrong is told to whoever waits for the answer.
+            // Errors are reported to the task that waits for the answer.
             connection.with_upgrades().await.ok();
         });
         Ok(sender)

@@ -1,4 +1,4 @@
-//! How a room is told no: so that whoever asked can act on it.
+//! How a connection is refused: with a reason that the client can act on.
 
 use std::{io, net::SocketAddr, time::Duration};
 

@@ -17,7 +17,7 @@ use tokio::{
 use crate::{
     budget,
     connection::{self, Way},
-    door, dropped, echoes, flows, names, refuse,
+    dropped, echoes, flows, names, proxy_port, refuse,
     room::{Gate, RoomEdge},
 };
 
@@ -41,7 +41,7 @@ pub struct Sockets {
     /// Opens those ports, and the room to echo requests, in its nftables rules.
     pub rules: Option<OwnedFd>,
     /// A listener for tools that insist on a proxy.
-    pub door: Option<OwnedFd>,
+    pub proxy_port: Option<OwnedFd>,
 }
 
 /// A wall that stands; it falls, and everything that passes through it is cut, when this is dropped.
@@ -87,9 +87,9 @@ impl RoomEdge {
             let listener = listener(socket)?;
             tasks.push(tokio::spawn(catch(self.clone(), listener)));
         }
-        if let Some(socket) = sockets.door {
+        if let Some(socket) = sockets.proxy_port {
             let listener = listener(socket)?;
-            tasks.push(tokio::spawn(door::serve(self.clone(), listener)));
+            tasks.push(tokio::spawn(proxy_port::serve(self.clone(), listener)));
         }
         Ok(Serving(tasks))
     }

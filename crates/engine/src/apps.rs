@@ -314,7 +314,7 @@ impl Engine {
         Err(PortError::Exhausted)
     }
 
-    /// Lets go of a port that was held since it was reserved, for whoever opens it now.
+    /// Releases a port that was held since it was reserved, so that it can be opened now.
     pub fn let_go(&self, port: u16) {
         self.held_ports().remove(&port);
     }

@@ -1,7 +1,7 @@
 //! The data of services: made once in a room of its own, then copied for each sandbox.
 //!
 //! ```text
-//! golden-data/KEY.new   being made; never used, removed by whoever comes next
+//! golden-data/KEY.new   being made; never used, removed by the next build
 //! golden-data/KEY       whole: it got its name after everything in it had reached the disk
 //! golden-data/NAME.SERVICE.copy   being copied
 //! data/NAME/SERVICE     the sandbox's own

@@ -126,7 +126,7 @@ impl Engine {
             );
         }
         for sandbox in &all {
-            // Whoever works on it right now knows what it is doing.
+            // An operation is working on it right now.
             let Some(_turn) = self.queue.try_enter(&[sandbox.key], "doctor") else { continue };
             let name = || sandbox.name.clone();
             if sandbox.deleting {

@@ -115,7 +115,7 @@ impl Engine {
     }
 
     /// Returns the user's secrets in a worktree, by their paths below it, each closed to the room.
-    /// Whoever gives files of the worktree to the agent must leave these alone.
+    /// Code that gives files of the worktree to the agent must leave these alone.
     pub(crate) fn keep_secrets(&self, sandbox: &SandboxRecord) -> Result<Vec<PathBuf>, StepError> {
         let config = self.pinned_config(sandbox).map_err(StepError::Config)?;
         let secrets = self.secrets_again(sandbox, &config)?;

@@ -184,7 +184,7 @@ fn own_copy(repository: &Repository) -> Result<Option<String>, FileError> {
         return Ok(None);
     }
     let own = read_file(&repository.place.root.join(CONFIG_FILE))?;
-    // Whoever reads it says what is wrong with one that is not a text.
+    // Its reader reports a file that is not text.
     Ok(own.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 

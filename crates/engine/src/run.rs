@@ -175,7 +175,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whoever deletes a sandbox does not wait for what it was about to become.
+    /// A deletion does not wait for a running operation on the sandbox.
     fn check_cancelled(&self, plan: &PlanRecord) -> Result<(), PlanFailure> {
         if plan.kind.after_failure() == Direction::Back && self.queue.is_cancelled(&plan.sandboxes)
         {

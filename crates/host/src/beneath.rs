@@ -145,7 +145,7 @@ impl Folder {
         }
     }
 
-    /// Whether a file carries capabilities for whoever runs it.
+    /// Whether a file has file capabilities.
     pub fn has_capability(&self, relative: &Path) -> Result<bool, FileError> {
         let path = self.path.join(relative);
         let (folder, name) = self.parent_of(relative)?;

@@ -1,4 +1,4 @@
-//! File descriptors that we were given by whoever started us.
+//! File descriptors inherited from our parent process.
 
 use std::io;
 

@@ -121,7 +121,7 @@ pub fn copy_tree(
     }
 }
 
-/// Removes a folder with all it holds, whoever of ours owns it. A missing one is not an error.
+/// Removes a folder with its content, whether we or a room own it. A missing one is not an error.
 pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     match remove::remove_tree(path) {
         Err(error) if is_refused(&error) && are_needed() => {

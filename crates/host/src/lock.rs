@@ -45,12 +45,12 @@ impl Lock {
         }
     }
 
-    /// Takes the lock, waiting for whoever has it.
+    /// Takes the lock, waiting for its holder.
     pub fn take(path: &Path) -> Result<Self, FileError> {
         take_current(path, FlockOperation::LockExclusive)
     }
 
-    /// Takes the lock together with others who do the same, waiting for whoever has it alone.
+    /// Takes the lock in shared mode, waiting for an exclusive holder.
     pub fn take_shared(path: &Path) -> Result<Self, FileError> {
         take_current(path, FlockOperation::LockShared)
     }

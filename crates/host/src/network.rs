@@ -47,7 +47,7 @@ pub struct Catch {
     pub echoes: Option<OwnedFd>,
     /// Sends packets with headers of their own into the room, for answers to echo requests.
     pub raw: Vec<OwnedFd>,
-    /// Speaks to the nftables rules; whoever uses it needs the right to, too.
+    /// The netlink socket for the nftables rules; its user also needs the permission.
     pub rules: OwnedFd,
     pub has_ipv6: bool,
     /// Why the room has no link that makes it look online, if so.

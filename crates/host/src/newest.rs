@@ -28,7 +28,7 @@ impl NewestDaemon {
         files::replace(&state.join(FILE), text.as_bytes(), 0o600)
     }
 
-    /// Forgets it: the next daemon is that of whoever needs one.
+    /// Removes the record: the next command starts its own daemon.
     pub fn forget(state: &Path) -> Result<(), FileError> {
         files::remove_file(&state.join(FILE))
     }

@@ -37,7 +37,7 @@ use crate::{
     walk::weight,
 };
 
-/// The most names that [`settle`] looks at: whoever fills a tree with more only harms himself.
+/// The most names that [`settle`] looks at: an agent that fills a tree with more only harms itself.
 const NAMES: usize = 1 << 20;
 
 /// How many maps of owners are kept.

@@ -27,7 +27,7 @@ pub fn leave_session() {
     rustix::process::setsid().ok();
 }
 
-/// Points standard output at nothing, so that whoever reads it sees its end.
+/// Redirects standard output to `/dev/null`, so that its reader sees the end.
 pub fn close_stdout() {
     let nothing =
         rustix::fs::open("/dev/null", rustix::fs::OFlags::WRONLY, rustix::fs::Mode::empty());

@@ -58,7 +58,7 @@ impl SecretValue {
         Self::new(text.to_owned())
     }
 
-    /// Returns the value itself. Whoever calls this answers for where it goes.
+    /// Returns the value itself. The caller is responsible for where it goes.
     pub fn expose(&self) -> &str {
         &self.0
     }

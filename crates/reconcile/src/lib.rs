@@ -37,11 +37,11 @@ pub use tasks::{Stop, Tasks};
 pub use urls::Urls;
 pub use walls::{LateWalls, Walls};
 
-/// What reconcilers share with each other and with the doors.
+/// What reconcilers share with each other and with the daemon's API.
 #[derive(Clone)]
 pub struct Keepers {
     pub engine: Arc<Engine>,
-    /// engine --event--> whoever follows
+    /// engine --event--> subscribers
     pub event_tx: broadcast::Sender<Event>,
     /// Connections to rooms.
     pub connections: Arc<Connections>,

@@ -31,7 +31,7 @@ pub(super) const FIREFOX: &str = "firefox/policies/policies.json";
 pub(super) const FIREFOX_SETTINGS: [&str; 2] =
     ["firefox/defaults/pref/hothouse.js", "firefox-esr/hothouse.js"];
 
-/// A greeting with an empty encrypted name looks like one with a name in it.
+/// A ClientHello with an empty encrypted name looks like one with a name in it.
 pub(super) const FIREFOX_SETTINGS_TEXT: &str =
     "// Hothouse: the wall of a room decides by host names, so they must be sent in the clear.
 pref(\"network.dns.echconfig.enabled\", false);

@@ -164,7 +164,7 @@ impl RoomClient {
             let unheard = self.protocol() == 0;
             return if unheard { Err(ClientError::Unexpected) } else { Ok(()) };
         };
-        // Whoever asks may stop waiting at any time; the answer is then still to be heard.
+        // The caller may stop waiting at any time; the answer must still be read.
         let answered = hear(answer_rx).await;
         *greeting = None;
         match answered? {

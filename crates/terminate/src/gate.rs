@@ -25,7 +25,7 @@ pub struct Refusal {
     /// Which rule says so.
     pub rule: String,
     pub reason: String,
-    /// What whoever asked can do.
+    /// What the client can do.
     pub hint: String,
 }
 

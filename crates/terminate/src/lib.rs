@@ -60,7 +60,7 @@ use secrets::Secrets;
 use talk::{Spoken, converse};
 use upstream::{ClientTls, Idle, Upstreams};
 
-/// How long a client may take to greet.
+/// How long a client may take for the TLS handshake.
 const GREETING: Duration = Duration::from_secs(15);
 
 /// Ports on which nobody speaks HTTP. A host's SSH or database is not ours to open.

@@ -5,7 +5,7 @@
 //!                         └--upgrade--> join, until either side ends
 //! ```
 //!
-//! All of it is in one future: whoever drops that has cut everything, upgraded connections too.
+//! All of it is in one future: dropping it closes everything, upgraded connections too.
 
 use std::{convert::Infallible, future::poll_fn, io, sync::Arc, task::Poll, time::Duration};
 

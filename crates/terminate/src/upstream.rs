@@ -37,7 +37,7 @@ use crate::{
     idle::{IdlePool, Owner},
 };
 
-/// How long dialling and greeting may take together.
+/// How long dialling and the TLS handshake may take together.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Reaches a host, at addresses that somebody else has allowed.

@@ -4,7 +4,7 @@
 use askama::Template;
 use hothouse_api::workspace::FileChangeView;
 
-use crate::Door;
+use crate::Daemon;
 
 /// The maximum size of a diff in a page.
 const LIMIT: usize = 512 << 10;
@@ -35,10 +35,10 @@ impl Difference {
 }
 
 /// Finds the changes of a sandbox; `None` if there is no such sandbox.
-pub(super) fn find(door: &Door, id: &str) -> Option<Changes> {
-    let all = door.engine.sandboxes().ok()?;
+pub(super) fn find(daemon: &Daemon, id: &str) -> Option<Changes> {
+    let all = daemon.engine.sandboxes().ok()?;
     let sandbox = all.into_iter().find(|sandbox| sandbox.id.as_str() == id)?;
-    let difference = match door.engine.difference(&sandbox, None) {
+    let difference = match daemon.engine.difference(&sandbox, None) {
         Ok((_, difference)) => {
             let files = difference.files.into_iter().map(|file| FileChangeView {
                 path: file.path,

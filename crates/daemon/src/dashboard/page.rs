@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use hothouse_reconcile::urls::is_asleep;
 
-use crate::{Door, view};
+use crate::{Daemon, view};
 
 /// How many lines of each log the page of one sandbox shows.
 const TAIL: usize = 60;
@@ -100,16 +100,16 @@ struct Single<'a> {
 
 /// Renders all sandboxes, or one; `None` if that is not there.
 pub(super) fn main(
-    door: &Door,
+    daemon: &Daemon,
     one: Option<&str>,
     token: &str,
     failures: &HashMap<String, String>,
 ) -> Option<Markup> {
-    let all = door.engine.sandboxes().ok()?;
+    let all = daemon.engine.sandboxes().ok()?;
     let now = HostClock.now();
     let shown = |record: SandboxRecord, tail: bool| {
         let names: Vec<String> = match tail {
-            true => door
+            true => daemon
                 .engine
                 .stack_of(&record)
                 .into_iter()
@@ -119,14 +119,14 @@ pub(super) fn main(
             false => Vec::new(),
         };
         let logs = names.into_iter().map(|name| {
-            let lines = door.engine.tail_of(&record, &name, TAIL);
+            let lines = daemon.engine.tail_of(&record, &name, TAIL);
             Log { name, lines }
         });
         Shown {
             logs: logs.collect(),
             asleep: is_asleep(&record),
             failure: failures.get(record.id.as_str()).cloned(),
-            view: view::sandbox(door, record),
+            view: view::sandbox(daemon, record),
             now,
         }
     };

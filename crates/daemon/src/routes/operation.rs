@@ -12,7 +12,7 @@ use hothouse_store::{Outcome, PlanRecord};
 
 use super::blocking;
 use crate::{
-    Door,
+    Daemon,
     failure::{Refusal, usage},
     view,
 };
@@ -23,21 +23,24 @@ use crate::{
     responses((status = 200, body = OperationView), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn wait(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Path(id): Path<String>,
 ) -> Result<Json<OperationView>, Refusal> {
     let id: OperationId = id.parse().map_err(|error| usage(&error))?;
-    match ended(&door, &id).await? {
+    match ended(&daemon, &id).await? {
         Some(plan) => Ok(Json(view::operation(plan))),
         None => Err(Failure::new(FailureKind::NotFound, format!("no operation `{id}`")).into()),
     }
 }
 
 /// Waits until an operation has ended; `None` if it never began.
-pub(crate) async fn ended(door: &Door, id: &OperationId) -> Result<Option<PlanRecord>, Refusal> {
-    let mut event_rx = door.event_tx.subscribe();
+pub(crate) async fn ended(
+    daemon: &Daemon,
+    id: &OperationId,
+) -> Result<Option<PlanRecord>, Refusal> {
+    let mut event_rx = daemon.event_tx.subscribe();
     loop {
-        let (engine, id) = (door.engine.clone(), id.clone());
+        let (engine, id) = (daemon.engine.clone(), id.clone());
         let plan = blocking(move || engine.operation(&id)).await?;
         match plan {
             Some(plan) if plan.outcome == Outcome::Open => {}

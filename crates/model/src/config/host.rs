@@ -136,7 +136,7 @@ pub(crate) fn ascii_form(text: &str) -> Option<Cow<'_, str>> {
     if text.is_ascii() && !text.split('.').any(stands_for_another) {
         return Some(Cow::Borrowed(text));
     }
-    // Which letters of ASCII a name may have is checked by whoever asks.
+    // The caller checks which ASCII characters a name may have.
     let (letters, hyphens) = (AsciiDenyList::EMPTY, Hyphens::Allow);
     Uts46::new().to_ascii(text.as_bytes(), letters, hyphens, DnsLength::Ignore).ok()
 }

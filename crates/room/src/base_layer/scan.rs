@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Whiteout,
 }
 
-/// Below `/var`: large, private to the host's daemons, or made again by whoever needs it.
+/// Below `/var`: large, private to the host's daemons, or made again when needed.
 const LEFT_OUT: [&str; 16] = [
     "var/cache/apt/archives",
     "var/cache/apt/pkgcache.bin",
@@ -45,7 +45,7 @@ const LEFT_OUT: [&str; 16] = [
     "var/tmp",
 ];
 
-/// Below it folders alone are taken: whoever writes a log wants its folder, and nobody the host's logs.
+/// Only folders below it are taken: services need the folders of their logs, not the host's logs.
 const LOGS: &str = "var/log";
 
 /// Written by us, or by the room.

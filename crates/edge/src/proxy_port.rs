@@ -1,4 +1,4 @@
-//! A door for tools that insist on a proxy: HTTP CONNECT and SOCKS 5 on a port of the room's loopback.
+//! The proxy port, for tools that need a proxy: HTTP CONNECT and SOCKS 5 on the room's loopback.
 //!
 //! It leads to where the tool would have gone without it, and is no way around anything: the target is
 //! resolved as our DNS would, and the connection is served as if it had been caught.
@@ -34,7 +34,7 @@ use crate::{
 /// How long a tool may take to say where it wants to go.
 const ASKING: Duration = Duration::from_secs(10);
 
-/// Serves the door.
+/// Serves the proxy port.
 pub(crate) async fn serve(edge: Arc<RoomEdge>, listener: TcpListener) {
     let mut tasks = JoinSet::new();
     loop {
