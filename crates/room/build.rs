@@ -1,4 +1,4 @@
-//! Builds room-init, a static non-PIE program, and tells the crate where it lies.
+//! Builds room-init, a static non-PIE program, and tells the crate where it is.
 //!
 //! `HOTHOUSE_ROOM_INIT` names a ready one instead. The nested cargo has a target folder of its
 //! own, so it neither waits for ours nor rebuilds when nothing changed.

@@ -1,4 +1,4 @@
-//! Benchmarks: ratios against named peers, measured side by side in one run.
+//! Benchmarks: ratios against named peers, measured in parallel in one run.
 
 mod egress;
 mod fork;

@@ -16,7 +16,7 @@ const LAUNCHER: &str = "hothouse/src/main.rs";
 /// What names native rooms: their crate, and the client of room-init whatever it was imported by.
 const NATIVE: [&str; 2] = ["hothouse_room", "RoomClient"];
 
-/// Says which files of crates above `backend` name what belongs to native rooms alone.
+/// Returns which files of crates above `backend` name what belongs to native rooms alone.
 pub(crate) fn check() -> Result<(), String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut crossings = Vec::new();

@@ -5,7 +5,7 @@ use hothouse_testkit::crash::{self, CrashEnd, CrashSpec};
 
 use crate::bench::print;
 
-/// How many steps are done if none are asked for.
+/// How many steps are done if none are requested.
 const ROUNDS: usize = 1000;
 
 /// Reads the words, and runs.

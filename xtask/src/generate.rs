@@ -16,7 +16,7 @@ pub(crate) fn write() -> Result<(), String> {
     Ok(())
 }
 
-/// Says which files are out of date.
+/// Returns which files are out of date.
 pub(crate) fn check() -> Result<(), String> {
     let stale = all()?
         .into_iter()

@@ -6,7 +6,7 @@ use hothouse_host::files;
 
 use crate::borders;
 
-/// Says which sources write markup by `format!`, and which templates put a text in as it is.
+/// Returns which sources write markup by `format!`, and which templates put a text in as it is.
 pub(crate) fn check() -> Result<(), String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut found = Vec::new();

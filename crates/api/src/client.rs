@@ -1,7 +1,6 @@
 //! The client: one request, one connection, one answer.
 //!
-//! It connects through a function it is given, because checking whose socket that is belongs to
-//! the host's side.
+//! The caller connects, because checking the owner of the socket needs `host`.
 
 use std::{collections::VecDeque, os::unix::net::UnixStream};
 
@@ -20,19 +19,19 @@ use crate::{
     route,
 };
 
-/// The largest answer that is read.
+/// The largest accepted answer.
 const ANSWER_LIMIT: usize = 256 << 20;
 
-/// A request that got no good answer.
+/// A failed request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The daemon is older than this client.
     #[error("the daemon is older than this program")]
     Outdated,
-    /// The daemon refused, and said why.
+    /// The daemon refused, with a reason.
     #[error(transparent)]
     Refused(Failure),
-    /// The connection broke before the answer came: the daemon may have done it or not.
+    /// The connection broke before the answer: the daemon may have done it or not.
     #[error("the connection to the daemon broke")]
     Broken(#[source] hyper::Error),
     #[error("read from the daemon's socket")]
@@ -44,13 +43,13 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// Returns whether the daemon may have ended in the middle of the request.
+    /// Whether the daemon may have died during the request.
     pub fn is_broken(&self) -> bool {
         matches!(self, Self::Broken(_) | Self::Io(_))
     }
 }
 
-/// A connection to the daemon, good for one request.
+/// A connection to the daemon, for one request.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
@@ -58,18 +57,18 @@ pub struct Client {
 }
 
 impl Client {
-    /// Makes a client of a connected stream.
+    /// Makes a client from a connected stream.
     pub fn new(stream: UnixStream, build: Build) -> Self {
         Self { stream, build }
     }
 
-    /// Asks for something without changing it.
+    /// Sends a request that changes nothing.
     pub async fn get<T: DeserializeOwned>(self, path: &str) -> Result<T, ClientError> {
         let request = self.request(Method::GET, path, None, Bytes::new());
         answer(self.send(request).await?).await
     }
 
-    /// Asks the daemon for its build, and says whether it is older than we are.
+    /// Whether the daemon is older than this client.
     pub async fn is_outdated(self) -> Result<bool, ClientError> {
         let own = self.build;
         let request = self.request(Method::GET, route::DAEMON, None, Bytes::new());
@@ -78,7 +77,7 @@ impl Client {
         Ok(header.and_then(|text| text.parse::<Build>().ok()).is_some_and(|build| build < own))
     }
 
-    /// Asks with parameters.
+    /// Sends a request with parameters.
     pub async fn query<T: DeserializeOwned>(
         self,
         path: &str,
@@ -87,7 +86,7 @@ impl Client {
         self.get(&format!("{path}?{}", query_text(query))).await
     }
 
-    /// Asks for a change, under an id by which its outcome can be asked for again.
+    /// Requests a change, under an id by which its outcome can be requested again.
     pub async fn post<T: DeserializeOwned>(
         self,
         path: &str,
@@ -147,7 +146,7 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// Waits for the next event; nothing when the stream has ended.
+    /// Waits for the next event; `None` at the end of the stream.
     pub async fn next(&mut self) -> Option<Event> {
         while self.ready.is_empty() {
             let frame = self.body.frame().await?.ok()?;
@@ -186,7 +185,7 @@ fn refusal(status: StatusCode, bytes: &[u8]) -> Failure {
         Err(_) => {
             let kind = crate::error::kind_of_status(status.as_u16());
             Failure::new(kind, format!("the daemon answered {status}"))
-                .hint("`hothouse daemon stop` and the same command again starts a fresh one")
+                .hint("run `hothouse daemon stop`, then the same command again")
         }
     }
 }

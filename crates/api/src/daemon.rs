@@ -1,4 +1,4 @@
-//! The daemon about itself.
+//! The daemon's own status.
 
 use hothouse_model::room::Capability;
 use jiff::Timestamp;
@@ -15,9 +15,9 @@ pub struct DaemonView {
     pub log: String,
     #[schema(value_type = String, format = DateTime)]
     pub started: Timestamp,
-    /// How many operations are being worked on.
+    /// How many operations are running.
     pub busy: usize,
-    /// What runs its rooms.
+    /// The backends of its rooms.
     #[serde(default)]
     pub rooms: RoomsView,
 }
@@ -26,7 +26,7 @@ pub struct DaemonView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RoomsView {
     pub backend: String,
-    /// What it can do for rooms on this host.
+    /// Its capabilities on this host.
     #[schema(value_type = Vec<String>)]
     pub capabilities: Vec<Capability>,
 }

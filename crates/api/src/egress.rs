@@ -1,36 +1,36 @@
-//! What leaves rooms, on the wire: the ledger, why something was denied, and what a human allows.
+//! Egress on the wire: the ledger, why a connection was denied, and what a user allows.
 
 use hothouse_model::ledger::{Learned, LedgerRecord};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Which records are wanted.
+/// Selects records.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
 )]
 pub struct EgressQuery {
-    /// `NAME` or `PROJECT/NAME`; without it, the one meant by the folder.
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
     pub sandbox: Option<String>,
     pub folder: String,
-    /// A cursor, a time, or a span such as `5m`.
+    /// A cursor, a time, or a duration such as `5m`.
     pub since: Option<String>,
-    /// Only what was denied.
+    /// Only denied attempts.
     #[serde(default)]
     pub denied: bool,
     /// Only attempts to reach this host.
     pub host: Option<String>,
-    /// Only so many records, the newest.
+    /// Only this many of the newest records.
     pub tail: Option<usize>,
     /// How long to wait for the first record.
     pub wait_ms: Option<u64>,
 }
 
-/// Some records, oldest first, and where to go on.
+/// Some records, oldest first, and where to continue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EgressPage {
     pub records: Vec<EgressRecord>,
-    /// What `since` takes to go on after these.
+    /// Pass it as `since` to continue after these.
     pub cursor: String,
 }
 
@@ -99,19 +99,19 @@ impl From<LedgerRecord> for EgressRecord {
     }
 }
 
-/// Which host is asked about.
+/// The host in question.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
 )]
 pub struct WhyQuery {
     pub sandbox: Option<String>,
     pub folder: String,
-    /// A host, with a port where it is not 443, and `/udp` or `/icmp` where it is no connection; without
-    /// it, what was denied last.
+    /// A host, with a port unless it is 443, and `/udp` or `/icmp` for datagrams; by default the last denied
+    /// one.
     pub host: Option<String>,
 }
 
-/// What the policy says, and what happened.
+/// The policy's decision, and what happened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WhyView {
     pub sandbox: String,
@@ -128,7 +128,7 @@ pub struct WhyView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DecisionView {
     pub host: String,
-    /// None of `icmp`.
+    /// None for `icmp`.
     pub port: Option<u16>,
     /// `tcp`, `udp` or `icmp`.
     pub transport: String,
@@ -138,7 +138,7 @@ pub struct DecisionView {
     pub reason: Option<String>,
 }
 
-/// A rule that would let pass what was denied.
+/// A rule that would allow what was denied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LearnedView {
     pub rule: String,
@@ -155,7 +155,7 @@ impl From<Learned> for LearnedView {
     }
 }
 
-/// What a human allows, or takes back.
+/// Rules to allow or to remove.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AllowBody {
     pub sandbox: Option<String>,
@@ -164,12 +164,12 @@ pub struct AllowBody {
     /// Whether it is for every sandbox of the project.
     #[serde(default)]
     pub project: bool,
-    /// Whether it is taken back.
+    /// Whether they are removed.
     #[serde(default)]
     pub remove: bool,
 }
 
-/// A rule that a human has granted.
+/// A rule that a user has granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GrantView {
     pub rule: String,
@@ -179,7 +179,7 @@ pub struct GrantView {
     pub granted: Timestamp,
 }
 
-/// What of a worktree's config waits for a human.
+/// The part of a worktree's config that needs approval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PendingView {
     pub sandbox: String,
@@ -192,15 +192,15 @@ pub struct PendingView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ChangeView {
     pub key: String,
-    /// What holds now.
+    /// The current value.
     #[schema(value_type = Option<Object>)]
     pub base: Option<serde_json::Value>,
-    /// What the worktree asks for.
+    /// The value in the worktree.
     #[schema(value_type = Option<Object>)]
     pub worktree: Option<serde_json::Value>,
 }
 
-/// What a human has seen and approves.
+/// What a user has seen and approves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ApproveBody {
     pub sandbox: Option<String>,

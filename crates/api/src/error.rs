@@ -14,7 +14,7 @@ pub struct ErrorBody {
 /// The parts of an error.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct ErrorDetail {
-    /// Whose turn it is: unmet, usage, config, not-found, conflict, host, backend or internal.
+    /// The kind: unmet, usage, config, not-found, conflict, host, backend or internal.
     pub code: String,
     /// What was attempted and on what.
     pub message: String,
@@ -24,7 +24,7 @@ pub struct ErrorDetail {
     pub hints: Vec<String>,
 }
 
-/// Returns the kind of failure that an HTTP status stands for.
+/// Returns the kind of failure for an HTTP status.
 pub fn kind_of_status(status: u16) -> FailureKind {
     FailureKind::ALL
         .into_iter()

@@ -9,8 +9,8 @@
 //!                         ◄──────     Say::Exited
 //! ```
 //!
-//! The pipe ends are the room's: bytes flow between client and room without passing the daemon,
-//! and go on when it dies. A client that lost its daemon sends `Rejoin` to the next one.
+//! The pipe ends belong to the room: bytes flow between client and room without passing the daemon,
+//! even after it died. A client that lost its daemon sends `Rejoin` to the next one.
 
 use hothouse_model::Failure;
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// The socket's name beside the daemon's own.
 pub const EXEC_SOCKET: &str = "exec.sock";
 
-/// The largest command line that is accepted, all words together.
+/// The largest accepted argv, all arguments together.
 pub const ARGUMENT_LIMIT: usize = 2 << 20;
 
 /// The first frame: which build is asking.
@@ -30,39 +30,39 @@ pub struct Hello {
 /// Which command, in which sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
-    /// `NAME` or `PROJECT/NAME`; without it, the one meant by the folder.
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
     pub sandbox: Option<String>,
-    /// The folder in which the command was given.
+    /// The current folder of the client.
     pub folder: String,
     /// The id of the execution, chosen by the client.
     pub exec: String,
 }
 
-/// What is to be run.
+/// The command to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunAsk {
     pub target: Target,
     pub words: Vec<Vec<u8>>,
     pub root: bool,
-    /// In a new room, which is gone afterwards.
+    /// In a new room, which is removed afterwards.
     pub fresh: bool,
     /// In the folder and with the environment of this service.
     pub service: Option<String>,
-    /// Words of the service's database instead of `words`.
+    /// The argv of the service's database client instead of `words`.
     pub database: Option<DatabaseAsk>,
     pub terminal: Option<TerminalAsk>,
 }
 
-/// What is asked of a database.
+/// What to run in a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DatabaseAsk {
     /// Its own shell.
     Shell,
-    /// Its tables with their rows, as `name<TAB>rows`.
+    /// Lists its tables with row counts, as `name<TAB>rows`.
     Tables,
 }
 
-/// The terminal at the client's end.
+/// The client's terminal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalAsk {
     pub rows: u16,
@@ -71,13 +71,13 @@ pub struct TerminalAsk {
     pub kind: String,
 }
 
-/// What the client says.
+/// A message of the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
     Run(RunAsk),
-    /// Joins a command: what was kept of its output comes first.
+    /// Attaches to a command: its buffered output comes first.
     Attach(Target),
-    /// Waits for a command whose streams the client still holds.
+    /// Waits for a command whose streams the client still has.
     Rejoin(Target),
     Resize {
         rows: u16,
@@ -86,19 +86,19 @@ pub enum Ask {
     Signal {
         number: i32,
     },
-    /// Nobody reads this output any more, counted from standard output: whoever writes to it is told.
+    /// This output, counted from standard output, is no longer read: its writers get SIGPIPE.
     Close {
         output: u8,
     },
 }
 
-/// What the daemon says.
+/// A message of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Say {
     /// The daemon is older than the client.
     Outdated,
-    /// The pipe ends travel with it: stdin, stdout, stderr; or input and output of a terminal;
-    /// or stdout and stderr of a command that was joined.
+    /// Carries the pipe ends: stdin, stdout, stderr; or input and output of a terminal; or stdout and
+    /// stderr of a command that the client attached to.
     Started {
         terminal: bool,
         joined: bool,
@@ -120,7 +120,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// Returns the exit code of a shell that ran the command.
+    /// Returns the exit code as a shell would.
     pub fn exit_code(&self) -> u8 {
         let code = match self {
             Self::Code(code) | Self::NotStarted { code, .. } => *code,

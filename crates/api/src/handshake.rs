@@ -1,20 +1,20 @@
-//! Who is newer: both sides name their build in every message.
+//! The version handshake: both sides name their build in every message.
 //!
-//! A client that is newer than the daemon gets no answer but [`OUTDATED`]: it ends that daemon,
-//! which disturbs no room, and starts its own.
+//! A client that is newer than the daemon gets only [`OUTDATED`]: it stops that daemon, which does not
+//! affect rooms, and starts its own.
 
 use std::{fmt, str::FromStr};
 
-/// The header that carries a build, both ways.
+/// The header with the sender's build, in both directions.
 pub const BUILD_HEADER: &str = "hothouse-build";
 
-/// The header that carries the id of an operation which changes something.
+/// The header with the id of an operation that changes something.
 pub const OPERATION_HEADER: &str = "hothouse-operation";
 
-/// The status by which a daemon says that it is older than the client.
+/// The status of a daemon that is older than the client.
 pub const OUTDATED: u16 = 426;
 
-/// A version, and when the executable was built, to tell two builds of one version apart.
+/// A version, and when the executable was built, to distinguish two builds of one version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Build {
     pub version: (u32, u32, u32),
@@ -23,7 +23,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// Names this build.
+    /// Returns this build.
     pub fn current(stamp: u64) -> Self {
         let part = |text: &str| text.parse().expect("cargo gives three numbers");
         let version = (
@@ -34,7 +34,7 @@ impl Build {
         Self { version, stamp }
     }
 
-    /// Returns the version alone, as users know it.
+    /// Returns only the version, as users know it.
     pub fn version(&self) -> String {
         let (major, minor, patch) = self.version;
         format!("{major}.{minor}.{patch}")

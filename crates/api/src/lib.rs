@@ -1,4 +1,4 @@
-//! The wire contract: what is asked of the daemon, what it answers, and a client that speaks it.
+//! The wire contract: requests to the daemon, its answers, and a client.
 //!
 //! HTTP/1.1 with JSON over a unix socket. Shapes here are API: `schema/openapi.json` is generated
 //! from them and checked in.

@@ -4,15 +4,15 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Which lines are wanted.
+/// Selects lines.
 #[derive(
     Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
 )]
 pub struct LogQuery {
-    /// `NAME` or `PROJECT/NAME`; without it, the one meant by the folder.
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
     pub sandbox: Option<String>,
     pub folder: String,
-    /// Names with commas between; without it, all services.
+    /// Comma-separated names; by default all services.
     pub services: Option<String>,
     /// A regular expression.
     pub grep: Option<String>,
@@ -22,26 +22,26 @@ pub struct LogQuery {
     /// Lines of context after a match.
     #[serde(default)]
     pub after: usize,
-    /// A cursor, a time, or a span such as `5m`.
+    /// A cursor, a time, or a duration such as `5m`.
     pub since: Option<String>,
-    /// Only so many lines, the newest.
+    /// Only this many of the newest lines.
     pub tail: Option<usize>,
     /// About how many bytes of text the page may have.
     pub limit: Option<usize>,
-    /// Whether escape sequences stay.
+    /// Whether escape sequences are kept.
     #[serde(default)]
     pub raw: bool,
     /// How long to wait for the first line.
     pub wait_ms: Option<u64>,
 }
 
-/// Some lines, by time, and where to go on.
+/// Some lines, by time, and where to continue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogPage {
     pub lines: Vec<LogLine>,
-    /// What `since` takes to go on after these lines.
+    /// Pass it as `since` to continue after these lines.
     pub cursor: String,
-    /// Whether there was more than fits.
+    /// Whether more lines are available.
     pub more: bool,
 }
 
@@ -49,11 +49,11 @@ pub struct LogPage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LogLine {
     pub service: String,
-    /// Counts the lines of the service over its whole life.
+    /// The line's number over the whole life of the service.
     pub seq: u64,
     #[schema(value_type = String, format = DateTime)]
     pub time: Timestamp,
     pub text: String,
-    /// Whether it matched, or only stands around a line that did.
+    /// Whether it matched, or is only context.
     pub matched: bool,
 }

@@ -1,4 +1,4 @@
-//! Operations: what became of a request that changed something.
+//! Operations: the outcome of requests that change something.
 
 use hothouse_model::Failure;
 use serde::{Deserialize, Serialize};
@@ -6,15 +6,15 @@ use utoipa::ToSchema;
 
 use crate::error::ErrorDetail;
 
-/// How an operation stands.
+/// The state of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OperationState {
     Open,
     Done,
-    /// Failed, and taken back.
+    /// Failed and undone.
     Undone,
-    /// Failed, and to be tried again.
+    /// Failed; to be tried again.
     Stuck,
 }
 
@@ -24,14 +24,14 @@ pub struct OperationView {
     pub id: String,
     /// Such as `fork` or `delete`.
     pub kind: String,
-    /// What it is about: a sandbox's name.
+    /// Its subject: a sandbox's name.
     pub subject: String,
     pub state: OperationState,
     #[schema(value_type = Option<ErrorDetail>)]
     pub failure: Option<Failure>,
 }
 
-/// What narrows the event stream.
+/// Filters the event stream.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
 pub struct EventQuery {
     /// Only events of this operation.

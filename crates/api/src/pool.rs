@@ -1,4 +1,4 @@
-//! Pools on the wire: file systems of our own, in a file, for the sandboxes of a project.
+//! Pools on the wire: a file system in a file, for the sandboxes of a project.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use utoipa::ToSchema;
 /// One pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolView {
-    /// The folder of sandboxes that it holds.
+    /// The folder of its sandboxes.
     pub folder: String,
-    /// The file; hidden by the pool while that is mounted.
+    /// The file; hidden by the pool while it is mounted.
     pub image: String,
     pub mounted: bool,
-    /// How much it may grow to, in bytes.
+    /// The maximum size in bytes.
     pub size: u64,
-    /// What is written in it, in bytes.
+    /// The used space in bytes.
     pub used: u64,
-    /// What can still be written in it, in bytes; unknown while it is not mounted.
+    /// The free space in bytes; unknown while it is not mounted.
     pub free: Option<u64>,
 }
 
-/// What `pool create` asks for.
+/// The body of `pool create`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PoolBody {
-    /// The folder in which the command was given; the pool is for the sandboxes of its repository.
+    /// The current folder of the client; the pool is for the sandboxes of its repository.
     pub folder: String,
-    /// How much it may grow to, in bytes; without it, half of what is free.
+    /// The maximum size in bytes; by default half of the free space.
     pub size: Option<u64>,
-    /// The caller's `HOTHOUSE_*` variables, which win over the config files.
+    /// The caller's `HOTHOUSE_*` variables, which override the config files.
     #[serde(default)]
     pub variables: BTreeMap<String, String>,
 }

@@ -1,10 +1,10 @@
-//! Ports of the host that are kept for apps.
+//! Host ports reserved for apps.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A port that is kept for one app of one sandbox, also after that is gone.
+/// A port reserved for one app of one sandbox, even after the sandbox was deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PortView {
     pub port: u16,
@@ -15,21 +15,21 @@ pub struct PortView {
     pub reserved: Timestamp,
 }
 
-/// What `expose` asks for.
+/// The body of `expose`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ExposeBody {
-    /// `NAME` or `PROJECT/NAME`; without it, the one meant by the folder.
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
     pub sandbox: Option<String>,
     pub folder: String,
     /// The port in the room.
     pub port: u16,
-    /// The port of the host; without it, one that stays the same.
+    /// The port on the host; by default a reserved one.
     pub host_port: Option<u16>,
 }
 
-/// What is to be given back.
+/// The ports to release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ReleaseBody {
-    /// One port; without it, all whose sandboxes are gone.
+    /// One port; by default all ports of deleted sandboxes.
     pub port: Option<u16>,
 }

@@ -103,7 +103,7 @@ pub struct FindQuery {
     pub folder: String,
 }
 
-/// What `fork` asks for.
+/// The parameters of `fork`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ForkBody {
     pub name: String,
@@ -135,7 +135,7 @@ pub struct ForkBody {
     pub variables: BTreeMap<String, String>,
 }
 
-/// What `up` asks for.
+/// The parameters of `up`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UpBody {
     /// `NAME` or `PROJECT/NAME`; without it, the one meant by the folder.
@@ -160,7 +160,7 @@ pub struct UpBody {
     pub timeout_seconds: Option<u64>,
 }
 
-/// What `delete` asks for.
+/// The parameters of `delete`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DeleteBody {
     pub sandbox: String,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// A secret: where its value comes from and who may have it.
+/// A secret: where its value comes from and which hosts may receive it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretView {
     pub name: String,
@@ -14,11 +14,11 @@ pub struct SecretView {
     pub scope: String,
     /// `keyring`, `file`, `env:NAME` or `command`.
     pub source: String,
-    /// The hosts to which it goes.
+    /// The hosts that receive it.
     pub hosts: Vec<String>,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub set: Option<Timestamp>,
-    /// Whether the project's config declares it; one that is not declared is not used.
+    /// Whether the project's config declares it; undeclared secrets are not used.
     pub declared: bool,
     /// Why it has no value, if it has none.
     pub missing: Option<String>,
@@ -35,17 +35,17 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// What `secret set` asks for.
+/// The body of `secret set`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretBody {
     pub name: String,
-    /// The folder in which the command was given.
+    /// The current folder of the client.
     pub folder: String,
-    /// Where the value comes from; as the config says, if it is left out.
+    /// Where the value comes from; by default as in the config.
     pub from: Option<String>,
-    /// The value, for a source that keeps it.
+    /// The value, for a source that stores it.
     pub value: Option<Hidden>,
-    /// The hosts that may have it at most.
+    /// The hosts that may receive it.
     #[serde(default)]
     pub hosts: Vec<String>,
     /// Whether it is for every project.
@@ -53,20 +53,20 @@ pub struct SecretBody {
     pub everywhere: bool,
 }
 
-/// Whose secrets are meant.
+/// Selects a project.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams)]
 pub struct SecretQuery {
-    /// The folder in which the command was given.
+    /// The current folder of the client.
     pub folder: String,
 }
 
-/// What `secret rm` asks for.
+/// The body of `secret rm`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SecretRemoveBody {
     pub name: String,
-    /// The folder in which the command was given.
+    /// The current folder of the client.
     pub folder: String,
-    /// Whether the one for every project is meant.
+    /// Whether to remove the one for every project.
     #[serde(default)]
     pub everywhere: bool,
 }

@@ -18,26 +18,26 @@ pub struct ServiceView {
     pub room_pid: Option<u32>,
     pub restarts: u32,
     pub port: Option<u16>,
-    /// The last answer of its probe.
+    /// The last result of its probe.
     #[schema(value_type = Option<String>)]
     pub health: Option<Found>,
     /// The folder of its log.
     pub log: String,
-    /// Whether it runs once and is then done.
+    /// Whether it is a task, which runs once.
     pub task: bool,
     pub needs: Vec<String>,
-    /// How its first process ended last.
+    /// How its first process last exited.
     #[serde(with = "as_text")]
     #[schema(value_type = Option<String>)]
     pub exit: Option<Exit>,
-    /// The last answers of its probe, the newest last.
+    /// The last results of its probe, the newest last.
     #[schema(value_type = Vec<ProbeView>)]
     pub probes: Vec<ProbeAnswer>,
     /// Where others reach it.
     pub url: Option<String>,
-    /// Milliseconds from the beginning of the room to its last start.
+    /// Milliseconds from the start of the room to its last start.
     pub started_ms: Option<u64>,
-    /// Milliseconds from the beginning of the room to when it was ready.
+    /// Milliseconds from the start of the room until it was ready.
     pub ready_ms: Option<u64>,
 }
 
@@ -65,10 +65,10 @@ mod as_text {
     }
 }
 
-/// What `start`, `stop`, `restart` and `signal` ask for.
+/// The body of `start`, `stop`, `restart` and `signal`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ServiceBody {
-    /// `NAME` or `PROJECT/NAME`; without it, the one meant by the folder.
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
     pub sandbox: Option<String>,
     pub folder: String,
     pub service: String,
@@ -77,7 +77,7 @@ pub struct ServiceBody {
     pub timeout_seconds: Option<u64>,
 }
 
-/// What can be done with a service.
+/// An action on a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServiceAct {

@@ -1,4 +1,4 @@
-//! Workspaces: what changed, what is kept, what it takes, where it goes.
+//! Workspaces on the wire: diff, log, promote, adopt, snapshots, size, clean and runs.
 
 use std::collections::BTreeMap;
 
@@ -6,28 +6,28 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// Which sandbox to look at, and against which commit.
+/// Which sandbox to compare, and with which commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoParams)]
 pub struct ReviewQuery {
-    /// `NAME` or `PROJECT/NAME`; without it, the one meant by the folder.
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
     pub sandbox: Option<String>,
     pub folder: String,
     /// A commit to compare with, other than the base of the fork.
     pub base: Option<String>,
 }
 
-/// What a sandbox changed, uncommitted work included.
+/// What a sandbox changed, including uncommitted work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DiffView {
-    /// The commit that it is compared with.
+    /// The commit to compare with.
     pub base: String,
     pub files: Vec<FileChangeView>,
-    /// What is no ordinary file, and can bite whoever checks it out, copies or runs it.
+    /// What is not a regular file, and can be dangerous to check out, copy or run.
     #[serde(default)]
     pub look_closely: Vec<FindingView>,
-    /// As git shows it. Its bytes are the agent's.
+    /// As git prints it. The agent controls its bytes.
     pub diff: String,
-    /// Whether it is longer than what is shown.
+    /// Whether it was truncated.
     pub truncated: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct CommitView {
     pub subject: String,
 }
 
-/// What `promote` asks for.
+/// The body of `promote`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PromoteBody {
     pub sandbox: Option<String>,
@@ -85,7 +85,7 @@ pub struct PromoteBody {
     pub environment: BTreeMap<String, String>,
 }
 
-/// Which promotion is meant.
+/// Selects a promotion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, IntoParams)]
 pub struct GrantsQuery {
     pub sandbox: Option<String>,
@@ -96,7 +96,7 @@ pub struct GrantsQuery {
 /// What a promotion would change in what sandboxes are granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct GrantsView {
-    /// In plain words.
+    /// As text.
     pub grants: Vec<String>,
 }
 
@@ -108,11 +108,11 @@ pub enum PromotionWord {
     Merge,
     /// Pushed.
     Push,
-    /// Pushed, with a pull request where `gh` is there.
+    /// Pushed, with a pull request if `gh` is installed.
     Request,
 }
 
-/// What a promotion came to.
+/// The outcome of a promotion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PromotedView {
     pub branch: String,
@@ -120,7 +120,7 @@ pub struct PromotedView {
     pub commits: usize,
     /// `nothing`, `forward` or `commit`, when it was merged.
     pub merged: Option<String>,
-    /// The commit that the base is at then.
+    /// The new commit of the base.
     pub commit: Option<String>,
     pub pushed_to: Option<String>,
     pub request: Option<String>,
@@ -128,14 +128,14 @@ pub struct PromotedView {
     /// What sandboxes of the repository are granted from now on.
     #[serde(default)]
     pub grants: Vec<String>,
-    /// What the commits bring that is no ordinary file.
+    /// What the commits add that is not a regular file.
     #[serde(default)]
     pub look_closely: Vec<FindingView>,
-    /// How many paths stay behind, because no commit holds them.
+    /// How many changed files are not committed, and so were left out.
     pub left_behind: usize,
 }
 
-/// What `adopt` asks for.
+/// The body of `adopt`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AdoptBody {
     /// A folder in the worktree.
@@ -143,12 +143,12 @@ pub struct AdoptBody {
     pub name: Option<String>,
 }
 
-/// Which snapshot is meant.
+/// Selects a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SnapshotBody {
     pub sandbox: Option<String>,
     pub folder: String,
-    /// Without it, a new one is named by the time.
+    /// By default a new one is named by the time.
     pub label: Option<String>,
 }
 
@@ -163,29 +163,29 @@ pub struct SnapshotView {
     pub created: Timestamp,
 }
 
-/// What a sandbox takes on the disk, in bytes.
+/// The disk usage of a sandbox, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SizeView {
     pub project: String,
     pub name: String,
     pub tree_driver: String,
-    /// What would be free again without it.
+    /// What deleting it would free.
     pub own: u64,
-    /// What it has in common with golden trees or other sandboxes.
+    /// What it shares with golden trees or other sandboxes.
     pub shared: u64,
     pub total: u64,
     /// The total of each part.
     pub parts: BTreeMap<String, u64>,
 }
 
-/// What `clean` asks for.
+/// The body of `clean`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CleanBody {
     pub what: CleanWord,
     pub dry_run: bool,
 }
 
-/// What is to be cleaned away.
+/// What to clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CleanWord {
@@ -194,7 +194,7 @@ pub enum CleanWord {
     Runs,
 }
 
-/// One thing that `clean` looked at.
+/// One thing that `clean` checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CleanedView {
     pub what: String,
@@ -206,7 +206,7 @@ pub struct CleanedView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunLineView {
     pub id: String,
-    /// The sandbox's id, while there is one.
+    /// The sandbox's id, while it exists.
     pub sandbox: Option<String>,
     pub artifacts: String,
     #[schema(value_type = String, format = DateTime)]

@@ -20,7 +20,7 @@ pub use hothouse_room::{
 /// What a room answers, once it does.
 pub type Pending<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send + 'a>>;
 
-/// A connection to a room. Calls may run side by side.
+/// A connection to a room. Calls may run in parallel.
 pub trait RoomConnection: Send + Sync {
     /// Whether the room has closed the connection, which it does when it ends.
     fn is_closed(&self) -> bool;
@@ -76,7 +76,7 @@ pub trait RoomInstance: Send + Sync {
 pub enum CallError {
     #[error("the room refused: {}", .0.message)]
     Refused(Refusal),
-    /// What became of the connection, in the words of the backend.
+    /// The outcome of the connection, in the words of the backend.
     #[error(transparent)]
     Lost(Box<dyn Error + Send + Sync>),
 }

@@ -87,7 +87,7 @@ impl FakeRooms {
         self.state().orders.clone()
     }
 
-    /// Says how many rooms live.
+    /// Returns how many rooms live.
     pub fn count(&self) -> usize {
         self.state().alive.len()
     }
@@ -135,7 +135,7 @@ impl FakeRooms {
 
 impl Rooms for FakeRooms {
     fn capabilities(&self) -> Capabilities {
-        // It has no network of its own: whoever takes what leaves it is noted, and gets nothing.
+        // It has no network of its own: whoever takes what leaves it is recorded, and gets nothing.
         use Capability::{Adoption, Dial, Freeze, Listen, Services};
         let offered = [Adoption, Dial, Freeze, Listen, Services].into();
         // The one that it stands for.

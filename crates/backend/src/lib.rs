@@ -1,4 +1,4 @@
-//! What runs a room. The engine asks for rooms through [`Rooms`] and knows nothing of namespaces.
+//! What runs a room. The engine requests rooms through [`Rooms`] and knows nothing of namespaces.
 //!
 //! A room is found again by its runtime folder alone: what it is and whether it lives is read
 //! there and asked of the kernel, never remembered. So a room outlives the daemon, and one that
@@ -84,7 +84,7 @@ pub trait Rooms: Send + Sync {
     /// Stops every process of a room in its tracks.
     fn freeze(&self, runtime: &Path) -> Result<(), RoomError>;
 
-    /// Lets them go on.
+    /// Lets them continue.
     fn thaw(&self, runtime: &Path) -> Result<(), RoomError>;
 
     /// Pauses a room whose own files take more of the disk than it may; says so if it did.
@@ -102,7 +102,7 @@ pub trait Rooms: Send + Sync {
     /// Runs a command as the agent to its end.
     fn run(&self, runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError>;
 
-    /// Tells a room its services, and starts them. Those that are unchanged go on; changed ones are
+    /// Tells a room its services, and starts them. Those that are unchanged continue; changed ones are
     /// started again, and others end.
     fn supervise(&self, runtime: &Path, stack: &StackOrder) -> Result<(), RoomError>;
 
@@ -147,17 +147,17 @@ pub struct RoomRun {
 pub enum RoomError {
     #[error(transparent)]
     Start(#[from] room::StartError),
-    #[error("end the room")]
+    #[error("stop the room")]
     Stop(#[source] room::StopError),
     #[error("remove the room's layers")]
     Remove(#[source] room::RemoveError),
     #[error("pause or resume the room")]
     Freeze(#[source] room::CgroupError),
-    #[error("measure what the room takes of the disk")]
+    #[error("measure the disk usage of the room")]
     Measure(#[source] room::MeasureError),
     #[error("lost the connection to the room")]
     Talk(#[source] room::ClientError),
-    #[error("there is no room at {}", .runtime.display())]
+    #[error("no room at {}", .runtime.display())]
     Gone { runtime: PathBuf },
     #[error("the sandbox's files are in use by a room{}", .pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
     InUse {
@@ -169,7 +169,7 @@ pub enum RoomError {
     File(#[from] FileError),
     #[error("start a thread for the conversation with the room")]
     Runtime(#[source] std::io::Error),
-    #[error("there is no service `{service}`")]
+    #[error("no service `{service}`")]
     NoService { service: String },
     /// What a fake was told to say.
     #[error("{0}")]
@@ -188,9 +188,9 @@ impl Explain for RoomError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::Start(_) => vec!["`hothouse doctor` says what rooms need on this host".into()],
+            Self::Start(_) => vec!["`hothouse doctor` shows what rooms need on this host".into()],
             Self::InUse { runtime: Some(runtime), .. } => vec![format!(
-                "it was started with the state folder of {}: end it with `hothouse down` there",
+                "it was started with the state folder of {}: stop it with `hothouse down` there",
                 runtime.display()
             )],
             Self::Gone { .. } => vec!["start it with `hothouse up`".into()],

@@ -446,7 +446,7 @@ fn thaw(file: &RoomFile, runtime: &Path) -> Result<(), RoomError> {
     Ok(())
 }
 
-/// Asks a room to end, and waits a while. Whoever does not end is killed next.
+/// Asks a room to end, and waits a while. What does not end is killed next.
 fn end_politely(file: &RoomFile, runtime: &Path) {
     let asked = talk(runtime, async |client: &RoomClient| {
         // A room whose first process is stuck would never answer.

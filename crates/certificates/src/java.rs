@@ -4,14 +4,14 @@
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
-/// The password that Java's own trust stores have. It guards nothing but against damage.
+/// The password of Java's own trust stores. It only detects damage.
 const PASSWORD: &str = "changeit";
 
 const MAGIC: u32 = 0xfeed_feed;
 const VERSION: u32 = 2;
 const TRUSTED_CERTIFICATE: u32 = 2;
 
-/// Writes the certificates of a bundle in PEM as a trust store. The same bundle gives the same bytes.
+/// Writes the certificates of a PEM bundle as a trust store. The output is deterministic.
 pub fn java_trust_store(bundle: &[u8]) -> Vec<u8> {
     let certificates: Vec<CertificateDer<'_>> =
         CertificateDer::pem_slice_iter(bundle).flatten().collect();
@@ -24,7 +24,7 @@ pub fn java_trust_store(bundle: &[u8]) -> Vec<u8> {
     for (number, certificate) in certificates.iter().enumerate() {
         store.extend(word(TRUSTED_CERTIFICATE));
         text(&mut store, &format!("trusted-{number}"));
-        // When it was put in: nobody asks.
+        // The creation time, which is not used.
         store.extend([0; 8]);
         text(&mut store, "X.509");
         store.extend(word(u32::try_from(certificate.len()).unwrap_or(u32::MAX)));
@@ -40,7 +40,7 @@ pub fn java_trust_store(bundle: &[u8]) -> Vec<u8> {
     store
 }
 
-/// Writes a text as Java's `writeUTF` does; ours are short and plain.
+/// Writes a text as Java's `writeUTF` does; ours are short ASCII.
 fn text(store: &mut Vec<u8>, text: &str) {
     store.extend(u16::try_from(text.len()).unwrap_or(u16::MAX).to_be_bytes());
     store.extend(text.as_bytes());

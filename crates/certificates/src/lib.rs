@@ -1,7 +1,7 @@
-//! Certificates: authorities, each for one purpose, and leaves made as they are asked for.
+//! Certificate authorities (CAs), each for one purpose, and leaf certificates made on demand.
 //!
-//! An authority's key lies in a file for its owner alone. Leaves live in memory, and are made anew
-//! before they expire. Nothing here decides for which names a leaf is made.
+//! The key of a CA is in a file that only its owner can read. Leaves are kept in memory and renewed
+//! before they expire. Callers decide for which names a leaf is made.
 
 mod java;
 
@@ -30,34 +30,34 @@ use rustls::{
 
 pub use java::java_trust_store;
 
-/// The file of an authority's certificate in its folder.
+/// The file of the CA certificate in its folder.
 pub const CERTIFICATE_FILE: &str = "ca.pem";
 const KEY_FILE: &str = "ca-key.pem";
 
-/// How long a leaf lives; browsers refuse more than 398 days.
+/// How long a leaf is valid; browsers refuse more than 398 days.
 const LEAF_DAYS: i64 = 90;
-/// How long before its end a leaf is made anew.
+/// How long before it expires a leaf is renewed.
 const RENEW_DAYS: i64 = 7;
-/// How many leaves are kept. Nobody honest asks for so many names.
+/// How many leaves are kept; honest clients use far fewer names.
 const LEAF_LIMIT: usize = 10_000;
 
-/// What an authority is for, which is fixed when it is made.
+/// The purpose of a CA, fixed when it is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purpose<'a> {
-    /// Its name, as those who are asked to trust it see it.
+    /// Its name, as shown in trust stores.
     pub name: &'a str,
-    /// The one zone it can vouch for, where those who trust it are not to trust it with more.
+    /// The only zone it can sign names of (a name constraint), if any.
     pub zone: Option<&'a str>,
 }
 
-/// An authority that cannot be used.
+/// A CA that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
     #[error("the key {} can be read by others", .path.display())]
     OpenKey { path: PathBuf },
-    #[error("make the authority's certificate")]
+    #[error("make the CA certificate")]
     Make(#[source] rcgen::Error),
-    #[error("read the authority in {}", .folder.display())]
+    #[error("read the CA in {}", .folder.display())]
     Read {
         folder: PathBuf,
         #[source]
@@ -75,19 +75,19 @@ impl Explain for AuthorityError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::OpenKey { path } => vec![
-                format!("if nobody can have read it: `chmod 600 {}`", path.display()),
-                "else `hothouse trust --remove` if it was trusted, delete it, and a new one is made".into(),
+                format!("if nobody else has read it: `chmod 600 {}`", path.display()),
+                "otherwise run `hothouse trust --remove` if it was trusted, and delete it; a new one is made".into(),
             ],
             Self::Make(_) => Vec::new(),
             Self::Read { folder, .. } => {
-                vec![format!("delete {}, and a new one is made", folder.display())]
+                vec![format!("delete {}; a new one is made", folder.display())]
             }
             Self::File(error) => error.hints(),
         }
     }
 }
 
-/// The authority, and the leaves it has made.
+/// A CA, and the leaves it has signed.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
@@ -108,7 +108,7 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// Opens the authority of a folder, making it when there is none.
+    /// Opens the CA of a folder, creating it if there is none.
     pub fn open(
         folder: &Path,
         purpose: Purpose<'_>,
@@ -125,19 +125,18 @@ impl Authority {
         let pem = files::read_text(&certificate_file)?;
         let broken = |source| AuthorityError::Read { folder: folder.to_owned(), source };
         let key = KeyPair::from_pem(&files::read_text(&key_file)?).map_err(broken)?;
-        let certificate = der_of(&pem).ok_or_else(|| {
-            broken(rcgen::Error::PemError("there is no certificate in the file".into()))
-        })?;
+        let certificate = der_of(&pem)
+            .ok_or_else(|| broken(rcgen::Error::PemError("the file has no certificate".into())))?;
         let issuer = Issuer::from_ca_cert_der(&certificate, key).map_err(broken)?;
         Ok(Self { issuer, certificate, pem, leaves: Mutex::default() })
     }
 
-    /// Returns the authority's certificate, for those who shall trust it.
+    /// Returns the CA certificate, for trust stores.
     pub fn pem(&self) -> &str {
         &self.pem
     }
 
-    /// Returns a leaf for a host, making it when there is none or it is about to expire.
+    /// Returns a leaf for a host, creating it if there is none or it is about to expire.
     pub fn leaf(&self, host: &str, now: Timestamp) -> Option<Arc<CertifiedKey>> {
         let mut leaves = self.leaves.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(leaf) = leaves.get(host).filter(|leaf| now < leaf.renew) {
@@ -185,8 +184,8 @@ fn make(folder: &Path, purpose: Purpose<'_>, now: Timestamp) -> Result<(), Autho
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     params.name_constraints = purpose.zone.map(|zone| NameConstraints {
         permitted_subtrees: vec![GeneralSubtree::DnsName(zone.into())],
-        // A constraint binds names of its own kind alone (RFC 5280, section 4.2.1.10), so addresses
-        // must be told apart.
+        // A name constraint applies only to names of its own kind (RFC 5280, section 4.2.1.10), so
+        // addresses need one of their own.
         excluded_subtrees: vec![
             GeneralSubtree::IpAddress(CidrSubnet::V4([0; 4], [0; 4])),
             GeneralSubtree::IpAddress(CidrSubnet::V6([0; 16], [0; 16])),
@@ -269,7 +268,7 @@ mod tests {
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
         let verifier = verifier.build().unwrap();
         let vouches = |name: &str| {
-            // Whoever steals the key makes leaves as they like.
+            // With a stolen key anyone can sign leaves.
             let params = CertificateParams::new([name.to_owned()]).unwrap();
             let key = KeyPair::generate().unwrap();
             let leaf = params.signed_by(&key, &authority.issuer).unwrap();

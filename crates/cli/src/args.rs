@@ -43,9 +43,9 @@ pub(crate) use self::{
     name = "hothouse",
     version,
     disable_help_subcommand = true,
-    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 config, 4 not found, 5 conflict, 6 this host cannot, \
+    after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 config, 4 not found, 5 conflict, 6 not possible on this host, \
                   7 backend, 70 internal.\n\nExamples:\n  hothouse doctor            what works on this host\n  \
-                  hothouse fork agent-a      a sandbox on its own branch\n  hothouse list              all of them"
+                  hothouse fork agent-a      a sandbox on its own branch\n  hothouse list              all sandboxes"
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -54,7 +54,7 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct Global {
     /// Print JSON on standard output, errors included
@@ -63,7 +63,7 @@ pub(crate) struct Global {
     /// Print only results
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say more about what happens
+    /// Print more about what happens
     #[arg(short, long, global = true)]
     pub(crate) verbose: bool,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Global {
 /// Which sandbox is meant.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Which {
-    /// The sandbox: NAME, or PROJECT/NAME; without it, the one of the current folder
+    /// The sandbox: NAME, or PROJECT/NAME [default: the one of the current folder]
     #[arg(short = 'w', long = "sandbox", value_name = "NAME")]
     pub(crate) sandbox: Option<String>,
 }
@@ -80,22 +80,22 @@ pub(crate) struct Which {
 pub(crate) enum Command {
     /// Make a sandbox: a branch and a worktree of its own
     ///
-    /// The branch starts at the commit that is checked out here, or at --base. Your own checkout,
-    /// its index and its stash stay as they are, also when they are dirty. The path of the new
-    /// worktree is printed.
+    /// The branch starts at the commit checked out here, or at --base. Your own checkout, its
+    /// index and its stash are not touched, even if there are uncommitted changes. Prints the path
+    /// of the new worktree.
     #[command(
         after_help = "Examples:\n  hothouse fork agent-a\n  hothouse fork fix-login --base v2.1 --branch fix/login\n  \
                             cd \"$(hothouse fork agent-b)\""
     )]
     Fork(ForkArgs),
-    /// Delete a sandbox: its worktree and all that belongs to it; the branch stays
+    /// Delete a sandbox with its worktree and data; the branch is kept
     ///
-    /// Work that is not committed is not thrown away unless you say --force.
+    /// Refuses to lose uncommitted work unless you pass --force.
     #[command(
         after_help = "Examples:\n  hothouse delete agent-a\n  hothouse delete other-project/agent-a --force"
     )]
     Delete(DeleteArgs),
-    /// Make a sandbox of a worktree that something else made
+    /// Make a sandbox from an existing worktree
     ///
     /// It gets a room, URLs and evidence like any other; Hothouse never removes its files.
     #[command(after_help = "Examples:\n  hothouse adopt\n  hothouse adopt ../shop-fix --name fix")]
@@ -108,16 +108,16 @@ pub(crate) enum Command {
     /// List the commits of a sandbox since its base
     #[command(after_help = "Example:\n  hothouse log -w agent-a")]
     Log(LogArgs),
-    /// Bring a sandbox's branch to where it belongs: pushed with a pull request, or merged here
+    /// Push a sandbox's branch and open a pull request, or merge it here
     ///
     /// Without a flag the branch is pushed, and a pull request opened where `gh` is installed.
     #[command(
         after_help = "Examples:\n  hothouse promote agent-a\n  hothouse promote agent-a --merge\n  hothouse promote --push"
     )]
     Promote(PromoteArgs),
-    /// Keep the files, commits and data of a sandbox as they are now
+    /// Take a snapshot of a sandbox: its files, commits and data
     ///
-    /// It works while the room runs: everything in it holds still for a moment.
+    /// Works while the room is running; its processes are paused for a moment.
     #[command(
         after_help = "Examples:\n  hothouse snapshot before-migration\n  hothouse snapshot --remove before-migration"
     )]
@@ -125,13 +125,13 @@ pub(crate) enum Command {
     /// List the snapshots of a sandbox
     #[command(after_help = "Example:\n  hothouse snapshots -w agent-a")]
     Snapshots(Which),
-    /// Bring a sandbox back to a snapshot; a room that is up is started again
+    /// Restore a sandbox to a snapshot; a running room is restarted
     #[command(after_help = "Example:\n  hothouse restore before-migration -w agent-a")]
     Restore(RestoreArgs),
-    /// Say what sandboxes take on the disk, and what of it is shared
+    /// Show the disk usage of sandboxes, and how much of it is shared
     #[command(after_help = "Examples:\n  hothouse size\n  hothouse size -w agent-a --json")]
     Size(SizeArgs),
-    /// Delete sandboxes that hold nothing new, or the artifacts of runs that are over
+    /// Delete sandboxes with nothing to lose, or the artifacts of finished runs
     #[command(
         after_help = "Examples:\n  hothouse clean --merged --dry-run\n  hothouse clean --runs\n  hothouse clean agent-a"
     )]
@@ -141,30 +141,30 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse url web -w agent-a\n  curl \"$(hothouse url api --direct)/health\""
     )]
     Url(UrlArgs),
-    /// List the ports of this host that are kept for apps, or give some back
+    /// List the host ports reserved for apps, or release some
     #[command(
         after_help = "Examples:\n  hothouse ports\n  hothouse ports release\n  hothouse ports release 43100"
     )]
     Ports(PortsArgs),
-    /// Lead a port of this host to a port of the room
+    /// Forward a port of this host to a port of the room
     ///
-    /// The port of this host is on 127.0.0.1, stays the same, and is kept until `ports release`.
+    /// The host port listens on 127.0.0.1 and stays reserved until `ports release`.
     #[command(
         after_help = "Examples:\n  hothouse expose 5432 -w agent-a\n  hothouse expose 9229 --host-port 9229"
     )]
     Expose(ExposeArgs),
-    /// Trust the certificates of URLs in this host's programs and browsers
+    /// Make this host's programs and browsers trust the certificates of URLs
     ///
-    /// The authority behind them was made on this machine and can vouch for names below .localhost
-    /// alone. You are asked first.
+    /// The certificate authority (CA) was generated on this machine and can only sign names below
+    /// .localhost. Asks before it changes anything.
     #[command(
         after_help = "Examples:\n  hothouse trust\n  hothouse trust --yes\n  hothouse trust --remove"
     )]
     Trust(TrustArgs),
-    /// Print a link that opens the dashboard, or with -w one sandbox in it, once
+    /// Print a single-use link to the dashboard, or with -w to one sandbox in it
     #[command(after_help = "Examples:\n  xdg-open \"$(hothouse ui)\"\n  hothouse ui -w agent-a")]
     Ui(Which),
-    /// List runs, also those of sandboxes that are gone
+    /// List runs, including those of deleted sandboxes
     #[command(after_help = "Example:\n  hothouse runs --json")]
     Runs,
     /// List the sandboxes of all projects
@@ -179,54 +179,55 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// Start the room of a sandbox with its services, and wait until they are ready
     ///
-    /// Services are those of the worktree's hothouse.toml. In a room that is up already, what has
-    /// changed there is started again; a room that died is replaced, and no file and no row is lost.
+    /// The services are those of the worktree's hothouse.toml. If the room is already up, changed
+    /// services are restarted; a room that died is replaced, and no file or row is lost.
     #[command(
         after_help = "Examples:\n  hothouse up -w agent-a\n  hothouse up --ttl 2h\n  hothouse up --profile e2e --timeout 5m\n  \
                       hothouse up --no-wait"
     )]
     Up(UpArgs),
-    /// End the room; worktree, layers and home stay
+    /// Stop the room; worktree, installed packages and home are kept
     #[command(after_help = "Example:\n  hothouse down -w agent-a")]
     Down(Which),
-    /// Stop every process of the room in its tracks
+    /// Pause every process of the room
     #[command(after_help = "Example:\n  hothouse pause -w agent-a")]
     Pause(Which),
-    /// Let a paused room go on
+    /// Resume a paused room
     #[command(after_help = "Example:\n  hothouse resume -w agent-a")]
     Resume(Which),
-    /// Show what services said, and go on showing it with -f
+    /// Show the logs of services; -f follows them
     ///
-    /// Lines of several services come by time. A cursor, which --json and --budget print, is what
-    /// --since takes to go on. Colours are stripped unless you say --raw.
+    /// Lines of several services are sorted by time. --json and --budget print a cursor; pass it to
+    /// --since to continue from there. Colours are stripped unless you pass --raw.
     #[command(
         after_help = "Examples:\n  hothouse logs api --tail 50\n  hothouse logs -f api web\n  hothouse logs --grep 'ERROR|panic' -B 2 -A 5\n  \
                       hothouse logs --since 5m --json\n  hothouse logs --since api:120,web:7 --budget 2000"
     )]
     Logs(LogsArgs),
-    /// Start a service and what it needs
+    /// Start a service and the services it needs
     #[command(after_help = "Example:\n  hothouse start api -w agent-a")]
     Start(ServiceArgs),
-    /// Stop a service: its own signal first, SIGKILL when its grace is over
+    /// Stop a service: its stop signal first, SIGKILL after its grace period
     #[command(after_help = "Example:\n  hothouse stop worker")]
     Stop(ServiceArgs),
-    /// Stop a service and start it again
+    /// Restart a service
     #[command(after_help = "Example:\n  hothouse restart api")]
     Restart(ServiceArgs),
     /// Send a signal to a service
     #[command(after_help = "Examples:\n  hothouse signal api HUP\n  hothouse signal api SIGUSR1")]
     Signal(SignalArgs),
-    /// Open the shell of a database, or list its tables with their rows
+    /// Open the shell of a database, or list its tables with row counts
     ///
-    /// Without a name, the first service that is a database. Words after `--` go to the shell.
+    /// Without a name, uses the first database. Arguments after `--` are passed to its shell.
     #[command(
         after_help = "Examples:\n  hothouse db\n  hothouse db -- -c 'select count(*) from orders'\n  hothouse db db --tables --json"
     )]
     Db(DbArgs),
     /// Run a command in the room, as the user `agent`, in the worktree
     ///
-    /// The command's own exit code is passed on: 127 when it does not exist, 126 when it cannot be
-    /// run, 128 and the number when a signal ended it. It goes on when the daemon dies.
+    /// Exits with the command's exit code: 127 if it does not exist, 126 if it cannot be run, 128
+    /// plus the signal's number if a signal killed it. The command keeps running if the daemon
+    /// dies.
     #[command(
         after_help = "Examples:\n  hothouse exec -w agent-a -- make test\n  hothouse exec --root -- apt-get install -y jq\n  \
                             hothouse exec -w agent-a -w agent-b -- git log -1\n  hothouse exec db -- psql\n  hothouse exec --fresh -- ./untrusted.sh"
@@ -235,32 +236,32 @@ pub(crate) enum Command {
     /// Open a shell in the room
     #[command(after_help = "Examples:\n  hothouse shell -w agent-a\n  hothouse shell --root")]
     Shell(ShellArgs),
-    /// Delete every sandbox of every project; branches stay
+    /// Delete every sandbox of every project; branches are kept
     #[command(after_help = "Examples:\n  hothouse nuke\n  hothouse nuke --yes")]
     Nuke(NukeArgs),
-    /// Explain what works on this host, what is missing, what that costs and how to mend it
+    /// Check what works on this host, what is missing, what that means and how to fix it
     #[command(
         after_help = "Examples:\n  hothouse doctor\n  hothouse doctor --json\n  hothouse doctor --fix"
     )]
     Doctor(DoctorArgs),
-    /// Look at hothouse.toml
+    /// Check and show hothouse.toml
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// See what a room tried to reach, why it was denied, and allow it
+    /// Show what a room tried to reach, explain why it was denied, and allow it
     #[command(subcommand)]
     Egress(EgressCommand),
-    /// Keep sandboxes in a file system of their own, where forks cost next to nothing
+    /// Keep sandboxes on a file system of their own, where forks are almost free
     #[command(subcommand)]
     Pool(PoolCommand),
-    /// Credentials that rooms use without seeing them
+    /// Manage credentials that rooms use without seeing them
     #[command(subcommand)]
     Secret(SecretCommand),
-    /// Control the daemon, which starts by itself when it is needed
+    /// Control the daemon, which starts automatically when needed
     #[command(subcommand)]
     Daemon(DaemonCommand),
     /// Print the version
     Version,
-    /// Print the completions of a shell
+    /// Print the completion script for a shell
     #[command(
         after_help = "Example:\n  hothouse completions bash >~/.local/share/bash-completion/completions/hothouse"
     )]
@@ -278,7 +279,7 @@ pub fn command() -> clap::Command {
     Arguments::command()
 }
 
-/// A command line that ends before any command runs: help, version or a fault.
+/// A command line that runs no command: help, version or an error.
 pub(crate) struct Early {
     error: clap::Error,
     hint: Option<String>,
@@ -288,7 +289,7 @@ pub(crate) struct Early {
 impl Arguments {
     /// Parses the command line.
     pub(crate) fn parse(arguments: &[OsString]) -> Result<Self, Early> {
-        // The flag must be known even when the line it stands on makes no sense.
+        // `--json` applies to the error even if the rest of the command line is invalid.
         let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
         Self::try_parse_from(arguments).map_err(|error| {
             let hint = misplaced(&error, arguments);
@@ -297,7 +298,7 @@ impl Arguments {
     }
 }
 
-/// Tells whoever names a sandbox without `-w` where its name belongs.
+/// Returns a hint for a sandbox that was named without `-w`.
 fn misplaced(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
@@ -309,11 +310,11 @@ fn misplaced(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     let mut takes = tree.find_subcommand(name)?.get_arguments();
     takes
         .any(|argument| argument.get_long() == Some("sandbox"))
-        .then(|| format!("a sandbox is named with -w: `hothouse {name} -w {word}`"))
+        .then(|| format!("pass the sandbox with -w: `hothouse {name} -w {word}`"))
 }
 
 impl Early {
-    /// Prints it and returns the exit code.
+    /// Prints the help or error and returns the exit code.
     pub(crate) fn finish(self) -> ExitCode {
         let help = matches!(self.error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
         if help || !self.json {

@@ -1,9 +1,9 @@
-//! Long texts, cut to what a reader can take in, with a place to go on from.
+//! Long texts cut to a budget of tokens, with a line to continue from.
 
-/// What a reader wants of a long text.
+/// Which part of a long text to show.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
-    /// About how many tokens it may have; none is all of it.
+    /// About how many tokens to show; `None` is all.
     pub(crate) tokens: Option<usize>,
     /// The line to begin with, from 0.
     pub(crate) first_line: usize,
@@ -13,15 +13,15 @@ pub(crate) struct Budget {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cut<'a> {
     pub(crate) text: &'a str,
-    /// The line that comes next, if any is left.
+    /// The next line, if any is left.
     pub(crate) next_line: Option<usize>,
 }
 
 /// About how many bytes a token has.
 const TOKEN_BYTES: usize = 4;
 
-/// Cuts a text at lines. A line that is longer than the whole budget is shown all the same, or a
-/// reader could never get past it.
+/// Cuts a text at lines. A line longer than the whole budget is still shown, or a reader could
+/// never get past it.
 pub(crate) fn cut(text: &str, budget: Budget) -> Cut<'_> {
     let starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let mut lines = starts.enumerate().skip(budget.first_line);

@@ -1,4 +1,4 @@
-//! One module per noun; each asks, then shows.
+//! One module per noun; each sends requests and prints the answers.
 
 mod config;
 mod daemon;

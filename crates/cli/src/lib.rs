@@ -1,7 +1,7 @@
-//! The command line: arguments in, words and exit codes out.
+//! The command line: arguments in, text and exit codes out.
 //!
-//! Invariants of absence: no decision about sandboxes is made here, and nothing of the engine is
-//! linked. What is asked goes through [`session`] to the daemon; what is said goes through [`ui`].
+//! Deliberately absent: decisions about sandboxes, and the engine. Requests go through [`session`]
+//! to the daemon; output goes through [`ui`].
 
 mod args;
 mod budget;
@@ -22,7 +22,7 @@ pub use args::command;
 
 use crate::{args::Arguments, session::Session, ui::Ui};
 
-/// What the binary found around itself.
+/// The environment that the binary was started in.
 pub struct Surroundings {
     pub arguments: Vec<OsString>,
     /// The `HOTHOUSE_*` variables.
@@ -76,9 +76,10 @@ fn dispatch(
     let folder = match &surroundings.folder {
         Ok(folder) => folder.clone(),
         Err(error) => {
-            let failure = Failure::new(FailureKind::NotFound, "the current folder is gone");
+            let failure =
+                Failure::new(FailureKind::NotFound, "the current folder no longer exists");
             return Err(Failure { causes: vec![error.to_string()], ..failure }
-                .hint("change into one that exists"));
+                .hint("change to another folder"));
         }
     };
     let session = Session::new(folders, surroundings.build, folder, ui)?;

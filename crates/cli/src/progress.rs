@@ -1,4 +1,4 @@
-//! The moving line: drawn only on a terminal, and only once something takes over a second.
+//! The progress line: drawn only on a terminal, and only once something takes over a second.
 
 use std::{
     sync::{Arc, Mutex},
@@ -21,7 +21,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Follows an operation from before it is asked for.
+    /// Follows an operation; begins before it is requested so that no event is missed.
     pub(crate) fn follow(session: &Session, ui: &Ui, operation: &OperationId) -> Self {
         let drawn = Arc::new(Mutex::new(false));
         let mut progress = Self { tasks: Vec::new(), drawn: drawn.clone(), ui: *ui };
@@ -29,7 +29,7 @@ impl Progress {
             return progress;
         }
         let title = Arc::new(Mutex::new("working".to_owned()));
-        // Progress is a courtesy: without the stream the command works just as well.
+        // Progress is optional: the command works without the stream.
         if let Some(mut events) = session.events(operation) {
             let (title, notes) = (title.clone(), *ui);
             progress.tasks.push(session.spawn(async move {

@@ -1,4 +1,4 @@
-//! Reaching the daemon: found, started, ended.
+//! Connecting to the daemon, starting and stopping it.
 
 use std::{
     io::{BufRead, BufReader, ErrorKind},
@@ -19,10 +19,10 @@ use hothouse_model::{Explain, Failure, FailureKind, OperationId};
 
 use crate::{session::failure, ui::Ui};
 
-/// How long a daemon may take to make room for the next one.
+/// How long a daemon may take to stop before the next one starts.
 const HANDOVER: Duration = Duration::from_secs(30);
 
-/// How the daemon is reached.
+/// How to connect to the daemon.
 #[derive(Clone)]
 pub(crate) struct Reach {
     pub(crate) folders: Folders,
@@ -31,7 +31,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// Connects to a running daemon; nothing if there is none.
+    /// Connects to a running daemon; `None` if there is none.
     pub(crate) fn connect(&self) -> Result<Option<Client>, Failure> {
         let stream = match connected(&self.folders.socket())? {
             // A daemon of an earlier release may listen elsewhere.
@@ -53,7 +53,7 @@ impl Reach {
         self.persist(connect)
     }
 
-    /// Ends the daemon and waits until it is gone; says which one it was.
+    /// Stops the daemon, waits until it is gone, and returns which one it was.
     pub(crate) async fn stop(&self) -> Result<Option<DaemonView>, Failure> {
         let Some(client) = self.connect()? else { return Ok(None) };
         let operation = OperationId::from_random(random::bytes());
@@ -63,10 +63,10 @@ impl Reach {
         Ok(Some(stopped))
     }
 
-    /// Ends a daemon that is older than this program, and starts one of our own.
+    /// Replaces a daemon that is older than this program.
     ///
-    /// The turn is held from before the one ends until the other is ready: a command that waits
-    /// beside us would else start the old one again.
+    /// The start lock is held until the new daemon is ready: otherwise a command that waits in
+    /// parallel could start the old one again.
     pub(crate) async fn replace(&self) -> Result<(), Failure> {
         self.prepare()?;
         let _turn = self.take_turn()?;
@@ -74,7 +74,7 @@ impl Reach {
         match client.is_outdated().await {
             Ok(true) => {}
             Ok(false) => return Ok(()),
-            // It just ended by itself.
+            // It stopped in the meantime.
             Err(error) if error.is_broken() => {}
             Err(error) => return Err(failure(error)),
         }
@@ -98,7 +98,7 @@ impl Reach {
             }
             match self.start_daemon() {
                 Ok(()) => {}
-                // Another daemon is just starting or just ending.
+                // Another daemon is starting or stopping.
                 Err(failure)
                     if failure.kind == FailureKind::Conflict && Instant::now() < deadline =>
                 {
@@ -109,7 +109,8 @@ impl Reach {
         }
     }
 
-    /// Starts a daemon and waits for its word. Those who start at the same time wait for the first.
+    /// Starts a daemon and waits until it is ready. Commands that start one at the same time wait
+    /// for the first.
     fn start_daemon(&self) -> Result<(), Failure> {
         self.prepare()?;
         let _turn = self.take_turn()?;
@@ -127,7 +128,7 @@ impl Reach {
         Lock::take(&self.folders.state.join("start.lock")).map_err(|error| error.failure())
     }
 
-    /// Starts a daemon, whose turn it is, and waits for its word.
+    /// Starts a daemon under the start lock and waits until it is ready.
     fn spawn_daemon(&self) -> Result<(), Failure> {
         self.ui.detail("Starting the daemon.");
         let log = files::open_append(&self.folders.logs().join("daemon.stderr"))
@@ -152,7 +153,7 @@ impl Reach {
         }
     }
 
-    /// Returns the program of a newer daemon that has run here, if it is still the same.
+    /// Returns the program of a newer daemon that has run here, if the file is unchanged.
     fn newer_program(&self) -> Option<PathBuf> {
         let newest = NewestDaemon::read(&self.folders.state)?;
         let build: Build = newest.build.parse().ok()?;
@@ -163,7 +164,7 @@ impl Reach {
     fn silent_death(&self) -> Failure {
         let log = self.folders.logs();
         Failure::new(FailureKind::Internal, "the daemon ended before it was ready")
-            .hint(format!("its last words are in {}", log.display()))
+            .hint(format!("its log is {}", log.display()))
     }
 
     fn wait_until_gone(&self) -> Result<(), Failure> {
@@ -175,9 +176,9 @@ impl Reach {
                 Err(LockError::Held { holder, .. }) if Instant::now() > deadline => {
                     return Err(Failure::new(
                         FailureKind::Conflict,
-                        format!("the daemon does not end ({holder})"),
+                        format!("the daemon does not stop ({holder})"),
                     )
-                    .hint("operations in flight may take a while; try again"));
+                    .hint("it waits for operations in progress; try again later"));
                 }
                 Err(LockError::Held { .. }) => thread::sleep(Duration::from_millis(5)),
             }
@@ -192,15 +193,15 @@ fn is_absent(error: &FileError) -> bool {
 fn socket_failure(error: &SocketError) -> Failure {
     let failure = Failure::of(FailureKind::Host, error);
     match error {
-        SocketError::Foreign { .. } => {
-            failure.hint("that is not your daemon: set XDG_STATE_HOME to a folder of your own")
-        }
+        SocketError::Foreign { .. } => failure.hint(
+            "another user's daemon uses this folder: set XDG_STATE_HOME to a folder of your own",
+        ),
         SocketError::Open { path } => failure.hint(format!("`chmod 700 {}`", path.display())),
         SocketError::File(_) => failure,
     }
 }
 
-/// Connects to a socket of ours; nothing if nobody listens.
+/// Connects to one of our sockets; `None` if nothing listens.
 fn connected(socket: &Path) -> Result<Option<UnixStream>, Failure> {
     match socket::connect(socket) {
         Ok(stream) => Ok(Some(stream)),

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use crate::ui::{Tone, Ui};
 
-/// One cell: its text, and how it is meant.
+/// One cell: its text and tone.
 pub(crate) struct Cell {
     text: String,
     tone: Option<Tone>,
@@ -17,24 +17,24 @@ impl Cell {
         Self { text: plain(text.as_ref()), tone: None }
     }
 
-    /// Gives it a tone.
+    /// Sets the tone.
     pub(crate) fn tone(mut self, tone: Tone) -> Self {
         self.tone = Some(tone);
         self
     }
 }
 
-/// Makes a text fit for one line of a terminal.
+/// Escapes a text for one line of a terminal.
 pub(crate) fn plain(text: &str) -> String {
     visible::line(text).into_owned()
 }
 
-/// Makes a text of several lines fit for a terminal; tabs stay.
+/// Escapes a text of several lines for a terminal; tabs are kept.
 pub(crate) fn plain_lines(text: &str) -> String {
     visible::lines(text).into_owned()
 }
 
-/// Says how many bytes something has, in its largest unit.
+/// Formats a number of bytes in its largest unit.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [(&str, u64); 4] =
         [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
@@ -73,7 +73,7 @@ fn line(ui: &Ui, row: &[Cell], widths: &[usize]) -> String {
     line
 }
 
-/// Says how long ago something was, in its largest unit.
+/// Formats how long ago something was, in its largest unit.
 pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
     match seconds {

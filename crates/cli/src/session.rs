@@ -1,4 +1,4 @@
-//! Talking to the daemon: found, started or replaced as needed, and asked again after it died.
+//! Requests to the daemon, which is started or replaced as needed and asked again if it died.
 
 use std::{future::Future, path::PathBuf};
 
@@ -11,21 +11,21 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{reach::Reach, ui::Ui};
 
-/// How often a request is tried when daemons keep dying under it.
+/// How often a request is retried when the daemon keeps dying.
 const ATTEMPTS: usize = 4;
 
-/// One command's conversation with the daemon.
+/// One command's session with the daemon.
 pub(crate) struct Session {
     pub(crate) folders: Folders,
     pub(crate) build: Build,
-    /// Where the command was given.
+    /// The working folder of the command.
     pub(crate) folder: PathBuf,
     reach: Reach,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Session {
-    /// Begins a conversation; nothing is sent yet.
+    /// Begins a session; nothing is sent yet.
     pub(crate) fn new(
         folders: Folders,
         build: Build,
@@ -52,12 +52,12 @@ impl Session {
         OperationId::from_random(random::bytes())
     }
 
-    /// Asks for something.
+    /// Sends a GET request.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Failure> {
         self.persistently(|client| client.get(path))
     }
 
-    /// Asks with parameters.
+    /// Sends a GET request with parameters.
     pub(crate) fn query<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -66,7 +66,7 @@ impl Session {
         self.persistently(|client| client.query(path, query))
     }
 
-    /// Asks for a change. If the daemon dies meanwhile, the next one is asked what became of it.
+    /// Requests a change. If the daemon dies meanwhile, asks the next one for the outcome.
     pub(crate) fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -76,7 +76,7 @@ impl Session {
         self.persistently(|client| client.post(path, operation, body))
     }
 
-    /// Asks a daemon that runs; none is started.
+    /// Asks a running daemon; does not start one.
     pub(crate) fn get_if_running<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -87,27 +87,27 @@ impl Session {
         }
     }
 
-    /// Opens the event stream of an operation that is about to be asked for.
+    /// Opens the event stream of an operation that is about to be requested.
     pub(crate) fn events(&self, operation: &OperationId) -> Option<EventStream> {
         let client = self.reach.connect_or_start().ok()?;
         let query = EventQuery { operation: Some(operation.to_string()) };
         self.runtime.block_on(client.events(&query)).ok()
     }
 
-    /// Starts the daemon if none runs.
+    /// Starts the daemon if none is running.
     pub(crate) fn start(&self) -> Result<DaemonView, Failure> {
         self.get(route::DAEMON)
     }
 
-    /// Ends the daemon and waits until it is gone; says which one it was.
+    /// Stops the daemon, waits until it is gone, and returns which one it was.
     pub(crate) fn stop(&self) -> Result<Option<DaemonView>, Failure> {
         let stopped = self.runtime.block_on(self.reach.stop())?;
-        // Whoever ends it by hand may want another build, also an older one.
+        // A user who stops it may want to run another build next, even an older one.
         NewestDaemon::forget(&self.folders.state).map_err(|error| error.failure())?;
         Ok(stopped)
     }
 
-    /// Returns how the daemon is reached, for work that has its own connections.
+    /// Returns how to connect to the daemon, for code with connections of its own.
     pub(crate) fn reach(&self) -> Reach {
         self.reach.clone()
     }
@@ -117,7 +117,7 @@ impl Session {
         tokio::task::LocalSet::new().block_on(&self.runtime, work)
     }
 
-    /// Runs work beside which the terminal is kept alive.
+    /// Runs work while the progress line keeps moving.
     pub(crate) fn spawn(
         &self,
         work: impl Future<Output = ()> + Send + 'static,
@@ -135,13 +135,13 @@ impl Session {
             let client = self.reach.connect_or_start()?;
             match self.runtime.block_on(request(client)) {
                 Err(ClientError::Outdated) if attempt < ATTEMPTS => {
-                    self.reach.ui.detail("The daemon is older than this program: replacing it.");
+                    self.reach.ui.detail("Replacing the daemon, which is older than this program.");
                     self.runtime.block_on(self.reach.replace())?;
                 }
                 Err(error) if error.is_broken() && attempt < ATTEMPTS => {
                     self.reach
                         .ui
-                        .detail("The daemon went away: asking the next one what became of it.");
+                        .detail("The daemon stopped during the operation; asking the next one for its outcome.");
                 }
                 other => return other.map_err(failure),
             }
@@ -154,6 +154,6 @@ pub(crate) fn failure(error: ClientError) -> Failure {
     match error {
         ClientError::Refused(failure) => failure,
         other => Failure::of(FailureKind::Internal, &other)
-            .hint("`hothouse daemon status` shows whether it runs and where its log is"),
+            .hint("`hothouse daemon status` shows whether it is running and where its log is"),
     }
 }

@@ -1,4 +1,4 @@
-//! The voice: data on standard output, talk on standard error, colour only where it is wanted.
+//! Output: data on standard output, messages on standard error, colour only where it is wanted.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -13,10 +13,10 @@ use serde::Serialize;
 
 use crate::args::Global;
 
-/// Why standard output takes no more, once that is so.
+/// Why standard output can no longer be written, if so.
 static CUT: OnceLock<io::Error> = OnceLock::new();
 
-/// The exit code of a program that SIGPIPE has ended.
+/// The exit code of a program killed by SIGPIPE.
 const READER_GONE: u8 = 128 + 13;
 
 /// What a word means; colour only repeats it.
@@ -29,7 +29,7 @@ pub(crate) enum Tone {
     Strong,
 }
 
-/// The one way to say something.
+/// The only way to print.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ui {
     pub(crate) json: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Ui {
 }
 
 impl Ui {
-    /// Decides how to speak.
+    /// Decides on colour, JSON and verbosity.
     pub(crate) fn new(global: &Global, no_color: bool, dumb_terminal: bool) -> Self {
         let color = !no_color && !dumb_terminal;
         let talk_terminal = io::stderr().is_terminal();
@@ -55,7 +55,8 @@ impl Ui {
         }
     }
 
-    /// Prints data. A reader that has gone away is not an error; any other is told at the end.
+    /// Prints data. A reader that has gone away is not an error; any other error is reported at the
+    /// end.
     pub(crate) fn print(&self, text: &str) {
         let mut out = io::stdout().lock();
         let printed = out
@@ -67,19 +68,19 @@ impl Ui {
         }
     }
 
-    /// Returns how a command ends that would print for ever, once nobody reads it.
+    /// Returns the exit code of an endless command whose output nobody reads any more.
     pub(crate) fn cut_off(&self) -> Option<ExitCode> {
         let gone = CUT.get().is_some() || terminal::is_abandoned(io::stdout().as_fd());
         gone.then(|| ExitCode::from(READER_GONE))
     }
 
-    /// Makes a failure of what could not be printed.
+    /// Returns the failure of writing to standard output, if any.
     pub(crate) fn check_printed(&self) -> Result<(), Failure> {
         match CUT.get().filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
             Some(error) => {
                 let failure = Failure::new(FailureKind::Host, "write to standard output");
                 Err(Failure { causes: vec![error.to_string()], ..failure }
-                    .hint("let it write to a place that has room"))
+                    .hint("free some space or write elsewhere"))
             }
             None => Ok(()),
         }
@@ -97,19 +98,19 @@ impl Ui {
         self.print(&visible::json(&text));
     }
 
-    /// Returns whether a terminal shows what is printed.
+    /// Whether standard output is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         io::stdout().is_terminal()
     }
 
-    /// Says something, unless asked not to.
+    /// Prints a message, unless `--quiet`.
     pub(crate) fn say(&self, text: &str) {
         if !self.quiet {
             self.talk(text);
         }
     }
 
-    /// Says something to those who want to know more.
+    /// Prints a message with `--verbose`.
     pub(crate) fn detail(&self, text: &str) {
         if self.verbose {
             self.talk(text);
@@ -121,23 +122,23 @@ impl Ui {
         writeln!(io::stderr().lock(), "{}", visible::lines(text)).ok();
     }
 
-    /// Returns whether a moving line may be drawn.
+    /// Whether a progress line may be drawn.
     pub(crate) fn shows_progress(&self) -> bool {
         self.progress
     }
 
-    /// Redraws the moving line, or wipes it.
+    /// Redraws the progress line, or clears it.
     pub(crate) fn redraw(&self, line: &str) {
         let mut err = io::stderr().lock();
         write!(err, "\r\x1b[2K{line}").and_then(|()| err.flush()).ok();
     }
 
-    /// Whether somebody is there to answer a question.
+    /// Whether a question can be asked: standard input and error are terminals.
     pub(crate) fn can_ask(&self) -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal() && !self.json
     }
 
-    /// Asks a question that defaults to no. Without a terminal the answer is none.
+    /// Asks a question that defaults to no. Returns `None` without a terminal.
     pub(crate) fn ask(&self, question: &str) -> Option<bool> {
         if !self.can_ask() {
             return None;

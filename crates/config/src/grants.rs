@@ -1,8 +1,9 @@
-//! Settings of the pinned half that came out of a room, until a human approves them.
+//! Settings of the pinned half that came out of a room, until a user approves them.
 //!
-//! Commits lose their origin: a merge, a squash or a cherry-pick makes an agent's `hothouse.toml` the
-//! user's. So what is remembered are settings, not commits, each entry of a list for itself. Where a
-//! version cannot be read, or there are too many, all that differs from what was approved then counts.
+//! Commits lose their origin: a merge, a squash or a cherry-pick makes an agent's `hothouse.toml`
+//! the user's. So what is remembered are settings, not commits, each entry of a list for itself.
+//! Where a version cannot be read, or there are too many, all that differs from what was approved
+//! then counts.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +52,8 @@ impl RoomSettings {
         self.0.is_empty()
     }
 
-    /// Notes what a version of the config brings beyond the approved one, and beyond `others` of the
-    /// user's own, which a room may have merged. A version that is not text is none.
+    /// Records what a version of the config brings beyond the approved one, and beyond `others` of
+    /// the user's own, which a room may have merged. A version that is not text is none.
     pub fn note(&mut self, approved: &str, others: &[String], version: Option<&str>) {
         let Some(version) = version.and_then(parse) else {
             return self.note_unknown(approved);
@@ -73,7 +74,7 @@ impl RoomSettings {
         }
     }
 
-    /// Notes that a room may have brought anything.
+    /// Records that a room may have brought anything.
     pub fn note_unknown(&mut self, approved: &str) {
         let unknown = RoomSetting::Unknown { approved: approved.to_owned() };
         if !self.0.contains(&unknown) {
@@ -88,7 +89,7 @@ impl RoomSettings {
         self.0.iter().any(|setting| setting.is_held(&held, &config))
     }
 
-    /// Forgets what a config holds, which a human has approved.
+    /// Forgets what a config holds, which a user has approved.
     pub fn approve(&mut self, text: &str) {
         let Some(config) = parse(text) else { return };
         let held = pinned_leaves(&config.pinned_half());
@@ -132,7 +133,7 @@ fn config_or_default(text: &str) -> Config {
     parse(text).or_else(|| parse("")).expect("the defaults are valid")
 }
 
-/// Lists what a change means in plain words, for a human to decide on. The values may be an agent's:
+/// Lists what a change means in plain words, for a user to decide on. The values may be an agent's:
 /// they are escaped and bounded.
 pub fn in_words(changes: &[PendingChange]) -> Vec<String> {
     changes.iter().flat_map(pieces).map(|piece| piece.in_words()).collect()

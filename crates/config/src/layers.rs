@@ -22,7 +22,7 @@ pub struct File<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Everything that a configuration is made of, besides the defaults below it.
+/// Everything that a configuration is made of, in addition to the defaults below it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layers<'a> {
     /// The user's own file; it may set only [`USER_KEYS`].

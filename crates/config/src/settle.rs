@@ -6,7 +6,7 @@ use crate::{
     tree::overlay, walk::TEMPLATE,
 };
 
-/// Drops the templates of the defaults, which are no entries themselves.
+/// Drops the templates of the defaults, which are not entries themselves.
 pub(super) fn without_templates(mut node: Node) -> Node {
     if let Value::Table(entries) = node.value {
         let entries = entries.into_iter().filter(|(name, _)| name != TEMPLATE);

@@ -86,7 +86,7 @@ impl Table {
 }
 
 impl Shape {
-    /// Says what is expected, for "expected …, found …".
+    /// Returns what is expected, for "expected …, found …".
     pub(super) fn expected(&self) -> String {
         match self {
             Self::Text(rule) => rule.what.to_owned(),

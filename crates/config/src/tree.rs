@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    /// Tells whether this is `true`.
+    /// Whether this is `true`.
     pub(super) fn is_on(&self) -> bool {
         matches!(self.value, Value::Switch(true))
     }

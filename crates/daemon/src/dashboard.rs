@@ -4,8 +4,8 @@
 //! `https://hothouse.localhost`, is a page that says how to get one. Cookies ignore ports, so an app
 //! with a port of the loopback could read and replace those of a host that it can name; the label cannot
 //! be guessed, and no other site is told of it. No app shares the host, so none can set its cookie
-//! (`__Host-`), and the cookie is not sent with what other sites ask for (`SameSite=Strict`). A change needs the session's
-//! token and our own origin besides. Nothing here is the daemon's API.
+//! (`__Host-`), and the cookie is not sent with what other sites request (`SameSite=Strict`). A change needs the session's
+//! token and our own origin too. Nothing here is the daemon's API.
 
 mod changes;
 mod keys;
@@ -39,32 +39,32 @@ use hyper::{
 use tokio::runtime::Handle;
 
 use self::keys::{Keys, Session};
-use crate::Door;
+use crate::Daemon;
 
-/// What a page may load, and where its forms go: ourselves alone, and nothing that stands in the page.
+/// What a page may load and where its forms go: only this site, and nothing inline.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// The most that a form may have.
+/// The maximum size of a form.
 const FORM_LIMIT: usize = 4 << 10;
 
-/// How long a service may take to start again.
+/// How long a service may take to restart.
 const RESTART_TIME: Duration = Duration::from_secs(60);
 
 const COOKIE: &str = "__Host-hothouse";
 
 /// The dashboard.
 pub(crate) struct Dashboard {
-    door: Door,
+    daemon: Daemon,
     port: OnceLock<u16>,
     keys: Mutex<Keys>,
-    /// What went wrong with a sandbox when it was last told something here.
+    /// Why the last action on a sandbox failed.
     failures: Mutex<HashMap<String, String>>,
     /// The daemon's own threads.
     handle: Handle,
 }
 
-/// The dashboard as the router asks it.
+/// The dashboard as the router calls it.
 pub(crate) struct Site(pub(crate) Arc<Dashboard>);
 
 impl OwnPages for Site {
@@ -80,9 +80,9 @@ impl OwnPages for Site {
 
 impl Dashboard {
     /// Must be called on the daemon's threads.
-    pub(crate) fn new(door: Door) -> Self {
+    pub(crate) fn new(daemon: Daemon) -> Self {
         Self {
-            door,
+            daemon,
             port: OnceLock::new(),
             keys: Mutex::default(),
             failures: Mutex::default(),
@@ -90,12 +90,12 @@ impl Dashboard {
         }
     }
 
-    /// Notes the router's port, which is part of our origin.
+    /// Sets the router's port, which is part of our origin.
     pub(crate) fn set_port(&self, port: u16) {
         self.port.set(port).ok();
     }
 
-    /// Makes a link that opens the dashboard once, soon.
+    /// Makes a single-use link that expires soon.
     pub(crate) fn link(&self) -> Option<String> {
         let link = self.keys().make_link(Instant::now());
         Some(format!("{}/enter?key={}", self.origin(&link.label)?, link.key))
@@ -135,7 +135,7 @@ impl Dashboard {
         }
     }
 
-    /// Answers somebody with a session.
+    /// Answers a request with a session.
     async fn known(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -160,7 +160,7 @@ impl Dashboard {
         }
     }
 
-    /// Turns a one-time key into a session.
+    /// Exchanges a one-time key for a session.
     fn enter(&self, label: &str, query: &str) -> Response<Body> {
         let key = query_value(query, "key").unwrap_or_default();
         match self.keys().use_link(label, &key, Instant::now()) {
@@ -194,50 +194,53 @@ impl Dashboard {
     }
 
     async fn show_changes(self: Arc<Self>, id: String) -> Response<Body> {
-        let found = tokio::task::spawn_blocking(move || changes::find(&self.door, &id)).await;
+        let found = tokio::task::spawn_blocking(move || changes::find(&self.daemon, &id)).await;
         match found {
             Ok(Some(changes)) => page::html(StatusCode::OK, &changes),
             _ => page::html(StatusCode::NOT_FOUND, &page::Nothing),
         }
     }
 
-    /// Renders what changes: all sandboxes, or one.
+    /// Renders the part that changes: all sandboxes, or one.
     async fn main(self: &Arc<Self>, one: Option<String>, session: &Session) -> Option<Markup> {
         let (dashboard, token) = (self.clone(), session.token.clone());
         let rendered = tokio::task::spawn_blocking(move || {
             let failures =
                 dashboard.failures.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            page::main(&dashboard.door, one.as_deref(), &token, &failures)
+            page::main(&dashboard.daemon, one.as_deref(), &token, &failures)
         });
         rendered.await.ok()?
     }
 
-    /// Does what a form asks for, if it is a form of ours.
+    /// Performs the action of a form, if the form is ours.
     async fn act(self: Arc<Self>, request: Request<Incoming>, session: &Session) -> Response<Body> {
         let (head, body) = request.into_parts();
-        // Read before anything is refused: a client that still sends may not see the answer.
+        // Read before refusing: a client that is still sending may miss the answer.
         let Ok(body) = Limited::new(body, FORM_LIMIT).collect().await else {
-            return pages::plain(StatusCode::PAYLOAD_TOO_LARGE, "no form of ours is so long");
+            return pages::plain(StatusCode::PAYLOAD_TOO_LARGE, "the form is too long");
         };
         let origin = head.headers.get(header::ORIGIN).and_then(|value| value.to_str().ok());
         if !is_own(&head.headers) || origin != self.origin(&session.label).as_deref() {
-            return pages::plain(StatusCode::FORBIDDEN, "this form comes from elsewhere");
+            return pages::plain(StatusCode::FORBIDDEN, "the form was not sent by the dashboard");
         }
         let form = String::from_utf8_lossy(&body.to_bytes()).into_owned();
         let token = query_value(&form, "token").unwrap_or_default();
         if !keys::same(&token, &session.token) {
-            return pages::plain(StatusCode::FORBIDDEN, "this form is not of this session");
+            return pages::plain(
+                StatusCode::FORBIDDEN,
+                "the form belongs to another session; reload the page",
+            );
         }
         let (id, what) = (query_value(&form, "id"), query_value(&form, "do"));
         let (Some(id), Some(what)) = (id, what.and_then(|what| Wish::read(&what, &form))) else {
-            return pages::plain(StatusCode::BAD_REQUEST, "this form asks for nothing");
+            return pages::plain(StatusCode::BAD_REQUEST, "the form names no action");
         };
         let back = if query_value(&form, "view").as_deref() == Some("one") {
             format!("/sandbox/{}", page::encoded(&id))
         } else {
             "/".to_owned()
         };
-        // It goes on when the browser leaves.
+        // Continues if the browser disconnects.
         let dashboard = self.clone();
         let done = self.handle.spawn(async move { dashboard.fulfil(id, what).await });
         tokio::time::timeout(Duration::from_secs(2), done).await.ok();
@@ -247,8 +250,8 @@ impl Dashboard {
     }
 
     async fn fulfil(&self, id: String, wish: Wish) {
-        let engine = self.door.engine.clone();
-        let (door, wanted) = (self.door.clone(), id.clone());
+        let engine = self.daemon.engine.clone();
+        let (daemon, wanted) = (self.daemon.clone(), id.clone());
         let found = tokio::task::spawn_blocking(move || {
             engine
                 .sandboxes()
@@ -258,13 +261,13 @@ impl Dashboard {
         let key = sandbox.key;
         let done = match wish {
             Wish::Resume => {
-                sleep::wake(&door.keepers, key).await.and_then(|now| wish.fulfil(&door, &now))
+                sleep::wake(&daemon.keepers, key).await.and_then(|now| wish.fulfil(&daemon, &now))
             }
-            wish => tokio::task::spawn_blocking(move || wish.fulfil(&door, &sandbox))
+            wish => tokio::task::spawn_blocking(move || wish.fulfil(&daemon, &sandbox))
                 .await
                 .unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error))),
         };
-        self.door.keepers.refresh_urls().await;
+        self.daemon.keepers.refresh_urls().await;
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         match done {
             Ok(()) => failures.remove(&id),
@@ -273,7 +276,7 @@ impl Dashboard {
     }
 }
 
-/// What a form asks for.
+/// The action of a form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wish {
     Up,
@@ -295,14 +298,14 @@ impl Wish {
         })
     }
 
-    fn fulfil(&self, door: &Door, sandbox: &SandboxRecord) -> Result<(), Failure> {
-        let engine = &door.engine;
+    fn fulfil(&self, daemon: &Daemon, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let engine = &daemon.engine;
         let operation = OperationId::from_random(hothouse_host::random::bytes());
         match self {
             Self::Up => {
                 engine.up(sandbox, &UpSpec::default(), operation)?;
                 let now = engine.sandbox(sandbox.key)?;
-                engine.write_metadata(now.as_ref().unwrap_or(sandbox), door.keepers.url_port())
+                engine.write_metadata(now.as_ref().unwrap_or(sandbox), daemon.keepers.url_port())
             }
             Self::Down => engine.down(sandbox, operation),
             Self::Pause => engine.pause(sandbox),
@@ -314,7 +317,7 @@ impl Wish {
     }
 }
 
-/// Returns whether a browser asks on behalf of our own page; one that does not say so is no browser.
+/// Whether a browser sent the request from our own page; every browser says so.
 fn is_own(headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
     matches!(site, None | Some("same-origin"))
@@ -353,7 +356,7 @@ fn asset(kind: &'static str, text: &'static str) -> Response<Body> {
     response
 }
 
-/// Puts the walls of this site around an answer.
+/// Adds the security headers of this site to an answer.
 fn secured(mut response: Response<Body>) -> Response<Body> {
     let fixed = [
         (header::CONTENT_SECURITY_POLICY, POLICY),

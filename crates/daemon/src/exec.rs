@@ -1,4 +1,4 @@
-//! The second door: commands in rooms, with their pipe ends handed to the client.
+//! The second socket: commands in rooms, whose pipe ends are passed to the client.
 
 use std::{
     os::fd::{AsFd, OwnedFd},
@@ -25,13 +25,13 @@ use hothouse_model::{
 use hothouse_reconcile::{Stop, sleep};
 use tokio::task::JoinSet;
 
-use crate::{Door, listener::OwnUser};
+use crate::{Daemon, listener::OwnUser};
 
-/// SIGHUP, for a command whose terminal has vanished.
+/// SIGHUP, for a command whose terminal is gone.
 const HANGUP: i32 = 1;
 
-/// Serves the second socket until the daemon ends. Conversations that go on break off then: clients rejoin.
-pub(crate) async fn serve(door: Door, mut listener: OwnUser, mut stop: Stop) {
+/// Serves the second socket until the daemon stops. Open connections are closed then; clients reconnect.
+pub(crate) async fn serve(daemon: Daemon, mut listener: OwnUser, mut stop: Stop) {
     let mut conversations = JoinSet::new();
     loop {
         let (stream, _) = tokio::select! {
@@ -39,32 +39,32 @@ pub(crate) async fn serve(door: Door, mut listener: OwnUser, mut stop: Stop) {
             Some(_) = conversations.join_next() => continue,
             accepted = listener.accept() => accepted,
         };
-        let door = door.clone();
+        let daemon = daemon.clone();
         conversations.spawn(async move {
             let mut framed = Framed::new(stream);
-            // A client that goes away in the middle of a sentence needs no answer.
-            if let Err(error) = converse(&door, &mut framed).await {
-                tracing::debug!(%error, "a conversation about a command broke off");
+            // A client that disconnects in the middle of a message needs no answer.
+            if let Err(error) = converse(&daemon, &mut framed).await {
+                tracing::debug!(%error, "the connection of a command failed");
             }
         });
     }
 }
 
-async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
+async fn converse(daemon: &Daemon, framed: &mut Framed) -> std::io::Result<()> {
     let Some((Hello { build }, _)) = framed.receive().await? else { return Ok(()) };
-    if build.parse::<Build>().is_ok_and(|client| client > door.about.build) {
+    if build.parse::<Build>().is_ok_and(|client| client > daemon.about.build) {
         return framed.send(&Say::Outdated, &[]).await;
     }
     let Some((ask, _)) = framed.receive::<Ask>().await? else { return Ok(()) };
-    match begin(door, ask).await {
+    match begin(daemon, ask).await {
         Ok(mut running) => {
             let fresh = running.fresh.clone();
-            // A command is a use of its sandbox, for as long as it lasts.
-            let _held = door.keepers.activities.of(running.sandbox.key).enter();
+            // The sandbox counts as in use while the command runs.
+            let _held = daemon.keepers.activities.of(running.sandbox.key).enter();
             let followed = follow(framed, &mut running).await;
             match fresh {
-                Some(runtime) => end_fresh(door, &running.sandbox, runtime).await,
-                None => import(door, &running.sandbox).await,
+                Some(runtime) => end_fresh(daemon, &running.sandbox, runtime).await,
+                None => import(daemon, &running.sandbox).await,
             }
             match followed? {
                 Some(ended) => framed.send(&Say::Exited(ended), &[]).await,
@@ -75,41 +75,41 @@ async fn converse(door: &Door, framed: &mut Framed) -> std::io::Result<()> {
     }
 }
 
-/// Imports what a command has committed, before its end is told.
-async fn import(door: &Door, sandbox: &SandboxRecord) {
-    let (engine, sandbox) = (door.engine.clone(), sandbox.clone());
+/// Imports what a command has committed before its exit is reported.
+async fn import(daemon: &Daemon, sandbox: &SandboxRecord) {
+    let (engine, sandbox) = (daemon.engine.clone(), sandbox.clone());
     tokio::task::spawn_blocking(move || engine.import_if_possible(&sandbox)).await.ok();
 }
 
-/// Imports what was committed in a room of a single command, and ends it.
-async fn end_fresh(door: &Door, sandbox: &SandboxRecord, runtime: PathBuf) {
-    let engine = door.engine.clone();
-    door.keepers.connections.forget(&runtime).await;
+/// Imports what was committed in a fresh room, and stops it.
+async fn end_fresh(daemon: &Daemon, sandbox: &SandboxRecord, runtime: PathBuf) {
+    let engine = daemon.engine.clone();
+    daemon.keepers.connections.forget(&runtime).await;
     let ended = tokio::task::spawn_blocking(move || engine.end_fresh(&runtime));
-    // Side by side: what it committed lies in the sandbox's git folder, and comes through its own room.
-    let ((), ended) = tokio::join!(import(door, sandbox), ended);
+    // In parallel: its commits are in the sandbox's git directory and are imported through its own room.
+    let ((), ended) = tokio::join!(import(daemon, sandbox), ended);
     if let Ok(Err(failure)) = ended {
-        tracing::warn!(?failure, "a fresh room did not end");
+        tracing::warn!(?failure, "a fresh room could not be stopped");
     }
 }
 
-/// Returns a connection to a room. One that is for a single command is asked by that of its wall.
+/// Returns a connection to a room. A fresh room uses the connection of its wall.
 async fn connection(
-    door: &Door,
+    daemon: &Daemon,
     runtime: &Path,
     is_fresh: bool,
 ) -> Result<Arc<dyn RoomConnection>, CallError> {
-    let wall = match door.keepers.walls.get().filter(|_| is_fresh) {
+    let wall = match daemon.keepers.walls.get().filter(|_| is_fresh) {
         Some(walls) => walls.connection_of(runtime).await,
         None => None,
     };
     match wall {
         Some(room) => Ok(room),
-        None => door.keepers.connections.of(runtime).await,
+        None => daemon.keepers.connections.of(runtime).await,
     }
 }
 
-/// A command that runs.
+/// A running command.
 struct Running {
     sandbox: SandboxRecord,
     room: Arc<dyn RoomConnection>,
@@ -121,14 +121,14 @@ struct Running {
     fresh: Option<PathBuf>,
 }
 
-/// The pipe ends for the client, in the order in which they travel.
+/// The pipe ends for the client, in the order in which they are sent.
 struct Streams(Vec<OwnedFd>);
 
-async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
+async fn begin(daemon: &Daemon, ask: Ask) -> Result<Running, Failure> {
     match ask {
-        Ask::Run(run) => start(door, run).await,
+        Ask::Run(run) => start(daemon, run).await,
         Ask::Attach(target) => {
-            let (sandbox, room, exec) = known(door, &target).await?;
+            let (sandbox, room, exec) = known(daemon, &target).await?;
             let attached =
                 room.attach(exec.clone()).await.map_err(|error| refusal(&error, &exec))?;
             let (streams, terminal) = match attached {
@@ -147,7 +147,7 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
             })
         }
         Ask::Rejoin(target) => {
-            let (sandbox, room, exec) = known(door, &target).await?;
+            let (sandbox, room, exec) = known(daemon, &target).await?;
             Ok(Running {
                 sandbox,
                 room,
@@ -159,31 +159,31 @@ async fn begin(door: &Door, ask: Ask) -> Result<Running, Failure> {
             })
         }
         Ask::Resize { .. } | Ask::Signal { .. } | Ask::Close { .. } => {
-            Err(Failure::new(FailureKind::Usage, "there is no command yet that could be told so"))
+            Err(Failure::new(FailureKind::Usage, "the command has not started yet"))
         }
     }
 }
 
-async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
+async fn start(daemon: &Daemon, run: RunAsk) -> Result<Running, Failure> {
     let size: usize = run.words.iter().map(|word| word.len() + 1).sum();
     if run.words.is_empty() && run.database.is_none() || size > ARGUMENT_LIMIT {
         return Err(Failure::new(
             FailureKind::Usage,
-            format!("a command line of {size} bytes cannot be run"),
+            format!("the command line has {size} bytes, which is too long"),
         )
         .hint(format!(
-            "it may have 1 to {ARGUMENT_LIMIT} bytes; pass more through a file or standard input"
+            "the limit is {ARGUMENT_LIMIT} bytes; pass more through a file or standard input"
         )));
     }
-    let service = service(door, &run).await?;
-    let Place { sandbox, runtime, fresh } = place(door, &run.target, run.fresh).await?;
+    let service = service(daemon, &run).await?;
+    let Place { sandbox, runtime, fresh } = place(daemon, &run.target, run.fresh).await?;
     let exec = ExecId(run.target.exec.clone());
-    let started = match connection(door, &runtime, fresh.is_some()).await {
+    let started = match connection(daemon, &runtime, fresh.is_some()).await {
         Ok(room) => {
-            let tools = door.engine.tools_of(&runtime);
-            let mut wall = door.engine.wall_of(&runtime);
-            let own = door.engine.agent_variables()?;
-            // What the project says of a variable comes before what its user has for all agents.
+            let tools = daemon.engine.tools_of(&runtime);
+            let mut wall = daemon.engine.wall_of(&runtime);
+            let own = daemon.engine.agent_variables()?;
+            // A variable of the project overrides the user's own for all agents.
             own.into_iter().for_each(|(name, value)| {
                 wall.environment.entry(name).or_insert(value);
             });
@@ -200,7 +200,7 @@ async fn start(door: &Door, run: RunAsk) -> Result<Running, Failure> {
         Ok(started) => started,
         Err(error) => {
             if let Some(runtime) = fresh {
-                let engine = door.engine.clone();
+                let engine = daemon.engine.clone();
                 tokio::task::spawn_blocking(move || engine.end_fresh(&runtime)).await.ok();
             }
             return Err(refusal(&error, &exec));
@@ -244,12 +244,12 @@ fn spec(
 }
 
 /// Finds the service that a command is for.
-async fn service(door: &Door, run: &RunAsk) -> Result<Option<ServiceOrder>, Failure> {
+async fn service(daemon: &Daemon, run: &RunAsk) -> Result<Option<ServiceOrder>, Failure> {
     if run.service.is_none() && run.database.is_none() {
         return Ok(None);
     }
-    let sandbox = find_awake(door, &run.target).await?;
-    let engine = door.engine.clone();
+    let sandbox = find_awake(daemon, &run.target).await?;
+    let engine = daemon.engine.clone();
     let stack = tokio::task::spawn_blocking(move || {
         engine.running(&sandbox)?;
         Ok(engine.stack_of(&sandbox))
@@ -263,20 +263,20 @@ async fn service(door: &Door, run: &RunAsk) -> Result<Option<ServiceOrder>, Fail
         None => first_database(services),
     };
     let missing = || {
-        let what = run.service.as_deref().map_or("there is no database".to_owned(), |name| {
-            format!("there is no service `{name}`")
-        });
+        let what =
+            run.service.as_deref().map_or("this sandbox has no database".to_owned(), |name| {
+                format!("no service `{name}`")
+            });
         let hint = match names.is_empty() {
             true => "this sandbox has no services; declare them in hothouse.toml".to_owned(),
-            false => format!("there are {}", names.join(", ")),
+            false => format!("available: {}", names.join(", ")),
         };
         Failure::new(FailureKind::NotFound, what).hint(hint)
     };
     found.map(Some).ok_or_else(missing)
 }
 
-/// Returns the database that is meant where none is named: the first, but no cache where there is one
-/// with tables.
+/// Returns the default database: the first one, preferring databases with tables over caches.
 fn first_database(services: Vec<ServiceOrder>) -> Option<ServiceOrder> {
     let is_cache = |service: &ServiceOrder| {
         service.url.as_deref().is_some_and(|url| url.starts_with("redis://"))
@@ -284,13 +284,13 @@ fn first_database(services: Vec<ServiceOrder>) -> Option<ServiceOrder> {
     services.into_iter().filter(|service| service.database.is_some()).min_by_key(is_cache)
 }
 
-/// Gives a command the folder and environment of a service, and a database its own words.
+/// Gives a command the folder and environment of a service, and a database its own argv.
 fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<ExecSpec, Failure> {
     let argv = match run.database {
         None => spec.argv,
         Some(ask) => {
             let Some(database) = &service.database else {
-                let message = format!("service `{}` is no database", service.name());
+                let message = format!("service `{}` is not a database", service.name());
                 return Err(Failure::new(FailureKind::Usage, message)
                     .hint("`hothouse exec SERVICE -- COMMAND` runs anything in its environment"));
             };
@@ -313,7 +313,7 @@ fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<E
     Ok(ExecSpec { argv, env, cwd, service: Some(service.name().to_owned()), ..spec })
 }
 
-/// Reads the name of the sandbox that is meant, if one was given.
+/// Parses the sandbox's name, if one was given.
 fn wanted(target: &Target) -> Result<Option<SandboxRef>, Failure> {
     let wanted = target.sandbox.as_deref().map(str::parse).transpose();
     wanted.map_err(|error: hothouse_model::NameError| Failure::of(FailureKind::Usage, &error))
@@ -327,16 +327,16 @@ struct Place {
     fresh: Option<PathBuf>,
 }
 
-/// Finds the room of a sandbox, making one when a fresh one is wanted.
-async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failure> {
-    let sandbox = find_awake(door, target).await?;
-    let engine = door.engine.clone();
+/// Finds the room of a sandbox, or makes a fresh one.
+async fn place(daemon: &Daemon, target: &Target, fresh: bool) -> Result<Place, Failure> {
+    let sandbox = find_awake(daemon, target).await?;
+    let engine = daemon.engine.clone();
     let place = tokio::task::spawn_blocking(move || {
         if !fresh {
             let runtime = engine.running(&sandbox)?;
             engine.settle(&sandbox)?;
             if let Err(failure) = engine.bring(&sandbox) {
-                tracing::warn!(?failure, "the user's commits did not reach the room");
+                tracing::warn!(?failure, "the user's commits could not be copied into the room");
             }
             return Ok(Place { sandbox, runtime, fresh: None });
         }
@@ -346,30 +346,30 @@ async fn place(door: &Door, target: &Target, fresh: bool) -> Result<Place, Failu
     place.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
 }
 
-/// Finds the sandbox that is meant, wakes it if it sleeps, and waits for it if it starts.
-async fn find_awake(door: &Door, target: &Target) -> Result<SandboxRecord, Failure> {
+/// Finds the sandbox, wakes it if it is asleep, and waits for it if it is starting.
+async fn find_awake(daemon: &Daemon, target: &Target) -> Result<SandboxRecord, Failure> {
     let wanted = wanted(target)?;
-    let (engine, folder) = (door.engine.clone(), PathBuf::from(&target.folder));
+    let (engine, folder) = (daemon.engine.clone(), PathBuf::from(&target.folder));
     let found = tokio::task::spawn_blocking(move || engine.find(wanted.as_ref(), &folder)).await;
     let found = found.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
-    match sleep::is_away(&door.keepers, &found) {
-        true => sleep::awake(&door.keepers, found.key).await,
+    match sleep::is_away(&daemon.keepers, &found) {
+        true => sleep::awake(&daemon.keepers, found.key).await,
         false => Ok(found),
     }
 }
 
 async fn known(
-    door: &Door,
+    daemon: &Daemon,
     target: &Target,
 ) -> Result<(SandboxRecord, Arc<dyn RoomConnection>, ExecId), Failure> {
-    let Place { sandbox, runtime, .. } = place(door, target, false).await?;
+    let Place { sandbox, runtime, .. } = place(daemon, target, false).await?;
     let exec = ExecId(target.exec.clone());
     let room =
-        door.keepers.connections.of(&runtime).await.map_err(|error| refusal(&error, &exec))?;
+        daemon.keepers.connections.of(&runtime).await.map_err(|error| refusal(&error, &exec))?;
     Ok((sandbox, room, exec))
 }
 
-/// Hands the streams over, then carries words both ways until the command ends or the client goes.
+/// Passes the streams on, then forwards messages both ways until the command ends or the client leaves.
 async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<Option<Ended>> {
     let Running { room, exec, streams, terminal, joined, .. } = running;
     // Ours are closed as soon as the client has its own: a copy kept here would keep a command
@@ -395,7 +395,7 @@ async fn follow(framed: &mut Framed, running: &mut Running) -> std::io::Result<O
                 }
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
-                    // A command outlives whoever asked for it, unless its terminal is gone.
+                    // A command outlives its client, unless its terminal is gone.
                     if *terminal {
                         room.signal(exec.clone(), HANGUP).await.ok();
                     }
@@ -434,6 +434,6 @@ fn refusal(error: &CallError, exec: &ExecId) -> Failure {
         FailureKind::NotFound => {
             failure.hint(format!("no such command as `{}`, or it has ended", exec.0))
         }
-        _ => failure.hint("`hothouse status` shows how the room stands"),
+        _ => failure.hint("`hothouse status` shows the state of the room"),
     }
 }

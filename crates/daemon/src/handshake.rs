@@ -1,4 +1,4 @@
-//! The version handshake: a newer client gets no answer from an older daemon.
+//! The version handshake: an older daemon refuses a newer client.
 
 use axum::{
     extract::{Request, State},
@@ -12,20 +12,20 @@ use hothouse_api::{
     route,
 };
 
-use crate::Door;
+use crate::Daemon;
 
-/// Refuses a newer client, except where it asks who we are or tells us to end.
-pub(crate) async fn check(State(door): State<Door>, request: Request, next: Next) -> Response {
+/// Refuses a newer client, except when it requests the daemon's status or tells it to stop.
+pub(crate) async fn check(State(daemon): State<Daemon>, request: Request, next: Next) -> Response {
     let header = request.headers().get(BUILD_HEADER).and_then(|value| value.to_str().ok());
     let client = header.and_then(|text| text.parse::<Build>().ok());
     let exempt = [route::DAEMON, route::DAEMON_STOP].contains(&request.uri().path());
-    let outdated = client.is_some_and(|client| client > door.about.build);
+    let outdated = client.is_some_and(|client| client > daemon.about.build);
     let mut response = if outdated && !exempt {
         StatusCode::from_u16(OUTDATED).expect("426 is a status").into_response()
     } else {
         next.run(request).await
     };
-    if let Ok(value) = HeaderValue::from_str(&door.about.build.to_string()) {
+    if let Ok(value) = HeaderValue::from_str(&daemon.about.build.to_string()) {
         response.headers_mut().insert(BUILD_HEADER, value);
     }
     response

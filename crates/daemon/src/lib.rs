@@ -1,7 +1,8 @@
-//! The daemon: the doors through which the engine is reached. One per user; it may die at any time.
+//! The daemon: the sockets and pages through which clients reach the engine. One per user; it may
+//! die at any time.
 //!
-//! Invariants of absence: no decision is made here, nothing is remembered here that the store does
-//! not hold, and nobody but the user who started it gets past [`listener`].
+//! Deliberately absent: decisions, and state that is not in the store. [`listener`] accepts only
+//! the user who started the daemon.
 
 mod dashboard;
 mod exec;
@@ -30,22 +31,22 @@ use self::dashboard::Dashboard;
 
 pub use start::{DaemonSpec, StartError, run};
 
-/// What every route can reach.
+/// The state of the daemon, shared by all routes.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct Daemon {
     pub(crate) engine: Arc<Engine>,
-    /// engine --event--> whoever follows
+    /// engine --event--> subscribers
     pub(crate) event_tx: broadcast::Sender<Event>,
-    /// stop route, signals --true--> everyone who must end
+    /// stop route, signals --true--> every loop that must end
     pub(crate) stop_tx: watch::Sender<bool>,
     pub(crate) about: Arc<About>,
     /// Walls, URLs, commits and sleep.
     pub(crate) keepers: Keepers,
-    /// From the moment that URLs are open.
+    /// Set once the router is listening.
     pub(crate) dashboard: Arc<OnceLock<Arc<Dashboard>>>,
 }
 
-/// What the daemon knows of itself.
+/// The daemon's own version, process and folders.
 #[derive(Debug)]
 pub(crate) struct About {
     pub(crate) build: Build,

@@ -1,4 +1,4 @@
-//! The socket's door-keeper: connections of other users are dropped before a byte is read.
+//! Access to the API socket: connections of other users are dropped before a byte is read.
 
 use std::{io, time::Duration};
 
@@ -6,7 +6,7 @@ use axum::serve::Listener;
 use hothouse_host::{process::user_id, socket::peer_user};
 use tokio::net::{UnixListener, UnixStream, unix::SocketAddr};
 
-/// Accepts connections of our own user alone.
+/// Accepts only connections of our own user.
 pub(crate) struct OwnUser(pub(crate) UnixListener);
 
 impl Listener for OwnUser {
@@ -24,7 +24,7 @@ impl Listener for OwnUser {
                 },
                 Err(error) => {
                     tracing::warn!(%error, "accept failed");
-                    // Out of descriptors: trying again at once would only spin.
+                    // Out of file descriptors: retrying immediately would only spin.
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
             }

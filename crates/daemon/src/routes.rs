@@ -24,10 +24,10 @@ use axum::{
 use hothouse_api::{handshake::OPERATION_HEADER, route};
 use hothouse_model::{Failure, FailureKind, OperationId};
 
-use crate::{Door, failure::Refusal, handshake};
+use crate::{Daemon, failure::Refusal, handshake};
 
 /// Returns all routes.
-pub(crate) fn all(door: Door) -> Router {
+pub(crate) fn all(daemon: Daemon) -> Router {
     Router::new()
         .route(route::DAEMON, get(daemon::show))
         .route(route::DAEMON_STOP, post(daemon::stop))
@@ -71,15 +71,15 @@ pub(crate) fn all(door: Door) -> Router {
         .route(route::DOCTOR, get(doctor::look))
         .route(route::DOCTOR_FIX, post(doctor::fix))
         .fallback(unknown)
-        .layer(middleware::from_fn_with_state(door.clone(), handshake::check))
-        .with_state(door)
+        .layer(middleware::from_fn_with_state(daemon.clone(), handshake::check))
+        .with_state(daemon)
 }
 
 async fn unknown() -> Refusal {
     Refusal(Failure::new(FailureKind::NotFound, "the daemon has no such route"))
 }
 
-/// Runs engine work, which blocks, off the threads that serve. It goes on if the client leaves.
+/// Runs blocking engine work off the serving threads. It continues if the client disconnects.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Refusal> {
@@ -108,7 +108,7 @@ impl<S: Sync> FromRequestParts<S> for Operation {
     }
 }
 
-/// A JSON body whose faults are answered in our own shape.
+/// A JSON body; a parse error is answered in the API's error format.
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: serde::de::DeserializeOwned> axum::extract::FromRequest<S> for Json<T> {

@@ -1,7 +1,7 @@
-//! Starting and ending: one lock, one socket, recovery first, a graceful drain last.
+//! Starting and stopping: one lock, one socket, recovery first, a graceful drain last.
 //!
-//! The daemon's standard output is a pipe to whoever started it. On it goes one line: `ready`, or
-//! the failure as JSON. Then it is closed. After `ready: ` comes what the user should know.
+//! The daemon's standard output is a pipe to the process that started it. It carries one line, then is
+//! closed: `ready`, `ready: ` and a notice for the user, or the failure as JSON.
 
 use std::{
     collections::BTreeMap,
@@ -34,23 +34,23 @@ use tokio::{
 };
 
 use crate::{
-    About, Door,
+    About, Daemon,
     dashboard::{Dashboard, Site},
     exec,
     listener::OwnUser,
     log, routes,
 };
 
-/// How long operations in flight may take to end before the daemon goes. Plans survive that.
+/// How long the daemon waits for running operations when it stops. Plans survive the stop.
 const DRAIN: Duration = Duration::from_secs(20);
 
-/// How long recovery may hold up the first answer.
+/// How long recovery may delay the first answer.
 const RECOVERY_FIRST: Duration = Duration::from_secs(5);
 
 /// How long loops may take to end.
 const JOIN: Duration = Duration::from_secs(1);
 
-/// How often the daemon looks whether its socket is still its own.
+/// How often the daemon checks whether its socket is still its own.
 const SOCKET_CHECK: Duration = Duration::from_secs(5);
 
 /// What a daemon is started with.
@@ -59,7 +59,7 @@ pub struct DaemonSpec {
     pub build: Build,
     /// The filter of the log, in the syntax of `RUST_LOG`.
     pub log_filter: Option<String>,
-    /// Where `ready` is said.
+    /// Where `ready` is written.
     pub announce: File,
     /// The environment that the daemon was started with.
     pub environment: BTreeMap<String, String>,
@@ -68,9 +68,9 @@ pub struct DaemonSpec {
 /// A daemon that did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("the daemon is running already ({holder})")]
+    #[error("the daemon is already running ({holder})")]
     Running { holder: String },
-    #[error("take the lock of the daemon")]
+    #[error("take the daemon's lock")]
     Lock(#[source] LockError),
     #[error(transparent)]
     File(#[from] FileError),
@@ -95,7 +95,7 @@ impl Explain for StartError {
         match self {
             Self::Running { .. } => {
                 vec![
-                    "a daemon serves this state folder already; it is just starting or ending"
+                    "a daemon that serves this state folder is starting or stopping; try again"
                         .into(),
                 ]
             }
@@ -113,9 +113,9 @@ impl Explain for StartError {
     }
 }
 
-/// Runs the daemon until it is told to end.
+/// Runs the daemon until it is told to stop.
 pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
-    // Values of secrets pass through this process: it leaves no image of its memory behind.
+    // Values of secrets pass through this process, so it must not dump core.
     process::forbid_core_dumps();
     process::keep_the_heap_small();
     spec.folders.make()?;
@@ -130,8 +130,8 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     let (store, damaged) = Store::open_or_set_aside(&spec.folders.database(), HostClock.now())?;
     let notice = damaged.map(|SetAside { to, why }| {
         format!(
-            "the state database was damaged ({why}); it is kept as {} and a new one was made from what \
-             the sandboxes say of themselves",
+            "the state database was damaged ({why}); it was moved to {} and a new one was rebuilt from the \
+             sandboxes' own records",
             to.display()
         )
     });
@@ -151,7 +151,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
             let event_tx = event_tx.clone();
             Arc::new(move |event| {
                 tracing::info!(?event, "event");
-                // Nobody may be listening, which is fine.
+                // There may be no subscriber, which is fine.
                 event_tx.send(event).ok();
             })
         },
@@ -188,7 +188,7 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         spec.folders.state.clone(),
         shares,
     );
-    let door = Door {
+    let daemon = Daemon {
         engine,
         event_tx,
         stop_tx: watch::Sender::new(false),
@@ -204,18 +204,18 @@ pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
         .map_err(StartError::Runtime)?;
     let former = spec.folders.former_runtime.iter().chain([&spec.folders.runtime]);
     let former: Vec<_> = former.map(|folder| folder.join("rooms")).collect();
-    if let Err(failure) = door.engine.find_former_rooms(&former) {
+    if let Err(failure) = daemon.engine.find_former_rooms(&former) {
         tracing::error!(?failure, "rooms of an earlier release could not be looked for");
     }
     let places = (spec.folders.user_config(), spec.folders.home.clone());
-    let serving = serve(door, rooms, places, notice.as_deref(), &mut spec.announce);
+    let serving = serve(daemon, rooms, places, notice.as_deref(), &mut spec.announce);
     let served = runtime.block_on(serving);
     runtime.shutdown_timeout(Duration::from_secs(1));
     tracing::info!("ended");
     served
 }
 
-/// Notes that this build has run, unless a newer one has whose program is still there.
+/// Records that this build has run, unless a newer one has whose program still exists.
 fn note_build(spec: &DaemonSpec) {
     let state = &spec.folders.state;
     let newer = NewestDaemon::read(state).is_some_and(|noted| {
@@ -226,7 +226,7 @@ fn note_build(spec: &DaemonSpec) {
     let Some(program) = process::executable().filter(|_| !newer) else { return };
     let newest = NewestDaemon { build: spec.build.to_string(), program };
     if let Err(error) = newest.write(state) {
-        tracing::warn!(%error, "an older daemon may take the place of this one");
+        tracing::warn!(%error, "an older daemon may replace this one");
     }
 }
 
@@ -238,45 +238,45 @@ fn take_lock(folders: &Folders) -> Result<Lock, StartError> {
 }
 
 async fn serve(
-    door: Door,
+    daemon: Daemon,
     rooms: Arc<dyn Rooms>,
     (user_config, home): (PathBuf, PathBuf),
     notice: Option<&str>,
     announce: &mut File,
 ) -> Result<(), StartError> {
-    let path = door.about.socket.clone();
+    let path = daemon.about.socket.clone();
     let listener = listen(&path)?;
     let identity = socket_identity(&path);
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
-    let (state, shares) = (&door.about.state, door.keepers.shares.clone());
-    let walls = Walls::new(door.engine.clone(), rooms, user_config, home, state, shares);
-    door.keepers.walls.set(&walls);
-    // Rooms that outlived the last daemon come first: until then nothing leaves them.
+    let (state, shares) = (&daemon.about.state, daemon.keepers.shares.clone());
+    let walls = Walls::new(daemon.engine.clone(), rooms, user_config, home, state, shares);
+    daemon.keepers.walls.set(&walls);
+    // Rooms that outlived the last daemon come first: they have no network until then.
     walls.refresh().await;
-    recover(&door).await;
-    open_urls(&door).await;
-    tracing::info!(socket = %path.display(), build = %door.about.build, "ready");
+    recover(&daemon).await;
+    open_urls(&daemon).await;
+    tracing::info!(socket = %path.display(), build = %daemon.about.build, "ready");
     let notice = notice.map(|notice| format!(": {notice}")).unwrap_or_default();
     writeln!(announce, "ready{notice}").ok();
 
     let mut tasks = Tasks::default();
-    tasks.start("signals", |stop| watch_signals(door.stop_tx.clone(), stop));
-    tasks.start("socket", |stop| watch_socket(door.clone(), identity, stop));
-    tasks.start("exec", |stop| exec::serve(door.clone(), exec_listener, stop));
-    door.keepers.start(&mut tasks);
-    let mut stop_rx = door.stop_tx.subscribe();
+    tasks.start("signals", |stop| watch_signals(daemon.stop_tx.clone(), stop));
+    tasks.start("socket", |stop| watch_socket(daemon.clone(), identity, stop));
+    tasks.start("exec", |stop| exec::serve(daemon.clone(), exec_listener, stop));
+    daemon.keepers.start(&mut tasks);
+    let mut stop_rx = daemon.stop_tx.subscribe();
     let server =
-        axum::serve(listener, routes::all(door.clone())).with_graceful_shutdown(async move {
+        axum::serve(listener, routes::all(daemon.clone())).with_graceful_shutdown(async move {
             stop_rx.wait_for(|stop| *stop).await.map(|_| ()).unwrap_or(())
         });
-    let mut stop_rx = door.stop_tx.subscribe();
+    let mut stop_rx = daemon.stop_tx.subscribe();
     tokio::select! {
         result = server.into_future() => result.map_err(StartError::Runtime)?,
         () = async {
             stop_rx.wait_for(|stop| *stop).await.ok();
             tokio::time::sleep(DRAIN).await;
-        } => tracing::warn!(busy = door.engine.busy(), "not everything ended in time"),
+        } => tracing::warn!(busy = daemon.engine.busy(), "not every task stopped in time"),
     }
     for name in tasks.end(JOIN).await {
         tracing::warn!(name, "did not end in time, or broke");
@@ -293,21 +293,21 @@ fn listen(path: &Path) -> Result<OwnUser, StartError> {
     listener.map(OwnUser).map_err(StartError::Runtime)
 }
 
-/// Opens the ports of URLs, with the routes of what is up already.
-async fn open_urls(door: &Door) {
-    let dashboard = Arc::new(Dashboard::new(door.clone()));
-    let urls = Urls::open(&door.keepers, Arc::new(Site(dashboard.clone())));
+/// Starts the router, with the routes of running sandboxes.
+async fn open_urls(daemon: &Daemon) {
+    let dashboard = Arc::new(Dashboard::new(daemon.clone()));
+    let urls = Urls::open(&daemon.keepers, Arc::new(Site(dashboard.clone())));
     if let Some(port) = urls.port() {
         dashboard.set_port(port);
     }
-    door.dashboard.set(dashboard).ok();
-    door.keepers.urls.set(urls).ok();
-    door.keepers.refresh_urls().await;
+    daemon.dashboard.set(dashboard).ok();
+    daemon.keepers.urls.set(urls).ok();
+    daemon.keepers.refresh_urls().await;
 }
 
-/// Finishes what an earlier daemon left, for a while in the foreground, then behind the scenes.
-async fn recover(door: &Door) {
-    let engine = door.engine.clone();
+/// Finishes what an earlier daemon left, for a while in the foreground, then in the background.
+async fn recover(daemon: &Daemon) {
+    let engine = daemon.engine.clone();
     let recovery = tokio::task::spawn_blocking(move || {
         match engine.rebuild_own() {
             Ok(names) if names.is_empty() => {}
@@ -317,7 +317,7 @@ async fn recover(door: &Door) {
         if let Err(failure) = engine.end_temporary_rooms() {
             tracing::error!(?failure, "rooms of single commands could not be ended");
         }
-        // Worktrees that are mounts come back first: what is to be finished may lie in them.
+        // Worktrees that are mounts are restored first: unfinished steps may need them.
         if let Err(failure) = engine.restore_trees() {
             tracing::error!(?failure, "trees could not be brought back");
         }
@@ -346,12 +346,12 @@ async fn watch_signals(stop_tx: watch::Sender<bool>, mut stop: Stop) {
     stop_tx.send_replace(true);
 }
 
-/// Ends the daemon when its socket is gone or replaced: nobody could reach it any more.
-async fn watch_socket(door: Door, identity: Option<(u64, u64)>, mut stop: Stop) {
+/// Stops the daemon when its socket is gone or replaced: no client could reach it.
+async fn watch_socket(daemon: Daemon, identity: Option<(u64, u64)>, mut stop: Stop) {
     while stop.pause(SOCKET_CHECK).await {
-        if socket_identity(&door.about.socket) != identity {
+        if socket_identity(&daemon.about.socket) != identity {
             tracing::warn!("the socket is gone");
-            door.stop_tx.send_replace(true);
+            daemon.stop_tx.send_replace(true);
             return;
         }
     }

@@ -21,32 +21,32 @@ use hothouse_model::{
 };
 use hothouse_store::{Outcome, PlanRecord};
 
-use crate::Door;
+use crate::Daemon;
 
 /// Shows a sandbox.
-pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
-    let engine = &door.engine;
+pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
+    let engine = &daemon.engine;
     let found = engine.room_of(&record);
     let stack = engine.stack_of(&record);
     let report = stack.as_ref().and_then(|_| engine.services(&record));
     let state = engine.state_with_services(record.state(found.as_ref()), report.as_ref());
     let services = services(stack.as_ref(), report, &engine.logs_of(&record));
     let mut caveats = caveats(state, found.as_ref());
-    caveats.extend(wall_caveats(door, &record, found.is_some()));
-    caveats.extend(tree_caveats(&record, door.engine.is_hidden(&record)));
+    caveats.extend(wall_caveats(daemon, &record, found.is_some()));
+    caveats.extend(tree_caveats(&record, daemon.engine.is_hidden(&record)));
     if found.is_some() {
-        caveats.extend(secret_caveats(door, &record));
+        caveats.extend(secret_caveats(daemon, &record));
     }
-    let apps = apps(door, &record, &mut caveats);
+    let apps = apps(daemon, &record, &mut caveats);
     caveats.extend(sleep_caveat(&record));
-    caveats.extend(closely_caveat(door, &record));
+    caveats.extend(closely_caveat(daemon, &record));
     let left_out = engine.left_out(&record).into_iter();
     caveats.extend(left_out.map(|problem| Caveat::LeftOut { problem }));
     let exposed = engine.exposed(&record).unwrap_or_default().into_iter();
     let exposed = exposed.map(|e| ExposedView { port: e.port, host_port: e.host_port }).collect();
     let refused = engine.refused_import(&record);
     caveats.extend(refused.map(|reason| Caveat::NotImported { reason }));
-    let egress = egress_mode(door, &record);
+    let egress = egress_mode(daemon, &record);
     let mut fences = found.map(|room| room.fences).unwrap_or_default();
     if let (Some(FenceState::Watched(watch)), Ok(Some(_))) =
         (fences.get_mut(&Fence::Disk), engine.pool_around(&record))
@@ -86,18 +86,18 @@ pub(crate) fn sandbox(door: &Door, record: SandboxRecord) -> SandboxView {
 
 /// Shows where apps are reached, and says what keeps them from it.
 fn apps(
-    door: &Door,
+    daemon: &Daemon,
     record: &SandboxRecord,
     caveats: &mut Vec<Caveat>,
 ) -> BTreeMap<String, AppView> {
-    let apps = match labels(&door.engine, record) {
+    let apps = match labels(&daemon.engine, record) {
         Ok(apps) => apps,
         Err(failure) => {
             caveats.push(Caveat::NoApps { problem: failure.message });
             return BTreeMap::new();
         }
     };
-    if let (false, Some(ingress)) = (apps.is_empty(), door.keepers.urls.get()) {
+    if let (false, Some(ingress)) = (apps.is_empty(), daemon.keepers.urls.get()) {
         let problem = ingress.problem().map(str::to_owned);
         caveats.extend(problem.map(|problem| Caveat::NoUrls { problem }));
         caveats.extend(ingress.conflicts(record.key));
@@ -106,7 +106,7 @@ fn apps(
         }
     }
     let views = apps.iter().map(|(app, direct)| {
-        let urls = urls_of(record, app, *direct, door.keepers.url_port());
+        let urls = urls_of(record, app, *direct, daemon.keepers.url_port());
         let view = AppView {
             url: urls.url.unwrap_or_else(|| urls.direct.clone()),
             shared: urls.shared.unwrap_or_else(|| urls.direct.clone()),
@@ -123,9 +123,9 @@ fn labels(engine: &Engine, record: &SandboxRecord) -> Result<Vec<(String, u16)>,
     Ok(awake.chain(engine.sleeping_apps(record)?).collect())
 }
 
-/// What its commits bring that is no ordinary file. One that cannot be looked at has other caveats.
-fn closely_caveat(door: &Door, record: &SandboxRecord) -> Option<Caveat> {
-    let found = door.engine.look_closely(record).unwrap_or_default();
+/// What its commits bring that is not an ordinary file. One that cannot be looked at has other caveats.
+fn closely_caveat(daemon: &Daemon, record: &SandboxRecord) -> Option<Caveat> {
+    let found = daemon.engine.look_closely(record).unwrap_or_default();
     let found = Several::of(found.iter().map(ToString::to_string))?;
     Some(Caveat::LookClosely { found })
 }
@@ -176,27 +176,28 @@ fn caveats(state: SandboxState, found: Option<&RoomReport>) -> Vec<Caveat> {
 }
 
 /// Returns how far a sandbox reaches, in the word of the config.
-fn egress_mode(door: &Door, record: &SandboxRecord) -> String {
-    match door.engine.room_egress(record) {
+fn egress_mode(daemon: &Daemon, record: &SandboxRecord) -> String {
+    match daemon.engine.room_egress(record) {
         Ok(found) => found.egress.mode.to_string(),
         Err(_) => "none".into(),
     }
 }
 
-/// What a reader should know of a sandbox's wall: that it is shut, or that somebody asks for more.
-fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat> {
+/// What a reader should know of a sandbox's wall: that it is shut, or that somebody requests more.
+fn wall_caveats(daemon: &Daemon, record: &SandboxRecord, lives: bool) -> Vec<Caveat> {
     let mut all = Vec::new();
-    let problem = door.keepers.walls.get().and_then(|walls| walls.problem(record.key));
+    let problem = daemon.keepers.walls.get().and_then(|walls| walls.problem(record.key));
     if let (true, Some(problem)) = (lives, problem) {
         all.push(Caveat::Closed { problem });
     }
-    let limits = door.keepers.walls.get().map(|walls| walls.limits(record.key)).unwrap_or_default();
+    let limits =
+        daemon.keepers.walls.get().map(|walls| walls.limits(record.key)).unwrap_or_default();
     all.extend(limits.iter().filter(|_| lives).map(|limit| match limit {
         Limit::Datagrams => Caveat::NoDatagrams,
         Limit::Echo => Caveat::NoEcho,
     }));
-    // A config that cannot be read asks for nothing; `up` says what is wrong with it.
-    let pending = door.engine.pending_config(record).map(|pending| in_words(&pending.changes));
+    // A config that cannot be read requests nothing; `up` says what is wrong with it.
+    let pending = daemon.engine.pending_config(record).map(|pending| in_words(&pending.changes));
     let sandbox = record.name.clone();
     let changes = Several::of(pending.unwrap_or_default());
     all.extend(changes.map(|changes| Caveat::Pending { changes, sandbox }));
@@ -204,9 +205,9 @@ fn wall_caveats(door: &Door, record: &SandboxRecord, lives: bool) -> Vec<Caveat>
 }
 
 /// What a reader should know of secrets, variables and live keys.
-fn secret_caveats(door: &Door, record: &SandboxRecord) -> Vec<Caveat> {
-    let wall = door.engine.wall_of(&door.engine.places(record).runtime);
-    wall.caveats.into_iter().chain(door.engine.uncovered_secrets(record)).collect()
+fn secret_caveats(daemon: &Daemon, record: &SandboxRecord) -> Vec<Caveat> {
+    let wall = daemon.engine.wall_of(&daemon.engine.places(record).runtime);
+    wall.caveats.into_iter().chain(daemon.engine.uncovered_secrets(record)).collect()
 }
 
 /// What a reader should know of the sandbox's files and branch.

@@ -38,7 +38,7 @@ pub struct NameBook {
 }
 
 impl NameBook {
-    /// Notes that an address was given out for a name.
+    /// Records that an address was given out for a name.
     pub fn note(&mut self, address: IpAddr, name: &HostName, now: Instant) {
         let address = address.to_canonical();
         if !self.answered.contains_key(&address) {
@@ -99,7 +99,7 @@ impl NameBook {
     }
 }
 
-/// Returns whether an address is one that only we give out.
+/// Whether an address is one that only we give out.
 pub fn is_synthetic(address: IpAddr) -> bool {
     synthetic_number(address).is_some()
 }

@@ -1,4 +1,4 @@
-//! What is written down when a room wants more than its share: one line in a while, with a count.
+//! What is recorded when a room wants more than its share: one line in a while, with a count.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -17,10 +17,10 @@ pub(crate) const CONNECTION: u64 = 4;
 /// What a look-up or a flow of datagrams costs.
 pub(crate) const SOCKET: u64 = 1;
 
-/// How often it is written down.
+/// How often it is recorded.
 const WINDOW: Duration = Duration::from_secs(5);
 
-/// What was refused and not written down yet.
+/// What was refused and not recorded yet.
 #[derive(Debug, Default)]
 pub(crate) struct Refused {
     count: u64,

@@ -37,7 +37,7 @@ use crate::{
 pub(crate) enum Way {
     /// It was made to its target, and caught.
     Caught,
-    /// A tool asked for its target by a request to a proxy, and may ask for another by the next one.
+    /// A tool requested its target by a request to a proxy, and may request another by the next one.
     Asked,
 }
 
@@ -207,7 +207,7 @@ impl Caught {
         tokio::select! {
             ended = relay => {
                 if ended.is_err() {
-                    // Whoever broke it off, the other side shall know.
+                    // Whichever side closed it, the other must know.
                     stream.set_zero_linger().ok();
                     outside.set_zero_linger().ok();
                 }
@@ -261,7 +261,7 @@ async fn deny(
     target: SocketAddr,
 ) {
     let host = entry.host.clone();
-    // It is written down first: whoever reads the refusal may ask why at once.
+    // Recorded first: the reader of the refusal may ask why immediately.
     entry.denied(verdict).await;
     let refusal = Refusal { verdict, host: host.as_deref(), target };
     refuse::refuse(stream, sniffed, &edge.about, &refusal).await;

@@ -3,7 +3,7 @@
 //! A room that looks such a host up is given a synthetic address, but it may know the real one from
 //! elsewhere, or have a name of its own that leads there. So the addresses of all hosts that are named
 //! exactly are looked up before anything is passed on as it is, and remembered for as long as clients
-//! remember them. Of a pattern (`*.example.com`) only those are known that somebody has asked for.
+//! remember them. Of a pattern (`*.example.com`) only those are known that somebody has looked up.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use tokio::{task::JoinSet, time::timeout};
 
 use crate::{book::NameBook, room::RoomEdge};
 
-/// How often the addresses of a host are asked for.
+/// How often the addresses of a host are looked up.
 const AGAIN: Duration = Duration::from_secs(30);
 /// How long somebody waits for them.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -36,7 +36,7 @@ impl Covered {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns those of the names that have not been asked for lately, which they are from now on.
+    /// Returns those of the names that have not been looked up recently, which they are from now on.
     fn due(&self, names: Vec<HostName>) -> Vec<HostName> {
         let now = Instant::now();
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! What is no connection, before it is decided about: where it goes and by which names.
+//! What is not a connection, before it is decided about: where it goes and by which names.
 
 use std::{
     collections::HashMap,
@@ -23,23 +23,23 @@ use crate::{
 const QUIET: Duration = Duration::from_secs(60);
 const QUIET_TARGETS: usize = 1024;
 
-/// How many names of rules are asked for, to find one that leads to an address.
+/// How many names of rules are looked up, to find one that leads to an address.
 const NAMES: usize = 16;
 
 /// Where something was to go.
 pub(crate) type Place = (Transport, IpAddr, Option<u16>);
 
-/// The denials that were noted a moment ago.
+/// The denials that were recorded a moment ago.
 #[derive(Debug, Default)]
 pub(crate) struct Noted(HashMap<Place, Instant>);
 
 impl Noted {
-    /// Returns whether a denial was noted a moment ago.
+    /// Whether a denial was recorded a moment ago.
     pub(crate) fn knows(&self, place: Place, now: Instant) -> bool {
         self.0.get(&place).is_some_and(|at| now.duration_since(*at) < QUIET)
     }
 
-    /// Returns whether a denial is to be noted, which is then no news any more.
+    /// Whether a denial is to be noted, which is then no news any more.
     pub(crate) fn is_news(&mut self, place: Place, now: Instant) -> bool {
         if self.knows(place, now) {
             return false;
@@ -98,7 +98,7 @@ impl Facts {
         self.answered.first()
     }
 
-    /// Returns whether names could be found by which it would pass: those of a room whose look-ups an
+    /// Whether names could be found by which it would pass: those of a room whose look-ups an
     /// earlier daemon answered. Not again for what was denied a moment ago.
     pub(crate) fn may_have_names(&self, edge: &RoomEdge, verdict: &Verdict) -> bool {
         let Some(address) = self.address else { return false };
@@ -158,7 +158,7 @@ impl Facts {
     }
 }
 
-/// Returns when a new policy forbids what goes on.
+/// Returns when a new policy forbids an open connection.
 pub(crate) async fn forbidden(
     edge: &RoomEdge,
     changes: &mut watch::Receiver<Arc<Policy>>,

@@ -1,4 +1,4 @@
-//! What the packet rules dropped, written down: datagrams, echo requests, and whatever else is no
+//! What the nftables rules dropped, recorded: datagrams, echo requests, and whatever else is no
 //! connection. The kernel tells of a bounded number each second.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::{
     wire::packet::{self, Packet},
 };
 
-/// Notes what is dropped, for as long as the room's kernel tells.
+/// Records what is dropped, for as long as the room's kernel tells.
 pub(crate) async fn serve(edge: Arc<RoomEdge>, socket: UnixDatagram) {
     loop {
         if socket.readable().await.is_err() {
@@ -28,7 +28,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, socket: UnixDatagram) {
             // More was dropped than the socket holds. It is a flood, and has its lines.
             Err(error) if is_passing(&error) => continue,
             Err(error) => {
-                tracing::warn!(%error, "what the packet rules drop is no longer noted");
+                tracing::warn!(%error, "packets dropped by the nftables rules are no longer recorded");
                 return;
             }
         };

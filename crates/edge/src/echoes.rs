@@ -37,7 +37,7 @@ const ASKING: usize = 64;
 /// How many requests of one may wait for the host.
 const WAITING: usize = 32;
 
-/// After so long without a request or an answer it is over.
+/// After so long without a request or an answer it has ended.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Who asks whom.
@@ -59,7 +59,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<Owne
             Ok(length) => length,
             Err(error) if is_passing(&error) => continue,
             Err(error) => {
-                tracing::warn!(%error, "echo requests of a room are no longer answered");
+                tracing::warn!(%error, "a room's echo requests are no longer answered");
                 return;
             }
         };
@@ -85,7 +85,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<Owne
     }
 }
 
-/// Decides about a pair, asks for it and answers it until it is over.
+/// Decides on a pair, pings the host and answers until it has ended.
 async fn run(
     edge: Arc<RoomEdge>,
     raw: Arc<Vec<OwnedFd>>,

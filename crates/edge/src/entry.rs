@@ -68,7 +68,7 @@ impl Entry {
         Self::new(edge, AttemptKind::Connection, (target.ip(), Some(target.port())), search)
     }
 
-    /// Begins the entry of what is no connection, and looks for the process that has the port (of echo
+    /// Begins the entry of what is not a connection, and looks for the process that has the port (of echo
     /// requests: the number) it comes from.
     pub(crate) fn of_datagrams(
         edge: Arc<RoomEdge>,
@@ -104,7 +104,7 @@ impl Entry {
         }
     }
 
-    /// Notes where a connection went that was made by name.
+    /// Records where a connection went that was made by name.
     pub(crate) fn reached(&mut self, address: IpAddr) {
         self.address = Some(address);
     }

@@ -30,7 +30,7 @@ const FLOWS: usize = 2048;
 const LARGEST: usize = 1 << 16;
 
 thread_local! {
-    /// Where datagrams lie on their way: one place for all flows, because none waits there.
+    /// Where datagrams are on their way: one place for all flows, because none waits there.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -99,7 +99,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, gate: Arc<PacketGate>, socket: Ud
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if is_passing(&error) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "a room's datagrams are no longer passed on");
+                    tracing::warn!(%error, "a room's datagrams are no longer forwarded");
                     return;
                 }
             }
@@ -145,7 +145,7 @@ impl Catch {
         }
         // One that was not redirected was sent to our own port, which is nobody's target.
         let tracked = self.gate.tracked(self.at, peer).unwrap_or_else(|error| {
-            tracing::warn!(%error, "the kernel does not tell where a datagram was to go");
+            tracing::warn!(%error, "the kernel does not report the destination of a datagram");
             None
         });
         let Some(tracked) = tracked.filter(|tracked| tracked.target != self.at) else {
@@ -154,7 +154,7 @@ impl Catch {
         Ok(self.begin(peer, tracked, datagram))
     }
 
-    /// Returns whether a flow is the one whose datagrams come from `peer` now.
+    /// Whether a flow is the one whose datagrams come from `peer` now.
     fn is_still(&self, flow: &Flow, peer: SocketAddr) -> bool {
         !flow.is_in_doubt()
             || self.gate.tracked(self.at, peer).is_ok_and(|now| now == Some(flow.tracked))

@@ -1,4 +1,4 @@
-//! The wall, outward: what a room asks for by name, what it connects to, and the ledger of both.
+//! The wall, outward: the names a room looks up, what it connects to, and the ledger of both.
 //!
 //! ```text
 //! room --udp/tcp 53--> names ----allowed----> resolver --> the host's resolvers
@@ -13,16 +13,15 @@
 //! room --anything else-> dropped by the kernel, which tells `dropped` --> ledger
 //! ```
 //!
-//! Invariants of absence: nothing is decided here ([`hothouse_model::policy`] does), nothing of a
+//! Deliberately absent: nothing is decided here ([`hothouse_model::policy`] does), nothing of a
 //! name that may not be looked up leaves the host, and there is no way out beside the sockets that
-//! the room's PID 1 handed over.
+//! the room's PID 1 passed on.
 
 pub mod book;
 mod budget;
 mod connection;
 mod covered;
 mod datagram;
-mod door;
 mod dropped;
 mod echoes;
 mod entry;
@@ -32,6 +31,7 @@ mod flows;
 pub mod ledger;
 mod names;
 mod plain;
+mod proxy_port;
 mod refuse;
 pub mod resolver;
 mod room;

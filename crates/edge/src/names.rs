@@ -1,6 +1,6 @@
 //! The resolver that every room has, on whatever address it asks.
 //!
-//! A name outside the policy is never asked for upstream: it gets a synthetic address, so that the
+//! A name outside the policy is never looked up upstream: it gets a synthetic address, so that the
 //! attempt comes to us and gets its reason. The same goes for hosts that we terminate, and for names
 //! that lead to a loopback address which a rule opens: inside the room it would mean the room itself.
 
@@ -56,7 +56,7 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
             Ok(received) => received,
             Err(error) if is_passing(&error) => continue,
             Err(error) => {
-                tracing::warn!(%error, "names are no longer answered");
+                tracing::warn!(%error, "DNS questions are no longer answered");
                 return;
             }
         };
@@ -83,7 +83,7 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
     }
 }
 
-/// Returns whether a socket goes on working after an error: a peer's port was closed, or so.
+/// Whether a socket continues working after an error: a peer's port was closed, or so.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, WouldBlock,
@@ -178,7 +178,7 @@ fn at_once(edge: &RoomEdge, question: &Question) -> Option<Vec<u8>> {
         let own = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
         return Some(question.addresses(&own, OWN_TTL));
     }
-    // A name of one label is no host of the Internet; who asks for it means a service.
+    // A name of one label is not a host of the Internet; it names a service.
     if !name.as_str().contains('.') {
         return Some(question.empty(Code::NoName));
     }
@@ -199,7 +199,7 @@ fn at_once(edge: &RoomEdge, question: &Question) -> Option<Vec<u8>> {
         }
         // They can carry keys for hiding names, and addresses that we would have to judge.
         dns::TYPE_SVCB | dns::TYPE_HTTPS => Some(question.empty(Code::Fine)),
-        // It would be asked for as it came.
+        // It would be looked up unchanged.
         _ if !question.is_plain() => Some(question.empty(Code::NoName)),
         _ => None,
     }

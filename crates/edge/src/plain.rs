@@ -1,4 +1,4 @@
-//! Plain HTTP: every request of a connection is looked at and written down, not only its first.
+//! Plain HTTP: every request of a connection is looked at and recorded, not only its first.
 //!
 //! Requests are read and written again by one implementation, so what could be read in two ways does
 //! not get through; a second request cannot hide behind the first.
@@ -224,7 +224,7 @@ impl Talk {
         mut request: Request<Incoming>,
         facts: &Facts,
     ) -> Result<Response<Body>, Trouble> {
-        // Not to HTTP/2: its requests would go on unseen.
+        // Not to HTTP/2: its requests would continue unseen.
         let upgrade = asked_upgrade(&request).filter(|to| !is_http(to));
         let upgrading = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
         strip_hop_by_hop(request.headers_mut(), false);
@@ -298,14 +298,14 @@ impl Talk {
         let (sender, connection) =
             shaken.map_err(|error| DialError::Failed(io::Error::other(error)))?;
         tokio::spawn(async move {
-            // What goes wrong is told to whoever waits for the answer.
+            // Errors are reported to the task that waits for the answer.
             connection.with_upgrades().await.ok();
         });
         Ok(sender)
     }
 }
 
-/// What a request asks for, as the ledger has it.
+/// What a request is for, as the ledger has it.
 struct Asked {
     method: String,
     path: String,
@@ -352,7 +352,7 @@ fn claim_of(request: &Request<Incoming>) -> Result<Claim, Reason> {
     }
 }
 
-/// Returns whether an upgrade would lead to more requests (`h2c`, `TLS/1.0`).
+/// Whether an upgrade would lead to more requests (`h2c`, `TLS/1.0`).
 fn is_http(upgrade: &HeaderValue) -> bool {
     let text = upgrade.as_bytes().to_ascii_lowercase();
     text.split(|byte| *byte == b',')

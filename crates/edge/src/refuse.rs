@@ -1,4 +1,4 @@
-//! How a room is told no: so that whoever asked can act on it.
+//! How a connection is refused: with a reason that the client can act on.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -31,7 +31,7 @@ impl Refusal<'_> {
         self.host.map_or_else(|| self.target.ip().to_string(), str::to_owned)
     }
 
-    /// Returns the rule that a human would have to grant. What is not public must be named by its
+    /// Returns the rule that a user would have to grant. What is not public must be named by its
     /// address, whoever says that it is his.
     fn grant(&self) -> String {
         let host = match self.verdict.reason {
@@ -58,13 +58,13 @@ impl Refusal<'_> {
                 "code": self.verdict.reason.as_ref().map(|reason| reason.code()),
                 "message": format!("Hothouse denied this connection: {why}"),
                 "host": host, "port": self.target.port(), "rule": self.verdict.rule,
-                "ask": format!("a human can allow it on the host: `{}`", self.ask(about)),
+                "ask": format!("a user can allow it on the host: `{}`", self.ask(about)),
             } });
             return (format!("{body}\n"), "application/json");
         }
         let text = format!(
             "Hothouse denied this connection.\nhost: {host}\nport: {}\nrule: {}\nwhy:  {why}\n\
-             ask:  a human can allow it on the host with `{}`\n",
+             ask:  a user can allow it on the host with `{}`\n",
             self.target.port(),
             self.verdict.rule,
             self.ask(about)

@@ -43,7 +43,7 @@ const IN_FLIGHT: usize = 256;
 /// What is known of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// None of the kind that was asked for means that the name has other records.
+    /// No record of the requested type means that the name has other records.
     pub addresses: Vec<IpAddr>,
     pub exists: bool,
     pub ttl: u32,
@@ -52,7 +52,7 @@ pub struct Found {
 /// A question that got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    #[error("there is no resolver in {RESOLV_CONF}")]
+    #[error("{RESOLV_CONF} names no resolver")]
     NoServer,
     #[error("no resolver of the host answered")]
     Silent,

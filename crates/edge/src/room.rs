@@ -94,7 +94,7 @@ pub struct RoomEdge {
     pub(crate) processes: Arc<dyn Processes>,
     own_names: RwLock<Vec<String>>,
     terminate: RwLock<Option<Arc<dyn Terminate>>>,
-    /// Names whose denial was noted a moment ago.
+    /// Names whose denial was recorded a moment ago.
     quiet: Mutex<HashMap<HostName, Instant>>,
     noted: Mutex<Noted>,
     gate: OnceLock<Gate>,
@@ -204,12 +204,12 @@ impl RoomEdge {
         limits
     }
 
-    /// Returns whether the denial of a target was noted a moment ago.
+    /// Whether the denial of a target was recorded a moment ago.
     pub(crate) fn was_noted(&self, place: Place) -> bool {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).knows(place, Instant::now())
     }
 
-    /// Returns whether the denial of a target is to be noted, which is done once a minute.
+    /// Whether the denial of a target is to be noted, which is done once a minute.
     pub(crate) fn is_news(&self, place: Place) -> bool {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner).is_news(place, Instant::now())
     }
@@ -223,7 +223,7 @@ impl RoomEdge {
         *self.own_names.write().unwrap_or_else(PoisonError::into_inner) = names;
     }
 
-    /// Returns whether a name leads to the room's own loopback: a service, or anything below `localhost`.
+    /// Whether a name leads to the room's own loopback: a service, or anything below `localhost`.
     pub(crate) fn is_own(&self, name: &HostName) -> bool {
         let text = name.as_str();
         let local = text == "localhost" || text.ends_with(".localhost");
@@ -273,7 +273,7 @@ impl RoomEdge {
         self.book().names(address, Instant::now())
     }
 
-    /// Notes that a name may not be looked up, once a minute.
+    /// Records that a name may not be looked up, once a minute.
     pub(crate) fn note_denied_name(&self, host: &str, name: Option<&HostName>, verdict: &Verdict) {
         if let Some(name) = name {
             let now = Instant::now();

@@ -1,4 +1,4 @@
-//! The sockets that a room's PID 1 handed over, served until this is dropped.
+//! The sockets that a room's PID 1 passed on, served until this is dropped.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use tokio::{
 use crate::{
     budget,
     connection::{self, Way},
-    door, dropped, echoes, flows, names, refuse,
+    dropped, echoes, flows, names, proxy_port, refuse,
     room::{Gate, RoomEdge},
 };
 
@@ -30,7 +30,7 @@ pub struct Sockets {
     pub tcp: Vec<OwnedFd>,
     pub dns_datagram: Vec<OwnedFd>,
     pub dns_stream: Vec<OwnedFd>,
-    /// Tells what the packet rules dropped.
+    /// Reports packets that the nftables rules dropped.
     pub dropped: Option<OwnedFd>,
     /// For datagrams to the ports that rules open.
     pub datagrams: Vec<OwnedFd>,
@@ -38,10 +38,10 @@ pub struct Sockets {
     pub echoes: Option<OwnedFd>,
     /// Sends their answers into the room, one per address family.
     pub raw: Vec<OwnedFd>,
-    /// Opens those ports, and the room to echo requests, in its packet rules.
+    /// Opens those ports, and the room to echo requests, in its nftables rules.
     pub rules: Option<OwnedFd>,
     /// A listener for tools that insist on a proxy.
-    pub door: Option<OwnedFd>,
+    pub proxy_port: Option<OwnedFd>,
 }
 
 /// A wall that stands; it falls, and everything that passes through it is cut, when this is dropped.
@@ -87,9 +87,9 @@ impl RoomEdge {
             let listener = listener(socket)?;
             tasks.push(tokio::spawn(catch(self.clone(), listener)));
         }
-        if let Some(socket) = sockets.door {
+        if let Some(socket) = sockets.proxy_port {
             let listener = listener(socket)?;
-            tasks.push(tokio::spawn(door::serve(self.clone(), listener)));
+            tasks.push(tokio::spawn(proxy_port::serve(self.clone(), listener)));
         }
         Ok(Serving(tasks))
     }

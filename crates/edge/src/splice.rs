@@ -46,7 +46,7 @@ pub async fn relay(room: &TcpStream, outside: &TcpStream, counts: &Counts) -> io
     let out = one_way(room, outside, &counts.sent, &counts.last, begun);
     let back = one_way(outside, room, &counts.received, &counts.last, begun);
     tokio::pin!(out, back);
-    // Either end may stop talking and go on listening.
+    // Either end may stop talking and continue listening.
     let (first, rest) = tokio::select! {
         ended = &mut out => (ended, true),
         ended = &mut back => (ended, false),

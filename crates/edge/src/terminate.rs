@@ -18,7 +18,7 @@ use crate::Sendable;
 
 /// Opens connections to hosts that the config marks as mocked, recorded or secret-bearing.
 pub trait Terminate: Send + Sync {
-    /// Returns whether a host must be terminated.
+    /// Whether a host must be terminated.
     fn covers(&self, name: &str, port: u16) -> bool;
 
     /// Returns the hosts that are named exactly, whose addresses can be known before anybody asks.

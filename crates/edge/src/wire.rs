@@ -1,7 +1,7 @@
 //! Decoders of what a room sends: pure, bounded, and never sure that more will come.
 //!
 //! - [`dns`]: questions and answers about names
-//! - [`hello`]: the greeting of TLS
+//! - [`hello`]: the ClientHello of TLS
 //! - [`head`]: the head of an HTTP request
 //! - [`packet`]: packets that were dropped
 //! - [`echo`]: echo requests and their answers

@@ -25,9 +25,9 @@ pub enum AdoptError {
     OwnCheckout { path: PathBuf },
     #[error("{} is the worktree of sandbox `{name}`", .path.display())]
     Known { path: PathBuf, name: SandboxName },
-    #[error("there is a sandbox `{name}` already")]
+    #[error("sandbox `{name}` already exists")]
     Taken { name: SandboxName },
-    #[error("the folder `{folder}` does not give a name for a sandbox")]
+    #[error("the folder name `{folder}` is not a valid name for a sandbox")]
     Name {
         folder: String,
         #[source]
@@ -87,10 +87,10 @@ impl Explain for AdoptError {
                 vec!["`hothouse fork NAME` makes a worktree beside it".into()]
             }
             Self::Known { name, .. } => vec![format!("see `hothouse status -w {name}`")],
-            Self::Taken { .. } | Self::Name { .. } => vec!["say `--name OTHER`".into()],
+            Self::Taken { .. } | Self::Name { .. } => vec!["pass `--name OTHER`".into()],
             Self::Shared { .. } => vec![
-                "`hothouse fork NAME` makes a sandbox whose files exist in its room alone".into(),
-                "`hothouse adopt` shares it all the same: git there can then run what an agent planted \
+                "`hothouse fork NAME` makes a sandbox whose files exist only in its room".into(),
+                "`hothouse adopt` shares it anyway: git there can then run what an agent planted \
                  (SECURITY.md)"
                     .into(),
             ],
@@ -107,7 +107,7 @@ impl Explain for AdoptError {
     }
 }
 
-/// How an adoption was asked for.
+/// How an adoption was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     ByName,

@@ -51,7 +51,7 @@ pub struct Exposed {
 }
 
 impl App {
-    /// Returns whether what a port is kept for is no app, but a port that somebody exposed.
+    /// Whether what a port is kept for is not an app, but a port that somebody exposed.
     pub(crate) fn is_exposed_port(kept: &str) -> bool {
         Exposed::port_of(kept).is_some()
     }
@@ -77,7 +77,7 @@ impl Exposed {
 #[derive(Debug)]
 pub(crate) struct Router {
     pub(crate) port: u16,
-    /// The certificate of the authority that vouches for routed URLs.
+    /// The certificate of the CA that vouches for routed URLs.
     pub(crate) authority: String,
 }
 
@@ -120,19 +120,19 @@ impl Names<'_> {
 pub enum PortError {
     #[error("no port between {} and {} is free", DIRECT_PORTS.start(), DIRECT_PORTS.end())]
     Exhausted,
-    #[error("port {port} is reserved for nobody")]
+    #[error("port {port} is not reserved")]
     Unknown { port: u16 },
-    #[error("port {port} of the host is kept for `{holder}`")]
+    #[error("port {port} of the host is reserved for `{holder}`")]
     Kept { port: u16, holder: String },
-    #[error("port {port} of the host is held by process {pid}")]
+    #[error("port {port} of the host is in use by process {pid}")]
     Held { port: u16, pid: u32 },
-    #[error("open port {port} of the host")]
+    #[error("listen on port {port} of the host")]
     Closed {
         port: u16,
         #[source]
         source: io::Error,
     },
-    #[error("port {port} of `{sandbox}` is exposed as {host_port} already")]
+    #[error("port {port} of `{sandbox}` is already exposed as {host_port}")]
     Elsewhere { sandbox: String, port: u16, host_port: u16 },
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -152,22 +152,21 @@ impl Explain for PortError {
         match self {
             Self::Exhausted => {
                 vec![
-                    "`hothouse ports release` gives back those whose sandboxes are gone".into(),
-                    "`hothouse ports` lists all, `hothouse ports release PORT` gives one back"
-                        .into(),
+                    "`hothouse ports release` releases those of deleted sandboxes".into(),
+                    "`hothouse ports` lists all, `hothouse ports release PORT` releases one".into(),
                 ]
             }
             Self::Unknown { .. } => vec!["`hothouse ports` lists them".into()],
             Self::Kept { port, .. } => {
-                vec![format!("take another, or `hothouse ports release {port}`")]
+                vec![format!("choose another, or run `hothouse ports release {port}`")]
             }
             Self::Held { .. } => {
-                vec!["take another with --host-port, or none to be given one".into()]
+                vec!["choose another with --host-port, or omit it to get a free one".into()]
             }
             Self::Closed { port: 0..1024, .. } => vec!["ports below 1024 need privileges".into()],
-            Self::Closed { .. } => vec!["take another with --host-port".into()],
+            Self::Closed { .. } => vec!["choose another with --host-port".into()],
             Self::Elsewhere { host_port, .. } => {
-                vec![format!("`hothouse ports release {host_port}` first")]
+                vec![format!("run `hothouse ports release {host_port}` first")]
             }
             Self::Store(error) => error.hints(),
         }
@@ -175,7 +174,7 @@ impl Explain for PortError {
 }
 
 impl Engine {
-    /// Notes the router's port, once it is open, and the certificate of its authority, which rooms with
+    /// Records the router's port, once it is open, and the certificate of its CA, which rooms with
     /// apps trust.
     pub fn set_router(&self, port: u16, authority: String) {
         // A router is opened once in the life of an engine.
@@ -275,7 +274,7 @@ impl Engine {
         expose().map_err(|error| error.failure())
     }
 
-    /// Says who has a port of the host, if somebody has.
+    /// Returns who has a port of the host, if somebody has.
     fn check_free(&self, port: u16) -> Result<(), PortError> {
         let kept = self.with.store.port_reservations()?;
         if let Some(kept) = kept.into_iter().find(|kept| kept.port == port) {
@@ -315,7 +314,7 @@ impl Engine {
         Err(PortError::Exhausted)
     }
 
-    /// Lets go of a port that was held since it was reserved, for whoever opens it now.
+    /// Releases a port that was held since it was reserved, so that it can be opened now.
     pub fn let_go(&self, port: u16) {
         self.held_ports().remove(&port);
     }

@@ -14,7 +14,7 @@ pub enum CleanWish {
     All,
     /// Those of them whose branch is merged into its base.
     Merged,
-    /// The artifacts of runs that are over.
+    /// The artifacts of runs that have ended.
     Runs,
 }
 
@@ -129,7 +129,7 @@ impl Engine {
     }
 }
 
-/// Returns whether the base has all that the sandbox's branch has, and the branch has something.
+/// Whether the base has all that the sandbox's branch has, and the branch has something.
 fn is_merged(sandbox: &SandboxRecord) -> Result<bool, Failure> {
     let repository = Repository { place: sandbox.repository.clone() };
     let branch = format!("refs/heads/{}", sandbox.branch);

@@ -1,7 +1,7 @@
 //! The data of services: made once in a room of its own, then copied for each sandbox.
 //!
 //! ```text
-//! golden-data/KEY.new   being made; never used, removed by whoever comes next
+//! golden-data/KEY.new   being made; never used, removed by the next build
 //! golden-data/KEY       whole: it got its name after everything in it had reached the disk
 //! golden-data/NAME.SERVICE.copy   being copied
 //! data/NAME/SERVICE     the sandbox's own
@@ -40,9 +40,9 @@ const POSTGRES_VERSION: &str = "PG_VERSION";
 /// Data that a service cannot start from.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    #[error("the data of service `{service}` is of {found}, and {wanted} cannot use it")]
+    #[error("the data of service `{service}` was written by {found}, and {wanted} cannot use it")]
     Kind { service: String, found: String, wanted: String },
-    #[error("make the first data of {kind}: its program ended with {code}")]
+    #[error("initialize the data of {kind}: its program exited with {code}")]
     Script { kind: String, code: String, said: String },
     #[error(transparent)]
     Room(#[from] RoomError),
@@ -73,9 +73,9 @@ impl Explain for DataError {
                 let version = found.rsplit(' ').next().unwrap_or_default();
                 vec![
                     format!(
-                        "set `version = \"{version}\"` under `[service.{service}]` to go on with the data"
+                        "set `version = \"{version}\"` under `[service.{service}]` to keep the data"
                     ),
-                    "or fork a new sandbox, which begins with new data".into(),
+                    "or fork a new sandbox, which starts with new data".into(),
                 ]
             }
             Self::Script { .. } => Vec::new(),
@@ -127,7 +127,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns a hold on the golden data, which is made where there is none.
+    /// Returns a hold on the golden data, which is made if there is none.
     fn golden_data(&self, order: &DataOrder) -> Result<Lock, DataError> {
         let around = order.golden.parent().unwrap_or(&order.golden);
         files::make_private_folder(around)?;

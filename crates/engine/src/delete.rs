@@ -28,9 +28,9 @@ pub enum DeleteError {
     Dirty { name: SandboxName, dirt: Dirt },
     #[error("sandbox `{name}` has commits that are not in your repository yet")]
     NotImported { name: SandboxName },
-    #[error("sandbox `{name}` has {} that no branch holds", told(.ends))]
+    #[error("sandbox `{name}` has {} that no branch contains", told(.ends))]
     LooseEnds { name: SandboxName, ends: Vec<String> },
-    #[error("the repository of sandbox `{name}` is not at {}", .common_dir.display())]
+    #[error("the repository of sandbox `{name}` is no longer at {}", .common_dir.display())]
     NoRepository { name: SandboxName, common_dir: PathBuf },
 }
 
@@ -52,19 +52,19 @@ impl Explain for DeleteError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Dirty { name, .. } => vec![format!(
-                "commit the work, or throw it away with `hothouse delete {name} --force`"
+                "commit the work, or discard it with `hothouse delete {name} --force`"
             )],
             Self::NotImported { name } => vec![
                 format!("`hothouse up -w {name}` imports them"),
-                format!("or throw them away with `hothouse delete {name} --force`"),
+                format!("or discard them with `hothouse delete {name} --force`"),
             ],
             Self::LooseEnds { name, .. } => vec![
                 format!("`hothouse exec -w {name} -- git branch kept …` keeps it"),
-                format!("or throw it away with `hothouse delete {name} --force`"),
+                format!("or discard it with `hothouse delete {name} --force`"),
             ],
             Self::NoRepository { name, .. } => vec![
-                "bring it back to its place".into(),
-                format!("or throw the sandbox away with `hothouse delete {name} --force`"),
+                "move it back".into(),
+                format!("or discard the sandbox with `hothouse delete {name} --force`"),
             ],
         }
     }
@@ -196,7 +196,7 @@ impl Engine {
         let keys: Vec<_> = sandboxes.iter().map(|sandbox| sandbox.key).collect();
         let subject = Subject::Removes(&keys);
         let begun = match self.begin(sandboxes, &plan, &subject) {
-            // Nothing can be written down on a full disk: it is done first.
+            // Nothing can be recorded on a full disk: it is done first.
             Err(error) if error.is_storage_trouble() => {
                 self.run_unwritten(&plan).map_err(|failure| failure.failure())?;
                 for sandbox in sandboxes {

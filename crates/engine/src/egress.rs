@@ -1,5 +1,5 @@
-//! What a room may reach: the pinned config, what a human has granted since, and how the room was
-//! started. Also the changes of the pinned half that wait for a human.
+//! What a room may reach: the pinned config, what a user has granted since, and how the room was
+//! started. Also the changes of the pinned half that wait for a user.
 
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ pub struct RoomEgress {
     pub ledger: PathBuf,
 }
 
-/// A config of the worktree that differs where a human must say yes.
+/// A config of the worktree that differs where a user must say yes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingConfig {
     pub changes: Vec<PendingChange>,
@@ -51,7 +51,7 @@ pub struct PendingConfig {
 pub enum EgressError {
     #[error("`{rule}` is not a valid egress rule: {why}")]
     Rule { rule: String, why: String },
-    #[error("`{rule}` was never allowed by hand")]
+    #[error("`{rule}` was not allowed with `egress allow`")]
     Unknown { rule: String },
     #[error("the config has changed since it was shown")]
     Changed,
@@ -95,7 +95,7 @@ impl Explain for EgressError {
             Self::Unknown { .. } => {
                 vec!["`hothouse egress allow` without a host lists what was allowed".into()]
             }
-            Self::Changed => vec!["look at it again: `hothouse config approve`".into()],
+            Self::Changed => vec!["review it again: `hothouse config approve`".into()],
             Self::NoConfig | Self::NotText => Vec::new(),
             Self::Project(error) => error.hints(),
             Self::File(error) => error.hints(),
@@ -134,12 +134,12 @@ impl Engine {
         self.logs_of(sandbox).join(LEDGER)
     }
 
-    /// Returns what a human has allowed besides the config.
+    /// Returns what a user has allowed in addition to the config.
     pub fn egress_grants(&self, sandbox: &SandboxRecord) -> Result<Vec<EgressGrant>, Failure> {
         self.with.store.egress_grants(sandbox.key).map_err(|error| error.failure())
     }
 
-    /// Allows hosts for a sandbox or its whole project; all of them, or none if one is no rule.
+    /// Allows hosts for a sandbox or its whole project; all of them, or none if one is not a rule.
     pub fn allow_egress(
         &self,
         sandbox: &SandboxRecord,
@@ -189,7 +189,7 @@ impl Engine {
         Ok(PendingConfig { changes: pending_changes(&base, &asked), text })
     }
 
-    /// Pins the worktree's config, if it still is the text that a human has seen.
+    /// Pins the worktree's config, if it still is the text that a user has seen.
     pub fn approve_config(&self, sandbox: &SandboxRecord, seen: &str) -> Result<(), Failure> {
         let approve = || -> Result<(), EgressError> {
             let pending = self.try_pending(sandbox)?;
@@ -226,15 +226,15 @@ impl Engine {
     }
 }
 
-/// Reads a rule that a human gives by hand, in its one written form.
+/// Reads a rule that a user gives by hand, in its one written form.
 fn grant(text: &str) -> Result<String, EgressError> {
     let rule = |why: &str| EgressError::Rule { rule: text.to_owned(), why: why.to_owned() };
     let target: Target =
         text.parse().map_err(|complaint: config::Complaint| rule(&complaint.message))?;
     match target.hosts {
-        Hosts::Named(_) => Err(rule("a list belongs in the config")),
+        Hosts::Named(_) => Err(rule("put lists into the config")),
         Hosts::Any if target.port.is_none() && target.transport != Some(RuleTransport::Icmp) => {
-            Err(rule("everything is what `mode = \"web\"` in the config is for"))
+            Err(rule("to allow everything, set `mode = \"web\"` in the config"))
         }
         _ => Ok(target.to_string()),
     }

@@ -8,7 +8,7 @@ use hothouse_model::{SandboxRecord, room::RoomWall};
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Tools that look for themselves below the home of whoever runs them, and the variable that tells
+/// Tools that look for their own files below the user's home, and the variable that tells
 /// them otherwise.
 const HOMES: [(&str, &str); 4] = [
     (".rustup", "RUSTUP_HOME"),

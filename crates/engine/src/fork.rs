@@ -82,15 +82,15 @@ impl std::str::FromStr for FromRef {
 pub enum ForkError {
     #[error("sandbox `{name}` already exists")]
     Taken { name: SandboxName },
-    #[error("{} is in the way", .path.display())]
+    #[error("{} already exists", .path.display())]
     InTheWay { path: PathBuf },
-    #[error("the repository {} has no commit yet", .root.display())]
+    #[error("the repository {} has no commits yet", .root.display())]
     Unborn { root: PathBuf },
     #[error("the repository has no commit `{base}`")]
     NoBase { base: String },
-    #[error("`{branch}` is not a name for a branch")]
+    #[error("`{branch}` is not a valid branch name")]
     BranchName { branch: String },
-    #[error("branch `{branch}` already exists, and is not at `{base}`")]
+    #[error("branch `{branch}` already exists at another commit than `{base}`")]
     BranchTaken { branch: String, base: String },
     #[error("branch `{branch}` is checked out in {}", .worktree.display())]
     BranchInUse { branch: String, worktree: PathBuf },
@@ -98,7 +98,7 @@ pub enum ForkError {
     NotText { path: PathBuf },
     #[error("unknown tree driver `{driver}`")]
     UnknownDriver { driver: String },
-    #[error("sandbox `{name}` was adopted, and its files are not Hothouse's to copy")]
+    #[error("sandbox `{name}` was adopted, so its files cannot be copied")]
     Foreign { name: SandboxName },
     #[error("sandbox `{name}` has no snapshot `{label}`")]
     NoSnapshot { name: SandboxName, label: String },
@@ -162,15 +162,17 @@ impl Explain for ForkError {
         match self {
             Self::Taken { name } => vec![
                 format!("see it with `hothouse status -w {name}`"),
-                "pick another name, or `hothouse delete` that one first".into(),
+                "choose another name, or run `hothouse delete` first".into(),
             ],
             Self::InTheWay { path } => {
-                vec![format!("move {} away, or pick another name", path.display())]
+                vec![format!("move {} away, or choose another name", path.display())]
             }
             Self::Unborn { .. } => {
                 vec!["make a first commit: `git commit --allow-empty -m start`".into()]
             }
-            Self::NoBase { .. } => vec!["`git branch -a` and `git tag` list what there is".into()],
+            Self::NoBase { .. } => {
+                vec!["`git branch -a` and `git tag` list branches and tags".into()]
+            }
             Self::BranchName { .. } => vec!["see `git help check-ref-format`".into()],
             Self::BranchTaken { branch, .. } => vec![
                 format!("use it as it is: `--branch {branch}`"),
@@ -190,7 +192,7 @@ impl Explain for ForkError {
             Self::Clone(error) => error.hints(),
             Self::Choose(error) => error.hints(),
             Self::Worktree(error) => error.hints(),
-            Self::NotText { .. } => vec!["move the repository to a path of plain text".into()],
+            Self::NotText { .. } => vec!["move the repository to a path in UTF-8".into()],
             Self::Discover(error) => error.hints(),
             Self::Project(error) => error.hints(),
             Self::Git(error) => error.hints(),
@@ -315,7 +317,7 @@ impl Engine {
         Ok(cloned.repository)
     }
 
-    /// Reads the settings from the user's checkout, or from the base where there is none.
+    /// Reads the settings from the user's checkout, or from the base if there is none.
     fn settings(
         &self,
         repository: &Repository,

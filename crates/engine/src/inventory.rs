@@ -48,7 +48,7 @@ pub enum Stray {
 }
 
 impl Stray {
-    /// Says what it is.
+    /// Returns what it is.
     pub fn what(&self) -> String {
         match self {
             Self::Unlisted { name, .. } => format!("sandbox `{name}` is not in the database"),
@@ -71,24 +71,24 @@ impl Stray {
         }
     }
 
-    /// Says why it is there, and what mends it.
+    /// Returns why it is there, and what fixes it.
     pub fn why(&self) -> String {
         match self {
             Self::Unlisted { sandboxes, .. } => {
                 format!("its own record in {} has it; --fix adds it again", sandboxes.display())
             }
-            Self::Room { .. } => "a daemon died while it was in use; --fix ends it".into(),
+            Self::Room { .. } => "a daemon died while it was in use; --fix stops it".into(),
             Self::OutOfReach { .. } => {
-                "its runtime folder was removed, or the database lost it; --fix ends it".into()
+                "its runtime folder was removed, or the database lost it; --fix stops it".into()
             }
             Self::Groups { .. } => {
-                "a daemon died while it started or ended the room; --fix ends what is in them"
+                "a daemon died while it started or stopped the room; --fix kills what is in them"
                     .into()
             }
             Self::Mount { .. } => "its sandbox was deleted in part; --fix unmounts it".into(),
             Self::Files { .. } => "its sandbox was deleted in part; --fix removes them".into(),
             Self::Undescribed { path } => format!(
-                "neither the database nor a record explains it; take what you need, then remove {}, \
+                "neither the database nor a record explains it; save what you need, then remove {}, \
                  and --fix removes the rest",
                 path.display()
             ),
@@ -99,7 +99,7 @@ impl Stray {
                 format!("a step of it failed; --fix tries again, as does `hothouse delete {name}`")
             }
             Self::Port { port, holder, .. } => format!(
-                "process {holder} listens on it; end that process, or get another port with \
+                "process {holder} listens on it; stop that process, or get another port with \
                  `hothouse ports release {port}`"
             ),
         }
@@ -126,7 +126,7 @@ impl Engine {
             );
         }
         for sandbox in &all {
-            // Whoever works on it right now knows what it is doing.
+            // An operation is working on it right now.
             let Some(_turn) = self.queue.try_enter(&[sandbox.key], "doctor") else { continue };
             let name = || sandbox.name.clone();
             if sandbox.deleting {
@@ -141,7 +141,7 @@ impl Engine {
         Ok(strays)
     }
 
-    /// Mends what can be mended without losing anybody's work.
+    /// Fixes what can be fixed without losing anybody's work.
     pub(crate) fn fix_strays(&self, folder: Option<&Path>) -> Result<(), Failure> {
         self.rebuild(&self.folders_around(folder)?, Whose::Nobodys)?;
         for stray in self.strays(folder)? {
@@ -228,7 +228,7 @@ impl Engine {
     pub fn end_temporary_rooms(&self) -> Result<(), Failure> {
         for runtime in self.stray_runtimes(&self.sandboxes()?).map_err(|error| error.failure())? {
             if runtime.to_string_lossy().contains(TEMPORARY) {
-                tracing::info!(runtime = %runtime.display(), "a room of a single command is ended");
+                tracing::info!(runtime = %runtime.display(), "stopping a room of a single command");
                 self.with.rooms.kill(&runtime).map_err(|error| error.failure())?;
             }
         }
@@ -273,7 +273,7 @@ impl Engine {
         if wanted && self.with.rooms.look(&runtime).is_some() {
             return false;
         }
-        // That of another state is in nobody's way here, but for a start.
+        // That of another state is in nobody's way here, except a start.
         self.user(&claim).is_some_and(|user| user.is_none_or(|user| user == runtime))
     }
 
@@ -434,12 +434,12 @@ impl Temporary {
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// Notes that a room is in use.
+    /// Records that a room is in use.
     pub(crate) fn begin(&self, runtime: &Path) {
         self.all().insert(runtime.to_owned());
     }
 
-    /// Notes that it is not any more.
+    /// Records that it is not any more.
     pub(crate) fn end(&self, runtime: &Path) {
         self.all().remove(runtime);
     }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 pub trait Journal: Send + Sync {
     /// Writes a plan down before its first step.
     fn begin_plan(&self, plan: &NewPlan, subject: &Subject<'_>) -> Result<PlanRecord, StoreError>;
-    /// Ticks a step off, or takes the tick away.
+    /// Marks a step as done, or as not done.
     fn tick_step(&self, plan: PlanKey, position: u32, done: bool) -> Result<(), StoreError>;
     /// Closes a plan.
     fn end_plan(

@@ -21,7 +21,7 @@ pub trait WallKeeper: Send + Sync {
 
 /// A wall that does not stand.
 #[derive(Debug, thiserror::Error)]
-#[error("raise the wall of the room")]
+#[error("start the wall of the room")]
 pub struct WallDown(#[source] pub Failure);
 
 impl Explain for WallDown {
@@ -56,7 +56,7 @@ impl Engine {
     }
 
     /// Brings the wall of a room that is up in step with what was done with its sandbox. A room that is
-    /// paused answers nobody: its turn is when it goes on.
+    /// paused answers nobody: its turn is when it continues.
     pub(crate) fn keep_wall(&self, sandbox: &SandboxRecord) -> Result<(), WallDown> {
         if self.room_of(sandbox).is_none_or(|room| room.frozen) {
             return Ok(());
@@ -65,12 +65,12 @@ impl Engine {
         self.raise_wall(&WallOrder { sandbox: sandbox.key, runtime, names: None })
     }
 
-    /// Lets the processes of a room go on. Its wall may have fallen meanwhile with a daemon; it stays
+    /// Lets the processes of a room continue. Its wall may have fallen meanwhile with a daemon; it stays
     /// closed then until the keeper has raised it.
     pub(crate) fn thaw_room(&self, sandbox: &SandboxRecord) -> Result<(), StepError> {
         self.with.rooms.thaw(&self.places(sandbox).runtime)?;
         if let Err(error) = self.keep_wall(sandbox) {
-            tracing::warn!(failure = ?error.failure(), "a room goes on without its wall");
+            tracing::warn!(failure = ?error.failure(), "a room keeps running without its wall");
         }
         Ok(())
     }

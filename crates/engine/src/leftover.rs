@@ -1,4 +1,4 @@
-//! What is not as it should be: found for `doctor`, mended by `doctor --fix`.
+//! What is not as it should be: found for `doctor`, fixed by `doctor --fix`.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub enum Leftover {
     Plan(PlanRecord),
     /// A sandbox whose worktree was deleted or moved by hand.
     NoWorktree(Box<SandboxRecord>),
-    /// The same, but the room's git folder holds what the user's repository has not.
+    /// The same, but the room's git directory holds what the user's repository has not.
     Unsaved(Box<SandboxRecord>),
     /// A sandbox whose worktree is there, but git does not know it.
     Unknown(Box<SandboxRecord>),
@@ -27,7 +27,7 @@ pub enum Leftover {
 }
 
 impl Leftover {
-    /// Says what it is.
+    /// Returns what it is.
     pub fn what(&self) -> String {
         match self {
             Self::Plan(plan) => format!("unfinished: {} `{}`", plan.kind.as_str(), plan.subject),
@@ -44,7 +44,7 @@ impl Leftover {
         }
     }
 
-    /// Says why it is there.
+    /// Returns why it is there.
     pub fn why(&self) -> String {
         match self {
             Self::Plan(plan) => match &plan.outcome {
@@ -62,18 +62,18 @@ impl Leftover {
             }
             Self::Unsaved(sandbox) => format!(
                 "{} was deleted by hand, but the agent has commits, a stash or tags that your \
-                 repository has not; `hothouse delete {} --force` throws them away",
+                 repository has not; `hothouse delete {} --force` discards them",
                 sandbox.worktree.display(),
                 sandbox.name
             ),
             Self::Unknown(sandbox) => format!(
-                "its record was removed by hand; take what you need from {}, then \
+                "its record was removed by hand; save what you need from {}, then \
                  `hothouse delete {} --force`",
                 sandbox.worktree.display(),
                 sandbox.name
             ),
             Self::NoRepository(sandbox) => format!(
-                "{} was deleted or moved by hand; bring it back, or `hothouse delete {} --force`",
+                "{} was deleted or moved by hand; move it back, or run `hothouse delete {} --force`",
                 sandbox.repository.common_dir.display(),
                 sandbox.name
             ),
@@ -91,7 +91,7 @@ impl Engine {
         Ok(plans.chain(all).chain(strays).collect())
     }
 
-    /// Mends what can be mended. Where nobody can say what would be lost, nothing is.
+    /// Fixes what can be fixed. Where nobody can say what would be lost, nothing is.
     pub fn fix_leftovers(&self, folder: Option<&Path>) -> Result<(), Failure> {
         self.rebuild_own()?;
         self.restore_trees()?;
@@ -118,7 +118,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Says what a sandbox has lost, if anything.
+    /// Returns what a sandbox has lost, if anything.
     fn lost(&self, sandbox: SandboxRecord) -> Option<Leftover> {
         let repository = Repository { place: sandbox.repository.clone() };
         if sandbox.deleting {

@@ -1,6 +1,6 @@
 //! What Hothouse does. The engine composes store, workspaces and host; nothing else does.
 //!
-//! Invariants of absence: the engine never prints, never awaits, never reads the environment or
+//! Deliberately absent: the engine never prints, never awaits, never reads the environment or
 //! the current folder, and never changes anything outside a recorded plan.
 
 mod adopt;
@@ -197,7 +197,7 @@ impl Engine {
         picked.cloned().map_err(|error| error.failure())
     }
 
-    /// Returns what became of an operation, if it ever began.
+    /// Returns the outcome of an operation, if it ever began.
     pub fn operation(
         &self,
         id: &hothouse_model::OperationId,
@@ -205,7 +205,7 @@ impl Engine {
         self.with.store.plan_of(id).map_err(|error| error.failure())
     }
 
-    /// Says how many plans are being worked on right now.
+    /// Returns how many plans are being worked on right now.
     pub fn busy(&self) -> usize {
         self.in_flight().len()
     }

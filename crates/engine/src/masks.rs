@@ -61,7 +61,7 @@ pub(crate) fn find(top: &Folder, masks: &Masks) -> Result<Vec<Named>, FileError>
     named::find(top, &Wanted(masks))
 }
 
-/// Lists some files by name; nothing, where there are none.
+/// Lists some files by name; nothing, if there are none.
 pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a Path>) -> Option<Several> {
     Several::of(paths.map(|path| format!("`{}`", path.to_string_lossy().escape_debug())))
 }
@@ -115,7 +115,7 @@ impl Engine {
     }
 
     /// Returns the user's secrets in a worktree, by their paths below it, each closed to the room.
-    /// Whoever gives files of the worktree to the agent must leave these alone.
+    /// Code that gives files of the worktree to the agent must leave these alone.
     pub(crate) fn keep_secrets(&self, sandbox: &SandboxRecord) -> Result<Vec<PathBuf>, StepError> {
         let config = self.pinned_config(sandbox).map_err(StepError::Config)?;
         let secrets = self.secrets_again(sandbox, &config)?;
@@ -211,7 +211,7 @@ impl Engine {
         self.kept(|all| all.get(&sandbox.key).map(now).unwrap_or_default())
     }
 
-    /// Notes that the room which is about to start sees what was found last empty.
+    /// Records that the room which is about to start sees what was found last empty.
     pub(crate) fn note_covered(&self, sandbox: &SandboxRecord) {
         self.kept(|all| {
             let kept = all.entry(sandbox.key).or_default();

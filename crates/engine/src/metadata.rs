@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// Writes the files of Superset. The agent can write there too: nothing of it is followed, and
-    /// a config that is there already, whoever wrote it, stays.
+    /// a config that already exists, whoever wrote it, stays.
     fn write_in_worktree(&self, sandbox: &SandboxRecord, apps: &[App]) -> Result<(), FileError> {
         let repository = trees::repository(&sandbox.repository.common_dir);
         let used = files::is_folder(&sandbox.repository.root.join(SUPERSET));
@@ -118,7 +118,7 @@ fn pretty(value: &Value) -> String {
     text
 }
 
-/// What is known of a run besides its apps.
+/// What is known of a run in addition to its apps.
 struct About<'a> {
     stack: Option<StackOrder>,
     logs: &'a Path,

@@ -33,7 +33,7 @@ pub struct PoolSpec {
 /// A pool that was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolRequestError {
-    #[error("there is a pool for {} already", .folder.display())]
+    #[error("{} already has a pool", .folder.display())]
     Exists { folder: PathBuf },
     #[error("the path {} is not valid UTF-8", .folder.display())]
     NotText { folder: PathBuf },
@@ -75,7 +75,7 @@ impl Explain for PoolRequestError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Exists { .. } => vec!["`hothouse pool status` shows it".into()],
-            Self::NotText { .. } => vec!["move the repository to a path of plain text".into()],
+            Self::NotText { .. } => vec!["move the repository to a path in UTF-8".into()],
             Self::Pool(error) => error.hints(),
             Self::Discover(error) => error.hints(),
             Self::Project(error) => error.hints(),
@@ -166,7 +166,7 @@ impl Engine {
         Ok(folders.into_iter().map(|folder| Step::RemovePool { folder }).collect())
     }
 
-    /// Makes a pool. It is noted first, so that `nuke` knows of it whatever happens.
+    /// Makes a pool. It is recorded first, so that `nuke` knows of it whatever happens.
     pub(crate) fn make_pool(&self, folder: &Path, size: ByteSize) -> Result<(), StepError> {
         self.with.store.remember_pool(folder)?;
         Ok(pool::create(folder, size)?)

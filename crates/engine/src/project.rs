@@ -114,7 +114,7 @@ pub(crate) fn read_file(path: &Path) -> Result<Option<Vec<u8>>, FileError> {
     }
 }
 
-/// Returns whether a repository has no checkout of its own.
+/// Whether a repository has no checkout of its own.
 pub(crate) fn is_bare(place: &RepositoryPlace) -> bool {
     place.root == place.common_dir
 }

@@ -56,11 +56,11 @@ pub struct Promoted {
     pub pushed_to: Option<String>,
     /// The address of the pull request.
     pub request: Option<String>,
-    /// Why there is none, though one was asked for.
+    /// Why there is none, though one was requested.
     pub no_request: Option<String>,
     /// What sandboxes are granted from now on, in plain words.
     pub grants: Vec<String>,
-    /// What the commits bring that is no ordinary file.
+    /// What the commits bring that is not an ordinary file.
     pub closely: Vec<Finding>,
     /// What stays behind, because no commit holds it.
     pub left_behind: Dirt,
@@ -79,7 +79,7 @@ pub enum PromotionError {
     Busy { base: String, name: SandboxName },
     #[error("`{branch}` would change what sandboxes of this repository are granted")]
     Grants { branch: String, words: Vec<String> },
-    #[error("`{branch}` asks for other grants than were shown")]
+    #[error("the grants that `{branch}` changes are not the ones that were shown")]
     OtherGrants { branch: String, words: Vec<String> },
     #[error("ask git about the branch")]
     Git(#[from] RunError),
@@ -126,10 +126,10 @@ impl Explain for PromotionError {
             }
             Self::Nothing { .. } => Vec::new(),
             Self::Diverged { agent_branch, .. } => {
-                vec![format!("merge them by hand: `git merge {agent_branch}`")]
+                vec![format!("merge them yourself: `git merge {agent_branch}`")]
             }
             Self::Grants { .. } | Self::OtherGrants { .. } => {
-                vec!["see the change with `hothouse diff`; `--accept-grants` accepts it".into()]
+                vec!["review the change with `hothouse diff`; `--accept-grants` accepts it".into()]
             }
             Self::Busy { name, .. } => vec![format!("stop it first: `hothouse down -w {name}`")],
             Self::NoBranch { .. } => {

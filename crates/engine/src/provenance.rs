@@ -4,10 +4,10 @@
 //! ```text
 //! import:   each version of hothouse.toml in new commits  ->  room-settings, before any branch moves
 //! fork:     the config at the base, if it holds none of them; else that of the nearest ancestor
-//! approve:  what the human saw is taken out again
+//! approve:  what the user saw is taken out again
 //! ```
 //!
-//! The record lies in the repository's git folder, which no room can write, and survives the database.
+//! The record is in the repository's git directory, which no room can write, and survives the database.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ use crate::{
 const VERSION_LIMIT: usize = 64;
 /// How many earlier versions of the config are looked at for one that can be trusted.
 const HISTORY_LIMIT: usize = 256;
-/// The most that the record may take.
+/// The maximum size of the record.
 const RECORD_LIMIT: u64 = 64 << 20;
 
 /// The config that grants, for a sandbox that begins at a commit.
@@ -76,7 +76,7 @@ impl Engine {
         Ok(GrantingConfig { text: None, origin: earlier })
     }
 
-    /// Notes what new commits of a room bring into the pinned half. It must be noted before a branch of
+    /// Records what new commits of a room bring into the pinned half. It must be noted before a branch of
     /// the user's leads to them.
     pub(crate) fn note_versions(
         &self,
@@ -116,7 +116,7 @@ impl Engine {
         Ok(texts)
     }
 
-    /// Takes what a config holds out of the record: a human has seen it and said yes.
+    /// Takes what a config holds out of the record: a user has seen it and said yes.
     pub(crate) fn approve_settings(&self, common_dir: &Path, text: &str) -> Result<(), FileError> {
         if room_settings(common_dir)?.is_empty() {
             return Ok(());
@@ -144,7 +144,7 @@ impl Engine {
     /// Finds the repository that a command given in a folder means. In a sandbox it is the sandbox's,
     /// whatever the `.git` there says: an agent may have written it.
     pub(crate) fn repository_around(&self, folder: &Path) -> Result<Repository, DiscoverError> {
-        // Without the database no command goes on from here.
+        // Without the database no command continues from here.
         let known = self.with.store.sandboxes().unwrap_or_default();
         let folder = files::canonical(folder).unwrap_or_else(|_| folder.to_owned());
         if let Some(sandbox) = known.iter().find(|known| folder.starts_with(&known.worktree)) {
@@ -184,7 +184,7 @@ fn own_copy(repository: &Repository) -> Result<Option<String>, FileError> {
         return Ok(None);
     }
     let own = read_file(&repository.place.root.join(CONFIG_FILE))?;
-    // Whoever reads it says what is wrong with one that is no text.
+    // Its reader reports a file that is not text.
     Ok(own.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 

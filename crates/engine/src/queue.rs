@@ -1,6 +1,6 @@
 //! One operation at a time on each sandbox.
 //!
-//! Whoever comes second waits, and then meets the sandbox as the first one left it: so two `up` at
+//! A second operation waits, and then finds the sandbox as the first one left it: so two `up` at
 //! once succeed with one room. Within a daemon a table says who works on what; a lock beside the
 //! sandbox says it to daemons of other state folders.
 
@@ -20,7 +20,7 @@ use crate::{Engine, trees};
 /// How long an operation waits for another one on the same sandbox.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// After so long whoever waits is told what for.
+/// After this time a waiting client is told what it waits for.
 const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// How often a lock of another daemon is tried again.
@@ -31,7 +31,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 #[error("sandbox `{name}` is busy: {what}")]
 pub struct BusyError {
     pub name: SandboxName,
-    /// The operation in flight, and for how long it has been.
+    /// The operation in progress, and for how long it has been.
     pub what: String,
 }
 
@@ -42,7 +42,7 @@ impl Explain for BusyError {
 
     fn hints(&self) -> Vec<String> {
         let name = &self.name;
-        vec![format!("try again when it has ended, or `hothouse delete {name} --force` cancels it")]
+        vec![format!("try again later, or cancel it with `hothouse delete {name} --force`")]
     }
 }
 
@@ -110,7 +110,7 @@ impl Queue {
         Some(Turn { queue: self, keys: keys.to_vec(), _locks: Vec::new() })
     }
 
-    /// Takes a turn, waiting for whoever works on one of `keys`. `tell` is told once what for.
+    /// Takes a turn, waiting for operations on one of `keys`. Calls `tell` once with the reason.
     pub(crate) fn enter(
         &self,
         keys: &[SandboxKey],
@@ -150,7 +150,7 @@ impl Queue {
         !busy.contains_key(&key)
     }
 
-    /// Asks whoever works on a sandbox to give up after its present step.
+    /// Cancels the operation on a sandbox after its current step.
     pub(crate) fn cancel(&self, key: SandboxKey) {
         if let Some(busy) = self.busy().get_mut(&key) {
             busy.cancelled = true;
@@ -208,7 +208,7 @@ impl Engine {
         Ok((turn, present))
     }
 
-    /// Waits until no operation is in flight on a sandbox; `false` if that takes too long.
+    /// Waits until no operation is in progress on a sandbox; `false` if that takes too long.
     pub fn settled(&self, key: SandboxKey, patience: Duration) -> bool {
         self.queue.wait(key, patience)
     }
@@ -228,7 +228,7 @@ fn operation_lock(sandbox: &SandboxRecord, what: &str) -> Result<Lock, Failure> 
             }
             Err(LockError::File(error)) => return Err(error.failure()),
             Err(LockError::Held { holder, .. }) if Instant::now() >= deadline => {
-                let what = format!("{holder} works on it, from another state folder");
+                let what = format!("{holder} is working on it, from another state folder");
                 return Err(BusyError { name: sandbox.name.clone(), what }.failure());
             }
             Err(LockError::Held { .. }) => std::thread::sleep(TRY_AGAIN),

@@ -28,7 +28,7 @@ const DATABASE: &str = "app";
 pub enum RecipeError {
     #[error("service `{service}` needs {program}, which is not installed")]
     Missing { service: String, program: &'static str, package: &'static str },
-    #[error("service `{service}` wants {program} {wanted}; installed is {installed}")]
+    #[error("service `{service}` needs {program} {wanted}, but {installed} is installed")]
     Version { service: String, program: &'static str, wanted: String, installed: String },
 }
 

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Engine, trees};
 
-/// The most that a record may take: it holds a configuration.
+/// The maximum size of a record: it holds a configuration.
 const RECORD_LIMIT: u64 = 16 << 20;
 
 /// The file of a snapshot that says what it is.
@@ -170,7 +170,7 @@ impl Engine {
         subject: &Subject<'_>,
     ) -> Result<PlanRecord, StoreError> {
         for sandbox in sandboxes {
-            // What ends or removes something goes on without, also on a full disk: at worst it is not
+            // What ends or removes something continues without, also on a full disk: at worst it is not
             // finished by itself after a crash.
             if let Err(error) = self.describe(sandbox, &plan.operation) {
                 tracing::warn!(%error, sandbox = %sandbox.name, "a record is out of date");
@@ -433,11 +433,11 @@ impl Engine {
         if self.with.rooms.look(&self.places(&sandbox).runtime).is_some() {
             self.know_room_again(&sandbox)?;
         }
-        tracing::info!(sandbox = %sandbox.name, "known again by its own record");
+        tracing::info!(sandbox = %sandbox.name, "restored from its own record");
         Ok(())
     }
 
-    /// Notes that the room of a sandbox is up, which the database had forgotten.
+    /// Records that the room of a sandbox is up, which the database had forgotten.
     fn know_room_again(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let runtime = self.places(sandbox).runtime;
         let profile = self.with.rooms.stack(&runtime).map(|stack| stack.profile);

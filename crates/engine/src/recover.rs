@@ -8,7 +8,7 @@ use crate::Engine;
 /// How many ended plans are kept for those who ask late.
 const KEPT_PLANS: u32 = 1000;
 
-/// What became of one unfinished plan.
+/// The outcome of one unfinished plan.
 #[derive(Clone, Debug)]
 pub struct Recovery {
     pub plan: PlanRecord,
@@ -24,7 +24,7 @@ impl Engine {
         Ok(plans.into_iter().filter(|plan| !in_flight.contains(&plan.key)).collect())
     }
 
-    /// Finishes or takes back every plan that was in flight when a daemon died. The same path on a good
+    /// Finishes or takes back every plan that was in progress when a daemon died. The same path on a good
     /// day and after a crash.
     pub fn recover(&self) -> Result<Vec<Recovery>, Failure> {
         let plans = self.unfinished()?;

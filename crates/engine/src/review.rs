@@ -35,7 +35,9 @@ impl Explain for LookError {
 
     fn hints(&self) -> Vec<String> {
         match self {
-            Self::NoBase { .. } => vec!["`git branch -a` and `git tag` list what there is".into()],
+            Self::NoBase { .. } => {
+                vec!["`git branch -a` and `git tag` list branches and tags".into()]
+            }
             Self::Git(error) => error.hints(),
             Self::Review(error) => error.hints(),
         }
@@ -59,7 +61,7 @@ impl Engine {
         look().map_err(|error| error.failure())
     }
 
-    /// Lists what the imported commits of a sandbox bring that is no ordinary file.
+    /// Lists what the imported commits of a sandbox bring that is not an ordinary file.
     pub fn look_closely(&self, sandbox: &SandboxRecord) -> Result<Vec<Finding>, Failure> {
         if sandbox.known_tip() == sandbox.base_commit {
             return Ok(Vec::new());

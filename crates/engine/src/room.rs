@@ -91,7 +91,7 @@ impl Engine {
         self.up_now(&sandbox, spec, operation)
     }
 
-    /// Starts a room, for whoever has the turn.
+    /// Starts a room; the caller has the turn.
     pub(crate) fn up_now(
         &self,
         sandbox: &SandboxRecord,
@@ -253,7 +253,7 @@ impl Engine {
         self.down_now(&sandbox, operation)
     }
 
-    /// Ends the room, for whoever has the turn.
+    /// Stops the room; the caller has the turn.
     pub(crate) fn down_now(
         &self,
         sandbox: &SandboxRecord,

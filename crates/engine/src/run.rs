@@ -1,4 +1,4 @@
-//! Running a plan: step by step, ticked off, and back again when one fails.
+//! Running a plan: step by step, marked as done, and back again when one fails.
 //!
 //! A plan always ends: done, undone, or failed and closed. What a later daemon finds open was in
 //! flight when its own died.
@@ -65,7 +65,7 @@ pub enum PlanFailure {
     },
     #[error("{} `{subject}` was cancelled", .kind.as_str())]
     Cancelled { kind: PlanKind, subject: String },
-    #[error("{} `{subject}` is out of date: something else was done with it since", .kind.as_str())]
+    #[error("{} `{subject}` is out of date: another operation has changed it since", .kind.as_str())]
     Outdated { kind: PlanKind, subject: String },
 }
 
@@ -120,10 +120,14 @@ impl Engine {
         }
     }
 
-    /// Runs the steps of a plan that cannot be written down. After a crash nobody finishes it: only for
-    /// what ends or removes something, which the user can ask for again.
+    /// Runs the steps of a plan that cannot be recorded. After a crash nobody finishes it: only for
+    /// what ends or removes something, which the user can request again.
     pub(crate) fn run_unwritten(&self, plan: &NewPlan) -> Result<(), PlanFailure> {
-        tracing::warn!(plan = plan.kind.as_str(), subject = plan.subject, "not written down");
+        tracing::warn!(
+            plan = plan.kind.as_str(),
+            subject = plan.subject,
+            "a plan could not be recorded"
+        );
         for step in &plan.steps {
             self.apply(step).map_err(|source| PlanFailure::Step {
                 kind: plan.kind,
@@ -171,7 +175,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whoever deletes a sandbox does not wait for what it was about to become.
+    /// A deletion does not wait for a running operation on the sandbox.
     fn check_cancelled(&self, plan: &PlanRecord) -> Result<(), PlanFailure> {
         if plan.kind.after_failure() == Direction::Back && self.queue.is_cancelled(&plan.sandboxes)
         {
@@ -198,7 +202,7 @@ impl Engine {
                 return self.say(plan, Happening::PlanStuck { failure });
             }
             if let Err(error) = self.tick(plan, record.position, false) {
-                tracing::warn!(error = ?error.failure(), "an undone step keeps its tick");
+                tracing::warn!(error = ?error.failure(), "an undone step could not be recorded");
             }
             self.say(plan, Happening::StepUndone { index, title: record.step.title() });
         }
@@ -206,10 +210,10 @@ impl Engine {
         self.say(plan, Happening::PlanUndone { failure });
     }
 
-    /// Notes how a plan ended. Where even that fails the plan is settled when the next one begins.
+    /// Records how a plan ended. Where even that fails the plan is settled when the next one begins.
     fn close(&self, plan: &PlanRecord, outcome: &Outcome) {
         if let Err(error) = self.end(plan, outcome) {
-            tracing::error!(error = ?error.failure(), plan = plan.kind.as_str(), "not closed");
+            tracing::error!(error = ?error.failure(), plan = plan.kind.as_str(), "a plan could not be closed");
         }
     }
 
@@ -233,7 +237,7 @@ impl Engine {
     }
 }
 
-/// Returns the position that is ticked off once the step at `index` is done.
+/// Returns the position that is marked as done once the step at `index` is done.
 ///
 /// Each write waits for the disk, so there are few: the end of the plan, which follows at once, stands for
 /// the tick of its last step; and a step before one that does not outlive the daemon waits for that one.

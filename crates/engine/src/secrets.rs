@@ -38,7 +38,7 @@ pub enum SecretError {
     NoVariable { name: SecretName, variable: String },
     #[error("the file of secret `{name}` can be read by others: {}", .path.display())]
     OpenFile { name: SecretName, path: PathBuf },
-    #[error("the value of secret `{name}` is gone from the {place}")]
+    #[error("the value of secret `{name}` is no longer in the {place}")]
     Gone { name: SecretName, place: &'static str },
     #[error("the value of secret `{name}` cannot be used")]
     Value {
@@ -46,9 +46,9 @@ pub enum SecretError {
         #[source]
         source: ValueError,
     },
-    #[error("the command of secret `{name}` gave no value")]
+    #[error("the command of secret `{name}` printed no value")]
     Command { name: SecretName },
-    #[error("a secret for every project needs the hosts that may have it")]
+    #[error("a secret for every project needs the hosts that may receive it")]
     Anywhere,
     #[error("secret `{name}` from {from} needs a value")]
     NoInput { name: SecretName, from: String },
@@ -99,12 +99,12 @@ impl Explain for SecretError {
             Self::NotSet { name } | Self::Gone { name, .. } => {
                 vec![format!("give it one with `hothouse secret set {name}`")]
             }
-            Self::NoVariable { variable, .. } => vec![format!(
-                "`hothouse daemon stop`, then any command where {variable} is set starts one that has it"
-            )],
+            Self::NoVariable { variable, .. } => {
+                vec![format!("run `hothouse daemon stop`, then any command with {variable} set")]
+            }
             Self::OpenFile { path, .. } => vec![
-                format!("if nobody can have read it: `chmod 600 {}`", path.display()),
-                "else revoke the value where it came from, and set a new one".into(),
+                format!("if nobody else has read it: `chmod 600 {}`", path.display()),
+                "otherwise revoke the value where it was issued, and set a new one".into(),
             ],
             Self::Anywhere => vec!["add `--host api.example.com`".into()],
             Self::NoInput { name, .. } => {
@@ -121,7 +121,7 @@ impl Explain for SecretError {
     }
 }
 
-/// What `secret set` asks for.
+/// The parameters of `secret set`.
 #[derive(Clone, Debug)]
 pub struct SecretSpec {
     pub name: SecretName,
@@ -373,7 +373,7 @@ impl Engine {
                 SecretValue::new(value.clone()).map_err(unfit)
             }
             SecretSource::Command(command) => {
-                // Never in a project's folder: what lies there is not the user's to answer for.
+                // Never in a project's folder: what is there is not the user's to answer for.
                 let home = &self.with.home;
                 let folder = if files::is_folder(home) { home } else { Path::new("/") };
                 let program = Program::new("/bin/sh").args(["-c", command]).folder(folder);

@@ -158,7 +158,7 @@ impl Engine {
     pub fn services(&self, sandbox: &SandboxRecord) -> Option<StackReport> {
         self.stack_of(sandbox)?;
         let report = self.with.rooms.services(&self.places(sandbox).runtime, None, LOOK_UP);
-        report.inspect_err(|error| tracing::warn!(%error, "the services were not told")).ok()
+        report.inspect_err(|error| tracing::warn!(%error, "the services could not be updated")).ok()
     }
 
     /// Waits until the services of a sandbox are up, or will not be.
@@ -312,8 +312,8 @@ impl Engine {
         let first = names.first().map(String::as_str).unwrap_or_default();
         let name = &sandbox.name;
         failure
-            .hint(format!("`hothouse logs {first} -w {name}` shows the whole log"))
-            .hint(format!("the rest is up: look around with `hothouse status -w {name}`, try again with `hothouse up -w {name}`"))
+            .hint(format!("`hothouse logs {first} -w {name}` shows the full log"))
+            .hint(format!("the other services are up: see `hothouse status -w {name}`, try again with `hothouse up -w {name}`"))
     }
 
     /// Returns the last lines of a service's log, fit to be shown.
@@ -354,10 +354,10 @@ impl Engine {
             if !known.iter().any(|stream| stream.service == *name) {
                 let all: Vec<_> = known.iter().map(|stream| stream.service.as_str()).collect();
                 let hint = match all.is_empty() {
-                    true => "no service of this sandbox has run yet".to_owned(),
+                    true => "no service of this sandbox has been started yet".to_owned(),
                     false => format!("available: {}", all.join(", ")),
                 };
-                let message = format!("there is no log of a service `{name}`");
+                let message = format!("service `{name}` has no log");
                 return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
             }
         }
@@ -396,7 +396,7 @@ fn why(service: &ServiceReport) -> Vec<String> {
             1 => ", after 1 restart".to_owned(),
             times => format!(", after {times} restarts"),
         };
-        causes.push(format!("`{name}` ended: {exit}{times}"));
+        causes.push(format!("`{name}` exited: {exit}{times}"));
     } else {
         causes.push(match service.state {
             ServiceState::Starting => {
@@ -406,10 +406,10 @@ fn why(service: &ServiceReport) -> Vec<String> {
         });
     }
     if service.state == ServiceState::Waiting && !service.needs.is_empty() {
-        causes.push(format!("`{name}` waits for {}", service.needs.join(", ")));
+        causes.push(format!("`{name}` is waiting for {}", service.needs.join(", ")));
     }
     if let Some(answer) = service.answers.last() {
-        causes.push(format!("the last answer of its probe: {}", answer.found));
+        causes.push(format!("last probe result: {}", answer.found));
     }
     causes
 }

@@ -18,7 +18,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SandboxSizes {
     pub worktree: TreeSizes,
-    /// The room's git folder.
+    /// The room's git directory.
     pub git: u64,
     pub data: TreeSizes,
     /// Layers and home of the room.

@@ -30,7 +30,7 @@ impl Engine {
         paused
     }
 
-    /// Stops a room that was asleep long enough. Its run goes on when it is woken.
+    /// Stops a room that was asleep long enough. Its run continues when it is woken.
     pub fn sleep_deeply(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "sleep", None)?;
         let operation = OperationId::from_random(hothouse_host::random::bytes());
@@ -63,14 +63,14 @@ impl Engine {
         self.await_services(now.as_ref().unwrap_or(sandbox), patience, &operation)
     }
 
-    /// Lets a room that sleeps go on.
+    /// Lets a room that sleeps continue.
     pub(crate) fn rouse(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "wake", None)?;
         self.thaw_room(&sandbox).map_err(|error| error.failure())?;
         self.note_sleep(&sandbox, false)
     }
 
-    /// Notes whether a room sleeps.
+    /// Records whether a room sleeps.
     pub(crate) fn note_sleep(&self, sandbox: &SandboxRecord, asleep: bool) -> Result<(), Failure> {
         let known = sandbox.room.as_ref().and_then(|room| room.slept);
         if !asleep && known.is_none() {

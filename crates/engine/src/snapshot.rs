@@ -1,4 +1,4 @@
-//! `snapshot` and `restore`: worktree, git folder and data of a sandbox at one instant.
+//! `snapshot` and `restore`: worktree, git directory and data of a sandbox at one instant.
 
 use hothouse_host::{FileError, RunError, files};
 use hothouse_model::{
@@ -19,9 +19,9 @@ use crate::{
 pub enum SnapshotError {
     #[error("sandbox `{name}` is being deleted")]
     Deleting { name: SandboxName },
-    #[error("sandbox `{name}` was adopted, and its files are not Hothouse's to replace")]
+    #[error("sandbox `{name}` was adopted, so its files cannot be replaced")]
     Foreign { name: SandboxName },
-    #[error("a snapshot cannot be called `{label}`")]
+    #[error("`{label}` is not a valid label for a snapshot")]
     Label {
         label: String,
         #[source]
@@ -31,7 +31,7 @@ pub enum SnapshotError {
     Taken { name: SandboxName, label: String },
     #[error("sandbox `{name}` has no snapshot `{label}`")]
     Unknown { name: SandboxName, label: String },
-    #[error("look where branch `{branch}` is")]
+    #[error("find branch `{branch}`")]
     Look {
         branch: String,
         #[source]
@@ -67,7 +67,7 @@ impl Explain for SnapshotError {
         match self {
             Self::Deleting { .. } => Vec::new(),
             Self::Foreign { .. } => vec!["commit the work there instead".into()],
-            Self::Label { .. } => vec!["a good label is short, such as `before-migration`".into()],
+            Self::Label { .. } => vec!["choose a short label, such as `before-migration`".into()],
             Self::Taken { name, .. } | Self::Unknown { name, .. } => {
                 vec![format!("`hothouse snapshots -w {name}` lists them")]
             }
@@ -207,7 +207,9 @@ impl Engine {
                 self.up_now(&sandbox, &UpSpec { profile, ..UpSpec::default() }, another());
             match (&snapshot, started) {
                 (Ok(_), Err(failure)) => return Err(failure),
-                (Err(_), Err(failure)) => tracing::warn!(?failure, "not started again"),
+                (Err(_), Err(failure)) => {
+                    tracing::warn!(?failure, "the room could not be started again")
+                }
                 (_, Ok(())) => {}
             }
         }

@@ -23,7 +23,7 @@ const ROLES: [(&str, &str); 3] = [
     ("verify.md", include_str!("task/verify.md")),
 ];
 
-/// Returns the request as it is written down.
+/// Returns the request as it is recorded.
 pub(crate) fn request(idea: Option<&str>, context: Option<&str>) -> Option<String> {
     match (idea, context) {
         (None, None) => None,

@@ -29,10 +29,10 @@ use hothouse_workspace::{
 
 use crate::{Engine, StepError, data, masks};
 
-/// The driver of trees that are never shared as a mount: git folders, and data without subvolumes.
+/// The driver of trees that are never shared as a mount: git directories, and data without subvolumes.
 const PLAIN: DriverName = DriverName::Reflink;
 
-/// The most that a kept index may take.
+/// The maximum size of a kept index.
 pub(crate) const INDEX_LIMIT: u64 = 1 << 30;
 
 /// The file of a snapshot that holds git's index.
@@ -111,7 +111,7 @@ impl Settled {
     }
 }
 
-/// Returns where everything of a sandbox lies.
+/// Returns where everything of a sandbox is.
 pub(crate) fn places(sandbox: &SandboxRecord) -> SandboxPlaces<'_> {
     SandboxPlaces { sandboxes: &sandbox.sandboxes, name: sandbox.name.as_str() }
 }
@@ -157,12 +157,12 @@ pub(crate) fn layers(sandbox: &SandboxRecord) -> Option<WorktreeLayers> {
     Some(WorktreeLayers { private, lowers })
 }
 
-/// Returns whether a sandbox's files are seen in its room alone.
+/// Whether a sandbox's files are seen in its room alone.
 pub(crate) fn is_hidden(sandbox: &SandboxRecord) -> bool {
     HiddenTree::at(&sandbox.worktree).is_some()
 }
 
-/// Returns the trees of a sandbox that are not its worktree: the room's git folder and data.
+/// Returns the trees of a sandbox that are not its worktree: the room's git directory and data.
 ///
 /// `at` is where the sandbox, or a snapshot of it, keeps them, and `name` what they are called there.
 pub(crate) fn others(
@@ -188,7 +188,7 @@ pub(crate) fn others(
     Ok(all)
 }
 
-/// Where the trees besides the worktree are.
+/// Where the trees in addition to the worktree are.
 pub(crate) struct Others {
     pub(crate) git: PathBuf,
     pub(crate) data: PathBuf,
@@ -250,7 +250,7 @@ impl Engine {
         all.get(&sandbox.worktree).cloned().unwrap_or_default()
     }
 
-    /// Returns whether the files of a sandbox are seen in its room alone.
+    /// Whether the files of a sandbox are seen in its room alone.
     pub fn is_hidden(&self, sandbox: &SandboxRecord) -> bool {
         is_hidden(sandbox)
     }
@@ -349,12 +349,12 @@ impl Engine {
         }
         let mended = repository(&sandbox.repository.common_dir).mend_pointer(&sandbox.worktree)?;
         if mended {
-            tracing::warn!(sandbox = %sandbox.name, "its `.git` file was replaced, and is put back");
+            tracing::warn!(sandbox = %sandbox.name, "its `.git` file was replaced; restoring it");
         }
         Ok(mended)
     }
 
-    /// Brings every tree back to its path after the host was started anew.
+    /// Brings every tree back to its path after the host was restarted.
     pub fn restore_trees(&self) -> Result<(), Failure> {
         for sandbox in self.sandboxes()?.iter().filter(|sandbox| !sandbox.is_adopted()) {
             let snapshots = self.snapshots(sandbox)?.into_iter();
@@ -370,7 +370,9 @@ impl Engine {
                     }
                     Ok(Restored::WasThere) => {}
                     // The others are brought back all the same; `doctor` names this one.
-                    Err(error) => tracing::error!(error = ?error.failure(), "not brought back"),
+                    Err(error) => {
+                        tracing::error!(error = ?error.failure(), "a worktree could not be mounted again")
+                    }
                 }
             }
         }
@@ -387,7 +389,7 @@ impl Engine {
             let keep = || -> Result<(), FileError> {
                 let store = TreeStore::open(folder)?;
                 let evicted = golden::evict(&store, &Budget::default(), self.with.clock.now())?;
-                tracing::info!(?evicted, folder = %folder.display(), "golden trees looked after");
+                tracing::info!(?evicted, folder = %folder.display(), "old golden trees removed");
                 Ok(())
             };
             keep().map_err(|error| error.failure())?;
@@ -398,7 +400,7 @@ impl Engine {
             let evicted = data::evict(&around, Budget::default().free);
             let evicted = evicted.map_err(|error| error.failure())?;
             if !evicted.is_empty() {
-                tracing::info!(?evicted, "the disk is full: golden data went");
+                tracing::info!(?evicted, "the disk is full: removed golden data");
             }
         }
         Ok(())
@@ -625,7 +627,7 @@ fn repository_of(order: &WorktreeOrder) -> Repository {
     Repository { place: RepositoryPlace { common_dir, root } }
 }
 
-/// Returns a repository by its shared git folder alone: the checkout beside it does not matter here.
+/// Returns a repository by its shared git directory alone: the checkout beside it does not matter here.
 pub(crate) fn repository(common_dir: &Path) -> Repository {
     let (common_dir, root) = (common_dir.to_owned(), common_dir.to_owned());
     Repository { place: RepositoryPlace { common_dir, root } }

@@ -1,4 +1,4 @@
-//! What the wall gives a room: curated variables, placeholders for secrets, an authority to trust; and
+//! What the wall gives a room: curated variables, placeholders for secrets, a CA to trust; and
 //! what must not get in at all.
 
 use std::{
@@ -38,7 +38,7 @@ const BUNDLE_VARIABLES: [&str; 9] = [
     "DENO_CERT",
 ];
 
-/// The variable of Node, which names what it trusts besides its own.
+/// The variable of Node, which names what it trusts in addition to its own.
 const NODE: &str = "NODE_EXTRA_CA_CERTS";
 
 /// Where Java is, if it is installed.
@@ -54,7 +54,7 @@ const BUNDLE_MOST: u64 = 16 << 20;
 /// The most that an env file may have.
 const ENV_FILE_MOST: u64 = 1 << 20;
 
-/// The files of variables that tools read, wherever in a worktree they lie.
+/// The files of variables that tools read, wherever in a worktree they are.
 const ENV_FILES: [&str; 4] = [".env", ".env.*", ".dev.vars", ".dev.vars.*"];
 
 /// Vendors whose keys agents themselves need, which the user's own env file may hold.
@@ -78,7 +78,7 @@ pub struct WallSources {
 pub enum WallError {
     #[error(transparent)]
     Live(#[from] LiveKeysFound),
-    #[error("open the authority of the project")]
+    #[error("open the CA of the project")]
     Authority(#[source] AuthorityError),
     #[error("your env file can be read by others: {}", .path.display())]
     OpenEnvFile { path: PathBuf },
@@ -245,7 +245,7 @@ impl Engine {
         Ok(Some(Termination { authority, hosts, secrets, config }))
     }
 
-    /// Returns the authority of a project, making it the first time.
+    /// Returns the CA of a project, making it the first time.
     fn authority_of(&self, project: &Path) -> Result<Arc<Authority>, AuthorityError> {
         let folder = self.with.wall.authorities.join(scope(Some(project)));
         let mut open = self.authorities.lock().unwrap_or_else(PoisonError::into_inner);
@@ -258,7 +258,7 @@ impl Engine {
         Ok(authority)
     }
 
-    /// Refuses a stack with live credentials, before anything of it starts; says what was let through.
+    /// Refuses a stack with live credentials, before anything of it starts; returns what was let through.
     pub(crate) fn refuse_live_keys(
         &self,
         sandbox: &SandboxRecord,

@@ -30,7 +30,7 @@ use hothouse_store::{NewPlan, Outcome, PlanRecord, Store, StoreError, Subject};
 use hothouse_testkit::git;
 use jiff::Timestamp;
 
-/// Dies at the n-th point: an odd one lies before a write, an even one right after it.
+/// Dies at the n-th point: an odd one is before a write, an even one right after it.
 struct MortalJournal {
     store: Arc<Store>,
     points: AtomicUsize,
@@ -120,7 +120,7 @@ fn now<T>(answer: impl Future<Output = T>) -> T {
     }
 }
 
-/// A repository and a state that engines come and go on.
+/// A repository and a state that engines share, one after the other.
 struct Ground {
     folder: tempfile::TempDir,
     rooms: Arc<FakeRooms>,
@@ -765,7 +765,7 @@ fn a_pool_whose_making_died_at_any_point_is_there_or_never_was_and_nuke_finds_it
     assert_eq!(points, 7, "begin, one tick and the end, each before and after");
 }
 
-/// A sandbox with a restore to `one` in flight when its engine died, and a copy of the database then.
+/// A sandbox with a restore to `one` in progress when its engine died, and a copy of the database then.
 fn with_an_interrupted_restore() -> (Ground, PathBuf) {
     let ground = Ground::new("");
     let sandbox = ground.busy_sandbox();

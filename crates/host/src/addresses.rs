@@ -22,7 +22,7 @@ const HEADER: usize = 16;
 /// Where the kind stands in what follows the header.
 const KIND: usize = 7;
 
-/// Returns whether what is sent to an address comes to this host itself. If the kernel cannot be asked it
+/// Whether what is sent to an address comes to this host itself. If the kernel cannot be asked it
 /// is taken to be so.
 pub fn is_own(address: IpAddr) -> bool {
     ends_here(address.to_canonical()).unwrap_or_else(|error| {

@@ -145,7 +145,7 @@ impl Folder {
         }
     }
 
-    /// Whether a file carries capabilities for whoever runs it.
+    /// Whether a file has file capabilities.
     pub fn has_capability(&self, relative: &Path) -> Result<bool, FileError> {
         let path = self.path.join(relative);
         let (folder, name) = self.parent_of(relative)?;
@@ -170,7 +170,7 @@ impl Folder {
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
-    /// Removes a name that is not a folder; a missing one is fine.
+    /// Removes a name that is not a folder; a missing one is not an error.
     pub fn remove_file(&self, relative: &Path) -> Result<(), FileError> {
         let path = self.path.join(relative);
         let (folder, name) = self.parent_of(relative)?;
@@ -185,8 +185,8 @@ impl Folder {
         &self.path
     }
 
-    /// Opens the folder that a path lies in, and returns the last name.
-    /// Makes a folder and those above it, where there are none. A link in the way is an error.
+    /// Opens the folder that a path is in, and returns the last name.
+    /// Makes a folder and those above it, if there are none. A link in the way is an error.
     pub fn make_folders(&self, relative: &Path) -> Result<(), FileError> {
         let mut so_far = PathBuf::new();
         for part in relative.iter() {

@@ -52,12 +52,12 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Returns whether a folder is on btrfs.
+/// Whether a folder is on btrfs.
 pub fn is_btrfs(folder: &Path) -> bool {
     rustix::fs::statfs(folder).is_ok_and(|system| system.f_type == MAGIC)
 }
 
-/// Returns whether a folder is the root of a subvolume.
+/// Whether a folder is the root of a subvolume.
 pub fn is_subvolume(folder: &Path) -> bool {
     let inode = rustix::fs::lstat(folder).map(|stat| stat.st_ino);
     inode.is_ok_and(|inode| inode == ROOT_INODE) && is_btrfs(folder)
@@ -87,7 +87,7 @@ pub fn snapshot(source: &Path, path: &Path) -> Result<(), FileError> {
             name: field(name)?,
         };
         // SAFETY: `NamedFrom` has the layout and the size that the request names, and the
-        // descriptor in it is open until the call is over.
+        // descriptor in it is open until the call has ended.
         unsafe { ask(parent.as_fd(), SNAP_CREATE_V2, &raw const request) }
     };
     make().map_err(about("make the snapshot", path))
@@ -124,7 +124,7 @@ pub(crate) fn set_access_of(root: BorrowedFd<'_>, access: Access) -> io::Result<
     unsafe { ask(root, SUBVOL_SETFLAGS, &raw const wanted) }
 }
 
-/// Returns whether an inode number is that of a subvolume's root, if it is on btrfs at all.
+/// Whether an inode number is that of a subvolume's root, if it is on btrfs at all.
 pub(crate) fn may_be_root(inode: u64) -> bool {
     inode == ROOT_INODE
 }

@@ -74,7 +74,7 @@ pub enum RunError {
     },
     #[error("`{command}` failed ({status}): {said}")]
     Failed { command: String, status: ExitStatus, said: String },
-    #[error("`{command}` did not end within {limit:?}")]
+    #[error("`{command}` did not finish within {limit:?}")]
     TooSlow { command: String, limit: Duration },
 }
 
@@ -353,7 +353,7 @@ fn last_words(bytes: &[u8]) -> String {
     let mut said: Vec<_> = reasons.map(str::trim).collect();
     if said.is_empty() {
         let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        said.push(last.map_or("it said nothing", str::trim));
+        said.push(last.map_or("it printed nothing", str::trim));
     }
     said.dedup();
     // The first reasons are the causes of the later ones.
@@ -384,7 +384,7 @@ mod tests {
             "error: a is bad; fatal: no"
         );
         assert_eq!(last_words(b"one\ntwo\n\n"), "two");
-        assert_eq!(last_words(b""), "it said nothing");
+        assert_eq!(last_words(b""), "it printed nothing");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! File descriptors that we were given by whoever started us.
+//! File descriptors inherited from our parent process.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How many descriptors a daemon asks for: two for each connection that leaves a room.
+/// How many descriptors a daemon requests: two for each connection that leaves a room.
 const WANTED: u64 = 65_536;
 
 /// Lets this process have as many descriptors as it may, within reason. Returns how many that are.
@@ -18,7 +18,7 @@ pub fn raise_limit() -> u64 {
     match setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum }) {
         Ok(()) => wanted,
         Err(error) => {
-            tracing::warn!(%error, "the limit of descriptors stays as it is");
+            tracing::warn!(%error, "the limit of file descriptors could not be raised");
             now
         }
     }
@@ -27,7 +27,7 @@ pub fn raise_limit() -> u64 {
 /// Keeps every descriptor but the three standard ones from programs that we start.
 ///
 /// A shell hands on all it has open. A daemon that kept, say, a pipe of the caller's would make
-/// the caller's reader wait for ever.
+/// the caller's reader wait forever.
 pub fn keep_from_children() -> io::Result<()> {
     #[expect(
         unsafe_code,

@@ -23,13 +23,13 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// Returns the number of the device that a file lies on.
+    /// Returns the number of the device that a file is on.
     pub fn device(path: &Path) -> Result<u64, FileError> {
         use std::os::unix::fs::MetadataExt;
         fs::metadata(path).map(|found| found.dev()).map_err(about("look at", path))
     }
 
-    /// Returns whether the path does not exist.
+    /// Whether the path does not exist.
     pub fn is_not_found(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
     }
@@ -152,7 +152,7 @@ pub fn memory(bytes: &[u8]) -> Result<std::process::Stdio, FileError> {
     Ok(make().map_err(about("make", Path::new("a file in memory")))?.into())
 }
 
-/// Returns the number of the device that a file lies on.
+/// Returns the number of the device that a file is on.
 pub fn device(path: &Path) -> Result<u64, FileError> {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(path).map(|found| found.dev()).map_err(about("look at", path))
@@ -186,7 +186,7 @@ impl FilePrint {
     /// The clocks of file systems tick in a hundredth of a second at worst.
     const TICK: i64 = 100_000_000;
 
-    /// Returns whether a change of the file from now on would show.
+    /// Whether a change of the file from now on would show.
     pub fn is_settled(&self) -> bool {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
         let age = (now.tv_sec - self.changed.0).saturating_mul(1_000_000_000);
@@ -194,7 +194,7 @@ impl FilePrint {
     }
 }
 
-/// Looks at a file from outside, following links; nothing where there is none.
+/// Looks at a file from outside, following links; `None` if there is none.
 pub fn print(path: &Path) -> Result<Option<FilePrint>, FileError> {
     use std::os::unix::fs::MetadataExt;
     match fs::metadata(path) {
@@ -214,7 +214,7 @@ pub fn print(path: &Path) -> Result<Option<FilePrint>, FileError> {
     }
 }
 
-/// Returns whether a folder, not a link to one, stands at the path.
+/// Whether a folder, not a link to one, stands at the path.
 pub fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|stat| stat.is_dir())
 }
@@ -253,7 +253,7 @@ pub fn used_bytes(folder: &Path) -> Result<u64, FileError> {
     Ok(system.f_blocks.saturating_sub(system.f_bfree).saturating_mul(system.f_frsize))
 }
 
-/// Returns whether a link stands at the path.
+/// Whether a link stands at the path.
 pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|stat| stat.is_symlink())
 }
@@ -272,7 +272,7 @@ pub fn make_folder(path: &Path) -> Result<(), FileError> {
     fs::create_dir_all(path).map_err(about("make the folder", path))
 }
 
-/// Removes a folder if it is there, empty and no mount; says whether it is gone.
+/// Removes a folder if it is there, empty and no mount; returns whether it is gone.
 pub fn remove_empty_folder(path: &Path) -> Result<bool, FileError> {
     match fs::remove_dir(path) {
         Ok(()) => Ok(true),
@@ -291,7 +291,7 @@ pub fn remove_empty_folder(path: &Path) -> Result<bool, FileError> {
     }
 }
 
-/// Removes a folder with all it holds, never following a link out of it. A missing one is fine.
+/// Removes a folder with all it holds, never following a link out of it. A missing one is not an error.
 ///
 /// The calling thread does it alone, so a process that must not have had threads may.
 pub fn remove_tree(path: &Path) -> Result<(), FileError> {
@@ -376,7 +376,7 @@ pub fn sync_file_system(folder: &Path) -> Result<(), FileError> {
     rustix::fs::syncfs(&file).map_err(|errno| about("sync", folder)(errno.into()))
 }
 
-/// Removes a file; a missing one is fine.
+/// Removes a file; a missing one is not an error.
 pub fn remove_file(path: &Path) -> Result<(), FileError> {
     match fs::remove_file(path) {
         Err(error)
@@ -427,7 +427,7 @@ pub fn list(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(paths)
 }
 
-/// Returns whether something, even a dangling link, stands at the path.
+/// Whether something, even a dangling link, stands at the path.
 pub fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }

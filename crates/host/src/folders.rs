@@ -34,7 +34,7 @@ pub struct Folders {
     pub config: PathBuf,
     /// What can be made again at any time.
     pub cache: PathBuf,
-    /// The user's home; the root folder where there is none.
+    /// The user's home; the root folder if there is none.
     pub home: PathBuf,
 }
 

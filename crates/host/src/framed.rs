@@ -59,7 +59,7 @@ impl Framed {
         Ok(())
     }
 
-    /// Waits for the next message; nothing at the end of the stream. It may be given up and asked
+    /// Waits for the next message; `None` at the end of the stream. It may be given up and asked
     /// for again without losing bytes.
     pub async fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<OwnedFd>)>> {
         loop {

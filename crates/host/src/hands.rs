@@ -1,7 +1,7 @@
 //! Work on trees whose files belong to ids of rooms, which are not the user's own.
 //!
 //! Root does it itself. An ordinary user with ranges of ids may do it from a user namespace that has
-//! these ids: this very program is started under [`HANDS_ARGUMENT`], reads one [`Work`], does it there
+//! these ids: this program is started under [`HANDS_ARGUMENT`], reads one [`Work`], does it there
 //! and answers. It stays the user all the while, so it passes the same folders, and has power over
 //! nothing but the user's files and those of the user's rooms. With a single uid there are no such trees.
 
@@ -40,7 +40,7 @@ use crate::{
 /// The hidden subcommand under which a program must call [`hands_main`].
 pub const HANDS_ARGUMENT: &str = "tree-hands";
 
-/// The most that an answer may take.
+/// The maximum size of an answer.
 const ANSWER_LIMIT: u64 = 64 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -121,7 +121,7 @@ pub fn copy_tree(
     }
 }
 
-/// Removes a folder with all it holds, whoever of ours owns it. A missing one is fine.
+/// Removes a folder with its content, whether we or a room own it. A missing one is not an error.
 pub fn remove_tree(path: &Path) -> Result<(), FileError> {
     match remove::remove_tree(path) {
         Err(error) if is_refused(&error) && are_needed() => {
@@ -290,7 +290,7 @@ fn lasting(text: String) -> &'static str {
     text
 }
 
-/// Does the work that stdin asks for, with power over the ids of our rooms.
+/// Does the work that stdin requests, with power over the ids of our rooms.
 pub fn hands_main() -> ExitCode {
     let answer = sys::die_with_parent()
         .and_then(|()| read_work())
@@ -320,7 +320,7 @@ fn with_ids(work: &Work) -> io::Result<Answer> {
     match (mode, walls::agent()) {
         (Mode::Root, Some(agent)) => Ok(answer(do_work(work, &Gift { agent, by_group: false }))),
         (Mode::Range, _) => in_namespace(work, mode, &wall),
-        _ => Err(io::Error::other("there are no ids of rooms besides our own")),
+        _ => Err(io::Error::other("no subordinate ids for rooms")),
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn single(own: u32) -> Vec<Extent> {
 }
 
 /// The wall's map for a user with ranges: all ids of the room are subordinate, the user's own is beside
-/// them. Nothing comes back when the ranges are too small.
+/// them. `None` if the ranges are too small.
 pub(crate) fn ranged(own: u32, ranges: &[Range]) -> Option<Vec<Extent>> {
     let mut map = take(&mut ranges.to_vec(), 0, INIT_ID + 1)?;
     map.push(Extent { inside: USER_ID, outside: own, count: 1 });
@@ -117,7 +117,7 @@ pub fn nested(wall: &[Extent]) -> Vec<Extent> {
     .collect()
 }
 
-/// The map of a worktree that lies on disk as `owner`'s: theirs is agent's, and what others in
+/// The map of a worktree that is on disk as `owner`'s: theirs is agent's, and what others in
 /// the room make keeps the ids it has in the wall. A worktree that needs no map, because its files
 /// have ids of the room's, says nothing about what else is shared: that is root's.
 pub(crate) fn worktree(owner: u32, base: u32) -> Vec<Extent> {

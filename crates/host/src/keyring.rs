@@ -28,18 +28,18 @@ pub trait Keyring: Send + Sync {
     /// Returns a value, if one is kept.
     fn get(&self, name: &str) -> Result<Option<SecretValue>, KeyringError>;
 
-    /// Forgets a value; says whether there was one.
+    /// Forgets a value; returns whether there was one.
     fn remove(&self, name: &str) -> Result<bool, KeyringError>;
 }
 
 /// A keyring that did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyringError {
-    #[error("this host has no keyring that can be used")]
+    #[error("this host has no usable keyring")]
     None(#[source] io::Error),
     #[error("the value is too long for the kernel's keyring")]
     TooLong,
-    #[error("the keyring holds something that is no value of ours")]
+    #[error("the keyring entry was not written by Hothouse")]
     Strange,
 }
 
@@ -51,7 +51,7 @@ impl Explain for KeyringError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::None(_) | Self::TooLong => {
-                vec!["`--from file` keeps the value in a file for you alone".into()]
+                vec!["`--from file` stores the value in a file that only you can read".into()]
             }
             Self::Strange => vec!["set the secret again".into()],
         }

@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::files::{FileError, about};
 
-/// A lock could not be had.
+/// A lock could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     #[error("{} is held by another process", .path.display())]
@@ -45,12 +45,12 @@ impl Lock {
         }
     }
 
-    /// Takes the lock, waiting for whoever has it.
+    /// Takes the lock, waiting for its holder.
     pub fn take(path: &Path) -> Result<Self, FileError> {
         take_current(path, FlockOperation::LockExclusive)
     }
 
-    /// Takes the lock together with others who do the same, waiting for whoever has it alone.
+    /// Takes the lock in shared mode, waiting for an exclusive holder.
     pub fn take_shared(path: &Path) -> Result<Self, FileError> {
         take_current(path, FlockOperation::LockShared)
     }

@@ -39,7 +39,7 @@ fn index_file(folder: &Path, slot: usize) -> PathBuf {
     folder.join(format!("{slot}.index"))
 }
 
-/// Opens the log in a folder, which is made where there is none, to go on after its last line.
+/// Opens the log in a folder, which is made if there is none, to continue after its last line.
 pub fn open(folder: &Path) -> Result<OpenLog, FileError> {
     files::make_private_folder(folder)?;
     let open = |path: PathBuf| {
@@ -60,7 +60,7 @@ pub fn open(folder: &Path) -> Result<OpenLog, FileError> {
     Ok(OpenLog { files: data.into_iter().chain(index).map(OwnedFd::from).collect(), start })
 }
 
-/// Finds where a log goes on, and closes a last line that a crash left open.
+/// Finds where a log continues, and closes a last line that a crash left open.
 fn end_of(data: &mut [File], index: &mut [File]) -> io::Result<LogStart> {
     let mut newest: Option<(Head, Vec<u8>)> = None;
     for file in index.iter_mut() {

@@ -39,7 +39,7 @@ pub struct Overlay<'a> {
     pub work: &'a Path,
 }
 
-/// Returns whether something is mounted on a folder.
+/// Whether something is mounted on a folder.
 pub fn is_mount_point(path: &Path) -> bool {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
     let found = rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS);
@@ -165,7 +165,7 @@ pub(crate) fn build_view(layers: &[&Path]) -> io::Result<OwnedFd> {
 }
 
 /// Makes an overlay over mounts that must be somewhere to be named, on older kernels: in a thread
-/// with a view of its own, in which they lie on the `target`. It is gone with the thread, also when
+/// with a view of its own, in which they are on the `target`. It is gone with the thread, also when
 /// we are killed.
 fn build_elsewhere(
     overlay: &Overlay<'_>,
@@ -206,7 +206,7 @@ pub fn mounts_below(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
     Ok(below)
 }
 
-/// Takes a mount away, also while it is in use. A folder that is no mount is left as it is.
+/// Takes a mount away, also while it is in use. A folder that is not a mount is left as it is.
 pub fn unmount_tree(path: &Path) -> Result<(), FileError> {
     while is_mount_point(path) {
         match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {

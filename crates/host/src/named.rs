@@ -63,7 +63,7 @@ struct Listed {
 /// clock for files has ticks of up to 10 ms.
 const LATELY: i128 = 50_000_000;
 
-/// Finds the files below a folder that have a wanted name. Folders and links are no files, and a
+/// Finds the files below a folder that have a wanted name. Folders and links are not files, and a
 /// folder that we may not read is passed over: nobody of ours keeps anything there.
 pub fn find(top: &Folder, names: &impl Names) -> Result<Vec<Named>, FileError> {
     find_again(top, names, &mut Memory::default())

@@ -41,13 +41,13 @@ pub struct Catch {
     pub dns_stream: Vec<OwnedFd>,
     /// Shut until a daemon takes them: each is connected to itself, so what is sent to it is refused.
     pub datagrams: Vec<OwnedFd>,
-    /// Tells what the packet rules dropped; none where the kernel cannot.
+    /// Reports packets that the nftables rules dropped; none where the kernel cannot.
     pub dropped: Option<OwnedFd>,
     /// Tells of echo requests that a rule may allow; none where the kernel cannot.
     pub echoes: Option<OwnedFd>,
     /// Sends packets with headers of their own into the room, for answers to echo requests.
     pub raw: Vec<OwnedFd>,
-    /// Speaks to the packet rules; whoever uses it needs the right to, besides.
+    /// The netlink socket for the nftables rules; its user also needs the permission.
     pub rules: OwnedFd,
     pub has_ipv6: bool,
     /// Why the room has no link that makes it look online, if so.
@@ -72,7 +72,7 @@ pub fn apply() -> Result<Catch, StepError> {
     let books = match books {
         Some(books) if set(Told::Yes).is_ok() => Some(books),
         _ => {
-            set(Told::No).step("set the packet rules")?;
+            set(Told::No).step("set the nftables rules")?;
             None
         }
     };

@@ -15,20 +15,20 @@ pub struct NewestDaemon {
 }
 
 impl NewestDaemon {
-    /// Reads which one it was; nothing if none is noted.
+    /// Reads which one it was; `None` if none is recorded.
     pub fn read(state: &Path) -> Option<Self> {
         let text = files::read_text(&state.join(FILE)).ok()?;
         let (build, program) = text.strip_suffix('\n')?.split_once('\n')?;
         Some(Self { build: build.to_owned(), program: program.into() })
     }
 
-    /// Notes it.
+    /// Records it.
     pub fn write(&self, state: &Path) -> Result<(), FileError> {
         let text = format!("{}\n{}\n", self.build, self.program.display());
         files::replace(&state.join(FILE), text.as_bytes(), 0o600)
     }
 
-    /// Forgets it: the next daemon is that of whoever needs one.
+    /// Removes the record: the next command starts its own daemon.
     pub fn forget(state: &Path) -> Result<(), FileError> {
         files::remove_file(&state.join(FILE))
     }

@@ -37,7 +37,7 @@ use crate::{
     walk::weight,
 };
 
-/// The most names that [`settle`] looks at: whoever fills a tree with more only harms himself.
+/// The most names that [`settle`] looks at: an agent that fills a tree with more only harms itself.
 const NAMES: usize = 1 << 20;
 
 /// How many maps of owners are kept.
@@ -78,7 +78,7 @@ pub fn give(path: &Path, owner: Owner, mode: u32) -> Result<(), FileError> {
             Some(Uid::from_raw(owner.user)),
             Some(Gid::from_raw(owner.group)),
         )?;
-        // After the owner, who would else take some bits of the mode away.
+        // After the owner, who would otherwise take some bits of the mode away.
         Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?)
     };
     give().map_err(about("set the owner of", path))
@@ -200,7 +200,7 @@ fn roots_own(
     Ok((all.len(), own))
 }
 
-/// Gives one name of root's to somebody; says how many that were.
+/// Gives one name of root's to somebody; returns how many that were.
 fn give_beneath(merged: BorrowedFd<'_>, path: &Path, owner: Owner) -> io::Result<u64> {
     let held = open_beneath(merged, path, OFlags::PATH, Mode::empty())?;
     let stat = rustix::fs::fstat(&held)?;
@@ -212,7 +212,7 @@ fn give_beneath(merged: BorrowedFd<'_>, path: &Path, owner: Owner) -> io::Result
     Ok(1)
 }
 
-/// Takes what went away, became something else or lies too deep for what it then is: nothing.
+/// Takes what went away, became something else or is too deep for what it then is: nothing.
 fn or_gone<T: Default>(outcome: io::Result<T>) -> io::Result<T> {
     let passing = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::NAMETOOLONG];
     match outcome {

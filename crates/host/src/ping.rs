@@ -30,7 +30,7 @@ pub fn open(target: IpAddr) -> io::Result<PingSocket> {
     Ok(PingSocket { socket, is_raw })
 }
 
-/// Returns whether this process may send echo requests.
+/// Whether this process may send echo requests.
 pub fn is_allowed() -> bool {
     open(IpAddr::V4(Ipv4Addr::LOCALHOST)).is_ok()
 }

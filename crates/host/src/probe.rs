@@ -1,5 +1,5 @@
 //! What this host can do, for `hothouse doctor`: each finding says what works, what is missing,
-//! what that costs, and how to put it right.
+//! what that costs, and how to fixes it.
 //!
 //! Nothing is guessed from version numbers where it can be tried. What must be tried inside new
 //! namespaces is tried in a child ([`probe_child`]), since a process with threads cannot unshare.
@@ -71,7 +71,7 @@ pub struct Finding {
     pub detail: String,
     /// What one loses by it.
     pub costs: Option<String>,
-    /// The exact command or setting that puts it right.
+    /// The exact command or setting that fixes it.
     pub fix: Option<String>,
 }
 

@@ -14,7 +14,7 @@ pub fn user_id() -> u32 {
     getuid().as_raw()
 }
 
-/// Returns whether a process with this pid exists.
+/// Whether a process with this pid exists.
 pub fn exists(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
     !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH))
@@ -27,7 +27,7 @@ pub fn leave_session() {
     rustix::process::setsid().ok();
 }
 
-/// Points standard output at nothing, so that whoever reads it sees its end.
+/// Redirects standard output to `/dev/null`, so that its reader sees the end.
 pub fn close_stdout() {
     let nothing =
         rustix::fs::open("/dev/null", rustix::fs::OFlags::WRONLY, rustix::fs::Mode::empty());
@@ -64,12 +64,12 @@ pub fn executable_stamp() -> u64 {
     stamp_of(Path::new("/proc/self/exe")).unwrap_or(0)
 }
 
-/// Returns when a program was last changed, in seconds; nothing if it is not there.
+/// Returns when a program was last changed, in seconds; `None` if it is not there.
 pub fn stamp_of(program: &Path) -> Option<u64> {
     rustix::fs::stat(program).ok().map(|stat| u64::try_from(stat.st_mtime).unwrap_or(0))
 }
 
-/// Returns where our own executable lies, if it still does.
+/// Returns the path of our own executable, if it still exists.
 pub fn executable() -> Option<std::path::PathBuf> {
     std::env::current_exe().ok().filter(|path| path.exists())
 }
@@ -87,7 +87,7 @@ pub fn keep_the_heap_small() {
     crate::sys::share_heaps();
 }
 
-/// Returns whether this process is root.
+/// Whether this process is root.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -16,7 +16,7 @@ const FLOOD: usize = 48 << 10;
 /// A transport that broke off, and at which end.
 #[derive(Debug)]
 pub enum Broken {
-    /// Nothing more can be had.
+    /// Nothing more can be read.
     Source(io::Error),
     /// Nothing more can be written.
     Sink(io::Error),

@@ -50,7 +50,7 @@ pub fn check_private(folder: &Path) -> Result<(), SocketError> {
     Ok(())
 }
 
-/// Lets many more connections wait for a listener than the 128 that the standard library asks for.
+/// Lets many more connections wait for a listener than the 128 that the standard library requests.
 pub fn lengthen_queue(listener: &std::net::TcpListener) -> io::Result<()> {
     Ok(rustix::net::listen(listener, 4096)?)
 }

@@ -1,4 +1,4 @@
-//! Trust in an authority of our own: the stores of certificates on this host that programs look into.
+//! Trust in a CA of our own: the stores of certificates on this host that programs look into.
 //!
 //! Each store is found, changed or explained; nothing here asks anybody.
 
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use crate::{FileError, Program, files, process};
 
-/// The system's folder for further authorities (Debian and its kin), and what takes them up.
+/// The system's folder for further authorities (Debian and its derivatives), and what takes them up.
 const SYSTEM_FOLDER: &str = "/usr/local/share/ca-certificates";
 const SYSTEM_UPDATE: &str = "update-ca-certificates";
 
 /// The file in the system's folder, and the name in those of browsers.
 const NAME: &str = "hothouse-local-urls";
 
-/// What is to be done with the authority.
+/// What is to be done with the CA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     Trust,
@@ -29,7 +29,7 @@ pub enum Place {
     Nss(PathBuf),
 }
 
-/// What became of a place.
+/// The outcome for one trust store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
@@ -66,7 +66,7 @@ pub fn places(home: &Path) -> Vec<Place> {
     std::iter::once(Place::System).chain(browsers).collect()
 }
 
-/// Makes a place trust the authority of a certificate file, or forget it.
+/// Makes a place trust the CA of a certificate file, or forget it.
 pub fn apply(place: &Place, certificate: &Path, wish: Wish) -> Result<Outcome, TrustError> {
     match place {
         Place::System => system(certificate, wish),
@@ -105,7 +105,7 @@ fn system(certificate: &Path, wish: Wish) -> Result<Outcome, TrustError> {
     }
     if !process::is_root() {
         let commands = [change, update].map(|command| format!("sudo {command}")).to_vec();
-        return Ok(Outcome::ByHand { why: "it takes root's rights".to_owned(), commands });
+        return Ok(Outcome::ByHand { why: "needs root".to_owned(), commands });
     }
     let program = match wish {
         Wish::Trust => {

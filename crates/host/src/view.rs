@@ -122,7 +122,7 @@ fn see(arguments: &[OsString]) -> io::Result<Never> {
     match command {
         Some([program, arguments @ ..]) => {
             let mut command = bare(program);
-            // Its environment is that of whoever asked: it holds what switches off git's programs.
+            // It keeps the caller's environment, which contains the settings that disable git's programs.
             command.env_clear().envs(std::env::vars_os());
             command.args(arguments).stdin(Stdio::inherit());
             Err(command.stdout(Stdio::inherit()).stderr(Stdio::inherit()).exec())

@@ -12,7 +12,7 @@ use hothouse_host::{
 use hothouse_model::Explain;
 use hothouse_room::{LAUNCHER_ARGUMENT, room_launcher_main};
 
-/// What the user's own git and `gh` need to reach other machines, handed on by `promote` alone.
+/// What the user's own git and `gh` need to reach other machines, delivered by `promote` alone.
 const CREDENTIALS: [&str; 12] = [
     "HOME",
     "PATH",

@@ -1,12 +1,12 @@
-//! What every proxy must know of HTTP: whose request it is, what belongs to one connection only, and
-//! when it is about to become something else. Pure.
+//! What every proxy must know about HTTP: the host of a request, hop-by-hop headers, and upgrades.
+//! Pure.
 
 use hyper::{
     HeaderMap, Request, Version,
     header::{self, HeaderName, HeaderValue},
 };
 
-/// Headers that belong to one connection (RFC 9110, section 7.6.1).
+/// Hop-by-hop headers (RFC 9110, section 7.6.1).
 const HOP_BY_HOP: [HeaderName; 6] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
@@ -19,7 +19,7 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
-/// Returns the one host that a request is for, without a copy where it can be; it is plain text.
+/// Returns the host of a request, borrowed if possible; `None` unless there is exactly one.
 pub fn host_value<B>(request: &Request<B>) -> Result<HeaderValue, &'static str> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let header = match (hosts.next(), hosts.next()) {
@@ -41,11 +41,11 @@ pub fn host_value<B>(request: &Request<B>) -> Result<HeaderValue, &'static str> 
     HeaderValue::from_str(authority).map_err(|_| "the host is not plain text")
 }
 
-/// Takes out the headers that belong to one connection.
+/// Removes the hop-by-hop headers.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap, keep_trailers: bool) {
     if headers.contains_key(header::TRANSFER_ENCODING) {
-        // The two may disagree about where the message ends (RFC 9112, section 6.3). The one that
-        // counts is not passed on, so the other must not be either.
+        // The two may disagree about where the message ends (RFC 9112, section 6.3). `Transfer-Encoding`
+        // takes precedence and is not forwarded, so `Content-Length` must not be either.
         headers.remove(header::CONTENT_LENGTH);
     }
     if headers.contains_key(header::CONNECTION) {
@@ -61,8 +61,8 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap, keep_trailers: bool) {
     }
 }
 
-/// Removes the headers that `Connection` names. Whose request it is and where it ends is not a client's
-/// to hide from the next server.
+/// Removes the headers that `Connection` names, except those that tell the next server whose request it
+/// is and where it ends.
 fn strip_named(headers: &mut HeaderMap) {
     const KEPT: [&str; 5] = ["keep-alive", "close", "host", "content-length", "transfer-encoding"];
     let plain = |name: &str| KEPT.iter().any(|kept| name.eq_ignore_ascii_case(kept));
@@ -109,7 +109,7 @@ fn overrides(name: &str) -> bool {
         || name.ends_with("-override")
 }
 
-/// Returns what a request of HTTP/1.1 asks to become by its `Upgrade` header.
+/// Returns the protocol that an HTTP/1.1 request asks for in its `Upgrade` header.
 pub fn asked_upgrade<B>(request: &Request<B>) -> Option<HeaderValue> {
     let upgrade = request.headers().get(header::UPGRADE)?;
     let named = |value: &HeaderValue| {

@@ -20,7 +20,7 @@ pub struct Activity {
     open: AtomicUsize,
     asleep: AtomicBool,
     waking: AtomicUsize,
-    /// How many starts by a user go on.
+    /// How many starts by a user are in progress.
     starting: watch::Sender<usize>,
 }
 
@@ -58,14 +58,14 @@ impl PartialEq for Activity {
 impl Eq for Activity {}
 
 impl Activity {
-    /// Notes that a use begins.
+    /// Records that a use begins.
     pub fn enter(self: &Arc<Self>) -> Use {
         self.open.fetch_add(1, Ordering::AcqRel);
         self.touch();
         Use(self.clone())
     }
 
-    /// Notes a use that is over already.
+    /// Records a use that has ended already.
     pub fn touch(&self) {
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.fetch_max(now, Ordering::AcqRel);
@@ -80,18 +80,18 @@ impl Activity {
         Some(self.begun.elapsed().saturating_sub(last))
     }
 
-    /// Returns whether the sandbox must be woken before it can answer, or is being woken now: its room
+    /// Whether the sandbox must be woken before it can answer, or is being woken now: its room
     /// may be up long before its services are.
     pub fn is_asleep(&self) -> bool {
         self.asleep.load(Ordering::Acquire) || self.is_waking()
     }
 
-    /// Returns whether the sandbox is being woken.
+    /// Whether the sandbox is being woken.
     pub fn is_waking(&self) -> bool {
         self.waking.load(Ordering::Acquire) > 0
     }
 
-    /// Notes that the sandbox is being woken.
+    /// Records that the sandbox is being woken.
     pub fn begin_waking(self: &Arc<Self>) -> Waking {
         self.waking.fetch_add(1, Ordering::AcqRel);
         Waking(self.clone())
@@ -102,19 +102,19 @@ impl Activity {
         *self.starting.borrow() > 0
     }
 
-    /// Notes that its user starts it.
+    /// Records that its user starts it.
     pub fn begin_starting(self: &Arc<Self>) -> Starting {
         self.starting.send_modify(|count| *count += 1);
         Starting(self.clone())
     }
 
-    /// Waits until no start goes on.
+    /// Waits until no start is in progress.
     pub async fn started(&self) {
         // The sender lives as long as we do, so this never fails.
         self.starting.subscribe().wait_for(|count| *count == 0).await.ok();
     }
 
-    /// Notes that the sandbox sleeps, or that it does not.
+    /// Records that the sandbox sleeps, or that it does not.
     pub fn set_asleep(&self, asleep: bool) {
         self.asleep.store(asleep, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! The authority of local URLs: it can vouch for names below `.localhost` and nothing else, since
+//! The certificate authority (CA) of local URLs. It can only sign names below `.localhost`, since
 //! browsers are asked to trust it.
 
 use std::{io, path::Path, sync::Arc};
@@ -17,19 +17,19 @@ use crate::names::{ZONE, parse};
 
 const PURPOSE: Purpose<'_> = Purpose { name: "Hothouse, local URLs", zone: Some(ZONE) };
 
-/// Opens the authority of a folder, making it when there is none.
+/// Opens the CA of a folder, creating it if there is none.
 pub fn open(folder: &Path, now: Timestamp) -> Result<Authority, AuthorityError> {
     Authority::open(folder, PURPOSE, now)
 }
 
-/// Answers a TLS greeting with the leaf of the name in it.
+/// Answers a ClientHello with the leaf certificate of its server name.
 #[derive(Debug)]
 struct Leaves(Arc<Authority>);
 
 impl ResolvesServerCert for Leaves {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let own = format!("{OWN_LABEL}.{ZONE}");
-        // Without a name the request that follows is told that it went astray.
+        // A client without SNI gets the certificate of Hothouse's own host.
         let host = match hello.server_name() {
             None => own,
             Some(name) => parse(name).ok()?.to_string(),
@@ -43,7 +43,7 @@ fn now() -> Timestamp {
     HostClock.now()
 }
 
-/// Makes the settings of the router's TLS.
+/// Makes the TLS settings of the router.
 pub(crate) fn server_config(authority: Arc<Authority>) -> io::Result<rustls::ServerConfig> {
     hothouse_certificates::server_config(Arc::new(Leaves(authority)))
 }

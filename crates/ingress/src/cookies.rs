@@ -2,8 +2,8 @@
 
 use crate::{PICK, Route, names::ZONE};
 
-/// Takes our own cookie out of a `Cookie` header, whatever bytes stand beside it; returns its value and
-/// what is left for the app.
+/// Removes our own cookie from a `Cookie` header, whatever bytes surround it; returns its value and
+/// the rest for the app.
 pub fn split(header: &[u8]) -> (Option<String>, Vec<u8>) {
     let mut picked = None;
     let mut kept = Vec::with_capacity(header.len());
@@ -22,8 +22,8 @@ pub fn split(header: &[u8]) -> (Option<String>, Vec<u8>) {
     (picked, kept)
 }
 
-/// Returns the value of a pair of our name. A browser sends a cookie without a name as its value
-/// alone, so `=hothouse-sandbox=x` would come back as ours.
+/// Returns the value of a pair with our name. A browser sends a cookie without a name as just its
+/// value, so `=hothouse-sandbox=x` would come back as ours.
 fn value_of(pair: &[u8]) -> Option<&[u8]> {
     let begin = pair.iter().position(|byte| !matches!(byte, b'=' | b' ' | b'\t'))?;
     let pair = &pair[begin..];
@@ -37,8 +37,8 @@ pub fn pick(id: &str) -> String {
     format!("{PICK}={id}; Path=/; Secure; HttpOnly; SameSite=Lax")
 }
 
-/// Confines a `Set-Cookie` of an app: a domain wider than its own sandbox's is taken off, so that the
-/// cookie belongs to the host alone; one of our name is dropped.
+/// Confines a `Set-Cookie` of an app: a domain wider than its own sandbox's is removed, so that the
+/// cookie belongs to the host only; a cookie with our name is dropped.
 pub fn confine(header: &[u8], route: &Route) -> Option<Vec<u8>> {
     let mut parts = header.split(|byte| *byte == b';');
     let pair = parts.next().unwrap_or_default();
@@ -59,7 +59,7 @@ pub fn confine(header: &[u8], route: &Route) -> Option<Vec<u8>> {
     Some(std::iter::once(pair).chain(parts.filter(keep)).collect::<Vec<_>>().join(&b';'))
 }
 
-/// Takes the parameter that picks a sandbox out of a path and query.
+/// Removes the parameter that picks a sandbox from a path and query.
 pub fn picked_by_query(path_and_query: &str) -> Option<(String, String)> {
     let (path, query) = path_and_query.split_once('?')?;
     let mut picked = None;
@@ -106,7 +106,7 @@ mod tests {
             ("s=1; Domain=web.a.shop.localhost", Some("s=1; Domain=web.a.shop.localhost")),
             ("s=\u{e9}; Domain=shop.localhost", Some("s=\u{e9}")),
             ("hothouse-sandbox=shop-b-0000; Path=/", None),
-            // Without a name, and sent back by browsers as if it were ours.
+            // Nameless cookies, which browsers send back as if they were ours.
             ("=hothouse-sandbox=shop-b-0000; Path=/", None),
             (" = =hothouse-sandbox=shop-b-0000", None),
         ] {

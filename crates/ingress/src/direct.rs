@@ -1,4 +1,4 @@
-//! Direct ports: a port of the host's loopback that leads to one app, byte for byte.
+//! Direct ports: a loopback port of the host that forwards to one app, byte for byte.
 //!
 //! Cookies know no ports: a browser that is led to `http://hothouse.localhost:PORT` would hand the cookies
 //! of that name to the app behind the port, and let it set them. So the first bytes of a client are looked
@@ -25,7 +25,7 @@ use tokio::{
 
 use crate::{Activity, Rooms, Target, names::ZONE};
 
-/// The longest head of a request that is looked at.
+/// The longest request head that is inspected.
 const HEAD_LIMIT: usize = 64 << 10;
 
 /// What a connection costs: a socket on either side.
@@ -40,21 +40,21 @@ const UNRECOGNIZED: [u8; 7] = [21, 3, 3, 0, 2, 2, 112];
 const MISDIRECTED: &[u8] = b"HTTP/1.1 421 Misdirected Request\r\ncontent-type: text/plain\r\n\
     connection: close\r\n\r\nthis port is another app's; use its URL, or 127.0.0.1\n";
 
-/// Where a direct port leads.
+/// The target of a direct port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leads {
     /// The sandbox's public id.
     pub id: String,
-    /// What it leads to, by the name that [`Rooms::wake`] knows.
+    /// The app, by the name that [`Rooms::wake`] knows.
     pub app: String,
-    /// The name that the app has in our zone, if it has one.
+    /// The app's host name in our zone, if it has one.
     pub host: Option<String>,
-    /// Where that answers, while the room is up.
+    /// Where it is reached, while the room is up.
     pub target: Option<Target>,
     pub activity: Arc<Activity>,
 }
 
-/// A port that is open for as long as this is held.
+/// A listening port; closes on drop.
 #[derive(Debug)]
 pub struct DirectPort {
     pub port: u16,
@@ -63,7 +63,7 @@ pub struct DirectPort {
 }
 
 impl DirectPort {
-    /// Opens a port of the loopback.
+    /// Listens on a loopback port.
     pub async fn open(
         port: u16,
         to: Leads,
@@ -76,7 +76,7 @@ impl DirectPort {
         Ok(Self { port, to, task })
     }
 
-    /// Leads elsewhere from now on. The port stays open: whoever waits at it is served.
+    /// Changes the target. The port stays open: waiting clients are served.
     pub fn lead(&self, to: Leads) {
         *self.to.lock().unwrap_or_else(PoisonError::into_inner) = to;
     }
@@ -96,7 +96,7 @@ async fn serve(
 ) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
-            // Out of descriptors, most likely: others must end first.
+            // Most likely out of file descriptors: other connections must end first.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
@@ -131,9 +131,9 @@ async fn connect(mut client: TcpStream, to: &Leads, rooms: &dyn Rooms) {
                 app.set_zero_linger().ok();
             }
         }
-        // A reset says "nobody there", as a port without a listener would.
+        // A reset, as from a port without a listener.
         Err(error) => {
-            tracing::debug!(%error, app = to.app, "an app does not answer");
+            tracing::debug!(%error, app = to.app, "the app does not answer");
             client.set_zero_linger().ok();
         }
     }
@@ -146,9 +146,9 @@ async fn gone(client: &TcpStream) {
     }
 }
 
-/// Passes bytes both ways. The app may speak first; what the client says first is looked at. When one side
-/// has ended the other may go on while it has something to say: a client that is gone looks like one that
-/// only listens, and an app may wait for its next word for ever.
+/// Copies bytes both ways. The app may speak first; the client's first bytes are inspected. When one side
+/// has ended the other may continue while it has something to say: a client that is gone looks like one that
+/// only listens, and an app may wait for its next word forever.
 async fn relay(client: &mut TcpStream, app: &mut TcpStream, own: Option<&str>) -> io::Result<()> {
     let (mut from_client, mut to_client) = client.split();
     let (mut from_app, mut to_app) = app.split();
@@ -215,7 +215,7 @@ async fn while_it_moves(
     }
 }
 
-/// Why bytes no longer pass.
+/// Why forwarding ended.
 #[derive(Debug)]
 enum Broken {
     Off(io::Error),
@@ -256,7 +256,7 @@ async fn begin(
 #[derive(Debug, PartialEq, Eq)]
 enum Hosts {
     Unknown,
-    /// None for what is no request, or names nobody.
+    /// None for what is not a request, or names nobody.
     Are(Vec<String>),
     /// It is a request, and there is no telling for whom.
     Unreadable,
@@ -319,7 +319,7 @@ fn greeted(bytes: &[u8]) -> Hosts {
     Hosts::Unknown
 }
 
-/// Returns whether a port may answer to a host: one outside our zone, or the app's own.
+/// Whether a port may answer to a host: one outside our zone, or the app's own.
 fn is_allowed(host: &str, own: Option<&str>) -> bool {
     // However odd the port is that follows.
     let name = host.trim().split(':').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How templates of this crate and of the dashboard become pages: everything that they show is escaped.
+//! Rendering of the templates of this crate and of the dashboard: all values are escaped.
 
 use std::fmt::{self, Write};
 
@@ -8,10 +8,10 @@ use askama::{
 };
 use hothouse_model::visible::is_deceptive;
 
-/// A rendered part of a page. Nothing else is put into a template as it is.
+/// A rendered part of a page; only this is inserted into a template without escaping.
 pub type Markup = Safe<String>;
 
-/// Makes a text harmless in HTML; `askama.toml` names it for all templates.
+/// Escapes a text for HTML; `askama.toml` configures it for all templates.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaper;
 

@@ -4,8 +4,8 @@
 //! browser --TLS--> server --Host--> table --Route--> proxy --dialled by room-init--> app
 //! ```
 //!
-//! Invariants of absence: nothing here starts or stops anything, or knows what a sandbox is beyond
-//! its names. A request reaches the app that its host name says, or none.
+//! Deliberately absent: starting or stopping anything, and knowledge of a sandbox beyond its names.
+//! A request reaches the app that its host name says, or none.
 
 pub mod activity;
 pub mod authority;
@@ -44,7 +44,7 @@ pub const PICK: &str = "hothouse-sandbox";
 /// An app in a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Where the room is reached.
+    /// How to reach the room.
     pub runtime: PathBuf,
     /// The app's port, inside.
     pub port: u16,
@@ -52,24 +52,24 @@ pub struct Target {
 
 impl Hash for Target {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        // A path would hash its parts one by one, at every request.
+        // A path would hash its components one by one at every request.
         self.runtime.as_os_str().hash(state);
         self.port.hash(state);
     }
 }
 
-/// A future that can be sent about.
+/// A future that can be sent between threads.
 pub type Sendable<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// What the router asks of those who know rooms.
+/// What the router needs to know about rooms.
 pub trait Rooms: Send + Sync {
     /// Connects to an app.
     fn dial<'a>(&'a self, target: &'a Target) -> Sendable<'a, io::Result<TcpStream>>;
 
-    /// Wakes a sandbox, by its public id; returns where one of its apps can be asked then.
+    /// Wakes a sandbox, by its public id; returns where one of its apps is reached then.
     fn wake<'a>(&'a self, id: &'a str, app: &'a str) -> Sendable<'a, Result<Target, String>>;
 
-    /// Says what became of an app that does not answer.
+    /// Explains why an app does not answer.
     fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, Told>;
 }
 
@@ -78,6 +78,6 @@ pub trait Rooms: Send + Sync {
 pub struct Told {
     /// The last lines of its log.
     pub lines: String,
-    /// Whether it is about to be there.
+    /// Whether it is starting.
     pub starts: bool,
 }

@@ -1,11 +1,10 @@
-//! A map from names that is made once and then only asked: exactly one place to look, however many
-//! names there are.
+//! An immutable map from names: a lookup checks exactly one slot, however many names there are.
 //!
-//! Hash and displace: a name's hash picks a bucket, the bucket's number moves the hash to a slot that no
-//! other name has, and the name in that slot is the one or nobody has it. So there is no chain to walk
-//! and no branch that depends on how full the map is, and what is touched is small: for 1,000 names
-//! 2 KB of buckets, 15 KB of slots and the names themselves, one after the other. Hashes are keyed anew
-//! for each map, so nobody can choose names that collide.
+//! Hash and displace: a name's hash picks a bucket, the bucket's number moves the hash to a slot
+//! that no other name has, so that slot holds the name or the name is absent. There is no chain to
+//! walk and no branch that depends on how full the map is, and what is touched is small: for 1,000
+//! names 2 KB of buckets, 15 KB of slots and the names themselves, one after the other. Hashes are
+//! keyed anew for each map, so nobody can choose names that collide.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +14,7 @@ use std::{
 /// Names for each bucket, on average.
 const PER_BUCKET: usize = 2;
 
-/// Numbers tried for a bucket before all begins again with another key.
+/// Numbers tried for a bucket before starting over with another key.
 const TRIES: u16 = 4096;
 
 /// Values by name.
@@ -36,7 +35,7 @@ struct Places {
     slots: Box<[Slot]>,
 }
 
-/// Where a name and its value are; an empty name is nobody's.
+/// Where a name and its value are; an empty name marks a free slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Slot {
     start: u32,
@@ -66,7 +65,7 @@ impl<T: PartialEq> PartialEq for Lookup<T> {
 impl<T: Eq> Eq for Lookup<T> {}
 
 impl<T> Lookup<T> {
-    /// Makes a map; of two equal names the later one counts, and an empty one is left out.
+    /// Makes a map; the later of two equal names wins, and an empty name is left out.
     pub(crate) fn new(entries: impl IntoIterator<Item = (String, T)>) -> Self {
         let mut entries: BTreeMap<String, T> = entries.into_iter().collect();
         entries.remove("");

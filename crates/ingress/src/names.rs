@@ -12,10 +12,10 @@ use std::fmt;
 
 use hothouse_model::OWN_LABEL;
 
-/// The zone below which all names lie; browsers and curl lead it to the loopback by themselves.
+/// The zone of all names; browsers and curl resolve it to the loopback address.
 pub const ZONE: &str = "localhost";
 
-/// The longest that a label may be in DNS.
+/// The maximum length of a DNS label.
 const LABEL_LIMIT: usize = 63;
 
 /// What a host name means.
@@ -40,7 +40,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A host name that means nothing here.
+/// A host name that is not ours.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     #[error("it is not below .{ZONE}")]
@@ -51,14 +51,13 @@ pub enum HostError {
     TooDeep,
 }
 
-/// Returns a host without its port and a dot at the end, as it is written otherwise.
+/// Returns a host without its port and trailing dot.
 pub fn bare(host: &str) -> &str {
     let name = without_port(host).unwrap_or(host);
     name.strip_suffix('.').unwrap_or(name)
 }
 
-/// Reads a host as it stands in a request or in a TLS greeting: any case, with or without a port and
-/// a dot at the end.
+/// Parses a host of a request or ClientHello: any case, with or without a port and a trailing dot.
 pub fn parse(host: &str) -> Result<Address, HostError> {
     let name = without_port(host).ok_or(HostError::Malformed)?;
     let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
@@ -81,7 +80,7 @@ pub fn parse(host: &str) -> Result<Address, HostError> {
     }
 }
 
-/// Takes the port off a host; nothing if what follows the colon is none.
+/// Strips the port of a host; `None` if what follows the colon is not a port.
 fn without_port(host: &str) -> Option<&str> {
     match host.split_once(':') {
         None => Some(host),

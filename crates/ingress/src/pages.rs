@@ -1,5 +1,5 @@
-//! Pages of our own: short, without script, and with every word that comes from a room escaped. What they
-//! look like is in `templates/`.
+//! Hothouse's own pages: short, without script, and with all text that comes from a room escaped.
+//! The markup is in `templates/`.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::{
     proxy::{Body, body_of},
 };
 
-/// What may be loaded by a page of ours: the style in it (`templates/style.css`), which is
-/// known by its hash, and nothing else.
+/// What our pages may load: the inline style (`templates/style.css`), identified by its hash, and
+/// nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'sha256-SVjAwZUw6aRT/EeUjbux3VvIBYZn/ImiIgOsCAW/1sI='; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Returns whether a client would show a page to somebody.
+/// Whether the client is a browser that would show a page.
 pub fn wants_page(headers: &HeaderMap) -> bool {
     let accepts = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepts.into_iter().any(|text| text.contains("text/html"))
@@ -42,7 +42,7 @@ pub fn redirect(to: &str, cookie: Option<&str>) -> Response<Body> {
     response
 }
 
-/// Tells that a host is unknown, and what there is.
+/// The page for an unknown host, with the running apps.
 pub fn unknown_host<B>(
     request: &Request<B>,
     host: &str,
@@ -55,7 +55,7 @@ pub fn unknown_host<B>(
         let known: Vec<_> = routes.iter().map(|route| url(route, port)).collect();
         let known = match known.is_empty() {
             true => "no app is up".into(),
-            false => format!("there is: {}", known.join(" ")),
+            false => format!("running apps: {}", known.join(" ")),
         };
         let told = format!("{}: {why}; {known}", visible(host));
         return plain(StatusCode::NOT_FOUND, &told);
@@ -76,7 +76,7 @@ struct UnknownHost<'a> {
     apps: Vec<AppLink<'a>>,
 }
 
-/// Shows the sandboxes of which one can be picked, and leads on to the path that was asked for.
+/// The page to pick a sandbox; its links keep the requested path.
 pub fn picker(routes: &[Arc<Route>], port: u16, path: &str) -> Response<Body> {
     let joint = if path.contains('?') { '&' } else { '?' };
     let target = |route: &Route| {
@@ -94,12 +94,12 @@ struct Picker<'a> {
     apps: Vec<AppLink<'a>>,
 }
 
-/// Tells that a sandbox is not up, or paused by its user.
+/// The page for a sandbox that is down, or paused by its user.
 pub fn stopped<B>(request: &Request<B>, route: &Route) -> Response<Body> {
     let (state, verb) = if route.paused { ("paused", "resume") } else { ("not running", "up") };
     let command = format!("hothouse {verb} -w {}/{}", route.project, route.sandbox);
     if !wants_page(request.headers()) {
-        let told = format!("sandbox {} is {state}; `{command}` changes that", route.sandbox);
+        let told = format!("sandbox {} is {state}; run `{command}`", route.sandbox);
         return plain(StatusCode::SERVICE_UNAVAILABLE, &told);
     }
     let title = format!("Sandbox {} is {state}", route.sandbox);
@@ -113,8 +113,8 @@ struct Stopped {
     command: String,
 }
 
-/// Tells that an app does not answer, and what is known of why. If its service only starts, a browser
-/// asks again by itself.
+/// The page for an app that does not answer, with the reason if known. It reloads while the service
+/// is starting.
 pub fn no_answer(wants_page: bool, route: &Route, fault: &str, told: &Told) -> Response<Body> {
     if !wants_page {
         let text = format!("service {} of sandbox {} {fault}", route.service, route.sandbox);
@@ -141,7 +141,7 @@ struct NoAnswer<'a> {
     command: String,
 }
 
-/// Tells that a sandbox is about to wake up; a browser asks again by itself.
+/// The page for a sandbox that is waking up; it reloads.
 pub fn waking(wants_page: bool, route: &Route) -> Response<Body> {
     let mut response = match wants_page {
         true => {
@@ -149,7 +149,7 @@ pub fn waking(wants_page: bool, route: &Route) -> Response<Body> {
             answer_page(StatusCode::SERVICE_UNAVAILABLE, &page)
         }
         false => {
-            let told = format!("sandbox {} takes too long to wake up", route.sandbox);
+            let told = format!("sandbox {} did not wake up in time", route.sandbox);
             plain(StatusCode::SERVICE_UNAVAILABLE, &told)
         }
     };
@@ -167,13 +167,13 @@ struct Waking {
     title: String,
 }
 
-/// Tells that a sandbox does not wake up.
+/// The page for a sandbox that could not be woken.
 pub fn not_woken(wants_page: bool, route: &Route, why: &str) -> Response<Body> {
-    let title = format!("Sandbox {} does not wake up", route.sandbox);
+    let title = format!("Sandbox {} could not be woken", route.sandbox);
     match wants_page {
         true => answer_page(StatusCode::BAD_GATEWAY, &NotWoken { title, why }),
         false => {
-            let told = format!("sandbox {} does not wake up: {why}", route.sandbox);
+            let told = format!("sandbox {} could not be woken: {why}", route.sandbox);
             plain(StatusCode::BAD_GATEWAY, &told)
         }
     }
@@ -186,7 +186,7 @@ struct NotWoken<'a> {
     why: &'a str,
 }
 
-/// An app in a list, and where its entry leads.
+/// An app in a list, and its link.
 struct AppLink<'a> {
     route: &'a Route,
     target: String,
@@ -194,7 +194,7 @@ struct AppLink<'a> {
 }
 
 impl AppLink<'_> {
-    /// Why it may not answer at once.
+    /// Why it may not answer immediately.
     fn state(&self) -> Option<&'static str> {
         match &self.route.target {
             _ if self.route.activity.is_asleep() => Some("asleep"),
@@ -220,7 +220,7 @@ pub fn url(route: &Route, port: u16) -> String {
     format!("https://{}{}", route.host(), shown_port(port))
 }
 
-/// Returns the port as it stands in a URL: nothing for the usual one.
+/// Returns the port as written in a URL: empty for the default one.
 pub fn shown_port(port: u16) -> String {
     if port == 443 { String::new() } else { format!(":{port}") }
 }
@@ -244,7 +244,7 @@ fn answer(status: StatusCode, kind: &'static str, text: String) -> Response<Body
     response
 }
 
-/// Makes a host name of anybody's fit to be shown.
+/// Escapes an untrusted host name.
 fn visible(host: &str) -> String {
     host.chars().filter(|c| !c.is_control()).take(253).collect()
 }

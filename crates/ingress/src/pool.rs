@@ -18,9 +18,9 @@ use crate::{Rooms, Target, proxy::Body};
 
 /// How many connections to one app are kept.
 const KEPT_LIMIT: usize = 256;
-/// How long one waits for work. Most servers close after five seconds or more.
+/// How long an idle connection is kept. Most servers close theirs after five seconds or more.
 const IDLE_TIME: Duration = Duration::from_secs(4);
-/// How often an HTTP/2 app is asked whether it is still there.
+/// How often an HTTP/2 connection is pinged.
 const PING: Duration = Duration::from_secs(20);
 
 /// A request that did not reach its app, or an app that did not answer.
@@ -28,23 +28,25 @@ const PING: Duration = Duration::from_secs(20);
 pub enum UpstreamError {
     #[error("connect to the app")]
     Dial(#[source] io::Error),
-    #[error("talk to the app")]
+    #[error("send the request to the app")]
     Talk(#[source] hyper::Error),
 }
 
 impl UpstreamError {
-    /// Says what an app did instead of answering, in words that follow its name.
+    /// Describes what the app did instead of answering; the text follows the app's name.
     pub(crate) fn fault(&self) -> &'static str {
         match self {
             Self::Dial(_) => "does not answer",
-            Self::Talk(error) if error.is_parse_too_large() => "answers with too long a head",
+            Self::Talk(error) if error.is_parse_too_large() => {
+                "answers with a response head that is too long"
+            }
             Self::Talk(error) if error.is_parse() => "answers with something that is not HTTP",
-            Self::Talk(_) => "broke off before it answered",
+            Self::Talk(_) => "closed the connection before it answered",
         }
     }
 }
 
-/// A connection, busy or not: one whose answer is still being read is not ready.
+/// A connection, idle or busy: it is busy while its answer is read.
 struct Kept {
     sender: http1::SendRequest<Body>,
     since: Instant,
@@ -64,10 +66,10 @@ impl Pool {
         Arc::new(Self { rooms, kept: Mutex::default(), shared: Mutex::default() })
     }
 
-    /// Sends a request over HTTP/1.1, on a connection that waits or on a new one.
+    /// Sends a request over HTTP/1.1, on an idle connection or a new one.
     ///
-    /// One that waited may have been closed meanwhile; then the request, if none of it was sent, is
-    /// sent again on a new one.
+    /// The app may have closed an idle connection; the request is then repeated on a new one if
+    /// none of it was sent.
     pub async fn send(
         &self,
         target: &Target,
@@ -92,7 +94,7 @@ impl Pool {
         Ok(response)
     }
 
-    /// Sends a request on a connection of its own, which may become something else than HTTP.
+    /// Sends a request on a connection of its own, which may be upgraded.
     pub async fn send_alone(
         &self,
         target: &Target,
@@ -102,7 +104,7 @@ impl Pool {
         sender.send_request(request).await.map_err(UpstreamError::Talk)
     }
 
-    /// Sends a request over HTTP/2 without TLS, as gRPC servers want it, on the one connection that
+    /// Sends a request over HTTP/2 without TLS, as gRPC servers expect, on the one connection that
     /// all requests to this app share.
     pub async fn send_http2(
         &self,
@@ -130,7 +132,7 @@ impl Pool {
             .await
             .map_err(UpstreamError::Talk)?;
         tokio::spawn(async move {
-            // It ends with the last stream; what went wrong, the stream has been told.
+            // It ends with the last stream, which has reported any error.
             connection.await.ok();
         });
         self.shared().insert(target.clone(), sender.clone());
@@ -144,7 +146,7 @@ impl Pool {
     async fn connect(&self, target: &Target) -> Result<http1::SendRequest<Body>, UpstreamError> {
         let stream = self.rooms.dial(target).await.map_err(UpstreamError::Dial)?;
         stream.set_nodelay(true).ok();
-        // Some old servers know `Content-Length` but not `content-length`.
+        // Some old servers accept `Content-Length` but not `content-length`.
         let (sender, connection) = http1::Builder::new()
             .title_case_headers(true)
             .handshake(TokioIo::new(stream))
@@ -156,7 +158,7 @@ impl Pool {
         Ok(sender)
     }
 
-    /// Takes the connection that has waited longest: those kept a moment ago are still being read.
+    /// Takes the connection that has been idle longest: newer ones may still be busy.
     fn take(&self, target: &Target) -> Option<http1::SendRequest<Body>> {
         let mut kept = self.kept();
         let waiting = kept.get_mut(target)?;
@@ -172,8 +174,8 @@ impl Pool {
         None
     }
 
-    /// Keeps a connection, whose answer may still be read: it is ready when that is over. One that is
-    /// dropped meanwhile ends with its answer.
+    /// Keeps a connection, even while its answer is read. If dropped meanwhile, it closes after its
+    /// answer.
     fn keep(
         &self,
         target: &Target,
@@ -194,7 +196,7 @@ impl Pool {
         }
     }
 
-    /// Closes what waited too long.
+    /// Closes connections that were idle too long.
     pub fn sweep(&self) {
         self.kept().retain(|_, waiting| {
             waiting.retain(|kept| kept.since.elapsed() < IDLE_TIME && !kept.sender.is_closed());

@@ -1,9 +1,8 @@
 //! One request, from the host name to the app's answer.
 //!
-//! What decides is the host alone: it must be the one of the TLS greeting, stand there once, and agree
-//! with an absolute address if the request has one. What a client says about itself by
-//! `X-Forwarded-*` is replaced by what we know. A request that comes out of a room sees its own
-//! sandbox and nothing else.
+//! Only the host decides: it must match the SNI of the ClientHello, occur once, and agree with an
+//! absolute URI if the request has one. `X-Forwarded-*` from the client is replaced. A request from
+//! inside a room sees only its own sandbox.
 
 use std::{
     net::SocketAddr,
@@ -35,13 +34,13 @@ use crate::{
 /// The body of a request or an answer, passed on as it comes.
 pub type Body = BoxBody<Bytes, hyper::Error>;
 
-/// Names the apps that a request went through on its way, so that one that comes back is noticed.
+/// Lists the apps that a request passed through, to detect loops.
 pub(crate) const HOP: HeaderName = HeaderName::from_static("x-hothouse-hop");
 
-/// How many apps one request may go through.
+/// How many apps one request may pass through.
 const HOP_LIMIT: usize = 8;
 
-/// How long somebody before a browser is kept waiting before a page says why.
+/// How long a browser waits before it gets a page that explains the wait.
 const SHORT_WAIT: Duration = Duration::from_millis(700);
 /// How long a program waits for a sandbox to wake up.
 const LONG_WAIT: Duration = Duration::from_secs(180);
@@ -60,13 +59,13 @@ pub trait OwnPages: Send + Sync {
 #[derive(Clone, Debug)]
 pub struct Connection {
     peer: SocketAddr,
-    /// The name in the TLS greeting.
+    /// The server name (SNI) of the ClientHello.
     server_name: Option<String>,
     /// The port that clients use.
     port: u16,
-    /// The sandbox out of whose room it comes, by its public id.
+    /// The public id of the sandbox whose room it comes from.
     room: Option<String>,
-    /// What apps are told of the above.
+    /// The same, as headers for apps.
     pub(crate) peer_shown: HeaderValue,
     pub(crate) port_shown: HeaderValue,
 }
@@ -86,7 +85,7 @@ impl Connection {
         Self { peer, server_name, port, room, peer_shown, port_shown }
     }
 
-    /// Returns whether the connection was made for a name; without one in the greeting, for any.
+    /// Whether the connection may serve a name; without SNI, any.
     fn is_for(&self, name: &str) -> bool {
         let greeted = self.server_name.as_deref();
         greeted.is_none_or(|greeted| names::bare(greeted).eq_ignore_ascii_case(name))
@@ -113,11 +112,11 @@ impl Proxy {
             Err(why) => return pages::plain(StatusCode::BAD_REQUEST, why),
         };
         if request.method() == Method::CONNECT && websocket::asked(&request).is_none() {
-            return pages::plain(StatusCode::METHOD_NOT_ALLOWED, "this is no proxy for tunnels");
+            return pages::plain(StatusCode::METHOD_NOT_ALLOWED, "CONNECT is not supported here");
         }
         let table = self.table();
         let name = names::bare(host.to_str().unwrap_or_default());
-        // Nearly every request is for an app's own host, written as we write it.
+        // Nearly every request is for an app's own host in its canonical form.
         if let Some(route) = table.app(name).filter(|route| from.may_see(route)) {
             return match from.is_for(name) {
                 true => self.forward(request, route, &host, from).await,
@@ -150,7 +149,7 @@ impl Proxy {
         match table.find(&address, picked.as_deref()) {
             Found::Own(label) if from.room.is_none() => self.own.answer(request, label).await,
             Found::Own(_) | Found::Nothing => {
-                pages::unknown_host(&request, text, "nothing has this name", &table, from.port)
+                pages::unknown_host(&request, text, "no app has this name", &table, from.port)
             }
             Found::Picker(routes) => pages::picker(&routes, from.port, "/"),
             Found::Choose(routes) => choose(&request, &routes, from.port),
@@ -176,14 +175,14 @@ impl Proxy {
     ) -> Response<Body> {
         let own = route.host();
         if been_here(request.headers(), &own) {
-            let why = "this request has been here before: an app proxies to its own URL";
+            let why = "request loop: an app proxies to its own URL";
             return pages::plain(StatusCode::LOOP_DETECTED, why);
         }
         let held = route.activity.enter();
         let woken;
         let target = match &route.target {
-            // What asks from inside is awake, and may be what a waking waits for. A room that its user
-            // starts has a target as soon as its services do.
+            // A request from inside means that the room is awake; waiting here could block its own start. A
+            // room that is being started has a target as soon as its services do.
             target
                 if from.room.is_none()
                     && (route.activity.is_asleep()
@@ -221,12 +220,12 @@ impl Proxy {
         match outcome {
             Ok(response) => finish(response, route),
             Err(UpstreamError::Talk(error)) if error.is_user() => {
-                pages::plain(StatusCode::BAD_REQUEST, "the body of the request broke off")
+                pages::plain(StatusCode::BAD_REQUEST, "the request body ended early")
             }
             Err(error) => {
                 tracing::debug!(%error, app = route.app, sandbox = route.sandbox, "no answer");
                 let local = from.room.is_none() && from.peer.ip().is_loopback();
-                // What an app said last is for those who sit at this machine.
+                // Log lines are only for users of this machine.
                 let told = match local && wants_page {
                     true => self.rooms.explain(route).await,
                     false => Told::default(),
@@ -236,7 +235,7 @@ impl Proxy {
         }
     }
 
-    /// Wakes a sandbox. A program waits for it; somebody before a browser is told after a moment.
+    /// Wakes a sandbox. A program waits; a browser gets a page after a moment.
     async fn wake<B>(&self, request: &Request<B>, route: &Route) -> Result<Target, Response<Body>> {
         let page = request.method() == Method::GET && pages::wants_page(request.headers());
         let patience = if page { SHORT_WAIT } else { LONG_WAIT };
@@ -249,7 +248,7 @@ impl Proxy {
     }
 }
 
-/// The body of an answer, which is a use of its sandbox until it ends.
+/// The body of an answer; its sandbox counts as in use until it ends.
 struct Held<B> {
     body: B,
     _held: Use,
@@ -280,7 +279,7 @@ fn misdirected() -> Response<Body> {
     pages::plain(StatusCode::MISDIRECTED_REQUEST, why)
 }
 
-/// Returns whether a request went through this app before, or through too many.
+/// Whether a request passed through this app before, or through too many.
 fn been_here(headers: &HeaderMap, own: &str) -> bool {
     let mut hops = headers.get_all(HOP).iter();
     let seen = hops.by_ref().take(HOP_LIMIT).any(|hop| hop.as_bytes() == own.as_bytes());
@@ -301,7 +300,7 @@ fn picked<B>(request: &Request<B>) -> Option<String> {
     headers.filter_map(|value| cookies::split(value.as_bytes()).0).next()
 }
 
-/// Turns a choice in the address into a cookie.
+/// Turns a choice in the URL into a cookie.
 fn remember_choice<B>(
     request: &Request<B>,
     address: &Address,
@@ -314,7 +313,7 @@ fn remember_choice<B>(
         .then(|| pages::redirect(&on_this_host(rest), Some(&cookies::pick(&route.id))))
 }
 
-/// Makes a path one of this host: `//x/` and `/\x` would be another host to a browser.
+/// Keeps a path on this host: a browser takes `//x/` and `/\x` for another host.
 fn on_this_host(path: String) -> String {
     let elsewhere = path.starts_with("//") || path.starts_with("/\\");
     if elsewhere { format!("/.{path}") } else { path }
@@ -322,7 +321,7 @@ fn on_this_host(path: String) -> String {
 
 fn choose<B>(request: &Request<B>, routes: &[Arc<Route>], port: u16) -> Response<Body> {
     if pages::wants_page(request.headers()) {
-        // Whoever follows a link deep into an app arrives there; a choice that failed is left out.
+        // Deep links keep their path; a choice that failed is dropped.
         let asked = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let path =
             cookies::picked_by_query(asked).map_or_else(|| asked.to_owned(), |(_, rest)| rest);

@@ -1,4 +1,4 @@
-//! What is changed on a request before its app gets it, and on the answer before the client does.
+//! Changes to a request before the app gets it, and to the answer before the client gets it.
 
 use hothouse_http::strip_hop_by_hop;
 use hyper::{
@@ -18,7 +18,7 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
-/// Returns whether a request is a gRPC call, which an app wants over HTTP/2.
+/// Whether a request is a gRPC call, which an app wants over HTTP/2.
 pub(crate) fn is_grpc(version: Version, headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
     version == Version::HTTP_2 && kind.is_some_and(|kind| kind.starts_with(b"application/grpc"))
@@ -36,7 +36,7 @@ pub(crate) fn prepare<B>(
     strip_hop_by_hop(&mut parts.headers, grpc);
     strip_own(&mut parts.headers);
     strip_forwarded(&mut parts.headers);
-    // Last, since a client may call its host a thing of one connection.
+    // Last, since a client may name `Host` in `Connection`.
     address(&mut parts, host, grpc);
     let headers = &mut parts.headers;
     headers.insert(FORWARDED_FOR, from.peer_shown.clone());
@@ -49,7 +49,7 @@ pub(crate) fn prepare<B>(
     Request::from_parts(parts, body)
 }
 
-/// Writes the address of a request as its app expects it: HTTP/2 wants it whole.
+/// Rewrites the request target for the app: HTTP/2 needs the absolute form.
 fn address(parts: &mut Parts, host: &HeaderValue, grpc: bool) {
     if grpc {
         let path = parts.uri.path_and_query().cloned();
@@ -67,7 +67,7 @@ fn address(parts: &mut Parts, host: &HeaderValue, grpc: bool) {
     parts.headers.insert(header::HOST, host.clone());
 }
 
-/// Takes out what a client says of the way it came. Many apps read `_` as `-`, so it is the same to us.
+/// Removes the client's forwarding headers. Many apps read `_` as `-`, so both are removed.
 fn strip_forwarded(headers: &mut HeaderMap) {
     let told = |name: &&HeaderName| {
         let name = name.as_str();
@@ -84,13 +84,13 @@ fn strip_forwarded(headers: &mut HeaderMap) {
     }
 }
 
-/// Takes out what is between client and us.
+/// Removes what concerns only the client and this proxy.
 fn strip_own(headers: &mut HeaderMap) {
     headers.remove(PICK_HEADER);
     if !headers.contains_key(header::COOKIE) {
         return;
     }
-    // HTTP/2 sends a cookie in pieces, which belong together again elsewhere (RFC 9113, section 8.2.3).
+    // HTTP/2 may split cookies, which must be joined for HTTP/1.1 (RFC 9113, section 8.2.3).
     let pieces = headers.get_all(header::COOKIE).iter();
     let kept = pieces.map(|value| cookies::split(value.as_bytes()).1);
     let kept = kept.filter(|kept| !kept.is_empty()).collect::<Vec<_>>().join(&b"; "[..]);

@@ -1,7 +1,6 @@
 //! The listeners: TLS for requests, plain HTTP to send clients there.
 //!
-//! All of it runs on one thread of its own: a request's way through us never crosses threads, which
-//! costs more than the request itself.
+//! Everything runs on one thread of its own: crossing threads costs more than the request itself.
 
 use std::{
     convert::Infallible,
@@ -37,13 +36,13 @@ use crate::{
     proxy::{Body, Connection, OwnPages, Proxy},
 };
 
-/// How long a client may take to greet, and to send the head of a request.
+/// How long a client may take for the TLS handshake, and for the head of a request.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// What a connection costs: a socket on either side.
 const COST: u64 = 2;
 
-/// How often connections that waited too long are closed.
+/// How often idle connections are closed.
 const SWEEP: Duration = Duration::from_secs(5);
 
 /// The ports to try, the best first.
@@ -54,7 +53,7 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Those that browsers need no number for, then those that need no privilege, then any.
+    /// The default ports of URLs, then unprivileged ones, then any.
     pub fn usual() -> Self {
         Self { tls: vec![443, 8443, 0], plain: vec![80, 8080, 0] }
     }
@@ -79,7 +78,7 @@ pub struct ServerSpec {
 /// A server that did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    #[error("open a port of the loopback for URLs")]
+    #[error("listen on a loopback port for URLs")]
     Bind(#[source] io::Error),
     #[error("prepare TLS")]
     Tls(#[source] io::Error),
@@ -91,7 +90,7 @@ pub enum ServerError {
 pub struct Server {
     /// The port of `https` URLs.
     pub port: u16,
-    /// The port that sends clients there.
+    /// The port that redirects to it.
     pub plain_port: u16,
     table: Arc<RwLock<Arc<RouteTable>>>,
     desk: Arc<Desk>,
@@ -153,7 +152,7 @@ impl Server {
         }
     }
 
-    /// Serves a connection that comes out of the room of a sandbox, which sees itself alone.
+    /// Serves a connection from inside the room of a sandbox, which sees only itself.
     pub fn serve_room(&self, stream: StdStream, id: String, permit: impl Send + 'static) {
         let desk = self.desk.clone();
         self.handle.spawn(async move {
@@ -184,7 +183,7 @@ async fn serve(
     }
 }
 
-/// Opens the first port that is free, on both loopbacks where there are two.
+/// Listens on the first free port, on both loopback addresses if there are two.
 fn bind_first(ports: &[u16]) -> io::Result<(u16, Vec<StdListener>)> {
     let bind = |address: SocketAddr| {
         let listener = StdListener::bind(address)?;
@@ -198,7 +197,7 @@ fn bind_first(ports: &[u16]) -> io::Result<(u16, Vec<StdListener>)> {
             Ok(listener) => {
                 let port = listener.local_addr()?.port();
                 let mut all = vec![listener];
-                // A host without IPv6, or where somebody else has that port: one loopback will do.
+                // Without IPv6, or if that port is taken there, one loopback address is enough.
                 all.extend(bind(SocketAddr::from((Ipv6Addr::LOCALHOST, port))));
                 return Ok((port, all));
             }
@@ -212,7 +211,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // Out of descriptors, most likely: others must end first.
+            // Most likely out of file descriptors: other connections must end first.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
@@ -253,18 +252,18 @@ async fn serve_stream(desk: &Arc<Desk>, stream: TcpStream, peer: SocketAddr, roo
         false => first().serve_connection(stream, service).with_upgrades().await,
     };
     if let Err(error) = served {
-        tracing::debug!(%error, "a connection broke off");
+        tracing::debug!(%error, "a connection failed");
     }
 }
 
-/// How HTTP/1.1 is served.
+/// The settings for HTTP/1.1.
 fn first() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(256 << 10);
     builder
 }
 
-/// How HTTP/2 is served.
+/// The settings for HTTP/2.
 fn second() -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
@@ -276,7 +275,7 @@ fn second() -> http2::Builder<TokioExecutor> {
     builder
 }
 
-/// Sends every request to the same address with TLS.
+/// Redirects every request to the same URL with TLS.
 async fn serve_plain(listener: TcpListener, port: u16, share: RoomShare) {
     loop {
         let (stream, _) = accept(&listener).await;

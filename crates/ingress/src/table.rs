@@ -1,4 +1,4 @@
-//! The table of routes: a host name to an app, in one look however many there are.
+//! The table of routes: from a host name to an app in one lookup.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -20,7 +20,7 @@ pub struct Route {
     pub target: Option<Target>,
     /// Whether its user has paused it.
     pub paused: bool,
-    /// The use of its sandbox.
+    /// Marks its sandbox as in use.
     pub activity: Arc<Activity>,
 }
 
@@ -32,7 +32,7 @@ impl Route {
     }
 }
 
-/// What a request leads to.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     Route(Arc<Route>),
@@ -45,7 +45,7 @@ pub enum Found {
     Nothing,
 }
 
-/// All routes of the moment.
+/// The current routes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteTable {
     apps: Lookup<Arc<Route>>,
@@ -75,17 +75,17 @@ impl RouteTable {
         all
     }
 
-    /// Finds an app by its own name, written in the usual way: the quick look for most requests.
+    /// Finds an app by its own host name in canonical form: the fast path for most requests.
     pub fn app(&self, name: &str) -> Option<&Arc<Route>> {
         self.apps.get(name)
     }
 
-    /// Returns the table as one sandbox sees it: itself alone.
+    /// Returns the table as one sandbox sees it: only itself.
     pub fn only(&self, id: &str) -> Self {
         Self::new(self.apps.values().filter(|route| route.id == id).map(|route| (**route).clone()))
     }
 
-    /// Finds what an address leads to, `picked` being the id that the request brought along.
+    /// Finds the target of a host; `picked` is the sandbox id from the request.
     pub fn find(&self, address: &Address, picked: Option<&str>) -> Found {
         match address {
             Address::Own => Found::Own(None),

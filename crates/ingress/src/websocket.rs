@@ -1,4 +1,5 @@
-//! WebSockets: an upgrade of HTTP/1.1 passed on, and the CONNECT of HTTP/2 (RFC 8441) turned into one.
+//! WebSockets: an upgrade of HTTP/1.1 passed on, and the CONNECT of HTTP/2 (RFC 8441) turned into
+//! one.
 //!
 //! Apps speak HTTP/1.1, while browsers open a WebSocket on the HTTP/2 connection that they have.
 
@@ -20,7 +21,7 @@ use crate::{
     proxy::Body,
 };
 
-/// How a client asks for something else than HTTP.
+/// How a client asks for an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// By the `Upgrade` header, to what it names.
@@ -29,13 +30,13 @@ pub(crate) enum Asked {
     Connect,
 }
 
-/// Returns how a request asks to leave HTTP, if it does.
+/// Returns how a request asks for an upgrade, if it does.
 pub(crate) fn asked<B>(request: &Request<B>) -> Option<Asked> {
     if request.method() == Method::CONNECT {
         let protocol = request.extensions().get::<Protocol>()?;
         return (protocol.as_str() == "websocket").then_some(Asked::Connect);
     }
-    // HTTP/2 without TLS is between an app and us: what came after it, nobody would look at.
+    // An upgrade to `h2c` is not passed on: nothing would check the requests that follow.
     let other = |to: &HeaderValue| {
         let names = to.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
         names.into_iter().all(|name| !name.eq_ignore_ascii_case(b"h2c"))
@@ -43,8 +44,8 @@ pub(crate) fn asked<B>(request: &Request<B>) -> Option<Asked> {
     asked_upgrade(request).filter(other).map(Asked::Upgrade)
 }
 
-/// Passes the question on, and if the app agrees, the bytes of both sides: a use of the sandbox until
-/// one of them ends it.
+/// Forwards the upgrade and, if the app agrees, the bytes of both sides. The sandbox counts as in
+/// use until one side closes.
 pub(crate) async fn bridge(
     pool: &Pool,
     target: &Target,
@@ -56,7 +57,7 @@ pub(crate) async fn bridge(
     let (parts, body) = request.into_parts();
     let (wanted, body) = match &asked {
         Asked::Upgrade(wanted) => (wanted.clone(), body.boxed()),
-        // What follows is the WebSocket already.
+        // The bytes that follow are the WebSocket's.
         Asked::Connect => (HeaderValue::from_static("websocket"), nothing()),
     };
     let mut question = prepare(Request::from_parts(parts, body));
@@ -68,7 +69,7 @@ pub(crate) async fn bridge(
     headers.insert(header::UPGRADE, wanted);
     if asked == Asked::Connect {
         headers.remove(header::CONTENT_LENGTH);
-        // Over HTTP/2 there is no key; the app wants one, and proves with it that it understood.
+        // HTTP/2 has no key; the app needs one to prove that it speaks WebSocket.
         if let Ok(key) = HeaderValue::from_str(&key()) {
             headers.insert(header::SEC_WEBSOCKET_KEY, key);
         }
@@ -82,7 +83,7 @@ pub(crate) async fn bridge(
         let _held = held;
         if let (Ok(client), Ok(app)) = (client.await, app.await) {
             let (mut client, mut app) = (TokioIo::new(client), TokioIo::new(app));
-            // Either side may go away without a word.
+            // Either side may close without notice.
             tokio::io::copy_bidirectional(&mut client, &mut app).await.ok();
         }
     });

@@ -96,7 +96,7 @@ pub enum Caveat {
     },
     NoDatagrams,
     NoEcho,
-    /// The worktree's config asks for what nobody approved.
+    /// The worktree's config requests what nobody approved.
     Pending {
         changes: Several,
         sandbox: SandboxName,
@@ -116,7 +116,7 @@ pub enum Caveat {
     NotImported {
         reason: String,
     },
-    /// Its commits bring what is no ordinary file.
+    /// Its commits bring what is not an ordinary file.
     LookClosely {
         found: Several,
     },
@@ -189,7 +189,7 @@ pub struct Several {
 }
 
 impl Several {
-    /// Keeps the first few; nothing, where there are none.
+    /// Keeps the first few; nothing, if there are none.
     pub fn of(all: impl IntoIterator<Item = String>) -> Option<Self> {
         const SHOWN: usize = 5;
         let mut all = all.into_iter();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// The thing asked for did not hold: a failed check, a missing event, a timeout of `wait`.
+    /// The thing requested did not hold: a failed check, a missing event, a timeout of `wait`.
     Unmet,
     /// The command line is wrong.
     Usage,

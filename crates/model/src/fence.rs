@@ -37,7 +37,7 @@ impl Fence {
     pub const OF_CGROUPS: [Self; 3] = [Self::Memory, Self::Cpu, Self::Pids];
 }
 
-/// How a fence stands.
+/// The state of a fence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FenceState {
     On,
@@ -60,7 +60,7 @@ word_type! {
 pub struct DiskWatch {
     /// Bytes that its own files may take.
     pub limit: u64,
-    /// Whether a pool gives the worktree a quota besides.
+    /// Whether a pool gives the worktree a quota too.
     pub pool: bool,
 }
 
@@ -120,7 +120,7 @@ impl fmt::Display for FenceState {
 impl fmt::Display for DiskWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quota = match self.pool {
-            true => "the worktree has a quota of the pool besides",
+            true => "the worktree also has a quota in the pool",
             false => "no quota here",
         };
         let (seconds, limit) = (DISK_CHECK.as_secs(), self.limit >> 20);
@@ -134,8 +134,8 @@ impl fmt::Display for DiskWatch {
 impl fmt::Display for OffReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAsked => f.write_str("no limit was asked for"),
-            Self::NoCgroup => f.write_str("no cgroup that we may write"),
+            Self::NotAsked => f.write_str("no limit is set"),
+            Self::NoCgroup => f.write_str("no writable cgroup"),
             Self::NoScopes { abi } => write!(f, "ABI {abi} has no scopes"),
             Self::Kernel(answer) => f.write_str(answer),
         }
@@ -177,8 +177,8 @@ mod tests {
         for (state, text) in [
             (FenceState::On, "on"),
             (FenceState::Cgroup(CgroupVersion::V2), "v2"),
-            (FenceState::Off(OffReason::NotAsked), "off: no limit was asked for"),
-            (FenceState::Off(OffReason::NoCgroup), "off: no cgroup that we may write"),
+            (FenceState::Off(OffReason::NotAsked), "off: no limit is set"),
+            (FenceState::Off(OffReason::NoCgroup), "off: no writable cgroup"),
             (FenceState::Off(OffReason::NoScopes { abi: 3 }), "off: ABI 3 has no scopes"),
             (FenceState::Told("off: of late".into()), "off: of late"),
         ] {
@@ -187,7 +187,10 @@ mod tests {
         }
         let watch = DiskWatch { limit: 1 << 30, pool: true };
         let watched = FenceState::Watched(watch).to_string();
-        assert!(watched.starts_with("watched: the worktree has a quota of the pool"), "{watched}");
+        assert!(
+            watched.starts_with("watched: the worktree also has a quota in the pool"),
+            "{watched}"
+        );
         assert_eq!(FenceState::parse(&watched).to_string(), watched);
     }
 

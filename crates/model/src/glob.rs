@@ -10,7 +10,7 @@ pub fn is_wild(pattern: &[u8]) -> bool {
 /// next byte as it is.
 pub fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // Where to go on when the last star must take one byte more.
+    // Where to continue when the last star must take one byte more.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if pattern.get(at) == Some(&b'*') {

@@ -115,7 +115,7 @@ impl fmt::Display for SandboxId {
 /// Hashes the parts, each closed by a NUL, with 64-bit FNV-1a: stable across releases, which the
 /// standard library's hasher does not promise.
 ///
-/// It spreads names and numbers. Whoever chooses the parts can choose the hash too, so content is never
+/// It spreads names and numbers. An attacker who chooses the parts can choose the hash, so content is never
 /// known by it: that has `hothouse_workspace::content`.
 pub fn fnv1a(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.iter().copied().chain([0]));

@@ -99,9 +99,9 @@ impl crate::Explain for LiveKeysFound {
     fn hints(&self) -> Vec<String> {
         let name = self.findings.first().map_or("NAME", |finding| finding.variable.as_str());
         vec![
-            "use a key of the vendor's test mode instead".into(),
+            "use a test-mode key instead".into(),
             format!(
-                "or declare `[secret.{name}]` with its hosts: the room then sees a placeholder, and the wall puts the value in"
+                "or declare `[secret.{name}]` with its hosts: the room then sees a placeholder, and the wall inserts the value"
             ),
             format!(
                 "or commit an exception, which `status` shows: `[live-keys.allow-live]` with `{name} = \"why\"`"

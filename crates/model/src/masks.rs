@@ -115,7 +115,7 @@ enum Pattern {
 }
 
 impl Pattern {
-    /// Reads a pattern; nothing comes of one of the host's files.
+    /// Reads a pattern; `None` for one of the host's files.
     fn parse(text: &str) -> Option<Self> {
         if text.starts_with(['/', '~']) {
             return None;

@@ -1,6 +1,6 @@
-//! Plans: every operation of several steps, written down before it begins.
+//! Plans: every operation of several steps, recorded before it begins.
 //!
-//! A plan is recorded whole, then its steps are applied in order and ticked off one by one. After
+//! A plan is recorded whole, then its steps are applied in order and marked as done one by one. After
 //! a crash the next daemon finds the first step without a tick: it may have happened wholly, in
 //! part, or not at all. So each step can be undone from any of these, and applied again.
 //!
@@ -177,9 +177,9 @@ pub enum Step {
     },
     /// Copies the host's index of a worktree into a snapshot. Undone by removing it.
     KeepIndex { common_dir: PathBuf, worktree: PathBuf, to: PathBuf },
-    /// Stops every process of a room in its tracks. Undone by letting them go on.
+    /// Stops every process of a room in its tracks. Undone by letting them continue.
     Freeze { runtime: PathBuf },
-    /// Lets the processes of a room go on.
+    /// Lets the processes of a room continue.
     Thaw { runtime: PathBuf },
     /// Gives a service the data it starts from; what is there stays, also when the plan goes back.
     PrepareData { data: DataOrder },
@@ -217,13 +217,13 @@ pub enum Step {
 }
 
 impl Step {
-    /// Whether what it does outlives the daemon. A step that does not is never ticked off: whoever goes on
+    /// Whether what it does outlives the daemon. A step that does not is never marked as done: whoever continues
     /// with the plan applies it again.
     pub fn outlives_daemon(&self) -> bool {
         !matches!(self, Self::RaiseWall { .. })
     }
 
-    /// Says what the step does, for progress and for messages.
+    /// Returns what the step does, for progress and for messages.
     pub fn title(&self) -> String {
         let trees =
             |trees: usize| if trees == 1 { "1 tree".into() } else { format!("{trees} trees") };
@@ -232,7 +232,7 @@ impl Step {
             Self::AddWorktree { order } => {
                 format!("add the worktree {}", order.tree.path.display())
             }
-            Self::WriteTask { .. } => "write down the task".to_owned(),
+            Self::WriteTask { .. } => "write the task".to_owned(),
             Self::ReleaseWorktree { .. } => "give the worktree back".to_owned(),
             Self::RemoveWorktree { tree, .. } => {
                 format!("remove the worktree {}", tree.path.display())
@@ -242,15 +242,15 @@ impl Step {
             Self::SwapTrees { copies, .. } => format!("replace {}", trees(copies.len())),
             Self::RemoveTrees { trees: all } => format!("remove {}", trees(all.len())),
             Self::Rewind { branch, .. } => format!("move branch {branch} back"),
-            Self::KeepIndex { .. } => "keep the index".to_owned(),
+            Self::KeepIndex { .. } => "save the index".to_owned(),
             Self::Freeze { .. } => "freeze the room".to_owned(),
-            Self::Thaw { .. } => "let the room go on".to_owned(),
+            Self::Thaw { .. } => "resume the room".to_owned(),
             Self::PrepareData { data } => format!("prepare the data of `{}`", data.service),
             Self::FreezeTree { .. } => "freeze the worktree".to_owned(),
             Self::Supervise { .. } => "start the services".to_owned(),
             Self::StartRoom { order } => format!("start the room {}", order.id),
-            Self::RaiseWall { .. } => "raise the wall of the room".to_owned(),
-            Self::StopRoom { .. } => "end the room".to_owned(),
+            Self::RaiseWall { .. } => "start the wall of the room".to_owned(),
+            Self::StopRoom { .. } => "stop the room".to_owned(),
             Self::RemoveStorage { path } => format!("remove the layers in {}", path.display()),
             Self::Remove { path } => format!("remove {}", path.display()),
             Self::RemoveStore { sandboxes } => {
@@ -301,7 +301,7 @@ pub fn plan_fork(facts: &ForkFacts) -> Vec<Step> {
 pub struct DeleteFacts {
     pub common_dir: PathBuf,
     pub worktree: DeletedWorktree,
-    /// The room's git folder, data and snapshots.
+    /// The room's git directory, data and snapshots.
     pub trees: Vec<TreeOrder>,
     /// Files and folders in which nothing else is kept.
     pub rest: Vec<PathBuf>,
@@ -392,11 +392,11 @@ mod tests {
             "let git ignore /.worktrees/",
             "add the worktree /r-sandboxes/a",
             "copy 1 tree",
-            "write down the task",
+            "write the task",
         ];
         assert_eq!(titles(None), still);
         let live = titles(Some("/run/b"));
-        assert_eq!((live[1].as_str(), live[4].as_str()), ("freeze the room", "let the room go on"));
+        assert_eq!((live[1].as_str(), live[4].as_str()), ("freeze the room", "resume the room"));
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl Protocol {
 /// A connection that a room asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempt<'a> {
-    /// The host that the connection itself names, in its TLS greeting or its `Host`.
+    /// The host that the connection itself names, in its ClientHello or its `Host`.
     pub claim: &'a Claim,
     /// Where it goes; none where the room was given a synthetic address.
     pub address: Option<IpAddr>,
@@ -74,7 +74,7 @@ pub struct Attempt<'a> {
     pub answered: &'a [HostName],
     pub port: u16,
     pub protocol: Protocol,
-    /// Whether the greeting hides another name (encrypted client hello).
+    /// Whether the ClientHello hides another name (Encrypted Client Hello).
     pub hidden: bool,
     /// Whether it will be opened, so that each request is decided by itself.
     pub opened: bool,
@@ -126,7 +126,7 @@ impl fmt::Debug for OwnAddresses {
     }
 }
 
-/// There is one host, so whoever asks is told the same.
+/// There is one host, so the answer is the same for every caller.
 impl PartialEq for OwnAddresses {
     fn eq(&self, _: &Self) -> bool {
         true

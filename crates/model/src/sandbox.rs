@@ -48,7 +48,7 @@ impl SandboxState {
 /// A repository, known by its git common dir.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepositoryPlace {
-    /// The shared git folder, canonical: what makes two worktrees the same project.
+    /// The shared git directory, canonical: what makes two worktrees the same project.
     pub common_dir: PathBuf,
     /// The main checkout, or the folder of a bare repository.
     pub root: PathBuf,
@@ -86,7 +86,7 @@ pub struct SandboxRecord {
 }
 
 impl SandboxRecord {
-    /// Returns whether the worktree was made by somebody else, and is not ours to remove.
+    /// Whether the worktree was made by somebody else, and is not ours to remove.
     pub fn is_adopted(&self) -> bool {
         self.tree_driver == FOREIGN_TREE
     }
@@ -96,7 +96,7 @@ impl SandboxRecord {
         self.imported.as_deref().unwrap_or(&self.base_commit)
     }
 
-    /// Says how it stands, given the room that was found alive.
+    /// Returns its state, given the room that was found alive.
     pub fn state(&self, found: Option<&RoomReport>) -> SandboxState {
         match (&self.room, found) {
             _ if self.deleting => SandboxState::Deleting,
@@ -210,7 +210,7 @@ pub fn pick<'a>(
 }
 
 impl SandboxRecord {
-    /// Returns whether a folder lies in the sandbox's repository or worktree.
+    /// Whether a folder is in the sandbox's repository or worktree.
     pub fn is_around(&self, folder: &Path) -> bool {
         folder.starts_with(&self.repository.root) || folder.starts_with(&self.worktree)
     }

@@ -26,7 +26,7 @@ pub enum ValueError {
     Short,
     #[error("the value has more than {MOST_LENGTH} bytes")]
     Long,
-    #[error("the value holds a NUL character")]
+    #[error("the value contains a NUL character")]
     Nul,
     #[error("the value is not valid UTF-8")]
     Encoding,
@@ -58,7 +58,7 @@ impl SecretValue {
         Self::new(text.to_owned())
     }
 
-    /// Returns the value itself. Whoever calls this answers for where it goes.
+    /// Returns the value itself. The caller is responsible for where it goes.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// What the config says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SleepPolicy {
-    /// How long without use until it is paused; never, where there is none.
+    /// How long without use until it is paused; never, if there is none.
     pub idle: Option<Duration>,
-    /// How long paused until its room is stopped; never, where there is none.
+    /// How long paused until its room is stopped; never, if there is none.
     pub stop: Option<Duration>,
 }
 

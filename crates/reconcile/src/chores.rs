@@ -24,21 +24,21 @@ const CHORES: [Chore; 5] = [
         name: "times of rooms",
         first: Duration::from_secs(1),
         period: Duration::from_secs(1),
-        trouble: "a room whose time is over could not be stopped",
+        trouble: "a room whose time limit has passed could not be stopped",
         work: Engine::stop_expired,
     },
     Chore {
         name: "disk use of rooms",
         first: DISK_CHECK,
         period: DISK_CHECK,
-        trouble: "the disk use of rooms is unknown",
+        trouble: "the disk usage of rooms is unknown",
         work: pause_full_rooms,
     },
     Chore {
         name: "secrets in worktrees",
         first: Duration::from_secs(2),
         period: Duration::from_secs(2),
-        trouble: "secrets were not looked for",
+        trouble: "the search for secret files failed",
         work: Engine::watch_secrets,
     },
     Chore {
@@ -52,7 +52,7 @@ const CHORES: [Chore; 5] = [
         name: "golden trees",
         first: Duration::ZERO,
         period: Duration::from_secs(15 * 60),
-        trouble: "the golden trees were not looked after",
+        trouble: "old golden trees could not be removed",
         work: Engine::keep_house,
     },
 ];

@@ -40,12 +40,12 @@ const WATCH_REST: Duration = Duration::from_millis(20);
 
 /// Imports for as long as the daemon runs.
 pub(crate) async fn watch(keepers: Keepers, stop: Stop) {
-    // reader --git folders--> importer
+    // reader --git directories--> importer
     let (changed_tx, changed_rx) = mpsc::channel(1);
     let (watch, reader) = match begin_watching(changed_tx) {
         Ok((watch, reader)) => (Some(watch), Some(reader)),
         Err(error) => {
-            tracing::warn!(%error, "branches of rooms cannot be watched: they are looked at");
+            tracing::warn!(%error, "branches of rooms cannot be watched; polling instead");
             (None, None)
         }
     };
@@ -90,7 +90,7 @@ struct Watching {
     watch: Option<SharedWatch>,
     changed_rx: mpsc::Receiver<BTreeSet<PathBuf>>,
     rooms: BTreeMap<PathBuf, Room>,
-    /// Imports that go on; each returns its room, and how long that is to rest.
+    /// Imports that continue; each returns its room, and how long that is to rest.
     imports: JoinSet<(PathBuf, Duration)>,
 }
 
@@ -204,7 +204,7 @@ impl Watching {
     }
 }
 
-/// Returns whether rooms may have come or gone with it.
+/// Whether rooms may have come or gone with it.
 fn ends_plan(what: &Happening) -> bool {
     matches!(what, Happening::PlanDone | Happening::PlanUndone { .. } | Happening::PlanStuck { .. })
 }

@@ -1,4 +1,4 @@
-//! Reconcilers: each owns one thing that a daemon keeps besides the store, and brings it in step with what
+//! Reconcilers: each owns one thing that a daemon keeps in addition to the store, and brings it in step with what
 //! is wanted, again and again.
 //!
 //! - [`walls`]: what leaves rooms, and by which policy
@@ -8,7 +8,7 @@
 //! - [`chores`]: what the engine does from time to time
 //! - [`tasks`]: all of these as loops with names, which are joined
 //!
-//! Invariants of absence: no door (who asks, and how, is the daemon's), and nothing that the next daemon
+//! Deliberately absent: sockets for clients (those are the daemon's), and nothing that the next daemon
 //! could not work out anew from the store and the rooms.
 
 pub mod activities;
@@ -37,11 +37,11 @@ pub use tasks::{Stop, Tasks};
 pub use urls::Urls;
 pub use walls::{LateWalls, Walls};
 
-/// What reconcilers share with each other and with the doors.
+/// What reconcilers share with each other and with the daemon's API.
 #[derive(Clone)]
 pub struct Keepers {
     pub engine: Arc<Engine>,
-    /// engine --event--> whoever follows
+    /// engine --event--> subscribers
     pub event_tx: broadcast::Sender<Event>,
     /// Connections to rooms.
     pub connections: Arc<Connections>,

@@ -81,7 +81,7 @@ async fn consider(keepers: &Keepers, sandbox: SandboxRecord, policy: SleepPolicy
         keepers.activities.of(sandbox.key).touch();
         return;
     }
-    tracing::info!(sandbox = %sandbox.name, ?rest, ?step, "nobody uses it");
+    tracing::info!(sandbox = %sandbox.name, ?rest, ?step, "not in use");
     let (engine, activity) = (keepers.engine.clone(), keepers.activities.of(sandbox.key));
     let key = sandbox.key;
     let done = tokio::task::spawn_blocking(move || match step {
@@ -90,7 +90,7 @@ async fn consider(keepers: &Keepers, sandbox: SandboxRecord, policy: SleepPolicy
         SleepStep::Nothing => Ok(()),
     });
     if let Ok(Err(failure)) = done.await {
-        tracing::warn!(?failure, "a sandbox does not go to sleep");
+        tracing::warn!(?failure, "a sandbox could not be put to sleep");
         // Not again at once.
         return activity.touch();
     }
@@ -203,5 +203,5 @@ pub(crate) async fn wake_for(keepers: &Keepers, id: &str, what: &str) -> Result<
         Ok::<_, Failure>(exposed.map(|port| Target { runtime: port.runtime, port: port.port }))
     });
     let found = found.await.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
-    found.ok_or_else(|| Failure::new(FailureKind::NotFound, "the app is not there any more"))
+    found.ok_or_else(|| Failure::new(FailureKind::NotFound, "the app no longer exists"))
 }

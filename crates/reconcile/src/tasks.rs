@@ -14,7 +14,7 @@ pub struct Stop(watch::Receiver<bool>);
 impl Stop {
     /// Returns when it is time to end.
     pub async fn told(&mut self) {
-        // Whoever would tell may be gone, which says the same.
+        // The sender may be gone, which means the same.
         self.0.wait_for(|stop| *stop).await.ok();
     }
 

@@ -40,7 +40,7 @@ use self::toolchain::Toolchain;
 use crate::Stop;
 
 /// The port of the room's loopback on which tools that insist find a proxy.
-const DOOR_PORT: u16 = 15_080;
+const PROXY_PORT: u16 = 15_080;
 
 /// How long a room's start may be held up until its wall stands.
 const RAISING: Duration = Duration::from_secs(10);
@@ -218,7 +218,7 @@ impl Walls {
         let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
         match failure {
             Some(failure) => {
-                tracing::warn!(?failure, "a room has no way out");
+                tracing::warn!(?failure, "a room has no network access");
                 problems.insert(sandbox, failure.message);
             }
             None => drop(problems.remove(&sandbox)),
@@ -259,7 +259,7 @@ impl Walls {
         let living = match known.await {
             Ok(Ok(living)) => living,
             Ok(Err(failure)) => {
-                tracing::warn!(?failure, "the walls are not brought up to date");
+                tracing::warn!(?failure, "the walls could not be updated");
                 return;
             }
             Err(_) => return,
@@ -325,11 +325,11 @@ impl Walls {
             tokio::join!(self.terminate(sandbox, runtime, &edge), self.rooms.connect(runtime));
         edge.set_terminate(terminate?);
         let room = room.map_err(lost)?;
-        let door = (Ipv4Addr::LOCALHOST, DOOR_PORT).into();
-        let (taken, door) = tokio::join!(room.take_egress(), room.listen(door));
+        let proxy_port = (Ipv4Addr::LOCALHOST, PROXY_PORT).into();
+        let (taken, proxy_port) = tokio::join!(room.take_egress(), room.listen(proxy_port));
         let taken = taken.map_err(lost)?;
-        // Something in the room may have the port; whoever needs the door will see that.
-        let door = door.ok().map(Into::into);
+        // Something in the room may have the port; its client will then see that.
+        let proxy_port = proxy_port.ok().map(Into::into);
         let sockets = Sockets {
             tcp: taken.tcp,
             dns_datagram: taken.dns_datagram,
@@ -339,7 +339,7 @@ impl Walls {
             echoes: taken.echoes,
             raw: taken.raw,
             rules: taken.rules,
-            door,
+            proxy_port,
         };
         let serving =
             edge.serve(sockets).map_err(|error| Failure::of(FailureKind::Host, &error))?;
@@ -502,7 +502,7 @@ impl Settle for Settling {
 }
 
 fn early() -> Failure {
-    Failure::new(FailureKind::Internal, "the daemon is just starting")
+    Failure::new(FailureKind::Internal, "the daemon is starting")
 }
 
 fn gone() -> Failure {
@@ -510,7 +510,7 @@ fn gone() -> Failure {
 }
 
 fn slow() -> Failure {
-    Failure::new(FailureKind::Backend, "the room did not hand its traffic over in time")
+    Failure::new(FailureKind::Backend, "the room did not pass its sockets on in time")
 }
 
 fn unknown() -> Failure {

@@ -1,4 +1,4 @@
-//! What the helper left on descriptors, adopted once and checked.
+//! What the setup helper left on descriptors, adopted once and checked.
 
 use crate::sys;
 use hothouse_room_wire::boot::BOOT_FD;
@@ -7,7 +7,7 @@ use rustix::fd::{OwnedFd, RawFd};
 use rustix::process::DumpableBehavior;
 use std::io::{self, Read};
 
-/// The room's facts and sockets, owned.
+/// The room's settings and sockets, owned.
 pub(crate) struct Adopted {
     pub(crate) token: Vec<u8>,
     pub(crate) peer_uid: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Adopted {
     _claim: OwnedFd,
 }
 
-/// Reads the boot record and takes every descriptor it names.
+/// Reads the boot record and takes ownership of every descriptor it names.
 pub(crate) fn adopt() -> io::Result<Adopted> {
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     rustix::thread::set_name(c"room-init")?;

@@ -1,6 +1,5 @@
-//! What happens to the room's traffic while no daemon has taken it: TCP is reset, names are answered
-//! with SERVFAIL and datagrams are refused, at once, so that nothing in the room hangs and nothing
-//! leaves it.
+//! The room's traffic while no daemon handles it: TCP is reset, DNS questions get SERVFAIL and
+//! datagrams are refused, immediately, so that nothing in the room hangs and nothing leaves it.
 
 use hothouse_room_wire::dns::servfail;
 use rustix::fd::OwnedFd;
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 const TURN: usize = 64;
 
-/// Accepts what waits and resets it.
+/// Accepts waiting connections and resets them.
 pub(crate) fn reset_all(listener: &OwnedFd) {
     // A daemon that had the socket shares its flags with us, and may have left it blocking.
     if rustix::io::ioctl_fionbio(listener, true).is_err() {
@@ -23,27 +22,27 @@ pub(crate) fn reset_all(listener: &OwnedFd) {
     }
 }
 
-/// Answers the questions that wait.
+/// Answers waiting questions.
 pub(crate) fn refuse_names(socket: &OwnedFd) {
     let mut packet = [0_u8; 1500];
     for _ in 0..TURN {
         let received = rustix::net::recvfrom(socket, &mut packet[..], RecvFlags::DONTWAIT);
         let Ok((length, _, Some(asker))) = received else { return };
         if let Some(answer) = servfail(&packet[..length]) {
-            // A full queue loses the answer as a network would; the asker asks again.
+            // A full queue loses the answer as a network would; the client asks again.
             let _ = rustix::net::sendto(socket, &answer, SendFlags::DONTWAIT, &asker);
         }
     }
 }
 
-/// Shuts a socket for datagrams. Connected to itself it takes nothing from anybody, and the kernel tells
-/// every sender that the port is not reachable; so it needs nobody to look after it.
+/// Closes a datagram socket to others. Connected to itself it receives nothing, and the kernel answers
+/// every sender with "port unreachable", so nothing has to serve it.
 pub(crate) fn shut(socket: &OwnedFd) {
-    // It has a name, and a route to itself: loopback.
+    // It has a local address with a route to itself: loopback.
     if let Ok(own) = rustix::net::getsockname(socket) {
         let _ = rustix::net::connect(socket, &own);
     }
-    // What waited would go out by the next daemon, long after it was sent.
+    // Queued datagrams would otherwise be sent by the next daemon, long after they were written.
     while rustix::net::recv(socket, &mut [0_u8; 1][..], RecvFlags::DONTWAIT).is_ok() {}
 }
 

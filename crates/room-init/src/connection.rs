@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-/// Replies that wait beyond this mean that the peer does not read: it is cut off.
+/// A peer with more unsent replies than this does not read: it is disconnected.
 const BACKLOG_LIMIT: usize = 4 << 20;
 
 /// One peer.
@@ -30,7 +30,7 @@ struct Outgoing {
     descriptors: Vec<OwnedFd>,
 }
 
-/// The peer is gone, or said something that is no frame.
+/// The peer is gone, or sent something that is not a frame.
 #[derive(Debug)]
 pub(crate) struct Gone;
 
@@ -61,12 +61,12 @@ impl Connection {
         }
     }
 
-    /// Whether nothing waits to be sent.
+    /// Whether nothing is queued.
     pub(crate) fn is_flushed(&self) -> bool {
         self.outgoing.is_empty()
     }
 
-    /// Reads what is there; `Gone` at the end of the stream.
+    /// Reads available bytes; `Gone` at the end of the stream.
     pub(crate) fn receive(&mut self, scratch: &mut [u8]) -> Result<(), Gone> {
         let mut space =
             [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTOR_LIMIT as usize))];
@@ -110,7 +110,7 @@ impl Connection {
         Ok(Some(Arrival { body, descriptors: self.descriptors.drain(..wanted).collect() }))
     }
 
-    /// Queues one message and sends as much as goes.
+    /// Queues one message and sends as much as possible.
     pub(crate) fn send(
         &mut self,
         message: &impl Message,
@@ -126,7 +126,7 @@ impl Connection {
         self.flush()
     }
 
-    /// Sends what waits, until the socket is full.
+    /// Sends queued bytes until the socket is full.
     pub(crate) fn flush(&mut self) -> Result<(), Gone> {
         while let Some(frame) = self.outgoing.front_mut() {
             match frame.send(&self.socket) {

@@ -1,4 +1,4 @@
-//! One command: its process, its streams, its end.
+//! One command: its process, streams and exit.
 
 use crate::output::{Kind, Output};
 use crate::spawn;
@@ -6,7 +6,7 @@ use crate::terminal::Terminal;
 use hothouse_room_wire::{ExecId, ExecRecord, Exit};
 use rustix::fd::OwnedFd;
 
-/// A command that runs, or ended and is remembered.
+/// A command that is running, or has ended and is still recorded.
 pub(crate) struct Exec {
     pub(crate) id: ExecId,
     pub(crate) pid: i32,
@@ -14,11 +14,11 @@ pub(crate) struct Exec {
     pub(crate) terminal: Option<Terminal>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) exit: Option<Exit>,
-    /// Who is told of the end: connection and request.
+    /// Who waits for the exit: connection and request.
     pub(crate) waiters: Vec<(u32, u32)>,
-    /// The `sudo` that asked for it, by connection.
+    /// The connection of the `sudo` that requested it.
     pub(crate) elevated_for: Option<u32>,
-    /// Whether somebody has been told how it ended.
+    /// Whether its exit was reported.
     pub(crate) delivered: bool,
     failure: Option<OwnedFd>,
 }
@@ -43,13 +43,13 @@ impl Exec {
         self.outputs.push(Output::new(source, kind));
     }
 
-    /// Notes that the process is gone.
+    /// Records the exit of the process.
     pub(crate) fn ended(&mut self, status: i32) {
         let failure = self.failure.take().and_then(spawn::failure_of);
         self.exit = Some(failure.unwrap_or_else(|| exit_of(status)));
     }
 
-    /// Returns how it ended, once all it had written is handed on.
+    /// Returns how it exited, once all its output was delivered.
     pub(crate) fn settled_exit(&mut self, scratch: &mut [u8]) -> Option<Exit> {
         self.exit.as_ref()?;
         let mut settled = true;
@@ -59,7 +59,7 @@ impl Exec {
         if settled { self.exit.clone() } else { None }
     }
 
-    /// Whether nothing of it is left but the memory.
+    /// Whether only its record is left.
     pub(crate) fn is_over(&self) -> bool {
         self.exit.is_some() && self.outputs.iter().all(Output::is_over)
     }

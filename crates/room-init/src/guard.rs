@@ -1,13 +1,13 @@
-//! A second thread that frees the first from a pipe whose lock somebody in the room holds.
+//! A second thread that frees the first from a pipe whose lock a process of the room holds.
 //!
 //! A process that splices from something slow (a socket, a terminal) into a pipe holds the pipe's
-//! lock while it waits, and whoever reads, measures or closes the other end waits for it, beyond
-//! the reach of any signal. The commands' output pipes are such pipes, and PID 1 has one thread for
-//! everything. So the guard watches that thread: if one turn of its loop takes too long, every
-//! process of the room is stopped and continued, which makes a splice let go and begin again. The
-//! process notices nothing.
+//! lock while it waits, and a process that reads, measures or closes the other end waits for it,
+//! uninterruptibly. The commands' output pipes are such pipes, and PID 1 has one thread for
+//! everything. So the guard watches that thread: if one iteration of its loop takes too long, every
+//! process of the room is stopped and continued, which makes a splice release the lock and restart.
+//! The process notices nothing.
 //!
-//! The guard takes no lock that a fork could find held: it touches atomics and asks the kernel, and
+//! The guard takes no lock that a fork could find held: it uses atomics and system calls, and
 //! reads `/proc` only while the first thread is stuck in the kernel itself.
 
 use crate::sys;
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A turn that takes longer than two of these is stuck.
+/// An iteration that takes longer than two of these is stuck.
 const GLANCE: Duration = Duration::from_millis(250);
 
-/// A guard without work for so many glances goes to sleep.
+/// The guard sleeps after this many checks without work.
 const PATIENCE: u32 = 8;
 
 const STACK: usize = 64 << 10;
@@ -32,7 +32,7 @@ pub(crate) struct Guard {
 }
 
 struct Shared {
-    /// Odd while the first thread is at work, even while it waits; never the same again.
+    /// Odd while the first thread is working, even while it waits; never repeats.
     turn: AtomicU64,
     asleep: AtomicBool,
     bell: OwnedFd,
@@ -49,16 +49,16 @@ impl Guard {
         Ok(Self { shared })
     }
 
-    /// The first thread begins a turn, in which it may touch pipes of the room.
+    /// The first thread begins an iteration, in which it may touch pipes of the room.
     pub(crate) fn begin(&self) {
         self.shared.turn.fetch_add(1, Ordering::SeqCst);
         if self.shared.asleep.swap(false, Ordering::SeqCst) {
-            // Fails only if the counter were full, and then the guard is awake.
+            // Fails only if the counter is full, and then the guard is awake.
             let _ = rustix::io::write(&self.shared.bell, &1_u64.to_ne_bytes());
         }
     }
 
-    /// The turn is over.
+    /// The iteration has ended.
     pub(crate) fn end(&self) {
         self.shared.turn.fetch_add(1, Ordering::SeqCst);
     }
@@ -84,7 +84,7 @@ impl Shared {
 impl Shared {
     fn sleep_since(&self, seen: u64) {
         self.asleep.store(true, Ordering::SeqCst);
-        // A turn that began meanwhile may not have seen that the bell is needed.
+        // An iteration that began meanwhile may not have seen that a wake-up is needed.
         if self.turn.load(Ordering::SeqCst) == seen {
             let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
         }
@@ -92,7 +92,7 @@ impl Shared {
     }
 }
 
-/// What the guard has seen so far.
+/// The guard's state.
 #[derive(Default)]
 struct Watch {
     last: u64,
@@ -107,7 +107,7 @@ enum Sight {
 }
 
 impl Watch {
-    /// Decides what a look at the turn means.
+    /// Decides from the current iteration what to do.
     fn glance(&mut self, turn: u64) -> Sight {
         let same = turn == self.last;
         self.last = turn;
@@ -123,10 +123,10 @@ impl Watch {
     }
 }
 
-/// Makes every process of the room that is not stopped already leave its system call for a moment.
+/// Interrupts the system calls of every process of the room that is not already stopped.
 fn loosen() {
     for pid in sys::pids().into_iter().filter(|pid| *pid != 1 && !sys::is_stopped(*pid)) {
-        // It may have ended since.
+        // It may have exited since.
         let _ = sys::kill(pid, libc::SIGSTOP);
         let _ = sys::kill(pid, libc::SIGCONT);
     }

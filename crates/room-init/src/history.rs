@@ -1,7 +1,7 @@
 //! The last megabyte of a stream.
 //!
 //! Small output is copied into a ring. A flood is not copied at all: its pages move into a pipe
-//! of our own by `splice`, and are read into the ring only when somebody wants them.
+//! of our own by `splice`, and are read into the ring only when needed.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -14,14 +14,14 @@ pub(crate) const KEPT: usize = 1 << 20;
 /// How many pipes a flood may fill: two when pages are full, more when they are not.
 const PIPES: usize = 4;
 
-/// The newest bytes of a stream: first `ring`, then what lies in `pages`, oldest first.
+/// The newest bytes of a stream: first `ring`, then `pages`, oldest first.
 #[derive(Default)]
 pub(crate) struct History {
     ring: VecDeque<u8>,
     pages: VecDeque<Pages>,
 }
 
-/// A pipe that holds pages of a flood.
+/// A pipe with pages of a flood.
 struct Pages {
     outlet: OwnedFd,
     inlet: OwnedFd,
@@ -35,8 +35,8 @@ impl History {
         self.append(bytes);
     }
 
-    /// Moves `length` bytes out of `source` without copying them; false when that cannot be done
-    /// and the caller has to read what is left.
+    /// Moves `length` bytes out of `source` without copying them; false if that is not possible and
+    /// the caller has to read the rest.
     pub(crate) fn absorb(&mut self, source: &OwnedFd, length: &mut usize) -> bool {
         while *length > 0 {
             let Some(pages) = self.pages.back_mut() else {
@@ -70,7 +70,7 @@ impl History {
         self.ring.iter().copied().collect()
     }
 
-    /// Returns how much memory this history holds.
+    /// Returns how much memory this history uses.
     pub(crate) fn weight(&self) -> usize {
         self.ring.len() + self.in_pages()
     }
@@ -79,7 +79,7 @@ impl History {
         self.pages.iter().map(|pages| pages.held).sum()
     }
 
-    /// Opens one more pipe, and lets go of what is older than the last megabyte.
+    /// Opens one more pipe, and drops what is older than the last megabyte.
     fn add_pages(&mut self) -> bool {
         if self.in_pages() >= KEPT {
             self.ring = VecDeque::new();
@@ -124,7 +124,7 @@ impl History {
 }
 
 impl Pages {
-    /// The kernel may refuse the size (a user's pipes have a budget); then the flood is copied.
+    /// The kernel may refuse the size (there is a limit per user); then the flood is copied.
     fn open() -> Option<Self> {
         let (outlet, inlet) =
             rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;

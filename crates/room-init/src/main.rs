@@ -2,16 +2,16 @@
 //!
 //! One small static program with several names: started by the setup helper it is room-init; under
 //! the name `sudo` it asks room-init to run a command as the room's root; as `dpkg-deb` it unpacks
-//! packages without setuid bits; as `chmod`, `install` or `dpkg-statoverride` it asks for none.
+//! packages without setuid bits; as `chmod`, `install` or `dpkg-statoverride` it requests none.
 //!
-//! - [`boot`]: what the helper left, adopted and checked
+//! - [`boot`]: what the setup helper left, adopted and checked
 //! - [`room`]: the loop that owns all state
 //! - [`connection`]: framed streams with descriptors
-//! - [`exec`] and [`output`], [`history`], [`terminal`]: commands and what they say
+//! - [`exec`] and [`output`], [`history`], [`terminal`]: commands and their output
 //! - [`services`]: the services of the room, supervised
-//! - [`spawn`]: the way of a child from fork to exec
-//! - [`guard`]: frees the loop from a pipe that somebody holds
-//! - [`closed`]: what happens to the room's traffic while no daemon runs
+//! - [`spawn`]: a child from fork to exec
+//! - [`guard`]: frees the loop from a locked pipe
+//! - [`closed`]: the room's traffic while no daemon is running
 //! - [`sudo`]: the other name
 //! - [`unpack`] and [`modes`]: the others
 //! - [`sys`]: the only unsafe code

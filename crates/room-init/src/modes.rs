@@ -1,10 +1,10 @@
-//! `chmod`, `install` and `dpkg-statoverride` in the room: the host's own, but what the room's root asks
-//! of them has no setuid or setgid bits.
+//! `chmod`, `install` and `dpkg-statoverride` in the room: they run the host's own, but drop setuid and
+//! setgid bits for the room's root.
 //!
-//! The room's filter refuses such modes whoever asks. Maintainer scripts of packages and scripts that
-//! start services ask all the same, as root, and give up when they are refused; under `no_new_privs` the
-//! bits would mean nothing anyway. So for root they are left out here. Everybody else gets the kernel's
-//! own refusal, because a plain user has no reason to ask but to have them.
+//! The room's seccomp filter refuses such modes. Maintainer scripts of packages and start scripts of
+//! services set them anyway, as root, and fail when refused; under `no_new_privs` the bits have no
+//! effect. So they are dropped for root. Other users get the kernel's error, because they set them only
+//! to use them.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -13,12 +13,12 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-/// Where the host's own lie.
+/// Where the host's own programs are.
 const REAL: &str = "/usr/lib/hothouse";
 
 const SPECIAL: u32 = 0o6000;
 
-/// A program that takes modes.
+/// A program with a mode argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tool {
     Chmod,
@@ -54,12 +54,12 @@ pub(crate) fn main(tool: Tool) -> ExitCode {
     #[expect(clippy::disallowed_methods, reason = "a program of the room, run in the room")]
     let mut real = Command::new(format!("{REAL}/{}", tool.name()));
     let error = real.arg0(tool.name()).args(arguments).exec();
-    // Nobody is left to tell when stderr is closed.
+    // If stderr is closed, the error cannot be reported.
     let _ = writeln!(io::stderr(), "{}: {error}", tool.name());
     ExitCode::from(if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 })
 }
 
-/// Takes the special bits out of the mode that a command line asks for.
+/// Removes the special bits from the mode in argv.
 fn without_special_modes(tool: Tool, arguments: Vec<OsString>) -> Vec<OsString> {
     let mut arguments: Vec<Vec<u8>> = arguments.into_iter().map(OsString::into_vec).collect();
     let found = match tool {
@@ -74,15 +74,15 @@ fn without_special_modes(tool: Tool, arguments: Vec<OsString>) -> Vec<OsString> 
     arguments.into_iter().map(OsString::from_vec).collect()
 }
 
-/// Where a mode stands: in which word, and from which byte on.
+/// Where the mode is: in which argument, and from which byte on.
 type Place = (usize, usize);
 
-/// The first word that is no option. What begins with a dash may be a mode: `-x`.
+/// The first argument that is not an option. One that begins with a dash may be a mode: `-x`.
 fn find_of_chmod(arguments: &[Vec<u8>]) -> Option<Place> {
     for (at, word) in arguments.iter().enumerate() {
         match word.as_slice() {
             b"--" => return (at + 1 < arguments.len()).then_some((at + 1, 0)),
-            // The mode of another file, which the kernel judges.
+            // `--reference`: the mode of another file, which the kernel checks.
             long if long.starts_with(b"--reference") => return None,
             long if long.starts_with(b"--") => {}
             [b'-', letters @ ..]
@@ -93,7 +93,7 @@ fn find_of_chmod(arguments: &[Vec<u8>]) -> Option<Place> {
     None
 }
 
-/// The value of `-m` or `--mode`; of several, the last counts.
+/// The value of `-m` or `--mode`; the last one counts.
 fn find_of_install(arguments: &[Vec<u8>]) -> Option<Place> {
     let mut found = None;
     let mut at = 0;
@@ -108,7 +108,7 @@ fn find_of_install(arguments: &[Vec<u8>]) -> Option<Place> {
             b"--group" | b"--owner" | b"--suffix" | b"--target-directory" => at += 1,
             long if long.starts_with(b"--") => {}
             [b'-', letters @ ..] => {
-                // The first letter that takes a value takes the rest of the word, or the next one.
+                // The first option with a value takes the rest of the argument, or the next one.
                 if let Some(taker) = letters.iter().position(|it| b"gmoSt".contains(it)) {
                     let value = match taker + 1 < letters.len() {
                         true => (at, taker + 2),
@@ -127,7 +127,7 @@ fn find_of_install(arguments: &[Vec<u8>]) -> Option<Place> {
     found.filter(|(word, _)| *word < arguments.len())
 }
 
-/// The third word after `--add`: user, group, mode, file.
+/// The third argument after `--add`: user, group, mode, file.
 fn find_of_override(arguments: &[Vec<u8>]) -> Option<Place> {
     let add = arguments.iter().position(|word| word == b"--add")?;
     let words = arguments.iter().enumerate().skip(add + 1);
@@ -136,8 +136,8 @@ fn find_of_override(arguments: &[Vec<u8>]) -> Option<Place> {
 
 /// Returns a mode without setuid and setgid bits.
 ///
-/// Folders keep theirs under a plain number, which then is what the kernel is asked for: five digits, or
-/// a last clause, say that they are to go.
+/// With a plain number `chmod` keeps the bits of folders and passes them to the kernel: five digits, or
+/// a last clause, clear them.
 fn plain(tool: Tool, mode: &[u8]) -> Cow<'_, [u8]> {
     let text = String::from_utf8_lossy(mode);
     let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
@@ -145,7 +145,7 @@ fn plain(tool: Tool, mode: &[u8]) -> Cow<'_, [u8]> {
         Ok(number) if is_number && number <= 0o7777 => {
             Cow::Owned(format!("{:05o}", number & !SPECIAL).into_bytes())
         }
-        // What the tool will not understand, it shall say itself.
+        // The tool itself reports an invalid mode.
         _ if is_number || tool == Tool::StatOverride || !is_symbolic(&text) => Cow::Borrowed(mode),
         _ => Cow::Owned(format!("{},ug-s", without_adding(&text)).into_bytes()),
     }
@@ -155,7 +155,7 @@ fn is_symbolic(text: &str) -> bool {
     text.contains(['+', '-', '=']) && text.bytes().all(|it| b"ugoarwxXst+-=,01234567".contains(&it))
 }
 
-/// Leaves out each `s` that is added or set.
+/// Drops each `s` that is added or set.
 fn without_adding(text: &str) -> String {
     let mut removes = false;
     let keep = |letter: &char| {

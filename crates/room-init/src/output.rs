@@ -1,8 +1,8 @@
-//! One output stream of a command, on its way to whoever follows it.
+//! One output stream of a command, copied to its followers.
 //!
-//! Nothing more is taken from the command while a follower has not swallowed what came before,
-//! so a slow reader slows the command down as a plain pipe would. Without followers the output
-//! is only kept.
+//! Nothing more is read from the command while a follower has not taken the previous output, so a
+//! slow reader slows the command down as a plain pipe would. Without followers the output is only
+//! buffered.
 
 use crate::history::History;
 use crate::sys;
@@ -11,13 +11,13 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-/// From here on it pays to move pages instead of bytes.
+/// From this size on it is cheaper to move pages than bytes.
 const FLOOD: usize = 32 << 10;
 
-/// Pipes of a flood are made this large, so that fewer wake-ups carry more.
+/// The size of a flood's pipes: larger pipes need fewer wake-ups.
 const FLOOD_PIPE: usize = 1 << 20;
 
-/// How much one turn moves, so that one room-mate cannot hold the loop.
+/// How much one iteration moves, so that one command cannot block the loop.
 const TURN: usize = 4 << 20;
 
 /// A stream from one command to its followers.
@@ -27,7 +27,7 @@ pub(crate) struct Output {
     history: History,
     followers: Vec<Follower>,
     widened: bool,
-    /// Set when the command has ended and all it had written is handed on.
+    /// Set once the command has ended and all its output was delivered.
     settled: bool,
 }
 
@@ -44,7 +44,7 @@ struct Follower {
     full: bool,
 }
 
-/// Which descriptor a poll entry of an output stands for.
+/// The descriptor behind a poll entry of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Source,
@@ -63,7 +63,7 @@ impl Output {
         }
     }
 
-    /// Adds a follower, who first gets what was kept.
+    /// Adds a follower, which first gets the buffered output.
     pub(crate) fn follow(&mut self, pipe: OwnedFd) {
         let pending = self.history.snapshot();
         let mut follower = Follower { pipe, pending, sent: 0, full: false };
@@ -73,8 +73,8 @@ impl Output {
         }
     }
 
-    /// Takes nothing more, unless somebody still follows: whoever writes gets SIGPIPE, as from a
-    /// pipe without a reader.
+    /// Closes the output unless it has followers: writers get SIGPIPE, as from a pipe without a
+    /// reader.
     pub(crate) fn close(&mut self) {
         self.followers.retain(|follower| !follower.is_abandoned());
         if self.followers.is_empty() {
@@ -96,7 +96,7 @@ impl Output {
         for (at, follower) in self.followers.iter().enumerate() {
             let waits = follower.full || !follower.is_idle();
             blocked |= waits;
-            // With no events asked for, the kernel still reports a reader that went away.
+            // Even without requested events the kernel reports a reader that is gone.
             let flags = if waits { PollFlags::OUT } else { PollFlags::empty() };
             add(follower.pipe.as_fd(), flags, Part::Follower(at));
         }
@@ -105,11 +105,11 @@ impl Output {
         }
     }
 
-    /// Moves on after a wait.
+    /// Continues after a wait.
     pub(crate) fn advance(&mut self, part: Part, events: PollFlags, scratch: &mut [u8]) {
         match part {
             Part::Follower(_) if events.contains(PollFlags::ERR) => {
-                // Positions may have moved since the wait, so each is asked again.
+                // Positions may have changed since the wait, so each is checked again.
                 self.followers.retain(|follower| !follower.is_abandoned());
             }
             Part::Follower(at) => {
@@ -125,7 +125,7 @@ impl Output {
         self.pump(scratch);
     }
 
-    /// After the command's end: hands on what it had written; true when that is done.
+    /// After the command's exit: delivers the rest of its output; true when done.
     pub(crate) fn settle(&mut self, scratch: &mut [u8]) -> bool {
         if !self.settled {
             self.settled = self.pump(scratch);
@@ -133,7 +133,7 @@ impl Output {
         self.settled
     }
 
-    /// Moves output until there is none or a follower is full; true when there is none.
+    /// Moves output until none is left or a follower is full; true if none is left.
     fn pump(&mut self, scratch: &mut [u8]) -> bool {
         let mut moved = 0;
         while moved < TURN {
@@ -149,7 +149,7 @@ impl Output {
                 Ok(length) => moved += length,
                 Err(Errno::AGAIN) => return self.followers.iter().all(|follower| !follower.full),
                 Err(Errno::INTR) => {}
-                // A terminal whose last user is gone reports EIO.
+                // A terminal without users reports EIO.
                 Err(_) => {
                     self.source = None;
                     self.followers.clear();
@@ -171,7 +171,7 @@ impl Output {
         self.copy(scratch)
     }
 
-    /// Once a flood has begun, its smaller waves are worth moving too.
+    /// Once a flood has begun, smaller amounts are moved too.
     fn flood(&self) -> usize {
         if self.widened { 4096 } else { FLOOD }
     }
@@ -191,7 +191,7 @@ impl Output {
         let Some(source) = &self.source else { return Ok(0) };
         if !self.widened {
             self.widened = true;
-            // Best effort: without room in the user's pipe budget the flood is slower, not wrong.
+            // Best effort: if the user's limit of pipe memory is reached, the flood is only slower.
             let _ = rustix::pipe::fcntl_setpipe_size(source, FLOOD_PIPE);
             if let Some(follower) = self.followers.first() {
                 let _ = rustix::pipe::fcntl_setpipe_size(&follower.pipe, FLOOD_PIPE);
@@ -222,7 +222,7 @@ impl Output {
     }
 }
 
-/// Takes bytes that were already handed on, by reading them.
+/// Discards bytes that were already delivered, by reading them.
 fn discard(source: &OwnedFd, history: &mut History, mut length: usize) -> Result<(), Errno> {
     let mut chunk = vec![0_u8; length.min(64 << 10)];
     while length > 0 {
@@ -249,7 +249,7 @@ impl Follower {
             && entry[0].revents().contains(PollFlags::ERR)
     }
 
-    /// Writes `bytes`, keeping what does not fit; false when the reader is gone.
+    /// Writes `bytes`, queueing what does not fit; false if the reader is gone.
     fn offer(&mut self, bytes: &[u8]) -> bool {
         match rustix::io::write(&self.pipe, bytes) {
             Ok(sent) => self.pending.extend_from_slice(&bytes[sent..]),

@@ -1,7 +1,7 @@
 //! The loop that owns all state of a room.
 //!
-//! One thread, one `poll`. What to wait for is worked out anew each time from the state, so there
-//! is no second list that could fall out of step with it.
+//! One thread, one `poll`. The poll list is computed from the state each time, so that there is no
+//! second list that could get out of sync.
 
 mod calls;
 mod ending;
@@ -26,13 +26,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use watch::Source;
 
-/// How much output of ended commands is kept in all.
+/// How much output of ended commands is kept in total.
 const MEMORY_LIMIT: usize = 2 << 20;
 
-/// How many `sudo` may be at work at a time.
+/// How many `sudo` may run at a time.
 const ELEVATION_LIMIT: usize = 128;
 
-/// How many ended commands are remembered.
+/// How many ended commands are recorded.
 const RECORD_LIMIT: usize = 256;
 
 /// The room, as PID 1 sees it.
@@ -59,7 +59,7 @@ struct Daemon {
 }
 
 impl Room {
-    /// Takes up the work that the helper prepared, and says so.
+    /// Takes over from the setup helper, and reports that the room is ready.
     pub(crate) fn open(mut boot: Adopted) -> io::Result<Self> {
         let signals = sys::signal_descriptor(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT])?;
         for socket in
@@ -87,7 +87,7 @@ impl Room {
         })
     }
 
-    /// Runs until the room is over.
+    /// Runs until the room ends.
     pub(crate) fn run(mut self) -> ExitCode {
         loop {
             if self.ending.as_ref().is_some_and(|ending| ending.is_due()) {
@@ -162,7 +162,7 @@ impl Room {
         }
     }
 
-    /// Reaps all that ended; true when no child is left.
+    /// Reaps all ended children; true if no child is left.
     fn reap(&mut self) -> bool {
         loop {
             match sys::reap() {
@@ -183,7 +183,7 @@ impl Room {
         }
     }
 
-    /// Tells those who wait how commands ended.
+    /// Reports the exit of commands to those who wait.
     fn report_ends(&mut self) {
         let mut lost = Vec::new();
         let mut told = false;
@@ -215,12 +215,12 @@ impl Room {
             self.lose_daemon(daemon);
         }
         if told && self.boot.ephemeral {
-            // The daemon would ask for it next; so it need not wait for that.
+            // The daemon would end the room next; this saves the round trip.
             self.begin_ending(Duration::ZERO);
         }
     }
 
-    /// Keeps the memory of ended commands within its bounds; delivered ones go first.
+    /// Keeps the records of ended commands within their limit; delivered ones are removed first.
     fn forget_old(&mut self) {
         let over = |exec: &&Exec| exec.is_over();
         let mut weight: usize = self.execs.values().filter(over).map(Exec::weight).sum();
@@ -241,7 +241,7 @@ impl Room {
                 }
                 let Some(exec) = self.execs.get_mut(&key) else { continue };
                 weight -= exec.weight();
-                // An end that nobody heard of stays known, without its output.
+                // An exit that was not reported stays recorded, without its output.
                 if delivered || count > RECORD_LIMIT {
                     self.execs.remove(&key);
                     count -= 1;
@@ -254,7 +254,7 @@ impl Room {
 
     fn accept_daemon(&mut self) {
         let Some(socket) = accept(&self.boot.control) else { return };
-        // pid 0: the peer is not in the room's pid namespace, so it is no process of the room.
+        // pid 0: the peer is outside the room's pid namespace.
         if sys::peer(&socket).is_ok_and(|peer| peer.pid == 0 && peer.uid == self.boot.peer_uid) {
             let key = self.key();
             self.daemons
@@ -306,7 +306,7 @@ impl Room {
             exec.elevated_for = None;
             exec.delivered = true;
             if exec.exit.is_none() {
-                // As a terminal would: whoever wanted the command is gone. It may be gone too.
+                // As a terminal would: the caller is gone. The command may be gone too.
                 let _ = sys::kill(-exec.pid, libc::SIGHUP);
             }
         }
@@ -375,7 +375,7 @@ impl Room {
     }
 
     fn find(&mut self, id: &ExecId) -> Option<&mut Exec> {
-        // The newest first: a name may be used again once its command has ended.
+        // The newest first: a name may be reused once its command has ended.
         self.execs.values_mut().rev().find(|exec| exec.id == *id)
     }
 

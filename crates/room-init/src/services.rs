@@ -1,10 +1,10 @@
-//! Services: the machine of `supervise`, and the hands that obey it.
+//! Services: the state machine of `supervise`, and the code that performs its actions.
 //!
 //! - [`keeper`]: the process between room-init and a service
-//! - [`tree`]: who belongs to a service, and who holds a port
+//! - [`tree`]: which processes belong to a service, and which have a port
 //! - [`output`]: from a pipe into the log
-//! - [`probe`]: questions that do not wait
-//! - [`notify`]: services that say themselves that they are ready
+//! - [`probe`]: probes that do not block
+//! - [`notify`]: services that report their own readiness
 //! - [`watch`]: files whose change restarts a service
 
 mod entry;
@@ -27,7 +27,7 @@ use rustix::fd::{BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How many services a room may have; each holds some ten descriptors.
+/// How many services a room may have; each uses some ten descriptors.
 pub(crate) const SERVICE_LIMIT: usize = 64;
 
 /// All services of the room.
@@ -38,7 +38,7 @@ pub(crate) struct Services {
     watcher: watch::Watcher,
 }
 
-/// Which descriptor of a service a poll entry stands for.
+/// The descriptor of a service behind a poll entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Report(usize),
@@ -48,13 +48,13 @@ pub(crate) enum Source {
     Watcher,
 }
 
-/// What the services need of the room to act.
+/// What the services need from the room.
 pub(crate) struct Hands<'a> {
     pub(crate) boot: &'a Adopted,
     pub(crate) scratch: &'a mut [u8],
 }
 
-/// A declaration that makes no sense.
+/// An invalid declaration.
 pub(crate) struct BadService(pub(crate) String);
 
 /// No service has this name.
@@ -108,7 +108,7 @@ impl Services {
         Ok(())
     }
 
-    /// Does something with one service, or with all.
+    /// Performs an action on one service, or on all.
     pub(crate) fn order(
         &mut self,
         name: Option<&str>,
@@ -156,13 +156,13 @@ impl Services {
         self.machine.find(name).filter(|at| !self.entries[*at].hidden)
     }
 
-    /// Stops everything, those that need others first.
+    /// Stops everything, dependents first.
     pub(crate) fn stop_all(&mut self, hands: &mut Hands<'_>) {
         self.watcher.end();
         self.happen(Event::StopAll, hands);
     }
 
-    /// Returns whether no process of any service is left.
+    /// Whether no process of any service is left.
     pub(crate) fn is_still(&self) -> bool {
         self.entries.iter().all(|entry| entry.kept.is_none())
     }
@@ -202,7 +202,7 @@ impl Services {
         [tick, watcher].into_iter().flatten().min().map(Duration::from_millis)
     }
 
-    /// Lets time pass.
+    /// Reports the current time to the machine.
     pub(crate) fn tick(&mut self, hands: &mut Hands<'_>) {
         if self.machine.next_tick().is_some_and(|at| at <= self.now()) {
             self.happen(Event::Tick, hands);
@@ -246,7 +246,7 @@ impl Services {
         }
     }
 
-    /// Takes note of a child that ended; false when it is none of ours.
+    /// Records the exit of a child; false if it belongs to no service.
     pub(crate) fn reaped(&mut self, pid: i32, status: i32, hands: &mut Hands<'_>) -> bool {
         if self.watcher.reaped(pid, self.now()) {
             return true;
@@ -278,7 +278,7 @@ impl Services {
         if self.entries[at].abandon() {
             self.happen(Event::Exited { service: at, success: false }, hands);
         }
-        // All writers are gone, so this takes what is left, however much.
+        // All writers are gone, so this reads everything that is left.
         while self.entries[at].source.is_some() && self.drain(at, hands) {}
         self.entries[at].gone();
         self.happen(Event::Empty { service: at }, hands);
@@ -288,7 +288,7 @@ impl Services {
         self.drain(at, hands);
     }
 
-    /// Moves output; false when there is none for now.
+    /// Moves output; false if there is none for now.
     fn drain(&mut self, at: usize, hands: &mut Hands<'_>) -> bool {
         let Entry { source, log, line_watch, .. } = &mut self.entries[at];
         let Some(pipe) = source else { return false };
@@ -326,7 +326,7 @@ impl Services {
         self.happen(Event::Probed { service: at, run, healthy }, hands);
     }
 
-    /// Tells the machine, and does what it says.
+    /// Passes an event to the machine and performs its actions.
     fn happen(&mut self, event: Event, hands: &mut Hands<'_>) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
@@ -336,7 +336,7 @@ impl Services {
         }
     }
 
-    /// Does one thing; what happens at once comes back.
+    /// Performs one action; returns the event if its result is immediate.
     fn obey(&mut self, action: Action, hands: &mut Hands<'_>) -> Option<Event> {
         match action {
             Action::Spawn { service, phase, .. } => {

@@ -1,4 +1,4 @@
-//! The way of a child from fork to exec: into the room, down to its user, then the program.
+//! A child from fork to exec: it enters the room, switches to its user, then runs the program.
 
 use crate::boot::Adopted;
 use crate::sys::{self, Fork};
@@ -18,7 +18,7 @@ pub(crate) const AGENT: u32 = 1000;
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// What runs, proved free of inner zero bytes.
+/// The command, without inner NUL bytes.
 pub(crate) struct Program {
     argv: Vec<CString>,
     env: Vec<CString>,
@@ -32,14 +32,14 @@ pub(crate) enum Streams {
     Terminal(OwnedFd),
 }
 
-/// A child on its way; `failure` has something to read if it never got to its program.
+/// A child before exec; `failure` is readable if it failed before exec.
 pub(crate) struct Child {
     pub(crate) pid: i32,
     pub(crate) failure: OwnedFd,
 }
 
 impl Program {
-    /// Checks a command; nothing comes back for an empty one or one with zero bytes in it.
+    /// Checks a command; `None` if it is empty or contains NUL bytes.
     pub(crate) fn new(
         argv: Vec<Vec<u8>>,
         env: Vec<Vec<u8>>,
@@ -70,7 +70,7 @@ pub(crate) fn spawn(boot: &Adopted, program: &Program, streams: Streams) -> io::
     }
 }
 
-/// Runs in the child: becomes the program, or says why not and ends.
+/// Runs in the child: executes the program, or reports why not and exits.
 pub(crate) fn become_or_report(
     boot: &Adopted,
     program: &Program,
@@ -79,12 +79,12 @@ pub(crate) fn become_or_report(
 ) -> ! {
     let (code, message) = become_program(boot, program, streams);
     let report_text = [&[code], message.as_bytes()].concat();
-    // The parent reads it when the child is gone; a lost report still leaves the code.
+    // The parent reads it after the child exited; if the report is lost, the code remains.
     let _ = rustix::io::write(report, &report_text);
     sys::exit_now(i32::from(code))
 }
 
-/// Reads the report of a child that is gone.
+/// Reads the report of a child that exited.
 pub(crate) fn failure_of(child: OwnedFd) -> Option<Exit> {
     let mut bytes = Vec::new();
     std::fs::File::from(child).take(64 << 10).read_to_end(&mut bytes).ok()?;
@@ -95,7 +95,7 @@ pub(crate) fn failure_of(child: OwnedFd) -> Option<Exit> {
     })
 }
 
-/// Runs in the child; returns only the reason why it could not.
+/// Runs in the child; returns only on failure.
 fn become_program(boot: &Adopted, program: &Program, streams: &Streams) -> (u8, String) {
     if let Err((step, error)) = enter(boot, program, streams) {
         return (NOT_EXECUTABLE, format!("cannot {step}: {error}"));
@@ -117,8 +117,8 @@ fn enter(boot: &Adopted, program: &Program, streams: &Streams) -> Result<(), Ste
     for group in &boot.cgroups {
         rustix::io::write(group, b"0").map_err(step("join its cgroup"))?;
     }
-    // The order is the construction: the room's user namespace gives the right to enter its
-    // mounts; ids are set last, because they take that right away.
+    // The order matters: the room's user namespace gives the right to enter its mounts; ids are
+    // set last, because that drops the right.
     let user = Some(LinkNameSpaceType::User);
     let mount = Some(LinkNameSpaceType::Mount);
     let enter = |fd: &OwnedFd, kind| {
@@ -137,8 +137,8 @@ fn enter(boot: &Adopted, program: &Program, streams: &Streams) -> Result<(), Ste
         RoomUser::Root => 0,
     };
     if boot.has_root {
-        // A worktree whose top is the host's root's, and agent's by its group alone, is the room's
-        // root's to write in too.
+        // The room's root must also be able to write in a worktree whose top folder belongs to the
+        // host's root and is agent's only through its group.
         let groups = [Gid::from_raw(id), Gid::from_raw(AGENT)];
         rustix::thread::set_thread_groups(&groups).map_err(step("set groups"))?;
     }
@@ -216,7 +216,7 @@ fn execute(path: &CString, program: &Program) -> io::Error {
     if error.raw_os_error() != Some(libc::ENOEXEC) {
         return error;
     }
-    // A script without `#!`: POSIX says that the shell runs it.
+    // A script without `#!`: by POSIX the shell runs it.
     let shell = c"/bin/sh".to_owned();
     let argv = [shell.clone(), path.clone()].into_iter().chain(program.argv[1..].iter().cloned());
     sys::execve(&shell, &argv.collect::<Vec<_>>(), &program.env)

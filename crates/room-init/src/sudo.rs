@@ -15,20 +15,20 @@ use std::process::ExitCode;
 const USAGE: &str =
     "usage: sudo [-EHSn] [-u user] [VAR=value ...] [-i | -s | command [argument ...]]";
 
-/// Makes another user of root, where one is asked for.
+/// The program that switches from root to another user.
 const RUNUSER: &str = "/usr/sbin/runuser";
 
 const FORWARDED: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
-/// A command line, understood.
+/// A parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Wish {
     keep_environment: bool,
     shell: bool,
     login: bool,
     only_check: bool,
-    /// Another than root, as it was asked for.
+    /// The requested user, if not root.
     user: Option<Vec<u8>>,
     variables: Vec<Vec<u8>>,
     command: Vec<Vec<u8>>,
@@ -43,14 +43,14 @@ pub(crate) fn main() -> ExitCode {
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(message) => {
-            // Nobody is left to tell when stderr is closed.
+            // If stderr is closed, the error cannot be reported.
             let _ = writeln!(io::stderr(), "sudo: {message}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Understands the options that scripts use; a password is never asked for.
+/// Parses the options that scripts use; there is never a password prompt.
 fn parse(arguments: &[Vec<u8>]) -> Result<Wish, String> {
     let mut wish = Wish::default();
     let mut rest = arguments.iter();
@@ -124,8 +124,8 @@ fn is_variable(text: &[u8]) -> bool {
         && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
 
-/// Makes the argument list: the command itself, or a shell around it; behind a program that makes
-/// another user of root.
+/// Makes argv: the command itself, or a shell around it, after a program that switches from root to
+/// another user.
 fn argv(wish: &Wish, account: &Account) -> Vec<Vec<u8>> {
     let own = own_argv(wish);
     if *account == Account::root() {
@@ -205,7 +205,7 @@ fn run(wish: Wish) -> io::Result<u8> {
     }
 }
 
-/// Looks a user of the room up.
+/// Looks up a user of the room.
 fn account(name: &[u8]) -> io::Result<Account> {
     let mut passwd = Vec::new();
     std::fs::File::open("/etc/passwd")?.read_to_end(&mut passwd)?;

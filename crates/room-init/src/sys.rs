@@ -1,4 +1,4 @@
-//! The unsafe floor: calls that rustix does not have, and those whose safety is ours to argue.
+//! All unsafe code: calls that rustix lacks, and those that need a safety argument of their own.
 #![expect(unsafe_code, reason = "the only module of this crate that may")]
 
 use rustix::fd::{FromRawFd, OwnedFd, RawFd};
@@ -83,7 +83,7 @@ pub(crate) struct Arrived {
     pub(crate) sender: u32,
 }
 
-/// Reads one signal, if one waits.
+/// Reads one signal, if one is pending.
 pub(crate) fn read_signal(fd: &OwnedFd) -> Option<Arrived> {
     let mut bytes = [0_u8; size_of::<libc::signalfd_siginfo>()];
     let length = rustix::io::read(fd, &mut bytes).ok()?;
@@ -120,13 +120,13 @@ pub(crate) fn pids() -> Vec<i32> {
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Returns whether a process was stopped by a signal or a tracer.
+/// Whether a process was stopped by a signal or a tracer.
 pub(crate) fn is_stopped(pid: i32) -> bool {
     let mut stat = Vec::new();
-    // A process that is gone has no state to read, and none that matters.
+    // A process that has exited has no state to read.
     let _ = std::fs::File::open(format!("/proc/{pid}/stat"))
         .and_then(|mut file| io::Read::read_to_end(&mut file, &mut stat));
-    // The name may hold anything, so the state is looked for behind its last bracket.
+    // The name may contain anything, so the state is parsed after its last bracket.
     let behind = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2));
     matches!(behind, Some(b'T' | b't'))
 }
@@ -154,12 +154,12 @@ pub(crate) fn reap() -> Reaped {
     }
 }
 
-/// Returns how many bytes can be read at once.
+/// Returns how many bytes can be read.
 pub(crate) fn readable_bytes(fd: &OwnedFd) -> usize {
     rustix::io::ioctl_fionread(fd).map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
-/// Keeps large buffers out of the heap, so that freeing them gives the pages back.
+/// Keeps large buffers out of the heap, so that freeing them returns the pages.
 pub(crate) fn keep_the_heap_small() {
     // SAFETY: tunes the allocator before anything large was allocated.
     unsafe {
@@ -168,10 +168,10 @@ pub(crate) fn keep_the_heap_small() {
     }
 }
 
-/// Who is at the other end of a socket, as seen from here.
+/// The peer of a socket, as seen from this process.
 pub(crate) struct Peer {
-    /// 0 for a process outside the room's pid namespace, which is why rustix (whose pids are never
-    /// zero) cannot ask this.
+    /// 0 for a process outside the room's pid namespace, so rustix (whose pids are never zero) cannot
+    /// represent it.
     pub(crate) pid: i32,
     pub(crate) uid: u32,
 }
@@ -197,7 +197,7 @@ pub(crate) fn peer(socket: &OwnedFd) -> io::Result<Peer> {
     }
 }
 
-/// Waits for any child; nothing when there is none left.
+/// Waits for any child; `None` if none is left.
 pub(crate) fn wait_any() -> Option<(i32, i32)> {
     loop {
         let mut status = 0;
@@ -210,7 +210,7 @@ pub(crate) fn wait_any() -> Option<(i32, i32)> {
     }
 }
 
-/// Closes every descriptor from 3 on but one. Whoever calls this must own nothing else any more.
+/// Closes every descriptor from 3 on except one. The caller must not own any other.
 pub(crate) fn close_all_but(kept: RawFd) {
     let ranges = [(3, kept - 1), (kept + 1, RawFd::MAX)];
     for (first, last) in ranges.into_iter().filter(|(first, last)| first <= last) {

@@ -1,4 +1,4 @@
-//! The terminal of a command, and what people type into it.
+//! The terminal of a command, and its input.
 
 use hothouse_room_wire::WindowSize;
 use rustix::event::PollFlags;
@@ -9,10 +9,10 @@ use rustix::pty::OpenptFlags;
 use rustix::termios::Winsize;
 use std::io;
 
-/// The group that owns terminals on Debian and its kin.
+/// The group that owns terminals on Debian and its derivatives.
 const TTY_GROUP: u32 = 5;
 
-/// The master side of a pty, with its typists.
+/// The master side of a pty, with its inputs.
 pub(crate) struct Terminal {
     master: OwnedFd,
     typists: Vec<Typist>,
@@ -62,7 +62,7 @@ impl Terminal {
         }
     }
 
-    /// Carries keystrokes to the terminal; a typist who left is forgotten.
+    /// Copies input to the terminal; drops inputs that were closed.
     pub(crate) fn advance(&mut self, at: usize, scratch: &mut [u8]) {
         let Some(typist) = self.typists.get_mut(at) else { return };
         if typist.pending.is_empty() {

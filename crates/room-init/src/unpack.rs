@@ -1,15 +1,15 @@
-//! `dpkg-deb` in the room: the host's own, but what it unpacks has no setuid or setgid bits.
+//! `dpkg-deb` in the room: it runs the host's own, but unpacks no setuid or setgid bits.
 //!
-//! The room's filter refuses such modes, and dpkg would give up on a package that has one. So they
-//! are taken out of the stream of files on its way from `dpkg-deb --fsys-tarfile` to dpkg. Under
-//! `no_new_privs` they would mean nothing anyway.
+//! The room's seccomp filter refuses such modes, and dpkg fails on a package that has one. So they are
+//! removed from the tar stream between `dpkg-deb --fsys-tarfile` and dpkg. Under `no_new_privs` they
+//! would have no effect anyway.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 
-/// Where the host's own lies.
+/// Where the host's own program is.
 const REAL: &str = "/usr/lib/hothouse/dpkg-deb";
 
 const BLOCK: usize = 512;
@@ -33,11 +33,11 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn failed(error: &io::Error) -> ExitCode {
-    // dpkg, which gave up, has said why.
+    // dpkg closed the pipe and has printed the reason.
     if error.kind() == io::ErrorKind::BrokenPipe {
         return ExitCode::from(2);
     }
-    // Nobody is left to tell when stderr is closed.
+    // If stderr is closed, the error cannot be reported.
     let _ = writeln!(io::stderr(), "dpkg-deb: {error}");
     ExitCode::from(2)
 }
@@ -61,7 +61,7 @@ fn copy(mut from: impl Read, to: impl Write) -> io::Result<()> {
                 plain(&mut block);
                 size.div_ceil(BLOCK as u64) * BLOCK as u64
             }
-            // The end, or nothing we understand: passed on as it is, for dpkg to judge.
+            // The end, or an unknown header: passed on unchanged, for dpkg to check.
             _ => 0,
         };
         to.write_all(&block)?;
@@ -88,7 +88,7 @@ fn fill(from: &mut impl Read, block: &mut [u8; BLOCK]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Takes the special bits out of a header, whose checksum follows.
+/// Removes the special bits from a header and updates its checksum.
 fn plain(header: &mut [u8; BLOCK]) {
     let Some(mode) = octal(&header[MODE]).filter(|mode| mode & SPECIAL != 0) else { return };
     header[MODE].copy_from_slice(format!("{:07o}\0", mode & !SPECIAL & 0o777_7777).as_bytes());
@@ -102,7 +102,7 @@ fn octal(field: &[u8]) -> Option<u64> {
     u64::from_str_radix(text, 8).ok()
 }
 
-/// Returns how much content follows a header: octal, or binary where that would not fit.
+/// Returns how much content follows a header: octal, or binary if that does not fit.
 fn size(header: &[u8; BLOCK]) -> Option<u64> {
     let field = &header[SIZE];
     if field[0] & 0x80 == 0 {

@@ -17,7 +17,7 @@ pub enum Answer {
     Hello {
         protocol: u16,
     },
-    /// The descriptors of the command's stdio travel with it.
+    /// Carries the descriptors of the command's stdio.
     Started {
         pid: i32,
     },
@@ -27,14 +27,14 @@ pub enum Answer {
     },
     Exited(Exit),
     Execs(Vec<ExecRecord>),
-    /// The listening socket travels with it.
+    /// Carries the listening socket.
     Listening {
         port: u16,
     },
-    /// The connected socket travels with it.
+    /// Carries the connected socket.
     Connected,
-    /// The sockets travel with it, in this order: TCP listeners, then DNS datagram sockets, then
-    /// DNS stream listeners, and last the one that tells what the packet rules dropped, if there is
+    /// Carries the sockets, in this order: TCP listeners, DNS datagram sockets, DNS stream
+    /// listeners, and last the one that reports packets dropped by the nftables rules, if there is
     /// one.
     Egress {
         tcp: u8,
@@ -49,7 +49,7 @@ pub enum Answer {
     },
     Refused(Refusal),
     Services(ServicesReport),
-    /// The sockets travel with it, in this order and so many of each.
+    /// Carries the sockets, in this order and number.
     Caught {
         tcp: u8,
         dns_datagram: u8,
@@ -69,16 +69,16 @@ pub struct ExecRecord {
     pub pid: i32,
     pub service: Option<String>,
     pub terminal: bool,
-    /// `None` while it runs.
+    /// `None` while it is running.
     pub exit: Option<Exit>,
 }
 
-/// A question that was not granted.
+/// A call that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub kind: RefusalKind,
     pub message: String,
-    /// The kernel's reason, where there is one.
+    /// The kernel's reason, if there is one.
     pub errno: Option<i32>,
 }
 
@@ -86,7 +86,7 @@ pub struct Refusal {
 pub enum RefusalKind {
     /// Wrong token, version, or no `Hello` yet.
     Unauthorized,
-    /// No such command, or it was forgotten.
+    /// No such command, or its record was removed.
     UnknownExec,
     /// The name is taken, or too long.
     BadExec,
@@ -98,6 +98,6 @@ pub enum RefusalKind {
     Ending,
     /// No service has this name.
     UnknownService,
-    /// A declaration that makes no sense.
+    /// An invalid declaration.
     BadService,
 }

@@ -4,7 +4,7 @@ use crate::service::{LogStart, ServiceOrder};
 use hothouse_service::ServiceSpec;
 use serde::{Deserialize, Serialize};
 
-/// One question; the answer carries the same `seq`, and answers may overtake each other.
+/// One call; its answer has the same `seq`, and answers may arrive in another order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
     pub seq: u32,
@@ -20,8 +20,8 @@ pub const EXEC_ID_LIMIT: usize = 64;
 
 /// Everything that can be asked.
 ///
-/// New variants go to the end: the position is the number on the wire.
-/// Nobody sends `Ping` any more. It keeps its place, since rooms of an earlier release know calls by number.
+/// New variants go to the end: the position is the number on the wire. `Ping` is no longer sent. It
+/// keeps its place, since rooms of an earlier release know calls by number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Call {
     /// Must come first. The token is the content of the room's token file.
@@ -31,11 +31,11 @@ pub enum Call {
     },
     /// Runs a command. Answer: `Started` with the pipe ends for its stdio.
     Exec(Box<ExecSpec>),
-    /// Joins a command: replays the output that was kept, then follows it.
+    /// Attaches to a command: replays the buffered output, then follows it.
     Attach {
         exec: ExecId,
     },
-    /// Answered by `Exited` when the command is over and its output has been handed on.
+    /// Answered by `Exited` once the command has ended and its output has been delivered.
     Wait {
         exec: ExecId,
     },
@@ -49,7 +49,7 @@ pub enum Call {
         exec: ExecId,
         signal: i32,
     },
-    /// Lists the commands that run and the ended ones still remembered.
+    /// Lists the running commands, and ended ones that are still recorded.
     List,
     /// Opens a listening socket in the room's network.
     Listen(ListenSpec),
@@ -57,10 +57,10 @@ pub enum Call {
     Connect {
         port: u16,
     },
-    /// Hands over the sockets that catch the room's TCP and DNS, until this connection ends. A
-    /// daemon of today asks for all with `Catch`.
+    /// Passes on the sockets that receive the room's TCP and DNS, until this connection ends.
+    /// Current daemons request all sockets with `Catch`.
     Egress,
-    /// Stops every process of the room with SIGSTOP (where no freezer can be had).
+    /// Stops every process of the room with SIGSTOP (if there is no freezer).
     Suspend,
     /// Continues what `Suspend` stopped.
     Resume,
@@ -71,28 +71,27 @@ pub enum Call {
     },
     /// Asks for room-init's own state.
     Status,
-    /// Forgets an ended command.
+    /// Removes the record of an ended command.
     Forget {
         exec: ExecId,
     },
-    /// Declares a service, or changes it; one that changed is started again. The files of its log
-    /// travel with it.
+    /// Declares or changes a service; a changed one is restarted. Carries the files of its log.
     Declare {
         service: Box<ServiceSpec>,
         log: LogStart,
     },
-    /// Does something with one service, or with all.
+    /// Performs an action on one service, or on all.
     Service {
         name: Option<String>,
         order: ServiceOrder,
     },
-    /// Asks how the services stand; answered when their version is above `after`.
+    /// Requests the state of the services; answered once their version is above `after`.
     Services {
         after: Option<u64>,
     },
-    /// Hands over every socket that catches the room's traffic, until this connection ends.
+    /// Passes on every socket that receives the room's traffic, until this connection ends.
     Catch,
-    /// Closes an output of a command, counted from standard output: whoever writes to it gets SIGPIPE.
+    /// Closes an output of a command, counted from standard output: its writers get SIGPIPE.
     Close {
         exec: ExecId,
         output: u8,
@@ -122,14 +121,14 @@ pub enum RoomUser {
     Root,
 }
 
-/// How a command talks.
+/// The streams of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stdio {
     /// Three descriptors come back: stdin (write), stdout (read), stderr (read).
     Pipes,
     /// Two descriptors come back: input (write), output (read).
     Pty(WindowSize),
-    /// None come back; stdin is empty and output is only kept.
+    /// None come back; stdin is empty and output is only buffered.
     Detached,
 }
 

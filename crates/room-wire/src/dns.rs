@@ -1,4 +1,4 @@
-//! The one answer that a room without a daemon gives to a question about a name.
+//! The only answer to DNS questions while a room has no daemon.
 
 const HEADER: usize = 12;
 
@@ -26,7 +26,7 @@ fn question_end(packet: &[u8]) -> Option<usize> {
         match length {
             0 => break,
             1..=63 => at += 1 + length,
-            // A question has nothing before it that a pointer could point to.
+            // Nothing precedes the first question, so a compression pointer is invalid.
             _ => return None,
         }
     }

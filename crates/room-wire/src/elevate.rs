@@ -1,11 +1,11 @@
-//! What the `sudo` of the room asks of room-init, over a socket inside the room.
+//! Requests of the room's `sudo` to room-init, over a socket inside the room.
 //!
 //! The frame of a [`Elevate::Run`] carries the caller's stdin, stdout and stderr.
 
 use crate::Exit;
 use serde::{Deserialize, Serialize};
 
-/// The folder in the room that holds what Hothouse put there.
+/// The folder in the room with Hothouse's own files.
 pub const ROOM_FOLDER: &str = "/run/hothouse";
 
 /// The socket of room-init, inside the room.

@@ -5,12 +5,12 @@
 //! ```
 //!
 //! The length is checked before anything is stored, and the buffer grows only with bytes that
-//! really came in, so a peer cannot make us allocate by announcing a large frame.
+//! arrive, so a peer cannot make us allocate memory by announcing a large frame.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The largest body that is accepted: above it lies no command line a kernel would run.
+/// The largest accepted body: larger than any command line that a kernel would run.
 pub const BODY_LIMIT: usize = 16 << 20;
 
 /// The most descriptors that one frame carries; the kernel's own bound is 253.
@@ -24,7 +24,7 @@ pub trait Message: Serialize {}
 
 impl<T: Serialize> Message for T {}
 
-/// One message as it came off the stream.
+/// One message as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// How many descriptors belong to this frame.
@@ -32,7 +32,7 @@ pub struct Frame {
     pub body: Vec<u8>,
 }
 
-/// Bytes that are not a message of ours.
+/// Bytes that are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
     #[error("a frame of {length} bytes is above the limit of {BODY_LIMIT}")]
@@ -74,14 +74,14 @@ pub struct FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// Adds bytes that came in.
+    /// Adds received bytes.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.bytes.drain(..self.taken);
         self.taken = 0;
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the next whole frame, or nothing when more bytes are needed.
+    /// Returns the next whole frame, or `None` if more bytes are needed.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, WireError> {
         let rest = &self.bytes[self.taken..];
         let Some((head, rest)) = rest.split_first_chunk::<HEAD>() else { return Ok(None) };
@@ -97,7 +97,8 @@ impl FrameBuffer {
         let frame = Frame { descriptors, body: body.to_vec() };
         self.taken += HEAD + length;
         if self.taken == self.bytes.len() {
-            // An idle connection keeps no buffer: a hundred rooms do not pay for one large frame.
+            // An idle connection keeps no buffer, so that one large frame does not occupy memory
+            // forever.
             *self = Self::default();
         }
         Ok(Some(frame))

@@ -1,14 +1,14 @@
 //! The control protocol between the daemon and room-init.
 //!
 //! Pure on purpose: this crate turns values into bytes and back, and never touches a socket, so
-//! both ends share one decoder and one fuzz target. Descriptors travel beside the bytes
-//! (`SCM_RIGHTS`); a frame only says how many of them belong to it.
+//! both ends share one decoder and one fuzz target. Descriptors are sent beside the bytes
+//! (`SCM_RIGHTS`); a frame only contains how many belong to it.
 //!
 //! - [`frame`]: length-delimited frames and the buffer that finds them in a stream
 //! - [`call`]: what the daemon asks
 //! - [`answer`]: what room-init replies
-//! - [`boot`]: what the setup helper hands to room-init when it starts
-//! - [`dns`]: how a question about a name is refused
+//! - [`boot`]: what the setup helper passes to room-init when it starts
+//! - [`dns`]: how a DNS question is refused
 //! - [`service`]: services, declared and reported
 //! - [`elevate`]: what the `sudo` of the room asks of room-init
 
@@ -37,7 +37,7 @@ pub const PROTOCOL: u16 = 4;
 /// The first version that knows services.
 pub const SERVICES_SINCE: u16 = 2;
 
-/// The first version whose rooms catch datagrams.
+/// The first version whose rooms pass datagrams on.
 pub const CATCH_SINCE: u16 = 3;
 
 /// The first version that can close an output of a command.
@@ -47,7 +47,7 @@ pub const CLOSE_SINCE: u16 = 4;
 /// versions before its own.
 pub const OLDEST_PROTOCOL: u16 = PROTOCOL.saturating_sub(2);
 
-/// Returns whether a peer that speaks `protocol` can be talked to.
+/// Whether this build understands a peer that speaks `protocol`.
 pub fn speaks(protocol: u16) -> bool {
     (OLDEST_PROTOCOL..=PROTOCOL).contains(&protocol)
 }

@@ -1,4 +1,4 @@
-//! Services: what the daemon declares, and how they stand.
+//! Services: what the daemon declares, and their state.
 
 use hothouse_service::{Exit, ProbeAnswer, ServiceState};
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 /// The folder in the room in which services make their sockets.
 pub const SERVICES_FOLDER: &str = "/run/hothouse/services";
 
-/// Where the log of a service goes on.
+/// Where the log of a service continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogStart {
     pub segment: u64,
-    /// The length of the segment's data; 0 begins it anew.
+    /// The length of the segment's data; 0 truncates it.
     pub offset: u64,
     /// The length of its index.
     pub index: u64,
@@ -18,20 +18,20 @@ pub struct LogStart {
     pub line: u64,
 }
 
-/// What is to be done with a service.
+/// An action on a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServiceOrder {
-    /// Also starts what it needs.
+    /// Also starts the services it needs.
     Start,
     Stop,
     Restart,
     /// Sends a signal to the group of its first process.
     Signal(i32),
-    /// Stops it and forgets it.
+    /// Stops and removes it.
     Remove,
 }
 
-/// All services of a room, as they stand.
+/// The state of all services of a room.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServicesReport {
     /// Grows with every change.
@@ -39,12 +39,12 @@ pub struct ServicesReport {
     pub services: Vec<ServiceRecord>,
 }
 
-/// One service, as it stands. Times are milliseconds since room-init began.
+/// The state of one service. Times are milliseconds since room-init started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceRecord {
     pub name: String,
     pub state: ServiceState,
-    /// In the room.
+    /// The pid in the room.
     pub pid: Option<i32>,
     pub restarts: u32,
     pub task: bool,
@@ -53,7 +53,7 @@ pub struct ServiceRecord {
     pub needs: Vec<String>,
     /// How its first process ended last.
     pub exit: Option<Exit>,
-    /// The last answers of its probe, the newest last.
+    /// The last results of its probe, the newest last.
     pub answers: Vec<ProbeAnswer>,
     pub wanted_ms: Option<u64>,
     pub started_ms: Option<u64>,

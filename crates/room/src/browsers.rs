@@ -6,11 +6,11 @@
 
 use serde_json::{Map, Value, json};
 
-/// The policies of Chromium and its kin, below `/etc`: one file, to which a link leads from the folder of
-/// each browser. A room with an authority has it anew.
+/// The policies of Chromium and its derivatives, below `/etc`: one file, to which a link leads from the folder of
+/// each browser. A room with a CA has it anew.
 pub(super) const CHROMIUM: &str = "ssl/certs/hothouse-chromium.json";
 
-/// Where Chromium and its kin look, below `/etc`.
+/// Where Chromium and its derivatives look, below `/etc`.
 pub(super) const CHROMIUM_FOLDERS: [&str; 6] = [
     "chromium/policies/managed",
     "chromium-browser/policies/managed",
@@ -31,9 +31,9 @@ pub(super) const FIREFOX: &str = "firefox/policies/policies.json";
 pub(super) const FIREFOX_SETTINGS: [&str; 2] =
     ["firefox/defaults/pref/hothouse.js", "firefox-esr/hothouse.js"];
 
-/// A greeting with an empty encrypted name looks like one with a name in it.
+/// A ClientHello with an empty encrypted name looks like one with a name in it.
 pub(super) const FIREFOX_SETTINGS_TEXT: &str =
-    "// Hothouse: the wall of a room decides by the names of hosts, so they are said openly.
+    "// Hothouse: the wall of a room decides by host names, so they must be sent in the clear.
 pref(\"network.dns.echconfig.enabled\", false);
 pref(\"network.dns.http3_echconfig.enabled\", false);
 pref(\"security.tls.ech.grease_probability\", 0);

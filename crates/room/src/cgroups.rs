@@ -276,7 +276,7 @@ impl Plan {
 }
 
 impl Groups {
-    /// Returns whether the room is frozen right now.
+    /// Whether the room is frozen right now.
     pub fn is_frozen(&self) -> bool {
         let state = self.freezer.as_ref().and_then(|freezer| {
             let text = files::read_text(&freezer.state).ok()?;
@@ -300,7 +300,7 @@ impl Groups {
         Err(CgroupError::NotFrozen)
     }
 
-    /// Lets the commands go on.
+    /// Lets the commands continue.
     pub fn thaw(&self) -> Result<(), CgroupError> {
         let freezer = self.freezer.as_ref().ok_or(CgroupError::NoFreezer)?;
         Ok(files::write(&freezer.switch, &freezer.thawed)?)

@@ -1,6 +1,6 @@
 //! A room's claim on the files of its sandbox: a lock beside them, held by PID 1 for life.
 //!
-//! The kernel lets go of it when the room is gone and not before, whatever became of the daemon, its
+//! The kernel lets go of it when the room is gone and not before, whatever happened to the daemon, its
 //! runtime folder or its database. So a second room on the same files is impossible, and the files
 //! themselves say who uses them.
 
@@ -24,7 +24,7 @@ pub struct Claimant {
     pub started: Option<Started>,
 }
 
-/// A claim that could not be had.
+/// A claim that could not be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
     /// A room uses the files; it is unknown which one if it is just being made.

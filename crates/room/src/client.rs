@@ -43,11 +43,11 @@ pub enum ClientError {
     Gone,
     #[error("the room speaks protocol {0}, which this version does not")]
     Protocol(u16),
-    #[error("the room is of protocol {0}, which has no services")]
+    #[error("the room speaks protocol {0}, which has no services")]
     NoServices(u16),
     #[error("the room refused: {}", .0.message)]
     Refused(Refusal),
-    #[error("the room gave an answer that does not fit the question")]
+    #[error("the room sent an unexpected answer")]
     Unexpected,
 }
 
@@ -164,7 +164,7 @@ impl RoomClient {
             let unheard = self.protocol() == 0;
             return if unheard { Err(ClientError::Unexpected) } else { Ok(()) };
         };
-        // Whoever asks may stop waiting at any time; the answer is then still to be heard.
+        // The caller may stop waiting at any time; the answer must still be read.
         let answered = hear(answer_rx).await;
         *greeting = None;
         match answered? {

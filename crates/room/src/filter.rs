@@ -13,7 +13,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Doors that are shut whatever the arguments.
+/// System calls that are refused with any arguments.
 const DENIED: &[c_long] = &[
     // Whole interfaces with a history of holes, or not bound to namespaces.
     libc::SYS_io_uring_setup,

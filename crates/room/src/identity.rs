@@ -35,7 +35,7 @@ impl RoomIdentity {
     }
 
     /// Whether that very process still runs. One that is ending does not: a killed PID 1 waits for
-    /// its namespace to empty, which takes for ever while a process in it is frozen.
+    /// its namespace to empty, which takes forever while a process in it is frozen.
     pub fn is_alive(&self) -> bool {
         self.stat().is_some_and(|stat| !stat.exiting)
     }

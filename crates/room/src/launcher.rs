@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Starting the whole program anew for each room costs a millisecond and a half. A helper that
-//! waits at the door costs a wake-up; two wait, and the next are made when nobody asks for a moment.
+//! waits at the door costs a wake-up; two wait, and the next are made when nobody has asked for a moment.
 //! The daemon, which has many threads, never forks.
 
 use super::ahead::Ahead;
@@ -61,7 +61,7 @@ struct Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // It leaves by itself when its door closes; killed, it is reaped without waiting for that.
-        // Helpers at work are processes of their own and go on.
+        // Helpers at work are processes of their own and continue.
         self.child.kill().ok();
         self.child.wait().ok();
     }
@@ -105,7 +105,7 @@ impl Launcher {
                 }
             };
         }
-        // None yet, or somebody killed it: a job that could not be handed over was not begun.
+        // None yet, or somebody killed it: a job that could not be passed on was not begun.
         let process = running.insert(Process::start()?);
         send(&process.door, &channel)?;
         Ok(None)
@@ -143,7 +143,7 @@ pub fn room_launcher_main() -> ExitCode {
     }
 }
 
-/// How many helpers wait at the door: one for a room that is asked for while the last is being made.
+/// How many helpers wait for a job: one for a room that is requested while the last is being made.
 const READY: usize = 2;
 
 /// How long nobody must have asked before the next helper is made: a fork beside a room that is being
@@ -230,14 +230,14 @@ fn wait_at_the_door(taken: OwnedFd, ahead: &Ahead) -> i32 {
     }
 }
 
-/// Returns whether somebody waits already: nothing is made ahead for him.
+/// Whether somebody waits already: nothing is made ahead for him.
 fn has_job() -> bool {
     let mut door = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     rustix::event::poll(&mut door, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
-/// Waits for the next channel; nothing when the daemon is gone.
+/// Waits for the next channel; `None` if the daemon is gone.
 fn receive() -> io::Result<Option<OwnedFd>> {
     loop {
         let mut word = [0_u8; 1];

@@ -1,4 +1,4 @@
-//! Where things lie: in the room's root, in its storage, in a base layer.
+//! Where things are: in the room's root, in its storage, in a base layer.
 
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};

@@ -65,7 +65,7 @@ pub(super) fn serve_on_stdin(
     if let Report::Started(started) = &report
         && is_abandoned()
     {
-        // Whoever asked is gone and will never hear of this room; the next one starts its own.
+        // The caller is gone and will never use this room; the next one starts its own.
         kill(started.identity.pid);
         return Err(std::io::ErrorKind::BrokenPipe.into());
     }

@@ -34,7 +34,7 @@ pub(super) fn with_agent(spec: &RoomSpec, mode: Mode, wall: &Wall) -> Result<(),
     Ok(())
 }
 
-/// Says what an agent with an id of its own cannot read of what it was granted by a user who is not root:
+/// Returns what an agent with an id of its own cannot read of what it was granted by a user who is not root:
 /// what neither their group nor others may.
 pub(super) fn unreadable(spec: &RoomSpec, mode: Mode) -> Vec<Caveat> {
     if mode != Mode::Range {
@@ -54,7 +54,7 @@ fn is_closed(path: &Path) -> bool {
     })
 }
 
-/// Gives the files of a worktree to the agent, but for those that the room is not to see.
+/// Gives the files of a worktree to the agent, except those that the room is not to see.
 fn worktree(path: &Path, spec: &RoomSpec, agent: Owner) -> Result<(), StepError> {
     let found = rustix::fs::stat(path).step_at("look at", path)?;
     if found.st_uid == agent.user || is_shared_top(&found, agent.group) {

@@ -42,7 +42,7 @@ pub(super) fn close(worktree: &Path, mode: Mode, sockets: &[PathBuf]) -> Result<
         let refuse = |reason: &str| Err(StepError::because("share", Some(path), reason));
         if mode == Mode::Single {
             return refuse(
-                "a program of the host listens there, and the room has the same uid: end it, or move \
+                "a program of the host listens there, and the room has the same uid: stop it, or move \
                  its socket out of the worktree",
             );
         }
@@ -53,7 +53,7 @@ pub(super) fn close(worktree: &Path, mode: Mode, sockets: &[PathBuf]) -> Result<
                 continue;
             }
             return refuse(
-                "a program of another user listens there, and everybody may connect: end it, or move \
+                "a program of another user listens there, and everybody may connect: stop it, or move \
                  its socket out of the worktree",
             );
         }
@@ -89,7 +89,7 @@ fn name_in(line: &[u8]) -> Option<&[u8]> {
     inode.splitn(2, |byte| *byte == b' ').nth(1)
 }
 
-/// Finds out where names really lie. A folder with a hundred sockets is looked at once.
+/// Finds out where names really are. A folder with a hundred sockets is looked at once.
 fn resolved(paths: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut folders: BTreeMap<&Path, Option<PathBuf>> = BTreeMap::new();
     let mut found = Vec::new();
@@ -101,7 +101,7 @@ fn resolved(paths: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a name is that of a room's own control socket, which lies in no folder of a room.
+/// Whether a name is that of a room's own control socket, which is in no folder of a room.
 fn is_of_a_room(name: &[u8]) -> bool {
     let number = name
         .strip_prefix(b"/proc/self/fd/")

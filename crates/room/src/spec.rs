@@ -40,7 +40,7 @@ pub struct RoomSpec {
     pub mode: Option<Mode>,
     /// In root mode, the first host uid of the shared range of rooms.
     pub shifted_base: u32,
-    /// A certificate in PEM that the room's system trusts besides the host's.
+    /// A certificate in PEM that the room's system trusts in addition to the host's.
     #[serde(default)]
     pub authority: Option<String>,
     /// The lock by which PID 1 holds the sandbox's files for as long as the room lives. A room without
@@ -89,7 +89,7 @@ pub enum Access {
     ReadAsOwner,
 }
 
-/// What a room may use up; `None` is no limit.
+/// What a room may use up; `None` is not a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Bytes.
@@ -98,7 +98,7 @@ pub struct Limits {
     pub cpus: Option<f64>,
     pub pids: Option<u32>,
     /// Bytes of its own files on the disk. Nothing here enforces it: it bounds the folders in memory,
-    /// and whoever watches the room can ask for it.
+    /// and whoever watches the room can request it.
     #[serde(default)]
     pub disk: Option<u64>,
 }
@@ -156,7 +156,7 @@ impl RoomSpec {
         self.limits.check()
     }
 
-    /// Returns whether a path of the host can be seen in the room at all: below the worktree, or in
+    /// Whether a path of the host can be seen in the room at all: below the worktree, or in
     /// what is granted.
     fn shows(&self, path: &Path) -> bool {
         let granted = self.tools.iter().chain(self.mounts.iter().map(|mount| &mount.source));

@@ -36,7 +36,7 @@ pub struct Started {
     /// The tool folders that it was granted.
     #[serde(default)]
     pub tools: Vec<PathBuf>,
-    /// Where its own files lie on the disk, unless they are in memory.
+    /// Where its own files are on the disk, unless they are in memory.
     #[serde(default)]
     pub storage: Option<PathBuf>,
     /// Bytes that they may take there.
@@ -86,7 +86,7 @@ impl Launcher {
 }
 
 /// Ends a room at once, whatever it does, and removes what it had on the host but its storage.
-/// To end it politely, ask for [`shutdown`](super::RoomClient::shutdown) first. Blocks.
+/// To end it politely, request [`shutdown`](super::RoomClient::shutdown) first. Blocks.
 pub fn stop(room: &Started, runtime: &Path) -> Result<(), StopError> {
     // A frozen process does not die.
     if room.groups.freezer.is_some() {

@@ -1,4 +1,4 @@
-//! The unsafe floor: syscalls that rustix does not have, and those whose safety is ours to argue.
+//! All unsafe code: syscalls that rustix does not have, and those that need a safety argument of their own.
 #![expect(unsafe_code, reason = "the only module of this crate that may")]
 
 use hothouse_host::sys::check;
@@ -32,7 +32,7 @@ pub(crate) fn remember_children() {
 pub(crate) fn join_new_session_keyring() -> io::Result<()> {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
     let anonymous: *const libc::c_char = std::ptr::null();
-    // SAFETY: a null name asks for an anonymous keyring; no memory is read.
+    // SAFETY: a null name requests an anonymous keyring; no memory is read.
     check(unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, anonymous) }).map(drop)
 }
 

@@ -1,8 +1,8 @@
-//! The authority that a room trusts besides the host's: put into the system's bundle of certificates,
+//! The authority that a room trusts in addition to the host's: put into the system's bundle of certificates,
 //! where every program looks that asks the system, and into the policies of browsers, which do not.
 //!
 //! It is written beneath the overlay, into folders that the room's root may have changed: nothing here
-//! follows a link, and a room that spoilt its own bundle starts all the same, without the authority.
+//! follows a link, and a room that spoilt its own bundle starts all the same, without the CA.
 
 use super::browsers::{self, CHROMIUM, FIREFOX_CERTIFICATES};
 use hothouse_host::{FileError, beneath::Folder};
@@ -25,10 +25,10 @@ const DEBIAN: &str = "local/share/ca-certificates/hothouse.crt";
 /// The most that a bundle may have.
 const MOST: u64 = 4 << 20;
 
-const BEGIN: &str = "# Hothouse: the authority of terminated hosts\n";
+const BEGIN: &str = "# Hothouse: the CA of terminated hosts\n";
 const END: &str = "# Hothouse: end\n";
 
-/// Makes the system folder `name` of a room trust an authority, or no longer.
+/// Makes the system folder `name` of a room trust a CA, or no longer.
 pub(super) fn apply(name: &str, upper: &Path, base: &Path, authority: Option<&str>) {
     let applied = match name {
         "etc" => etc(upper, base, authority),
@@ -81,7 +81,7 @@ fn text(folder: &Folder, file: &Path) -> Option<String> {
     String::from_utf8(folder.read_capped(file, MOST).ok()?).ok()
 }
 
-/// Puts an authority at the end of a bundle, in place of the one that was there.
+/// Puts a CA at the end of a bundle, in place of the one that was there.
 fn with_authority(bundle: &str, authority: Option<&str>) -> String {
     let mut text = bundle.to_owned();
     while let Some(begin) = text.find(BEGIN) {

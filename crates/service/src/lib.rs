@@ -3,7 +3,7 @@
 //! One set of types from the config's output through the engine to room-init, and back to the API. It is
 //! linked into room-init, which is static and small, so it needs nothing but serde.
 //!
-//! - [`spec`]: what is asked for
+//! - [`spec`]: what is requested
 //! - [`state`]: how it stands, and how its processes ended
 //! - [`found`]: what a probe found
 //! - [`codec`]: the same values in JSON and on the wire

@@ -1,10 +1,10 @@
-//! How a service stands.
+//! The state of a service.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-/// How a service stands. In JSON and on the wire it is a word.
+/// The state of a service. In JSON and on the wire it is a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ServiceState {
     #[default]
@@ -80,7 +80,7 @@ impl ServiceState {
         matches!(self, Self::Unhealthy | Self::Restarting)
     }
 
-    /// Whether processes of it are there, or will be without being asked for.
+    /// Whether processes of it are there, or will be without being requested.
     pub fn is_running(self) -> bool {
         match self {
             Self::Building

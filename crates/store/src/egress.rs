@@ -1,4 +1,4 @@
-//! What a human has allowed rooms to reach, besides the config.
+//! Egress rules that a user has granted, in addition to the config.
 
 use hothouse_model::id::SandboxKey;
 use jiff::Timestamp;
@@ -10,12 +10,12 @@ use crate::{Store, StoreError, sandboxes::parsed};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EgressGrant {
     pub rule: String,
-    /// Whether it holds for every sandbox of the project.
+    /// Whether it applies to every sandbox of the project.
     pub whole_project: bool,
     pub granted: Timestamp,
 }
 
-/// How far a grant reaches.
+/// The scope of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantReach {
     Sandbox,
@@ -27,7 +27,7 @@ const WORKSPACE: &str =
      JOIN sandboxes s ON s.workspace_id = w.id WHERE s.id = ?1)";
 
 impl Store {
-    /// Returns what holds for a sandbox.
+    /// Returns the rules of a sandbox.
     pub fn egress_grants(&self, sandbox: SandboxKey) -> Result<Vec<EgressGrant>, StoreError> {
         self.read("list what a sandbox may reach", |connection| {
             connection
@@ -48,7 +48,7 @@ impl Store {
         })
     }
 
-    /// Notes rules that a human has granted; those that are known stay as they are.
+    /// Records rules that a user has granted; known ones are unchanged.
     pub fn grant_egress(
         &self,
         sandbox: SandboxKey,
@@ -69,7 +69,7 @@ impl Store {
         })
     }
 
-    /// Takes grants back; returns how many there were.
+    /// Removes grants; returns how many there were.
     pub fn revoke_egress(
         &self,
         sandbox: SandboxKey,
@@ -89,7 +89,7 @@ impl Store {
         })
     }
 
-    /// Notes whether the room of a sandbox reaches listed hosts only.
+    /// Records whether the room of a sandbox may reach only listed hosts.
     pub fn restrict_room(&self, sandbox: SandboxKey, restricted: bool) -> Result<(), StoreError> {
         self.change("restrict a room", |transaction| {
             transaction.execute(

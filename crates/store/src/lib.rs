@@ -1,9 +1,9 @@
 //! The state of Hothouse, in SQLite. Only this crate sees SQL.
 //!
 //! One connection behind one lock: writes are short and rare, and a single writer cannot dead-lock
-//! with itself. `synchronous=FULL`: what a function here returned `Ok` for survives a power cut. The
-//! one exception is that a room is being started: a power cut ends every room, so waiting for the
-//! disk would only save a record of what is no more (see [`Lasts`]).
+//! with itself. `synchronous=FULL`: a change that returned `Ok` survives a power cut. The one
+//! exception is the start of a room: a power cut ends every room, so its record need not survive
+//! one (see [`Lasts`]).
 
 mod egress;
 mod plans;
@@ -63,7 +63,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the database itself is not one, or is damaged.
+    /// Whether the file is not a database, or is damaged.
     pub fn is_damage(&self) -> bool {
         use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         matches!(self.code(), Some(DatabaseCorrupt | NotADatabase))
@@ -79,7 +79,7 @@ impl StoreError {
         }
     }
 
-    /// Returns whether the disk is full or may not be written.
+    /// Whether the disk is full or not writable.
     pub fn is_storage_trouble(&self) -> bool {
         use rusqlite::ErrorCode::{
             CannotOpen, DiskFull, PermissionDenied, ReadOnly, SystemIoFailure,
@@ -106,7 +106,7 @@ impl Explain for StoreError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Migrate { source: rusqlite_migration::Error::MigrationDefinition(_), .. } => {
-                vec!["the database was written by a newer hothouse: install that one".into()]
+                vec!["the database was written by a newer release of hothouse; install that one".into()]
             }
             _ if self.is_storage_trouble() => {
                 vec![
@@ -115,8 +115,8 @@ impl Explain for StoreError {
                 ]
             }
             _ if self.is_damage() => vec![
-                "`hothouse daemon stop`: the next command sets the database aside and makes a new one from what the \
-                 sandboxes say of themselves"
+                "run `hothouse daemon stop`: the next command moves the database away and rebuilds it from the \
+                 sandboxes' own records"
                     .into(),
             ],
             _ => Vec::new(),
@@ -124,21 +124,21 @@ impl Explain for StoreError {
     }
 }
 
-/// What a change must survive. Either way it is whole or not there at all.
+/// What a change must survive. Either way it is atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lasts {
-    /// A power cut: the disk is waited for.
+    /// A power cut: waits for the disk.
     PowerCut,
-    /// The end of this process, at any moment.
+    /// The death of this process, at any moment.
     Crash,
 }
 
-/// What a change may use of the disk.
+/// Which disk space a change may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Space {
-    /// What is free.
+    /// Free space only.
     Free,
-    /// The reserve, too: it ends or removes something.
+    /// Also the reserve, because it stops or removes something.
     Reserve,
 }
 
@@ -149,7 +149,7 @@ pub struct Store {
     reserve: Reserve,
 }
 
-/// A database that could not be read, and where it is now.
+/// A damaged database, and where it was moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAside {
     pub to: PathBuf,
@@ -157,7 +157,7 @@ pub struct SetAside {
 }
 
 impl Store {
-    /// Opens the database, making it or bringing it up to date.
+    /// Opens the database, creating or migrating it.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         assert!(rusqlite::version_number() >= OLDEST_SQLITE, "SQLite is bundled and recent");
         let shown = || path.display().to_string();
@@ -172,14 +172,15 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the database; a damaged one is set aside, with what belongs to it, and a new one begun.
+    /// Opens the database; a damaged one is moved away with its WAL files, and a new one is
+    /// created.
     pub fn open_or_set_aside(
         path: &Path,
         now: jiff::Timestamp,
     ) -> Result<(Self, Option<SetAside>), StoreError> {
         let error = match Self::open(path) {
             Err(error) if error.is_damage() => error,
-            // On a full disk the reserve is what there is to begin with.
+            // On a full disk the reserve is the only space to start with.
             Err(error) if error.is_storage_trouble() => {
                 Reserve::beside(path).release();
                 return Self::open(path).map(|store| (store, None));
@@ -189,19 +190,19 @@ impl Store {
         let to = path.with_added_extension(now.strftime("damaged-%Y%m%d-%H%M%S").to_string());
         for end in ["", "-wal", "-shm"] {
             let name = |path: &Path| PathBuf::from(format!("{}{end}", path.display()));
-            // Only the database itself must be there.
+            // Only the database file itself must exist.
             std::fs::rename(name(path), name(&to)).ok();
         }
         let why = std::error::Error::source(&error).unwrap_or(&error).to_string();
         Ok((Self::open(path)?, Some(SetAside { to, why })))
     }
 
-    /// Takes up the space that stopping and deleting may need, unless it is taken up already.
+    /// Allocates the space that stopping and deleting may need, unless already allocated.
     pub fn fill_reserve(&self) {
         self.reserve.fill();
     }
 
-    /// Runs one transaction that outlasts a power cut.
+    /// Runs one transaction that survives a power cut.
     fn change<T>(
         &self,
         attempt: &'static str,
@@ -210,7 +211,7 @@ impl Store {
         self.change_lasting(Lasts::PowerCut, Space::Free, attempt, body)
     }
 
-    /// Runs one transaction, with the reserve where the disk is full and it may be used.
+    /// Runs one transaction, using the reserve if the disk is full and it may be used.
     fn change_lasting<T>(
         &self,
         lasts: Lasts,
@@ -227,7 +228,7 @@ impl Store {
         }
     }
 
-    /// Runs one transaction. It is begun as a writer, so that it never has to be upgraded.
+    /// Runs one transaction. It begins as a writer, so that it never has to be upgraded.
     fn try_change<T>(
         &self,
         lasts: Lasts,
@@ -260,7 +261,7 @@ impl Store {
     }
 }
 
-/// Reads enough of the database to notice that it is damaged.
+/// Reads enough of the database to detect damage.
 fn check(connection: &Connection) -> rusqlite::Result<()> {
     let found: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0))?;
     if found == "ok" {

@@ -1,4 +1,5 @@
-//! Plans and their steps: written before they begin, ticked off one by one, closed with an outcome.
+//! Plans and their steps: recorded before they begin, marked as done one by one, closed with an
+//! outcome.
 
 use hothouse_model::{
     Failure, FailureKind, OperationId, PlanKind, Step,
@@ -18,7 +19,7 @@ use crate::{
 pub struct NewPlan {
     pub operation: OperationId,
     pub kind: PlanKind,
-    /// What it is about, for messages: a sandbox's name.
+    /// Its subject, for messages: a sandbox's name.
     pub subject: String,
     pub steps: Vec<Step>,
     pub begun: Timestamp,
@@ -36,15 +37,15 @@ pub enum Subject<'a> {
     Changes(SandboxKey),
 }
 
-/// How a plan stands.
+/// The state of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// In flight, or interrupted.
+    /// Running, or interrupted.
     Open,
     Done,
-    /// Failed, and taken back.
+    /// Failed and undone.
     Undone(Failure),
-    /// Failed, and over: what it left is the next operation's to deal with, or `doctor`'s.
+    /// Failed and closed: the next operation or `doctor` deals with what it left.
     Failed(Failure),
 }
 
@@ -69,7 +70,7 @@ pub struct PlanRecord {
 }
 
 impl Store {
-    /// Writes a plan down, together with what it does to sandboxes, before its first step.
+    /// Records a plan, together with what it does to sandboxes, before its first step.
     pub fn begin_plan(
         &self,
         plan: &NewPlan,
@@ -142,7 +143,7 @@ impl Store {
         })
     }
 
-    /// Ticks a step off, or takes its tick away after it was undone.
+    /// Marks a step as done, or as not done after it was undone.
     pub fn tick_step(&self, plan: PlanKey, position: u32, done: bool) -> Result<(), StoreError> {
         self.change_lasting(Lasts::PowerCut, Space::Reserve, "tick off a step", |transaction| {
             transaction.execute(
@@ -153,7 +154,7 @@ impl Store {
         Ok(())
     }
 
-    /// Closes a plan, and with it the making or the removal of its sandboxes.
+    /// Closes a plan, and with it the creation or removal of its sandboxes.
     pub fn end_plan(
         &self,
         plan: PlanKey,
@@ -183,7 +184,7 @@ impl Store {
                     rooms::end_runs(transaction, plan.0, ended)?;
                     sandboxes::forget(transaction, plan.0)?
                 }
-                // Whatever is there cannot be used; `delete` removes it.
+                // A partial sandbox cannot be used; `delete` removes it.
                 (Outcome::Failed(_), PlanKind::Fork | PlanKind::Adopt) => {
                     sandboxes::mark_deleting(transaction, plan.0)?
                 }
@@ -211,7 +212,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the plans that were in flight when their daemon died, oldest first.
+    /// Returns the plans that were running when their daemon died, oldest first.
     pub fn unfinished_plans(&self) -> Result<Vec<PlanRecord>, StoreError> {
         self.read("list unfinished plans", |connection| {
             let sql = format!("{SELECT} WHERE state = 'open' ORDER BY id");
@@ -233,7 +234,7 @@ impl Store {
         })
     }
 
-    /// Forgets plans that ended long ago, keeping the newest ones.
+    /// Deletes old plans, keeping the newest ones.
     pub fn forget_old_plans(&self, keep: u32) -> Result<usize, StoreError> {
         self.change("forget old plans", |transaction| {
             transaction.execute(
@@ -245,7 +246,7 @@ impl Store {
     }
 }
 
-/// Closes what was left open on the same sandboxes: a later operation knows better.
+/// Closes open plans on the same sandboxes: a later operation replaces them.
 fn supersede(
     transaction: &Transaction<'_>,
     plan: PlanKey,
@@ -254,7 +255,7 @@ fn supersede(
 ) -> rusqlite::Result<()> {
     let failure = Failure::new(
         FailureKind::Conflict,
-        format!("`{}` took its place before it was finished", by.kind.as_str()),
+        format!("`{}` replaced it before it finished", by.kind.as_str()),
     );
     let failure = serde_json::to_string(&failure).expect("a failure is plain text");
     for sandbox in sandboxes {

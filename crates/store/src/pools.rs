@@ -1,11 +1,11 @@
-//! Pools: where they were asked for.
+//! Pools: the folders for which one was requested.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Store, StoreError};
 
 impl Store {
-    /// Returns the folders for which a pool was asked for.
+    /// Returns the folders for which a pool was requested.
     pub fn pools(&self) -> Result<Vec<PathBuf>, StoreError> {
         self.read("list the pools", |connection| {
             connection
@@ -15,7 +15,7 @@ impl Store {
         })
     }
 
-    /// Notes that a pool is about to be made for a folder. Doing it twice is fine.
+    /// Records that a pool is about to be made for a folder. Idempotent.
     pub fn remember_pool(&self, folder: &Path) -> Result<(), StoreError> {
         let folder = folder.to_string_lossy();
         self.change("note the pool", |transaction| {
@@ -24,7 +24,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets a pool that is gone. Doing it twice is fine.
+    /// Removes the record of a pool. Idempotent.
     pub fn forget_pool(&self, folder: &Path) -> Result<(), StoreError> {
         let folder = folder.to_string_lossy();
         self.change("forget the pool", |transaction| {

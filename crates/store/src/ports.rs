@@ -1,11 +1,11 @@
-//! Ports of the host that are kept for apps, until they are released.
+//! Host ports reserved for apps until they are released.
 
 use hothouse_model::id::SandboxKey;
 use rusqlite::{OptionalExtension, params};
 
 use crate::{Store, StoreError, sandboxes::parsed};
 
-/// A port that is kept for one app of one sandbox. It outlives the sandbox.
+/// A port reserved for one app of one sandbox. It outlives the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortReservation {
     pub port: u16,
@@ -16,7 +16,7 @@ pub struct PortReservation {
 }
 
 impl Store {
-    /// Returns the port that is kept for an app, if one is.
+    /// Returns the port reserved for an app, if any.
     pub fn reserved_port(&self, sandbox: SandboxKey, app: &str) -> Result<Option<u16>, StoreError> {
         self.read("look for a reserved port", |connection| {
             connection
@@ -30,7 +30,7 @@ impl Store {
         })
     }
 
-    /// Keeps a port for an app. Nothing happens if the app has one, or if somebody else has this.
+    /// Reserves a port for an app. Does nothing if the app has one, or if the port is taken.
     pub fn reserve_port(
         &self,
         sandbox: SandboxKey,
@@ -49,7 +49,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the ports of a sandbox with what each is kept for.
+    /// Returns the ports of a sandbox, each with its app.
     pub fn ports_of(&self, sandbox: SandboxKey) -> Result<Vec<(u16, String)>, StoreError> {
         self.read("list the ports of a sandbox", |connection| {
             connection
@@ -84,7 +84,7 @@ impl Store {
         })
     }
 
-    /// Gives a port back.
+    /// Releases a port.
     pub fn release_port(&self, port: u16) -> Result<bool, StoreError> {
         let released = self.change("release a port", |transaction| {
             transaction.execute("DELETE FROM port_reservations WHERE port = ?1", [port])

@@ -15,15 +15,15 @@ use crate::{Lasts, Space, Store, StoreError, sandboxes::parsed};
 #[derive(Clone, Debug)]
 pub struct NewRoom {
     pub sandbox: SandboxKey,
-    /// A new run, or the one that goes on when a broken room is replaced.
+    /// A new run, or the one that continues when a broken room is replaced.
     pub run: RunRecord,
     pub profile: String,
     pub ends: Option<Timestamp>,
-    /// Whether it reaches listed hosts only.
+    /// Whether it may reach only listed hosts.
     pub restricted: bool,
 }
 
-/// Notes that a room is being started, with its run.
+/// Records that a room is being started, with its run.
 pub(crate) fn begin(transaction: &Transaction<'_>, new: &NewRoom) -> rusqlite::Result<()> {
     let NewRoom { sandbox, run, profile, ends, restricted } = new;
     transaction.execute(
@@ -48,7 +48,7 @@ pub(crate) fn begin(transaction: &Transaction<'_>, new: &NewRoom) -> rusqlite::R
 /// The sandboxes of a plan.
 const SUBJECTS: &str = "(SELECT sandbox_id FROM plan_subjects WHERE plan_id = ?1)";
 
-/// Notes that the runs of a plan's sandboxes are over.
+/// Records that the runs of a plan's sandboxes have ended.
 pub(crate) fn end_runs(
     transaction: &Transaction<'_>,
     plan: i64,
@@ -61,7 +61,7 @@ pub(crate) fn end_runs(
     transaction.execute(&sql, params![plan, now.to_string()])
 }
 
-/// Notes how the rooms of a plan are wanted from now on.
+/// Records the wanted state of a plan's rooms.
 pub(crate) fn wish(
     transaction: &Transaction<'_>,
     plan: i64,
@@ -75,7 +75,7 @@ pub(crate) fn wish(
     transaction.execute(&sql, params![plan, wish.as_str()])
 }
 
-/// Reads the room of a row, whose columns begin at `first`; nothing where it was never up.
+/// Reads the room of a row, whose columns begin at `first`; `None` if it was never up.
 pub(crate) fn record(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<RoomRecord>> {
     let Some(word) = row.get::<_, Option<String>>(first)? else { return Ok(None) };
     let wish = RoomWish::parse(&word).ok_or_else(|| {
@@ -94,11 +94,11 @@ pub(crate) fn record(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Roo
     Ok(Some(RoomRecord { wish, run, ends, slept, restricted }))
 }
 
-/// A run as it is listed, also after its sandbox is gone.
+/// A run as it is listed, even after its sandbox was deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunLine {
     pub id: String,
-    /// The sandbox's public id, while there is one.
+    /// The sandbox's public id, while it exists.
     pub sandbox: Option<String>,
     pub artifacts: PathBuf,
     pub started: Timestamp,
@@ -106,7 +106,7 @@ pub struct RunLine {
 }
 
 impl Store {
-    /// Notes a room that was found to be up.
+    /// Records a room that was found running.
     pub fn know_room(&self, room: &NewRoom) -> Result<(), StoreError> {
         self.change("note a room that is up", |transaction| {
             begin(transaction, room)?;
@@ -138,7 +138,7 @@ impl Store {
         })
     }
 
-    /// Notes since when a room sleeps, or that it does not.
+    /// Records since when a room has been asleep, or that it is awake.
     pub fn set_slept(
         &self,
         sandbox: SandboxKey,
@@ -168,7 +168,7 @@ impl Store {
         })
     }
 
-    /// Forgets a run that no room belongs to any more.
+    /// Deletes a run that no room belongs to.
     pub fn forget_run(&self, id: &str) -> Result<(), StoreError> {
         self.change("forget a run", |transaction| {
             transaction.execute(
@@ -179,7 +179,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the runs that there were, newest first.
+    /// Returns all runs, newest first.
     pub fn runs(&self, sandbox: SandboxKey) -> Result<Vec<RunRecord>, StoreError> {
         self.read("list the runs", |connection| {
             connection

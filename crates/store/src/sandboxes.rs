@@ -42,7 +42,7 @@ const SELECT: &str = "
     JOIN repositories r ON r.id = p.repository_id";
 
 impl Store {
-    /// Returns every sandbox that is made, by project and name.
+    /// Returns every complete sandbox, by project and name.
     pub fn sandboxes(&self) -> Result<Vec<SandboxRecord>, StoreError> {
         let sql =
             format!("{SELECT} WHERE s.phase <> 'making' ORDER BY p.name, r.common_dir, w.name");
@@ -51,7 +51,7 @@ impl Store {
         })
     }
 
-    /// Returns one sandbox, also one that is still being made.
+    /// Returns one sandbox, even while it is being made.
     pub fn sandbox(&self, key: SandboxKey) -> Result<Option<SandboxRecord>, StoreError> {
         let sql = format!("{SELECT} WHERE s.id = ?1");
         self.read("look up a sandbox", |connection| {
@@ -59,7 +59,7 @@ impl Store {
         })
     }
 
-    /// Notes what was imported from a sandbox, and where its tip is if the user moved the branch.
+    /// Records what was imported from a sandbox, and where its tip is if the user moved the branch.
     pub fn note_import(
         &self,
         key: SandboxKey,
@@ -76,7 +76,7 @@ impl Store {
         Ok(())
     }
 
-    /// Notes where a worktree was moved.
+    /// Records where a worktree was moved.
     pub fn move_worktree(&self, key: SandboxKey, to: &Path) -> Result<(), StoreError> {
         self.change("note a moved worktree", |transaction| {
             transaction.execute(
@@ -88,7 +88,7 @@ impl Store {
         Ok(())
     }
 
-    /// Replaces the configuration whose grants count, after a human approved it.
+    /// Replaces the configuration whose grants apply, after a user approved it.
     pub fn pin_config(&self, key: SandboxKey, text: &str) -> Result<(), StoreError> {
         self.change("pin a configuration", |transaction| {
             transaction.execute(
@@ -100,7 +100,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the names of the sandboxes in a folder, also of those that are still being made.
+    /// Returns the names of the sandboxes in a folder, including those being made.
     pub fn names_in(&self, sandboxes: &Path) -> Result<Vec<String>, StoreError> {
         self.read("list the names in a folder", |connection| {
             connection
@@ -112,7 +112,7 @@ impl Store {
         })
     }
 
-    /// Returns whether a name is taken in a repository, also by a sandbox that is still being made.
+    /// Whether a name is taken in a repository, even by a sandbox that is being made.
     pub fn is_taken(&self, repository: &RepositoryPlace, name: &str) -> Result<bool, StoreError> {
         let common_dir = repository.common_dir.to_string_lossy();
         self.read("look for a name", |connection| {
@@ -126,7 +126,7 @@ impl Store {
     }
 }
 
-/// Adds a sandbox in phase `making`, with its project and repository when they are new.
+/// Adds a sandbox in phase `making`, with its project and repository if they are new.
 pub(crate) fn insert(
     transaction: &Transaction<'_>,
     new: &NewSandbox,
@@ -199,8 +199,8 @@ fn project(transaction: &Transaction<'_>, new: &NewSandbox) -> rusqlite::Result<
     }
 }
 
-/// Returns the name itself, or the first of `name-2`, `name-3`, ... that no other project has, nor
-/// our own site.
+/// Returns the name itself, or the first of `name-2`, `name-3`, ... that neither another project
+/// nor the dashboard uses.
 fn free_label(connection: &Connection, name: &ProjectName, own: i64) -> rusqlite::Result<String> {
     let mut query =
         connection.prepare_cached("SELECT 1 FROM projects WHERE label = ?1 AND id <> ?2")?;
@@ -213,7 +213,7 @@ fn free_label(connection: &Connection, name: &ProjectName, own: i64) -> rusqlite
     unreachable!("the candidates never end")
 }
 
-/// Marks a sandbox as fit for use.
+/// Marks a sandbox as complete.
 pub(crate) fn mark_made(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
     transaction.execute(
         "UPDATE sandboxes SET phase = 'made' WHERE id IN (SELECT sandbox_id FROM plan_subjects WHERE plan_id = ?1)",
@@ -229,9 +229,9 @@ pub(crate) fn mark_deleting(transaction: &Transaction<'_>, plan: i64) -> rusqlit
     )
 }
 
-/// Forgets the sandboxes of a plan, and with them their workspaces.
+/// Deletes the sandboxes of a plan, with their workspaces.
 pub(crate) fn forget(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
-    // A later sandbox of the same name must not inherit what a human granted to this one.
+    // A later sandbox of the same name must not inherit the grants of this one.
     transaction.execute(
         "DELETE FROM egress_grants WHERE (project_id, workspace) IN
          (SELECT w.project_id, w.name FROM workspaces w JOIN sandboxes s ON s.workspace_id = w.id
@@ -274,7 +274,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SandboxRecord> {
     })
 }
 
-/// Reads a column that must hold a value of ours.
+/// Parses a column that this crate wrote.
 pub(crate) fn parsed<T>(row: &Row<'_>, index: usize) -> rusqlite::Result<T>
 where
     T: std::str::FromStr,

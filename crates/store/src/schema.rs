@@ -15,7 +15,7 @@ const MIGRATIONS: [M<'static>; 7] = [
     M::up(include_str!("schema/007-sleep.sql")),
 ];
 
-/// Sets what holds for every connection.
+/// Sets the pragmas of every connection.
 pub(crate) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(Duration::from_secs(10))?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -23,7 +23,7 @@ pub(crate) fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "foreign_keys", "ON")
 }
 
-/// Brings the database up to date; one from a newer release is refused.
+/// Migrates the database; refuses one from a newer release.
 pub(crate) fn migrate(connection: &mut Connection) -> Result<(), rusqlite_migration::Error> {
     Migrations::from_slice(&MIGRATIONS).to_latest(connection)
 }

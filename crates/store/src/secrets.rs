@@ -7,14 +7,14 @@ use rusqlite::{params, types::Type};
 
 use crate::{Store, StoreError, sandboxes::parsed};
 
-/// What the user said about one secret.
+/// The user's settings for one secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretRecord {
-    /// The git folder of the project it is for; none for every project.
+    /// The git directory of its project; `None` for every project.
     pub project: Option<PathBuf>,
     pub name: SecretName,
     pub source: SecretSource,
-    /// The hosts to which it may go at most; none leaves that to the config.
+    /// The hosts that may receive it; empty leaves that to the config.
     pub hosts: Vec<HostPattern>,
     pub set: jiff::Timestamp,
 }
@@ -26,7 +26,7 @@ impl SecretRecord {
 }
 
 impl Store {
-    /// Writes down where a secret comes from, in place of what was known.
+    /// Records where a secret comes from, replacing the previous record.
     pub fn set_secret(&self, record: &SecretRecord) -> Result<(), StoreError> {
         let hosts: Vec<String> = record.hosts.iter().map(ToString::to_string).collect();
         let hosts = serde_json::to_string(&hosts).expect("texts are plain text");
@@ -70,7 +70,7 @@ impl Store {
         })
     }
 
-    /// Forgets a secret; says whether it was known.
+    /// Deletes a secret; returns whether it existed.
     pub fn forget_secret(
         &self,
         project: Option<&PathBuf>,

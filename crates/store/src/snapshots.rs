@@ -6,7 +6,7 @@ use rusqlite::{Row, Transaction, params};
 
 use crate::{Store, StoreError, sandboxes::parsed};
 
-/// A snapshot about to be made, or one that is there.
+/// A snapshot, complete or about to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotRecord {
     pub sandbox: SandboxKey,
@@ -17,7 +17,7 @@ pub struct SnapshotRecord {
 }
 
 impl Store {
-    /// Returns the snapshots of a sandbox that are whole, oldest first.
+    /// Returns the complete snapshots of a sandbox, oldest first.
     pub fn snapshots(&self, sandbox: SandboxKey) -> Result<Vec<SnapshotRecord>, StoreError> {
         self.read("list the snapshots", |connection| {
             connection
@@ -30,7 +30,7 @@ impl Store {
         })
     }
 
-    /// Returns the labels of snapshots that are neither whole nor being worked on.
+    /// Returns the labels of snapshots that are neither complete nor in progress.
     pub fn broken_snapshots(&self, sandbox: SandboxKey) -> Result<Vec<String>, StoreError> {
         self.read("list the broken snapshots", |connection| {
             connection
@@ -54,7 +54,7 @@ impl Store {
         Ok(())
     }
 
-    /// Forgets a snapshot of which nothing is left.
+    /// Deletes the record of a snapshot whose files are gone.
     pub fn forget_snapshot(&self, sandbox: SandboxKey, label: &str) -> Result<(), StoreError> {
         self.change("forget a snapshot", |transaction| {
             transaction.execute(
@@ -66,7 +66,7 @@ impl Store {
     }
 }
 
-/// Notes that a snapshot is being made.
+/// Records that a snapshot is being made.
 pub(crate) fn begin(
     transaction: &Transaction<'_>,
     plan: i64,
@@ -79,7 +79,7 @@ pub(crate) fn begin(
     )
 }
 
-/// Notes that a snapshot is being removed.
+/// Records that a snapshot is being removed.
 pub(crate) fn begin_forgetting(
     transaction: &Transaction<'_>,
     plan: i64,
@@ -92,7 +92,7 @@ pub(crate) fn begin_forgetting(
     )
 }
 
-/// Marks the snapshot of a plan as whole.
+/// Marks the snapshot of a plan as complete.
 pub(crate) fn mark_made(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
     transaction.execute("UPDATE snapshots SET phase = 'made' WHERE plan_id = ?1", [plan])
 }
@@ -102,7 +102,7 @@ pub(crate) fn mark_forgetting(transaction: &Transaction<'_>, plan: i64) -> rusql
     transaction.execute("UPDATE snapshots SET phase = 'forgetting' WHERE plan_id = ?1", [plan])
 }
 
-/// Forgets the snapshot of a plan.
+/// Deletes the snapshot of a plan.
 pub(crate) fn forget(transaction: &Transaction<'_>, plan: i64) -> rusqlite::Result<usize> {
     transaction.execute("DELETE FROM snapshots WHERE plan_id = ?1", [plan])
 }

@@ -1,11 +1,11 @@
-//! The life of services, decided without doing anything.
+//! The lifecycle of services as pure decisions.
 //!
 //! room-init is small and static, so this crate depends on the types of services alone: no clock, no
 //! files, no async. Time comes in with every event.
 //!
-//! - [`rules`]: what is asked of each service
+//! - [`rules`]: the settings of each service
 //! - [`machine`]: events in, actions out
-//! - [`log`]: how a service's output lies on disk
+//! - [`log`]: the format of a service's log on disk
 
 pub mod log;
 pub mod machine;

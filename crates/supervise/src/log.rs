@@ -1,17 +1,17 @@
-//! How the output of a service lies on disk.
+//! The format of a service's log on disk.
 //!
-//! A ring of [`SEGMENTS`] data files, each with an index beside it. A data file holds the bytes as
-//! the service wrote them, so that searching it is searching plain text. The index begins with a
-//! [`Head`]; each later [`Mark`] says which line lies at an offset and when it came. What a crash
-//! left without a mark belongs to the one before it: the index can be behind, never wrong.
+//! A ring of [`SEGMENTS`] data files, each with an index beside it. A data file contains the bytes
+//! as the service wrote them, so that it can be searched as plain text. The index begins with a
+//! [`Head`]; each later [`Mark`] records which line is at an offset and when it arrived. Bytes that
+//! a crash left without a mark belong to the previous one: the index can be behind, never wrong.
 //!
-//! Segments are numbered from 1 without end; segment `n` lies in slot `n % SEGMENTS`. Lines are
+//! Segments are numbered from 1 without end; segment `n` is in slot `n % SEGMENTS`. Lines are
 //! numbered from 0 over the whole life of the sandbox.
 
 /// How many segments are kept.
 pub const SEGMENTS: usize = 4;
 
-/// A segment that is this long ends with its next line.
+/// A segment of this length ends with its next line.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 
 /// A segment never grows beyond this, even in the middle of a line.
@@ -20,7 +20,7 @@ pub const SEGMENT_LIMIT: u64 = 2 * SEGMENT_BYTES;
 /// The length of a head and of a mark.
 pub const RECORD: usize = 24;
 
-/// Marks are made no closer than this, so that a flood has few of them.
+/// The minimum distance between marks, so that a flood of output has few of them.
 pub const MARK_EVERY_NANOS: u64 = 1_000_000;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"hhlog\0\0\x01");
@@ -29,7 +29,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"hhlog\0\0\x01");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub segment: u64,
-    /// The line that begins, or goes on, at the segment's first byte.
+    /// The line that begins or continues at the segment's first byte.
     pub first_line: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub offset: u64,
-    /// The line that begins, or goes on, at `offset`.
+    /// The line that begins or continues at `offset`.
     pub line: u64,
     /// Nanoseconds since 1970.
     pub time: u64,
@@ -65,7 +65,7 @@ impl Head {
         record([MAGIC, self.segment, self.first_line])
     }
 
-    /// Reads the head of an index; nothing comes of other bytes.
+    /// Parses the head of an index; `None` for other bytes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         match words(bytes)? {
             [MAGIC, segment, first_line] if segment > 0 => Some(Self { segment, first_line }),
@@ -80,7 +80,7 @@ impl Mark {
         record([self.offset, self.line, self.time])
     }
 
-    /// Reads the marks of an index, leaving out a torn or senseless end.
+    /// Parses the marks of an index, leaving out a torn or invalid end.
     pub fn decode_all(index: &[u8]) -> Vec<Self> {
         let mut marks: Vec<Self> = Vec::new();
         for part in index.get(RECORD..).unwrap_or_default().chunks_exact(RECORD) {
@@ -94,7 +94,7 @@ impl Mark {
     }
 }
 
-/// Returns the slot in which a segment lies.
+/// Returns the slot of a segment.
 pub fn slot_of(segment: u64) -> usize {
     usize::try_from(segment % SEGMENTS as u64).unwrap_or(0)
 }
@@ -118,7 +118,7 @@ pub enum Write {
     Begin(Head),
     /// Append this part of the output to the segment.
     Data { from: usize, to: usize },
-    /// Append to the index. It comes after its data, so that no mark is ahead of what is there.
+    /// Append to the index. Comes after its data, so that no mark is ahead of the data.
     Mark(Mark),
 }
 
@@ -131,7 +131,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Goes on at a place between two lines; at offset 0 the segment is begun anew.
+    /// Continues at a place between two lines; offset 0 truncates the segment.
     pub fn at(at: Position) -> Self {
         Self { at, begun: at.offset > 0, last_mark: None }
     }
@@ -140,7 +140,7 @@ impl Writer {
         self.at
     }
 
-    /// Decides where `bytes`, which came at `time`, go.
+    /// Decides where `bytes`, received at `time`, go.
     pub fn append(&mut self, bytes: &[u8], time: u64) -> Vec<Write> {
         let mut writes = Vec::new();
         let mut from = 0;

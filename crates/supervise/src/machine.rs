@@ -1,4 +1,4 @@
-//! The machine: what happens to services goes in, what to do about it comes out.
+//! The state machine: events of services in, actions out.
 //!
 //! ```text
 //!  stopped ──start──> waiting ──needs met──> [building] ──> starting ──probe──> ready <──> unhealthy
@@ -7,16 +7,16 @@
 //!                        └── stopping (asked, grace, killed) ──> stopped | failed | waiting again
 //! ```
 //!
-//! A service is over when *all* its processes are gone ([`Event::Empty`]), not when its first one
-//! has ended: one that forks away is still there. So nothing is ever spawned twice at once.
+//! A service has ended when *all* its processes are gone ([`Event::Empty`]), not when its first one
+//! has exited: one that daemonizes is still running. So it never runs twice at the same time.
 
 use crate::rules::{Kind, Millis, Rules, backoff};
 use hothouse_service::{Condition, RestartPolicy, ServiceState};
 
-/// How long a service without a probe must live to count as ready.
+/// How long a service without a probe must run to count as ready.
 pub const SETTLED_AFTER: Millis = 150;
 
-/// A service that was ready this long has earned a new set of restarts.
+/// After being ready this long a service gets a new set of restarts.
 pub const STABLE_AFTER: Millis = 10_000;
 
 /// The first wait between two probes of a starting service; it doubles up to the interval.
@@ -31,23 +31,23 @@ pub const KILL_AGAIN: Millis = 50;
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody wants the service, and what it needs.
+    /// Start the service and those it needs.
     Start { service: usize },
-    /// Somebody wants it stopped, whoever needs it.
+    /// Stop the service, even if others need it.
     Stop { service: usize },
-    /// Somebody wants it stopped and started.
+    /// Restart the service.
     Restart { service: usize },
-    /// Everything is to stop, those that need others first.
+    /// Stop everything, dependents first.
     StopAll,
     /// A watched file of the service changed.
     Changed { service: usize },
-    /// Its first process could not be made.
+    /// Its first process could not be started.
     NotSpawned { service: usize },
-    /// Its first process has ended; others may be left.
+    /// Its first process has exited; others may be running.
     Exited { service: usize, success: bool },
     /// None of its processes is left.
     Empty { service: usize },
-    /// A probe of the given run was answered, or a passive one came true.
+    /// A probe of the given run has a result, or a passive one succeeded.
     Probed { service: usize, run: u64, healthy: bool },
     /// Time has passed.
     Tick,
@@ -56,15 +56,15 @@ pub enum Event {
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Start the first process of a phase; what is said of it later carries `run`.
+    /// Start the first process of a phase; later events about it carry `run`.
     Spawn { service: usize, phase: Phase, run: u64 },
-    /// Signal the service politely.
+    /// Send the service its stop signal.
     Signal { service: usize, signal: i32 },
     /// Kill every process of the service.
     Kill { service: usize },
-    /// Ask whether it is ready, and answer with [`Event::Probed`].
+    /// Probe whether it is ready, and report [`Event::Probed`].
     Probe { service: usize, run: u64 },
-    /// Give up a probe that takes too long.
+    /// Cancel a probe that takes too long.
     CancelProbe { service: usize },
 }
 
@@ -75,20 +75,20 @@ pub enum Phase {
     Run,
 }
 
-/// How a service stands.
+/// The state of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Stopped,
-    /// It is wanted, and waits for what it needs.
+    /// Wanted, and waiting for the services it needs.
     Waiting,
     Building,
     Starting,
     Ready,
-    /// It was ready and does not answer any more.
+    /// It was ready and no longer answers.
     Unhealthy,
-    /// A task that ended well.
+    /// A task that succeeded.
     Completed,
-    /// It ended, and is started again at the given time.
+    /// It ended, and restarts at the given time.
     Backoff {
         until: Millis,
     },
@@ -108,7 +108,7 @@ pub enum Then {
 }
 
 impl State {
-    /// Returns whether processes of the service may be there.
+    /// Whether processes of the service may be running.
     pub fn is_running(self) -> bool {
         matches!(
             self,
@@ -138,7 +138,7 @@ impl State {
 enum Wish {
     Up,
     Down,
-    /// Down, after those that need it.
+    /// To be stopped, after those that need it.
     DownInTurn,
 }
 
@@ -147,7 +147,7 @@ enum Wish {
 pub struct Service {
     pub rules: Rules,
     pub state: State,
-    /// How many times it was started again since somebody last asked for it.
+    /// How many times it was restarted since it was last requested.
     pub restarts: u32,
     /// When it was spawned last, became ready last.
     pub started: Option<Millis>,
@@ -155,7 +155,7 @@ pub struct Service {
     wish: Wish,
     run: u64,
     in_a_row: u32,
-    /// How its first process ended, until all are gone.
+    /// How its first process exited, until all are gone.
     ended: Option<bool>,
     probe: Probe,
 }
@@ -193,13 +193,13 @@ impl Service {
         let started = matches!(self.state, State::Starting | State::Ready | State::Unhealthy);
         match condition {
             Condition::Started => started || self.state == State::Completed,
-            // A task that is done is as ready as it will ever be.
+            // A completed task counts as ready.
             Condition::Ready => matches!(self.state, State::Ready | State::Completed),
             Condition::Completed => self.state == State::Completed,
         }
     }
 
-    /// Returns whether it becomes ready by living for a while.
+    /// Whether it becomes ready by running for a while.
     fn settles(&self) -> bool {
         self.rules.probe.is_none() && self.rules.kind == Kind::Service
     }
@@ -226,14 +226,14 @@ impl Machine {
         Self { services: rules.into_iter().map(Service::new).collect(), version: 0 }
     }
 
-    /// Adds a service, stopped, and returns its number, which stays.
+    /// Adds a stopped service and returns its number, which never changes.
     pub fn add(&mut self, rules: Rules) -> usize {
         self.services.push(Service::new(rules));
         self.version += 1;
         self.services.len() - 1
     }
 
-    /// Changes the rules of a service; they hold from its next start.
+    /// Changes the rules of a service, effective at its next start.
     pub fn change(&mut self, service: usize, rules: Rules) {
         if let Some(known) = self.services.get_mut(service) {
             known.rules = rules;
@@ -245,22 +245,22 @@ impl Machine {
         &self.services
     }
 
-    /// Returns a number that grows with every change that can be seen.
+    /// Returns a version that grows with every visible change.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Notes a change that only the driver sees, such as the answer of a probe.
+    /// Records a change that only the driver sees, such as the result of a probe.
     pub fn touch(&mut self) {
         self.version += 1;
     }
 
-    /// Returns whether nothing runs any more.
+    /// Whether nothing is running.
     pub fn is_still(&self) -> bool {
         self.services.iter().all(|service| !service.state.is_running())
     }
 
-    /// Returns whether a service waits for one that has failed, itself or at one remove.
+    /// Whether a service waits for one that has failed, directly or indirectly.
     pub fn is_stuck(&self, service: usize) -> bool {
         let mut seen = vec![false; self.services.len()];
         let mut next = vec![service];
@@ -285,7 +285,7 @@ impl Machine {
         self.services.iter().position(|service| service.rules.name == name)
     }
 
-    /// Takes in what happened, and says what to do.
+    /// Processes an event and returns the actions.
     pub fn on_event(&mut self, now: Millis, event: Event) -> Vec<Action> {
         let before: Vec<State> = self.services.iter().map(|service| service.state).collect();
         let mut actions = Vec::new();
@@ -311,7 +311,7 @@ impl Machine {
         actions
     }
 
-    /// Returns when [`Event::Tick`] is wanted next.
+    /// Returns when the next [`Event::Tick`] is due.
     pub fn next_tick(&self) -> Option<Millis> {
         let of = |service: &Service| {
             let state = match service.state {
@@ -333,7 +333,7 @@ impl Machine {
         self.services.iter().filter_map(of).min()
     }
 
-    /// Wants a service and, without end, what it needs.
+    /// Marks a service and, recursively, those it needs as wanted.
     fn want(&mut self, service: usize) {
         let Some(known) = self.services.get_mut(service) else { return };
         if known.wish != Wish::Up || known.is_idle() {
@@ -348,7 +348,7 @@ impl Machine {
         }
         let needs: Vec<_> = known.rules.needs.iter().map(|need| need.service.clone()).collect();
         for need in needs {
-            // A circle ends at the first service that is wanted already.
+            // A cycle ends at the first service that is already wanted.
             let unwanted = |need: &usize| {
                 self.services[*need].wish != Wish::Up || self.services[*need].is_idle()
             };
@@ -417,7 +417,7 @@ impl Machine {
             && known.rules.kind == Kind::Service
             && matches!(known.state, State::Starting | State::Ready | State::Unhealthy);
         if matches!(known.state, State::Stopping { .. }) {
-            // Whoever is left did not hear the signal, which went to the first process's group.
+            // Remaining processes did not get the signal, which went to the first process's group.
             actions.push(Action::Signal { service, signal: known.rules.stop_signal });
         } else if !forked_away {
             actions.push(Action::Kill { service });
@@ -449,7 +449,7 @@ impl Machine {
         }
     }
 
-    /// Decides what follows an end that nobody asked for.
+    /// Decides what follows an unrequested exit.
     fn after_the_end(&mut self, now: Millis, service: usize, success: bool) {
         let known = &mut self.services[service];
         let was_ready = matches!(known.state, State::Ready | State::Unhealthy);
@@ -457,7 +457,7 @@ impl Machine {
         if stable {
             known.in_a_row = 0;
         }
-        // A service that ends before it was ever ready has not done what it is for.
+        // A service that exits before it was ever ready has failed.
         let failed = !success || !was_ready;
         let again = match known.rules.policy {
             RestartPolicy::Never => false,
@@ -504,13 +504,13 @@ impl Machine {
         known.probe.due = (!rules.passive).then(|| now + known.probe.wait);
     }
 
-    /// Does everything that follows from how things stand now.
+    /// Takes every action that follows from the current state.
     fn settle(&mut self, now: Millis, actions: &mut Vec<Action>) {
         for service in 0..self.services.len() {
             self.settle_wish(now, service, actions);
             self.settle_time(now, service, actions);
         }
-        // A start can let others start that need no more of it.
+        // A start can unblock others that need only that.
         let mut known = usize::MAX;
         while std::mem::replace(&mut known, actions.len()) != actions.len() {
             for service in 0..self.services.len() {
@@ -532,14 +532,14 @@ impl Machine {
         }
     }
 
-    /// Returns whether a service that still runs needs this one.
+    /// Whether a running service needs this one.
     fn is_needed(&self, service: usize) -> bool {
         let name = &self.services[service].rules.name;
         self.services.iter().enumerate().any(|(at, other)| {
             at != service
                 && other.state.is_running()
                 && other.rules.needs.iter().any(|need| need.service == *name)
-                // Those that need each other in a circle do not wait for each other.
+                // Services in a cycle do not wait for each other.
                 && !self.services[service].rules.needs.iter().any(|need| need.service == other.rules.name)
         })
     }

@@ -1,20 +1,20 @@
-//! What is asked of each service, as far as its life is concerned.
+//! The settings of each service that concern its lifecycle.
 
 use hothouse_service::{Need, RestartPolicy};
 
 /// Milliseconds since any fixed moment.
 pub type Millis = u64;
 
-/// Everything the machine knows of a service.
+/// Everything the machine knows about a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub name: String,
     pub kind: Kind,
     pub needs: Vec<Need>,
-    /// Whether something is built before each start.
+    /// Whether there is a build before each start.
     pub builds: bool,
     pub policy: RestartPolicy,
-    /// How many times in a row it is started again.
+    /// How many times in a row it is restarted.
     pub restarts: u32,
     pub stop_signal: i32,
     pub grace: Millis,
@@ -26,14 +26,14 @@ pub struct Rules {
 pub enum Kind {
     /// Runs until it is told to stop.
     Service,
-    /// Runs once, and is done when it ends well.
+    /// Runs once, and completes when it exits with 0.
     Task,
 }
 
-/// How a service is asked whether it is ready.
+/// How a service is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeRules {
-    /// Whether the answer comes by itself (a log line, a notification) and is not asked for.
+    /// Whether the probe is passive (a log line, a notification).
     pub passive: bool,
     pub interval: Millis,
     pub timeout: Millis,

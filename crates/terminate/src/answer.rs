@@ -42,7 +42,7 @@ impl Own {
     }
 
     pub(crate) fn method(method: &str) -> Self {
-        let message = format!("{method} does not pass the wall");
+        let message = format!("{method} is not allowed through the wall");
         Self::new(StatusCode::METHOD_NOT_ALLOWED, "method", message)
     }
 
@@ -53,7 +53,7 @@ impl Own {
 
     pub(crate) fn no_value(secret: &str, why: &str) -> Self {
         let message = format!("the request needs secret `{secret}`, which has no value: {why}");
-        let hint = format!("somebody on the host must run `hothouse secret set {secret}`");
+        let hint = format!("a user on the host must run `hothouse secret set {secret}`");
         Self::new(StatusCode::BAD_GATEWAY, "secret_missing", message).hint(hint)
     }
 
@@ -62,10 +62,7 @@ impl Own {
     }
 
     pub(crate) fn too_long(most: usize) -> Self {
-        let message = format!(
-            "a secret may have to be put into this body, and it has more than {} bytes",
-            most
-        );
+        let message = format!("this body may need a secret, and it has more than {} bytes", most);
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", message)
             .hint("send the credential in a header instead, and declare its `form` so")
     }
@@ -73,13 +70,13 @@ impl Own {
     pub(crate) fn compressed(encoding: &str) -> Self {
         let encoding: String = encoding.chars().filter(|c| !c.is_control()).take(40).collect();
         let message = format!(
-            "the host answered in `{encoding}` although it was asked not to, which cannot be unpacked and looked through for secrets"
+            "the host answered in `{encoding}`, which cannot be decompressed and searched for secrets"
         );
         Self::new(StatusCode::BAD_GATEWAY, "answer_compressed", message)
     }
 
     pub(crate) fn busy() -> Self {
-        let message = "too many compressed answers are being unpacked at once";
+        let message = "too many compressed answers are being decompressed at the same time";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message).hint("try again in a moment")
     }
 
@@ -105,7 +102,7 @@ impl Own {
     }
 
     pub(crate) fn broken_body() -> Self {
-        Self::bad_request("the body broke off")
+        Self::bad_request("the body ended early")
     }
 
     /// Makes the answer.

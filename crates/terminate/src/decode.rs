@@ -1,4 +1,4 @@
-//! Answers that are compressed although that was not asked for: unpacked as they come, so that they can
+//! Answers that are compressed although that was not requested: unpacked as they come, so that they can
 //! be looked through.
 //!
 //! Pieces come out in one length, the last one aside: where the compressed ones ended would tell how well an
@@ -57,7 +57,7 @@ pub(crate) enum Coding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Undecodable(pub(crate) String);
 
-/// Reads how an answer is compressed, outermost last; nothing if it is not.
+/// Reads how an answer is compressed, outermost last; `None` if it is not.
 pub(crate) fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Undecodable> {
     let mut found = Vec::new();
     for value in headers.get_all(header::CONTENT_ENCODING) {
@@ -81,7 +81,7 @@ pub(crate) fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, Undecodable> {
     Ok(found)
 }
 
-/// Checks that nothing but chunks was made of an answer for its journey. We do not ask for anything else,
+/// Checks that nothing but chunks was made of an answer for its journey. We do not request anything else,
 /// and hyper takes the chunks apart and nothing more.
 pub(crate) fn only_chunked(headers: &HeaderMap) -> Result<(), Undecodable> {
     let all: Vec<_> = headers.get_all(header::TRANSFER_ENCODING).iter().collect();
@@ -132,7 +132,7 @@ fn deflate(reader: Reader, first: u8) -> io::Result<Unpacked> {
     })
 }
 
-/// These bits ask for a window of up to a gigabyte, which is no part of RFC 7932.
+/// These bits request a window of up to a gigabyte, which is not a part of RFC 7932.
 fn brotli(reader: Reader, first: u8) -> io::Result<Unpacked> {
     match first & 0x7f == 0x11 {
         true => Err(io::Error::new(io::ErrorKind::InvalidData, "the window is too large")),

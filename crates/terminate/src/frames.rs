@@ -1,8 +1,8 @@
 //! The frames of a WebSocket on their way to the room: looked through message by message. Pure.
 //!
-//! A value may lie in two frames of a message, so what is looked through is the message, and frames are
-//! made anew. Where they end depends on lengths and on the framing of the host alone (see [`crate::scan`]): a
-//! message goes on whole when it has ended, of a longer one everything but the last bytes. What is no
+//! A value may be in two frames of a message, so what is looked through is the message, and frames are
+//! made again. Where they end depends on lengths and on the framing of the host alone (see [`crate::scan`]): a
+//! message is forwarded whole when it has ended, of a longer one everything but the last bytes. What is no
 //! frame that a host may send without extensions (RFC 6455, section 5) ends the connection.
 
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Frames {
         Self { echoes, scanner, unread: BytesMut::new(), message: None, frame: None }
     }
 
-    /// Takes bytes of the host and returns those that go on.
+    /// Takes bytes of the host and returns those to forward.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, FrameError> {
         self.unread.extend_from_slice(bytes);
         let mut out = BytesMut::new();
@@ -132,7 +132,7 @@ impl Frames {
 }
 
 impl Head {
-    /// Reads a head; nothing if it is not all there.
+    /// Reads a head; `None` if it is not all there.
     fn read(bytes: &[u8]) -> Result<Option<Self>, FrameError> {
         let [first, second, rest @ ..] = bytes else { return Ok(None) };
         if first & RESERVED != 0 {

@@ -1,4 +1,4 @@
-//! Which requests to a terminated host may go on at all. Pure.
+//! Which requests to a terminated host may be forwarded at all. Pure.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ pub struct Asked<'a> {
     pub upgrades: bool,
 }
 
-/// A request that must not go on.
+/// A request that must not be forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Which rule says so.
     pub rule: String,
     pub reason: String,
-    /// What whoever asked can do.
+    /// What the client can do.
     pub hint: String,
 }
 
@@ -107,10 +107,10 @@ impl Gate for IntegrationGate {
             ),
             IntegrationClass::Mock | IntegrationClass::Sink => refuse(
                 format!(
-                    "`{}` never reaches the real service, and nothing stands in for it yet",
+                    "`{}` never reaches the real service, and there is no substitute for it yet",
                     one.name
                 ),
-                "see `hothouse status` for what stands in for which host".into(),
+                "`hothouse status` shows which host has which substitute".into(),
             ),
             IntegrationClass::Disable => refuse(
                 format!("`{}` is switched off", one.name),
@@ -121,7 +121,7 @@ impl Gate for IntegrationGate {
     }
 }
 
-/// Returns whether a rule means a request. A path of a rule means itself and what is below it; behind
+/// Whether a rule means a request. A path of a rule means itself and what is below it; behind
 /// a WebSocket may be any method.
 fn allows(rule: &Rule, asked: &Asked<'_>, path: &PlainPath) -> bool {
     let host = match &rule.host.hosts {

@@ -2,11 +2,11 @@
 //! looked through, requests recorded.
 //!
 //! ```text
-//! room --TLS (our authority)--> serve --Request--> gate --> substitute --TLS (verified)--> host
+//! room --TLS (our CA)--> serve --Request--> gate --> substitute --TLS (verified)--> host
 //!                                 room <-- scan <------------------------------------------┘
 //! ```
 //!
-//! Invariants of absence: nothing here decides whether a connection may be made, or where to; no value
+//! Deliberately absent: nothing here decides whether a connection may be made, or where to; no value
 //! of a secret is written anywhere but into a request to a host that the secret names, on TLS whose
 //! certificate was verified.
 
@@ -60,7 +60,7 @@ use secrets::Secrets;
 use talk::{Spoken, converse};
 use upstream::{ClientTls, Idle, Upstreams};
 
-/// How long a client may take to greet.
+/// How long a client may take for the TLS handshake.
 const GREETING: Duration = Duration::from_secs(15);
 
 /// Ports on which nobody speaks HTTP. A host's SSH or database is not ours to open.
@@ -80,9 +80,9 @@ pub struct Target {
 
 /// What a terminator is made of.
 pub struct TerminatorSpec {
-    /// The project's own authority, which its rooms trust.
+    /// The project's own CA, which its rooms trust.
     pub authority: Arc<Authority>,
-    /// The hosts that are terminated besides those of the secrets.
+    /// The hosts that are terminated in addition to those of the secrets.
     pub hosts: Vec<HostPattern>,
     pub secrets: Vec<SecretUse>,
     pub vault: Arc<dyn Vault>,
@@ -127,7 +127,7 @@ impl Terminator {
         })
     }
 
-    /// Returns whether connections to a host must come here.
+    /// Whether connections to a host must come here.
     pub fn covers(&self, name: &str, port: u16) -> bool {
         let named = name.parse().is_ok_and(|name| covers(&self.hosts, &name));
         named && !OTHER_PORTS.contains(&port)
@@ -167,13 +167,13 @@ impl Terminator {
             greeted.ok()?.ok().map(Box::new)
         });
         let Some(stream) = greeting.await else {
-            tracing::debug!(host = %exchange.host, "a client did not agree on TLS");
+            tracing::debug!(host = %exchange.host, "a TLS handshake with a client failed");
             return;
         };
         let session = stream.get_ref().1;
         let named = session.server_name().and_then(|name| name.parse::<HostName>().ok());
         if named.as_ref() != Some(&exchange.host) {
-            tracing::debug!(host = %exchange.host, "a client greeted another host");
+            tracing::debug!(host = %exchange.host, "a ClientHello named another host");
             return;
         }
         let spoken = match session.alpn_protocol() {
@@ -184,7 +184,7 @@ impl Terminator {
     }
 }
 
-/// Answers a TLS greeting with a leaf, if the name in it is one that is terminated.
+/// Answers a ClientHello with a leaf, if the name in it is one that is terminated.
 #[derive(Debug)]
 struct Leaves {
     authority: Arc<Authority>,

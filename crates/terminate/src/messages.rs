@@ -1,7 +1,7 @@
-//! Where the messages of gRPC and its kin end in a body. Pure.
+//! Where the messages of gRPC and its derivatives end in a body. Pure.
 //!
 //! Such a message says how long it is, and the next one begins with a byte that stands in no writing of a
-//! value. So a message that has ended goes on at once: a host that waits for an answer to it waits for
+//! value. So a message that has ended is forwarded immediately: a host that waits for an answer to it waits for
 //! nothing else.
 
 use hyper::{HeaderMap, header};

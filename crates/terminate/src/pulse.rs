@@ -22,7 +22,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub(crate) struct Pulse {
     /// Requests and answers that have not ended.
     open: AtomicUsize,
-    /// Whether anything was asked since the conversation began or went on.
+    /// Whether anything was asked since the conversation began or continued.
     asked: AtomicBool,
     /// Whether bytes were written that are not known to be sent.
     unsent: AtomicBool,
@@ -38,7 +38,7 @@ impl Pulse {
         Beat(self.clone())
     }
 
-    /// Returns whether a request was answered, and nothing is on its way any more.
+    /// Whether a request was answered, and nothing is on its way any more.
     pub(crate) fn rests(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
             && self.open.load(Ordering::Relaxed) == 0

@@ -1,9 +1,9 @@
 //! Parts of answers. Pure.
 //!
 //! A part may begin or end in the middle of a value, which is then no value any more. So towards hosts with
-//! secrets more is asked for than the room did: on both sides as much as the longest writing of a value
+//! secrets more is requested than the room did: on both sides as much as the longest writing of a value
 //! could reach out. That is looked through and then cut to what was asked. What cannot be widened so
-//! (several parts, other units) is not asked for, and the room gets all of it, as any host may answer
+//! (several parts, other units) is not requested, and the room gets all of it, as any host may answer
 //! (RFC 9110, section 14.2).
 
 use hyper::{
@@ -11,10 +11,10 @@ use hyper::{
     header::{self, HeaderName, HeaderValue},
 };
 
-/// The headers that ask for a part; the second is Azure's, and goes before the first there.
+/// The headers that request a part; the second is Azure's, and goes before the first there.
 const ASKED: [HeaderName; 2] = [header::RANGE, HeaderName::from_static("x-ms-range")];
 
-/// A part that a room asked for.
+/// A part that a room requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// From here, up to and with this byte, or to the end.
@@ -37,13 +37,13 @@ pub(crate) struct Slice {
 /// Why a part cannot be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoSlice {
-    /// It is another one than was asked for.
+    /// It is another one than was requested.
     Other,
-    /// What was asked for lies behind the end.
+    /// What was requested is behind the end.
     Behind { total: u64 },
 }
 
-/// Asks for as much more as could belong to a value. Returns the part that the room asked for, or
+/// Asks for as much more as could belong to a value. Returns the part that the room requested, or
 /// nothing if all of it will come, as it does where nobody knows how far a value reaches.
 pub(crate) fn widen(
     method: &Method,
@@ -77,7 +77,7 @@ pub(crate) fn widen(
     }
 }
 
-/// Reads what asks for one part.
+/// Reads what requests one part.
 fn read(text: &str) -> Option<Part> {
     let (unit, range) = text.trim().split_once('=')?;
     let (from, to) = range.trim().split_once('-')?;
@@ -111,7 +111,7 @@ fn wider(part: Part, reach: u64) -> Option<String> {
     })
 }
 
-/// Finds what the room asked for in the part that the host sent.
+/// Finds what the room requested in the part that the host sent.
 pub(crate) fn slice(part: Part, reach: usize, content: &str) -> Result<Slice, NoSlice> {
     let sent = read_content(content).ok_or(NoSlice::Other)?;
     let (first, last, total) = sent;

@@ -2,9 +2,9 @@
 //!
 //! The agent may choose what a host sends, so what comes out, and when, must not tell whether it resembles
 //! a value: with an answer that ends in a guess it would learn a value letter by letter. What waits
-//! therefore waits by its length alone: all but the last bytes of the longest writing, less one, go on. Two
-//! things let a piece go on earlier, and both are public. A line break, or the end of a message in
-//! the framing of the body, stands in no writing, so nothing that begins before it can go on
+//! therefore waits by its length alone: all but the last bytes of the longest writing, less one, are forwarded. Two
+//! things let a piece be forwarded earlier, and both are public. A line break, or the end of a message in
+//! the framing of the body, stands in no writing, so nothing that begins before it can continue
 //! after it: events and lines of JSON arrive as they come. And the end of the answer, after which nothing
 //! can follow. A clock lets nothing go: half a value before a pause and half after it would both pass.
 //!
@@ -38,7 +38,7 @@ pub(crate) struct Echoes {
 }
 
 impl Echoes {
-    /// Works out the forms in which a host could send values back; nothing if there is no value.
+    /// Works out the forms in which a host could send values back; `None` if there is no value.
     pub(crate) fn of(secrets: &[Known], sent: Vec<(Secret, Vec<u8>)>) -> Option<Self> {
         let mut pairs: Vec<Pair> = Vec::new();
         let mut add = |value: Secret, instead: Vec<u8>| {
@@ -61,7 +61,7 @@ impl Echoes {
         (!pairs.is_empty()).then_some(Self { pairs, search, lines })
     }
 
-    /// Returns whether what comes instead is as long as what it replaces.
+    /// Whether what comes instead is as long as what it replaces.
     pub(crate) fn keep_length(&self) -> bool {
         self.pairs.iter().all(|pair| pair.value.len() == pair.instead.len())
     }
@@ -80,7 +80,7 @@ impl Echoes {
         }
     }
 
-    /// Returns whether the name of a header, which has no capitals, holds a value.
+    /// Whether the name of a header, which has no capitals, holds a value.
     pub(crate) fn in_name(&self, name: &str) -> bool {
         let within = |value: &[u8]| {
             name.as_bytes().windows(value.len()).any(|part| part.eq_ignore_ascii_case(value))
@@ -154,8 +154,8 @@ impl Scanner {
         Self { echoes, held: BytesMut::new() }
     }
 
-    /// Takes a piece and returns what can go on. Nothing that begins in the first `framed` bytes of the
-    /// piece, or before it, goes on after them.
+    /// Takes a piece and returns what can be forwarded. Nothing that begins in the first `framed` bytes of the
+    /// piece, or before it, continues after them.
     pub(crate) fn push(&mut self, piece: &[u8], framed: usize) -> Bytes {
         let before = self.held.len();
         self.held.extend_from_slice(piece);
@@ -178,7 +178,7 @@ impl Scanner {
         self.held.is_empty()
     }
 
-    /// Lets the first bytes go on. What begins in them is there to its end.
+    /// Forwards the first bytes. What begins in them is there to its end.
     fn release(&mut self, ready: usize) -> Bytes {
         if ready == 0 {
             return Bytes::new();

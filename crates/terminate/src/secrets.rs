@@ -107,7 +107,7 @@ impl Secrets {
         }
         let (vault, wanted) = (self.vault.clone(), name.to_owned());
         let value = tokio::task::spawn_blocking(move || vault.value(&wanted)).await;
-        let value = value.unwrap_or_else(|_| Err("the source of the value broke".into()));
+        let value = value.unwrap_or_else(|_| Err("reading the value failed".into()));
         self.kept().insert(name.to_owned(), (Instant::now(), value.clone()));
         value
     }

@@ -3,7 +3,7 @@
 //!
 //! First the room's own signature is checked with the placeholder. That proves which of the forms that
 //! the services disagree on (is the path encoded twice?) this request was signed in, and that it was
-//! signed with the placeholder at all; a request signed with another key goes on as it is.
+//! signed with the placeholder at all; a request signed with another key continues as it is.
 
 mod pieces;
 
@@ -43,7 +43,7 @@ pub(crate) enum SigningError {
         "the body is signed event by event, which cannot be signed again; let the SDK send it unsigned or whole"
     )]
     Events,
-    #[error("the new signature cannot stand in the request")]
+    #[error("the new signature is not valid in the request")]
     Unwritable,
 }
 
@@ -66,7 +66,7 @@ struct Signature {
     date: String,
 }
 
-/// Returns whether the body must be known to sign a request again.
+/// Whether the body must be known to sign a request again.
 pub(crate) fn needs_body(parts: &Parts) -> bool {
     read(parts).is_some_and(|found| found.place == Place::Header)
         && !parts.headers.contains_key(CONTENT)
@@ -203,7 +203,7 @@ fn read(parts: &Parts) -> Option<Signature> {
     })
 }
 
-/// How a request is written down before it is signed.
+/// How a request is recorded before it is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Form {
     /// S3 encodes a path once, the others twice.

@@ -29,9 +29,9 @@ pub(crate) struct Substituted {
 /// A value that cannot stand where its placeholder does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SubstitutionError {
-    #[error("the value of secret `{0}` cannot stand in a header")]
+    #[error("the value of secret `{0}` is not valid in a header")]
     Header(String),
-    #[error("the value of secret `{0}` cannot stand in an address")]
+    #[error("the value of secret `{0}` is not valid in a URL")]
     Address(String),
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn head(parts: &mut Parts, secrets: &[Known]) -> Result<Substituted, 
     Ok(done)
 }
 
-/// Returns whether a path is one of git over HTTP, or of its large files.
+/// Whether a path is one of git over HTTP, or of its large files.
 fn is_git(path: &str) -> bool {
     path.ends_with("/info/refs")
         || path.ends_with("/git-upload-pack")
@@ -178,7 +178,7 @@ pub(crate) fn body_kind(headers: &HeaderMap) -> Option<BodyKind> {
     }
 }
 
-/// Puts values into a whole body; nothing if it holds no placeholder.
+/// Puts values into a whole body; `None` if it holds no placeholder.
 pub(crate) fn body(
     kind: BodyKind,
     bytes: &[u8],
@@ -206,7 +206,7 @@ pub(crate) fn body(
     changed
 }
 
-/// Returns whether the head of a request holds a placeholder anywhere.
+/// Whether the head of a request holds a placeholder anywhere.
 pub(crate) fn mentions(parts: &Parts, placeholder: &str) -> bool {
     let plain = |text: &[u8]| holds(text, placeholder.as_bytes());
     let in_basic = |value: &HeaderValue| {

@@ -5,7 +5,7 @@
 //!                         └--upgrade--> join, until either side ends
 //! ```
 //!
-//! All of it is in one future: whoever drops that has cut everything, upgraded connections too.
+//! All of it is in one future: dropping it closes everything, upgraded connections too.
 
 use std::{convert::Infallible, future::poll_fn, io, sync::Arc, task::Poll, time::Duration};
 
@@ -54,7 +54,7 @@ where
         Spoken::Either => talk_either(stream, exchange).await,
     };
     if let Err(error) = talked {
-        tracing::debug!(%error, "a connection to a terminated host broke off");
+        tracing::debug!(%error, "a connection to a terminated host failed");
     }
 }
 
@@ -77,7 +77,7 @@ where
     }
 }
 
-/// Waits for a client to say something, holding no buffer meanwhile; nothing if it has left.
+/// Waits for a client to say something, holding no buffer meanwhile; `None` if it has left.
 async fn rest<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Bytes> {
     let mut few = [0; 16];
     let count = timeout(HEAD, stream.read(&mut few)).await.unwrap_or(Ok(0))?;

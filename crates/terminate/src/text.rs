@@ -138,7 +138,7 @@ pub(crate) fn base64_within(text: &str, offset: usize, url_safe: bool) -> Secret
     Zeroizing::new(whole.as_bytes().get(from..to).unwrap_or_default().to_vec())
 }
 
-/// Replaces every occurrence; nothing if there is none.
+/// Replaces every occurrence; `None` if there is none.
 pub(crate) fn replaced(text: &[u8], needle: &[u8], with: &[u8]) -> Option<Secret> {
     let found: Vec<usize> = memmem::find_iter(text, needle).collect();
     if found.is_empty() || needle.is_empty() {
@@ -155,7 +155,7 @@ pub(crate) fn replaced(text: &[u8], needle: &[u8], with: &[u8]) -> Option<Secret
     Some(all)
 }
 
-/// Returns whether a text holds another.
+/// Whether a text holds another.
 pub(crate) fn holds(text: &[u8], needle: &[u8]) -> bool {
     !needle.is_empty() && memmem::find(text, needle).is_some()
 }

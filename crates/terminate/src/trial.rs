@@ -134,7 +134,7 @@ pub fn frames(bytes: &[u8]) {
     assert!(!cut.1 || cut.0 == whole.0);
 }
 
-/// Asks for parts and cuts answers, and follows messages: the first line is what a room asks for, the
+/// Asks for parts and cuts answers, and follows messages: the first line is what a room requests, the
 /// second what a host says that it sent, the rest a body.
 pub fn parts(bytes: &[u8]) {
     let mut lines = bytes.splitn(3, |byte| *byte == b'\n');

@@ -37,7 +37,7 @@ use crate::{
     idle::{IdlePool, Owner},
 };
 
-/// How long dialling and greeting may take together.
+/// How long dialling and the TLS handshake may take together.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Reaches a host, at addresses that somebody else has allowed.
@@ -51,11 +51,11 @@ pub trait Upstream: Clone + Send + Sync + 'static {
 pub(crate) enum UpstreamError {
     #[error("connect to the host")]
     Dial(#[source] io::Error),
-    #[error("agree on TLS with the host")]
+    #[error("TLS handshake with the host")]
     Tls(#[source] io::Error),
     #[error("the host did not answer within {} seconds", PATIENCE.as_secs())]
     TooSlow,
-    #[error("talk to the host")]
+    #[error("exchange with the host")]
     Talk(#[source] hyper::Error),
 }
 
@@ -178,7 +178,7 @@ impl<U: Upstream> Upstreams<U> {
         Ok(response)
     }
 
-    /// Returns the one connection of HTTP/2, making it the first time; nothing if the host has none.
+    /// Returns the one connection of HTTP/2, making it the first time; `None` if the host has none.
     async fn http2_sender(&self) -> Result<Option<http2::SendRequest<Body>>, UpstreamError> {
         let Some(tls) = &self.tls else {
             return Ok(None);

@@ -34,7 +34,7 @@ const TOLD: usize = 30;
 const REST: Duration = Duration::from_secs(60);
 
 /// How often nothing must be seen after a client was killed: the daemon may not yet have read what
-/// it was asked for.
+/// it was requested.
 const LATECOMER: usize = 5;
 
 /// What is to be run.
@@ -216,7 +216,7 @@ impl Run<'_> {
         None
     }
 
-    /// Waits until nothing goes on any more, as seen so many times, and learns what came of what was
+    /// Waits until nothing continues any more, as seen so many times, and learns what came of what was
     /// unknown.
     fn rest(&mut self, looks: usize) -> Result<(), String> {
         let begun = Instant::now();

@@ -59,7 +59,7 @@ impl TestEnv {
     }
 
     /// Returns the file that names what works for this user and build. What is missing is not
-    /// kept, so that a host which was mended is not taken for one that lacks something.
+    /// kept, so that a host which was fixed is not taken for one that lacks something.
     fn works_file(&self) -> PathBuf {
         Path::new(&self.cache()).join("doctor-works")
     }

@@ -53,7 +53,7 @@ impl User {
         possible.then_some(user)
     }
 
-    /// Returns a user with ranges of ids, who is made where there is none yet.
+    /// Returns a user with ranges of ids, who is made if there is none yet.
     pub fn with_ranges() -> Option<Self> {
         let missing = |what: &str| {
             skip("the same as a user with ranges of ids", what);
@@ -122,7 +122,7 @@ impl TestEnv {
         }
     }
 
-    /// Returns whether everything runs as root.
+    /// Whether everything runs as root.
     pub fn is_root(&self) -> bool {
         self.user.is_none() && is_root()
     }
@@ -300,7 +300,7 @@ pub fn kill(pid: u32) {
     wait_until("the process is gone", || !is_running(pid));
 }
 
-/// Returns whether a process runs; a zombie does not.
+/// Whether a process runs; a zombie does not.
 pub fn is_running(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')')
@@ -360,7 +360,7 @@ impl std::fmt::Display for Ran {
     }
 }
 
-/// Returns whether this process is root.
+/// Whether this process is root.
 pub fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }

@@ -18,7 +18,7 @@ const ALLOWED: &str = include_str!("../../../.config/skips.txt");
 /// Records that a test, or a part of it, does not run because this host lacks something.
 ///
 /// Panics where skips are forbidden. For what a host lacks only: a case that does not apply to a
-/// user or a mode is no skip.
+/// user or a mode is not a skip.
 pub fn skip(what: &str, missing: &str) {
     let skip = Skip { what: one_line(what), missing: one_line(missing) };
     eprintln!("SKIPPED: {skip} is missing here");
@@ -46,7 +46,7 @@ impl fmt::Display for Skip {
 }
 
 impl Skip {
-    /// Decides whether the test may go on, by the value of [`REQUIRE`].
+    /// Decides whether the test may continue, by the value of [`REQUIRE`].
     fn judge(&self, require: Option<&str>, allowed: &str) -> Result<(), String> {
         match require {
             None | Some("") => Ok(()),

@@ -1,11 +1,11 @@
-//! Repositories known by their address: cloned once, afterwards only fetched.
+//! Repositories given by URL: cloned once, then only fetched.
 //!
 //! ```text
 //! <repositories>/NAME-HASH/NAME.git      a bare clone; its remote's branches are `origin/*`
-//! <repositories>/NAME-HASH/making.git    one that is being made, or was interrupted
+//! <repositories>/NAME-HASH/making.git    a clone in progress, or an interrupted one
 //! ```
 //!
-//! Sandboxes' branches are made in it, so it is no cache: it holds work until that is promoted.
+//! Sandboxes' branches are made in it, so it is not a cache: it holds work until that is promoted.
 
 use std::{
     io,
@@ -21,10 +21,10 @@ use crate::{Repository, content, git};
 const REMOTE: &str = "origin";
 const REMOTE_URL: &str = "remote.origin.url";
 
-/// A repository that could not be had.
+/// A repository that could not be cloned or fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum CloneError {
-    #[error("`{url}` is not the address of a repository")]
+    #[error("`{url}` is not the URL of a repository")]
     Address { url: String },
     #[error("clone {url}")]
     Clone {
@@ -56,7 +56,7 @@ impl Explain for CloneError {
                         .into(),
                 ]
             }
-            Self::Clone { url, .. } => vec![format!("see what `git ls-remote {url}` says")],
+            Self::Clone { url, .. } => vec![format!("`git ls-remote {url}` shows more")],
             Self::Empty { .. } => vec!["push a first commit to it".into()],
             Self::File(error) => error.hints(),
         }
@@ -67,11 +67,11 @@ impl Explain for CloneError {
 #[derive(Debug)]
 pub struct Cloned {
     pub repository: Repository,
-    /// Why it could not be fetched anew; what was there is used.
+    /// Why fetching failed, if it did; the existing state is used.
     pub stale: Option<RunError>,
 }
 
-/// Returns the clone of a repository below `store`, making it when there is none.
+/// Returns the clone of a repository below `store`, making it if there is none.
 ///
 /// `environment` is what the user's own git needs to reach other machines.
 pub fn clone_of(
@@ -99,8 +99,8 @@ pub fn clone_of(
     Ok(Cloned { repository, stale })
 }
 
-/// Returns the folder around the clone of an address. Earlier releases named it by a hash that other
-/// addresses may have too, so what is there counts if it is a clone of this very one.
+/// Returns the folder of the clone of a URL. Earlier releases named it by a hash that other URLs
+/// may share, so an existing folder counts only if it is a clone of this URL.
 fn place_of(store: &Path, name: &str, url: &str) -> PathBuf {
     let former = store.join(format!("{name}-{:08x}", fnv1a(&[url.as_bytes()]) & 0xffff_ffff));
     let folder = former.join(format!("{name}.git"));
@@ -112,7 +112,7 @@ fn place_of(store: &Path, name: &str, url: &str) -> PathBuf {
 }
 
 impl Repository {
-    /// Returns what a clone's remote calls its main branch, such as `origin/main`.
+    /// Returns the default branch of a clone's remote, such as `origin/main`.
     pub fn remote_head(&self) -> Result<Option<String>, RunError> {
         let name = format!("refs/remotes/{REMOTE}/HEAD");
         git::maybe_line(self.git().args(["symbolic-ref", "--quiet", "--short", &name]))
@@ -144,7 +144,7 @@ fn fetch(folder: &Path, environment: &[(String, String)]) -> Result<(), RunError
     reach().args(["remote", "set-head", REMOTE, "--auto"]).run().map(drop)
 }
 
-/// Returns what to call the clone of an address; nothing for what is none, or would run a program.
+/// Returns the name for the clone of a URL; `None` if it is invalid, or would run a program.
 fn name_of(url: &str) -> Option<String> {
     let runs_something =
         url.split_once("::").is_some_and(|(helper, _)| !helper.contains(['/', ':']));
@@ -161,7 +161,7 @@ fn name_of(url: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// Returns an address without what may be a password in it.
+/// Returns a URL without credentials.
 fn shown(url: &str) -> String {
     match (url.split_once("://"), url.find('@')) {
         (Some((scheme, rest)), Some(_)) => {
@@ -172,7 +172,7 @@ fn shown(url: &str) -> String {
     }
 }
 
-/// Returns an address as git takes it from anywhere: a folder by its whole path.
+/// Returns a URL that works from any folder: a local path is made absolute.
 pub fn absolute_address(url: &str, folder: &Path) -> io::Result<String> {
     let looks_local = !url.contains("://") && !url.contains(':');
     if !looks_local {

@@ -1,7 +1,7 @@
-//! What a reader of a difference should look at closely: what is no ordinary file, and can bite
+//! What a reader of a diff should look at closely: what is not an ordinary file, and can bite
 //! whoever checks it out, copies it or runs it.
 //!
-//! git's text of a difference hides most of it: gitlinks are a line, special files and file
+//! git's text of a diff hides most of it: gitlinks are a line, special files and file
 //! capabilities are nothing at all. Names are an agent's bytes: escaped, and bounded.
 
 use std::{
@@ -79,7 +79,9 @@ impl std::fmt::Display for Finding {
             FindingKind::Repository => {
                 write!(to, "`{path}` is a repository of its own: git run in it obeys its config")
             }
-            FindingKind::LinkOut => write!(to, "`{path}` is a link that leads out: `{detail}`"),
+            FindingKind::LinkOut => {
+                write!(to, "`{path}` is a link that points outside: `{detail}`")
+            }
             FindingKind::Special => write!(to, "`{path}` is {detail}"),
             FindingKind::Capability => write!(to, "`{path}` has file capabilities"),
             FindingKind::SetId => write!(to, "`{path}` runs as its owner or group (mode {detail})"),
@@ -164,7 +166,7 @@ fn look_at_file(root: &Folder, path: &Path) -> Result<Option<Finding>, FileError
             0o010_000 => "a pipe",
             0o140_000 => "a socket",
             0o020_000 | 0o060_000 => "a device",
-            _ => "no ordinary file",
+            _ => "not a regular file",
         };
         return Ok(Some(finding(FindingKind::Special, name, Some(what.into()))));
     }
@@ -198,13 +200,13 @@ pub(crate) fn entries(raw: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
     })
 }
 
-/// Picks the gitlinks of a raw difference.
+/// Picks the gitlinks of a raw diff.
 pub(crate) fn gitlinks_in(raw: &[u8]) -> impl Iterator<Item = Finding> {
     let links = entries(raw).filter(|entry| entry.mode == GITLINK);
     links.map(|entry| finding(FindingKind::Gitlink, entry.path, None))
 }
 
-/// Picks the links of a raw difference.
+/// Picks the links of a raw diff.
 pub(crate) fn links_in(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     entries(raw).filter(|entry| entry.mode == LINK).map(|entry| entry.path)
 }
@@ -237,8 +239,8 @@ fn shown(bytes: &[u8]) -> String {
     shown
 }
 
-/// Whether a link leads out of the tree that it is in, as it reads. One that leads on through another
-/// link is told of that one.
+/// Whether a link leads out of the tree that it is in, as it reads. One that leads on through
+/// another link is told of that one.
 fn leads_out(link: &Path, target: &Path) -> bool {
     let mut depth = link.components().count().saturating_sub(1);
     for part in target.components() {

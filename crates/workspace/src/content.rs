@@ -1,23 +1,23 @@
-//! Hashes by which content is known: nobody can make other content that has the same one.
+//! Collision-resistant hashes that identify content.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use hothouse_model::id::hex;
 
-/// How much of a hash stands in a key: the rest would only make names long.
+/// How much of a hash is used in a key, to keep names short.
 const KEY: usize = 16;
 
-/// Returns a key that no other parts have, fit for the name of a folder.
+/// Returns a key of these parts that can be used as a folder name.
 pub fn key(parts: &[&[u8]]) -> String {
     hex(&hash(parts)[..KEY])
 }
 
-/// Returns a number that is another for other parts.
+/// Returns a number that differs for other parts.
 pub(crate) fn print(parts: &[&[u8]]) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = hash(parts);
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// Each part comes with its length, so that no byte can move from one to the next.
+/// Each part is hashed with its length, so that moving bytes between parts changes the hash.
 fn hash(parts: &[&[u8]]) -> [u8; 32] {
     let mut context = Context::new(&SHA256);
     for part in parts {

@@ -1,4 +1,4 @@
-//! Forks: a worktree whose files come from a tree driver, and which git finds clean at once.
+//! Forks: a worktree whose files come from a tree driver, and which git sees as clean immediately.
 //!
 //! ```text
 //! draft of branch and admin folder      what `git worktree add` would write, in a place of its own
@@ -7,9 +7,9 @@
 //! .git                                  last: a folder with files and index is a worktree now
 //! ```
 //!
-//! Where the repository is not of the plain kind, `git worktree add --no-checkout` comes first instead.
+//! For unusual repositories `git worktree add --no-checkout` runs first instead.
 //!
-//! Each part can be taken back from any half-made state: the tree by its driver, the rest as for any
+//! Each part can be undone from any partial state: the tree by its driver, the rest as for any
 //! worktree.
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, thread};
@@ -26,7 +26,7 @@ use crate::{
     },
 };
 
-/// The most that a `.git` file may take.
+/// The maximum size of a `.git` file.
 const POINTER_LIMIT: u64 = 1 << 16;
 
 /// Where the files of a fork come from.
@@ -34,8 +34,8 @@ const POINTER_LIMIT: u64 = 1 << 16;
 pub enum ForkSource<'a> {
     /// A commit, and dependency folders that add to it.
     Golden { commit: &'a Golden, dependencies: &'a [Golden] },
-    /// Another tree as it is now, with its uncommitted work, and git's index of it. Nobody should be
-    /// writing in it.
+    /// Another tree as it is now, with its uncommitted work, and git's index of it. Nobody should
+    /// be writing in it.
     Tree { place: &'a TreePlace, index: &'a [u8] },
 }
 
@@ -68,8 +68,8 @@ impl Repository {
         Ok(self.take_if_agents(source, &place.path)?)
     }
 
-    /// Makes the index ours at once where the files are an agent's already: a repository among them
-    /// would become a gitlink by the user's next `git add`.
+    /// Takes ownership of the index immediately if the files are already an agent's: the user's
+    /// next `git add` would turn a repository among them into a gitlink.
     fn take_if_agents(&self, source: ForkSource<'_>, worktree: &Path) -> Result<(), WorktreeError> {
         match source {
             ForkSource::Golden { .. } => Ok(()),
@@ -90,7 +90,7 @@ impl Repository {
         let admin = self.admin_dir(path)?.ok_or_else(unknown)?;
         // git copied the user's sparse patterns; a fork has the whole tree, and keeps it.
         files::remove_file(&admin.join("info/sparse-checkout"))?;
-        // git wrote it a moment ago, and nobody else knows the folder yet.
+        // git just wrote it, and nothing else knows the folder yet.
         let pointer = files::read_capped(&path.join(".git"), POINTER_LIMIT)?;
         files::remove_file(&path.join(".git"))?;
         let index = admin.join("index.hothouse");
@@ -106,7 +106,7 @@ impl Repository {
         Ok(files::read_capped(&admin.join("index"), index_file::LIMIT)?)
     }
 
-    /// Gives a worktree another index, whose inode data is that of its files now.
+    /// Replaces the index of a worktree, with the inode data of its current files.
     pub fn set_worktree_index(
         &self,
         worktree: &Path,
@@ -120,7 +120,7 @@ impl Repository {
         }
         let file = IndexFile { admin: &admin, worktree };
         if file.owner() == IndexOwner::User {
-            // A lock that a killed git left would keep the user's own git out.
+            // A lock left by a killed git would block the user's own git.
             files::remove_file(&file.lock())?;
         }
         let new = NewIndex::begin_empty(file)?;
@@ -129,8 +129,8 @@ impl Repository {
         Ok(new.finish()?)
     }
 
-    /// Puts the `.git` file of a worktree back if it does not lead to the worktree's own place in the
-    /// repository; returns whether that was so. Whoever replaced it may be an agent.
+    /// Restores the `.git` file of a worktree if it does not point to the worktree's own admin
+    /// folder; returns whether it did not. An agent may have replaced it.
     pub fn mend_pointer(&self, worktree: &Path) -> Result<bool, WorktreeError> {
         let Some(admin) = self.admin_dir(worktree)? else { return Ok(false) };
         let text = Folder::open(worktree)?.read_capped(Path::new(".git"), POINTER_LIMIT);
@@ -146,7 +146,7 @@ impl Repository {
         Ok(true)
     }
 
-    /// Takes back what [`add_worktree_from`](Self::add_worktree_from) did, wholly or in part.
+    /// Undoes [`add_worktree_from`](Self::add_worktree_from), even if it was interrupted.
     pub fn undo_worktree_from(
         &self,
         lock: &Lock,
@@ -158,7 +158,7 @@ impl Repository {
         self.undo_worktree(lock, new)
     }
 
-    /// Removes a worktree that a driver made; the branch stays. Doing it twice is fine.
+    /// Removes a worktree that a driver made; the branch stays. Idempotent.
     ///
     /// The files are out of sight at once, and gone after the next emptying of the trash.
     pub fn remove_worktree_from(
@@ -181,8 +181,8 @@ struct Fill<'a> {
 }
 
 impl Fill<'_> {
-    /// Makes the tree, and writes git's index of it to a file, before which `write` writes what is
-    /// around that file; both at once where neither needs the other.
+    /// Makes the tree, and writes git's index of it to a file after `write` has written what
+    /// surrounds it; in parallel if neither needs the other.
     fn files_and_index(
         &self,
         to: &Path,
@@ -207,7 +207,7 @@ impl Fill<'_> {
             }
             ForkSource::Tree { place: other, index } => {
                 driver.snapshot(other, place)?;
-                // Most files of one that is not seen are those of the same layers; git reads the rest.
+                // Most files of a hidden tree come from the same layers; git reads the rest.
                 if driver.is_seen_by_the_host() {
                     self.refresh(index.to_owned(), to)
                 } else {
@@ -234,13 +234,13 @@ fn make_tree(
     Ok(driver.make(&sources, place)?)
 }
 
-/// Makes a worktree of a folder that has files. Without them git would take all for deleted, so where
-/// the room alone shows them it is left a folder.
+/// Turns a folder with files into a worktree. A hidden tree has no files on the host and stays a
+/// plain folder: git would report all files as deleted.
 fn show(driver: &dyn TreeDriver, worktree: &Path, pointer: &[u8]) -> Result<(), WorktreeError> {
     if driver.is_seen_by_the_host() { write_pointer(worktree, pointer) } else { Ok(()) }
 }
 
-/// Writes the `.git` file, also where a snapshot brought a planted one along.
+/// Writes the `.git` file, replacing a planted one from a snapshot.
 fn write_pointer(worktree: &Path, pointer: &[u8]) -> Result<(), WorktreeError> {
     let folder = Folder::open(worktree)?;
     let name = Path::new(".git");

@@ -4,8 +4,8 @@
 //! that redirect git elsewhere are removed; background maintenance is off, so no process outlives
 //! the call that made it.
 //!
-//! Filters, textconv, external diffs and merge drivers have names that only the user's config knows,
-//! while any `.gitattributes` can ask for them. [`Config::quiet`] lists those names once and
+//! Filters, textconv, external diffs and merge drivers have names that only the user's config
+//! knows, while any `.gitattributes` can ask for them. [`Config::quiet`] lists those names once and
 //! switches each of them off.
 
 mod config;
@@ -58,7 +58,7 @@ const REMOVED: [&str; 31] = [
     "GIT_GRAFT_FILE",
 ];
 
-/// Settings that win over every config file, also over the repository's own.
+/// Settings that override every config file, including the repository's own.
 const SETTINGS: [(&str, &str); 17] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -79,22 +79,22 @@ const SETTINGS: [(&str, &str); 17] = [
     ("status.submoduleSummary", "false"),
 ];
 
-/// How long git may look at an agent's files: it opens a `.gitignore` or `.gitattributes` whatever it
-/// is, and waits for ever where that is a pipe.
+/// The time limit for git on an agent's files: it opens a `.gitignore` or `.gitattributes` of any
+/// type, and blocks forever on a pipe.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Says what helps where git failed on the files of a worktree.
 pub(crate) fn hints(error: &RunError, worktree: &Path) -> Vec<String> {
     match error {
         RunError::TooSlow { .. } => vec![format!(
-            "a pipe in place of a file holds git: `find {} -type p` shows it",
+            "a pipe in place of a file blocks git: `find {} -type p` shows it",
             worktree.display()
         )],
         other => other.hints(),
     }
 }
 
-/// Returns a git command that acts on whatever repository is around `folder`.
+/// Returns a git command for the repository around `folder`.
 pub fn around(folder: &Path) -> Program {
     hardened().arg("-C").arg(folder)
 }
@@ -104,9 +104,8 @@ pub fn of(common_dir: &Path) -> Program {
     hardened().arg("--git-dir").arg(common_dir)
 }
 
-/// Returns a git command on a worktree, by its admin folder rather than by its own `.git` file,
-/// which whoever writes in the worktree could have pointed elsewhere. One that its room alone shows is
-/// seen through a view.
+/// Returns a git command on a worktree, by its admin folder instead of its own `.git` file, which
+/// an agent could have changed. A hidden worktree is read through a view.
 pub fn inside(admin_dir: &Path, worktree: &Path) -> Program {
     let git = match HiddenTree::at(worktree) {
         Some(hidden) => harden(hidden.view().program("git")),
@@ -115,8 +114,8 @@ pub fn inside(admin_dir: &Path, worktree: &Path) -> Program {
     git.arg("--git-dir").arg(admin_dir).arg("--work-tree").arg(worktree).folder(worktree)
 }
 
-/// Returns a git command that may reach other machines with the user's own keys: ssh, credential
-/// helpers and askpass are theirs. Nothing of a repository's content is looked at.
+/// Returns a git command that may reach other machines with the user's own ssh keys, credential
+/// helpers and askpass. It reads no content of a repository.
 pub fn outward(common_dir: &Path) -> Program {
     const KEPT: [&str; 4] =
         ["core.sshCommand", "credential.helper", "core.askPass", "core.gitProxy"];
@@ -142,7 +141,7 @@ fn harden(mut program: Program) -> Program {
         .env("LC_ALL", "C")
 }
 
-/// Puts settings into the environment of a git command, which are the only ones it then has there.
+/// Sets the settings in the environment of a git command, replacing all others there.
 ///
 /// By the environment rather than by `-c`, so that the command in an error message is readable.
 fn with_settings<'a>(
@@ -178,11 +177,12 @@ pub fn maybe_line(program: Program) -> Result<Option<String>, RunError> {
 const REMEMBERED: usize = 512;
 const LONGEST: usize = 64 << 10;
 
-/// Answers of git that can never change, by repository and question.
+/// Answers of git that never change, by repository and question.
 static KNOWN: Mutex<BTreeMap<(PathBuf, String), Vec<u8>>> = Mutex::new(BTreeMap::new());
 
-/// Asks once what can never change, such as what a commit holds: a process of git costs milliseconds,
-/// and forks of one commit ask the same. The question must name commits and objects by their ids.
+/// Caches answers that never change, such as the content of a commit: a git process costs
+/// milliseconds, and forks of one commit repeat the question. It must name commits and objects by
+/// their ids.
 pub(crate) fn remembered(
     common_dir: &Path,
     question: &str,

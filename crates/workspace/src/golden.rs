@@ -1,18 +1,18 @@
 //! Golden trees: what trees are made from. Built once, never changed, never seen by a room.
 //!
 //! ```text
-//! <store>/golden/KEY.lock        held alone while building or evicting, shared while in use
-//! <store>/golden/KEY.building    a build that goes on, or was interrupted and is cleared away
+//! <store>/golden/KEY.lock        exclusive while building or evicting, shared while in use
+//! <store>/golden/KEY.building    a build that continues, or was interrupted and is cleared away
 //! <store>/golden/KEY/tree        the files; on btrfs a read-only subvolume
 //! <store>/golden/KEY/index       git's index of them
 //! <store>/golden/KEY/holders/    a file for each tree that needs it for as long as it lives
 //! ```
 //!
-//! Its files belong to the agent of our rooms, as those of every tree that is made from it will
-//! ([`hothouse_host::owners`]), so the key ends with the agent's number where there is one.
+//! Its files belong to the agent of our rooms, like those of every tree made from it
+//! ([`hothouse_host::owners`]), so the key ends with the agent's uid if there is one.
 //!
-//! A build becomes `KEY` by a rename, after everything is on the disk. The git that fills it holds
-//! the lock too, so the successor of a killed daemon waits for it before it clears the rest away.
+//! A build becomes `KEY` by a rename, after everything is on disk. The git that fills it also holds
+//! the lock, so the successor of a killed daemon waits for it before it removes the rest.
 
 mod checkout;
 mod dependencies;
@@ -40,12 +40,12 @@ use crate::{
     tree::{TreeError, create_source, remove_tree},
 };
 
-/// The most that the record of a holder may take.
+/// The maximum size of the record of a holder.
 const HOLDER_LIMIT: u64 = 1 << 16;
-/// The most that a golden index may take.
+/// The maximum size of a golden index.
 const INDEX_LIMIT: u64 = 1 << 30;
 
-/// A golden tree could not be had.
+/// A golden tree is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum GoldenError {
     #[error("check out {commit}")]
@@ -62,7 +62,7 @@ pub enum GoldenError {
     #[error("{} is a partial clone, which lacks files of {commit}", .repository.display())]
     Partial { commit: String, repository: PathBuf },
     #[error(
-        "`{first}` and `{second}` differ in case alone, and {} cannot hold both",
+        "`{first}` and `{second}` differ only in case, and {} cannot store both",
         .folder.display()
     )]
     SameButCase { first: String, second: String, folder: PathBuf },
@@ -93,7 +93,7 @@ impl Explain for GoldenError {
                 vec![format!("get them with `git -C {place} fetch --refetch --no-filter`")]
             }
             Self::SameButCase { .. } => {
-                vec!["keep sandboxes on a file system that tells cases apart".into()]
+                vec!["keep sandboxes on a case-sensitive file system".into()]
             }
             Self::Checkout { source, .. } | Self::Dependencies { source, .. } => source.hints(),
             Self::Tree(error) => error.hints(),
@@ -102,7 +102,7 @@ impl Explain for GoldenError {
     }
 }
 
-/// A golden tree that is whole, and stays for as long as this is held.
+/// A complete golden tree, which is not evicted while this is held.
 #[derive(Debug)]
 pub struct Golden {
     key: String,
@@ -111,7 +111,7 @@ pub struct Golden {
 }
 
 impl Golden {
-    /// Returns what it is known by.
+    /// Returns its key.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -132,15 +132,15 @@ impl Golden {
     }
 }
 
-/// Keeps a golden tree, named by the folder of its files, from being evicted for as long as the path
-/// `holder` exists. A folder that is no golden tree needs no keeping. A power cut may undo it, so it
-/// is done again when the host was started anew.
+/// Protects a golden tree, given by the folder of its files, from eviction while the path `holder`
+/// exists. Does nothing for other folders. A power cut may undo it, so it is repeated after a
+/// reboot.
 pub(crate) fn keep_for(tree: &Path, holder: &Path) -> Result<(), FileError> {
     let (true, Some(folder)) = (tree.ends_with("tree"), tree.parent()) else { return Ok(()) };
     let bytes = holder.as_os_str().as_bytes();
     let holders = folder.join("holders");
-    // Named by the holder's path, which no agent chooses. A record of an earlier release must be found
-    // again, so the hash stays: on a full disk it could not be written under another name.
+    // Named by the holder's path, which no agent chooses. A record of an earlier release must be
+    // found again, so the hash stays: on a full disk it could not be written under another name.
     let record = holders.join(format!("{:016x}", fnv1a(&[bytes])));
     // There may be no space to write it again.
     if files::read_capped(&record, HOLDER_LIMIT).is_ok_and(|known| known == bytes) {
@@ -158,7 +158,7 @@ fn for_agent(key: String) -> String {
     }
 }
 
-/// Gives the files of a build to the agent of our rooms, and tells git's index of them so.
+/// Gives the files of a build to the agent of our rooms, and updates git's index of them.
 fn give_to_agent(building: &Path, format: Option<ObjectFormat>) -> Result<(), FileError> {
     if walls::agent().is_none() {
         return Ok(());
@@ -171,9 +171,10 @@ fn give_to_agent(building: &Path, format: Option<ObjectFormat>) -> Result<(), Fi
     files::replace(&file, &index, 0o644)
 }
 
-/// Returns the golden tree of a key; if there is none, `build` fills a new folder with `tree` in it.
+/// Returns the golden tree of a key; if there is none, `build` fills a new folder with `tree` in
+/// it.
 ///
-/// Whoever asks for the same key meanwhile waits, and finds it built.
+/// Whoever requests the same key meanwhile waits, and finds it built.
 fn find_or_build(
     store: &TreeStore,
     key: String,
@@ -194,7 +195,7 @@ fn find_or_build(
             continue;
         }
         let Some(build) = build.take() else {
-            // Evicted between the build and its use: only a full disk is that quick.
+            // Evicted between build and use, which happens only on a full disk.
             let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
             return Err(FileError { attempt: "keep", path: folder, source }.into());
         };
@@ -233,7 +234,7 @@ fn remove_golden(folder: &Path) -> Result<(), FileError> {
     remove_tree(folder)
 }
 
-/// Returns whether a tree that still exists needs a golden one, and forgets those that are gone.
+/// Whether an existing tree needs a golden one; removes the records of others.
 fn is_held(folder: &Path) -> Result<bool, FileError> {
     let mut held = false;
     for record in files::list(&folder.join("holders"))? {

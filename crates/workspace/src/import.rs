@@ -10,7 +10,7 @@
 //! then the host's index of the worktree follows, and looks away from submodules
 //! ```
 //!
-//! upload-pack runs inside the room: run by the host in the agent's git folder, it followed planted
+//! upload-pack runs inside the room: run by the host in the agent's git directory, it followed planted
 //! alternates and links to other repositories. Every step may be done again after a crash; whoever
 //! calls stores the tip that comes back, and gives it as `known` the next time.
 
@@ -91,7 +91,7 @@ pub struct Imported {
     pub left_out: Vec<String>,
 }
 
-/// What became of the sandbox's branch.
+/// The outcome of the sandbox's branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchOutcome {
     Unchanged,
@@ -128,20 +128,20 @@ pub enum ImportError {
     TooMuchMemory { sandbox: SandboxName, limit: u64 },
     #[error("the history of `{sandbox}` is cut short in its room")]
     CutShort { sandbox: SandboxName },
-    #[error("the git in the room of `{sandbox}` says nothing")]
+    #[error("the git in the room of `{sandbox}` does not answer")]
     Silent { sandbox: SandboxName },
-    #[error("talk to the git in the room of `{sandbox}`")]
+    #[error("fetch from the git in the room of `{sandbox}`")]
     Relay {
         sandbox: SandboxName,
         #[source]
         source: io::Error,
     },
     #[error(
-        "commit {commit} of `{sandbox}` has something in `{}`, where your checkout has its sandboxes",
+        "commit {commit} of `{sandbox}` has files in `{}`, where your checkout keeps its sandboxes",
         .path.display()
     )]
     Reserved { sandbox: SandboxName, commit: String, path: PathBuf },
-    #[error("look through the commits of `{sandbox}`")]
+    #[error("check the commits of `{sandbox}`")]
     Look {
         sandbox: SandboxName,
         #[source]
@@ -149,7 +149,7 @@ pub enum ImportError {
     },
     #[error("`{sandbox}` has more than {BRANCH_LIMIT} branches")]
     TooManyBranches { sandbox: SandboxName },
-    #[error("take over the branches of `{sandbox}`")]
+    #[error("import the branches of `{sandbox}`")]
     Refs {
         sandbox: SandboxName,
         #[source]
@@ -186,14 +186,14 @@ impl Explain for ImportError {
             | Self::Refs { source, .. }
             | Self::Index { source, .. } => source.hints(),
             Self::Reserved { sandbox, path, .. } => vec![format!(
-                "take it out of the commits: `hothouse exec -w {sandbox} -- git rm -r --cached {}`, and amend or rebase",
+                "remove it from the commits: `hothouse exec -w {sandbox} -- git rm -r --cached {}`, and amend or rebase",
                 path.display()
             )],
             Self::TooManyBranches { sandbox } => {
                 vec![format!("delete some: `hothouse exec -w {sandbox} -- git branch -D …`")]
             }
             Self::TooLarge { .. } => {
-                vec!["take what is large out of the commits, or raise the limit".into()]
+                vec!["remove large files from the commits, or raise the limit".into()]
             }
             Self::TooMuchMemory { .. } => {
                 vec!["take what is large, or very deeply packed, out of the commits".into()]
@@ -202,7 +202,7 @@ impl Explain for ImportError {
                 "complete it: `hothouse exec -w {sandbox} -- git fetch --unshallow`; a file `shallow` in the room's git folder that cuts nothing off can be removed"
             )],
             Self::Silent { sandbox } => {
-                vec![format!("see what it does: `hothouse exec -w {sandbox} -- git log -1`")]
+                vec![format!("see its state: `hothouse exec -w {sandbox} -- git log -1`")]
             }
             Self::Relay { .. } => Vec::new(),
             Self::Worktree(error) => error.hints(),
@@ -212,7 +212,7 @@ impl Explain for ImportError {
 }
 
 impl Repository {
-    /// Returns the command that, run in a room, offers the commits of its git folder.
+    /// Returns the command that, run in a room, offers the commits of its git directory.
     ///
     /// A list of commits without parents in that folder would keep git from offering what stands on
     /// them, so it counts only where the user's own repository is cut short. Commits whose parents are
@@ -225,7 +225,7 @@ impl Repository {
     }
 
     /// Imports an agent's commits. `room` leads to a `git upload-pack` that runs inside the room, on
-    /// the room's git folder; `own` is a lock that two imports of the same sandbox both take.
+    /// the room's git directory; `own` is a lock that two imports of the same sandbox both take.
     ///
     /// `look` sees what was fetched before any branch moves; where it fails, none does.
     ///
@@ -268,7 +268,7 @@ fn is_out_of_memory(error: &RunError) -> bool {
         .any(|word| said.contains(word))
 }
 
-/// An import that goes on.
+/// An import that continues.
 struct Work<'a> {
     repository: &'a Repository,
     import: &'a Import<'a>,

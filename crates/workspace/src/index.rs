@@ -1,4 +1,4 @@
-//! Git's index, as far as we touch it: what it remembers of each file's inode.
+//! The part of git's index that we change: the cached inode data of each file.
 //!
 //! git trusts a file without reading it when size, times, inode and owner are what the index says.
 //! In a copied tree all but size and modification time are new, so git would read 60,000 files on
@@ -17,15 +17,15 @@ use hothouse_host::{
 const STAT: usize = 40;
 /// The bit of an entry's flags that says that two more bytes of flags follow.
 const EXTENDED: u16 = 0x4000;
-/// The mode of an entry that stands for a repository.
+/// The mode of a gitlink.
 const GITLINK: u32 = 0o160_000;
 
-/// What became of an index.
+/// The outcome of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refreshed {
-    /// Entries that git will trust.
+    /// Entries that git will trust without reading the file.
     pub fresh: usize,
-    /// Entries that differ from their file or have none; git looks at those itself.
+    /// Entries that differ from their file or have none; git checks those itself.
     pub stale: usize,
 }
 
@@ -59,7 +59,7 @@ impl ObjectFormat {
     }
 }
 
-/// Where an entry is, and the path it is about.
+/// The position of an entry, and its path.
 struct Entry<'a> {
     at: usize,
     path: &'a [u8],
@@ -90,7 +90,7 @@ pub fn refresh(
     Ok(Some(refreshed))
 }
 
-/// Returns whether an index holds a gitlink; nothing if it is of another version, is broken, or keeps
+/// Whether an index holds a gitlink; `None` if it is of another version, is broken, or keeps
 /// entries elsewhere.
 pub fn has_gitlinks(index: &[u8], format: ObjectFormat) -> Option<bool> {
     let (entries, end) = entries_and_end(index, format)?;
@@ -113,7 +113,7 @@ fn entries(index: &[u8], format: ObjectFormat) -> Option<Vec<Entry<'_>>> {
     entries_and_end(index, format).map(|(entries, _)| entries)
 }
 
-/// Finds the entries and where they end, or nothing if the index is of another version or does not
+/// Finds the entries and where they end, or `None` if the index is of another version or does not
 /// hold together.
 fn entries_and_end(index: &[u8], format: ObjectFormat) -> Option<(Vec<Entry<'_>>, usize)> {
     let version = u32_at(index, 4)?;
@@ -173,7 +173,7 @@ fn look_up_part(entries: &[Entry<'_>], tree: &Path) -> Result<Vec<Option<FileSta
     Ok(stats)
 }
 
-/// Returns whether a file is what an entry remembers, as far as a copy keeps it.
+/// Whether a file is what an entry remembers, as far as a copy keeps it.
 fn is_same_file(field: &[u8], stat: &FileStat) -> bool {
     let word = |at: usize| u32_at(field, at).unwrap_or_default();
     let kind = match word(24) & 0o170_000 {

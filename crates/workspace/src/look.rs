@@ -1,10 +1,10 @@
-//! Simple facts of the user's own repository, read without git, whose every process costs
+//! Simple facts about the user's own repository, read without git, because each git process costs
 //! milliseconds.
 //!
-//! Only what is of the plainest kind is answered here: a checkout with a `.git` folder, both owned by
-//! us, branches in files. For anything else the answer is that it is not known, and git is asked: a
-//! linked worktree, a bare repository, another owner, links, other ways to keep refs, whatever the
-//! future brings.
+//! Only what is of the plainest kind is answered here: a checkout with a `.git` folder, both owned
+//! by us, branches in files. For anything else the answer is that it is not known, and git is
+//! asked: a linked worktree, a bare repository, another owner, links, other ways to keep refs,
+//! whatever the future brings.
 
 use std::{
     io::ErrorKind,
@@ -15,7 +15,7 @@ use hothouse_host::{files, owners::Owner};
 
 use crate::{git::Config, refs::is_id};
 
-/// The most that `HEAD` or a branch may take.
+/// The maximum size of `HEAD` or a branch.
 const REF_LIMIT: u64 = 4096;
 /// The most packed refs that are read here; git looks things up in larger ones.
 const PACKED_LIMIT: u64 = 4 << 20;
@@ -36,11 +36,11 @@ pub struct Head {
 pub(crate) enum Tip {
     At(String),
     Absent,
-    /// Only git can say.
+    /// Only git can answer.
     Unknown,
 }
 
-/// Returns the top folder of the plain checkout around a folder; its git folder is `.git` in it.
+/// Returns the top folder of the plain checkout around a folder; its git directory is `.git` in it.
 pub(crate) fn checkout_around(folder: &Path) -> Option<PathBuf> {
     let start = files::canonical(folder).ok()?;
     let device = files::device(&start).ok()?;
@@ -73,7 +73,7 @@ fn is_plain_checkout(place: &Path, git_dir: &Path) -> bool {
         && keeps_refs_in_files(git_dir)
 }
 
-/// Returns whether a repository is of a format that this module knows whole.
+/// Whether a repository is of a format that this module knows whole.
 pub(crate) fn keeps_refs_in_files(common_dir: &Path) -> bool {
     let Ok(config) = Config::of(common_dir) else { return false };
     let version = config.value("core.repositoryformatversion");
@@ -87,7 +87,7 @@ pub(crate) fn keeps_refs_in_files(common_dir: &Path) -> bool {
     ["0", "1"].contains(&version) && config.section("extensions").all(known)
 }
 
-/// Returns what is checked out in a plain checkout, or nothing where git must say it.
+/// Returns what is checked out in a plain checkout, or `None` if git must be asked.
 pub(crate) fn head(git_dir: &Path) -> Option<Head> {
     let file = git_dir.join("HEAD");
     if files::is_link(&file) {
@@ -105,7 +105,8 @@ pub(crate) fn head(git_dir: &Path) -> Option<Head> {
     }
 }
 
-/// Returns where a branch is. Loose before packed, as git reads: what is packed meanwhile is found.
+/// Returns the tip of a branch. Loose before packed, as git reads them: a ref packed meanwhile is
+/// found.
 pub(crate) fn tip(common_dir: &Path, branch: &str) -> Tip {
     if !keeps_refs_in_files(common_dir) {
         return Tip::Unknown;
@@ -148,7 +149,7 @@ impl Packed {
         self.branches().find(|(_, name)| *name == branch).map(|(tip, _)| tip)
     }
 
-    /// Returns whether a branch cannot be beside those that are there: one is a folder of the other.
+    /// Whether a branch conflicts with an existing one: one is a folder of the other.
     pub(crate) fn collides(&self, branch: &str) -> bool {
         let below = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))

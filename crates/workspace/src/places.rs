@@ -1,15 +1,15 @@
-//! Where everything of a sandbox lies, beside the sandboxes and for their owner alone.
+//! The paths of a sandbox's files, beside the sandboxes and accessible only to their owner.
 //!
 //! ```text
-//! <sandboxes>/.hothouse/git/NAME             the room's git folder
+//! <sandboxes>/.hothouse/git/NAME             the room's git directory
 //! <sandboxes>/.hothouse/git/NAME.pointer     what its worktree's `.git` says in the room
 //! <sandboxes>/.hothouse/data/NAME/SERVICE    the data of a service, one tree each
 //! <sandboxes>/.hothouse/golden-data/KEY      data that new services begin with, shared by all
 //! <sandboxes>/.hothouse/frozen/NAME          the worktree as a profile froze it
 //! <sandboxes>/.hothouse/rooms/NAME           layers and home of the room
 //! <sandboxes>/.hothouse/snapshots/NAME/LABEL all trees at one instant
-//! <sandboxes>/.hothouse/sandboxes/NAME       what the sandbox says of itself, and its locks
-//! <sandboxes>/.hothouse/staged/TREE          a copy that is to take a tree's place, or the one whose place it took
+//! <sandboxes>/.hothouse/sandboxes/NAME       the sandbox's record and locks
+//! <sandboxes>/.hothouse/staged/TREE          a copy that will replace a tree, or the one it replaced
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -23,17 +23,17 @@ use crate::{
     tree::{STORE_FOLDER, remove_tree},
 };
 
-/// Ends the name of a tree whose place was taken, until nothing can go wrong any more.
+/// The suffix of a replaced tree, until the operation can no longer fail.
 pub const FORMER: &str = "former";
 
-/// The file in which a sandbox describes itself.
+/// The file of a sandbox's record.
 pub const RECORD_FILE: &str = "record.json";
 
 /// Parts of the folder beside sandboxes in which every name begins with that of a sandbox.
 const PARTS: [&str; 8] =
     ["git", "data", "frozen", "rooms", "snapshots", "sandboxes", "staged", "trees"];
 
-/// The places of one sandbox.
+/// The paths of one sandbox.
 #[derive(Clone, Copy, Debug)]
 pub struct SandboxPlaces<'a> {
     pub sandboxes: &'a Path,
@@ -41,12 +41,12 @@ pub struct SandboxPlaces<'a> {
 }
 
 impl SandboxPlaces<'_> {
-    /// Returns the room's git folder.
+    /// Returns the room's git directory.
     pub fn git(&self) -> PathBuf {
         self.part("git").join(self.name)
     }
 
-    /// Returns the file that stands for the worktree's `.git` in the room.
+    /// Returns the file that the room sees as the worktree's `.git`.
     pub fn pointer(&self) -> PathBuf {
         self.part("git").join(format!("{}.pointer", self.name))
     }
@@ -56,7 +56,7 @@ impl SandboxPlaces<'_> {
         self.part("data").join(self.name)
     }
 
-    /// Returns the folder of the data that new services begin with.
+    /// Returns the folder of the data that new services start with.
     pub fn golden_data(&self) -> PathBuf {
         self.part("golden-data")
     }
@@ -81,12 +81,12 @@ impl SandboxPlaces<'_> {
         self.snapshots().join(label)
     }
 
-    /// Returns the folder of what the sandbox says of itself.
+    /// Returns the folder of the sandbox's record and locks.
     pub fn own(&self) -> PathBuf {
         self.part("sandboxes").join(self.name)
     }
 
-    /// Returns the file in which the sandbox describes itself.
+    /// Returns the file of the sandbox's record.
     pub fn record(&self) -> PathBuf {
         self.own().join(RECORD_FILE)
     }
@@ -96,7 +96,7 @@ impl SandboxPlaces<'_> {
         self.own().join("claim")
     }
 
-    /// Returns the lock of whoever works on the sandbox.
+    /// Returns the lock of the operation on the sandbox.
     pub fn operation_lock(&self) -> PathBuf {
         self.own().join("operation")
     }
@@ -106,23 +106,23 @@ impl SandboxPlaces<'_> {
     }
 }
 
-/// Returns the folder of sandboxes that something is kept for.
+/// Returns the folder of sandboxes that a path belongs to.
 pub fn around(kept: &Path) -> Option<PathBuf> {
     let store = kept.ancestors().find(|folder| folder.ends_with(STORE_FOLDER))?;
     store.parent().map(Path::to_owned)
 }
 
-/// Returns the folders in which the sandboxes of a folder describe themselves.
+/// Returns the folders of the records of a folder's sandboxes.
 pub fn all_own(sandboxes: &Path) -> Vec<PathBuf> {
     files::list(&sandboxes.join(STORE_FOLDER).join("sandboxes")).unwrap_or_default()
 }
 
-/// Returns where a copy waits that is to take the place of a tree of this name.
+/// Returns where a copy is staged that will replace the tree of this name.
 pub fn staged(sandboxes: &Path, tree: &str) -> PathBuf {
     sandboxes.join(STORE_FOLDER).join("staged").join(tree)
 }
 
-/// Returns the names of the trees of a sandbox that wait to take the place of another, or to come back.
+/// Returns the names of the staged trees of a sandbox.
 pub fn all_staged(sandboxes: &Path, sandbox: &str) -> Result<Vec<String>, FileError> {
     let store = sandboxes.join(STORE_FOLDER);
     let mut names: Vec<_> = files::list(&store.join("staged"))?
@@ -130,7 +130,7 @@ pub fn all_staged(sandboxes: &Path, sandbox: &str) -> Result<Vec<String>, FileEr
         .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
         .filter(|name| owner(name) == sandbox)
         .collect();
-    // That of a worktree is mounted, and keeps what it is made of elsewhere.
+    // A worktree's tree is mounted, and its parts are elsewhere.
     for worktree in [format!("{sandbox}~"), format!("{sandbox}~{FORMER}")] {
         if !names.contains(&worktree) && files::exists(&store.join("trees").join(&worktree)) {
             names.push(worktree);
@@ -139,17 +139,18 @@ pub fn all_staged(sandboxes: &Path, sandbox: &str) -> Result<Vec<String>, FileEr
     Ok(names)
 }
 
-/// Returns the sandbox that a name belongs to: `NAME.pointer`, `NAME@LABEL`, `NAME.data.SERVICE`, `NAME~`.
+/// Returns the sandbox that a name belongs to: `NAME.pointer`, `NAME@LABEL`, `NAME.data.SERVICE`,
+/// `NAME~`.
 fn owner(name: &str) -> &str {
     name.split(['.', '@', '~']).next().unwrap_or_default()
 }
 
-/// Returns the name of the sandbox that something is kept for, by its own name.
+/// Returns the name of the sandbox that a path belongs to.
 pub fn owner_of(kept: &Path) -> String {
     owner(&kept.file_name().unwrap_or_default().to_string_lossy()).to_owned()
 }
 
-/// Returns what is kept for sandboxes, and the name of the sandbox that each belongs to.
+/// Returns the files kept for sandboxes, each with the name of its sandbox.
 pub fn kept(sandboxes: &Path) -> Result<Vec<(String, PathBuf)>, FileError> {
     let mut all = Vec::new();
     for part in PARTS {
@@ -160,7 +161,7 @@ pub fn kept(sandboxes: &Path) -> Result<Vec<(String, PathBuf)>, FileError> {
     Ok(all)
 }
 
-/// Removes all that is kept beside sandboxes that are gone: golden trees, trash, empty folders.
+/// Removes what is left when no sandbox exists: golden trees, trash, empty folders.
 pub fn remove_store(sandboxes: &Path, now: Timestamp) -> Result<(), FileError> {
     if !files::exists(&sandboxes.join(STORE_FOLDER)) {
         return Ok(());
@@ -169,7 +170,7 @@ pub fn remove_store(sandboxes: &Path, now: Timestamp) -> Result<(), FileError> {
     let nothing = Budget { age: SignedDuration::ZERO, count: 0, free: 0 };
     golden::evict(&store, &nothing, now)?;
     store.empty_trash()?;
-    // Sandboxes of another state may be here, too.
+    // Sandboxes of another state folder may be here too.
     match kept(sandboxes)?.is_empty() {
         true => remove_tree(store.folder()),
         false => Ok(()),

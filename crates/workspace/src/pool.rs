@@ -1,13 +1,14 @@
 //! Pools: a btrfs in a file, for sandboxes whose own file system cannot share anything.
 //!
 //! ```text
-//! <sandboxes>/.hothouse-pool        the file; what is mounted on the folder then hides it
-//! <sandboxes>/.hothouse-pool.new    one that is being made, or was left half-made
+//! <sandboxes>/.hothouse-pool        the file; hidden while the pool is mounted on the folder
+//! <sandboxes>/.hothouse-pool.new    one that is being made, or was left incomplete
 //! ```
 //!
 //! Made by root and on request only. The file alone says that there is a pool: a folder in which it
-//! can be seen is a pool that is not mounted, as after a restart of the host, and [`restore`] mounts
-//! it. So nothing has to be remembered elsewhere. Every step can be done again after a crash.
+//! can be seen is a pool that is not mounted, as after a restart of the host, and [`restore`]
+//! mounts it. So nothing has to be remembered elsewhere. Every step can be done again after a
+//! crash.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,30 +20,30 @@ use hothouse_model::{Explain, FailureKind, config::ByteSize};
 
 use crate::tree::{Restored, STORE_FOLDER, remove_tree};
 
-/// The name of the file that holds a pool.
+/// The name of a pool's file.
 pub const IMAGE: &str = ".hothouse-pool";
 
-/// What a store may hold besides trees: it can be made again.
+/// What a store may contain in addition to trees; it can be made again.
 const CACHES: [&str; 4] = ["golden", "trash", "try", "try.lock"];
 
-/// The least that a pool may have; btrfs alone takes a part of it.
+/// The minimum size of a pool; btrfs alone takes a part of it.
 const LEAST: u64 = 256 << 20;
 
-/// Held while a pool is mounted. The folder itself can hold no lock: it is another one afterwards.
+/// Held while a pool is mounted. The folder itself cannot be locked: the mount replaces it.
 static MOUNTING: Mutex<()> = Mutex::new(());
 
-/// A pool that is there.
+/// An existing pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// The folder of sandboxes that it holds.
+    /// The folder of its sandboxes.
     pub folder: PathBuf,
     /// The file, as it was called when it was mounted.
     pub image: PathBuf,
-    /// What is written in it, in bytes.
+    /// The used space in bytes.
     pub used: u64,
-    /// How much it may grow to, in bytes.
+    /// The maximum size in bytes.
     pub size: u64,
-    /// What can still be written in it; unknown while it is not mounted.
+    /// The free space; unknown while it is not mounted.
     pub free: Option<u64>,
 }
 
@@ -51,17 +52,17 @@ pub struct Pool {
 pub enum PoolError {
     #[error("only root can make and mount a pool")]
     NeedsRoot,
-    #[error("{} is on btrfs already and needs no pool", .folder.display())]
+    #[error("{} is already on btrfs and needs no pool", .folder.display())]
     NotNeeded { folder: PathBuf },
-    #[error("{} holds {what}, which a pool would hide", .folder.display())]
+    #[error("{} contains {what}, which a pool would hide", .folder.display())]
     InUse { folder: PathBuf, what: String },
-    #[error("the pool in {} still holds {what}", .folder.display())]
+    #[error("the pool in {} still contains {what}", .folder.display())]
     NotEmpty { folder: PathBuf, what: String },
-    #[error("a pool of {size} is too small; {} is the least", ByteSize::from_bytes(LEAST))]
+    #[error("a pool of {size} is too small; the minimum is {}", ByteSize::from_bytes(LEAST))]
     TooSmall { size: ByteSize },
     #[error("a pool of {size} does not fit: {} has {free} free", .folder.display())]
     TooLarge { size: ByteSize, folder: PathBuf, free: ByteSize },
-    #[error("the pool of {} is gone again", .folder.display())]
+    #[error("the pool of {} was removed again", .folder.display())]
     Gone { folder: PathBuf },
     #[error("make the file system of the pool {}", .image.display())]
     Format {
@@ -75,7 +76,7 @@ pub enum PoolError {
         #[source]
         source: RunError,
     },
-    #[error("limit what {} may take", .tree.display())]
+    #[error("limit the size of {}", .tree.display())]
     Limit {
         tree: PathBuf,
         #[source]
@@ -114,7 +115,7 @@ impl Explain for PoolError {
                 hints
             }
             Self::Mount { .. } => {
-                vec!["`hothouse doctor` says whether the kernel knows btrfs".into()]
+                vec!["`hothouse doctor` shows whether the kernel supports btrfs".into()]
             }
             Self::File(error) => error.hints(),
             Self::NotNeeded { .. } | Self::TooSmall { .. } | Self::Gone { .. } => Vec::new(),
@@ -122,14 +123,14 @@ impl Explain for PoolError {
     }
 }
 
-/// Returns the size that a pool gets when nobody asked for one: half of what is free there.
+/// Returns the default size of a pool: half of the free space there.
 pub fn default_size(folder: &Path) -> Result<ByteSize, FileError> {
     let half = files::free_bytes(existing(folder))? / 2;
     let gigabytes = half >> 30;
     Ok(ByteSize::from_bytes(if gigabytes == 0 { half.max(LEAST) } else { gigabytes << 30 }))
 }
 
-/// Says why a pool cannot be made in a folder, before anything is done.
+/// Checks whether a pool can be made in a folder, before anything is changed.
 pub fn check(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
     if !process::is_root() {
         return Err(PoolError::NeedsRoot);
@@ -151,7 +152,7 @@ pub fn check(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
     Ok(())
 }
 
-/// Makes a pool for a folder of sandboxes, and mounts it. One that is there already is left alone.
+/// Makes a pool for a folder of sandboxes, and mounts it. One that already exists is left alone.
 ///
 /// The file grows as it is written in, up to `size`.
 pub fn create(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
@@ -161,7 +162,7 @@ pub fn create(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
     }
     check(folder, size)?;
     files::make_private_folder(folder)?;
-    // Nothing but caches, which would be out of reach below the pool.
+    // Only caches, which would be hidden by the pool.
     remove_tree(&folder.join(STORE_FOLDER))?;
     let (image, fresh) = (folder.join(IMAGE), fresh(folder));
     files::remove_file(&fresh)?;
@@ -178,12 +179,12 @@ pub fn create(folder: &Path, size: ByteSize) -> Result<(), PoolError> {
     Ok(())
 }
 
-/// Returns whether a folder has a pool that is not mounted.
+/// Whether a folder has a pool that is not mounted.
 pub fn is_left_unmounted(folder: &Path) -> bool {
     files::exists(&folder.join(IMAGE))
 }
 
-/// Mounts the pool of a folder again, if there is one and the host was started anew since.
+/// Mounts the pool of a folder again, if there is one and the host was restarted since.
 pub fn restore(folder: &Path) -> Result<Option<Restored>, PoolError> {
     let _alone = MOUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     if is_left_unmounted(folder) {
@@ -234,8 +235,8 @@ pub fn limit(folder: &Path, tree: &Path, size: ByteSize) -> Result<(), PoolError
     Ok(())
 }
 
-/// Without setuid and devices, because rooms write in it; without access times, because reading
-/// would else write, and take apart what snapshots share.
+/// `nosuid` and `nodev`, because rooms write in it; `noatime`, because reading would otherwise
+/// write and unshare what snapshots share.
 fn mount_image(folder: &Path, image: &Path) -> Result<(), PoolError> {
     if !process::is_root() {
         return Err(PoolError::NeedsRoot);
@@ -246,7 +247,7 @@ fn mount_image(folder: &Path, image: &Path) -> Result<(), PoolError> {
     Ok(files::close_to_others(folder)?)
 }
 
-/// Returns what in a folder of sandboxes cannot be made again, if there is something.
+/// Returns something in a folder of sandboxes that cannot be made again, if any.
 fn occupant(folder: &Path) -> Result<Option<String>, FileError> {
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let own = [STORE_FOLDER, IMAGE, &name(&fresh(folder))].map(str::to_owned);

@@ -21,9 +21,9 @@ use crate::{
 pub enum PromoteError {
     #[error("`{branch}` and `{into}` change the same lines of {}", .files.join(", "))]
     Conflicts { branch: String, into: String, files: Vec<String> },
-    #[error("the checkout {} cannot follow: {said}", .checkout.display())]
+    #[error("the checkout {} cannot be updated: {said}", .checkout.display())]
     Checkout { checkout: PathBuf, said: String },
-    #[error("there is no branch `{branch}`")]
+    #[error("no branch `{branch}`")]
     NoBranch { branch: String },
     #[error("the repository has no remote")]
     NoRemote,
@@ -61,11 +61,13 @@ impl Explain for PromoteError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Conflicts { into, .. } => vec![
-                format!("merge `{into}` in the sandbox and solve them there: `hothouse shell`"),
-                "or merge by hand with `git merge`".into(),
+                format!(
+                    "merge `{into}` in the sandbox and resolve the conflicts there: `hothouse shell`"
+                ),
+                "or merge yourself with `git merge`".into(),
             ],
             Self::Checkout { .. } => vec!["commit or stash your own changes first".into()],
-            Self::NoBranch { .. } => vec!["`git branch -a` lists what there is".into()],
+            Self::NoBranch { .. } => vec!["`git branch -a` lists the branches".into()],
             Self::NoRemote => vec![
                 "add one with `git remote add origin URL`".into(),
                 "or merge here: `hothouse promote --merge`".into(),
@@ -260,7 +262,7 @@ impl Repository {
     }
 
     /// Pushes a branch, with the user's own keys and helpers, which come in `environment`. No hook
-    /// runs: one that lies in the tree may be an agent's.
+    /// runs: one that is in the tree may be an agent's.
     pub fn push(
         &self,
         branch: &str,

@@ -1,7 +1,7 @@
-//! Branches of a git folder that an agent can write, looked at without git.
+//! Branches of a git directory that an agent can write, looked at without git.
 //!
-//! Only compared, never believed: a print tells whether anything changed since the last import, and
-//! what is found there decides at most that work is not imported yet.
+//! Only compared, never trusted: a fingerprint tells whether anything changed since the last
+//! import, and at most leads to the decision that work is not imported yet.
 
 pub mod watch;
 
@@ -18,43 +18,43 @@ use hothouse_host::{
 
 use crate::content;
 
-/// How many loose branches are looked at.
+/// How many loose branches are read.
 const BRANCH_LIMIT: usize = 1024;
 /// How deep their names may go.
 const DEPTH_LIMIT: usize = 16;
-/// The most that a loose ref may take.
+/// The maximum size of a loose ref.
 const REF_LIMIT: u64 = 4096;
-/// The most that the packed refs may take.
+/// The maximum size of the packed refs.
 const PACKED_LIMIT: u64 = 16 << 20;
 
-/// The most that the list of a folder of tables may take.
+/// The maximum size of the list of a folder of tables.
 const TABLES_LIMIT: u64 = 1 << 20;
 
-/// What can be seen of the branches of a git folder.
+/// The visible branches of a git directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Branches {
     pub tips: BTreeMap<String, String>,
     hidden: Hidden,
 }
 
-/// Branches that may be there beside those that are seen.
+/// Branches that may exist in addition to the visible ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hidden {
     Nothing,
-    /// They are kept in tables (`git refs migrate`), which look like this.
+    /// They are in a reftable (`git refs migrate`), with this state.
     InTables(u64),
-    /// There are links, or more than we look at: nobody can say.
+    /// There are links, or more than we read: unknown.
     Somewhere,
 }
 
 impl Branches {
-    /// Returns whether there are no others.
+    /// Whether there are no others.
     pub fn are_all(&self) -> bool {
         self.hidden == Hidden::Nothing
     }
 
-    /// Returns a number that changes whenever a branch does. Where that cannot be told, no two are
-    /// alike.
+    /// Returns a number that changes whenever a branch does. If that is unknown, every call
+    /// differs.
     pub fn print(&self) -> u64 {
         let tips = self.tips.iter().flat_map(|(name, tip)| [name.as_bytes(), tip.as_bytes()]);
         let tables = match self.hidden {
@@ -67,7 +67,7 @@ impl Branches {
     }
 }
 
-/// Returns the branches of a git folder and their tips, as far as they can be read.
+/// Returns the branches of a git directory and their tips, as far as they can be read.
 pub fn branches(git_dir: &Path) -> Result<Branches, FileError> {
     let folder = Folder::open(git_dir)?;
     let mut found = Branches { tips: BTreeMap::new(), hidden: Hidden::Nothing };
@@ -93,12 +93,12 @@ pub fn branches(git_dir: &Path) -> Result<Branches, FileError> {
     Ok(found)
 }
 
-/// What a git folder keeps outside of its branches.
+/// What a git directory contains outside of its branches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LooseEnd {
-    /// What it is, in words.
+    /// Its description.
     pub what: String,
-    /// The object it holds, if that can be read.
+    /// Its object, if it can be read.
     pub object: Option<String>,
 }
 
@@ -110,7 +110,7 @@ fn tag(name: &str) -> String {
     format!("the tag `{shown}{rest}`")
 }
 
-/// Returns what a git folder keeps outside of its branches: a stash, tags, and a checkout on no
+/// Returns what a git directory keeps outside of its branches: a stash, tags, and a checkout on no
 /// branch. What is kept in tables is not seen.
 pub fn loose_ends(git_dir: &Path) -> Result<Vec<LooseEnd>, FileError> {
     let folder = Folder::open(git_dir)?;
@@ -176,7 +176,7 @@ fn collect_loose(folder: &Folder, below: &Path, depth: usize, found: &mut Branch
                     let tip = String::from_utf8_lossy(&bytes).trim().to_owned();
                     found.tips.insert(name_of(&path), tip);
                 }
-                // It was there a moment ago.
+                // It existed a moment ago.
                 Err(error) if error.is_not_found() => {}
                 Err(_) => found.hidden = Hidden::Somewhere,
             },
@@ -185,7 +185,7 @@ fn collect_loose(folder: &Folder, below: &Path, depth: usize, found: &mut Branch
     }
 }
 
-/// Returns whether git put a file where older ones look for branches.
+/// Whether git put a file where older ones look for branches.
 fn is_placeholder(folder: &Folder, path: &Path) -> bool {
     let is_file =
         folder.stat(path).is_ok_and(|stat| stat.is_some_and(|s| s.kind == EntryKind::File));
@@ -198,8 +198,8 @@ fn name_of(path: &Path) -> String {
 }
 
 /// Returns what a branch of the user's own repository says, without git: quick, for a look before
-/// each command. A branch that is only packed gives the time of the packed refs instead, one that is
-/// kept in tables the list of these, which is another after every change.
+/// each command. A branch that is only packed gives the time of the packed refs instead, one that
+/// is kept in tables the list of these, which is another after every change.
 pub fn branch_print(common_dir: &Path, branch: &str) -> u64 {
     let tables = common_dir.join("reftable/tables.list");
     if let Ok(list) = hothouse_host::files::read_capped(&tables, TABLES_LIMIT) {
@@ -213,7 +213,7 @@ pub fn branch_print(common_dir: &Path, branch: &str) -> u64 {
     content::print(&[packed.map(|time| time.to_string()).unwrap_or_default().as_bytes()])
 }
 
-/// Returns whether a text is the whole id of an object.
+/// Whether a text is the whole id of an object.
 pub(crate) fn is_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && text.bytes().all(|b| b.is_ascii_hexdigit())
 }

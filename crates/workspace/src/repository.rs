@@ -19,7 +19,7 @@ pub enum DiscoverError {
     #[error("git refuses {}: {said}", .folder.display())]
     Refused { folder: PathBuf, said: String },
     #[error(
-        "{} lies among the sandboxes of {}, but its git folder is {}",
+        "{} is among the sandboxes of {}, but its git directory is {}",
         .folder.display(), .root.display(), .found.display()
     )]
     Forged { folder: PathBuf, root: PathBuf, found: PathBuf },
@@ -45,10 +45,10 @@ impl Explain for DiscoverError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::NotARepository { .. } => {
-                vec!["change into a git repository, or make one with `git init`".into()]
+                vec!["change to a git repository, or create one with `git init`".into()]
             }
             Self::Refused { folder, .. } => {
-                vec![format!("see what `git -C {} status` says", folder.display())]
+                vec![format!("`git -C {} status` shows more", folder.display())]
             }
             Self::Forged { root, .. } => {
                 vec![format!("an agent may have made it; work from {} instead", root.display())]
@@ -59,7 +59,7 @@ impl Explain for DiscoverError {
     }
 }
 
-/// A repository of the user's.
+/// A repository of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repository {
     pub place: RepositoryPlace,
@@ -113,8 +113,8 @@ impl Repository {
         Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
     }
 
-    /// Says of each object whether the repository lacks it. One git looks at all: an agent can name
-    /// hundreds of thousands.
+    /// Returns for each object whether the repository lacks it. One git process checks all: an
+    /// agent can name hundreds of thousands.
     pub fn missing_objects(&self, ids: &[String]) -> Result<Vec<bool>, RunError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -130,7 +130,7 @@ impl Repository {
         Ok(ids.iter().map(|_| !here.next().unwrap_or_default()).collect())
     }
 
-    /// Moves a branch, whatever it was at; its reflog keeps where it was.
+    /// Moves a branch unconditionally; its reflog keeps the old tip.
     pub fn rewind_branch(&self, lock: &Lock, branch: &str, commit: &str) -> Result<(), RunError> {
         let name = format!("refs/heads/{branch}");
         let words = ["update-ref", "--create-reflog", "-m", "hothouse: restore", &name, commit];
@@ -142,7 +142,7 @@ impl Repository {
         git.stdin(stdin).output().map(drop)
     }
 
-    /// Returns whether git accepts a text as the name of a branch.
+    /// Whether git accepts a text as the name of a branch.
     pub fn is_branch_name(&self, branch: &str) -> Result<bool, RunError> {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
         if !branch.is_empty() && !branch.starts_with('-') && branch.bytes().all(plain) {
@@ -167,7 +167,8 @@ impl Repository {
         }
     }
 
-    /// Lists the commits that changed a file on the way to a commit, by first parents, newest first.
+    /// Lists the commits that changed a file on the way to a commit, by first parents, newest
+    /// first.
     pub fn history_of(
         &self,
         commit: &str,
@@ -181,8 +182,8 @@ impl Repository {
         Ok(String::from_utf8_lossy(&output).lines().map(str::to_owned).collect())
     }
 
-    /// Returns what is checked out in a worktree, by the repository's own record of it: the `.git` file
-    /// in the worktree may be forged.
+    /// Returns what is checked out in a worktree, by the repository's own record of it: the `.git`
+    /// file in the worktree may be forged.
     pub fn head_of(&self, worktree: &Path) -> Result<Option<Head>, RunError> {
         let failed = |error: FileError| RunError::Spawn {
             program: "git".into(),
@@ -196,7 +197,7 @@ impl Repository {
         Ok(Some(Head { commit, branch }))
     }
 
-    /// Returns the branch that is checked out around a folder, or nothing when HEAD is detached.
+    /// Returns the branch that is checked out around a folder, or `None` if HEAD is detached.
     pub fn branch_around(&self, folder: &Path) -> Result<Option<String>, RunError> {
         git::maybe_line(git::around(folder).args(["symbolic-ref", "--quiet", "--short", "HEAD"]))
     }
@@ -207,7 +208,7 @@ impl Repository {
         git::line(ask.arg("--show-toplevel")).map(PathBuf::from)
     }
 
-    /// Returns what is checked out around a folder, or nothing when there is no commit yet.
+    /// Returns what is checked out around a folder, or `None` if there is no commit yet.
     pub fn head_around(&self, folder: &Path) -> Result<Option<Head>, RunError> {
         let plain = look::checkout_around(folder).map(|root| root.join(".git"));
         if let Some(head) = plain.and_then(|git_dir| look::head(&git_dir)) {
@@ -226,7 +227,7 @@ impl Repository {
         Ok(checkout_in(&String::from_utf8_lossy(&output), branch))
     }
 
-    /// Returns whether the repository's own exclude file has a pattern.
+    /// Whether the repository's own exclude file has a pattern.
     pub fn excludes(&self, pattern: &str) -> Result<bool, FileError> {
         Ok(self.exclude_text()?.lines().any(|line| line == pattern))
     }
@@ -245,7 +246,7 @@ impl Repository {
         self.write_exclude(&text)
     }
 
-    /// Takes a pattern out of the exclude file again.
+    /// Removes a pattern from the exclude file.
     pub fn include_again(&self, pattern: &str) -> Result<(), FileError> {
         let text = self.exclude_text()?;
         if !text.lines().any(|line| line == pattern) {
@@ -278,7 +279,7 @@ impl Repository {
 }
 
 fn refusal(folder: &Path, said: &str) -> DiscoverError {
-    let said = said.lines().find(|line| line.starts_with("fatal:")).unwrap_or("it did not say why");
+    let said = said.lines().find(|line| line.starts_with("fatal:")).unwrap_or("it gave no reason");
     if said.contains("not a git repository") || said.contains("cannot change to") {
         return DiscoverError::NotARepository { folder: folder.to_owned() };
     }
@@ -288,7 +289,7 @@ fn refusal(folder: &Path, said: &str) -> DiscoverError {
     }
 }
 
-/// Returns the folder that stands for the repository: the main checkout, or a bare one itself.
+/// Returns the main folder of the repository: its main checkout, or the bare repository itself.
 fn main_checkout(folder: &Path, common_dir: &Path) -> Result<PathBuf, RunError> {
     let config = git::Config::of(common_dir)?;
     if config.is_on("core.bare") {
@@ -297,12 +298,12 @@ fn main_checkout(folder: &Path, common_dir: &Path) -> Result<PathBuf, RunError> 
     if let (true, Some(parent)) = (common_dir.ends_with(".git"), common_dir.parent()) {
         return Ok(parent.to_owned());
     }
-    // A submodule's git folder lies in the outer repository's, and says where the files are.
+    // A submodule's git directory is in the outer repository's, and says where the files are.
     let named = config.value("core.worktree");
     if let (false, Ok(checkout)) = (named.is_empty(), files::canonical(&common_dir.join(named))) {
         return Ok(checkout);
     }
-    // A git folder that was put elsewhere: only its checkout knows of it.
+    // A git directory that was put elsewhere: only its checkout knows of it.
     let ask = |what| {
         git::maybe_line(git::around(folder).args(["rev-parse", "--path-format=absolute", what]))
     };

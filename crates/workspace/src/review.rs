@@ -1,7 +1,7 @@
 //! What a sandbox changed: the difference of its files to a commit, and its commits.
 //!
-//! The files are an agent's. git runs on them with everything switched off that a repository or a
-//! `.gitattributes` could run, and looks into no repository below the worktree.
+//! The files are an agent's. git runs on them with everything disabled that a repository or a
+//! `.gitattributes` could run, and enters no repository below the worktree.
 
 use std::{
     os::unix::ffi::OsStrExt,
@@ -53,7 +53,9 @@ impl Explain for ReviewError {
         match self {
             Self::Diff { worktree, source } => git::hints(source, worktree),
             Self::Log { source, .. } => source.hints(),
-            Self::Unknown { .. } => vec!["`hothouse doctor --fix` repairs or forgets it".into()],
+            Self::Unknown { .. } => {
+                vec!["`hothouse doctor --fix` repairs or removes the record".into()]
+            }
             Self::File(error) => error.hints(),
         }
     }
@@ -82,7 +84,7 @@ pub struct CommitLine {
 pub struct Difference {
     pub files: Vec<FileChange>,
     pub text: Vec<u8>,
-    /// What is to be looked at closely.
+    /// What to look at closely.
     pub closely: Vec<Finding>,
 }
 
@@ -98,7 +100,7 @@ impl Repository {
         Ok(git::maybe_line(ask)?.is_some())
     }
 
-    /// Compares the files of a worktree, also those that git does not know yet, with a commit.
+    /// Compares the files of a worktree, including untracked ones, with a commit.
     pub fn difference(&self, worktree: &Path, base: &str) -> Result<Difference, ReviewError> {
         let about = |source| ReviewError::Diff { worktree: worktree.to_owned(), source };
         let unknown = || ReviewError::Unknown { worktree: worktree.to_owned() };
@@ -139,7 +141,7 @@ impl Repository {
         })
     }
 
-    /// Lists the commits that a branch has and another commit has not, newest first.
+    /// Lists the commits of a branch that are not in another commit's history, newest first.
     pub fn commits_since(
         &self,
         base: &str,
@@ -168,7 +170,7 @@ fn look_at_worktree(worktree: &Path, raw: &[u8]) -> Result<Vec<Finding>, FileErr
     let root = Folder::open(view.as_ref().map_or(worktree, View::path))?;
     let mut found = closely::look_at_files(&root)?;
     for link in closely::links_in(raw) {
-        // One that went meanwhile leads nowhere.
+        // A link that was removed meanwhile points nowhere.
         if let Ok(target) = root.read_link(Path::new(std::ffi::OsStr::from_bytes(link))) {
             found.extend(closely::link_out(link, target.as_os_str().as_bytes()));
         }

@@ -1,4 +1,4 @@
-//! The git folder of a room: full, private, and of no use to anybody outside.
+//! The git directory of a room: full, private, and of no use to anybody outside.
 //!
 //! It shares no file with the user's repository. Objects are found through alternates, at the place
 //! where the room has the shared `objects` mounted, read-only; nothing else of the user's `.git`
@@ -18,16 +18,16 @@ use hothouse_model::{Explain, FailureKind};
 
 use crate::{Repository, git, index::ObjectFormat};
 
-/// The most that the list of shallow commits may take.
+/// The maximum size of the list of shallow commits.
 const SHALLOW_LIMIT: u64 = 64 << 20;
 
-/// The most that a room's list of ignored files may take.
+/// The maximum size of a room's list of ignored files.
 const EXCLUDE_LIMIT: u64 = 1 << 20;
 
-/// A private git folder could not be made.
+/// A private git directory could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomGitError {
-    #[error("make the room's git folder {}", .folder.display())]
+    #[error("make the room's git directory {}", .folder.display())]
     Git {
         folder: PathBuf,
         #[source]
@@ -50,7 +50,7 @@ impl Explain for RoomGitError {
     }
 }
 
-/// What a room's git folder begins with.
+/// What a room's git directory begins with.
 #[derive(Clone, Copy, Debug)]
 pub struct RoomGit<'a> {
     /// Where the host makes it.
@@ -92,12 +92,12 @@ impl Repository {
         Ok(folders)
     }
 
-    /// Makes the git folder of a room. One that is there already is made anew.
+    /// Makes the git directory of a room. One that already exists is made again.
     pub fn make_room_git(&self, room: &RoomGit<'_>) -> Result<(), RoomGitError> {
         let about = |source| RoomGitError::Git { folder: room.folder.to_owned(), source };
         let config = git::Config::of(&self.place.common_dir).map_err(about)?;
         hands::remove_tree(room.folder)?;
-        // git makes the others when it needs them. All of it is about to be the agent's, and we go on
+        // git makes the others when it needs them. All of it is about to be the agent's, and we continue
         // reading it; nobody else comes by here.
         for part in ["objects/info", "refs/heads", "info"] {
             files::make_folder(&room.folder.join(part))?;

@@ -1,4 +1,4 @@
-//! What a commit has, asked of the user's repository alone.
+//! The files of a commit, read only from the user's repository.
 
 use std::{
     collections::BTreeSet,
@@ -13,8 +13,8 @@ use hothouse_model::masks::Masks;
 use crate::{Repository, git};
 
 impl Repository {
-    /// Returns the files of a commit that have the name of a secret. No worktree is asked, whose index
-    /// and HEAD an agent writes.
+    /// Returns the files of a commit that have the name of a secret. Worktrees are not read: an
+    /// agent can write their index and HEAD.
     pub fn secrets_of_commit(
         &self,
         commit: &str,

@@ -1,14 +1,14 @@
-//! Trees: folders that begin as a copy of another one and cost next to nothing until they change.
+//! Trees: folders that start as a copy of another one and cost almost nothing until they change.
 //!
 //! ```text
-//! <sandboxes>/NAME                     the tree, where everybody sees it
-//! <sandboxes>/.hothouse/trees/NAME     what its driver keeps beside it (upper, work, lower)
+//! <sandboxes>/NAME                     the tree itself
+//! <sandboxes>/.hothouse/trees/NAME     the driver's private files (upper, work, lower)
 //! <sandboxes>/.hothouse/golden         what trees are made from
 //! <sandboxes>/.hothouse/trash          what is deleted already, and being removed
 //! ```
 //!
-//! A driver's `make` may be interrupted anywhere; `delete` removes a tree that is whole, half-made
-//! or not there at all. Everything lies on one file system, else nothing could be shared.
+//! A driver's `make` may be interrupted anywhere; `delete` removes a complete or partial tree, or
+//! does nothing. Everything is on one file system, or nothing could be shared.
 
 mod btrfs;
 mod choose;
@@ -38,7 +38,7 @@ pub use self::{
     overlay::Overlay,
 };
 
-/// The name of the folder beside the sandboxes that holds what is not for users.
+/// The name of the internal folder beside the sandboxes.
 pub const STORE_FOLDER: &str = ".hothouse";
 
 /// The ways to make a tree, the best first.
@@ -54,7 +54,7 @@ impl DriverName {
     /// Every driver, in the order of preference.
     pub const ALL: [Self; 4] = [Self::Btrfs, Self::Overlay, Self::Reflink, Self::Copy];
 
-    /// Returns the word for it in the config, in the store and in `status`.
+    /// Returns its name in the config, in the store and in `status`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Btrfs => "btrfs",
@@ -69,17 +69,17 @@ impl DriverName {
         Self::ALL.into_iter().find(|name| name.as_str() == text)
     }
 
-    /// Returns the driver, for trees that are there. It makes those of nobody's room.
+    /// Returns the driver, for existing trees.
     pub fn driver(self) -> Box<dyn TreeDriver> {
         self.driver_for(None)
     }
 
-    /// Returns the driver, which makes trees for the room of an agent with these numbers on the
-    /// host, where root gave it others than its own.
+    /// Returns the driver that makes trees for an agent with these ids on the host, if root gave it
+    /// ids of its own.
     pub fn driver_for(self, agent: Option<Owner>) -> Box<dyn TreeDriver> {
         match self {
             Self::Btrfs => Box::new(Btrfs),
-            // Only root mounts what the whole host sees.
+            // Only root can mount an overlay that the host sees.
             Self::Overlay if !process::is_root() => Box::new(hidden::Hidden),
             Self::Overlay => Box::new(agent.map_or(Overlay::PLAIN, Overlay::for_agent)),
             Self::Reflink => Box::new(FileCopies::SHARED),
@@ -97,35 +97,35 @@ impl fmt::Display for DriverName {
 /// Where a tree is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreePlace {
-    /// Where its files are seen.
+    /// The path of its files.
     pub path: PathBuf,
-    /// Where its driver keeps what belongs to it.
+    /// The driver's private folder.
     pub private: PathBuf,
-    /// Where what is deleted goes first.
+    /// The trash.
     pub trash: PathBuf,
 }
 
-/// What a tree takes on the disk, in bytes.
+/// The disk usage of a tree, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeSizes {
-    /// What would be free again without it.
+    /// What deleting it would free.
     pub own: u64,
-    /// What it has in common with its source or with other trees.
+    /// What it shares with its source or with other trees.
     pub shared: u64,
     /// Both together.
     pub total: u64,
 }
 
-/// How a driver takes several sources.
+/// How many sources a driver supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sources {
-    /// Any number: the later ones add names that the first has not.
+    /// Any number: later ones add names that the first lacks.
     Several,
-    /// Only one; several are joined in one golden tree before.
+    /// Only one; several are combined into one golden tree first.
     One,
 }
 
-/// What a restart of the host left of a tree.
+/// The state of a tree after a reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restored {
     /// Nothing had to be done.
@@ -134,7 +134,7 @@ pub enum Restored {
     Mounted,
 }
 
-/// Whether the inode data of a tree's files is that of the source, as git's index remembers it.
+/// Whether the files of a tree keep the inode data of the source, as git's index caches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inodes {
     AsInSource,
@@ -168,7 +168,7 @@ pub enum TreeError {
         #[source]
         source: FileError,
     },
-    #[error("bring back the tree {}", .path.display())]
+    #[error("restore the tree {}", .path.display())]
     Restore {
         path: PathBuf,
         #[source]
@@ -180,7 +180,7 @@ pub enum TreeError {
         #[source]
         source: FileError,
     },
-    #[error("the tree {} was made from something else than one golden tree", .path.display())]
+    #[error("the tree {} was not made from a single golden tree", .path.display())]
     SeveralSources { path: PathBuf },
 }
 
@@ -208,7 +208,7 @@ impl Explain for TreeError {
     }
 }
 
-/// A way to make trees.
+/// A driver of trees.
 pub trait TreeDriver: fmt::Debug + Send + Sync {
     /// Returns which driver it is.
     fn name(&self) -> DriverName;
@@ -216,23 +216,23 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     /// Returns how many sources one tree may have.
     fn sources(&self) -> Sources;
 
-    /// Returns whether files in a tree look to git as they did in the source.
+    /// Whether files in a tree look to git as they did in the source.
     fn inodes(&self) -> Inodes;
 
-    /// Makes a tree from golden ones, which nobody changes; if it needs them for as long as it lives,
-    /// it keeps them from being evicted. Its path does not exist, or is an empty
-    /// folder. After a failure the tree is half-made, and `delete` removes it.
+    /// Makes a tree from golden ones, which never change; if it needs them permanently, it protects
+    /// them from eviction. Its path must not exist, or must be an empty folder. After a failure the
+    /// tree is partial, and `delete` removes it.
     fn make(&self, sources: &[&Path], tree: &TreePlace) -> Result<(), TreeError>;
 
-    /// Makes a tree of what another one is at this moment; nobody should be writing in it.
+    /// Makes a tree from the current state of another one, in which nothing may be writing.
     fn snapshot(&self, tree: &TreePlace, snapshot: &TreePlace) -> Result<(), TreeError>;
 
-    /// Deletes a tree that is whole, half-made or not there. It is gone from its path at once; what
-    /// lies in the trash then is removed by [`TreeStore::empty_trash`].
+    /// Deletes a tree, even a partial or missing one. It disappears from its path immediately;
+    /// [`TreeStore::empty_trash`] removes it from the trash.
     fn delete(&self, tree: &TreePlace) -> Result<(), TreeError>;
 
-    /// Moves a tree to another place, where nothing is: first its private part, then its path.
-    /// Interrupted, it is done by doing it again. [`restore`](Self::restore) makes it whole there.
+    /// Moves a tree to a free path: first its private part, then its path. If interrupted, repeat
+    /// it. [`restore`](Self::restore) completes it there.
     fn relocate(&self, from: &TreePlace, to: &TreePlace) -> Result<(), TreeError> {
         rename(from, to)
     }
@@ -240,16 +240,16 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     /// Measures a tree.
     fn sizes(&self, tree: &TreePlace) -> Result<TreeSizes, TreeError>;
 
-    /// Brings a tree back to its path after the host was started anew. Doing it twice is fine.
+    /// Restores a tree at its path after a reboot. Idempotent.
     fn restore(&self, tree: &TreePlace) -> Result<Restored, TreeError>;
 
-    /// Returns whether the host sees the files of the trees it makes, and not their rooms alone.
+    /// Whether the host sees the files of its trees, not only their rooms.
     fn is_seen_by_the_host(&self) -> bool {
         true
     }
 
-    /// Gives what the user made in a tree to its agent, but for what lies in the folders `skip` and what
-    /// others may not read; returns how much that was. To be called before a room works in it.
+    /// Gives what the user made in a tree to its agent, except what is in the folders `skip` and
+    /// what others may not read; returns how much that was. To be called before a room works in it.
     fn settle_owners(
         &self,
         tree: &TreePlace,
@@ -262,15 +262,15 @@ pub trait TreeDriver: fmt::Debug + Send + Sync {
     }
 }
 
-/// The folder beside the sandboxes in which trees and golden trees keep what is theirs.
+/// The folder beside the sandboxes with the private files of trees and golden trees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeStore {
     folder: PathBuf,
 }
 
 impl TreeStore {
-    /// Makes the folder, for its owner alone, where there is none. A pool that the host's restart
-    /// took away is mounted first: else what is in it would be missed, and made below it.
+    /// Makes the folder, accessible only to its owner, if there is none. A pool that is not mounted
+    /// since a reboot is mounted first: otherwise the folder would be made below it.
     pub fn open(sandboxes: &Path) -> Result<Self, FileError> {
         if pool::is_left_unmounted(sandboxes) {
             pool::restore(sandboxes).map_err(|error| FileError {
@@ -288,12 +288,12 @@ impl TreeStore {
         Ok(store)
     }
 
-    /// Returns the places of a tree, `name` being unique among those of the folder.
+    /// Returns the paths of a tree; `name` is unique in the folder.
     pub fn place(&self, name: &str, path: &Path) -> TreePlace {
         TreePlace { path: path.to_owned(), private: self.trees().join(name), trash: self.trash() }
     }
 
-    /// Removes what was deleted. Also what an earlier daemon did not come to remove.
+    /// Empties the trash, including what an earlier daemon left in it.
     pub fn empty_trash(&self) -> Result<(), FileError> {
         for path in host_files::list(&self.trash())? {
             remove_tree(&path)?;
@@ -310,7 +310,7 @@ impl TreeStore {
         self.folder.join("golden")
     }
 
-    /// Returns the folder of what is deleted already.
+    /// Returns the trash folder.
     pub fn trash(&self) -> PathBuf {
         self.folder.join("trash")
     }
@@ -338,11 +338,11 @@ pub fn create_source(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Removes a folder that may be a subvolume or hold some.
+/// Removes a folder that may be or contain subvolumes.
 pub(crate) fn remove_tree(path: &Path) -> Result<(), FileError> {
     mount::unmount_tree(path)?;
     if subvolumes::is_subvolume(path) {
-        // Neither may be allowed; then it is emptied file by file.
+        // Neither may be permitted; then it is emptied file by file.
         subvolumes::set_access(path, subvolumes::Access::ReadWrite).ok();
         if subvolumes::delete_subvolume(path).is_ok() {
             return Ok(());
@@ -351,7 +351,7 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), FileError> {
     hands::remove_tree(path)
 }
 
-/// Moves a file or folder into the trash, under a name of its own. A missing one is fine.
+/// Moves a file or folder into the trash, under a name of its own. A missing one is not an error.
 pub(crate) fn set_aside(path: &Path, trash: &Path) -> Result<(), FileError> {
     if !host_files::exists(path) {
         return Ok(());
@@ -360,13 +360,13 @@ pub(crate) fn set_aside(path: &Path, trash: &Path) -> Result<(), FileError> {
     let number = u64::from_ne_bytes(random::bytes());
     match hands::rename(path, &trash.join(format!("{number:016x}"))) {
         Err(error) if error.is_not_found() => Ok(()),
-        // Another file system, or a parent that may not be written: the slow way says why.
+        // Another file system, or an unwritable parent: the slow path reports why.
         Err(_) => remove_tree(path),
         Ok(()) => Ok(()),
     }
 }
 
-/// Returns whether a folder is empty or not there.
+/// Whether a folder is empty or missing.
 fn is_free(path: &Path) -> Result<bool, FileError> {
     match beneath::Folder::open(path) {
         Err(error) if error.is_not_found() => Ok(true),
@@ -375,7 +375,7 @@ fn is_free(path: &Path) -> Result<bool, FileError> {
     }
 }
 
-/// Makes sure that the path of a tree to be made is a folder that is not there.
+/// Makes sure that the path of a new tree is free.
 fn clear_path(path: &Path) -> Result<(), FileError> {
     if is_free(path)? {
         host_files::remove_empty_folder(path)?;

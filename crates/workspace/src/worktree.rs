@@ -67,12 +67,14 @@ impl Explain for WorktreeError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::BranchLocked { lock, .. } => {
-                vec![format!("another git is at work; if none is, remove {}", lock.display())]
+                vec![format!("another git is running; if not, remove {}", lock.display())]
             }
             Self::Branch { .. } => vec!["name another branch: `--branch OTHER`".into()],
             Self::Look { path, source } => git::hints(source, path),
             Self::Add { source, .. } | Self::Remove { source, .. } => source.hints(),
-            Self::Unknown { .. } => vec!["`hothouse doctor --fix` repairs or forgets it".into()],
+            Self::Unknown { .. } => {
+                vec!["`hothouse doctor --fix` repairs or removes the record".into()]
+            }
             Self::Tree(error) => error.hints(),
             Self::Golden(error) => error.hints(),
             Self::File(error) => error.hints(),
@@ -89,7 +91,7 @@ pub struct Dirt {
 }
 
 impl Dirt {
-    /// Returns whether there is nothing to lose.
+    /// Whether there is nothing to lose.
     pub fn is_clean(&self) -> bool {
         self.count == 0
     }
@@ -184,7 +186,7 @@ impl Repository {
 
     /// Removes a worktree and its admin folder. One that is gone already, or half-made, is fine.
     ///
-    /// The caller holds the repository's lock, which is why it is asked for.
+    /// The caller holds the repository's lock, which is why it is requested.
     pub fn remove_worktree(&self, _lock: &Lock, path: &Path) -> Result<(), WorktreeError> {
         let admin = self.admin_dir(path)?;
         hands::remove_tree(path)?;
@@ -252,7 +254,7 @@ impl Repository {
         Ok(Some(path))
     }
 
-    /// Says what would be lost with a worktree. One that is gone has nothing to lose; of one that git
+    /// Returns what would be lost with a worktree. One that is gone has nothing to lose; of one that git
     /// does not know nobody can say.
     pub fn dirt(&self, worktree: &Path) -> Result<Dirt, WorktreeError> {
         if !files::exists(worktree) {
@@ -290,7 +292,7 @@ fn unreadable(said: &str) -> Vec<String> {
     names.map(|(name, _)| format!("{} (cannot be read)", name.escape_debug())).collect()
 }
 
-/// Returns whether the `gitdir` of an admin folder names a `.git` file; since git 2.48 it may do so from
+/// Whether the `gitdir` of an admin folder names a `.git` file; since git 2.48 it may do so from
 /// where it stands.
 fn points_to(admin: &Path, named: &str, pointer: &Path) -> bool {
     let named = Path::new(named);

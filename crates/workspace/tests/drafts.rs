@@ -83,7 +83,7 @@ impl Case {
         self.root.join(".git")
     }
 
-    /// Everything in the git folder but objects, by its path.
+    /// Everything in the git directory but objects, by its path.
     fn notes(&self) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
         collect(&self.git_dir(), &self.git_dir(), &mut found);

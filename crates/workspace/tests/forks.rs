@@ -133,7 +133,7 @@ fn status(worktree: &Path) -> String {
     git(worktree, &["status", "--porcelain"])
 }
 
-/// Says which entries of the index git would have to read, without letting it put them right.
+/// Returns which entries of the index git would have to read, without letting it put them right.
 fn stale(worktree: &Path) -> String {
     let output = Program::new("git").args(["diff-files", "--name-only"]).folder(worktree);
     String::from_utf8(output.env("GIT_OPTIONAL_LOCKS", "0").output().unwrap()).unwrap()

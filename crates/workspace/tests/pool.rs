@@ -76,7 +76,7 @@ fn a_pool_is_made_found_again_after_a_restart_and_removed() {
     assert_eq!(fs::read(folder.join("kept")).unwrap(), b"kept");
     assert!(!hothouse_host::files::remove_empty_folder(folder).unwrap(), "a mount stays");
     let error = pool::remove(folder).unwrap_err();
-    assert!(error.to_string().ends_with("still holds `kept`"), "{error}");
+    assert!(error.to_string().ends_with("still contains `kept`"), "{error}");
     fs::remove_file(folder.join("kept")).unwrap();
     pool::remove(folder).unwrap();
     pool::remove(folder).unwrap();
@@ -146,16 +146,16 @@ fn what_cannot_be_is_refused_before_anything_is_done() {
         let error = pool::create(&case.sandboxes, ByteSize::from_bytes(size)).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     };
-    check(1 << 20, "a pool of 1M is too small; 256M is the least");
+    check(1 << 20, "a pool of 1M is too small; the minimum is 256M");
     check(1 << 60, "does not fit");
     assert!(!case.sandboxes.exists());
     let store = TreeStore::open(&case.sandboxes).unwrap();
     fs::write(store.folder().join("golden/cache"), "").unwrap();
     pool::check(&case.sandboxes, SIZE).unwrap();
     fs::create_dir_all(store.folder().join("trees/agent-a/upper")).unwrap();
-    check(SIZE.bytes(), "holds `.hothouse/trees`, which a pool would hide");
+    check(SIZE.bytes(), "contains `.hothouse/trees`, which a pool would hide");
     fs::create_dir(case.sandboxes.join("agent-a")).unwrap();
-    check(SIZE.bytes(), "holds `agent-a`, which a pool would hide");
+    check(SIZE.bytes(), "contains `agent-a`, which a pool would hide");
 }
 
 #[test]

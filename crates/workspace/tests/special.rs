@@ -1,4 +1,5 @@
-//! Repositories that are not plain: each is forked as its user would expect, or refused with a reason.
+//! Repositories that are not plain: each is forked as its user would expect, or refused with a
+//! reason.
 #![allow(
     clippy::disallowed_methods,
     clippy::unwrap_used,
@@ -135,7 +136,7 @@ fn a_submodule_is_an_empty_folder_that_git_looks_away_from() {
     assert_eq!(git(&place.path, &["ls-files", "-t", "lib/sub"]), "S lib/sub");
     assert_eq!(fs::read_dir(place.path.join("lib/sub")).unwrap().count(), 0);
     assert!(text(place.path.join(".gitmodules")).contains("lib/sub"));
-    // The submodule itself is a repository too, whose git folder lies in the outer one.
+    // The submodule itself is a repository too, whose git directory is in the outer one.
     let repository = Repository::discover(&case.root.join("lib/sub")).unwrap();
     assert_eq!(repository.place.root, case.root.join("lib/sub"));
     assert_eq!(status(&case.root), "", "the user's checkout is as it was");
@@ -275,7 +276,7 @@ fn a_disk_that_knows_no_case_is_refused_for_names_that_collide() {
     let store = TreeStore::open(&sandboxes).unwrap();
     let error = fork(&store, &case.root, &sandboxes, "fork").unwrap_err();
     let said = said(&error);
-    assert!(said.contains("`Read.me` and `read.me` differ in case alone"), "{said}");
+    assert!(said.contains("`Read.me` and `read.me` differ only in case"), "{said}");
     let left: Vec<_> = fs::read_dir(store.folder().join("golden")).unwrap().collect();
     assert!(left.iter().all(|entry| entry.as_ref().unwrap().path().is_file()), "{left:?}");
 }

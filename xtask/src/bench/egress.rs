@@ -1,7 +1,7 @@
 //! The wall, outward, against Squid in its peek-and-splice mode and against no proxy at all.
 //!
 //! Server and client are the same for all, and greet like TLS without encrypting: what is measured is
-//! what lies between them.
+//! what is between them.
 
 mod opened;
 

@@ -30,7 +30,7 @@ struct Started {
     /// None if it never ran.
     pid: Option<u32>,
     service: Option<String>,
-    // thread that waits --exit--> whoever asks
+    // waiting thread --exit--> callers
     exit_rx: watch::Receiver<Option<Exit>>,
 }
 

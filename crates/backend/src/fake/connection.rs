@@ -22,7 +22,7 @@ pub(super) struct FakeConnection {
     pub(super) runtime: PathBuf,
     /// Tells this room from others at the same place.
     pub(super) number: u64,
-    /// Shared by whoever holds this connection; the wall falls with it.
+    /// Shared by all users of this connection; the wall ends with it.
     pub(super) held: Arc<()>,
 }
 

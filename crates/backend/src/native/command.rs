@@ -16,7 +16,7 @@ const OUTPUT_LIMIT: u64 = 1 << 20;
 /// How long a command of ours may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Starts a command and hands over its pipe ends. It ends when they are closed.
+/// Starts a command and passes on its pipe ends. It ends when they are closed.
 pub(super) fn converse(runtime: &Path, command: &RoomCommand) -> Result<Pipes, RoomError> {
     let spec = spec(command);
     let streams = block_on(async {

@@ -125,7 +125,7 @@ impl Ground {
         self.wait(self.rooms.connect(runtime)).unwrap()
     }
 
-    /// Waits for an answer, but not for ever.
+    /// Waits for an answer, but not forever.
     pub(crate) fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
         let answer = async { tokio::time::timeout(PATIENCE, answer).await };
         self.runtime.block_on(answer).expect("an answer in time")

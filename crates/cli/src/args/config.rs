@@ -13,13 +13,13 @@ pub(crate) enum ConfigCommand {
         after_help = "Examples:\n  hothouse config check\n  hothouse config check other/hothouse.toml --json"
     )]
     Check(ConfigArgs),
-    /// Show every setting with where it comes from
+    /// Show every setting and where it comes from
     #[command(after_help = "Examples:\n  hothouse config show\n  hothouse config show --json")]
     Show(ConfigArgs),
-    /// Let a sandbox's own hothouse.toml change its wall and its room, after showing what would change
+    /// Approve the changes that a sandbox's hothouse.toml makes to its wall and room
     ///
-    /// An agent can edit the file. What describes the stack is taken from it at once; what could loosen
-    /// the wall or the room waits for this.
+    /// An agent can edit the file. Changes to the stack apply immediately; changes that could
+    /// loosen the wall or the room wait for this command, which shows them first.
     #[command(
         after_help = "Examples:\n  hothouse config approve -w agent-a\n  hothouse config approve -w agent-a --yes"
     )]
@@ -30,7 +30,7 @@ pub(crate) enum ConfigCommand {
 pub(crate) struct ApproveArgs {
     #[command(flatten)]
     pub(crate) which: Which,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub(crate) yes: bool,
 }

@@ -4,20 +4,20 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DaemonCommand {
-    /// Start the daemon if it does not run
+    /// Start the daemon if it is not running
     Start,
-    /// End the daemon; sandboxes are not disturbed
+    /// Stop the daemon; sandboxes keep running
     Stop,
-    /// Show the daemon
+    /// Show the daemon's process, socket and log
     Status,
-    /// Be the daemon, in the foreground
+    /// Run the daemon in the foreground
     #[command(hide = true)]
     Run,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
-    /// Mend what a crash left behind
+    /// Repair what a crash left behind
     #[arg(long)]
     pub(crate) fix: bool,
 }

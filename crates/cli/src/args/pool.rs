@@ -4,11 +4,10 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PoolCommand {
-    /// Make a pool for the sandboxes of this project: a btrfs in a file; needs root
+    /// Create a pool for the sandboxes of this project: a btrfs file system in a file; needs root
     ///
-    /// The file lies in the folder of the sandboxes and grows as it is written in. There must be no
-    /// sandbox there yet. The daemon mounts the pool again after a restart of the host; `nuke`
-    /// removes it.
+    /// The file is in the folder of the sandboxes and grows as needed. That folder must not contain
+    /// a sandbox yet. The daemon mounts the pool again after a reboot; `nuke` removes it.
     #[command(after_help = "Examples:\n  hothouse pool create\n  hothouse pool create --size 20G")]
     Create(PoolCreateArgs),
     /// Show the pools of all projects
@@ -18,7 +17,7 @@ pub(crate) enum PoolCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct PoolCreateArgs {
-    /// How much it may grow to, such as 20G [default: half of what is free]
+    /// The maximum size, such as 20G [default: half of the free space]
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: Option<String>,
 }

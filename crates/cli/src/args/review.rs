@@ -1,4 +1,4 @@
-//! What a sandbox changed, and where that goes.
+//! Reviewing and promoting what a sandbox changed.
 
 use clap::Args;
 
@@ -8,16 +8,16 @@ use super::Which;
 pub(crate) struct DiffArgs {
     #[command(flatten)]
     pub(crate) which: Which,
-    /// List the files with their numbers of lines
+    /// List the changed files with line counts
     #[arg(long)]
     pub(crate) stat: bool,
-    /// Compare with where the branch left this commit [default: the base of the fork]
+    /// Compare with the merge base of the branch and this commit [default: the base of the fork]
     #[arg(long, value_name = "REF")]
     pub(crate) base: Option<String>,
-    /// Show about this many tokens, then say how to go on
+    /// Print about this many tokens, then how to continue
     #[arg(long, value_name = "N")]
     pub(crate) budget: Option<usize>,
-    /// Begin with this line
+    /// Start at this line
     #[arg(long, value_name = "LINE")]
     pub(crate) since: Option<usize>,
 }
@@ -26,13 +26,13 @@ pub(crate) struct DiffArgs {
 pub(crate) struct LogArgs {
     #[command(flatten)]
     pub(crate) which: Which,
-    /// Begin where the branch left this commit [default: the base of the fork]
+    /// List commits since the merge base with this commit [default: the base of the fork]
     #[arg(long, value_name = "REF")]
     pub(crate) base: Option<String>,
-    /// Show about this many tokens, then say how to go on
+    /// Print about this many tokens, then how to continue
     #[arg(long, value_name = "N")]
     pub(crate) budget: Option<usize>,
-    /// Begin with this line
+    /// Start at this line
     #[arg(long, value_name = "LINE")]
     pub(crate) since: Option<usize>,
 }
@@ -44,13 +44,13 @@ pub(crate) struct PromoteArgs {
     pub(crate) name: Option<String>,
     #[command(flatten)]
     pub(crate) which: Which,
-    /// Push the branch, and open no pull request
+    /// Push the branch without opening a pull request
     #[arg(long, conflicts_with = "merge")]
     pub(crate) push: bool,
     /// Merge the branch into its base, here
     #[arg(long)]
     pub(crate) merge: bool,
-    /// Accept that the branch changes what sandboxes are granted (mounts, egress, secrets, …)
+    /// Accept the branch's changes to what sandboxes are granted (mounts, egress, secrets, …)
     #[arg(long)]
     pub(crate) accept_grants: bool,
 }

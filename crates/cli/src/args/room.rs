@@ -10,26 +10,26 @@ use super::Which;
 pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) which: Which,
-    /// Stop the room by itself after this time, such as 30m or 2h
+    /// Stop the room automatically after this time, such as 30m or 2h
     #[arg(long, value_name = "DURATION")]
     pub(crate) ttl: Option<String>,
-    /// The profile of the stack [default: dev, or the one that is up]
+    /// The profile [default: dev, or the running one]
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Leave a room that is up with another profile as it is
+    /// Do not change a room that is up with another profile
     #[arg(long)]
     pub(crate) reuse: bool,
-    /// Reach listed hosts only: those of `egress.allow`, by default common development hosts and the
-    /// registries of this host's own tools
+    /// Allow only listed hosts: those of `egress.allow`, by default common development hosts and
+    /// the registries that this host's tools use
     #[arg(long)]
     pub(crate) restrict_domains: bool,
-    /// Wait until the services are ready, which is the default
+    /// Wait until the services are ready (the default)
     #[arg(long, conflicts_with = "no_wait")]
     pub(crate) wait: bool,
-    /// Return when the room stands; services go on starting
+    /// Return once the room is up, while services are still starting
     #[arg(long)]
     pub(crate) no_wait: bool,
-    /// How long the services may take to be ready [default: 2m]
+    /// How long to wait for the services to be ready [default: 2m]
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<String>,
 }
@@ -42,13 +42,13 @@ pub(crate) struct ExecArgs {
     /// Run as the room's root
     #[arg(long)]
     pub(crate) root: bool,
-    /// Run in a new room on the same worktree, which is gone afterwards
+    /// Run in a new room on the same worktree, removed afterwards
     #[arg(long, conflicts_with = "attach")]
     pub(crate) fresh: bool,
-    /// Join a command that runs, by the id that --verbose shows
+    /// Attach to a running command, by the id that --verbose shows
     #[arg(long, value_name = "ID", conflicts_with_all = ["root", "words"])]
     pub(crate) attach: Option<String>,
-    /// A service, for its folder and environment
+    /// Run in the folder and environment of this service
     #[arg(value_name = "SERVICE")]
     pub(crate) service: Option<String>,
     /// The command and its arguments
@@ -60,7 +60,7 @@ pub(crate) struct ExecArgs {
 pub(crate) struct ShellArgs {
     #[command(flatten)]
     pub(crate) which: Which,
-    /// As the room's root
+    /// Run as the room's root
     #[arg(long)]
     pub(crate) root: bool,
 }

@@ -1,4 +1,4 @@
-//! Sandboxes: made, adopted, shown, measured and deleted.
+//! Sandboxes: fork, adopt, list, status, size, clean and delete.
 
 use std::path::PathBuf;
 
@@ -8,33 +8,32 @@ use super::Which;
 
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
-    /// The name of the sandbox: a-z, 0-9 and -, at most 40
+    /// The name of the sandbox: a-z, 0-9 and -, at most 40 characters
     pub(crate) name: String,
-    /// The commit, tag or branch to start from [default: what is checked out here]
+    /// The commit, tag or branch to start from [default: the commit checked out here]
     #[arg(long, value_name = "REF")]
     pub(crate) base: Option<String>,
-    /// The branch, when it is to be named otherwise than the sandbox
+    /// The name of the branch [default: the name of the sandbox]
     #[arg(long, value_name = "BRANCH")]
     pub(crate) branch: Option<String>,
-    /// Start from another sandbox as it is now, or from a snapshot of it, with its uncommitted work
-    /// and its data
+    /// Copy another sandbox, or a snapshot of it, including its uncommitted work and data
     #[arg(long, value_name = "SANDBOX[@SNAPSHOT]", conflicts_with_all = ["base", "tree", "setup"])]
     pub(crate) from: Option<String>,
-    /// Fork the repository at this address; it is cloned once, and afterwards only fetched
+    /// Fork the repository at this URL; it is cloned once, and only fetched afterwards
     #[arg(long, value_name = "URL", conflicts_with = "from")]
     pub(crate) repo: Option<String>,
     /// How the files are made: auto, btrfs, overlay, reflink or copy [default: the config's]
     ///
-    /// Without root, `overlay` shows them in the room alone.
+    /// Without root, `overlay` makes them visible in the room only.
     #[arg(long, value_name = "DRIVER")]
     pub(crate) tree: Option<String>,
-    /// Install dependencies anew with the configured command, rather than bring them along
+    /// Install dependencies with the configured command instead of copying them
     #[arg(long)]
     pub(crate) setup: bool,
-    /// What the sandbox is for; shown in `status` and written to feature-request.md
+    /// The task; shown in `status` and written to feature-request.md
     #[arg(long, value_name = "TEXT")]
     pub(crate) idea: Option<String>,
-    /// A file that says at length what the sandbox is for; copied to feature-request.md
+    /// A file that describes the task; copied to feature-request.md
     #[arg(long, value_name = "FILE")]
     pub(crate) context: Option<PathBuf>,
 }
@@ -43,7 +42,7 @@ pub(crate) struct ForkArgs {
 pub(crate) struct AdoptArgs {
     /// A folder in the worktree [default: the current one]
     pub(crate) path: Option<PathBuf>,
-    /// The name of the sandbox [default: that of the worktree's folder]
+    /// The name of the sandbox [default: the name of the worktree's folder]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 }
@@ -65,19 +64,19 @@ pub(crate) struct SizeArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct CleanArgs {
-    /// One sandbox, as `delete` does it
+    /// Delete this sandbox, as `delete` does
     #[arg(conflicts_with_all = ["all", "merged", "runs"])]
     pub(crate) name: Option<String>,
-    /// Every sandbox in which nothing would be lost
+    /// Delete every sandbox with nothing to lose
     #[arg(long, conflicts_with_all = ["merged", "runs"])]
     pub(crate) all: bool,
-    /// Those of them whose branch is merged into its base
+    /// Delete only those whose branch is merged into its base
     #[arg(long, conflicts_with = "runs")]
     pub(crate) merged: bool,
-    /// The artifacts of runs that are over
+    /// Delete the artifacts of finished runs
     #[arg(long)]
     pub(crate) runs: bool,
-    /// Only say what would go, and why
+    /// Only show what would be deleted, and why
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -86,14 +85,14 @@ pub(crate) struct CleanArgs {
 pub(crate) struct DeleteArgs {
     /// The sandbox: NAME, or PROJECT/NAME
     pub(crate) name: String,
-    /// Throw away work that is not committed
+    /// Discard uncommitted work
     #[arg(long)]
     pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct NukeArgs {
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub(crate) yes: bool,
 }

@@ -12,7 +12,7 @@ pub(crate) struct LogsArgs {
     pub(crate) services: Vec<String>,
     #[command(flatten)]
     pub(crate) which: Which,
-    /// Go on with new lines until interrupted
+    /// Follow new lines until interrupted
     #[arg(short, long)]
     pub(crate) follow: bool,
     /// Only lines that match this regular expression
@@ -24,13 +24,13 @@ pub(crate) struct LogsArgs {
     /// Lines of context before a match
     #[arg(short = 'B', long, value_name = "N", default_value_t = 0)]
     pub(crate) before: usize,
-    /// From a cursor on, a moment (RFC 3339), or a span back such as 5m
+    /// Start at a cursor, a time (RFC 3339), or this long ago, such as 5m
     #[arg(long, value_name = "CURSOR|TIME")]
     pub(crate) since: Option<String>,
     /// Only the newest lines
     #[arg(long, value_name = "N")]
     pub(crate) tail: Option<usize>,
-    /// About so many tokens, then a cursor to go on
+    /// Print about this many tokens, then a cursor to continue from
     #[arg(long, value_name = "TOKENS")]
     pub(crate) budget: Option<usize>,
     /// Keep colours and other escape sequences
@@ -44,7 +44,7 @@ pub(crate) struct ServiceArgs {
     pub(crate) service: String,
     #[command(flatten)]
     pub(crate) which: Which,
-    /// How long it may take [default: 2m]
+    /// How long to wait until it is ready [default: 2m]
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<String>,
 }
@@ -65,10 +65,10 @@ pub(crate) struct DbArgs {
     pub(crate) service: Option<String>,
     #[command(flatten)]
     pub(crate) which: Which,
-    /// List tables and how many rows they have
+    /// List tables with row counts
     #[arg(long)]
     pub(crate) tables: bool,
-    /// Arguments of the shell
+    /// Arguments for the database's shell
     #[arg(last = true, value_name = "ARGUMENTS", conflicts_with = "tables")]
     pub(crate) words: Vec<OsString>,
 }

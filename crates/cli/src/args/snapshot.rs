@@ -6,12 +6,12 @@ use super::Which;
 
 #[derive(Debug, Args)]
 pub(crate) struct SnapshotArgs {
-    /// What to call it: a-z, 0-9 and - [default: the time]
+    /// The label: a-z, 0-9 and - [default: the time]
     #[arg(required_if_eq("remove", "true"))]
     pub(crate) label: Option<String>,
     #[command(flatten)]
     pub(crate) which: Which,
-    /// Remove that snapshot instead
+    /// Remove this snapshot instead of taking one
     #[arg(long)]
     pub(crate) remove: bool,
 }

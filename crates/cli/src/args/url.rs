@@ -1,4 +1,4 @@
-//! URLs, ports and the trust in certificates.
+//! URLs, ports and trust in certificates.
 
 use clap::{Args, Subcommand};
 
@@ -10,7 +10,7 @@ pub(crate) struct UrlArgs {
     pub(crate) app: String,
     #[command(flatten)]
     pub(crate) which: Which,
-    /// Print the address on 127.0.0.1, which needs no trust and no resolver
+    /// Print the address on 127.0.0.1, which needs no trusted certificate and no name resolution
     #[arg(long)]
     pub(crate) direct: bool,
 }
@@ -23,7 +23,7 @@ pub(crate) struct PortsArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PortsCommand {
-    /// Give a port back, or all whose sandboxes are gone
+    /// Release a port, or all ports of deleted sandboxes
     Release {
         /// The port
         port: Option<u16>,
@@ -37,17 +37,17 @@ pub(crate) struct ExposeArgs {
     pub(crate) port: u16,
     #[command(flatten)]
     pub(crate) which: Which,
-    /// The port of this host [default: one that is kept for it]
+    /// The port on this host [default: one reserved for it]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) host_port: Option<u16>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TrustArgs {
-    /// Take the trust back
+    /// Stop trusting the certificates
     #[arg(long)]
     pub(crate) remove: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub(crate) yes: bool,
 }

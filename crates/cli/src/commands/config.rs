@@ -1,5 +1,5 @@
-//! `config check` and `config show` read files alone, so they work without a daemon; `config approve`
-//! asks it what waits for a human.
+//! `config check` and `config show` only read files, so they work without a daemon; `config
+//! approve` asks it what needs approval.
 
 use std::{
     path::{Path, PathBuf},
@@ -51,7 +51,7 @@ pub(crate) fn check(
     })
 }
 
-/// Shows every setting with its origin.
+/// Shows every setting and its origin.
 pub(crate) fn show(
     session: &Session,
     ui: &Ui,
@@ -86,7 +86,7 @@ pub(crate) fn approve(session: &Session, ui: &Ui, args: ApproveArgs) -> Result<E
     if pending.changes.is_empty() {
         match ui.json {
             true => ui.print_json(&pending),
-            false => ui.say("Nothing waits for approval."),
+            false => ui.say("Nothing to approve."),
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -105,16 +105,19 @@ pub(crate) fn approve(session: &Session, ui: &Ui, args: ApproveArgs) -> Result<E
         ui.print(&table(ui, &["KEY", "NOW", "ASKED FOR"], rows.collect()));
     }
     if !args.yes {
-        let question = format!("Let this take effect in `{}`?", pending.sandbox);
+        let question = format!("Apply these changes to `{}`?", pending.sandbox);
         match ui.ask(&question) {
             Some(true) => {}
             Some(false) => {
-                ui.say("Nothing was changed.");
+                ui.say("Nothing changed.");
                 return Ok(ExitCode::from(1));
             }
             None => {
-                return Err(Failure::new(FailureKind::Usage, "approval needs a human")
-                    .hint("say --yes once you have read what would change"));
+                return Err(Failure::new(
+                    FailureKind::Usage,
+                    "approval needs confirmation, and this is not a terminal",
+                )
+                .hint("review the changes above, then pass `--yes`"));
             }
         }
     }
@@ -124,25 +127,25 @@ pub(crate) fn approve(session: &Session, ui: &Ui, args: ApproveArgs) -> Result<E
     match ui.json {
         true => ui.print_json(&pending),
         false => ui.say(&format!(
-            "Approved for `{}`. Egress holds at once; what the room is made of, at its next `up`.",
+            "Approved for `{}`. Egress rules are effective immediately; changes to the room at its next `up`.",
             now.sandbox
         )),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the command that installs what a worktree needs, as the config around says.
+/// Returns the command that installs dependencies, from the nearest config.
 pub(super) fn setup(session: &Session, variables: &[(String, String)]) -> Result<String, Failure> {
     let file = find(session, &ConfigArgs { file: None })?;
     let resolved = read(session, &file, variables)?.map_err(|problems| broken(&problems))?;
     let setup = resolved.config.project.setup;
     setup.map(|command| command.as_str().to_owned()).ok_or_else(|| {
-        Failure::new(FailureKind::Config, "hothouse.toml names no command for --setup")
+        Failure::new(FailureKind::Config, "--setup needs a command, and hothouse.toml has none")
             .hint("set `setup = \"npm ci\"` under `[project]`")
     })
 }
 
-/// Cuts a value that would break the table; `--json` has it whole.
+/// Truncates a value that would break the table; `--json` has all of it.
 fn short(value: &str) -> String {
     const WIDTH: usize = 60;
     match value.char_indices().nth(WIDTH) {
@@ -152,9 +155,9 @@ fn short(value: &str) -> String {
 }
 
 fn broken(problems: &[Problem]) -> Failure {
-    let failure = Failure::new(FailureKind::Config, "the configuration cannot be used");
+    let failure = Failure::new(FailureKind::Config, "hothouse.toml is not valid");
     Failure { causes: problems.iter().map(Problem::render).collect(), ..failure }
-        .hint("mend the file, then see `hothouse config check`")
+        .hint("fix the file, then run `hothouse config check`")
 }
 
 /// Finds the file: the one named, or the nearest one here or above.
@@ -164,8 +167,8 @@ fn find(session: &Session, args: &ConfigArgs) -> Result<PathBuf, Failure> {
     }
     let folders = session.folder.ancestors().map(|folder| folder.join(CONFIG_FILE));
     folders.into_iter().find(|file| files::exists(file)).ok_or_else(|| {
-        Failure::new(FailureKind::NotFound, "there is no hothouse.toml here or in a folder above")
-            .hint("a first one needs two lines: `[project]` and `name = \"my-project\"`")
+        Failure::new(FailureKind::NotFound, "no hothouse.toml in this folder or any parent")
+            .hint("create one with two lines: `[project]` and `name = \"my-project\"`")
     })
 }
 
@@ -190,7 +193,7 @@ fn read(
     }))
 }
 
-/// Returns the file as the reader would type it.
+/// Returns the path as the user would type it.
 fn shown_name(session: &Session, file: &Path) -> String {
     file.strip_prefix(&session.folder).unwrap_or(file).display().to_string()
 }

@@ -1,4 +1,4 @@
-//! `daemon start`, `stop`, `status`, and being one.
+//! `daemon start`, `stop`, `status` and `run`.
 
 use std::{fs::File, os::fd::AsFd, process::ExitCode};
 
@@ -17,7 +17,7 @@ pub(crate) fn run(
     match command {
         DaemonCommand::Start => {
             let daemon = session.start()?;
-            show(ui, &daemon, "The daemon runs.");
+            show(ui, &daemon, "The daemon is running.");
             Ok(ExitCode::SUCCESS)
         }
         DaemonCommand::Stop => stop(session, ui),
@@ -33,7 +33,7 @@ fn stop(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     ui.say(match stopped {
-        Some(_) => "The daemon has ended.",
+        Some(_) => "Stopped the daemon.",
         None => "No daemon is running.",
     });
     Ok(ExitCode::SUCCESS)
@@ -42,11 +42,11 @@ fn stop(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
 fn status(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
     match session.get_if_running::<DaemonView>(route::DAEMON)? {
         Some(daemon) => {
-            show(ui, &daemon, "The daemon runs.");
+            show(ui, &daemon, "The daemon is running.");
             Ok(ExitCode::SUCCESS)
         }
         None => Err(Failure::new(FailureKind::NotFound, "no daemon is running")
-            .hint("it starts by itself when it is needed, or with `hothouse daemon start`")),
+            .hint("it starts automatically when needed; `hothouse daemon start` starts it now")),
     }
 }
 
@@ -62,7 +62,7 @@ fn show(ui: &Ui, daemon: &DaemonView, word: &str) {
     ));
 }
 
-/// Becomes the daemon. The word on standard output is for whoever started it.
+/// Runs the daemon in this process. Its starter reads `ready` or the failure from standard output.
 fn be(session: &Session, surroundings: &Surroundings) -> Result<ExitCode, Failure> {
     hothouse_host::process::leave_session();
     let stdout = std::io::stdout().as_fd().try_clone_to_owned();

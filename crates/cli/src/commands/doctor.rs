@@ -1,6 +1,6 @@
 //! `doctor`: what works on this host, and what a crash left behind.
 //!
-//! The host is probed right here, so that the report comes also where no daemon can start.
+//! The host is probed in this process, so that there is a report even if no daemon can start.
 
 use std::{
     path::{Path, PathBuf},
@@ -54,7 +54,7 @@ pub(crate) fn run(
         ui.print("");
         match &leftovers {
             Ok(found) => show_leftovers(ui, found),
-            // Why is said below, as the failure of the command.
+            // The reason is reported below, as the failure of the command.
             Err(_) => ui
                 .print(&format!("{} the daemon cannot be reached", ui.paint(Tone::Bad, "missing"))),
         }

@@ -48,12 +48,12 @@ pub(crate) fn log(session: &Session, ui: &Ui, args: EgressLogArgs) -> Result<Exi
             }),
             true => ui.print_json(&records),
             false if records.is_empty() && first && !args.follow => {
-                ui.say("Nothing has tried to leave the room.");
+                ui.say("No connections out of the room yet.");
             }
             false => print(ui, &records, first),
         }
         if let (Some(next), false) = (next, args.follow) {
-            ui.say(&format!("There is more: go on with `--since {next}`."));
+            ui.say(&format!("More: continue with `--since {next}`."));
         }
         if !args.follow {
             return Ok(ExitCode::SUCCESS);
@@ -65,13 +65,13 @@ pub(crate) fn log(session: &Session, ui: &Ui, args: EgressLogArgs) -> Result<Exi
     }
 }
 
-/// Cuts records to a budget; returns the cursor to go on from, if any are left.
+/// Cuts records to a budget; returns the cursor to continue from, if any are left.
 fn within(
     mut records: Vec<EgressRecord>,
     budget: Option<usize>,
 ) -> (Vec<EgressRecord>, Option<u64>) {
     let Some(budget) = budget else { return (records, None) };
-    // By number, so that the cursor leaves nothing out.
+    // By number, so that the cursor skips nothing.
     records.sort_by_key(|record| record.seq);
     let mut used = 0;
     let size = |record: &EgressRecord| serde_json::to_string(record).map_or(0, |text| text.len());
@@ -142,7 +142,7 @@ fn shown_host(record: &EgressRecord) -> String {
     host.unwrap_or_else(|| "-".into())
 }
 
-/// Says why something was denied, or what would happen to a host now.
+/// Explains why a connection was denied, or whether a host would be allowed now.
 pub(crate) fn why(session: &Session, ui: &Ui, args: EgressWhyArgs) -> Result<ExitCode, Failure> {
     let query =
         WhyQuery { sandbox: checked(args.which)?, folder: session.folder_text()?, host: args.host };
@@ -175,7 +175,7 @@ pub(crate) fn why(session: &Session, ui: &Ui, args: EgressWhyArgs) -> Result<Exi
     }
     ui.print(&lines.join("\n"));
     match why.denied.is_empty() {
-        true => ui.say("Nothing of it was denied so far."),
+        true => ui.say("None of its connections were denied."),
         false => print(ui, &why.denied, true),
     }
     Ok(ExitCode::SUCCESS)
@@ -202,7 +202,7 @@ fn asked(now: &DecisionView) -> String {
     }
 }
 
-/// Proposes rules for what was denied.
+/// Suggests rules for denied connections.
 pub(crate) fn learn(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
     let query = FindQuery { sandbox: checked(which)?, folder: session.folder_text()? };
     let learned: Vec<LearnedView> = session.query(route::EGRESS_LEARN, &query)?;
@@ -215,7 +215,7 @@ pub(crate) fn learn(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode
         return Ok(ExitCode::SUCCESS);
     }
     let rules: Vec<String> = learned.iter().map(toml_line).collect();
-    let kept = "    # what stands here already, and:";
+    let kept = "    # the entries that are already here, and:";
     ui.print(&format!("[egress]\nallow = [\n{kept}\n{}\n]", rules.join("\n")));
     let hosts: Vec<_> = learned.iter().map(|rule| plain(&rule.rule)).collect();
     ui.say(&format!(
@@ -234,7 +234,7 @@ fn toml_line(rule: &LearnedView) -> String {
     format!("    \"{}\",  # {times}{by}", plain(&rule.rule))
 }
 
-/// Allows hosts, takes that back, or lists what was allowed.
+/// Allows hosts, removes such rules, or lists them.
 pub(crate) fn allow(
     session: &Session,
     ui: &Ui,
@@ -254,9 +254,9 @@ pub(crate) fn allow(
         return Ok(ExitCode::SUCCESS);
     }
     match (listing, body.remove) {
-        (true, _) if grants.is_empty() => ui.say("Nothing was allowed by hand."),
+        (true, _) if grants.is_empty() => ui.say("No hosts were allowed with `egress allow`."),
         (true, _) => {}
-        (false, true) => ui.say("Taken back; connections that it had opened are cut."),
+        (false, true) => ui.say("Removed; connections that it allowed are closed."),
         (false, false) => {
             ui.say(&format!("Allowed {}; effective immediately.", body.rules.join(", ")))
         }

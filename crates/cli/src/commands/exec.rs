@@ -1,4 +1,5 @@
-//! `exec` and `shell`: bytes flow between this process and the room; the daemon only introduces.
+//! `exec` and `shell`: bytes flow directly between this process and the room; the daemon passes the
+//! descriptors.
 
 mod plumbing;
 
@@ -27,13 +28,13 @@ use crate::{
     ui::Ui,
 };
 
-/// How often a daemon may die under one command.
+/// How often the daemon may die during one command.
 const ATTEMPTS: usize = 100;
 
 /// Signals that are passed on to the command.
 const PASSED_ON: [i32; 4] = [1, 2, 3, 15];
 
-/// For a command whose terminal takes no more.
+/// Sent to a command whose terminal can no longer be written.
 const HANGUP: i32 = 1;
 
 /// For a command whose output cannot be written.
@@ -69,7 +70,7 @@ pub(crate) fn exec(
     run_one(session, ui, ask)
 }
 
-/// Runs a line of shell in a new room on a sandbox's worktree. What it says is talk, not data.
+/// Runs a line of shell in a new room on a sandbox's worktree, with its output on standard error.
 pub(super) fn run_in_fresh_room(
     session: &Session,
     ui: &Ui,
@@ -165,11 +166,11 @@ fn show_tables(ui: &Ui, text: &str) {
 
 fn target(session: &Session, ui: &Ui, sandbox: Option<String>) -> Result<Target, Failure> {
     let exec = format!("ex-{}", hex(&random::bytes::<8>()));
-    ui.detail(&format!("This command can be joined with `hothouse exec --attach {exec}`."));
+    ui.detail(&format!("Attach to this command with `hothouse exec --attach {exec}`."));
     Ok(Target { sandbox, folder: session.folder_text()?, exec })
 }
 
-/// Asks for a terminal when both ends of ours are one.
+/// Asks for a terminal if both standard input and output are one.
 fn terminal_ask(kind: &str) -> Option<TerminalAsk> {
     let (rows, columns) = terminal::size()?;
     Some(TerminalAsk { rows, columns, kind: kind.to_owned() })
@@ -186,8 +187,9 @@ fn run_one(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
 /// Runs one command in several rooms, each line marked with its sandbox.
 fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode, Failure> {
     if args.attach.is_some() {
-        return Err(Failure::new(FailureKind::Usage, "a command is joined in one sandbox")
-            .hint("say `-w` once"));
+        return Err(
+            Failure::new(FailureKind::Usage, "--attach takes one sandbox").hint("pass `-w` once")
+        );
     }
     let width = args.sandboxes.iter().map(String::len).max().unwrap_or(0);
     let mut conversations = Vec::new();
@@ -208,7 +210,7 @@ fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode,
     let mut told: Vec<Failure> = Vec::new();
     for (name, end) in args.sandboxes.iter().zip(ends) {
         let code = match end {
-            // Its reader has gone, which is no news to whoever cut the output short.
+            // Its reader closed the pipe on purpose; that is no error.
             Ok(Ended::Signal(BROKEN_PIPE)) => {
                 worst = worst.max(Ended::Signal(BROKEN_PIPE).exit_code());
                 continue;
@@ -221,7 +223,7 @@ fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode,
             }
             Err(failure) => {
                 let code = failure.kind.exit_code();
-                // All of them write to the same place: it is said once that it takes no more.
+                // All of them write to the same output, so its error is reported once.
                 if told.contains(&failure) {
                     worst = worst.max(code);
                     continue;
@@ -254,16 +256,16 @@ async fn all(conversations: Vec<(String, Conversation)>) -> Vec<Result<Ended, Fa
     ends
 }
 
-/// One command, through as many daemons as it takes.
+/// One command, which may outlive several daemons.
 struct Conversation {
     reach: Reach,
     ask: Ask,
     pumps: Option<Pumps>,
-    /// Since the command runs.
+    /// Set once the command is running.
     streams: Option<StreamKind>,
     cut_tx: CutSender,
     cut_rx: mpsc::UnboundedReceiver<Cut>,
-    /// The outputs of ours that take no more.
+    /// Our outputs that can no longer be written.
     cuts: Vec<Cut>,
 }
 
@@ -290,11 +292,14 @@ impl Conversation {
                 Err(Broken::Off) => {}
             }
         }
-        Err(Failure::new(FailureKind::Internal, "daemons keep dying under this command")
-            .hint("`hothouse daemon status` shows where the log is"))
+        Err(Failure::new(
+            FailureKind::Internal,
+            "the daemon died repeatedly while this command was running",
+        )
+        .hint("`hothouse daemon status` shows where the log is"))
     }
 
-    /// Hands on what is left of the output. What could not be written is no success.
+    /// Drains the rest of the output. A failed write makes the command fail.
     fn finish(&mut self, ended: Ended) -> Result<Ended, Failure> {
         if let Some(pumps) = self.pumps.take() {
             pumps.drain();
@@ -308,7 +313,7 @@ impl Conversation {
         }
     }
 
-    /// Speaks with one daemon until the command ends or the connection does.
+    /// Follows the command through one daemon until the command or the connection ends.
     async fn once(&mut self, plumbing: &mut impl Plumbing) -> Result<Ended, Broken> {
         let framed = self.connect()?;
         self.converse(framed, plumbing).await
@@ -320,8 +325,8 @@ impl Conversation {
         plumbing: &mut impl Plumbing,
     ) -> Result<Ended, Broken> {
         let hello = Hello { build: self.reach.build.to_string() };
-        // An older daemon answers the first word and leaves: its answer counts, also when the second
-        // one no longer reaches it.
+        // An older daemon answers the first message and closes: its answer counts even if the
+        // second message cannot be sent.
         if framed.send(&hello, &[]).await.is_ok() {
             framed.send(&self.next_ask(), &[]).await.ok();
         }
@@ -334,7 +339,7 @@ impl Conversation {
                     match said {
                         Say::Started { terminal, joined } => {
                             self.started(plumbing, streams, terminal, joined);
-                            // The daemon that was told of them may have died of it.
+                            // The daemon may have died before it forwarded them.
                             for cut in &self.cuts {
                                 self.tell(&framed, cut).await;
                             }
@@ -345,10 +350,10 @@ impl Conversation {
                     }
                 }
                 Some(cut) = self.cut_rx.recv() => {
-                    // Whoever only looked on leaves; the command is not theirs to end.
+                    // A client that only attached must not end the command.
                     if matches!(self.ask, Ask::Attach(_)) {
                         self.cuts.push(cut);
-                        // The other output may go on for as long as the command.
+                        // The other output may stay open for as long as the command.
                         self.pumps = None;
                         return Ok(Ended::Signal(BROKEN_PIPE));
                     }
@@ -356,7 +361,7 @@ impl Conversation {
                     self.cuts.push(cut);
                 }
                 word = signals.next() => {
-                    // If the daemon is gone, the next turn of the loop finds out.
+                    // If the daemon is gone, the next iteration notices.
                     framed.send(&word, &[]).await.ok();
                 }
             }
@@ -369,7 +374,7 @@ impl Conversation {
             .map_err(|error| Broken::Refused(Failure::of(FailureKind::Host, &error)))
     }
 
-    /// Asks for the command, or, once it runs, for its end.
+    /// Requests the command, or, once it is running, its end.
     fn next_ask(&self) -> Ask {
         match &self.ask {
             Ask::Run(RunAsk { target, .. }) | Ask::Attach(target) if self.streams.is_some() => {
@@ -398,8 +403,8 @@ impl Conversation {
         self.pumps = Some(plumbing.connect(streams, kind, &self.cut_tx));
     }
 
-    /// Tells the command that an output of its takes no more. One that reads nothing but its own
-    /// errors ends by the signal; a reader that has gone is noticed by whoever writes next.
+    /// Ends a command whose output cannot be written, with a signal. If only the reader is gone,
+    /// the command notices at its next write.
     async fn tell(&self, framed: &Framed, cut: &Cut) {
         let terminal = self.streams == Some(StreamKind::Terminal);
         let close = Ask::Close { output: cut.output.number() };
@@ -409,13 +414,13 @@ impl Conversation {
             (false, false) => vec![close, Ask::Signal { number: BROKEN_PIPE }],
         };
         for word in words {
-            // If the daemon is gone, the next one is told.
+            // If the daemon is gone, the next one gets the message.
             framed.send(&word, &[]).await.ok();
         }
     }
 }
 
-/// What happens to this process that the command must know.
+/// Events of this process that are forwarded to the command.
 struct Signals {
     window: Signal,
     passed_on: Vec<(i32, Signal)>,

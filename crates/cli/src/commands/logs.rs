@@ -21,7 +21,7 @@ const TOKEN_BYTES: usize = 4;
 /// How long one request waits for new lines.
 const FOLLOW_WAIT_MS: u64 = 10_000;
 
-/// Shows what services said.
+/// Shows the logs of services.
 pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCode, Failure> {
     if let Some(text) = &args.which.sandbox {
         check_reference(text)?;
@@ -45,7 +45,7 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCo
     loop {
         let mut page: LogPage = session.query(route::LOGS, &query)?;
         if ui.json && !args.follow {
-            // One JSON value, however many pages it took.
+            // One JSON value for all pages.
             gathered.append(&mut page.lines);
             if args.budget.is_some() || !page.more {
                 ui.print_json(&LogPage { lines: gathered, ..page });
@@ -55,7 +55,7 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCo
         printer.print(&page.lines);
         if args.budget.is_some() && !args.follow {
             if page.more {
-                ui.say(&format!("There is more: go on with `--since {}`.", page.cursor));
+                ui.say(&format!("More: continue with `--since {}`.", page.cursor));
             }
             return Ok(ExitCode::SUCCESS);
         }

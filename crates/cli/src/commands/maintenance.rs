@@ -1,4 +1,4 @@
-//! `adopt`, `size`, `clean`, `runs`: what there is, what it takes, what may go.
+//! `adopt`, `size`, `clean`, `runs`.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// Makes a sandbox of a worktree that exists.
+/// Makes a sandbox from an existing worktree.
 pub(crate) fn adopt(session: &Session, ui: &Ui, args: AdoptArgs) -> Result<ExitCode, Failure> {
     let folder = match args.path {
         Some(path) => session.folder.join(path).to_string_lossy().into_owned(),
@@ -32,14 +32,14 @@ pub(crate) fn adopt(session: &Session, ui: &Ui, args: AdoptArgs) -> Result<ExitC
         return Ok(ExitCode::SUCCESS);
     }
     ui.say(&format!(
-        "Adopted the worktree as sandbox `{}` on branch `{}`; it is never removed by Hothouse.",
+        "Adopted the worktree as sandbox `{}` on branch `{}`; Hothouse never removes it.",
         made.name, made.branch
     ));
     ui.print(&made.worktree);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what sandboxes take on the disk.
+/// Shows the disk usage of sandboxes.
 pub(crate) fn size(session: &Session, ui: &Ui, args: SizeArgs) -> Result<ExitCode, Failure> {
     if let Some(text) = &args.which.sandbox {
         check_reference(text)?;
@@ -51,7 +51,7 @@ pub(crate) fn size(session: &Session, ui: &Ui, args: SizeArgs) -> Result<ExitCod
         return Ok(ExitCode::SUCCESS);
     }
     if all.is_empty() {
-        ui.say("There is no sandbox yet; `hothouse fork NAME` makes one.");
+        ui.say("No sandboxes yet; `hothouse fork NAME` makes one.");
         return Ok(ExitCode::SUCCESS);
     }
     let part = |size: &SizeView, name: &str| bytes(size.parts.get(name).copied().unwrap_or(0));
@@ -72,12 +72,15 @@ pub(crate) fn size(session: &Session, ui: &Ui, args: SizeArgs) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Removes what may go, or says what would.
+/// Deletes what nothing is lost with, or shows what it would delete.
 pub(crate) fn clean(session: &Session, ui: &Ui, args: CleanArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = args.name {
         return match args.dry_run {
-            true => Err(Failure::new(FailureKind::Usage, "one sandbox is deleted or it is not")
-                .hint("`hothouse delete NAME` refuses to lose work by itself")),
+            true => Err(Failure::new(
+                FailureKind::Usage,
+                "--dry-run does not apply to a single sandbox",
+            )
+            .hint("`hothouse delete NAME` already refuses to lose work")),
             false => delete(session, ui, &DeleteArgs { name, force: false }),
         };
     }
@@ -86,9 +89,9 @@ pub(crate) fn clean(session: &Session, ui: &Ui, args: CleanArgs) -> Result<ExitC
         (_, true, _) => CleanWord::Merged,
         (_, _, true) => CleanWord::Runs,
         _ => {
-            return Err(Failure::new(FailureKind::Usage, "clean what?")
-                .hint("name a sandbox, or say --merged, --all or --runs")
-                .hint("`--dry-run` only says what would go"));
+            return Err(Failure::new(FailureKind::Usage, "no sandbox or filter given")
+                .hint("name a sandbox, or pass --merged, --all or --runs")
+                .hint("`--dry-run` only shows what would be deleted"));
         }
     };
     let body = CleanBody { what, dry_run: args.dry_run };
@@ -113,7 +116,7 @@ pub(crate) fn clean(session: &Session, ui: &Ui, args: CleanArgs) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists runs, also those of sandboxes that are gone.
+/// Lists runs, including those of deleted sandboxes.
 pub(crate) fn runs(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
     let all: Vec<RunLineView> = session.get(route::RUNS)?;
     if ui.json {
@@ -121,7 +124,7 @@ pub(crate) fn runs(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if all.is_empty() {
-        ui.say("No runs yet; `hothouse up` begins one.");
+        ui.say("No runs yet; `hothouse up` starts one.");
         return Ok(ExitCode::SUCCESS);
     }
     let now = HostClock.now();

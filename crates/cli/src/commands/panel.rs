@@ -1,5 +1,5 @@
-//! The launch panel: where a sandbox is, how it stands, and what to type next. `up` prints it, `status`
-//! shows it again; it teaches the tool to whoever reads it.
+//! The launch panel: where a sandbox is, its state, and what to type next. `up` and `status` print
+//! it; it teaches the commands.
 
 use hothouse_api::{SandboxView, service::ServiceView};
 use hothouse_host::terminal;
@@ -24,7 +24,7 @@ pub(super) fn panel(ui: &Ui, sandbox: &SandboxView) -> String {
         .join("\n\n")
 }
 
-/// Renders what a sandbox that is up offers, a section each.
+/// Renders what a running sandbox offers, one section each.
 pub(super) fn sections(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
     let mut all = Vec::new();
     if !sandbox.apps.is_empty() {
@@ -65,7 +65,7 @@ pub(super) fn is_up(state: SandboxState) -> bool {
     matches!(state, SandboxState::Ready | SandboxState::Starting | SandboxState::Degraded)
 }
 
-/// Returns what to type to look into a sandbox, only what there is something to see of.
+/// Returns commands that inspect the sandbox, only those with something to show.
 fn commands(sandbox: &SandboxView) -> Vec<(&'static str, String)> {
     let name = &sandbox.name;
     let mut all = vec![
@@ -73,7 +73,7 @@ fn commands(sandbox: &SandboxView) -> Vec<(&'static str, String)> {
         ("run", format!("hothouse exec -w {name} -- COMMAND")),
         ("shell", format!("hothouse shell -w {name}")),
     ];
-    // The service that an ill sandbox is ill of is the one to read.
+    // The logs of the service that is not ready are the useful ones.
     let ill = sandbox.services.iter().find(|service| !service.state.is_well());
     let app = sandbox
         .services
@@ -101,7 +101,7 @@ fn is_database(url: &str) -> bool {
 
 fn caveats(ui: &Ui, sandbox: &SandboxView) -> String {
     let areas = sandbox.caveats.iter().map(|caveat| caveat.area.as_str().len());
-    // Two blanks before an area and two behind the longest.
+    // Two spaces before an area and two after the longest.
     let left = areas.max().unwrap_or(0) + 4;
     let room = terminal::size().map(|(_, columns)| usize::from(columns).saturating_sub(left));
     let rows = sandbox.caveats.iter().flat_map(|caveat| {
@@ -114,7 +114,7 @@ fn caveats(ui: &Ui, sandbox: &SandboxView) -> String {
     rows_of(ui, rows.collect())
 }
 
-/// Breaks a text into lines of a terminal that has so much room; one with next to none breaks it itself.
+/// Wraps a text at a width; a very narrow terminal wraps by itself.
 fn wrapped(text: &str, room: usize) -> Vec<String> {
     const LEAST: usize = 24;
     let room = if room < LEAST { usize::MAX } else { room };

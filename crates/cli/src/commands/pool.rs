@@ -37,7 +37,7 @@ pub(crate) fn create(
         ui.print_json(&made);
         return Ok(ExitCode::SUCCESS);
     }
-    ui.say(&format!("Made a pool of {}; its file grows as it is written in.", rounded(made.size)));
+    ui.say(&format!("Made a pool of at most {}; its file grows as needed.", rounded(made.size)));
     ui.print(&made.folder);
     Ok(ExitCode::SUCCESS)
 }
@@ -48,7 +48,7 @@ pub(crate) fn status(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
     if ui.json {
         ui.print_json(&all);
     } else if all.is_empty() {
-        ui.say("There is no pool; `hothouse pool create` makes one.");
+        ui.say("No pools; `hothouse pool create` makes one.");
     } else {
         let rows = all.iter().map(|pool| {
             let (state, tone) = match pool.mounted {
@@ -67,7 +67,7 @@ pub(crate) fn status(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says a size in the largest unit that leaves at least two digits.
+/// Formats a size in the largest unit that leaves at least two digits.
 fn rounded(bytes: u64) -> String {
     let units = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
     let unit = units.iter().find(|(_, shift)| bytes >> shift >= 10);

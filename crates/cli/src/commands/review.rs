@@ -1,4 +1,4 @@
-//! `diff`, `log`, `promote`: what a sandbox changed, and where that goes.
+//! `diff`, `log`, `promote`.
 
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ pub(crate) fn diff(session: &Session, ui: &Ui, args: DiffArgs) -> Result<ExitCod
         return Ok(ExitCode::SUCCESS);
     }
     if diff.files.is_empty() && diff.look_closely.is_empty() {
-        ui.say("Nothing has changed.");
+        ui.say("No changes.");
         return Ok(ExitCode::SUCCESS);
     }
     let text = if args.stat { stat(ui, &diff) } else { shown(ui, &diff.diff) };
@@ -39,12 +39,12 @@ pub(crate) fn diff(session: &Session, ui: &Ui, args: DiffArgs) -> Result<ExitCod
     }
     print_within(ui, &text, args.budget, args.since)?;
     if diff.truncated && !args.stat {
-        ui.say("The difference is longer than what can be shown; `--stat` lists every file.");
+        ui.say("The diff is too long to show; `--stat` lists every file.");
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tells what to look at closely, before the text that hides it.
+/// Prints what to look at closely before the diff, whose text hides it.
 fn closely(findings: &[FindingView]) -> Vec<String> {
     if findings.is_empty() {
         return Vec::new();
@@ -53,7 +53,7 @@ fn closely(findings: &[FindingView]) -> Vec<String> {
     std::iter::once("Look closely:".to_owned()).chain(lines).collect()
 }
 
-/// On a terminal control characters are made visible: the text is an agent's.
+/// The agent wrote the text, so control characters are escaped on a terminal.
 fn shown(ui: &Ui, text: &str) -> String {
     let text = text.trim_end_matches('\n');
     if ui.is_terminal() { plain_lines(text) } else { text.to_owned() }
@@ -74,7 +74,7 @@ fn stat(ui: &Ui, diff: &DiffView) -> String {
     table(ui, &["FILE", "ADDED", "REMOVED"], rows.collect())
 }
 
-/// Prints a text within the reader's budget, and says how to go on.
+/// Prints a text within the reader's budget, and how to continue.
 fn print_within(
     ui: &Ui,
     text: &str,
@@ -84,7 +84,7 @@ fn print_within(
     let cut = cut(text, Budget { tokens: budget, first_line: since.unwrap_or(0) });
     ui.print(cut.text);
     if let Some(next) = cut.next_line {
-        ui.say(&format!("There is more: go on with `--since {next}`."));
+        ui.say(&format!("More: continue with `--since {next}`."));
     }
     Ok(())
 }
@@ -98,7 +98,7 @@ pub(crate) fn log(session: &Session, ui: &Ui, args: LogArgs) -> Result<ExitCode,
         return Ok(ExitCode::SUCCESS);
     }
     if log.commits.is_empty() {
-        ui.say("There is no commit yet.");
+        ui.say("No commits yet.");
         return Ok(ExitCode::SUCCESS);
     }
     let now = HostClock.now();
@@ -115,7 +115,7 @@ pub(crate) fn log(session: &Session, ui: &Ui, args: LogArgs) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// Brings a sandbox's branch to the user's own, or to a remote.
+/// Merges a sandbox's branch into the user's own, or pushes it.
 pub(crate) fn promote(
     session: &Session,
     ui: &Ui,
@@ -168,9 +168,9 @@ pub(crate) fn promote(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What became of the question whether a branch may change what sandboxes are granted.
+/// The answer to whether a branch may change what sandboxes are granted.
 enum GrantsAsked {
-    /// There was nobody to ask, or nothing to ask for.
+    /// Not a terminal, or nothing to ask for.
     Nobody,
     Accepted(Vec<String>),
     Refused,
@@ -188,7 +188,7 @@ fn ask_for_grants(session: &Session, ui: &Ui, query: &GrantsQuery) -> Result<Gra
     for grant in &found.grants {
         ui.say(&format!("  {}", plain(grant)));
     }
-    Ok(match ui.ask("Accept that?") {
+    Ok(match ui.ask("Accept these changes?") {
         Some(true) => GrantsAsked::Accepted(found.grants),
         _ => GrantsAsked::Refused,
     })
@@ -198,7 +198,7 @@ fn told(promoted: &PromotedView) -> Vec<String> {
     let PromotedView { branch, into, commits, .. } = promoted;
     let counted = if *commits == 1 { "1 commit".into() } else { format!("{commits} commits") };
     let merged = promoted.merged.as_deref().map(|how| match how {
-        "nothing" => format!("`{into}` has all of `{branch}` already."),
+        "nothing" => format!("`{into}` is up to date with `{branch}`."),
         _ => format!("Merged {counted} of `{branch}` into `{into}`."),
     });
     let pushed = promoted.pushed_to.as_ref();
@@ -212,8 +212,8 @@ fn told(promoted: &PromotedView) -> Vec<String> {
     };
     let left = match promoted.left_behind {
         0 => None,
-        1 => Some("1 changed path stays behind: no commit holds it.".to_owned()),
-        count => Some(format!("{count} changed paths stay behind: no commit holds them.")),
+        1 => Some("1 changed file is not committed, so it was left out.".to_owned()),
+        count => Some(format!("{count} changed files are not committed, so they were left out.")),
     };
     let told = [merged, pushed, request, no_request, granted, left].into_iter().flatten();
     told.chain(closely(&promoted.look_closely)).collect()

@@ -20,7 +20,7 @@ use crate::{
     ui::Ui,
 };
 
-/// What can be done to a room that takes no more than its name.
+/// Actions on a room that need only its name.
 #[derive(Clone, Copy)]
 pub(crate) enum Action {
     Down,
@@ -83,17 +83,17 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says why nothing runs in a room.
+/// Explains why no services are running.
 fn idle(worktree: &Path) -> &'static str {
     match std::fs::symlink_metadata(worktree.join("hothouse.toml")) {
-        Ok(_) => "Nothing runs in it yet: its hothouse.toml declares no service.",
+        Ok(_) => "No services are running: hothouse.toml declares none.",
         Err(_) => {
-            "Nothing runs in it yet: its worktree has no hothouse.toml. Commit one before you fork, or write one there."
+            "No services are running: the worktree has no hothouse.toml. Commit one before you fork, or create one there."
         }
     }
 }
 
-/// Reads a span of time from an argument.
+/// Parses a duration from an argument.
 pub(super) fn duration(flag: &str, text: Option<&str>) -> Result<Option<Duration>, Failure> {
     let parsed = text.map(config::parse_duration).transpose();
     parsed.map_err(|error| {
@@ -102,7 +102,7 @@ pub(super) fn duration(flag: &str, text: Option<&str>) -> Result<Option<Duration
     })
 }
 
-/// Says what the start had to wait for: the service that was ready last, and what it needed.
+/// Shows the slowest chain: the service that was ready last, and those it needed.
 fn critical_chain(services: &[ServiceView]) -> String {
     let milliseconds = |time: Option<u64>| time.map(Duration::from_millis);
     let services = services.iter().map(|service| ServiceReport {
@@ -140,7 +140,7 @@ fn seconds(time: Duration) -> String {
     }
 }
 
-/// Does something to a room.
+/// Stops, pauses or resumes a room.
 pub(crate) fn act(
     session: &Session,
     ui: &Ui,

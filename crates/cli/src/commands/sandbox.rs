@@ -29,7 +29,7 @@ pub(crate) fn fork(
     let Surroundings { variables, credentials, .. } = surroundings;
     let name: SandboxName = args.name.parse().map_err(|error| {
         Failure::of(FailureKind::Usage, &error)
-            .hint("a good name is short, such as `agent-a` or `fix-login`")
+            .hint("choose a short name, such as `agent-a` or `fix-login`")
     })?;
     let setup = args.setup.then(|| config::setup(session, variables)).transpose()?;
     let body = ForkBody {
@@ -137,7 +137,7 @@ fn show_deleted(ui: &Ui, gone: &DeletedView) {
     if !gone.branches.is_empty() {
         let kept: Vec<_> =
             gone.branches.iter().map(|branch| format!("`{}`", plain(branch))).collect();
-        ui.say(&format!("Kept the branches with what was committed: {}.", kept.join(", ")));
+        ui.say(&format!("Kept the branches and their commits: {}.", kept.join(", ")));
     }
 }
 
@@ -233,7 +233,7 @@ fn tone(state: SandboxState) -> Tone {
 pub(super) fn check_reference(text: &str) -> Result<(), Failure> {
     let parsed = text.parse::<SandboxRef>();
     parsed.map(|_| ()).map_err(|error| {
-        Failure::of(FailureKind::Usage, &error).hint("`hothouse list` shows the names there are")
+        Failure::of(FailureKind::Usage, &error).hint("`hothouse list` shows all sandboxes")
     })
 }
 

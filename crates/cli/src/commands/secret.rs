@@ -51,14 +51,14 @@ fn set(session: &Session, ui: &Ui, args: SecretSetArgs) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the value: from a terminal without showing it, else standard input to its end. Nothing at all
-/// is no value.
+/// Reads the value: from a terminal without echo, else standard input to its end. Empty input is no
+/// value.
 fn read_value(ui: &Ui, name: &str) -> Result<Option<String>, Failure> {
     let hidden = terminal::HiddenInput::enter();
     let mut text = String::new();
     let read = match &hidden {
         Some(_) => {
-            ui.say(&format!("Value of {name} (it is not shown):"));
+            ui.say(&format!("Value of {name} (not echoed):"));
             std::io::stdin().read_line(&mut text).map(drop)
         }
         None => {
@@ -81,7 +81,7 @@ fn list(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if all.is_empty() {
-        ui.say("No secret is declared or set here; `hothouse secret set NAME` sets one.");
+        ui.say("No secrets are declared or set here; `hothouse secret set NAME` sets one.");
         return Ok(ExitCode::SUCCESS);
     }
     let rows = all.iter().map(|secret| {
@@ -116,7 +116,7 @@ fn remove(session: &Session, ui: &Ui, args: SecretRemoveArgs) -> Result<ExitCode
         ui.print_json(&serde_json::json!({ "removed": body.name }));
     } else {
         ui.say(&format!(
-            "Removed {}; rooms that are up keep its placeholder, which opens nothing.",
+            "Removed {}; running rooms keep its placeholder, which is no longer replaced.",
             body.name
         ));
     }

@@ -39,7 +39,7 @@ const SIGNALS: [(&str, i32); 20] = [
     ("SYS", 31),
 ];
 
-/// Does something with a service.
+/// Starts, stops or restarts a service.
 pub(crate) fn act(
     session: &Session,
     ui: &Ui,
@@ -55,7 +55,7 @@ pub(crate) fn act(
 pub(crate) fn signal(session: &Session, ui: &Ui, args: SignalArgs) -> Result<ExitCode, Failure> {
     let number = parse_signal(&args.signal).ok_or_else(|| {
         let names: Vec<_> = SIGNALS.iter().map(|(name, _)| *name).collect();
-        Failure::new(FailureKind::Usage, format!("`{}` is no signal", args.signal))
+        Failure::new(FailureKind::Usage, format!("unknown signal `{}`", args.signal))
             .hint(format!("available: {}", names.join(", ")))
     })?;
     ask(session, ui, args.which, args.service, ServiceAct::Signal(number), None)

@@ -33,21 +33,21 @@ pub(crate) fn take(session: &Session, ui: &Ui, args: SnapshotArgs) -> Result<Exi
         return Ok(ExitCode::SUCCESS);
     }
     ui.say(&format!(
-        "Took a snapshot of `{}`; `hothouse restore {} -w {0}` brings it back.",
+        "Took a snapshot of `{}`; `hothouse restore {} -w {0}` restores it.",
         snapshot.sandbox, snapshot.label
     ));
     ui.print(&snapshot.label);
     Ok(ExitCode::SUCCESS)
 }
 
-/// Brings a sandbox back to a snapshot.
+/// Restores a sandbox to a snapshot.
 pub(crate) fn restore(session: &Session, ui: &Ui, args: RestoreArgs) -> Result<ExitCode, Failure> {
     let snapshot = post(session, ui, route::SNAPSHOT_RESTORE, args.which, Some(args.label))?;
     if ui.json {
         ui.print_json(&snapshot);
         return Ok(ExitCode::SUCCESS);
     }
-    ui.say(&format!("`{}` is as it was at `{}`.", snapshot.sandbox, snapshot.label));
+    ui.say(&format!("Restored `{}` to `{}`.", snapshot.sandbox, snapshot.label));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -61,7 +61,7 @@ pub(crate) fn list(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode,
     if ui.json {
         ui.print_json(&all);
     } else if all.is_empty() {
-        ui.say("There is no snapshot yet; `hothouse snapshot LABEL` takes one.");
+        ui.say("No snapshots yet; `hothouse snapshot LABEL` takes one.");
     } else {
         let now = HostClock.now();
         let rows = all.iter().map(|snapshot| {

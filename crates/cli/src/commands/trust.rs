@@ -1,4 +1,4 @@
-//! `trust` and `ui`: the authority of URLs, and the way into the dashboard.
+//! `trust` and `ui`: the CA of URLs, and links to the dashboard.
 
 use std::{path::Path, process::ExitCode};
 
@@ -18,7 +18,7 @@ use crate::{
     ui::{Tone, Ui},
 };
 
-/// What became of one place of trust, as `--json` prints it.
+/// The outcome for one trust store, as `--json` prints it.
 #[derive(Debug, Serialize)]
 struct Told {
     place: String,
@@ -30,7 +30,7 @@ struct Told {
     commands: Vec<String>,
 }
 
-/// Makes this host trust the authority of URLs, or forget it.
+/// Makes this host trust the CA of URLs, or stop trusting it.
 pub(crate) fn trust(
     session: &Session,
     ui: &Ui,
@@ -51,7 +51,7 @@ pub(crate) fn trust(
     } else {
         told.iter().for_each(|told| say(ui, told));
         if wish == Wish::Trust {
-            ui.say("Programs with certificates of their own (Node, Java) are told by NODE_EXTRA_CA_CERTS and the like:");
+            ui.say("Programs that bring their own CA bundle (Node, Java) need a variable such as NODE_EXTRA_CA_CERTS:");
             ui.say(&format!("  export NODE_EXTRA_CA_CERTS={}", certificate.display()));
         }
     }
@@ -61,7 +61,7 @@ pub(crate) fn trust(
             let message = format!("{} could not be changed", failed.place);
             let mut failure = Failure::new(FailureKind::Host, message);
             failure.causes.extend(failed.why.clone());
-            // With --json the outcome is printed already.
+            // With --json the outcome is already printed.
             if ui.json { Ok(ExitCode::from(FailureKind::Host.exit_code())) } else { Err(failure) }
         }
     }
@@ -71,15 +71,15 @@ fn ask(ui: &Ui, wish: Wish, certificate: &Path, places: &[Place]) -> Result<(), 
     let verb = if wish == Wish::Trust { "Trust" } else { "Stop trusting" };
     let places: Vec<_> = places.iter().map(Place::shown).collect();
     ui.say(&format!(
-        "The authority {} can vouch for names below .localhost alone.",
+        "The certificate authority {} can only sign names below .localhost.",
         certificate.display()
     ));
     match ui.ask(&format!("{verb} it in {}?", places.join(", "))) {
         Some(true) => Ok(()),
-        Some(false) => Err(Failure::new(FailureKind::Unmet, "nothing was changed")),
+        Some(false) => Err(Failure::new(FailureKind::Unmet, "cancelled: nothing was changed")),
         None => {
             Err(Failure::new(FailureKind::Usage, "confirmation needed, and this is not a terminal")
-                .hint("say `hothouse trust --yes`, or `hothouse trust --remove --yes`"))
+                .hint("pass `--yes`"))
         }
     }
 }
@@ -111,7 +111,7 @@ fn say(ui: &Ui, told: &Told) {
     }
 }
 
-/// Prints a link that opens the dashboard once, at one sandbox if one is named.
+/// Prints a single-use link to the dashboard, or to one sandbox in it.
 pub(crate) fn ui(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
     let one = match which.sandbox {
         None => None,
@@ -130,8 +130,8 @@ pub(crate) fn ui(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, F
         ui.print_json(&link);
     } else {
         ui.print(&link.url);
-        ui.say("Open it in a browser of this machine; it works once, within two minutes.");
-        ui.say("If the browser warns of the certificate: `hothouse trust`.");
+        ui.say("Open it in a browser on this machine; it works once, within two minutes.");
+        ui.say("If the browser warns about the certificate: `hothouse trust`.");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `url` and `ports`: where apps are reached.
+//! `url`, `ports` and `expose`: the addresses of apps.
 
 use std::process::ExitCode;
 
@@ -29,7 +29,9 @@ pub(crate) fn url(session: &Session, ui: &Ui, args: UrlArgs) -> Result<ExitCode,
         let message = format!("sandbox `{}` has no app `{}`", sandbox.name, args.app);
         let known: Vec<_> = sandbox.apps.keys().map(String::as_str).collect();
         let hint = match known.is_empty() {
-            true if is_up(sandbox.state) => "none of its services has a `url`".to_owned(),
+            true if is_up(sandbox.state) => {
+                "add `url = \"NAME\"` to a service in hothouse.toml".to_owned()
+            }
             true => format!("apps have URLs while it is up: `hothouse up -w {}`", sandbox.name),
             false => format!("available: {}", known.join(", ")),
         };
@@ -43,7 +45,7 @@ pub(crate) fn url(session: &Session, ui: &Ui, args: UrlArgs) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// Leads a port of the host to a port of a room.
+/// Forwards a port of the host to a port of a room.
 pub(crate) fn expose(session: &Session, ui: &Ui, args: ExposeArgs) -> Result<ExitCode, Failure> {
     if let Some(text) = &args.which.sandbox {
         check_reference(text)?;
@@ -61,18 +63,18 @@ pub(crate) fn expose(session: &Session, ui: &Ui, args: ExposeArgs) -> Result<Exi
         ui.print(&format!("127.0.0.1:{}", exposed.host_port));
         let ExposedView { port, host_port } = exposed;
         ui.say(&format!(
-            "It leads to port {port} of the room while that is up; `hothouse ports release {host_port}` ends that."
+            "Forwards to port {port} of the room while it is up; `hothouse ports release {host_port}` removes it."
         ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Names what a port is kept for: an app, or a port that was exposed.
+/// Names what a port is reserved for: an app, or an exposed port.
 fn kept_for(app: &str) -> String {
     app.strip_prefix(':').map_or_else(|| app.to_owned(), |port| format!("port {port}"))
 }
 
-/// Lists the ports that are kept for apps, or gives some back.
+/// Lists the ports reserved for apps, or releases some.
 pub(crate) fn ports(session: &Session, ui: &Ui, args: &PortsArgs) -> Result<ExitCode, Failure> {
     let (ports, released): (Vec<PortView>, bool) = match &args.command {
         None => (session.get(route::PORTS)?, false),
@@ -86,7 +88,7 @@ pub(crate) fn ports(session: &Session, ui: &Ui, args: &PortsArgs) -> Result<Exit
         return Ok(ExitCode::SUCCESS);
     }
     if ports.is_empty() {
-        ui.say(if released { "Nothing was released." } else { "No port is reserved." });
+        ui.say(if released { "No ports were released." } else { "No reserved ports." });
         return Ok(ExitCode::SUCCESS);
     }
     let rows = ports.iter().map(|port| {

@@ -109,7 +109,7 @@ fn paths(schema: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Tells whether a value has something at a path.
+/// Whether a value has something at a path.
 fn holds(value: &Value, path: &[&str]) -> bool {
     match (path, value) {
         ([], _) => true,

@@ -1,12 +1,12 @@
-//! The page of what a sandbox changed: its files, then the difference. It stands still, since making it
-//! asks git.
+//! The page with a sandbox's changes: files, then the diff. It does not update, since rendering it
+//! runs git.
 
 use askama::Template;
 use hothouse_api::workspace::FileChangeView;
 
-use crate::Door;
+use crate::Daemon;
 
-/// The most of a difference that a browser is given.
+/// The maximum size of a diff in a page.
 const LIMIT: usize = 512 << 10;
 
 /// What a sandbox changed.
@@ -17,7 +17,7 @@ pub(super) struct Changes {
     project: String,
     name: String,
     base: String,
-    /// Or why it cannot be told.
+    /// Or why it is not available.
     difference: Result<Difference, String>,
 }
 
@@ -34,11 +34,11 @@ impl Difference {
     }
 }
 
-/// Finds the changes of a sandbox; nothing if that is not there.
-pub(super) fn find(door: &Door, id: &str) -> Option<Changes> {
-    let all = door.engine.sandboxes().ok()?;
+/// Finds the changes of a sandbox; `None` if there is no such sandbox.
+pub(super) fn find(daemon: &Daemon, id: &str) -> Option<Changes> {
+    let all = daemon.engine.sandboxes().ok()?;
     let sandbox = all.into_iter().find(|sandbox| sandbox.id.as_str() == id)?;
-    let difference = match door.engine.difference(&sandbox, None) {
+    let difference = match daemon.engine.difference(&sandbox, None) {
         Ok((_, difference)) => {
             let files = difference.files.into_iter().map(|file| FileChangeView {
                 path: file.path,
@@ -58,7 +58,7 @@ pub(super) fn find(door: &Door, id: &str) -> Option<Changes> {
     })
 }
 
-/// What a line says of itself.
+/// The kind of a diff line.
 fn kind(text: &str) -> Option<&'static str> {
     match text.as_bytes() {
         [b'd', b'i', b'f', b'f', ..] => Some("head"),
@@ -96,7 +96,7 @@ mod tests {
         ] {
             assert!(shown.contains(part), "{shown}");
         }
-        assert!(body(&[], b"").contains("Nothing."));
+        assert!(body(&[], b"").contains("No changes."));
         assert!(body(&files, &vec![b'x'; LIMIT + 1]).contains("too long"));
     }
 

@@ -1,5 +1,5 @@
-//! Links that are used once, and the sessions they open. They live in memory: after a restart of the
-//! daemon `hothouse ui` gives a new link.
+//! Single-use links, and the sessions they open. Both are kept in memory: after a restart of the daemon
+//! `hothouse ui` prints a new link.
 
 use std::{
     collections::HashMap,
@@ -8,13 +8,13 @@ use std::{
 
 use hothouse_model::id::hex;
 
-/// How long a link waits to be used.
+/// How long a link is valid.
 const LINK_TIME: Duration = Duration::from_secs(120);
 
 /// How long a session lasts without being used.
 const SESSION_TIME: Duration = Duration::from_secs(12 * 3600);
 
-/// How many of each there are at most.
+/// The maximum number of each.
 const LIMIT: usize = 64;
 
 /// A link that was not used yet.
@@ -25,19 +25,19 @@ pub(super) struct Link {
     pub(super) key: String,
 }
 
-/// A browser that was let in.
+/// A signed-in browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Session {
     /// The label of its own host. Cookies ignore ports, so a host that others can name would let whoever
     /// has a port of it read and replace the cookie.
     pub(super) label: String,
-    /// What its cookie says.
+    /// The value of its cookie.
     pub(super) id: String,
-    /// What its forms say.
+    /// The token in its forms.
     pub(super) token: String,
 }
 
-/// Everything that opens the door.
+/// All valid keys and sessions.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     /// By key.
@@ -94,7 +94,7 @@ fn secret() -> String {
     hex(&hothouse_host::random::bytes::<32>())
 }
 
-/// Compares secrets in a time that does not tell where they differ.
+/// Compares secrets in constant time.
 pub(super) fn same(one: &str, two: &str) -> bool {
     let differ = one.bytes().zip(two.bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
     one.len() == two.len() && differ == 0

@@ -1,4 +1,4 @@
-// Keeps the page in step with the sandboxes. Without script the page reloads by itself.
+// Keeps the page up to date. Without scripts the page reloads every few seconds.
 (() => {
   const main = document.querySelector('main');
   const sandbox = main.dataset.sandbox;

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use hothouse_reconcile::urls::is_asleep;
 
-use crate::{Door, view};
+use crate::{Daemon, view};
 
 /// How many lines of each log the page of one sandbox shows.
 const TAIL: usize = 60;
@@ -98,18 +98,18 @@ struct Single<'a> {
     scope: &'static str,
 }
 
-/// Renders all sandboxes, or one; nothing if that is not there.
+/// Renders all sandboxes, or one; `None` if that is not there.
 pub(super) fn main(
-    door: &Door,
+    daemon: &Daemon,
     one: Option<&str>,
     token: &str,
     failures: &HashMap<String, String>,
 ) -> Option<Markup> {
-    let all = door.engine.sandboxes().ok()?;
+    let all = daemon.engine.sandboxes().ok()?;
     let now = HostClock.now();
     let shown = |record: SandboxRecord, tail: bool| {
         let names: Vec<String> = match tail {
-            true => door
+            true => daemon
                 .engine
                 .stack_of(&record)
                 .into_iter()
@@ -119,14 +119,14 @@ pub(super) fn main(
             false => Vec::new(),
         };
         let logs = names.into_iter().map(|name| {
-            let lines = door.engine.tail_of(&record, &name, TAIL);
+            let lines = daemon.engine.tail_of(&record, &name, TAIL);
             Log { name, lines }
         });
         Shown {
             logs: logs.collect(),
             asleep: is_asleep(&record),
             failure: failures.get(record.id.as_str()).cloned(),
-            view: view::sandbox(door, record),
+            view: view::sandbox(daemon, record),
             now,
         }
     };
@@ -148,7 +148,7 @@ fn overview(all: &[Shown], token: &str) -> Markup {
         projects.entry(&shown.view.project).or_default().push(shown);
     }
     let projects = projects.into_iter().map(|(name, mut sandboxes)| {
-        // What runs, or should, is above what only lies there.
+        // What runs, or should, is above what only exists.
         sandboxes.sort_by_cached_key(|shown| {
             let rests = matches!(shown.view.state, SandboxState::Created | SandboxState::Stopped);
             (rests && !shown.asleep, counted(&shown.view.name))
@@ -199,7 +199,7 @@ impl Shown {
         age(*then, self.now)
     }
 
-    /// What can be done with it as it stands: what a form asks for, and its label.
+    /// What can be done with it as it stands: what a form requests, and its label.
     fn wishes(&self) -> &'static [(&'static str, &'static str)] {
         match self.view.state {
             SandboxState::Created | SandboxState::Stopped | SandboxState::Failed => {
@@ -364,6 +364,6 @@ mod tests {
         shown.logs.push(Log { name: "y".into(), lines: Vec::new() });
         let page = single(&shown, "t").0;
         assert!(page.contains("tabindex=0>  &lt;a&gt;\n\nb\u{fffd}\u{fffd}</pre>"), "{page}");
-        assert!(page.contains("tabindex=0><span class=faint>It has said nothing yet."), "{page}");
+        assert!(page.contains("tabindex=0><span class=faint>No output yet."), "{page}");
     }
 }

@@ -1,4 +1,4 @@
-//! Live pages: what has changed is sent as a server-sent event, whole.
+//! Live pages: the changed part is sent as a server-sent event.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,10 +16,10 @@ use tokio_stream::{StreamExt, wrappers::ReceiverStream};
 
 use super::{Dashboard, Session};
 
-/// How often a page is looked at for changes.
+/// How often a page is checked for changes.
 const LOOK: Duration = Duration::from_millis(1000);
 
-/// How many looks without a change go by until a sign of life is sent.
+/// How many checks without a change until a keep-alive is sent.
 const SILENT_LOOKS: u32 = 15;
 
 /// Opens a stream for a page: of one sandbox, or of all.

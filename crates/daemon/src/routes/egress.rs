@@ -1,4 +1,4 @@
-//! The ledger of what rooms tried to reach, and what humans allow.
+//! The ledger of what rooms tried to reach, and what users allow.
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
@@ -24,7 +24,7 @@ use hothouse_store::GrantReach;
 use jiff::Timestamp;
 
 use super::{Json, blocking, sandbox::reference};
-use crate::{Door, failure::Refusal};
+use crate::{Daemon, failure::Refusal};
 
 /// How many denials `why` shows.
 const SHOWN: usize = 20;
@@ -38,16 +38,16 @@ const LOOK: Duration = Duration::from_millis(100);
     responses((status = 200, body = EgressPage), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn log(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<EgressQuery>,
 ) -> Result<axum::Json<EgressPage>, Refusal> {
     let since = query.since.as_deref().map(|text| since(text, HostClock.now())).transpose();
     let since = since.map_err(Refusal)?;
-    let sandbox = find(&door, query.sandbox.as_deref(), &query.folder).await?;
-    let folder = door.engine.ledger_of(&sandbox);
+    let sandbox = find(&daemon, query.sandbox.as_deref(), &query.folder).await?;
+    let folder = daemon.engine.ledger_of(&sandbox);
     let patience = query.wait_ms.map_or(Duration::ZERO, Duration::from_millis).min(LONGEST_WAIT);
     let begun = tokio::time::Instant::now();
-    let mut stop_rx = door.stop_tx.subscribe();
+    let mut stop_rx = daemon.stop_tx.subscribe();
     loop {
         let (folder, query) = (folder.clone(), query.clone());
         let page =
@@ -108,17 +108,17 @@ fn page(records: Vec<LedgerRecord>, query: &EgressQuery, since: Option<&Since>) 
     responses((status = 200, body = WhyView), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn why(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<WhyQuery>,
 ) -> Result<axum::Json<WhyView>, Refusal> {
-    let sandbox = find(&door, query.sandbox.as_deref(), &query.folder).await?;
-    let (policy, opened) = match door.keepers.walls.get() {
+    let sandbox = find(&daemon, query.sandbox.as_deref(), &query.folder).await?;
+    let (policy, opened) = match daemon.keepers.walls.get() {
         Some(walls) => walls.policy_of(&sandbox).await.map_err(Refusal)?,
         None => return Err(Refusal(Failure::new(FailureKind::Internal, "there are no walls yet"))),
     };
     let now = query.host.as_deref().map(|host| decision(&policy, &opened, host)).transpose();
     let now = now.map_err(Refusal)?;
-    let folder = door.engine.ledger_of(&sandbox);
+    let folder = daemon.engine.ledger_of(&sandbox);
     let records = blocking(move || Ok(ledger::read(&folder))).await?;
     let count = |allowed: bool| {
         let of = records.iter().filter(|record| record.allowed == allowed).count();
@@ -231,14 +231,14 @@ fn decide_datagram(
     responses((status = 200, body = [LearnedView]), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn learned(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<FindQuery>,
 ) -> Result<axum::Json<Vec<LearnedView>>, Refusal> {
-    let sandbox = find(&door, query.sandbox.as_deref(), &query.folder).await?;
-    let folder = door.engine.ledger_of(&sandbox);
+    let sandbox = find(&daemon, query.sandbox.as_deref(), &query.folder).await?;
+    let folder = daemon.engine.ledger_of(&sandbox);
     let mut learned = blocking(move || Ok(learn(&ledger::read(&folder)))).await?;
     // What has been allowed since is no news.
-    if let Some(walls) = door.keepers.walls.get() {
+    if let Some(walls) = daemon.keepers.walls.get() {
         let (policy, opened) = walls.policy_of(&sandbox).await.map_err(Refusal)?;
         learned.retain(|rule| {
             decision(&policy, &opened, &rule.rule)
@@ -254,11 +254,11 @@ pub(crate) async fn learned(
     responses((status = 200, body = [GrantView]), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn allow(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Json(body): Json<AllowBody>,
 ) -> Result<axum::Json<Vec<GrantView>>, Refusal> {
-    let sandbox = find(&door, body.sandbox.as_deref(), &body.folder).await?;
-    let engine = door.engine.clone();
+    let sandbox = find(&daemon, body.sandbox.as_deref(), &body.folder).await?;
+    let engine = daemon.engine.clone();
     let granted = blocking(move || {
         let reach = if body.project { GrantReach::Project } else { GrantReach::Sandbox };
         match body.remove {
@@ -268,7 +268,7 @@ pub(crate) async fn allow(
         engine.egress_grants(&sandbox)
     })
     .await?;
-    door.keepers.renew_walls().await;
+    daemon.keepers.renew_walls().await;
     let view = |grant: hothouse_store::EgressGrant| GrantView {
         rule: grant.rule,
         reach: if grant.whole_project { "project" } else { "sandbox" }.into(),
@@ -282,11 +282,11 @@ pub(crate) async fn allow(
     responses((status = 200, body = PendingView), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn pending(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<FindQuery>,
 ) -> Result<axum::Json<PendingView>, Refusal> {
-    let sandbox = find(&door, query.sandbox.as_deref(), &query.folder).await?;
-    pending_view(door.engine, sandbox).await
+    let sandbox = find(&daemon, query.sandbox.as_deref(), &query.folder).await?;
+    pending_view(daemon.engine, sandbox).await
 }
 
 #[utoipa::path(
@@ -295,17 +295,17 @@ pub(crate) async fn pending(
     responses((status = 200, body = PendingView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn approve(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Json(body): Json<ApproveBody>,
 ) -> Result<axum::Json<PendingView>, Refusal> {
-    let sandbox = find(&door, body.sandbox.as_deref(), &body.folder).await?;
-    let (engine, record) = (door.engine.clone(), sandbox.clone());
+    let sandbox = find(&daemon, body.sandbox.as_deref(), &body.folder).await?;
+    let (engine, record) = (daemon.engine.clone(), sandbox.clone());
     blocking(move || engine.approve_config(&record, &body.text)).await?;
-    door.keepers.renew_walls().await;
-    let engine = door.engine.clone();
+    daemon.keepers.renew_walls().await;
+    let engine = daemon.engine.clone();
     let now =
         blocking(move || engine.sandbox(sandbox.key).map(|now| now.unwrap_or(sandbox))).await?;
-    pending_view(door.engine, now).await
+    pending_view(daemon.engine, now).await
 }
 
 async fn pending_view(
@@ -322,9 +322,13 @@ async fn pending_view(
     Ok(axum::Json(PendingView { sandbox: name, changes: changes.collect(), text: pending.text }))
 }
 
-async fn find(door: &Door, sandbox: Option<&str>, folder: &str) -> Result<SandboxRecord, Refusal> {
+async fn find(
+    daemon: &Daemon,
+    sandbox: Option<&str>,
+    folder: &str,
+) -> Result<SandboxRecord, Refusal> {
     let wanted = sandbox.map(reference).transpose()?;
-    let (engine, folder) = (door.engine.clone(), PathBuf::from(folder));
+    let (engine, folder) = (daemon.engine.clone(), PathBuf::from(folder));
     blocking(move || engine.find(wanted.as_ref(), &folder)).await
 }
 

@@ -10,17 +10,17 @@ use futures_util::StreamExt;
 use hothouse_api::operation::EventQuery;
 use tokio_stream::wrappers::{BroadcastStream, WatchStream};
 
-use crate::Door;
+use crate::Daemon;
 
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "events_follow", params(EventQuery),
     responses((status = 200, content_type = "text/event-stream", description = "One JSON event per message"))
 )]
 pub(crate) async fn follow(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<EventQuery>,
 ) -> Stream<impl futures_util::Stream<Item = Result<Sse, Infallible>>> {
-    let events = BroadcastStream::new(door.event_tx.subscribe());
+    let events = BroadcastStream::new(daemon.event_tx.subscribe());
     let wanted = events.filter_map(move |event| {
         // A follower that fell behind misses events; the store, not the stream, is the truth.
         let event = event.ok().filter(|event| {
@@ -30,7 +30,7 @@ pub(crate) async fn follow(
         std::future::ready(message.map(Ok))
     });
     let stopped =
-        WatchStream::new(door.stop_tx.subscribe()).filter(|stop| std::future::ready(*stop));
+        WatchStream::new(daemon.stop_tx.subscribe()).filter(|stop| std::future::ready(*stop));
     let stream = wanted.take_until(stopped.into_future());
     Stream::new(stream).keep_alive(KeepAlive::default())
 }

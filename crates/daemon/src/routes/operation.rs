@@ -1,4 +1,4 @@
-//! What became of an operation.
+//! The outcome of an operation.
 
 use std::time::Duration;
 
@@ -12,40 +12,41 @@ use hothouse_store::{Outcome, PlanRecord};
 
 use super::blocking;
 use crate::{
-    Door,
+    Daemon,
     failure::{Refusal, usage},
     view,
 };
 
 #[utoipa::path(
     get, path = "/v1/operations/{id}", operation_id = "operation_wait", params(("id" = String, Path)),
-    description = "Waits until the operation is over, then says how it ended.",
+    description = "Waits until the operation has ended, then returns its outcome.",
     responses((status = 200, body = OperationView), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn wait(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Path(id): Path<String>,
 ) -> Result<Json<OperationView>, Refusal> {
     let id: OperationId = id.parse().map_err(|error| usage(&error))?;
-    match ended(&door, &id).await? {
+    match ended(&daemon, &id).await? {
         Some(plan) => Ok(Json(view::operation(plan))),
-        None => {
-            Err(Failure::new(FailureKind::NotFound, format!("there is no operation `{id}`")).into())
-        }
+        None => Err(Failure::new(FailureKind::NotFound, format!("no operation `{id}`")).into()),
     }
 }
 
-/// Waits until an operation is over; nothing if it never began.
-pub(crate) async fn ended(door: &Door, id: &OperationId) -> Result<Option<PlanRecord>, Refusal> {
-    let mut event_rx = door.event_tx.subscribe();
+/// Waits until an operation has ended; `None` if it never began.
+pub(crate) async fn ended(
+    daemon: &Daemon,
+    id: &OperationId,
+) -> Result<Option<PlanRecord>, Refusal> {
+    let mut event_rx = daemon.event_tx.subscribe();
     loop {
-        let (engine, id) = (door.engine.clone(), id.clone());
+        let (engine, id) = (daemon.engine.clone(), id.clone());
         let plan = blocking(move || engine.operation(&id)).await?;
         match plan {
             Some(plan) if plan.outcome == Outcome::Open => {}
             over => return Ok(over),
         }
-        // Any event is a reason to look again; the timer covers the ones that were missed.
+        // Any event is a reason to check again; the timer covers missed events.
         tokio::time::timeout(Duration::from_secs(1), event_rx.recv()).await.ok();
     }
 }

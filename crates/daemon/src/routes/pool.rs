@@ -6,11 +6,13 @@ use hothouse_engine::{Pool, PoolSpec};
 use hothouse_model::config::ByteSize;
 
 use super::{Json, Operation, blocking, sandbox::already};
-use crate::{Door, failure::Refusal};
+use crate::{Daemon, failure::Refusal};
 
 #[utoipa::path(get, path = "/v1/pools", operation_id = "pool_list", responses((status = 200, body = [PoolView])))]
-pub(crate) async fn list(State(door): State<Door>) -> Result<axum::Json<Vec<PoolView>>, Refusal> {
-    let pools = blocking(move || door.engine.pools()).await?;
+pub(crate) async fn list(
+    State(daemon): State<Daemon>,
+) -> Result<axum::Json<Vec<PoolView>>, Refusal> {
+    let pools = blocking(move || daemon.engine.pools()).await?;
     Ok(axum::Json(pools.into_iter().map(view).collect()))
 }
 
@@ -19,19 +21,19 @@ pub(crate) async fn list(State(door): State<Door>) -> Result<axum::Json<Vec<Pool
     responses((status = 200, body = PoolView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn create(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<PoolBody>,
 ) -> Result<axum::Json<PoolView>, Refusal> {
-    let known = already(&door, &id).await?;
+    let known = already(&daemon, &id).await?;
     let spec = PoolSpec {
         folder: body.folder.into(),
         size: body.size.map(ByteSize::from_bytes),
         variables: body.variables.into_iter().collect(),
     };
     let made = blocking(move || match known {
-        true => door.engine.pool_of(&spec),
-        false => door.engine.create_pool(&spec, id),
+        true => daemon.engine.pool_of(&spec),
+        false => daemon.engine.create_pool(&spec, id),
     });
     Ok(axum::Json(view(made.await?)))
 }

@@ -1,4 +1,4 @@
-//! Ports of the host that are kept for apps.
+//! Host ports reserved for apps.
 
 use axum::extract::State;
 use hothouse_api::{
@@ -10,11 +10,13 @@ use hothouse_model::{Failure, FailureKind};
 use hothouse_store::PortReservation;
 
 use super::{Json, blocking, sandbox::reference};
-use crate::{Door, failure::Refusal};
+use crate::{Daemon, failure::Refusal};
 
 #[utoipa::path(get, path = "/v1/ports", operation_id = "port_list", responses((status = 200, body = [PortView])))]
-pub(crate) async fn list(State(door): State<Door>) -> Result<axum::Json<Vec<PortView>>, Refusal> {
-    let listed = blocking(move || Ok(shown(door.engine.port_reservations()?)));
+pub(crate) async fn list(
+    State(daemon): State<Daemon>,
+) -> Result<axum::Json<Vec<PortView>>, Refusal> {
+    let listed = blocking(move || Ok(shown(daemon.engine.port_reservations()?)));
     listed.await.map(axum::Json)
 }
 
@@ -23,22 +25,22 @@ pub(crate) async fn list(State(door): State<Door>) -> Result<axum::Json<Vec<Port
     responses((status = 200, body = [PortView]), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn release(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Json(body): Json<ReleaseBody>,
 ) -> Result<axum::Json<Vec<PortView>>, Refusal> {
-    let engine = door.engine.clone();
+    let engine = daemon.engine.clone();
     let released = blocking(move || Ok(shown(engine.release_ports(body.port)?))).await;
-    door.keepers.refresh_urls().await;
+    daemon.keepers.refresh_urls().await;
     released.map(axum::Json)
 }
 
 #[utoipa::path(
     post, path = "/v1/ports/expose", operation_id = "port_expose", request_body = ExposeBody,
-    description = "Leads a port of the host's loopback to a port of the room.",
+    description = "Forwards a loopback port of the host to a port of the room.",
     responses((status = 200, body = ExposedView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn expose(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Json(body): Json<ExposeBody>,
 ) -> Result<axum::Json<ExposedView>, Refusal> {
     let ExposeBody { sandbox, folder, port, host_port } = body;
@@ -49,13 +51,13 @@ pub(crate) async fn expose(
         )));
     }
     let wanted = sandbox.as_deref().map(reference).transpose()?;
-    let engine = door.engine.clone();
+    let engine = daemon.engine.clone();
     let exposed = blocking(move || {
         let sandbox = engine.find(wanted.as_ref(), std::path::Path::new(&folder))?;
         engine.expose(&sandbox, port, host_port)
     })
     .await?;
-    door.keepers.refresh_urls().await;
+    daemon.keepers.refresh_urls().await;
     Ok(axum::Json(ExposedView { port: exposed.port, host_port: exposed.host_port }))
 }
 

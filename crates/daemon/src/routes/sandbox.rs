@@ -14,18 +14,18 @@ use hothouse_store::Outcome;
 
 use super::{Json, Operation, blocking, operation, service::START_TIMEOUT};
 use crate::{
-    Door,
+    Daemon,
     failure::{Refusal, usage},
     view,
 };
 
 #[utoipa::path(get, path = "/v1/sandboxes", operation_id = "sandbox_list", responses((status = 200, body = [SandboxView])))]
 pub(crate) async fn list(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
 ) -> Result<axum::Json<Vec<SandboxView>>, Refusal> {
     let all = blocking(move || {
-        let all = door.engine.sandboxes()?;
-        Ok(all.into_iter().map(|sandbox| view::sandbox(&door, sandbox)).collect())
+        let all = daemon.engine.sandboxes()?;
+        Ok(all.into_iter().map(|sandbox| view::sandbox(&daemon, sandbox)).collect())
     })
     .await?;
     Ok(axum::Json(all))
@@ -36,13 +36,13 @@ pub(crate) async fn list(
     responses((status = 200, body = SandboxView), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn find(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<FindQuery>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let found = blocking(move || {
-        let found = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
-        Ok(view::sandbox(&door, found))
+        let found = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        Ok(view::sandbox(&daemon, found))
     });
     found.await.map(axum::Json)
 }
@@ -52,7 +52,7 @@ pub(crate) async fn find(
     responses((status = 200, body = SandboxView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn fork(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<ForkBody>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
@@ -72,34 +72,34 @@ pub(crate) async fn fork(
         setup: body.setup,
         variables: body.variables.into_iter().collect(),
     };
-    if already(&door, &id).await? {
+    if already(&daemon, &id).await? {
         let wanted = SandboxRef { project: None, name: spec.name };
         let found = blocking(move || {
-            let found = door.engine.find(Some(&wanted), &spec.folder)?;
-            Ok(view::sandbox(&door, found))
+            let found = daemon.engine.find(Some(&wanted), &spec.folder)?;
+            Ok(view::sandbox(&daemon, found))
         });
         return found.await.map(axum::Json);
     }
     let made = blocking(move || {
-        let made = door.engine.fork(&spec, id)?;
-        Ok(view::sandbox(&door, made))
+        let made = daemon.engine.fork(&spec, id)?;
+        Ok(view::sandbox(&daemon, made))
     });
     made.await.map(axum::Json)
 }
 
 #[utoipa::path(
     post, path = "/v1/sandboxes/up", operation_id = "sandbox_up", request_body = UpBody,
-    description = "Starts the room; one that is up already is left alone.",
+    description = "Starts the room; a room that is already up is left alone.",
     responses((status = 200, body = SandboxView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn up(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<UpBody>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
-    already(&door, &id).await?;
+    already(&daemon, &id).await?;
     if body.sandbox.is_none() {
-        let (engine, folder) = (door.engine.clone(), PathBuf::from(&body.folder));
+        let (engine, folder) = (daemon.engine.clone(), PathBuf::from(&body.folder));
         blocking(move || engine.adopt_around(&folder)).await?;
     }
     let spec = UpSpec {
@@ -110,9 +110,9 @@ pub(crate) async fn up(
     };
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };
-    let activities = door.keepers.activities.clone();
-    act(door, find, move |engine, sandbox| {
-        // Whoever comes to one of its ports meanwhile waits for the services.
+    let activities = daemon.keepers.activities.clone();
+    act(daemon, find, move |engine, sandbox| {
+        // Clients of its ports wait for the services meanwhile.
         let stands = engine.room_of(sandbox).is_some();
         let _starting = (!stands).then(|| activities.of(sandbox.key).begin_starting());
         engine.up(sandbox, &spec, id.clone())?;
@@ -128,7 +128,7 @@ pub(crate) async fn up(
     .await
 }
 
-/// Adds to a failed start that the room was kept from something in this run, which is often why.
+/// Adds denied connections of this run to a failed start, since they are often the reason.
 fn with_denials(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> Failure {
     let Some(room) = &sandbox.room else { return failure };
     let denied = |record: &LedgerRecord| !record.allowed && record.time >= room.run.started;
@@ -138,7 +138,7 @@ fn with_denials(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> F
         1 => "a connection of the room was denied".to_owned(),
         count => format!("{count} connections of the room were denied"),
     };
-    failure.hint(format!("{told}: `hothouse egress log --denied -w {}` says why", sandbox.name))
+    failure.hint(format!("{told}: `hothouse egress log --denied -w {}` shows why", sandbox.name))
 }
 
 #[utoipa::path(
@@ -146,12 +146,12 @@ fn with_denials(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> F
     responses((status = 200, body = SandboxView), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn down(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(query): Json<FindQuery>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
-    already(&door, &id).await?;
-    act(door, query, |engine, sandbox| engine.down(sandbox, id)).await
+    already(&daemon, &id).await?;
+    act(daemon, query, |engine, sandbox| engine.down(sandbox, id)).await
 }
 
 #[utoipa::path(
@@ -159,10 +159,10 @@ pub(crate) async fn down(
     responses((status = 200, body = SandboxView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn pause(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Json(query): Json<FindQuery>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
-    act(door, query, |engine, sandbox| engine.pause(sandbox)).await
+    act(daemon, query, |engine, sandbox| engine.pause(sandbox)).await
 }
 
 #[utoipa::path(
@@ -170,37 +170,37 @@ pub(crate) async fn pause(
     responses((status = 200, body = SandboxView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn resume(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Json(query): Json<FindQuery>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
-    act(door, query, |engine, sandbox| engine.resume_room(sandbox)).await
+    act(daemon, query, |engine, sandbox| engine.resume_room(sandbox)).await
 }
 
-/// Finds a sandbox, does something with it, and shows it as it is then.
+/// Finds a sandbox, performs an action on it, and returns its new state.
 pub(super) async fn act(
-    door: Door,
+    daemon: Daemon,
     query: FindQuery,
     action: impl FnOnce(&Engine, &SandboxRecord) -> Result<(), Failure> + Send + 'static,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let (done, now) = blocking({
-        let door = door.clone();
+        let daemon = daemon.clone();
         move || {
-            let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
-            let done = action(&door.engine, &sandbox);
-            let now = door.engine.sandbox(sandbox.key)?.unwrap_or(sandbox);
+            let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+            let done = action(&daemon.engine, &sandbox);
+            let now = daemon.engine.sandbox(sandbox.key)?.unwrap_or(sandbox);
             Ok((done, now))
         }
     })
     .await?;
-    // Also after a failure: what came up before it is reachable, and what went is not.
-    door.keepers.refresh_urls_of(&now).await;
+    // Also after a failure: services that started before it are reachable.
+    daemon.keepers.refresh_urls_of(&now).await;
     done.map_err(Refusal)?;
     let shown = blocking(move || {
-        if let Err(failure) = door.engine.write_metadata(&now, door.keepers.url_port()) {
+        if let Err(failure) = daemon.engine.write_metadata(&now, daemon.keepers.url_port()) {
             tracing::warn!(?failure, "metadata of the run was not written");
         }
-        Ok(view::sandbox(&door, now))
+        Ok(view::sandbox(&daemon, now))
     });
     shown.await.map(axum::Json)
 }
@@ -210,28 +210,28 @@ pub(super) async fn act(
     responses((status = 200, body = DeletedView), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn delete(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<DeleteBody>,
 ) -> Result<axum::Json<DeletedView>, Refusal> {
     let wanted = reference(&body.sandbox)?;
-    if already(&door, &id).await? {
+    if already(&daemon, &id).await? {
         return Ok(axum::Json(DeletedView { deleted: vec![body.sandbox], branches: Vec::new() }));
     }
     let deleted = blocking(move || {
-        let sandbox = door.engine.find(Some(&wanted), &PathBuf::from(body.folder))?;
+        let sandbox = daemon.engine.find(Some(&wanted), &PathBuf::from(body.folder))?;
         let losses = if body.force { Losses::Accepted } else { Losses::Refused };
-        door.engine.delete(&sandbox, losses, id)?;
-        empty_trash(&door, &sandbox);
+        daemon.engine.delete(&sandbox, losses, id)?;
+        empty_trash(&daemon, &sandbox);
         Ok(sandbox)
     })
     .await?;
     Ok(axum::Json(gone(&[deleted])))
 }
 
-/// Removes the files of a deleted sandbox behind the scenes.
-fn empty_trash(door: &Door, sandbox: &SandboxRecord) {
-    let (engine, folder) = (door.engine.clone(), sandbox.sandboxes.clone());
+/// Removes the files of a deleted sandbox in the background.
+fn empty_trash(daemon: &Daemon, sandbox: &SandboxRecord) {
+    let (engine, folder) = (daemon.engine.clone(), sandbox.sandboxes.clone());
     std::thread::spawn(move || {
         if let Err(failure) = engine.empty_trash(&folder) {
             tracing::warn!(?failure, "the trash could not be emptied");
@@ -241,19 +241,19 @@ fn empty_trash(door: &Door, sandbox: &SandboxRecord) {
 
 #[utoipa::path(post, path = "/v1/nuke", operation_id = "nuke", responses((status = 200, body = DeletedView)))]
 pub(crate) async fn nuke(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Operation(id): Operation,
 ) -> Result<axum::Json<DeletedView>, Refusal> {
-    if already(&door, &id).await? {
+    if already(&daemon, &id).await? {
         return Ok(axum::Json(gone(&[])));
     }
-    let deleted = blocking(move || door.engine.nuke(id)).await?;
+    let deleted = blocking(move || daemon.engine.nuke(id)).await?;
     Ok(axum::Json(gone(&deleted)))
 }
 
-/// Returns whether this very operation was done before; one that failed fails again in the same way.
-pub(super) async fn already(door: &Door, id: &OperationId) -> Result<bool, Refusal> {
-    match operation::ended(door, id).await?.map(|plan| plan.outcome) {
+/// Whether this operation was already done; one that failed returns the same failure again.
+pub(super) async fn already(daemon: &Daemon, id: &OperationId) -> Result<bool, Refusal> {
+    match operation::ended(daemon, id).await?.map(|plan| plan.outcome) {
         None => Ok(false),
         Some(Outcome::Undone(failure) | Outcome::Failed(failure)) => Err(Refusal(failure)),
         Some(Outcome::Done | Outcome::Open) => Ok(true),

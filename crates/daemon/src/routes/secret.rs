@@ -11,7 +11,7 @@ use hothouse_engine::{SecretLine, SecretSpec};
 use hothouse_model::{Failure, FailureKind, config::SecretSource};
 
 use super::{Json, blocking};
-use crate::{Door, failure::Refusal};
+use crate::{Daemon, failure::Refusal};
 
 #[utoipa::path(
     get, path = "/v1/secrets", operation_id = "secret_list", params(SecretQuery),
@@ -19,10 +19,10 @@ use crate::{Door, failure::Refusal};
     responses((status = 200, body = [SecretView]))
 )]
 pub(crate) async fn list(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<SecretQuery>,
 ) -> Result<axum::Json<Vec<SecretView>>, Refusal> {
-    let lines = blocking(move || door.engine.secrets(Path::new(&query.folder))).await?;
+    let lines = blocking(move || daemon.engine.secrets(Path::new(&query.folder))).await?;
     Ok(axum::Json(lines.into_iter().map(view).collect()))
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn list(
     responses((status = 200, body = SecretView), (status = 400, body = ErrorBody))
 )]
 pub(crate) async fn set(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Json(body): Json<SecretBody>,
 ) -> Result<axum::Json<SecretView>, Refusal> {
     let spec = SecretSpec {
@@ -42,9 +42,9 @@ pub(crate) async fn set(
         everywhere: body.everywhere,
         hosts: body.hosts.iter().map(|text| parsed("--host", text)).collect::<Result<_, _>>()?,
     };
-    let engine = door.engine.clone();
+    let engine = daemon.engine.clone();
     let set = blocking(move || engine.set_secret(spec)).await?;
-    door.keepers.renew_walls().await;
+    daemon.keepers.renew_walls().await;
     Ok(axum::Json(view(set)))
 }
 
@@ -53,17 +53,17 @@ pub(crate) async fn set(
     responses((status = 200), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn remove(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Json(body): Json<SecretRemoveBody>,
 ) -> Result<axum::Json<()>, Refusal> {
     let name = parsed("the name", &body.name)?;
-    let engine = door.engine.clone();
+    let engine = daemon.engine.clone();
     blocking(move || engine.remove_secret(Path::new(&body.folder), &name, body.everywhere)).await?;
-    door.keepers.renew_walls().await;
+    daemon.keepers.renew_walls().await;
     Ok(axum::Json(()))
 }
 
-/// Reads a word of the user's; the word itself is not repeated beyond what its type allows.
+/// Parses a value of the user's; the error does not repeat it beyond what its type allows.
 fn parsed<T>(what: &str, text: &str) -> Result<T, Refusal>
 where
     T: std::str::FromStr,
@@ -78,7 +78,7 @@ fn view(line: SecretLine) -> SecretView {
         name: line.name.to_string(),
         scope: if line.everywhere { "everywhere" } else { "project" }.into(),
         source: match line.source {
-            // A command may hold what nobody is to see.
+            // A command may contain a credential.
             SecretSource::Command(_) => "command".into(),
             other => other.to_string(),
         },

@@ -15,21 +15,21 @@ use hothouse_model::{Failure, FailureKind, config, stack::ServiceAction};
 use jiff::Timestamp;
 
 use super::{Json, blocking, sandbox};
-use crate::{Door, failure::Refusal};
+use crate::{Daemon, failure::Refusal};
 
-/// How long a service may take to start when nobody says otherwise.
+/// How long a service may take to start by default.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How many bytes of text a page has when nobody says otherwise.
+/// How many bytes of text a page has by default.
 const PAGE: usize = 8 << 20;
 
 /// The longest that a request waits for a line.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-/// How often a waiting request looks at the files.
+/// How often a waiting request checks the files.
 const LOOK: Duration = Duration::from_millis(40);
 
-/// The largest program that a pattern may become.
+/// The maximum size of a compiled pattern.
 const PATTERN_LIMIT: usize = 4 << 20;
 
 #[utoipa::path(
@@ -38,7 +38,7 @@ const PATTERN_LIMIT: usize = 4 << 20;
     responses((status = 200, body = SandboxView), (status = 404, body = ErrorBody), (status = 412, body = ErrorBody))
 )]
 pub(crate) async fn act(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Json(body): Json<ServiceBody>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
     let action = match body.action {
@@ -49,7 +49,7 @@ pub(crate) async fn act(
     };
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let query = FindQuery { sandbox: body.sandbox, folder: body.folder };
-    sandbox::act(door, query, move |engine, record| {
+    sandbox::act(daemon, query, move |engine, record| {
         engine.act_on_service(record, &body.service, action, timeout)
     })
     .await
@@ -60,15 +60,15 @@ pub(crate) async fn act(
     responses((status = 200, body = LogPage), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn logs(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<LogQuery>,
 ) -> Result<axum::Json<LogPage>, Refusal> {
     let wanted = wanted(&query, HostClock.now()).map_err(Refusal)?;
     let patience = query.wait_ms.map_or(Duration::ZERO, Duration::from_millis).min(LONGEST_WAIT);
     let begun = tokio::time::Instant::now();
-    let engine = door.engine.clone();
+    let engine = daemon.engine.clone();
     let streams = blocking(move || find(&engine, &query)).await?;
-    let mut stop_rx = door.stop_tx.subscribe();
+    let mut stop_rx = daemon.stop_tx.subscribe();
     loop {
         let (of, how) = (streams.clone(), wanted.clone());
         let stamp = logs::stamp(&streams);
@@ -115,7 +115,7 @@ fn wanted(query: &LogQuery, now: Timestamp) -> Result<logs::Wanted, Failure> {
     })
 }
 
-/// Reads a span back from now, a moment, or a cursor.
+/// Parses a duration before now, a time, or a cursor.
 fn since(text: &str, now: Timestamp) -> Result<logs::Since, logs::CursorError> {
     let nanoseconds = |time: Timestamp| {
         logs::Since::Time(u64::try_from(time.as_nanosecond().max(0)).unwrap_or(u64::MAX))

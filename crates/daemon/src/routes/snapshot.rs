@@ -17,20 +17,20 @@ use super::{
     sandbox::{already, reference},
     service::START_TIMEOUT,
 };
-use crate::{Door, failure::Refusal};
+use crate::{Daemon, failure::Refusal};
 
 #[utoipa::path(
     get, path = "/v1/snapshots", operation_id = "snapshot_list", params(FindQuery),
     responses((status = 200, body = [SnapshotView]), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn list(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<FindQuery>,
 ) -> Result<axum::Json<Vec<SnapshotView>>, Refusal> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let listed = blocking(move || {
-        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
-        let all = door.engine.snapshots(&sandbox)?;
+        let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        let all = daemon.engine.snapshots(&sandbox)?;
         Ok(all.into_iter().map(|snapshot| shown(&sandbox, snapshot)).collect())
     });
     listed.await.map(axum::Json)
@@ -38,17 +38,17 @@ pub(crate) async fn list(
 
 #[utoipa::path(
     post, path = "/v1/snapshots", operation_id = "snapshot_take", request_body = SnapshotBody,
-    description = "Takes a snapshot, also of a sandbox whose room runs: it holds still meanwhile.",
+    description = "Takes a snapshot; a running room is paused meanwhile.",
     responses((status = 200, body = SnapshotView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn take(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<SnapshotBody>,
 ) -> Result<axum::Json<SnapshotView>, Refusal> {
     let label = body.label.clone();
-    let done = already(&door, &id).await?;
-    act(door, body, move |engine, sandbox| {
+    let done = already(&daemon, &id).await?;
+    act(daemon, body, move |engine, sandbox| {
         if done {
             let all = engine.snapshots(sandbox)?;
             return all.into_iter().next_back().ok_or_else(|| gone(sandbox));
@@ -60,17 +60,17 @@ pub(crate) async fn take(
 
 #[utoipa::path(
     post, path = "/v1/snapshots/restore", operation_id = "snapshot_restore", request_body = SnapshotBody,
-    description = "Brings a sandbox back to a snapshot. A room that is up ends first and is started again.",
+    description = "Restores a sandbox to a snapshot. A running room is restarted.",
     responses((status = 200, body = SnapshotView), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn restore(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<SnapshotBody>,
 ) -> Result<axum::Json<SnapshotView>, Refusal> {
     let label = body.label.clone().unwrap_or_default();
-    let done = already(&door, &id).await?;
-    act(door, body, move |engine, sandbox| {
+    let done = already(&daemon, &id).await?;
+    act(daemon, body, move |engine, sandbox| {
         if !done {
             let (_, was_up) = engine.restore(sandbox, &label, id.clone())?;
             if was_up {
@@ -89,12 +89,12 @@ pub(crate) async fn restore(
     responses((status = 200, body = SnapshotView), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn forget(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<SnapshotBody>,
 ) -> Result<axum::Json<SnapshotView>, Refusal> {
     let label = body.label.clone().unwrap_or_default();
-    act(door, body, move |engine, sandbox| {
+    act(daemon, body, move |engine, sandbox| {
         let all = engine.snapshots(sandbox)?;
         let known = all.into_iter().find(|snapshot| snapshot.label == label);
         engine.forget_snapshot(sandbox, &label, id)?;
@@ -105,14 +105,14 @@ pub(crate) async fn forget(
 }
 
 async fn act(
-    door: Door,
+    daemon: Daemon,
     body: SnapshotBody,
     action: impl FnOnce(&Engine, &SandboxRecord) -> Result<SnapshotRecord, Failure> + Send + 'static,
 ) -> Result<axum::Json<SnapshotView>, Refusal> {
     let wanted = body.sandbox.as_deref().map(reference).transpose()?;
     let done = blocking(move || {
-        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(body.folder))?;
-        let snapshot = action(&door.engine, &sandbox)?;
+        let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(body.folder))?;
+        let snapshot = action(&daemon.engine, &sandbox)?;
         Ok(shown(&sandbox, snapshot))
     });
     done.await.map(axum::Json)

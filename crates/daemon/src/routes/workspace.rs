@@ -1,4 +1,4 @@
-//! Workspaces: what changed, where it goes, what it takes.
+//! Workspaces: diff, log, promote and size.
 
 use std::path::PathBuf;
 
@@ -22,12 +22,12 @@ use super::{
     sandbox::{already, reference},
 };
 use crate::{
-    Door,
+    Daemon,
     failure::{Refusal, usage},
     view,
 };
 
-/// The most of a difference that is shown.
+/// The maximum size of a diff.
 const DIFF_LIMIT: usize = 16 << 20;
 
 #[utoipa::path(
@@ -35,13 +35,13 @@ const DIFF_LIMIT: usize = 16 << 20;
     responses((status = 200, body = DiffView), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn diff(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<ReviewQuery>,
 ) -> Result<axum::Json<DiffView>, Refusal> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let shown = blocking(move || {
-        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
-        let (base, difference) = door.engine.difference(&sandbox, query.base.as_deref())?;
+        let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        let (base, difference) = daemon.engine.difference(&sandbox, query.base.as_deref())?;
         let truncated = difference.text.len() > DIFF_LIMIT;
         let text = &difference.text[..difference.text.len().min(DIFF_LIMIT)];
         let files = difference.files.into_iter().map(|file| FileChangeView {
@@ -65,13 +65,13 @@ pub(crate) async fn diff(
     responses((status = 200, body = LogView), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn log(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<ReviewQuery>,
 ) -> Result<axum::Json<LogView>, Refusal> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let shown = blocking(move || {
-        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
-        let (base, commits) = door.engine.commits(&sandbox, query.base.as_deref())?;
+        let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        let (base, commits) = daemon.engine.commits(&sandbox, query.base.as_deref())?;
         let commits = commits.into_iter().map(|commit| CommitView {
             id: commit.id,
             author: commit.author,
@@ -88,7 +88,7 @@ pub(crate) async fn log(
     responses((status = 200, body = PromotedView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn promote(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Json(body): Json<PromoteBody>,
 ) -> Result<axum::Json<PromotedView>, Refusal> {
     let wanted = body.sandbox.as_deref().map(reference).transpose()?;
@@ -99,9 +99,9 @@ pub(crate) async fn promote(
         (None, false) => GrantsAnswer::None,
     };
     let promoted = blocking(move || {
-        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(body.folder))?;
+        let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(body.folder))?;
         let environment: Vec<_> = body.environment.into_iter().collect();
-        door.engine.promote(&sandbox, how, &answer, &environment)
+        daemon.engine.promote(&sandbox, how, &answer, &environment)
     });
     promoted.await.map(|promoted| axum::Json(promoted_view(promoted)))
 }
@@ -111,13 +111,13 @@ pub(crate) async fn promote(
     responses((status = 200, body = GrantsView), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn promoted_grants(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<GrantsQuery>,
 ) -> Result<axum::Json<GrantsView>, Refusal> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let found = blocking(move || {
-        let sandbox = door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
-        door.engine.promoted_grants(&sandbox, promotion(query.how))
+        let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        daemon.engine.promoted_grants(&sandbox, promotion(query.how))
     });
     found.await.map(|grants| axum::Json(GrantsView { grants }))
 }
@@ -165,19 +165,19 @@ fn promoted_view(promoted: Promoted) -> PromotedView {
     responses((status = 200, body = SandboxView), (status = 409, body = ErrorBody))
 )]
 pub(crate) async fn adopt(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<AdoptBody>,
 ) -> Result<axum::Json<SandboxView>, Refusal> {
     let name = body.name.as_deref().map(str::parse).transpose().map_err(|error| usage(&error))?;
-    let done = already(&door, &id).await?;
+    let done = already(&daemon, &id).await?;
     let adopted = blocking(move || {
         let folder = PathBuf::from(body.folder);
         let sandbox = match done {
-            true => door.engine.find(None, &folder)?,
-            false => door.engine.adopt(&folder, name, id)?,
+            true => daemon.engine.find(None, &folder)?,
+            false => daemon.engine.adopt(&folder, name, id)?,
         };
-        Ok(view::sandbox(&door, sandbox))
+        Ok(view::sandbox(&daemon, sandbox))
     });
     adopted.await.map(axum::Json)
 }
@@ -188,16 +188,16 @@ pub(crate) async fn adopt(
     responses((status = 200, body = [SizeView]), (status = 404, body = ErrorBody))
 )]
 pub(crate) async fn sizes(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Query(query): Query<FindQuery>,
 ) -> Result<axum::Json<Vec<SizeView>>, Refusal> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let measured = blocking(move || {
         let all = match wanted {
-            Some(_) => vec![door.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?],
-            None => door.engine.sandboxes()?,
+            Some(_) => vec![daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?],
+            None => daemon.engine.sandboxes()?,
         };
-        all.iter().map(|sandbox| Ok(size_view(sandbox, &door.engine.size(sandbox)?))).collect()
+        all.iter().map(|sandbox| Ok(size_view(sandbox, &daemon.engine.size(sandbox)?))).collect()
     });
     measured.await.map(axum::Json)
 }
@@ -228,7 +228,7 @@ fn size_view(sandbox: &SandboxRecord, sizes: &SandboxSizes) -> SizeView {
     responses((status = 200, body = [CleanedView]))
 )]
 pub(crate) async fn clean(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
     Json(body): Json<CleanBody>,
 ) -> Result<axum::Json<Vec<CleanedView>>, Refusal> {
     let wish = match body.what {
@@ -238,7 +238,7 @@ pub(crate) async fn clean(
     };
     let doing = if body.dry_run { Doing::Dry } else { Doing::Now };
     let cleaned = blocking(move || {
-        let looked_at = door.engine.clean(wish, doing)?;
+        let looked_at = daemon.engine.clean(wish, doing)?;
         let shown = looked_at.into_iter().map(|item| CleanedView {
             what: item.what,
             goes: item.goes,
@@ -251,10 +251,10 @@ pub(crate) async fn clean(
 
 #[utoipa::path(get, path = "/v1/runs", operation_id = "runs", responses((status = 200, body = [RunLineView])))]
 pub(crate) async fn runs(
-    State(door): State<Door>,
+    State(daemon): State<Daemon>,
 ) -> Result<axum::Json<Vec<RunLineView>>, Refusal> {
     let listed = blocking(move || {
-        let runs = door.engine.runs()?.into_iter().map(|run| RunLineView {
+        let runs = daemon.engine.runs()?.into_iter().map(|run| RunLineView {
             id: run.id,
             sandbox: run.sandbox,
             artifacts: run.artifacts.to_string_lossy().into_owned(),

@@ -20,7 +20,7 @@ use crate::{
 
 /// How long a connection may take to say what it is, where that decides.
 const GREETING: Duration = Duration::from_secs(10);
-/// How long it may be silent where that is no reason to refuse it: on ports that a rule opens the server
+/// How long it may be silent where that is not a reason to refuse it: on ports that a rule opens the server
 /// may speak first.
 const GLANCE: Duration = Duration::from_millis(300);
 
@@ -28,7 +28,7 @@ const GLANCE: Duration = Duration::from_millis(300);
 pub(super) struct Seen {
     pub(super) first: Vec<u8>,
     pub(super) sniffed: Sniffed,
-    /// Whether nothing came, where that is no reason to refuse.
+    /// Whether nothing came, where that is not a reason to refuse.
     pub(super) is_silent: bool,
 }
 

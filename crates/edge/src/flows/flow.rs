@@ -26,7 +26,7 @@ use crate::{
     splice::Counts,
 };
 
-/// After so long without a datagram a flow is over: what the kernel gives it, too (its
+/// After so long without a datagram a flow has ended: what the kernel gives it, too (its
 /// `nf_conntrack_udp_timeout` and `_stream`).
 const IDLE: Duration = Duration::from_secs(30);
 const IDLE_ANSWERED: Duration = Duration::from_secs(120);
@@ -67,7 +67,7 @@ struct Open {
 }
 
 impl Open {
-    /// Returns whether the policy of this moment allows it still. The flow's own task ends what a change
+    /// Whether the policy of this moment allows it still. The flow's own task ends what a change
     /// forbids, and that may be a moment later.
     fn holds(&mut self, edge: &RoomEdge) -> bool {
         let now = edge.policy();
@@ -152,7 +152,7 @@ impl Flow {
         self.begun.elapsed().saturating_sub(last)
     }
 
-    /// Returns whether the kernel may have forgotten the flow.
+    /// Whether the kernel may have forgotten the flow.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.quiet() >= DOUBT
     }
@@ -174,7 +174,7 @@ impl Flow {
     }
 }
 
-/// Decides about a flow and, if it may be, passes on what comes back until it is over.
+/// Decides about a flow and, if it may be, passes on what comes back until it has ended.
 pub(super) async fn run(catch: &Arc<Catch>, peer: SocketAddr, flow: &Arc<Flow>) {
     let edge = &catch.edge;
     let mut entry = catch.entry(flow.tracked);
@@ -262,7 +262,7 @@ async fn bring_back(
                             }
                             // A full queue loses it, as a network would.
                             Err(Errno::AGAIN) => {}
-                            // The room's packet rules know the flow no more.
+                            // The room's nftables rules no longer know the flow.
                             Err(_) => return true,
                         }
                     }

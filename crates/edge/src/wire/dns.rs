@@ -57,7 +57,7 @@ pub struct Question {
     extended: bool,
 }
 
-/// A message that is no question that we answer, with what is said to it, if anything.
+/// A message that is not a question that we answer, with what is said to it, if anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoQuestion(pub Option<Vec<u8>>);
 
@@ -72,7 +72,7 @@ impl Question {
         for count in &mut counts {
             *count = cursor.short().ok_or_else(silence)?;
         }
-        // An answer to an answer could go on for ever.
+        // An answer to an answer could continue forever.
         if flags & 0x8000 != 0 {
             return Err(silence());
         }
@@ -172,7 +172,7 @@ impl Question {
         cut
     }
 
-    /// Returns whether the name was asked for in the form by which it was judged.
+    /// Whether the name was looked up in the form that was decided on.
     pub fn is_plain(&self) -> bool {
         // After the name come type and class, of two bytes each.
         self.wire[..self.wire.len().saturating_sub(4)].is_ascii()
@@ -189,7 +189,7 @@ impl Question {
     }
 }
 
-/// Makes a question about a name. A name that could not be asked for gives none.
+/// Makes a question about a name. `None` if the name cannot be looked up.
 pub fn ask(id: u16, name: &str, kind: u16) -> Option<Vec<u8>> {
     let mut wire = Vec::with_capacity(name.len() + 6);
     for label in name.split('.') {
@@ -218,7 +218,7 @@ fn query(id: u16, wire: &[u8]) -> Vec<u8> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
     pub code: u8,
-    /// Whether it was cut, and must be asked for by TCP.
+    /// Whether it was cut, and must be repeated over TCP.
     pub cut: bool,
     pub addresses: Vec<IpAddr>,
     /// The shortest life of its records.

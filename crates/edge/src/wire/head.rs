@@ -24,7 +24,7 @@ pub struct Head {
     pub wants_json: bool,
 }
 
-/// Returns whether bytes can be the start of a request: a method in capitals, a space, a target.
+/// Whether bytes can be the start of a request: a method in capitals, a space, a target.
 pub fn is_start(bytes: &[u8]) -> bool {
     let method =
         bytes.iter().take_while(|byte| byte.is_ascii_uppercase() || **byte == b'-').count();
@@ -37,7 +37,7 @@ pub fn is_start(bytes: &[u8]) -> bool {
     }
 }
 
-/// Returns whether the first line says that it is HTTP, however the rest is to be read.
+/// Whether the first line says that it is HTTP, however the rest is to be read.
 pub fn says_http(bytes: &[u8]) -> bool {
     let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
     line.windows(6).any(|part| part == b" HTTP/")
@@ -85,7 +85,7 @@ fn request_of(request: &httparse::Request<'_, '_>) -> Option<Head> {
 }
 
 /// Returns the host in a target that is a whole address (RFC 9112, section 3.2), without what stands
-/// before an `@`, which is no host.
+/// before an `@`, which is not a host.
 pub fn authority_of<'a>(method: &str, target: &'a str) -> Option<&'a [u8]> {
     if method == "CONNECT" {
         return Some(target.as_bytes());

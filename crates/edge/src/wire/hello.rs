@@ -1,11 +1,11 @@
-//! The greeting of TLS (RFC 8446, section 4.1.2), of which we need the name (RFC 6066) and whether it
+//! The ClientHello of TLS (RFC 8446, section 4.1.2), of which we need the name (RFC 6066) and whether it
 //! can hide another (RFC 9849). It may come in several records, and in any number of packets.
 
 use hothouse_model::policy::Claim;
 
 use super::{Cursor, Read};
 
-/// The longest greeting that is read: large ones carry post-quantum keys of some kilobytes.
+/// The longest ClientHello that is read: large ones carry post-quantum keys of some kilobytes.
 pub const HELLO_LIMIT: usize = 32 << 10;
 
 const RECORD_HEAD: usize = 5;
@@ -17,7 +17,7 @@ const SERVER_NAME: u16 = 0;
 const ENCRYPTED_HELLO: u16 = 0xfe0d;
 const HOST_NAME: u8 = 0;
 
-/// What a greeting says.
+/// The content of a ClientHello.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     pub claim: Claim,
@@ -25,14 +25,14 @@ pub struct Hello {
     pub hidden: bool,
 }
 
-/// Returns whether bytes can be the start of a greeting.
+/// Whether bytes can be the start of a ClientHello.
 pub fn is_start(bytes: &[u8]) -> bool {
     // The version of the record is 3.x in all that is still spoken.
     let shape = [Some(HANDSHAKE), Some(3), None, None, None, Some(CLIENT_HELLO)];
     shape.iter().zip(bytes).all(|(wanted, byte)| wanted.is_none_or(|wanted| wanted == *byte))
 }
 
-/// Reads a greeting.
+/// Parses a ClientHello.
 pub fn read(bytes: &[u8]) -> Read<Hello> {
     if !is_start(bytes) {
         return Read::Broken;
@@ -112,7 +112,7 @@ fn server_name(content: Cursor<'_>) -> Option<Claim> {
     })
 }
 
-/// Makes a greeting, for tests and the seeds of fuzzers.
+/// Makes a ClientHello, for tests and the seeds of fuzzers.
 pub fn sample(name: Option<&str>, hidden: bool, padding: usize) -> Vec<u8> {
     let short = |length: usize| u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
     let mut extensions = Vec::new();

@@ -5,7 +5,7 @@ use hothouse_model::stack::{DatabaseOrder, service::Question};
 
 use super::{DATABASE, INTERRUPT, PreparedRecipe, Programs, RecipeContext, SOCKETS, quoted, words};
 
-/// Where packages put several versions side by side: a folder, and what stands before the version.
+/// Where packages put several versions in parallel: a folder, and what stands before the version.
 const PLACES: [(&str, &str); 2] = [("/usr/lib/postgresql", ""), ("/usr", "pgsql-")];
 
 const USER: &str = "postgres";

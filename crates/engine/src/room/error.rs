@@ -26,9 +26,9 @@ pub enum RoomRequestError {
     NotUp { name: SandboxName, state: SandboxState },
     #[error("a restore of `{name}` was interrupted while it replaced files")]
     HalfRestored { name: SandboxName },
-    #[error("the worktree {} is gone", .path.display())]
+    #[error("the worktree {} no longer exists", .path.display())]
     NoWorktree { path: PathBuf },
-    #[error("the files of `{name}` are seen in its room alone, which {cannot}")]
+    #[error("the files of `{name}` exist only in its room, which {cannot}")]
     Hidden { name: SandboxName, cannot: &'static str },
     #[error("backend `{backend}` cannot be used on this host")]
     Backend { backend: &'static str },
@@ -102,25 +102,27 @@ impl Explain for RoomRequestError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Deleting { name } => {
-                vec![format!("wait for it, or `hothouse delete {name}` again")]
+                vec![format!("wait for it, or run `hothouse delete {name}` again")]
             }
             Self::NotUp { name, state: SandboxState::Paused } => {
-                vec![format!("let it go on with `hothouse resume -w {name}`")]
+                vec![format!("resume it with `hothouse resume -w {name}`")]
             }
             Self::NotUp { name, .. } => vec![format!("start it with `hothouse up -w {name}`")],
             Self::HalfRestored { name } => {
                 vec![format!("run `hothouse restore LABEL -w {name}` again")]
             }
-            Self::NoWorktree { .. } => vec!["`hothouse doctor --fix` forgets the sandbox".into()],
+            Self::NoWorktree { .. } => {
+                vec!["`hothouse doctor --fix` removes the sandbox from the list".into()]
+            }
             Self::Hidden { name, .. } => vec![
-                format!("`hothouse down -w {name}` first, or use the room that is up"),
+                format!("run `hothouse down -w {name}` first, or use the running room"),
                 "or fork it with another tree: `--tree copy`".into(),
             ],
             Self::OtherProfile { name, .. } => vec![format!(
-                "`hothouse down -w {name}` first, or `up --reuse` to leave it as it is"
+                "run `hothouse down -w {name}` first, or pass `--reuse` to keep it as it is"
             )],
             Self::NewData { name, .. } => {
-                vec![format!("`hothouse down -w {name}`, then `hothouse up -w {name}`")]
+                vec![format!("run `hothouse down -w {name}`, then `hothouse up -w {name}`")]
             }
             Self::Services(error) => error.hints(),
             Self::Wall(error) => error.hints(),

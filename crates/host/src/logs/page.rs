@@ -1,4 +1,4 @@
-//! Pages: lines of one or several logs, by time, with a cursor to go on from.
+//! Pages: lines of one or several logs, by time, with a cursor to continue from.
 
 use std::{borrow::Cow, collections::BTreeMap, path::PathBuf, str::FromStr};
 
@@ -48,7 +48,7 @@ pub enum Since {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor(pub BTreeMap<String, u64>);
 
-/// A text that is no cursor.
+/// An invalid cursor.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is neither a cursor such as `api:120,web:7` nor a time such as `5m`")]
 pub struct CursorError(String);
@@ -85,7 +85,7 @@ pub struct Line {
     pub matched: bool,
 }
 
-/// Some lines, and where to go on.
+/// Some lines, and where to continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     pub lines: Vec<Line>,
@@ -109,7 +109,7 @@ pub fn stamp(streams: &[Stream]) -> u64 {
     streams.iter().fold(0, sum)
 }
 
-/// Reads a page. Logs are read side by side.
+/// Reads a page. Logs are read in parallel.
 pub fn read(streams: &[Stream], wanted: &Wanted) -> Page {
     let found = crew::map(streams, |stream| find(stream, wanted));
     merge(streams, found, wanted)

@@ -64,7 +64,7 @@ impl Segment {
     /// line that the data begins with. Nothing comes when the segment was used anew meanwhile.
     pub(super) fn read_from(&self, line: u64) -> Option<(u64, Vec<u8>)> {
         let after = self.marks.partition_point(|mark| mark.line < line);
-        // A mark may lie in the middle of its line: the one before it is safely outside.
+        // A mark may be in the middle of its line: the one before it is safely outside.
         let mark = after.checked_sub(2).and_then(|at| self.marks.get(at));
         let (offset, first) =
             mark.map_or((0, self.head.first_line), |mark| (mark.offset, mark.line));

@@ -1,4 +1,4 @@
-//! The packet rules of a room as the daemon works them, on the socket that set them.
+//! The nftables rules of a room as the daemon works them, on the socket that set them.
 //!
 //! The kernel asks twice for the right to: of whoever opened the socket (the wall, which owns the
 //! network) and of whoever uses it (the daemon, whose user owns the wall).
@@ -25,7 +25,7 @@ struct Line {
 }
 
 impl PacketGate {
-    /// Takes the socket of a room's packet rules.
+    /// Takes the socket of a room's nftables rules.
     pub fn new(socket: OwnedFd) -> Self {
         Self(Mutex::new(Line { socket, sequence: 0 }))
     }
@@ -49,7 +49,7 @@ impl PacketGate {
         Ok(())
     }
 
-    /// Returns whether the kernel tells where datagrams were to go; without that none can be passed on.
+    /// Whether the kernel tells where datagrams were to go; without that none can be passed on.
     pub fn tracks(&self) -> bool {
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         self.tracked(nowhere, nowhere).is_ok()

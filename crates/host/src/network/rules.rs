@@ -1,4 +1,4 @@
-//! The packet rules of a room, as nf_tables messages.
+//! The nftables rules of a room, as nf_tables messages.
 //!
 //! ```text
 //! table inet hothouse {
@@ -142,7 +142,7 @@ pub(super) fn transaction(told: Told) -> (Vec<u8>, usize) {
     batch.finish()
 }
 
-/// What is open besides, as one transaction, and how many verdicts to expect. What was open before
+/// What is open too, as one transaction, and how many verdicts to expect. What was open before
 /// and is not named is shut.
 pub(super) fn opening(ports: &BTreeSet<u16>, echo: bool) -> (Vec<u8>, usize) {
     let mut batch = Batch::default();

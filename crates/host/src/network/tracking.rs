@@ -54,7 +54,7 @@ pub(super) fn sequence(answer: &[u8]) -> Option<u32> {
     Some(u32::from_ne_bytes(answer.get(8..12)?.try_into().ok()?))
 }
 
-/// Reads an answer; nothing comes of one that is no flow of UDP.
+/// Reads an answer; `None` for one that is not a flow of UDP.
 pub fn read_tracked(answer: &[u8]) -> Option<Tracked> {
     let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
     let size = u32::from_ne_bytes(answer.get(..4)?.try_into().ok()?);

@@ -33,7 +33,7 @@ const ALL: u16 = READ | WRITE | EXECUTE;
 pub(super) struct List(Vec<(u16, u32, u16)>);
 
 impl List {
-    /// Says what a mode says.
+    /// Returns the list that a mode means.
     pub(super) fn of_mode(mode: u32) -> Self {
         let bits = |shift: u32| u16::try_from(mode >> shift & 7).unwrap_or_default();
         Self(vec![(OWNER, NOBODY, bits(6)), (GROUP, NOBODY, bits(3)), (OTHERS, NOBODY, bits(0))])

@@ -38,8 +38,8 @@ struct Folder {
 }
 
 impl Seen {
-    /// Returns what is ours in a tree and an agent with this group may read, by its path there, but for what
-    /// lies below `skip`. Only folders that have changed are read. Sockets of ours are closed to the agent.
+    /// Returns what is ours in a tree and an agent with this group may read, by its path there, except what
+    /// is below `skip`. Only folders that have changed are read. Sockets of ours are closed to the agent.
     pub fn ours(
         &mut self,
         tree: &Path,

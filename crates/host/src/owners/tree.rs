@@ -60,7 +60,7 @@ pub enum Top {
 }
 
 impl Give {
-    /// A worktree, but for its `.git` and what else is to stay the user's.
+    /// A worktree, except its `.git` and what else is to stay the user's.
     pub fn worktree(skip: impl IntoIterator<Item = PathBuf>) -> Self {
         let skip = skip.into_iter().chain([".git".into()]).collect();
         Self { top: Top::Shared, skip }
@@ -196,7 +196,7 @@ impl Giving<'_> {
 /// Gives everything in a tree that is of a room's ids back to the owner of its top folder, which is
 /// nobody else's then. `first` is the id of the room's root.
 ///
-/// Repositories that a room made below the top stay the agent's, so that git goes on refusing them.
+/// Repositories that a room made below the top stay the agent's, so that git still refuses them.
 pub(crate) fn take_back(path: &Path, agent: Owner, first: u32) -> Result<(), FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let open = rustix::fs::open(path, flags, Mode::empty());

@@ -38,7 +38,7 @@ fn decide_version(release: &str) -> Finding {
 
 pub(super) fn landlock() -> Finding {
     let (id, title) = ("landlock", "Landlock");
-    let costs = "rooms lack their second fence around files; namespaces still stand";
+    let costs = "rooms lack their second fence around files; namespaces still isolate them";
     match sys::landlock_version() {
         Ok(version) => Finding::works(id, title, format!("version {version} of its interface")),
         Err(error) => Finding::missing(id, title, error.to_string(), costs)
@@ -149,7 +149,7 @@ fn is_writable(folder: &Path) -> bool {
 
 fn decide_cgroups(version: Option<u8>, usable: &[String]) -> Finding {
     let (id, title) = ("cgroups", "limits by control groups");
-    let costs = "limits of a room fall back to those of each process, which add up";
+    let costs = "a room's limits apply per process instead of to the whole room";
     let fix = "run under `systemd-run --user --scope -p Delegate=yes`, or as root";
     let Some(version) = version else {
         return Finding::missing(id, title, "no control groups are mounted", costs)

@@ -71,7 +71,7 @@ pub(super) fn findings(spec: &ProbeSpec) -> Vec<Finding> {
             "ssh",
             "OpenSSH client",
             &["ssh"],
-            "no remote hosts, and no deploy keys",
+            "remote hosts and deploy keys cannot be used",
             "openssh-client",
         ),
         simple("gh", "GitHub CLI", &["gh"], "`promote` pushes, but opens no pull request", "gh"),
@@ -79,7 +79,7 @@ pub(super) fn findings(spec: &ProbeSpec) -> Vec<Finding> {
             "bwrap",
             "bubblewrap",
             &["bwrap"],
-            "tools in a room that sandbox themselves with it do not run",
+            "tools that sandbox themselves with it do not run in rooms",
             "bubblewrap",
         ),
     ]
@@ -158,7 +158,7 @@ fn engine(
     )
 }
 
-/// Returns whether someone listens on a socket; never waits, not even for an engine that hangs.
+/// Whether someone listens on a socket; never waits, not even for an engine that hangs.
 fn listens(socket: &Path) -> bool {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let ours = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
@@ -181,16 +181,17 @@ fn decide_engine(
         (Some(socket), _, _) => {
             Finding::works(id, title, format!("the engine listens on {}", socket.display()))
         }
-        (None, Some(socket), _) => {
-            Finding::limited(id, title, format!("{} does not let us in", socket.display()), costs)
-                .fixed_by(format!(
-                    "sudo usermod -aG {id} $USER, then log in again; or start the engine"
-                ))
-        }
+        (None, Some(socket), _) => Finding::limited(
+            id,
+            title,
+            format!("no permission to connect to {}", socket.display()),
+            costs,
+        )
+        .fixed_by(format!("sudo usermod -aG {id} $USER, then log in again; or start the engine")),
         (None, None, Some(client)) => Finding::limited(
             id,
             title,
-            format!("{} is there, but no engine", client.display()),
+            format!("{} is installed, but its engine is not running", client.display()),
             costs,
         )
         .fixed_by(format!("sudo systemctl start {id}")),

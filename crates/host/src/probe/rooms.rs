@@ -17,12 +17,12 @@ pub(super) fn user_namespaces(report: &Report) -> Finding {
     let costs = "native rooms cannot be made";
     match (&report.user, &report.network) {
         (Some(Ok(())), Some(Ok(()))) => {
-            Finding::works(id, title, "made one, with a network namespace inside")
+            Finding::works(id, title, "created one, with a network namespace inside")
         }
         (Some(Ok(())), Some(Err(reason))) => Finding::missing(
             id,
             title,
-            format!("made one, but no network namespace: {reason}"),
+            format!("created one, but no network namespace: {reason}"),
             costs,
         )
         .fixed_by(why_refused()),
@@ -99,7 +99,7 @@ pub(super) fn overlay(report: &Report, ground: &Ground) -> Finding {
         None if ground.folder().is_none() => Finding::limited(
             id,
             title,
-            format!("not tried: {} is not writable", ground.shown()),
+            format!("not tested: {} is not writable", ground.shown()),
             costs,
         )
         .fixed_by("make the folder writable, or choose another place for sandboxes"),
@@ -125,10 +125,10 @@ pub(super) fn idmapped_mounts(report: &Report) -> Finding {
 }
 
 pub(super) fn packet_rules(report: &Report) -> Finding {
-    let (id, title) = ("packet-rules", "packet rules in a room");
-    let costs = "rooms do not start: nothing would hold back what leaves them";
+    let (id, title) = ("packet-rules", "nftables rules in a room");
+    let costs = "rooms do not start: nothing would filter their traffic";
     match &report.rules {
-        Some(Ok(())) => Finding::works(id, title, "set those of a room in a new namespace"),
+        Some(Ok(())) => Finding::works(id, title, "set a room's rules in a new namespace"),
         Some(Err(reason)) => Finding::missing(id, title, reason.as_str(), costs)
             .fixed_by("sudo modprobe -a nf_tables nft_chain_nat nft_redir nft_ct nft_limit nf_nat"),
         None => untried(id, title, costs),
@@ -148,9 +148,9 @@ pub(super) fn link(report: &Report) -> Finding {
 
 pub(super) fn ping() -> Finding {
     let (id, title) = ("ping", "echo requests for rooms");
-    let costs = "rules such as `example.com/icmp` do nothing";
+    let costs = "rules such as `example.com/icmp` have no effect";
     match crate::ping::is_allowed() {
-        true => Finding::works(id, title, "may send them"),
+        true => Finding::works(id, title, "allowed"),
         false => {
             let range = text_of("/proc/sys/net/ipv4/ping_group_range");
             let range: Vec<&str> = range.split_whitespace().collect();
@@ -164,7 +164,7 @@ pub(super) fn ping() -> Finding {
 fn untried(id: &str, title: &str, costs: &str) -> Finding {
     Finding {
         state: FindingState::Limited,
-        ..Finding::missing(id, title, "could not be tried", costs)
+        ..Finding::missing(id, title, "could not be tested", costs)
     }
 }
 

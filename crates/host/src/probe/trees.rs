@@ -71,7 +71,7 @@ pub(super) fn reflink(ground: &Ground) -> Finding {
         None => Finding::limited(
             id,
             title,
-            format!("not tried: {} is not writable", ground.shown()),
+            format!("not tested: {} is not writable", ground.shown()),
             costs,
         ),
     }

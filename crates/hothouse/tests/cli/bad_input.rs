@@ -82,7 +82,7 @@ fn what_is_not_there_is_not_found() {
     let message = check(&env, &empty, &["fork", "a"], 4);
     assert!(message.contains("not inside a git repository"), "{message}");
     let message = check(&env, &unborn, &["fork", "a"], 4);
-    assert!(message.contains("no commit yet"), "{message}");
+    assert!(message.contains("no commits yet"), "{message}");
     check(&env, &repository, &["fork", "a", "--base", "no-such-ref"], 4);
     check(&env, &repository, &["fork", "a", "--base", "--upload-pack=x"], 2);
     check(&env, &repository, &["fork", "a", "--base=--upload-pack=x"], 4);

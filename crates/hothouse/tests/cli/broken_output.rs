@@ -75,7 +75,7 @@ fn a_command_ends_when_its_reader_has_gone() {
         let words = ["exec", "-w", "a", "--", "sh", "-c", stubborn];
         let (status, said) = cut_short(env.command(repository, &words));
         assert_eq!((status.code(), &*said), (Some(3), ""));
-        // The other output goes on, and so does the command.
+        // The other output continues, and so does the command.
         let talk = "yes; echo still here >&2; exit 4";
         let words = ["exec", "-w", "a", "--", "sh", "-c", talk];
         let (status, said) = cut_short(env.command(repository, &words));

@@ -12,9 +12,9 @@ fn a_name_without_its_flag_is_told_where_it_belongs() {
     for command in ["up", "down", "status", "diff", "logs", "restart"] {
         let words = [command, "agent-a"];
         let ran = env.run(env.root(), &words);
-        let told = ran.stderr.contains(&format!(
-            "hint: a sandbox is named with -w: `hothouse {command} -w agent-a`"
-        ));
+        let told = ran
+            .stderr
+            .contains(&format!("hint: pass the sandbox with -w: `hothouse {command} -w agent-a`"));
         // `logs` and `restart` take the name of a service there.
         assert_eq!((ran.code != 0, told), (true, !matches!(command, "logs" | "restart")), "{ran}");
     }
@@ -36,13 +36,13 @@ fn a_room_in_which_nothing_runs_says_why() {
     git(&repository, &["commit", "-qm", "without"]);
     env.ok(&repository, &["fork", "a"]);
     let up = env.run(&repository, &["up", "-w", "a"]);
-    assert!(up.code == 0 && up.stderr.contains("its worktree has no hothouse.toml"), "{up}");
+    assert!(up.code == 0 && up.stderr.contains("the worktree has no hothouse.toml"), "{up}");
     fs::write(env.root().join("u-sandboxes/a/hothouse.toml"), "[project]\nname = \"u\"\n").unwrap();
     let up = env.run(&repository, &["up", "-w", "a"]);
-    assert!(up.code == 0 && up.stderr.contains("declares no service"), "{up}");
+    assert!(up.code == 0 && up.stderr.contains("hothouse.toml declares none"), "{up}");
     let url = env.run(&repository, &["url", "web", "-w", "a"]);
     assert!(
-        url.code == 4 && url.stderr.contains("hint: none of its services has a `url`"),
+        url.code == 4 && url.stderr.contains("hint: add `url = \"NAME\"` to a service"),
         "{url}"
     );
 }
@@ -61,7 +61,7 @@ fn a_start_that_the_wall_spoilt_says_so() {
     env.ok(&repository, &["fork", "a"]);
     let up = env.run(&repository, &["up", "-w", "a"]);
     assert!(up.code == 1 && up.stderr.contains("no packages"), "{up}");
-    assert!(up.stderr.contains("denied: `hothouse egress log --denied -w a` says why"), "{up}");
+    assert!(up.stderr.contains("denied: `hothouse egress log --denied -w a` shows why"), "{up}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One room that takes all it can: the other rooms, the daemon and the room's own end go on working.
+//! One room that takes all it can: the other rooms, the daemon and the room's own end continue working.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use hothouse_testkit::{TestEnv, is_running, skip, wait_until};
 
 use crate::room::{room_pid, rooms_with};
 
-/// The flood goes on while its files are deleted, until it finds its folder gone.
+/// The flood continues while its files are deleted, until it finds its folder gone.
 const CLEAN_UP: &str = "until rm -r ~/many 2>/dev/null || [ ! -e ~/many ]; do :; done";
 
 /// Starts a flood in room `a`, whose output nobody reads.
@@ -30,7 +30,7 @@ fn neighbour(env: &TestEnv, repository: &Path) -> u32 {
     env.daemon_pid().unwrap()
 }
 
-/// While the flood goes on: another room works, a new one can be made, the daemon is the same.
+/// While the flood continues: another room works, a new one can be made, the daemon is the same.
 fn others_work(env: &TestEnv, repository: &Path, daemon: u32) {
     for fresh in [&[][..], &["--fresh"]] {
         let words =

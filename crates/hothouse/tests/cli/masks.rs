@@ -68,7 +68,7 @@ fn what_an_agent_commits_stays_masked() {
         let look = "cat .env sub/.env /workspace/.env";
         assert!(!format!("{}", agent(env, repository, look)).contains("s3cr3t"));
         let status = env.ok(repository, &["status", "-w", "a"]);
-        assert!(status.contains("seen empty") && status.contains("`sub/.env`"), "{status}");
+        assert!(status.contains("empty in the room") && status.contains("`sub/.env`"), "{status}");
         // Into a commit, under a repository of its own, behind a flag of the index.
         let tricks = "g='git -c user.name=x -c user.email=x@y'; $g add -f .env; $g commit -qm env; \
                       git update-index --skip-worktree .env; git init -q sub; \
@@ -88,7 +88,7 @@ fn dependencies_and_what_the_base_has_are_left_alone() {
         env.ok(repository, &["up", "-w", "a"]);
         assert_eq!(agent(env, repository, "cat a/node_modules/x/.env").stdout, "PACKAGED=1\n");
         let status = env.ok(repository, &["status", "-w", "a"]);
-        assert!(!status.contains("seen empty"), "{status}");
+        assert!(!status.contains("empty in the room"), "{status}");
     });
 }
 
@@ -139,7 +139,7 @@ fn an_agents_own_file_is_its_own_where_the_room_has_a_uid_of_its_own() {
         env.ok(repository, &["up", "-w", "a"]);
         assert_eq!(agent(env, repository, "cat .env; echo MORE=1 >>.env").stdout, "MINE=1\n");
         let status = env.ok(repository, &["status", "-w", "a"]);
-        assert!(!status.contains("seen empty"), "{status}");
+        assert!(!status.contains("empty in the room"), "{status}");
     });
 }
 

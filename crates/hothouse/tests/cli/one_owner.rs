@@ -53,7 +53,7 @@ fn state(env: &TestEnv, repository: &Path, name: &str) -> String {
     status(env, repository, name)["state"].as_str().unwrap().to_owned()
 }
 
-/// Runs commands side by side.
+/// Runs commands in parallel.
 fn at_once(env: &TestEnv, repository: &Path, all: &[&[&str]]) -> Vec<Ran> {
     let begun: Vec<_> = all
         .iter()

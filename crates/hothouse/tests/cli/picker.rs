@@ -23,7 +23,7 @@ fn two_browsers_with_two_choices_see_two_sandboxes() {
             &env,
             name,
             &[
-                // The page asks which, and the answer leads on to what was asked for.
+                // The page asks which, and the answer leads on to what was requested.
                 &format!("go {shared}/deep?x=1"),
                 "document.title",
                 &format!("{link}.click()"),

@@ -11,7 +11,7 @@ use hothouse_testkit::{TestEnv, User, git, is_root, kill, skip, wait_until};
 
 use crate::surroundings;
 
-/// Says why pools cannot be tried here.
+/// Returns why pools cannot be tried here.
 fn is_possible() -> bool {
     let made = Path::new("/usr/sbin/mkfs.btrfs").exists() || Path::new("/sbin/mkfs.btrfs").exists();
     let systems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
@@ -57,7 +57,7 @@ fn a_worktree_in_a_pool_takes_no_more_than_its_room_may() {
     assert_ne!(exceeds.code, 0, "{exceeds}");
     assert!(exceeds.stderr.contains("quota"), "{exceeds}");
     let status = env.json(&repository, &["status", "-w", "a", "--json"]);
-    assert!(status["fences"]["disk"].as_str().unwrap().contains("quota of the pool"), "{status}");
+    assert!(status["fences"]["disk"].as_str().unwrap().contains("quota in the pool"), "{status}");
     env.ok(&repository, &["nuke", "--yes"]);
 }
 

@@ -1,4 +1,4 @@
-//! Ports of the host, when there are none left.
+//! Ports of the host, if there are none left.
 
 use std::{fs, path::Path, process::Command};
 
@@ -67,7 +67,7 @@ fn a_range_without_a_free_port_is_told_and_nothing_is_half_made() {
     assert_eq!((&status["state"], &status["run"]), (&"created".into(), &serde_json::Value::Null));
     let url = env.ok(&repository, &["url", "web", "-w", "b"]);
     assert!(curl(&[&format!("{}/README", url.trim())]).starts_with("hello"), "others are served");
-    // An app that the agent adds to a sandbox that is up finds none either, and the others go on.
+    // An app that the agent adds to a sandbox that is up finds none either, and the others continue.
     let last = env.json(&repository, &["expose", "9000", "-w", "b", "--json"]);
     assert_eq!(last["host_port"], 45099);
     let none = env.run(&repository, &["expose", "9001", "-w", "b"]);
@@ -172,7 +172,7 @@ fn a_direct_port_answers_to_no_other_name_of_ours() {
     for own in ["127.0.0.1", "localhost:80", "web.a.u.localhost", "elsewhere.example"] {
         assert_eq!(ask(own), "hello\n", "{own}");
     }
-    // A browser that was led here would hand over the cookies of these names.
+    // A browser that was led here would pass on the cookies of these names.
     for other in
         ["hothouse.localhost", "docs.a.u.localhost", "HOTHOUSE.localhost.:1", "u.localhost"]
     {

@@ -11,7 +11,7 @@ use hothouse_testkit::{Ran, TestEnv, User, is_root, is_running, kill, skip, wait
 
 use crate::surroundings;
 
-/// A sandbox `a` that is up, for each user that can be had here.
+/// A sandbox `a` that is up, for each user that is available here.
 pub(crate) fn rooms(test: impl Fn(&TestEnv, &Path)) {
     rooms_with("", test);
 }

@@ -1,4 +1,4 @@
-//! Bad input for rooms: one clear error with a hint, the right exit code, and a room that goes on.
+//! Bad input for rooms: one clear error with a hint, the right exit code, and a room that continues.
 
 use std::{
     fs,

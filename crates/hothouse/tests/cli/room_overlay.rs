@@ -1,4 +1,4 @@
-//! Overlays that exist inside the room alone: what an ordinary user asks for with `--tree overlay`.
+//! Overlays that exist inside the room alone: what an ordinary user requests with `--tree overlay`.
 
 use std::{
     fs,
@@ -22,7 +22,7 @@ fn hidden(config: &str, test: impl Fn(&TestEnv, &Path)) {
     let repository = env.repository("acme", &format!("[project]\nname = \"acme\"\n{config}"));
     let forked = env.run(&repository, &["fork", "a", "--tree", "overlay"]);
     assert_eq!(forked.code, 0, "{forked}");
-    assert!(forked.stderr.contains("an overlay in the room alone"), "{forked}");
+    assert!(forked.stderr.contains("exist only in the room (an overlay)"), "{forked}");
     test(&env, &repository);
 }
 
@@ -151,7 +151,7 @@ fn nothing_planted_in_the_layers_runs_or_leads_out() {
     hidden("", |env, repository| {
         let mark = env.root().join("pwned");
         fs::write(env.root().join("secret"), "outside").unwrap();
-        // The user's own programs, which a `.gitattributes` of the agent asks for.
+        // The user's own programs, which a `.gitattributes` of the agent requests.
         fs::create_dir_all(env.root().join("home")).unwrap();
         let own = format!(
             "[filter \"x\"]\n\tclean = touch {0}; cat\n[diff \"x\"]\n\ttextconv = touch {0}; cat\n",

@@ -202,7 +202,7 @@ fn routed_urls_hold_inside_a_room_and_lead_to_its_own_sandbox_alone() {
     };
     assert!(inside(&a).starts_with("i am a"), "{}", inside(&a));
     let foreign = inside(&b);
-    assert!(!foreign.contains("i am") && foreign.contains("nothing has this name"), "{foreign}");
+    assert!(!foreign.contains("i am") && foreign.contains("no app has this name"), "{foreign}");
     assert!(
         foreign.contains(&a) && !foreign.contains(&format!("{b} ")),
         "only itself is listed: {foreign}"
@@ -217,7 +217,7 @@ fn routed_urls_hold_inside_a_room_and_lead_to_its_own_sandbox_alone() {
     assert!(inside(&shared).starts_with("i am a"), "a shared name means the room's own sandbox");
     let own = a.replace("web.a.u.localhost", "hothouse.localhost");
     assert!(
-        inside(&own).contains("nothing has this name"),
+        inside(&own).contains("no app has this name"),
         "the dashboard is not for rooms: {}",
         inside(&own)
     );

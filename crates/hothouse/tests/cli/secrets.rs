@@ -94,7 +94,7 @@ fn a_live_key_keeps_a_room_from_starting_wherever_it_stands() {
         env.ok(&repository, &["fork", "a"]);
         refused(&env, &repository, &[named]);
     }
-    // What the base commit has is no secret to the room, whatever becomes of the index; what it does not
+    // What the base commit has is not a secret to the room, whatever becomes of the index; what it does not
     // have is masked, and of no interest.
     let env = surroundings();
     let repository = env.repository("acme", &project(""));

@@ -1,4 +1,4 @@
-//! Trust in the authority of URLs, in stores that are a test's own.
+//! Trust in the CA of URLs, in stores that are a test's own.
 
 use std::{fs, process::Command};
 

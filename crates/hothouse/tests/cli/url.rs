@@ -1,4 +1,4 @@
-//! URLs of apps, asked for with curl.
+//! URLs of apps, requested with curl.
 
 use std::{
     fs,
@@ -43,7 +43,7 @@ SELF_URL = "{web.url}"
 INSIDE = "{web.local}"
 "#;
 
-/// Returns whether a program is installed.
+/// Whether a program is installed.
 pub(crate) fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }

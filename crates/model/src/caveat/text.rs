@@ -10,13 +10,13 @@ impl fmt::Display for Caveat {
         match self {
             Self::RoomFiles { uid } => write!(
                 f,
-                "what the room makes in the worktree belongs to uid {uid} on the host; you can read and change it"
+                "files that the room creates in the worktree belong to uid {uid} on the host; you can read and change them"
             ),
             Self::Unreadable { path } => {
                 let path = path.display();
                 write!(
                     f,
-                    "{path} is closed to everybody but you, and so to the room; `chmod -R g+rX {path}` opens it"
+                    "only you can read {path}, so the room cannot; `chmod -R g+rX {path}` lets it"
                 )
             }
             Self::Full(DiskUse { beyond: true, .. }) => f.write_str(
@@ -25,8 +25,8 @@ impl fmt::Display for Caveat {
             ),
             Self::Full(DiskUse { used, limit, .. }) => write!(
                 f,
-                "paused because its own files take {} of {} MiB; after `hothouse resume` there is some air to delete \
-                 files, or set `disk` under `[room]`",
+                "paused because its own files take {} of {} MiB; run `hothouse resume` and delete \
+                 files, or raise `disk` under `[room]`",
                 used >> 20,
                 limit >> 20
             ),
@@ -42,22 +42,22 @@ impl fmt::Display for Caveat {
             ),
             Self::Diverged { branch, agent_branch } => write!(
                 f,
-                "you moved branch {branch}: yours stays, the agent's commits are on {agent_branch}"
+                "you moved branch {branch}: it is kept, and the agent's commits are on {agent_branch}"
             ),
             Self::NotImported { reason } => {
                 write!(f, "the agent's last commits are not in your repository: {reason}")
             }
             Self::LookClosely { found } => found.fmt(f),
             Self::Asleep { since } => {
-                write!(f, "nobody used it: asleep since {since}; a request or a command wakes it")
+                write!(f, "asleep since {since} because it was not in use; a request or a command wakes it")
             }
             Self::NoApps { problem } => f.write_str(problem),
-            Self::NoUrls { problem } => write!(f, "there are no routed URLs: {problem}"),
+            Self::NoUrls { problem } => write!(f, "routed URLs do not work: {problem}"),
             Self::PortHeld { port, pid } => {
-                write!(f, "port {port} is held by process {pid}, so it leads nowhere")
+                write!(f, "port {port} is in use by process {pid}, so it is not forwarded")
             }
             Self::PortClosed { port, problem } => {
-                write!(f, "port {port} cannot be opened ({problem}), so it leads nowhere")
+                write!(f, "cannot listen on port {port} ({problem}), so it is not forwarded")
             }
             Self::NotInRoom { service, problem } => {
                 write!(f, "service `{service}` of the host is not in the room: {problem}")
@@ -71,7 +71,7 @@ impl fmt::Display for Caveat {
             }
             Self::SecretNarrowed { name } => write!(
                 f,
-                "secret `{name}` goes to fewer hosts than the config names: you set it so"
+                "secret `{name}` goes to fewer hosts than the config names, because you limited them"
             ),
             Self::VariableMissing { name, source } => {
                 write!(f, "`{name}` is not set in the room: the host has no {source}")
@@ -79,27 +79,27 @@ impl fmt::Display for Caveat {
             Self::LiveKey { finding, why } => write!(f, "{finding}, allowed: {why}"),
             Self::Masked { files } => write!(
                 f,
-                "seen empty in the room, since the base commit does not have them and they may hold your secrets: \
-                 {files}; `unmask` under `[room]` uncovers a file"
+                "empty in the room, because the base commit does not have them and they may contain your secrets: \
+                 {files}; `unmask` under `[room]` makes a file visible"
             ),
             Self::NotReadable { files } => write!(
                 f,
-                "not readable in the room, since they came or were replaced after it was started and may hold your \
+                "not readable in the room, because they were created or replaced after it was started and may contain your \
                  secrets: {files}"
             ),
             Self::NotMasked { files } => write!(
                 f,
-                "the room can read them, since they came or were replaced after it was started: {files}; \
-                 `hothouse down` and `up` masks them"
+                "the room can read them, because they were created or replaced after it was started: {files}; \
+                 `hothouse down` and `up` mask them"
             ),
             Self::SingleUid => f.write_str("no subordinate uids: the room has one uid, without root and sudo"),
-            Self::SharedUid => f.write_str("room-init has the room's only uid: the room can signal it, and is kept from its memory and limits only"),
-            Self::HostGroups => f.write_str("the host user's supplementary groups stay with the room's processes"),
+            Self::SharedUid => f.write_str("room-init has the room's only uid: the room can send it signals, but not read its memory or change its limits"),
+            Self::HostGroups => f.write_str("the room's processes keep the host user's supplementary groups"),
             Self::SharedFiles => f.write_str("host and room share the worktree under one uid: git in that folder can run what an agent planted \
                  there; use `hothouse diff` and `hothouse promote`"),
-            Self::Unlimited(Fence::Memory) => f.write_str("no cgroup that we may write: the memory of the room is not limited"),
-            Self::Unlimited(Fence::Cpu) => f.write_str("no cgroup that we may write: the processor time of the room is not limited"),
-            Self::Unlimited(_) => f.write_str("no cgroup that we may write: processes are limited by RLIMIT_NPROC, for the whole room together"),
+            Self::Unlimited(Fence::Memory) => f.write_str("memory limit not enforced (no writable cgroup)"),
+            Self::Unlimited(Fence::Cpu) => f.write_str("CPU limit not enforced (no writable cgroup)"),
+            Self::Unlimited(_) => f.write_str("no writable cgroup: RLIMIT_NPROC limits the processes of the whole room"),
             Self::NoFreezer => f.write_str("no freezer: pausing stops processes with SIGSTOP, which they can see"),
             Self::NoSys => f.write_str("the host's /sys is partly hidden, so the room has none"),
             Self::NoIpv6 => f.write_str("the kernel has no IPv6, so the room has none"),
@@ -107,15 +107,15 @@ impl fmt::Display for Caveat {
                 "the kernel has no virtual link, so programs that look at the interfaces think that they are offline",
             ),
             Self::LeftOut { problem } => f.write_str(problem),
-            Self::Died => f.write_str("the room has ended without being told to; `hothouse up` replaces it and loses no file"),
-            Self::NoDatagrams => f.write_str("rules for UDP do nothing: the kernel lacks `nf_conntrack_netlink`, or the room was started by an \
+            Self::Died => f.write_str("the room ended unexpectedly; `hothouse up` replaces it, and no file is lost"),
+            Self::NoDatagrams => f.write_str("rules for UDP have no effect: the kernel lacks `nf_conntrack_netlink`, or the room was started by an \
                  older release"),
-            Self::NoEcho => f.write_str("rules for ICMP do nothing: this host does not let the daemon ping (sysctl \
+            Self::NoEcho => f.write_str("rules for ICMP have no effect: this host does not let the daemon ping (sysctl \
                  `net.ipv4.ping_group_range`), the kernel lacks `nfnetlink_log`, or the room was started by an older \
                  release"),
-            Self::Hidden => f.write_str("the files are an overlay in the room alone: the worktree's folder on the host has none of them"),
+            Self::Hidden => f.write_str("the files exist only in the room (an overlay): the worktree's folder on the host has none of them"),
             Self::FullCopies => f.write_str("this file system shares no blocks: every fork is a full copy"),
-            Self::NoResolver => f.write_str("this host's resolver does not know names below .localhost: browsers and curl do by themselves, \
+            Self::NoResolver => f.write_str("this host's resolver does not know names below .localhost: browsers and curl do, \
                  other programs use the direct addresses"),
         }
     }

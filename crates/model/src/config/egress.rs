@@ -185,7 +185,7 @@ impl FromStr for Target {
     }
 }
 
-/// Says what is wrong with the port of a rule, by what carries it.
+/// Returns what is wrong with the port of a rule, by what carries it.
 pub fn check_port(transport: RuleTransport, port: Option<u16>) -> Result<(), Complaint> {
     match (transport, port) {
         (RuleTransport::Udp, None) => {

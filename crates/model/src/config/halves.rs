@@ -59,7 +59,7 @@ pub struct PendingChange {
     pub key: String,
     /// What holds now; none if the base does not have the key.
     pub base: Option<Value>,
-    /// What the worktree asks for; none if it drops the key.
+    /// What the worktree requests; none if it drops the key.
     pub worktree: Option<Value>,
 }
 

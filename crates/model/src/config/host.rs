@@ -43,7 +43,7 @@ impl HostName {
         &self.0
     }
 
-    /// Tells whether this name is `suffix` or below it.
+    /// Whether this name is `suffix` or below it.
     pub fn is_within(&self, suffix: &Self) -> bool {
         let rest = self.0.strip_suffix(&suffix.0);
         rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -51,7 +51,7 @@ impl HostName {
 }
 
 impl HostPattern {
-    /// Tells whether the pattern means `host`.
+    /// Whether the pattern means `host`.
     pub fn matches(&self, host: &HostName) -> bool {
         match self {
             Self::Name(name) => name == host,
@@ -61,7 +61,7 @@ impl HostPattern {
 }
 
 impl HostPattern {
-    /// Tells whether every host that `other` means is meant by this pattern too.
+    /// Whether every host that `other` means is meant by this pattern too.
     pub fn includes(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Name(name)) => self.matches(name),
@@ -82,7 +82,7 @@ impl Network {
         self.prefix
     }
 
-    /// Tells whether the block holds `address`; an IPv4-mapped address counts as IPv4.
+    /// Whether the block holds `address`; an IPv4-mapped address counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
@@ -112,7 +112,10 @@ impl FromStr for HostName {
             return Err(Complaint::new("cannot be empty"));
         }
         let Some(ascii) = ascii_form(text) else {
-            let message = format!("must be a host, and `{}` is one in no alphabet", shown(text));
+            let message = format!(
+                "must be a host, and `{}` is not a valid internationalized name",
+                shown(text)
+            );
             return Err(Complaint::new(message));
         };
         let name = ascii.strip_suffix('.').unwrap_or(&ascii).to_ascii_lowercase();
@@ -125,7 +128,7 @@ impl FromStr for HostName {
 }
 
 /// Returns the ASCII form of a name in any alphabet (UTS 46, as browsers do it), by which names are
-/// compared and asked for; none if it has none. What is ASCII already is looked at only where it
+/// compared and requested; none if it has none. What is ASCII already is looked at only where it
 /// claims to stand for another alphabet (`xn--…`).
 pub(crate) fn ascii_form(text: &str) -> Option<Cow<'_, str>> {
     let stands_for_another =
@@ -133,7 +136,7 @@ pub(crate) fn ascii_form(text: &str) -> Option<Cow<'_, str>> {
     if text.is_ascii() && !text.split('.').any(stands_for_another) {
         return Some(Cow::Borrowed(text));
     }
-    // Which letters of ASCII a name may have is checked by whoever asks.
+    // The caller checks which ASCII characters a name may have.
     let (letters, hyphens) = (AsciiDenyList::EMPTY, Hyphens::Allow);
     Uts46::new().to_ascii(text.as_bytes(), letters, hyphens, DnsLength::Ignore).ok()
 }
@@ -146,7 +149,7 @@ fn is_label(label: &str) -> bool {
         && !label.ends_with('-')
 }
 
-/// Tells whether resolvers would take the name for an address (`127.1`, `0x7f.1`): WHATWG URL,
+/// Whether resolvers would take the name for an address (`127.1`, `0x7f.1`): WHATWG URL,
 /// "ends in a number".
 fn ends_in_number(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, said so that a reader can put it right.
+//! What is wrong with a configuration, said so that a reader can fix it.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ pub const MAX_PROBLEMS: usize = 1000;
 pub struct Problem {
     /// The file as the reader knows it, or `environment NAME`.
     pub file: String,
-    /// The line, from 1; 0 where there is none (an environment variable).
+    /// The line, from 1; 0 if there is none (an environment variable).
     pub line: usize,
-    /// The column in characters, from 1; 0 where there is none.
+    /// The column in characters, from 1; 0 if there is none.
     pub column: usize,
     /// The path of the key, such as `service.api.port`; empty for a problem of the whole file.
     pub key: String,

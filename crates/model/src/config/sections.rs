@@ -68,7 +68,7 @@ pub struct Config {
     pub agent: Agent,
 }
 
-/// A profile was asked for that the config does not have.
+/// A profile was requested that the config does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no profile `{name}`")]
 pub struct UnknownProfile {

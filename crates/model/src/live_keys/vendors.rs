@@ -159,7 +159,7 @@ pub(super) static NAMED: &[Named] = &[
     },
 ];
 
-/// Hosts below which managed databases lie.
+/// Hosts below which managed databases are.
 pub(super) static MANAGED: &[(&str, &str)] = &[
     ("rds.amazonaws.com", "Amazon RDS"),
     ("cache.amazonaws.com", "Amazon ElastiCache"),

@@ -1,4 +1,4 @@
-//! What is no connection: datagrams and echo requests. None of them passes in any mode unless a rule
+//! What is not a connection: datagrams and echo requests. None of them passes in any mode unless a rule
 //! names its transport, and what is inside is not looked at: such a rule grants the port of an address.
 
 use std::{collections::BTreeSet, fmt, net::IpAddr};
@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fmt, net::IpAddr};
 use super::{Policy, Reason, Sphere, Verdict, is_public_resolver, reason::Basis, rules::Grant};
 use crate::config::{EgressMode, HostName};
 
-/// What carries something that is no connection.
+/// What carries something that is not a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
     Udp,
@@ -79,7 +79,7 @@ impl Policy {
         self.datagrams.iter().filter_map(Grant::datagram_port).collect()
     }
 
-    /// Returns whether a rule opens echo requests to any host.
+    /// Whether a rule opens echo requests to any host.
     pub fn opens_echo(&self) -> bool {
         self.datagrams.iter().any(|rule| rule.carries(Transport::Icmp, None))
     }
@@ -138,14 +138,14 @@ impl Policy {
         Verdict::denied(Basis::Always, Reason::Datagram { transport, port })
     }
 
-    /// Returns whether a name is a public resolver that no rule for datagrams means exactly.
+    /// Whether a name is a public resolver that no rule for datagrams means exactly.
     pub(super) fn is_resolver_of_datagrams(&self, name: &HostName) -> bool {
         is_public_resolver(name) && !self.datagrams.iter().any(|rule| rule.names_exactly(name))
     }
 }
 
 impl Grant {
-    /// Returns whether a rule of denial means a datagram.
+    /// Whether a rule of denial means a datagram.
     fn means(&self, sent: &Datagram<'_>) -> bool {
         self.means_any()
             || sent.address.is_some_and(|address| self.holds(address))

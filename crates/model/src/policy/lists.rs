@@ -54,7 +54,7 @@ pub fn common_hosts() -> Vec<Target> {
     lines.filter(|line| !line.is_empty()).filter_map(|line| line.parse().ok()).collect()
 }
 
-/// Returns whether a name is a public resolver, or below one.
+/// Whether a name is a public resolver, or below one.
 pub fn is_public_resolver(name: &HostName) -> bool {
     PUBLIC_RESOLVERS.iter().any(|known| {
         let rest = name.as_str().strip_suffix(known);

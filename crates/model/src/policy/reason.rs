@@ -57,7 +57,7 @@ pub enum Reason {
     Covered {
         host: HostName,
     },
-    /// It is no connection, and no rule opens what carries it.
+    /// It is not a connection, and no rule opens what carries it.
     Datagram {
         transport: Transport,
         port: Option<u16>,
@@ -72,7 +72,7 @@ pub enum Reason {
     TwoNames,
     /// It took too long to say what it is.
     Slow,
-    /// The sandbox has as much as it may have; so many were refused since that was last written down.
+    /// The sandbox has as much as it may have; so many were refused since that was last recorded.
     Budget {
         refused: u64,
     },
@@ -94,7 +94,7 @@ impl Verdict {
         Self::denied(Basis::Always, reason)
     }
 
-    /// Returns whether it was denied as a registry of the host's tools would be while nobody knows it:
+    /// Whether it was denied as a registry of the host's tools would be while nobody knows it:
     /// such a one may have a port of its own, or an address that is not public.
     pub fn may_be_a_registry(&self) -> bool {
         match &self.reason {
@@ -156,30 +156,30 @@ impl fmt::Display for Reason {
         match self {
             Self::DenyRule => f.write_str("a rule denies it"),
             Self::NotListed => f.write_str("the host is not on the allowlist"),
-            Self::BadName(text) => write!(f, "`{text}` is no host name"),
+            Self::BadName(text) => write!(f, "`{text}` is not a host name"),
             Self::Port { port } => {
-                write!(f, "port {port} is open only where a rule names host and port")
+                write!(f, "port {port} is allowed only if a rule names host and port")
             }
             Self::Protocol { expected, found } => {
                 let (expected, found) = (expected.as_str(), found.as_str());
-                write!(f, "only {expected} may be spoken on this port, and this is {found}")
+                write!(f, "only {expected} is allowed on this port, and this is {found}")
             }
             Self::NoName { protocol: Protocol::Tls } => {
-                f.write_str("the TLS greeting names no host (SNI)")
+                f.write_str("the ClientHello has no server name (SNI)")
             }
             Self::NoName { .. } => f.write_str("the request names no host (`Host`)"),
             Self::Literal => f.write_str("an address without a name is not on the allowlist"),
-            Self::NotAnswered => f.write_str(
-                "the address was not looked up under the name that the connection gives",
-            ),
+            Self::NotAnswered => {
+                f.write_str("the name that the connection gives does not resolve to this address")
+            }
             Self::HiddenName => {
-                f.write_str("the TLS greeting can hide another name (encrypted client hello)")
+                f.write_str("the ClientHello can hide another name (Encrypted Client Hello)")
             }
             Self::PublicResolver => {
-                f.write_str("it is a public resolver, by which names could be looked up unseen")
+                f.write_str("it is a public resolver, which would bypass the wall's own DNS")
             }
             Self::Sphere { address, sphere } => {
-                write!(f, "{address} is {sphere}, which only a rule with the address opens")
+                write!(f, "{address} is {sphere}, which only a rule with that address allows")
             }
             Self::Request => f.write_str("the rule allows other methods or paths of this host"),
             Self::Ambiguous(what) => write!(
@@ -188,7 +188,7 @@ impl fmt::Display for Reason {
                  different ways ({what}): write method and path plainly",
             ),
             Self::Unseen => f.write_str(
-                "the rule looks at methods or paths, which can be seen only on a terminated host",
+                "the rule is about methods or paths, which are visible only on a terminated host",
             ),
             Self::Covered { host } => write!(
                 f,
@@ -219,15 +219,15 @@ impl fmt::Display for Reason {
             Self::NoEcho => f.write_str(
                 "this host does not let the daemon ping (sysctl `net.ipv4.ping_group_range`)",
             ),
-            Self::Nested => f.write_str("a tunnel inside a connection cannot be looked into"),
+            Self::Nested => f.write_str("a tunnel inside a connection cannot be inspected"),
             Self::TwoNames => f.write_str("the request names two different hosts"),
             Self::Budget { refused } => write!(
                 f,
                 "the sandbox has as many connections, datagram flows and look-ups open as it may \
                  have; {refused} refused since the last such line"
             ),
-            Self::Slow => f.write_str("the connection did not say in time what it is"),
-            Self::Malformed => f.write_str("what was sent cannot be read as what it claims to be"),
+            Self::Slow => f.write_str("the client did not identify the protocol in time"),
+            Self::Malformed => f.write_str("the bytes are not valid for their protocol"),
         }
     }
 }

@@ -32,7 +32,7 @@ enum Meant {
 }
 
 impl Rule {
-    /// Returns whether the rule means a list.
+    /// Whether the rule means a list.
     pub(super) fn names(&self, list: NamedHosts) -> bool {
         self.host.hosts == Hosts::Named(list)
     }
@@ -64,7 +64,7 @@ impl Grant {
         spelt.collect()
     }
 
-    /// Makes a rule of what a human has granted by name.
+    /// Makes a rule of what a user has granted by name.
     pub(super) fn approved(target: &Target) -> Self {
         let hosts = match &target.hosts {
             Hosts::Pattern(pattern) => Meant::Pattern(pattern.clone()),
@@ -77,17 +77,17 @@ impl Grant {
         Self { hosts, port, transport, methods, paths, private: false, text }
     }
 
-    /// Returns whether a rule that allows something opens connections.
+    /// Whether a rule that allows something opens connections.
     pub(super) fn opens_connections(&self) -> bool {
         matches!(self.transport, None | Some(RuleTransport::Tcp))
     }
 
-    /// Returns whether it opens any datagrams.
+    /// Whether it opens any datagrams.
     pub(super) fn opens_datagrams(&self) -> bool {
         !self.opens_connections()
     }
 
-    /// Returns whether a rule that allows something opens what is carried so, to a port.
+    /// Whether a rule that allows something opens what is carried so, to a port.
     pub(super) fn carries(&self, transport: Transport, port: Option<u16>) -> bool {
         match (self.transport, transport) {
             (Some(RuleTransport::Udp), Transport::Udp) => self.port.is_some() && self.port == port,
@@ -96,7 +96,7 @@ impl Grant {
         }
     }
 
-    /// Returns whether a rule of denial is about what is carried so, to a port.
+    /// Whether a rule of denial is about what is carried so, to a port.
     pub(super) fn concerns(&self, transport: Transport, port: Option<u16>) -> bool {
         let carried = match self.transport {
             None => true,
@@ -120,7 +120,7 @@ impl Grant {
         }
     }
 
-    /// Returns whether it means everything.
+    /// Whether it means everything.
     pub(super) fn means_any(&self) -> bool {
         self.hosts == Meant::Any
     }
@@ -129,12 +129,12 @@ impl Grant {
         Basis::Rule(self.text.clone())
     }
 
-    /// Returns whether it lets a name have a private address.
+    /// Whether it lets a name have a private address.
     pub(super) fn privileges(&self, name: &HostName) -> bool {
         self.private && self.names_host(name)
     }
 
-    /// Returns whether it means every request of its hosts.
+    /// Whether it means every request of its hosts.
     pub(super) fn is_whole(&self) -> bool {
         self.methods.is_empty() && self.paths.is_empty()
     }
@@ -159,7 +159,7 @@ impl Grant {
         matches!(&self.hosts, Meant::Network(network) if network.contains(address))
     }
 
-    /// Returns whether a rule of denial means a connection.
+    /// Whether a rule of denial means a connection.
     pub(super) fn forbids(&self, attempt: &Attempt<'_>) -> bool {
         let named = match attempt.claim {
             Claim::Name(name) => self.names_host(name),
@@ -180,14 +180,14 @@ impl Grant {
         path.or(method)
     }
 
-    /// Returns whether a rule of denial means a request. What a connection carries once it is no HTTP
+    /// Whether a rule of denial means a request. What a connection carries once it is not a HTTP
     /// any more may be anything, so it counts as every method.
     pub(super) fn denies(&self, asked: &Asked<'_>) -> bool {
         let below = |path: &PlainPath, own: &UrlPath| path.is_below_in_any_case(own.as_str());
         (asked.upgrades || self.covers_method(asked)) && self.covers_path(asked, below)
     }
 
-    /// Returns whether a rule that allows something means a request.
+    /// Whether a rule that allows something means a request.
     pub(super) fn allows(&self, asked: &Asked<'_>) -> bool {
         let below = |path: &PlainPath, own: &UrlPath| path.is_below(own.as_str());
         let every = self.methods.is_empty();

@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-/// Where an address lies.
+/// Where an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sphere {
     Public,
@@ -25,7 +25,7 @@ pub enum Sphere {
 }
 
 impl Sphere {
-    /// Returns whether a registry that the host's own tools are told of may lie there. Reserved ones count:
+    /// Whether a registry that the host's own tools are told of may be there. Reserved ones count:
     /// whoever runs a mirror without the Internet may have put it there.
     pub fn may_hold_registries(self) -> bool {
         matches!(self, Self::Private | Self::Shared | Self::Reserved)
@@ -36,11 +36,11 @@ impl fmt::Display for Sphere {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Public => "a public address",
-            Self::Unspecified => "no address of a host",
+            Self::Unspecified => "not a host address",
             Self::Loopback => "a loopback address",
             Self::Private => "a private address",
             Self::LinkLocal => "a link-local address",
-            Self::Metadata => "an address of cloud metadata",
+            Self::Metadata => "a cloud metadata address",
             Self::Shared => "a provider's own address",
             Self::Multicast => "a multicast address",
             Self::Reserved => "a reserved address",
@@ -49,7 +49,7 @@ impl fmt::Display for Sphere {
     }
 }
 
-/// Says what kind of place an address is. One that carries an IPv4 address is judged by that.
+/// Returns what kind of place an address is. One that carries an IPv4 address is judged by that.
 pub fn sphere_of(address: IpAddr) -> Sphere {
     match address.to_canonical() {
         IpAddr::V4(address) => sphere_of_v4(address),

@@ -94,7 +94,7 @@ impl Inside {
         self.refused.iter().map(|((key, ..), why)| (*key, why.clone())).collect()
     }
 
-    /// Returns whether a port is open, or was refused for good. A listener that ended is opened again:
+    /// Whether a port is open, or was refused for good. A listener that ended is opened again:
     /// a room that was replaced keeps its run.
     fn is_settled(&self, key: &InsideKey) -> bool {
         let open = self.open.get(key).is_some_and(|port| !port.0.is_finished());

@@ -1,4 +1,4 @@
-//! Terminated hosts of a room, as egress asks for them.
+//! Terminated hosts of a room, as egress requests them.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ use hothouse_terminate::{
 };
 use tokio::net::TcpStream;
 
-/// Makes what opens the terminated hosts of a room; nothing if there are none.
+/// Makes what opens the terminated hosts of a room; `None` if there are none.
 pub(super) fn of(
     engine: &Arc<Engine>,
     sandbox: &SandboxRecord,
@@ -70,7 +70,7 @@ fn exact_names(config: &Config) -> Vec<HostName> {
 }
 
 /// Returns the hosts that are not to be reached by anything that is not looked at, on any port. Those of
-/// secrets and recordings may have an SSH server or a database besides.
+/// secrets and recordings may have an SSH server or a database too.
 fn closed_hosts(config: &Config) -> Vec<HostPattern> {
     let is_closed = |class| {
         use IntegrationClass::{Disable, Mock, ReadOnly, Sink};
@@ -108,7 +108,7 @@ impl Gate for PolicyGate {
             rule,
             reason,
             hint: format!(
-                "a human can change the rules on the host; see `hothouse egress why {} -w {}`",
+                "a user can change the rules on the host; see `hothouse egress why {} -w {}`",
                 asked.host, self.sandbox
             ),
         };

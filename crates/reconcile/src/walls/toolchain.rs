@@ -74,7 +74,7 @@ impl Toolchain {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Asks the tools behind the scenes, unless that is under way.
+    /// Asks the tools in the background, unless that is under way.
     fn ask(self: &Arc<Self>) {
         let begins = self.asking.send_if_modified(|asking| !std::mem::replace(asking, true));
         if !begins {

@@ -132,7 +132,7 @@ impl Daemon {
     }
 }
 
-/// Raising a wall waits for the runtime, so whoever asks for it must not be on it.
+/// Raising a wall waits for the runtime, so the caller must not be on it.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }

@@ -21,10 +21,10 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-/// Arguments, environment and folder of a command, as they came in.
+/// Arguments, environment and folder of a command, as received.
 pub(super) type Command = (Vec<Vec<u8>>, Vec<Vec<u8>>, Vec<u8>);
 
-/// A connection into the room that the kernel is still making.
+/// A pending connection into the room.
 pub(super) struct Connecting {
     pub(super) key: u32,
     pub(super) daemon: u32,
@@ -34,7 +34,7 @@ pub(super) struct Connecting {
     address: IpAddr,
 }
 
-/// An answer with the descriptors that go along; `None` when it comes later.
+/// An answer with its descriptors; `None` if it comes later.
 pub(super) type Outcome = Result<Option<(Answer, Vec<OwnedFd>)>, Refusal>;
 
 pub(super) fn now(answer: Answer) -> Outcome {
@@ -70,7 +70,7 @@ impl Room {
         let authorized = self.daemons.get(&daemon).ok_or(Gone)?.authorized;
         let outcome = match authorized || greeting {
             true => self.dispatch(daemon, seq, call, descriptors),
-            false => Err(refuse(RefusalKind::Unauthorized, "no greeting yet")),
+            false => Err(refuse(RefusalKind::Unauthorized, "`Hello` must come first")),
         };
         let refused = outcome.is_err();
         let (answer, descriptors) = match outcome {
@@ -80,7 +80,7 @@ impl Room {
         };
         let peer = self.daemons.get_mut(&daemon).ok_or(Gone)?;
         peer.connection.send(&Reply { seq, answer }, descriptors)?;
-        // One guess per connection.
+        // One attempt at the token per connection.
         if refused && !peer.authorized { Err(Gone) } else { Ok(()) }
     }
 
@@ -132,7 +132,7 @@ impl Room {
         if !same(token, &self.boot.token) {
             return Err(refuse(RefusalKind::Unauthorized, "wrong token"));
         }
-        // A newer daemon learns what we speak, and decides itself whether it can.
+        // A newer daemon learns our version, and decides itself whether it supports it.
         if protocol < PROTOCOL && !speaks(protocol) {
             let message = format!("protocol {protocol} is too old for this room");
             return Err(refuse(RefusalKind::Unauthorized, message));
@@ -151,7 +151,7 @@ impl Room {
         if id.0.is_empty() || id.0.len() > EXEC_ID_LIMIT || self.is_running(&id) {
             return Err(refuse(
                 RefusalKind::BadExec,
-                format!("`{}` is no free name for a command", id.0),
+                format!("`{}` is already the name of a command, or not a valid one", id.0),
             ));
         }
         if user == RoomUser::Root && !self.boot.has_root {
@@ -161,7 +161,7 @@ impl Room {
             ));
         }
         let program = Program::new(argv, env, cwd, user).ok_or_else(|| {
-            refuse(RefusalKind::BadExec, "a command is not empty and has no zero bytes")
+            refuse(RefusalKind::BadExec, "the command is empty or contains NUL bytes")
         })?;
         let plumbing = Plumbing::open(stdio, program.user(), self.boot.has_root)
             .map_err(system("open the command's streams"))?;
@@ -256,7 +256,7 @@ impl Room {
         }
     }
 
-    /// A service may listen on `::1` alone, as Node's `localhost` does.
+    /// A service may listen only on `::1`, as Node's `localhost` does.
     fn connect_failed(
         &mut self,
         daemon: u32,
@@ -272,7 +272,7 @@ impl Room {
         }
     }
 
-    /// Finishes a connection that was under way.
+    /// Finishes a pending connection.
     pub(super) fn on_connected(&mut self, key: u32) {
         let Some(at) = self.connecting.iter().position(|attempt| attempt.key == key) else {
             return;
@@ -352,7 +352,7 @@ struct Plumbing {
     outputs: Vec<OwnedFd>,
     /// What the daemon gets.
     given: Vec<OwnedFd>,
-    /// Where output goes on to the daemon.
+    /// Where output is written for the daemon.
     followers: Vec<OwnedFd>,
 }
 
@@ -464,10 +464,10 @@ fn signal_all(signal: i32) -> Outcome {
 }
 
 fn unknown(id: &ExecId) -> Refusal {
-    refuse(RefusalKind::UnknownExec, format!("no command `{}` is known", id.0))
+    refuse(RefusalKind::UnknownExec, format!("no command `{}`", id.0))
 }
 
-/// Compares secrets in a time that does not tell where they differ.
+/// Compares secrets in constant time.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |sum, (x, y)| sum | (x ^ y)) == 0
 }

@@ -1,4 +1,4 @@
-//! The end of a room: asked politely, then not.
+//! The end of a room: SIGTERM first, then SIGKILL.
 
 use super::Room;
 use crate::services::Hands;
@@ -6,16 +6,16 @@ use crate::sys;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long a room gets when the host's SIGTERM, not a daemon, asks it to end.
+/// The grace period if the host's SIGTERM ends the room, not a daemon.
 pub(super) const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
-/// The longest that services may take to stop in turn, whatever their own graces add up to.
+/// The longest that services may take to stop in order, whatever their grace periods add up to.
 const SERVICES_LIMIT: Duration = Duration::from_secs(120);
 
 /// A room that is about to end: its services first, then everything else.
 pub(super) struct Ending {
     deadline: Instant,
-    /// What is left to the others once the services have stopped.
+    /// The time left for other processes once the services have stopped.
     grace: Duration,
     services_stopped: bool,
 }
@@ -31,7 +31,7 @@ impl Ending {
 }
 
 impl Room {
-    /// Asks the services to stop, then every process; a second request may only shorten the wait.
+    /// Stops the services, then every process; a second request can only shorten the wait.
     pub(super) fn begin_ending(&mut self, grace: Duration) {
         let wait = if grace.is_zero() || self.services.is_still() { grace } else { SERVICES_LIMIT };
         let deadline = Instant::now() + wait;
@@ -44,7 +44,7 @@ impl Room {
         self.go_on_ending();
     }
 
-    /// Asks everybody else to end once the services are gone.
+    /// Sends SIGTERM to everything else once the services are gone.
     pub(super) fn go_on_ending(&mut self) {
         let Some(ending) = self.ending.as_mut().filter(|ending| !ending.services_stopped) else {
             return;
@@ -55,13 +55,13 @@ impl Room {
         ending.services_stopped = true;
         ending.deadline = ending.deadline.min(Instant::now() + ending.grace);
         if !ending.grace.is_zero() {
-            // Fails only without anybody to ask.
+            // Fails only if no process is left.
             let _ = sys::kill(-1, libc::SIGTERM);
             let _ = sys::kill(-1, libc::SIGCONT);
         }
     }
 
-    /// Ends PID 1, and with it, by the kernel's hand, whatever is left.
+    /// Exits PID 1, whereupon the kernel kills whatever is left.
     pub(super) fn finish(&mut self) -> ExitCode {
         let _ = sys::kill(-1, libc::SIGKILL);
         self.reap();

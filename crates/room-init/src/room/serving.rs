@@ -7,7 +7,7 @@ use hothouse_room_wire::{Answer, LogStart, RefusalKind, Reply, ServiceOrder};
 use hothouse_service::ServiceSpec;
 use rustix::fd::OwnedFd;
 
-/// Somebody who waits for the services to change.
+/// A caller that waits for the services to change.
 pub(super) struct Waiting {
     pub(super) daemon: u32,
     seq: u32,
@@ -40,12 +40,12 @@ impl Room {
             Ok(()) => now(Answer::Done),
             Err(_) => {
                 let name = name.unwrap_or_default();
-                Err(refuse(RefusalKind::UnknownService, format!("no service `{name}` is known")))
+                Err(refuse(RefusalKind::UnknownService, format!("no service `{name}`")))
             }
         }
     }
 
-    /// Answers at once, or when something has changed.
+    /// Answers immediately, or once something has changed.
     pub(super) fn tell_services(
         &mut self,
         daemon: u32,
@@ -61,7 +61,7 @@ impl Room {
         }
     }
 
-    /// Tells those who wait what has changed.
+    /// Answers waiting callers after a change.
     pub(super) fn report_services(&mut self) {
         let version = self.services.version();
         if !self.watchers.iter().any(|waiting| waiting.after < version) {

@@ -1,4 +1,4 @@
-//! What the loop waits for, worked out from the state.
+//! What the loop waits for, computed from the state.
 
 use super::Room;
 use crate::output::Part;

@@ -1,4 +1,4 @@
-//! One service: its processes, streams and last answers.
+//! One service: its processes, streams and last probe results.
 
 use super::keeper::{self, Kept};
 use super::output::{LineWatch, Log, Source as Pipe};
@@ -19,19 +19,19 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
-/// How many answers of a probe are kept.
+/// How many results of a probe are kept.
 const ANSWERS: usize = 3;
 
-/// Room for a burst of output, so that a service need not wait for us.
+/// The pipe size for bursts of output, so that a service need not wait for us.
 const PIPE_BYTES: usize = 256 << 10;
 
 const WINDOW: WindowSize = WindowSize { rows: 24, cols: 120 };
 
-/// What is known of a service besides its state.
+/// What is known about a service in addition to its state.
 pub(super) struct Entry {
     pub(super) spec: ServiceSpec,
     pub(super) log: Log,
-    /// It was removed, and is kept only until its processes are gone.
+    /// It was removed, and its record is kept until its processes are gone.
     pub(super) hidden: bool,
     pub(super) kept: Option<Kept>,
     pub(super) source: Option<Pipe>,
@@ -65,7 +65,7 @@ impl Entry {
         })
     }
 
-    /// Takes a new declaration, which holds from the next start.
+    /// Takes a new declaration, effective at the next start.
     pub(super) fn change(&mut self, spec: ServiceSpec) -> Result<(), BadService> {
         self.pattern = pattern(&spec)?;
         self.notify = None;
@@ -73,7 +73,7 @@ impl Entry {
         Ok(())
     }
 
-    /// Starts the first process of a phase; false, with the reason in the log, when that fails.
+    /// Starts the first process of a phase; on failure returns false, with the reason in the log.
     pub(super) fn spawn(&mut self, phase: Phase, boot: &Adopted) -> bool {
         self.exit = None;
         self.answers.clear();
@@ -91,7 +91,7 @@ impl Entry {
     fn try_spawn(&mut self, phase: Phase, boot: &Adopted) -> io::Result<()> {
         let (argv, env) = (self.words(phase), self.environment()?);
         let program = Program::new(argv, env, self.folder(), RoomUser::Agent)
-            .ok_or_else(|| io::Error::other("the command is empty or holds zero bytes"))?;
+            .ok_or_else(|| io::Error::other("the command is empty or contains NUL bytes"))?;
         let (streams, pipe) = streams(self.spec.pty, boot.has_root)?;
         let kept = keeper::spawn(boot, &program, streams)?;
         self.main_lives = true;
@@ -130,7 +130,7 @@ impl Entry {
         Ok(env)
     }
 
-    /// Asks its question.
+    /// Starts its probe.
     pub(super) fn ask(&self, boot: &Adopted) -> Step {
         let keeper = self.kept.as_ref().map(|kept| kept.keeper);
         match self.spec.probe.as_ref().map(|probe| &probe.question) {
@@ -143,7 +143,7 @@ impl Entry {
                     None => unasked("the probe's command is empty"),
                 }
             }
-            Some(Question::Log { .. } | Question::Notify) | None => unasked("nothing to ask"),
+            Some(Question::Log { .. } | Question::Notify) | None => unasked("no probe"),
         }
     }
 
@@ -151,14 +151,14 @@ impl Entry {
         matches!(&self.asking, Some((_, Asking::Running { pid: own, .. })) if *own == pid)
     }
 
-    /// Hears a notification of one of its own processes.
+    /// Receives a notification from one of its own processes.
     pub(super) fn hears_ready(&self) -> bool {
         let Some(socket) = &self.notify else { return false };
         let own = self.kept.as_ref().map(|kept| tree::below(kept.keeper)).unwrap_or_default();
         notify::hears_ready(socket, &own)
     }
 
-    /// Remembers an answer; true when it says something new.
+    /// Records a result; true if it differs from the last one.
     pub(super) fn remember(&mut self, answer: ProbeAnswer) -> bool {
         if self.answers.back() == Some(&answer) {
             return false;
@@ -170,7 +170,7 @@ impl Entry {
         true
     }
 
-    /// Notes the end of its first process; says whether it was a good one.
+    /// Records the exit of its first process; returns whether it succeeded.
     pub(super) fn main_ended(&mut self) -> Option<bool> {
         let kept = self.kept.as_ref().filter(|_| self.main_lives)?;
         let status = kept.ended()?;
@@ -185,7 +185,7 @@ impl Entry {
         Some(success)
     }
 
-    /// Returns its first process or, if that has forked away, the oldest that is left.
+    /// Returns its first process or, if that has exited, the oldest that is left.
     pub(super) fn pid(&self) -> Option<i32> {
         let kept = self.kept.as_ref()?;
         match self.main_lives {
@@ -194,14 +194,14 @@ impl Entry {
         }
     }
 
-    /// Ends what a keeper left that was killed itself; true when there was something.
+    /// Kills what a killed keeper left; true if there was something.
     pub(super) fn abandon(&mut self) -> bool {
         if !self.main_lives {
             return false;
         }
         if let Some(Kept { main, .. }) = self.kept {
             tree::kill_below(main);
-            // The session of the first process is all that still tells its children apart.
+            // Only the session of the first process still identifies its children.
             let _ = sys::kill(-main, libc::SIGKILL);
             let _ = sys::kill(main, libc::SIGKILL);
         }
@@ -210,7 +210,7 @@ impl Entry {
         true
     }
 
-    /// Notes that none of its processes is left.
+    /// Records that none of its processes is left.
     pub(super) fn gone(&mut self) {
         self.kept = None;
         self.source = None;
@@ -218,7 +218,7 @@ impl Entry {
         self.notify = None;
     }
 
-    /// Signals it politely: the group of its first process, else whoever is left.
+    /// Sends its stop signal: to the group of its first process, else to the remaining processes.
     pub(super) fn signal(&self, signal: i32) {
         let Some(kept) = &self.kept else { return };
         let grouped = self.main_lives && sys::kill(-kept.main, signal).is_ok();
@@ -263,8 +263,8 @@ fn bytes(words: &[String]) -> Vec<Vec<u8>> {
     words.iter().map(|word| word.clone().into_bytes()).collect()
 }
 
-/// Opens the streams of a service: no input, and one pipe or terminal for all it says, so that the
-/// order of its lines is the order in which it wrote them.
+/// Opens the streams of a service: no input, and one pipe or terminal for both outputs, so that its
+/// lines keep their order.
 fn streams(pty: bool, has_root: bool) -> io::Result<(Streams, OwnedFd)> {
     if pty {
         let (terminal, slave) = terminal::open(WINDOW, has_root.then_some(spawn::AGENT))?;
@@ -272,7 +272,7 @@ fn streams(pty: bool, has_root: bool) -> io::Result<(Streams, OwnedFd)> {
     }
     let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
-    // Best effort: a user's budget for pipes may be used up.
+    // Best effort: the user's limit of pipe memory may be reached.
     let _ = rustix::pipe::fcntl_setpipe_size(&ours, PIPE_BYTES);
     let input = rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let second = rustix::io::fcntl_dupfd_cloexec(&theirs, 3)?;
@@ -291,7 +291,7 @@ fn pattern(spec: &ServiceSpec) -> Result<Option<regex_lite::Regex>, BadService> 
     }
 }
 
-/// Returns what the machine must know of a service.
+/// Returns the settings of a service for the machine.
 pub(super) fn rules(spec: &ServiceSpec) -> Rules {
     let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     Rules {

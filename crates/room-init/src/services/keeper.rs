@@ -1,8 +1,8 @@
 //! A keeper: the small process between room-init and the first process of a service.
 //!
-//! It is the parent of every orphan below it, so a process that forks away or starts a session of
-//! its own still descends from it. It ends when nothing of the service is left, which the kernel
-//! thus tells room-init. It stays in the wall with room-init's ids, where the room cannot reach it.
+//! It is the parent of every orphan below it (a subreaper), so a process that daemonizes or starts its
+//! own session still descends from it. It exits when no process of the service is left, which the
+//! kernel reports to room-init. It keeps room-init's ids, where the room cannot reach it.
 
 use crate::boot::Adopted;
 use crate::spawn::{self, Program, Streams};
@@ -16,9 +16,9 @@ pub(super) struct Kept {
     pub(super) keeper: i32,
     /// The first process.
     pub(super) main: i32,
-    /// Where the keeper says how the first process ended.
+    /// Where the keeper reports how the first process exited.
     pub(super) report: OwnedFd,
-    /// Has something to read if the first process never got to its program.
+    /// Readable if the first process failed before exec.
     pub(super) failure: OwnedFd,
 }
 
@@ -45,7 +45,7 @@ fn keep(
     failure: &OwnedFd,
     report: &OwnedFd,
 ) -> ! {
-    // Without it orphans would go to room-init, which is worse, not wrong.
+    // Without it orphans would go to room-init, which is worse but not wrong.
     let _ = sys::adopt_orphans();
     let _ = rustix::thread::set_name(c"keeper");
     let main = match sys::fork() {
@@ -54,7 +54,7 @@ fn keep(
         Err(_) => sys::exit_now(1),
     };
     sys::close_all_but(report.as_raw_fd());
-    // A pipe takes eight bytes without waiting; if room-init is gone, so are we.
+    // A pipe takes eight bytes without blocking; if room-init is gone, so are we.
     let _ = rustix::io::write(report, &main.to_le_bytes());
     while let Some((pid, status)) = sys::wait_any() {
         if pid == main {

@@ -1,4 +1,4 @@
-//! `READY=1`, as services of systemd say it: a datagram to the socket in `NOTIFY_SOCKET`.
+//! `READY=1`, as in systemd: a datagram to the socket in `NOTIFY_SOCKET`.
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -19,7 +19,7 @@ pub(super) fn open(service: &str) -> io::Result<(OwnedFd, String)> {
     Ok((socket, name))
 }
 
-/// Reads what waits; `READY=1` of one of `own`, or of a helper that is gone already, is reported.
+/// Reads waiting datagrams; reports `READY=1` from one of `own`, or from a helper that has exited.
 pub(super) fn hears_ready(socket: &OwnedFd, own: &[i32]) -> bool {
     let mut ready = false;
     let mut bytes = [0_u8; 4096];

@@ -1,4 +1,4 @@
-//! What a service says, on its way to its log.
+//! The output of a service, written to its log.
 
 use crate::sys;
 use hothouse_room_wire::LogStart;
@@ -6,10 +6,10 @@ use hothouse_supervise::log::{Position, RECORD, SEGMENTS, Write, Writer, slot_of
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-/// How much one turn takes, so that one service cannot hold the loop.
+/// How much one iteration reads, so that one service cannot block the loop.
 const TURN: usize = 1 << 20;
 
-/// The longest part of a line that a pattern is tried on.
+/// The longest part of a line that is matched.
 const LINE_LIMIT: usize = 64 << 10;
 
 /// The files of a log, opened by the daemon. The room never sees them.
@@ -32,7 +32,7 @@ impl Log {
         Some(Self { data: files, index, writer, index_offset: start.index })
     }
 
-    /// Stores output. A disk that takes no more loses lines, not the service.
+    /// Stores output. A full disk loses lines, not the service.
     pub(super) fn append(&mut self, bytes: &[u8]) {
         let mut at = self.writer.position();
         for write in self.writer.append(bytes, sys::wall_clock()) {
@@ -73,7 +73,7 @@ fn write_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) {
     }
 }
 
-/// Looks for a line that matches, while a service starts.
+/// Looks for a matching line while a service is starting.
 pub(super) struct LineWatch {
     pattern: regex_lite::Regex,
     line: Vec<u8>,
@@ -106,14 +106,14 @@ pub(super) struct Source {
     pub(super) pipe: OwnedFd,
 }
 
-/// What a turn came to.
+/// The result of an iteration.
 pub(super) enum Turn {
     More,
-    /// Nobody can write any more.
+    /// No writer is left.
     Over,
 }
 
-/// Moves what is there into the log; a line that was watched for comes back.
+/// Moves available output into the log; returns a matching line.
 pub(super) fn drain(
     source: &Source,
     log: &mut Log,
@@ -133,7 +133,7 @@ pub(super) fn drain(
             }
             Err(Errno::AGAIN) => return (Turn::More, found),
             Err(Errno::INTR) => {}
-            // A terminal whose last user is gone reports EIO.
+            // A terminal without users reports EIO.
             Err(_) => return (Turn::Over, found),
         }
     }

@@ -1,4 +1,4 @@
-//! Questions to a service, asked without waiting.
+//! Probes of a service, without blocking.
 
 use super::tree::{self, Listener};
 use crate::boot::Adopted;
@@ -17,17 +17,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// How much of an answer is read.
 const ANSWER_LIMIT: usize = 16 << 10;
 
-/// How much of an answer is kept for people.
+/// How much of an answer is kept to be shown.
 const SHOWN: usize = 400;
 
-/// A question that is being asked.
+/// A running probe.
 pub(super) enum Asking {
     Connecting { socket: OwnedFd, to: SocketAddr, http: Option<String> },
     Reading { socket: OwnedFd, answer: Vec<u8> },
     Running { pid: i32, output: Option<OwnedFd>, said: Vec<u8>, failure: Option<OwnedFd> },
 }
 
-/// A question that goes on, or its answer.
+/// A probe that is still running, or its result.
 pub(super) enum Step {
     Asking(Asking),
     Answered(ProbeAnswer),
@@ -37,7 +37,7 @@ fn bad(problem: impl Into<String>) -> ProbeAnswer {
     ProbeAnswer::bad(Found::Problem(problem.into()))
 }
 
-/// Asks a port. Who answers must be one of the service's own processes.
+/// Probes a port. The listener must be one of the service's own processes.
 pub(super) fn ask_port(port: u16, http: Option<&str>, keeper: Option<i32>) -> Step {
     let own = keeper.map(tree::below).unwrap_or_default();
     match tree::listener(port, &own) {
@@ -68,7 +68,7 @@ fn connect(to: SocketAddr, http: Option<String>) -> Step {
     }
 }
 
-/// A service may listen on `::1` alone, as Node's `localhost` does.
+/// A service may listen only on `::1`, as Node's `localhost` does.
 fn refused(to: SocketAddr, http: Option<String>, error: Errno) -> Step {
     match to {
         SocketAddr::V4(_) => {
@@ -81,7 +81,7 @@ fn refused(to: SocketAddr, http: Option<String>, error: Errno) -> Step {
     }
 }
 
-/// Runs a command whose end is the answer.
+/// Runs a command whose exit is the result.
 pub(super) fn ask_command(boot: &Adopted, program: &Program) -> Step {
     let attempt = || -> io::Result<Asking> {
         let (output, end) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
@@ -103,7 +103,7 @@ pub(super) fn ask_command(boot: &Adopted, program: &Program) -> Step {
 }
 
 impl Asking {
-    /// Returns what to wait for; a command that has closed its output is waited for by its end.
+    /// Returns what to wait for; a command that has closed its output is waited for by its exit.
     pub(super) fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         match self {
             Self::Connecting { socket, .. } => Some((socket.as_fd(), PollFlags::OUT)),
@@ -112,7 +112,7 @@ impl Asking {
         }
     }
 
-    /// Moves on after a wait.
+    /// Continues after a wait.
     pub(super) fn advance(self, scratch: &mut [u8]) -> Step {
         match self {
             Self::Connecting { socket, to, http } => {
@@ -128,7 +128,7 @@ impl Asking {
                     Err(Errno::AGAIN | Errno::INTR) => {}
                     Err(error) => {
                         let error = io::Error::from(error);
-                        return Step::Answered(bad(format!("the answer broke: {error}")));
+                        return Step::Answered(bad(format!("reading the answer failed: {error}")));
                     }
                 }
                 if is_whole(&answer) || answer.len() >= ANSWER_LIMIT {
@@ -143,7 +143,7 @@ impl Asking {
         }
     }
 
-    /// Answers for a command that has ended.
+    /// Returns the result of a command that has exited.
     pub(super) fn conclude(self, status: i32, scratch: &mut [u8]) -> ProbeAnswer {
         let Self::Running { output, mut said, failure, .. } = self else {
             return bad("no answer");
@@ -158,14 +158,14 @@ impl Asking {
         match (libc::WIFSIGNALED(status), libc::WEXITSTATUS(status)) {
             (true, _) => {
                 let colon = if said.is_empty() { "" } else { ": " };
-                bad(format!("ended by signal {}{colon}{said}", libc::WTERMSIG(status)))
+                bad(format!("killed by signal {}{colon}{said}", libc::WTERMSIG(status)))
             }
             (false, 0) => ProbeAnswer::good(Found::Exit { code: 0, said }),
             (false, code) => ProbeAnswer::bad(Found::Exit { code, said }),
         }
     }
 
-    /// Gives up; a command is killed with what it started.
+    /// Cancels the probe; a command is killed with its children.
     pub(super) fn cancel(&self) -> ProbeAnswer {
         match self {
             Self::Connecting { to, .. } => {
@@ -175,13 +175,13 @@ impl Asking {
                 bad("connected, but no answer in time")
             }
             Self::Reading { answer, .. } => {
-                bad(format!("the answer did not end in time: {}", shown(answer)))
+                bad(format!("the answer was not complete in time: {}", shown(answer)))
             }
             Self::Running { pid, said, .. } => {
                 tree::kill_below(*pid);
                 let _ = sys::kill(-pid, libc::SIGKILL);
                 let _ = sys::kill(*pid, libc::SIGKILL);
-                bad(format!("the command did not end in time: {}", shown(said)))
+                bad(format!("the command did not finish in time: {}", shown(said)))
             }
         }
     }
@@ -194,17 +194,17 @@ fn connected(socket: OwnedFd, port: u16, http: Option<String>) -> Step {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nUser-Agent: hothouse-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     );
-    // A fresh socket takes a request of this size at once.
+    // A fresh socket takes a request of this size without blocking.
     match rustix::net::send(&socket, request.as_bytes(), SendFlags::NOSIGNAL) {
         Ok(_) => Step::Asking(Asking::Reading { socket, answer: Vec::new() }),
         Err(error) => {
             let error = io::Error::from(error);
-            Step::Answered(bad(format!("the question broke off: {error}")))
+            Step::Answered(bad(format!("sending the request failed: {error}")))
         }
     }
 }
 
-/// Takes what was said; false when no more can come.
+/// Reads output; false at its end.
 fn collect(output: &OwnedFd, said: &mut Vec<u8>, scratch: &mut [u8]) -> bool {
     loop {
         match rustix::io::read(output, &mut *scratch) {
@@ -219,7 +219,7 @@ fn collect(output: &OwnedFd, said: &mut Vec<u8>, scratch: &mut [u8]) -> bool {
     }
 }
 
-/// Returns whether head and announced body of an HTTP answer are there.
+/// Whether head and body of an HTTP answer are complete.
 fn is_whole(answer: &[u8]) -> bool {
     let Some(head) = answer.windows(4).position(|part| part == b"\r\n\r\n") else { return false };
     let text = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();
@@ -228,7 +228,7 @@ fn is_whole(answer: &[u8]) -> bool {
     length.is_none_or(|length| answer.len() >= (head + 4).saturating_add(length))
 }
 
-/// Judges an HTTP answer by its status.
+/// Evaluates an HTTP answer by its status.
 fn judge(answer: &[u8], ended: bool) -> ProbeAnswer {
     let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
@@ -241,7 +241,7 @@ fn judge(answer: &[u8], ended: bool) -> ProbeAnswer {
             ProbeAnswer::bad(Found::Http { status, said })
         }
         None if ended && answer.is_empty() => bad("the connection was closed unanswered"),
-        None => bad(format!("no HTTP answer: {}", shown(answer))),
+        None => bad(format!("not an HTTP answer: {}", shown(answer))),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who descends from whom, and who holds which socket, as `/proc` tells it.
+//! Which process descends from which, and which has which socket, from `/proc`.
 
 #![expect(clippy::disallowed_methods, reason = "hothouse_host is too large for room-init")]
 
@@ -9,7 +9,7 @@ use std::fs;
 /// How often a tree is walked in one attempt to kill it.
 const ROUNDS: usize = 16;
 
-/// Returns the living processes below `root`, which itself does not count.
+/// Returns the living processes below `root`, without `root` itself.
 pub(super) fn below(root: i32) -> Vec<i32> {
     let all = processes();
     let mut found = vec![root];
@@ -24,7 +24,7 @@ pub(super) fn below(root: i32) -> Vec<i32> {
     found
 }
 
-/// Kills everything below `root`. All are stopped first, so that none forks away meanwhile.
+/// Kills everything below `root`. All are stopped first, so that none forks meanwhile.
 pub(super) fn kill_below(root: i32) {
     let mut stopped = BTreeSet::new();
     for _ in 0..ROUNDS {
@@ -33,7 +33,7 @@ pub(super) fn kill_below(root: i32) {
             break;
         }
         for pid in new {
-            // One that is gone meanwhile needs nothing.
+            // It may have exited meanwhile.
             let _ = sys::kill(pid, libc::SIGSTOP);
         }
     }
@@ -54,7 +54,7 @@ fn processes() -> Vec<Process> {
     pids.filter_map(|pid| parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)).collect()
 }
 
-/// Reads state and parent. The name before them is the process's own choice.
+/// Parses state and parent. The process chooses the name before them.
 fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
@@ -63,7 +63,7 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
     Some(Process { pid, parent: fields.next()?.parse().ok()?, zombie })
 }
 
-/// Who answers on a port.
+/// Who listens on a port.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Listener {
     Nobody,
@@ -72,7 +72,7 @@ pub(super) enum Listener {
     Stranger,
 }
 
-/// Returns whether one of `pids` listens on a port.
+/// Whether one of `pids` listens on a port.
 pub(super) fn listener(port: u16, pids: &[i32]) -> Listener {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
     let inodes: Vec<u64> = tables

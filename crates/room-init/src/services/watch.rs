@@ -1,7 +1,7 @@
 //! Files whose change restarts a service.
 //!
-//! room-init itself may not read the worktree everywhere, and should not: an ordinary process of
-//! the room, run as `agent`, looks at the files and says on its output which service is concerned.
+//! room-init cannot read all of the worktree, and should not: an ordinary process of the room, run
+//! as `agent`, watches the files and prints which service is affected.
 
 use crate::boot::Adopted;
 use crate::spawn::{self, Program, Streams};
@@ -19,25 +19,25 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Where this very program lies in the room.
+/// The path of this program in the room.
 const PROGRAM: &[u8] = b"/usr/local/bin/sudo";
 
 /// The argument that makes it a watcher.
 pub(crate) const ARGUMENT: &str = "--hothouse-watch";
 
-/// How long after a change more changes are waited for.
+/// How long to wait for more changes after a change.
 const QUIET_MS: i64 = 100;
 
-/// How long changes without a pause are waited for.
+/// How long to wait at most while changes continue.
 const LONGEST_MS: u128 = 1_000;
 
 /// How many folders one room watches.
 const FOLDER_LIMIT: usize = 8_192;
 
-/// How long to wait before a watcher that ended is started again.
+/// How long to wait before a watcher that ended is restarted.
 const AGAIN_AFTER: u64 = 5_000;
 
-/// Folders that tools write into all the time.
+/// Folders that tools write into constantly.
 const IGNORED: [&[u8]; 4] = [b"node_modules", b".git", b"target", b"__pycache__"];
 
 /// room-init's end of the watcher.
@@ -56,7 +56,7 @@ struct Running {
 }
 
 impl Watcher {
-    /// Starts, replaces or ends the watcher, as the services want it.
+    /// Starts, replaces or stops the watcher, as the services need.
     pub(super) fn tend<'a>(
         &mut self,
         now: u64,
@@ -90,7 +90,7 @@ impl Watcher {
         self.again_at.filter(|_| !self.ended)
     }
 
-    /// Ends it for good.
+    /// Stops it permanently.
     pub(super) fn end(&mut self) {
         self.stop();
         self.ended = true;
@@ -107,7 +107,7 @@ impl Watcher {
         self.running.as_ref().map(|running| running.output.as_fd())
     }
 
-    /// Returns the services whose files changed. A watcher that says nonsense is ended.
+    /// Returns the services whose files changed. A watcher with invalid output is stopped.
     pub(super) fn changed(&mut self, scratch: &mut [u8]) -> Vec<String> {
         let Some(running) = &mut self.running else { return Vec::new() };
         match rustix::io::read(&running.output, &mut *scratch) {
@@ -126,7 +126,7 @@ impl Watcher {
         names.into_iter().collect()
     }
 
-    /// Notes the end of the watcher; false when it was another child.
+    /// Records the exit of the watcher; false if it was another child.
     pub(super) fn reaped(&mut self, pid: i32, now: u64) -> bool {
         if self.running.as_ref().is_none_or(|running| running.pid != pid) {
             return false;
@@ -145,7 +145,7 @@ fn start(boot: &Adopted, pairs: &[Vec<u8>]) -> io::Result<Running> {
     let own = [PROGRAM.to_vec(), ARGUMENT.as_bytes().to_vec()];
     let argv = own.into_iter().chain(pairs.iter().cloned()).collect();
     let program = Program::new(argv, Vec::new(), b"/".to_vec(), RoomUser::Agent)
-        .ok_or_else(|| io::Error::other("a pattern holds zero bytes"))?;
+        .ok_or_else(|| io::Error::other("a pattern contains NUL bytes"))?;
     let child = spawn::spawn(boot, &program, Streams::Three(null, end, second))?;
     Ok(Running { pid: child.pid, output, rest: Vec::new() })
 }
@@ -153,7 +153,7 @@ fn start(boot: &Adopted, pairs: &[Vec<u8>]) -> io::Result<Running> {
 /// One pattern, and the service that it restarts.
 struct Rule {
     service: Vec<u8>,
-    /// The folder or file above all that can match.
+    /// The folder or file above everything that can match.
     base: PathBuf,
     pattern: PathBuf,
 }
@@ -178,7 +178,7 @@ fn is_wild(part: &[u8]) -> bool {
     part.iter().any(|byte| matches!(byte, b'*' | b'?'))
 }
 
-/// Returns whether a path is what a pattern names, or lies below it.
+/// Whether a path matches a pattern, or is below a match.
 fn fits(pattern: &[Vec<u8>], path: &[Vec<u8>]) -> bool {
     match (pattern.split_first(), path.split_first()) {
         (None, _) => true,
@@ -217,7 +217,7 @@ fn look(rules: &[Rule]) -> io::Result<()> {
     let queue = inotify::init(CreateFlags::CLOEXEC)?;
     let mut folders: BTreeMap<i32, PathBuf> = BTreeMap::new();
     for rule in rules {
-        // A base that is no folder, or not there yet, is seen from the folder around it.
+        // A base that is not a folder, or does not exist yet, is watched from its parent.
         let around = match rule.base.is_dir() {
             true => &rule.base,
             false => rule.base.parent().unwrap_or(&rule.base),
@@ -261,7 +261,7 @@ fn wait(queue: &OwnedFd, milliseconds: Option<i64>) -> io::Result<bool> {
     }
 }
 
-/// Reads what waits: each changed path, and whether it is a new folder.
+/// Reads waiting events: each changed path, and whether it is a new folder.
 fn read(queue: &OwnedFd, folders: &BTreeMap<i32, PathBuf>) -> io::Result<Vec<(PathBuf, bool)>> {
     let mut space = [MaybeUninit::uninit(); 16 << 10];
     let mut reader = inotify::Reader::new(queue, &mut space);
@@ -280,7 +280,7 @@ fn read(queue: &OwnedFd, folders: &BTreeMap<i32, PathBuf>) -> io::Result<Vec<(Pa
     }
 }
 
-/// Watches a folder and, if asked, those below it. What cannot be watched is left out.
+/// Watches a folder and, optionally, those below it. Skips what cannot be watched.
 fn add(queue: &OwnedFd, folder: &Path, deep: bool, folders: &mut BTreeMap<i32, PathBuf>) {
     let flags = WatchFlags::CLOSE_WRITE
         | WatchFlags::CREATE

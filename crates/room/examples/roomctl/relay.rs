@@ -70,7 +70,7 @@ pub(crate) fn window() -> Option<WindowSize> {
 }
 
 fn input(to: OwnedFd) {
-    // Not joined: it may wait for a terminal for ever, and ends with the process.
+    // Not joined: it may wait for a terminal forever, and ends with the process.
     std::thread::spawn(move || pump(rustix::stdio::stdin(), to));
 }
 

@@ -90,7 +90,7 @@ impl Job<'_> {
     }
 }
 
-/// Tells dpkg where a program lies for which another stands in, so that an upgrade replaces the former.
+/// Tells dpkg where a program is for which another stands in, so that an upgrade replaces the former.
 /// Until `/bin` has become `/usr/bin` for packages too, some list their programs below `/bin`.
 fn with_diversion(known: String, name: &str, list: &str) -> String {
     let old = format!("/bin/{name}");

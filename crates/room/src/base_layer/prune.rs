@@ -1,7 +1,7 @@
 //! Old base layers, removed when no room stands on them any more.
 //!
 //! room-init holds a shared lock on a file beside its layer for as long as the room lives. So the
-//! kernel knows whether a layer is in use, whatever became of the daemon that started the room.
+//! kernel knows whether a layer is in use, whatever happened to the daemon that started the room.
 
 use super::{in_namespace, word};
 use hothouse_host::files;

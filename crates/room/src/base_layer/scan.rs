@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Whiteout,
 }
 
-/// Below `/var`: large, private to the host's daemons, or made anew by whoever needs it.
+/// Below `/var`: large, private to the host's daemons, or made again when needed.
 const LEFT_OUT: [&str; 16] = [
     "var/cache/apt/archives",
     "var/cache/apt/pkgcache.bin",
@@ -45,7 +45,7 @@ const LEFT_OUT: [&str; 16] = [
     "var/tmp",
 ];
 
-/// Below it folders alone are taken: whoever writes a log wants its folder, and nobody the host's logs.
+/// Only folders below it are taken: services need the folders of their logs, not the host's logs.
 const LOGS: &str = "var/log";
 
 /// Written by us, or by the room.
@@ -74,7 +74,7 @@ pub(super) fn scan(system: &System) -> Vec<Entry> {
     entries
 }
 
-/// What to do with one thing: take it as `Kind` (and go on below, if it is a public folder), or not.
+/// What to do with one thing: take it as `Kind` (and continue below, if it is a public folder), or not.
 ///
 /// A folder that is not public is taken without what is in it: services of the host's packages find the
 /// place for their data, and every user of the host could see that there is one.
@@ -96,7 +96,7 @@ fn copied(path: &Path, found: &Metadata) -> Option<Kind> {
 
 /// The room's ids own nothing of the host's, and so get folders of their own. What is not public is
 /// hidden: it would be in the way of a package that puts something there. What has a setuid or setgid bit is taken without
-/// it: the room's overlay would else put a copy of the whole, bit and all, on the host's disk as soon as
+/// it: the room's overlay would otherwise put a copy of the whole, bit and all, on the host's disk as soon as
 /// the room's root touched it.
 fn shared(found: &Metadata) -> Option<Kind> {
     let is_folder = found.is_dir();

@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Gid, Mode as FileMode, Uid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Where the room's `sudo` lies: before the host's own in every search path.
+/// Where the room's `sudo` is: before the host's own in every search path.
 pub(super) const SUDO: &str = "usr/local/bin/sudo";
 
 /// Where a git reads the settings of the whole system, which depends on where it was built to be.
@@ -22,7 +22,7 @@ pub(super) struct Job<'a> {
     pub(super) mode: Mode,
     pub(super) entries: &'a [Entry],
     pub(super) init: &'a [u8],
-    /// The host's ids of whoever makes the layer.
+    /// The host's ids of the layer's maker.
     pub(super) owner: (u32, u32),
 }
 
@@ -33,7 +33,7 @@ impl Job<'_> {
         files::make_folder(self.fresh).step("make the base layer")?;
         let former = rustix::process::umask(FileMode::empty());
         let written = self.write();
-        // Whoever makes the layer goes on to make a room, whose control groups must not be everybody's.
+        // The process that makes the layer then makes a room, whose cgroups must not be world-writable.
         rustix::process::umask(former);
         written
     }

@@ -175,7 +175,7 @@ fn a_command_that_holds_its_own_output_does_not_hold_the_room() {
             .status();
         assert!(hold.unwrap().success());
         until("the pipe is held", || room.host_shell("test -e holding").code == Some(0));
-        // Whoever asks for the end makes room-init look into the pipe.
+        // Whoever requests the end makes room-init look into the pipe.
         let mut waits = room.roomctl("wait").arg("hold").spawn().unwrap();
         until("room-init is free again", || waits.try_wait().unwrap().is_some());
         assert_eq!(room.sh("echo alive").out, "alive\n", "{}", host.mode);

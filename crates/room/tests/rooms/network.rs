@@ -158,7 +158,7 @@ for family, address in [(socket.AF_INET, '1.2.3.4'), (socket.AF_INET6, '2001:db8
 ";
         let seen = room.python(script);
         assert_eq!(seen.out, "refused True\nrefused True\n", "{}: {}", host.mode, seen.err);
-        // The next one goes on as if nothing had been.
+        // The next one continues as if nothing had been.
         let mut daemon = room
             .roomctl("datagrams")
             .args(["4433", "1"])

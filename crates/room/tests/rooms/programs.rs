@@ -69,7 +69,7 @@ fn a_granted_toolchain_builds_as_agent() {
     for host in hosts() {
         let room = host.prepare();
         let granted = room.worktree.with_extension("toolchain");
-        // An ordinary user cannot be granted what lies in root's home, but has links to it.
+        // An ordinary user cannot be granted what is in root's home, but has links to it.
         let linked = ran(program("cp").arg("-al").arg(&toolchain).arg(&granted));
         if linked.code != Some(0) {
             skip("a granted toolchain", "a file system shared with the rooms of the test");

@@ -1,4 +1,4 @@
-//! A world that does what the machine says, and complains when it says nonsense.
+//! A simulated world that performs the machine's actions and rejects invalid ones.
 
 use proptest::prelude::*;
 
@@ -322,7 +322,7 @@ fn a_circle_waits_for_ever_and_harms_nobody() {
     assert_eq!(world.states(), "stopped stopped");
 }
 
-/// Everything that can happen to a world of three services.
+/// Every event of a world with three services.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
     Start(usize),
@@ -371,7 +371,7 @@ fn live(world: &mut World, deed: Deed) {
     }
 }
 
-/// Whatever happened, everything can be stopped, and then nothing stirs.
+/// After any events everything can be stopped, and then nothing happens.
 fn comes_to_rest(mut world: World) {
     world.on(Event::StopAll);
     for _ in 0..3 {

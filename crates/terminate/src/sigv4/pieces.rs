@@ -96,7 +96,7 @@ impl Pieces {
         }
     }
 
-    /// Takes some bytes and returns what can go on.
+    /// Takes some bytes and returns what can be forwarded.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<Bytes, PieceError> {
         self.held.extend_from_slice(bytes);
         let mut out = BytesMut::new();
@@ -123,7 +123,7 @@ impl Pieces {
         }
     }
 
-    /// Returns whether the body was whole.
+    /// Whether the body was whole.
     pub(crate) fn finish(&self) -> Result<(), PieceError> {
         if self.at == At::End { Ok(()) } else { Err(PieceError::Cut) }
     }

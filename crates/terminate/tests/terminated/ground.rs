@@ -1,4 +1,4 @@
-//! The surroundings: a host on the loopback with an authority of its own ("the internet"), a terminator
+//! The surroundings: a host on the loopback with a CA of its own ("the internet"), a terminator
 //! in front of it, and a client that speaks to both.
 
 use std::{
@@ -69,7 +69,7 @@ pub(crate) struct Ground {
     pub(crate) authority: Arc<Authority>,
     seen: Arc<Mutex<Vec<Seen>>>,
     records: Arc<Mutex<Vec<RequestRecord>>>,
-    /// Lets the host's stream of events go on.
+    /// Lets the host's stream of events continue.
     pub(crate) go_on: mpsc::Sender<()>,
 }
 
@@ -95,7 +95,7 @@ impl Vault for OneValue {
     }
 }
 
-/// Refuses what lies below `/forbidden`.
+/// Refuses what is below `/forbidden`.
 struct TestGate;
 
 impl Gate for TestGate {
@@ -385,7 +385,7 @@ async fn answer(
         }
         "/part" => part_of(&said, path.split('?').nth(1).unwrap_or_default()),
         "/transfer" => {
-            // Compressed for the journey, which nobody asked for.
+            // Compressed for the journey, which nobody requested.
             let text = said.get("authorization").cloned().unwrap_or_default();
             let mut response = Response::new(body_of(packed("gzip", &text.repeat(10)).await));
             let coding = HeaderValue::from_static("gzip, chunked");
@@ -475,7 +475,7 @@ pub(crate) fn text_with(token: &str) -> String {
 fn part_of(said: &HashMap<String, String>, how: &str) -> Response<Body> {
     let whole = text_with(&said.get("authorization").cloned().unwrap_or_default());
     let range = said.get("range").or(said.get("x-ms-range"));
-    // Some hosts answer with a part that nobody asked for.
+    // Some hosts answer with a part that nobody requested.
     let range = range.map(String::as_str).or((how == "unasked").then_some("bytes=1000-1009"));
     let bounds = range.and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
     let Some((from, to)) = bounds else { return Response::new(body_of(whole)) };

@@ -1,10 +1,10 @@
-//! The programs that people use: curl, Python, Node, git. Each trusts the authority by its own variable.
+//! The programs that people use: curl, Python, Node, git. Each trusts the CA by its own variable.
 
 use std::process::{Command, Stdio};
 
 use crate::ground::{Ground, HOST, PLACEHOLDER, Plan, VALUE, text_of};
 
-/// Runs a program off the runtime, and returns what it printed; nothing if it is not installed.
+/// Runs a program off the runtime, and returns what it printed; `None` if it is not installed.
 async fn run(mut command: Command) -> Option<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     for proxy in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {

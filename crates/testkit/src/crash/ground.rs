@@ -199,7 +199,7 @@ impl Drop for Filling {
 }
 
 impl Disk {
-    /// Makes the file system that a tree driver needs; nothing where that is neither possible nor needed.
+    /// Makes the file system that a tree driver needs; `None` if that is neither possible nor needed.
     fn mount(spec: &CrashSpec) -> Result<Option<Self>, String> {
         let (kinds, needed): (&[&str], bool) = match spec.tree.as_deref() {
             Some("btrfs") => (&["btrfs"], true),

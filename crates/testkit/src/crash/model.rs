@@ -20,7 +20,7 @@ impl World {
     }
 }
 
-/// How a room stands, as far as is known.
+/// The state of a room, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stand {
     Down,
@@ -63,7 +63,7 @@ impl Sandbox {
         self.worlds.iter_mut().for_each(|world| world.rows.extend(rows));
     }
 
-    /// Notes a commit that was acknowledged.
+    /// Records a commit that was acknowledged.
     pub(super) fn commit(&mut self, subject: &str) {
         self.worlds.iter_mut().for_each(|world| {
             world.commits.insert(subject.to_owned());
@@ -100,7 +100,7 @@ impl Sandbox {
         }
     }
 
-    /// Once nothing goes on any more: what is there stays there. So a world that holds less than
+    /// Once nothing continues any more: what is there stays there. So a world that holds less than
     /// another one that was found to fit is ruled out, and what vanishes later was lost.
     pub(super) fn settle(&mut self) {
         let all = self.worlds.clone();

@@ -14,7 +14,7 @@ const NOT_FOUND: i32 = 4;
 const INTERNAL: [i32; 2] = [70, 101];
 
 impl Run<'_> {
-    /// Returns whether an operation may end so.
+    /// Whether an operation may end so.
     pub(super) fn judge(
         &self,
         step: &Step,
@@ -77,7 +77,7 @@ impl Run<'_> {
         sandbox.presence == Presence::Sure && label.is_none_or(known)
     }
 
-    /// The codes with which something may end when nothing else goes on.
+    /// The codes with which something may end when nothing else continues.
     fn calm_codes(&self, operation: &Operation) -> &'static [i32] {
         let sandbox = operation.sandbox().and_then(|name| self.sandboxes.get(name));
         let stand = sandbox.map_or(Stand::Unknown, |sandbox| sandbox.stand);
@@ -92,7 +92,7 @@ impl Run<'_> {
         }
     }
 
-    /// Notes what is known after an operation.
+    /// Records what is known after an operation.
     pub(super) fn learn(&mut self, step: &Step, operation: &Operation, ran: &Ran) {
         let done = ran.code == 0;
         let told = step.fault != Some(Fault::KillClient);

@@ -1,9 +1,9 @@
 //! The config that git reads for a repository, asked once and again only when one of its files is
 //! another.
 //!
-//! A process of git costs milliseconds, and every fork needs the config. So an answer is remembered
-//! together with what its files looked like. git itself says which files those are; where it cannot,
-//! or where a config includes others, nothing is remembered.
+//! A git process costs milliseconds, and every fork needs the config. So the answer is cached
+//! together with the state of its files. git itself lists these files; if it cannot, or if a config
+//! includes others, nothing is cached.
 
 use std::{
     collections::BTreeMap,
@@ -22,10 +22,10 @@ use super::{SETTINGS, hardened, of, with_settings};
 /// How many configs are remembered.
 const REMEMBERED: usize = 256;
 
-/// Configs by the git folder they are for, with the files that made them.
+/// Configs by the git directory they are for, with the files that made them.
 static KNOWN: Mutex<BTreeMap<PathBuf, (Prints, Config)>> = Mutex::new(BTreeMap::new());
 
-/// What the files of a config looked like; nothing for one that is not there.
+/// What the files of a config looked like; `None` for one that is not there.
 type Prints = Vec<Option<FilePrint>>;
 
 /// The config that git would read for a repository: its own, the user's and the system's.
@@ -67,7 +67,7 @@ impl Config {
         Ok(Self(Arc::new(pairs.collect())))
     }
 
-    /// Returns whether all of it comes from the files that git reads by itself.
+    /// Whether all of it comes from the files that git reads by itself.
     fn is_whole(&self) -> bool {
         !self.names("include.", "") && !self.names("includeif.", "")
     }
@@ -78,7 +78,7 @@ impl Config {
         keys.filter(move |(of, _)| *of == section).map(|(_, name)| name)
     }
 
-    /// Returns whether a switch is on.
+    /// Whether a switch is on.
     pub fn is_on(&self, key: &str) -> bool {
         ["true", "yes", "on", "1"].contains(&self.value(key).to_lowercase().as_str())
     }
@@ -89,7 +89,7 @@ impl Config {
         found.map_or("", |(_, value)| value.as_str())
     }
 
-    /// Returns whether it has a key that begins and ends so.
+    /// Whether it has a key that begins and ends so.
     pub fn names(&self, begin: &str, end: &str) -> bool {
         self.0.iter().any(|(key, _)| key.starts_with(begin) && key.ends_with(end))
     }
@@ -103,8 +103,8 @@ impl Config {
     }
 }
 
-/// Looks at every file that git would read for a repository, or nothing if it is not known which
-/// these are.
+/// Returns the state of every file that git would read for a repository, or `None` if they are not
+/// known.
 fn prints(git_dir: &Path) -> Option<Prints> {
     let common = match files::read_capped(&git_dir.join("commondir"), 4096) {
         Err(error) if error.is_not_found() => git_dir.to_owned(),
@@ -117,7 +117,7 @@ fn prints(git_dir: &Path) -> Option<Prints> {
     files.map(|file| files::print(file).ok()).collect()
 }
 
-/// Returns whether nobody wrote a file so lately that a second change would look the same.
+/// Whether no file was written so recently that a second change would look the same.
 fn are_settled(prints: &Prints) -> bool {
     prints.iter().flatten().all(FilePrint::is_settled)
 }
@@ -130,7 +130,7 @@ fn outer_files() -> Option<&'static [PathBuf]> {
         let text = String::from_utf8(run.stdout).ok()?;
         match run.status.code() {
             Some(0) => Some(text.lines().map(PathBuf::from).collect()),
-            // It is switched off by a variable.
+            // A variable disables it.
             Some(1) if text.is_empty() => Some(Vec::new()),
             _ => None,
         }
@@ -168,9 +168,10 @@ fn silencers(key: &str) -> Vec<(String, &'static str)> {
         ("filter", _) => {
             vec![set("clean", ""), set("smudge", ""), set("process", ""), set("required", "false")]
         }
-        // There is no word for none; this one changes nothing.
+        // There is no value for none; this one changes nothing.
         ("diff", "textconv") => vec![set("textconv", "cat")],
-        // Those who ask for a diff say `--no-ext-diff`; whoever forgets fails rather than runs it.
+        // Those who request a diff say `--no-ext-diff`; a call that does not would fail instead of
+        // running it.
         ("diff", "command") => vec![set("command", "false")],
         // A driver that fails leaves a conflict, which is for the user to see.
         ("merge", "driver") => vec![set("driver", "false")],
@@ -185,7 +186,7 @@ fn silencers(key: &str) -> Vec<(String, &'static str)> {
 mod tests {
     use super::*;
 
-    /// Waits until a change of a file could not be missed.
+    /// Waits until a later change of a file would be noticed.
     fn settle(path: &Path) {
         while !files::print(path).unwrap().unwrap().is_settled() {
             std::thread::yield_now();

@@ -14,13 +14,14 @@ use hothouse_model::config::ByteSize;
 use super::{Golden, GoldenError, find_or_build, for_agent, give_to_agent, make_tree};
 use crate::{Repository, TreeStore, content, git, index::ObjectFormat};
 
-/// What a small file takes on most disks.
+/// The disk usage of a small file on most file systems.
 const BLOCK: u64 = 4096;
 
-/// The most that a file of attributes may take.
+/// The maximum size of a file of attributes.
 const ATTRIBUTES_LIMIT: u64 = 16 << 20;
 
-/// What makes two checkouts of one commit differ, besides the settings that change how it is done.
+/// What makes two checkouts of one commit differ, in addition to the settings that change how it is
+/// done.
 const SHAPE: [&str; 6] = [
     "core.autocrlf",
     "core.eol",
@@ -47,7 +48,7 @@ const SETTINGS: [(&str, &str); 10] = [
 impl Repository {
     /// Returns the golden tree of a commit, building it if there is none.
     ///
-    /// Large files of LFS stay the pointers that are committed, and submodules empty folders.
+    /// LFS files stay pointers, and submodules empty folders.
     pub fn golden(&self, store: &TreeStore, commit: &str) -> Result<Golden, GoldenError> {
         let about = |source| GoldenError::Checkout { commit: commit.to_owned(), source };
         let config = git::Config::of(&self.place.common_dir).map_err(about)?;
@@ -64,12 +65,12 @@ impl Repository {
         })
     }
 
-    /// Reads the attributes that no commit holds.
+    /// Reads the attributes that are not part of a commit.
     fn attributes(&self, config: &git::Config) -> Result<Vec<Vec<u8>>, RunError> {
         let mut files = vec![self.place.common_dir.join("info/attributes")];
         let named = config.value("core.attributesfile");
         if !named.is_empty() {
-            // Which file a name with `~` means does not change while we live.
+            // The file behind a name with `~` does not change during this process.
             let ask = self.git().args(["config", "--type=path", "core.attributesFile"]);
             let question = format!("the file {named}");
             let found = git::remembered(&self.place.common_dir, &question, || ask.output())?;
@@ -83,7 +84,7 @@ impl Repository {
     }
 }
 
-/// A build that goes on.
+/// A build that continues.
 struct Checkout<'a> {
     repository: &'a Repository,
     quiet: git::Quiet,
@@ -107,7 +108,7 @@ impl Checkout<'_> {
         Ok(())
     }
 
-    /// Finds out why a checkout failed where git does not say.
+    /// Finds out why a checkout failed if git gives no reason.
     fn reason(&self, error: GoldenError, config: &git::Config, commit: &str) -> GoldenError {
         let GoldenError::Checkout { source: RunError::Failed { said, .. }, .. } = &error else {
             return error;
@@ -132,7 +133,7 @@ impl Checkout<'_> {
         }
     }
 
-    /// Returns how much the files of a commit take on a disk, about.
+    /// Returns about how much disk space the files of a commit need.
     fn needed(&self, commit: &str) -> Result<u64, RunError> {
         let sizes = ["ls-tree", "-r", "--format=%(objectsize)", "--full-tree", commit];
         let output = self.repository.git().args(sizes).output()?;
@@ -141,7 +142,7 @@ impl Checkout<'_> {
         Ok(sizes.map(|size| size.next_multiple_of(BLOCK)).sum())
     }
 
-    /// Refuses names of which one would take the place of the other.
+    /// Refuses names that collide on a case-insensitive file system.
     fn refuse_same_but_case(&self, commit: &str) -> Result<(), GoldenError> {
         let about = |source| GoldenError::Checkout { commit: commit.to_owned(), source };
         let names = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit];
@@ -162,7 +163,7 @@ impl Checkout<'_> {
     }
 }
 
-/// Finds two names, each ended by a zero byte, that differ in case alone.
+/// Finds two NUL-terminated names that differ only in case.
 fn same_but_case(names: &str) -> Option<(String, String)> {
     let mut seen = HashMap::new();
     for name in names.split_terminator('\0') {
@@ -192,8 +193,8 @@ fn gitlinks_in(listing: &[u8]) -> Vec<u8> {
     paths
 }
 
-/// Returns the command that makes git look away from submodules: a planted `sub/.git/config` would
-/// else run a file-system monitor on the host as soon as anybody says `git status`.
+/// Returns the command that makes git skip submodules: otherwise a planted `sub/.git/config` would
+/// run a file-system monitor on the host at the next `git status`.
 pub(crate) fn skip_gitlinks(git: Program, paths: &[u8]) -> Result<Program, FileError> {
     let stdin = files::memory(paths)?;
     Ok(git.args(["update-index", "--skip-worktree", "-z", "--stdin"]).stdin(stdin))

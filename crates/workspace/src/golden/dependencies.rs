@@ -265,7 +265,7 @@ impl Dependencies {
     }
 }
 
-/// Returns whether a path leads down and nowhere else.
+/// Whether a path leads down and nowhere else.
 fn is_plain(path: &Path) -> bool {
     let mut parts = path.components().peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -327,7 +327,7 @@ fn spawn_error(error: &FileError) -> RunError {
     RunError::Spawn { program: "git".into(), source: std::io::Error::other(error.to_string()) }
 }
 
-/// Returns whether the user's checkout has the same lock files.
+/// Whether the user's checkout has the same lock files.
 fn has_same(repository: &Repository, locks: &[LockFile]) -> Result<bool, RunError> {
     for (path, id) in locks {
         let Ok(bytes) = files::read_capped(&repository.place.root.join(path), 256 << 20) else {

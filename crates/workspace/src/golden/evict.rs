@@ -8,14 +8,14 @@ use jiff::{SignedDuration, Timestamp};
 use super::{is_held, remove_golden};
 use crate::{TreeStore, tree::set_aside};
 
-/// How much golden trees may take.
+/// The limits of golden trees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Those that were not used for longer go.
+    /// Those unused for longer are evicted.
     pub age: SignedDuration,
-    /// More than this many do not stay, the least used going first.
+    /// The maximum number; the least recently used are evicted first.
     pub count: usize,
-    /// With less room than this on the disk, all go that are not in use.
+    /// With less free disk space than this, all unused ones are evicted.
     pub free: u64,
 }
 
@@ -25,8 +25,8 @@ impl Default for Budget {
     }
 }
 
-/// Moves golden trees that are over the budget to the trash, and returns their keys. Those in use
-/// stay, and count.
+/// Moves golden trees over the limits to the trash, and returns their keys. Those in use are kept,
+/// and count.
 pub fn evict(store: &TreeStore, budget: &Budget, now: Timestamp) -> Result<Vec<String>, FileError> {
     let free = files::free_bytes(&store.golden())?;
     let mut seen = Vec::new();
@@ -50,7 +50,7 @@ pub fn evict(store: &TreeStore, budget: &Budget, now: Timestamp) -> Result<Vec<S
     Ok(evicted)
 }
 
-/// Picks those that go.
+/// Selects those to evict.
 fn over_budget(
     mut seen: Vec<(Timestamp, PathBuf)>,
     budget: &Budget,
@@ -79,7 +79,7 @@ fn try_evict(store: &TreeStore, folder: &Path) -> Result<Option<String>, FileErr
     Ok(folder.file_name().map(|key| key.to_string_lossy().into_owned()))
 }
 
-/// Removes what an interrupted build left, unless somebody is building there now.
+/// Removes what an interrupted build left, unless a build is running.
 fn remove_interrupted(build: &Path) -> Result<(), FileError> {
     match lock_alone(&build.with_extension(""))? {
         Some(_lock) => remove_golden(build),
@@ -87,7 +87,7 @@ fn remove_interrupted(build: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Takes the lock of a golden tree if nobody uses it.
+/// Takes the lock of a golden tree if it is not in use.
 fn lock_alone(folder: &Path) -> Result<Option<Lock>, FileError> {
     match Lock::try_take(&folder.with_added_extension("lock")) {
         Ok(lock) => Ok(Some(lock)),

@@ -1,8 +1,9 @@
-//! The host's index of a worktree follows the branch, so that `git status` is right outside too.
+//! The host's index of a worktree follows the branch, so that `git status` is correct outside too.
 
 //!
-//! A new index is made aside, its gitlinks flagged there, and put in place by one rename: an editor that
-//! runs `git status` at each change of it never finds one in which git would look into a gitlink.
+//! A new index is written to another file, its gitlinks marked as skipped, and moved into place by
+//! one rename: an editor that runs `git status` at each change never sees an index whose gitlinks
+//! git enters.
 
 use std::{io::ErrorKind, path::Path, time::Duration};
 
@@ -17,24 +18,24 @@ use crate::{
     },
 };
 
-/// How many earlier places of a branch are looked at.
+/// How many earlier tips of a branch are checked.
 const REFLOG_LIMIT: u32 = 64;
 
-/// How long git may look at the agent's files; a pipe planted in place of a file would hold it.
+/// The time limit for git on the agent's files; a pipe planted in place of a file would block it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What became of the host's index.
+/// The outcome of the host's index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexOutcome {
-    /// It was right already, or the worktree is gone.
+    /// It was already correct, or the worktree is gone.
     Untouched,
     Followed,
-    /// The user staged something, or has another branch checked out there: theirs stays.
+    /// The user staged something, or has another branch checked out there: theirs is kept.
     UsersOwn,
 }
 
 impl Work<'_> {
-    /// Brings the index from the known tip to the one the branch is at.
+    /// Updates the index from the known tip to the branch's current one.
     pub(super) fn follow(&self, imported: &Imported) -> Result<IndexOutcome, ImportError> {
         let worktree = self.import.worktree;
         let is_ours =
@@ -53,7 +54,7 @@ impl Work<'_> {
         host.follow(self.import.known, &imported.tip).map_err(|error| self.not_followed(error))
     }
 
-    /// Looks at the agent's files, so that the user's `git status` need not read them.
+    /// Refreshes the index, so that the user's `git status` need not read the agent's files.
     pub(super) fn refresh(&self) -> Result<(), ImportError> {
         let Some(admin) = self.repository.admin_dir(self.import.worktree)? else { return Ok(()) };
         self.host(&admin).refresh().map_err(|error| self.not_followed(error))
@@ -78,8 +79,8 @@ impl Work<'_> {
 }
 
 impl Repository {
-    /// Brings the index of a worktree from a commit to the one that its branch was moved to. Nothing
-    /// happens where the user staged something, or has another branch checked out there.
+    /// Updates the index of a worktree from one commit to the one its branch was moved to. Does
+    /// nothing if the user staged something, or has another branch checked out there.
     pub fn follow_branch(
         &self,
         worktree: &Path,
@@ -141,7 +142,7 @@ impl Host<'_> {
         Ok(head.is_some_and(|head| head == format!("refs/heads/{}", self.branch)))
     }
 
-    /// Brings the index to a commit, unless the user staged something.
+    /// Updates the index to a commit, unless the user staged something.
     fn follow(&self, known: &str, tip: &str) -> Result<IndexOutcome, FollowError> {
         if self.index_is_at(tip)? {
             return Ok(IndexOutcome::Untouched);
@@ -156,30 +157,30 @@ impl Host<'_> {
         Ok(IndexOutcome::Followed)
     }
 
-    /// Notes in the index which files are as it says. One that takes too long is left to the user's
-    /// own `git status`.
+    /// Records in the index which files are as it says. One that takes too long is left to the
+    /// user's own `git status`.
     fn refresh(&self) -> Result<(), FollowError> {
         let before = files::print(&self.file.path())?;
         let new = match NewIndex::begin(self.file) {
-            // The user's own git is at work, and sees to it.
+            // The user's own git is running, and refreshes it.
             Err(error) if error.source.kind() == ErrorKind::AlreadyExists => return Ok(()),
             other => other?,
         };
-        // It answers 1 where files differ from the index, which is for `git status` to say.
+        // It exits with 1 if files differ from the index, which `git status` will show.
         let refresh = self.git_on(new.path());
         let refresh = refresh.args(["update-index", "-q", "--ignore-submodules", "--refresh"]);
         match refresh.run_within(PATIENCE) {
             Err(RunError::TooSlow { .. }) => return Ok(()),
             other => drop(other?),
         }
-        // A restore may have put another one there meanwhile.
+        // A restore may have replaced it meanwhile.
         if files::print(&self.file.path())? == before {
             new.finish()?;
         }
         Ok(())
     }
 
-    /// Compares the index with a commit; the files are not looked at.
+    /// Compares the index with a commit, without reading the files.
     fn index_is_at(&self, commit: &str) -> Result<bool, RunError> {
         let submodules = match self.file.gitlinks()? {
             Gitlinks::Skipped => "--ignore-submodules=none",
@@ -190,7 +191,7 @@ impl Host<'_> {
         Ok(answer.status.success())
     }
 
-    /// Returns whether an index of ours is as some commit was that the branch has been at: the user, who
+    /// Whether an index of ours is as some commit was that the branch has been at: the user, who
     /// cannot write it, moved the branch alone.
     fn index_was_at_the_branch(&self) -> Result<bool, FollowError> {
         if self.file.owner() == IndexOwner::User {

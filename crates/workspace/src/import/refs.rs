@@ -39,7 +39,7 @@ impl Work<'_> {
         let tip = own.into_iter().next().map(|staged| staged.tip);
         let branch = match &tip {
             Some(tip) => self.take_over_branch(tip)?,
-            // It was not asked for.
+            // It was not part of this import.
             None if self.import.wanted != Wanted::All => BranchOutcome::Unchanged,
             None => BranchOutcome::AgentRemoved,
         };
@@ -68,10 +68,10 @@ impl Work<'_> {
             return Ok(BranchOutcome::UserRemoved { agent_branch });
         };
         if user == tip || self.is_ancestor(tip, &user)? && user != self.import.known {
-            // Nothing new, or the user has taken it in already.
+            // Nothing new, or the user has already merged it.
             return Ok(BranchOutcome::Unchanged);
         }
-        // A user who went back behind what was imported meant it.
+        // The user moved the branch back on purpose.
         let went_back = || self.is_ancestor(&user, self.import.known);
         if user == self.import.known || self.is_ancestor(&user, tip)? && !went_back()? {
             self.set(&name, tip, Some(&user))?;
@@ -85,7 +85,7 @@ impl Work<'_> {
         let Staged { name, tip } = other;
         let ours = format!("hothouse/{}/{name}", self.import.sandbox);
         let is_taken = name == HEAD || name.starts_with("head/");
-        // The branches that the room began with are the user's own.
+        // The branches that the room started with are the user's own.
         let known = self.commit(&format!("refs/heads/{name}"))?;
         if known.as_deref() == Some(tip.as_str()) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Commits that were fetched, looked through before any branch is moved to them.
+//! Fetched commits, checked before any branch is moved to them.
 
 use std::{ffi::OsString, time::Duration};
 
@@ -6,10 +6,10 @@ use hothouse_host::{Program, RunError};
 
 use super::{ImportError, Work};
 
-/// How long git may look through the commits of one import.
+/// The time limit for git to check the commits of one import.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Commits that wait to be taken over.
+/// Commits that wait to be imported.
 #[derive(Clone, Copy)]
 pub struct StagedCommits<'a>(pub(super) &'a Work<'a>);
 
@@ -30,7 +30,8 @@ pub enum Version {
 }
 
 impl StagedCommits<'_> {
-    /// Returns every version of a file in commits that change it, unless these are more than `most`.
+    /// Returns every version of a file in commits that change it, unless these are more than
+    /// `most`.
     pub fn versions(&self, path: &str, most: usize, limit: u64) -> Result<Versions, ImportError> {
         let Self(work) = self;
         let list = work.new_commits().arg(format!("--max-count={}", most + 1)).arg("--");
@@ -65,7 +66,7 @@ impl Work<'_> {
     /// Refuses commits that put something where the user's checkout has its sandboxes.
     pub(super) fn check_reserved(&self) -> Result<(), ImportError> {
         let Some(first) = self.import.reserved.first() else { return Ok(()) };
-        // Whether the file system tells cases apart is not worth a question.
+        // Compared case-insensitively, whatever the file system does.
         let paths = self.import.reserved.iter().map(|path| {
             let mut spec = OsString::from(":(top,literal,icase)");
             spec.push(path);
@@ -81,8 +82,8 @@ impl Work<'_> {
         Err(ImportError::Reserved { sandbox, commit: commit.chars().take(12).collect(), path })
     }
 
-    /// Returns the command that lists what was fetched and no branch has yet; also sides of merges that
-    /// leave no trace.
+    /// Returns the command that lists fetched commits that no branch has yet, including sides of
+    /// merges whose result equals the other side.
     fn new_commits(&self) -> Program {
         let staged = format!("--glob={}*", self.staging());
         let git = self.git().args(["rev-list", "--full-history", &staged]);

@@ -1,10 +1,10 @@
-//! The branches of git folders that agents write in, watched so that a commit is seen at once.
+//! The branches of git directories that agents write in, watched so that a commit is seen at once.
 //!
 //! The daemon watches from outside, with one inotify for all rooms. One in each room would count
 //! against the user's own, who has 128 of them by default.
 //!
-//! An agent can make many folders, and change them all the time. So a bounded number is watched, and
-//! whoever asks decides how often. What is not watched is found by looking from time to time.
+//! An agent can make many folders, and change them constantly. So a bounded number is watched, and
+//! the caller decides how often to read. The rest is polled.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,14 +19,14 @@ use hothouse_host::{
     watch::{Change, FolderWatch, Waiter, Watch},
 };
 
-/// How many folders of one git folder are watched.
+/// How many folders of one git directory are watched.
 const FOLDER_LIMIT: usize = 64;
 
-/// Watched git folders.
+/// Watched git directories.
 #[derive(Debug)]
 pub struct RefWatch {
     folders: FolderWatch,
-    /// Each watched folder, as a path in a git folder.
+    /// Each watched folder, as a path in a git directory.
     watched: BTreeMap<Watch, (PathBuf, PathBuf)>,
     followed: BTreeMap<PathBuf, Followed>,
 }
@@ -46,13 +46,13 @@ impl RefWatch {
         Ok(Self { folders, watched: BTreeMap::new(), followed: BTreeMap::new() })
     }
 
-    /// Returns what waits for changes.
+    /// Returns the descriptor to wait on.
     pub fn waiter(&self) -> io::Result<Waiter> {
         self.folders.waiter()
     }
 
-    /// Watches these git folders and no others. Returns those that are new to it: what happened in
-    /// them before is not known.
+    /// Watches these git directories and no others. Returns those that are new to it: what happened
+    /// in them before is not known.
     pub fn follow(&mut self, git_dirs: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
         let gone: Vec<_> =
             self.followed.keys().filter(|known| !git_dirs.contains(*known)).cloned().collect();
@@ -66,13 +66,13 @@ impl RefWatch {
         new
     }
 
-    /// Returns whether all branches of a git folder are watched.
+    /// Whether all branches of a git directory are watched.
     pub fn sees_all_of(&self, git_dir: &Path) -> bool {
         self.followed.get(git_dir).is_some_and(|followed| followed.whole)
     }
 
-    /// Returns the git folders in which a branch may have changed since the last time, as far as one
-    /// reading tells; nothing when there is nothing more to read.
+    /// Returns the git directories in which a branch may have changed since the last time, as far
+    /// as one reading tells; `None` if there is nothing more to read.
     pub fn changed(&mut self) -> io::Result<Option<BTreeSet<PathBuf>>> {
         let (mut changed, mut to_look_into) = (BTreeSet::new(), BTreeSet::new());
         let changes = self.folders.changes()?;
@@ -116,10 +116,10 @@ impl RefWatch {
         }
     }
 
-    /// Watches what there is to watch in a git folder. What is watched already stays so.
+    /// Watches what there is to watch in a git directory. What is watched already stays so.
     fn look_into(&mut self, git_dir: &Path) {
         let identity = files::identity(git_dir).ok();
-        // Folders that were moved away are watched still; an agent could collect them.
+        // Folders that were moved away are still watched; an agent could accumulate them.
         if self.watched.values().filter(|(of, _)| of == git_dir).count() > 2 * FOLDER_LIMIT {
             self.leave(git_dir);
         }
@@ -147,7 +147,7 @@ impl RefWatch {
     }
 }
 
-/// Returns whether a name in a folder of a git folder tells of a branch. git writes each file under a
+/// Whether a name in a folder of a git directory tells of a branch. git writes each file under a
 /// name that ends in `.lock` first.
 fn matters(folder: &Path, name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
@@ -158,7 +158,7 @@ fn matters(folder: &Path, name: &OsStr) -> bool {
     }
 }
 
-/// Returns whether what has this path in a git folder may hold branches.
+/// Whether what has this path in a git directory may hold branches.
 fn holds_folders(path: &Path) -> bool {
     path.starts_with("refs") || path == Path::new("reftable")
 }
@@ -197,7 +197,7 @@ mod tests {
             fs::rename(path.with_extension("lock"), path).unwrap();
         }
 
-        /// Returns whether a change is seen soon.
+        /// Whether a change is seen soon.
         fn sees(&mut self) -> bool {
             let begun = Instant::now();
             while begun.elapsed() < Duration::from_secs(20) {

@@ -9,7 +9,7 @@ use super::{
     remove_tree, set_aside,
 };
 
-/// Snapshots: a few milliseconds whatever the size, and nothing to mount.
+/// Snapshots: a few milliseconds for any size, and nothing to mount.
 #[derive(Clone, Copy, Debug)]
 pub struct Btrfs;
 
@@ -45,7 +45,8 @@ impl TreeDriver for Btrfs {
             if btrfs::is_subvolume(&tree.path) && btrfs::delete_subvolume(&tree.path).is_ok() {
                 return remove_tree(&tree.private);
             }
-            // Subvolumes inside, or no right to delete one: it goes file by file, out of sight.
+            // Subvolumes inside, or no permission to delete one: removed file by file, from the
+            // trash.
             set_aside(&tree.path, &tree.trash)?;
             remove_tree(&tree.private)
         };
@@ -61,7 +62,7 @@ impl TreeDriver for Btrfs {
     }
 }
 
-/// Asks each file which of its blocks it shares.
+/// Queries each file for its shared blocks.
 pub(super) fn sizes_by_extents(tree: &TreePlace) -> Result<TreeSizes, TreeError> {
     let measured = hands::measure(&tree.path, Blocks::MayBeShared)
         .map_err(|source| TreeError::Measure { path: tree.path.clone(), source })?;

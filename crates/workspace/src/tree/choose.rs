@@ -1,4 +1,5 @@
-//! Which driver a folder gets: each is tried, the best first, and what it lacks is told.
+//! The choice of a driver for a folder: each is tried, the best first, and the reasons are
+//! reported.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +11,12 @@ use hothouse_model::{Explain, FailureKind};
 
 use super::{DriverName, Owner, TreeDriver, TreeStore};
 
-/// What the user asked for.
+/// What the user requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeWish {
     /// The best one that works.
     Best,
-    /// This one or none.
+    /// Only this one.
     Only(DriverName),
 }
 
@@ -29,7 +30,7 @@ impl TreeWish {
     }
 }
 
-/// A driver that works, and why it was taken.
+/// A driver that works, and why it was chosen.
 #[derive(Debug)]
 pub struct Chosen {
     pub driver: Box<dyn TreeDriver>,
@@ -45,14 +46,14 @@ pub struct PassedOver {
     pub reason: String,
 }
 
-/// The driver that was asked for does not work there.
+/// The requested driver does not work there.
 #[derive(Debug, thiserror::Error)]
 #[error("the tree driver `{driver}` does not work in {}: {reason}", .folder.display())]
 pub struct ChooseError {
     pub driver: DriverName,
     pub folder: PathBuf,
     pub reason: String,
-    /// Whether nobody asked for this one.
+    /// Whether it was not requested explicitly.
     pub is_default: bool,
 }
 
@@ -62,7 +63,7 @@ impl Explain for ChooseError {
     }
 
     fn hints(&self) -> Vec<String> {
-        let doctor = "`hothouse doctor` says what this host can do".to_owned();
+        let doctor = "`hothouse doctor` shows what this host supports".to_owned();
         match self.is_default {
             true => vec![
                 doctor,
@@ -70,18 +71,18 @@ impl Explain for ChooseError {
                  the host can then run what an agent planted (SECURITY.md)"
                     .into(),
             ],
-            false => vec!["leave the choice to Hothouse: `--tree auto`".into(), doctor],
+            false => vec!["let Hothouse choose: `--tree auto`".into(), doctor],
         }
     }
 }
 
-/// Chooses a driver for the trees beside a store, which no room sees with other ids.
+/// Chooses a driver for the trees beside a store, without an agent with ids of its own.
 pub fn choose(store: &TreeStore, wish: TreeWish) -> Result<Chosen, ChooseError> {
     choose_for(store, wish, None)
 }
 
-/// Chooses a driver for the trees beside a store. `agent` is who works in them in rooms, where root
-/// gave it numbers of its own.
+/// Chooses a driver for the trees beside a store. `agent` works in them in rooms, if root gave it
+/// ids of its own.
 pub fn choose_for(
     store: &TreeStore,
     wish: TreeWish,
@@ -97,7 +98,7 @@ pub fn choose_for(
     };
     if let TreeWish::Only(driver) = wish {
         return match attempt(driver, store, agent) {
-            Ok(()) => Ok(chosen(driver, "it was asked for".into(), Vec::new())),
+            Ok(()) => Ok(chosen(driver, "chosen with `--tree` or the config".into(), Vec::new())),
             Err(reason) => {
                 let folder = store.folder().to_owned();
                 Err(ChooseError { driver, folder, reason, is_default: false })
@@ -107,8 +108,8 @@ pub fn choose_for(
     let mut passed_over = Vec::new();
     for driver in DriverName::ALL {
         if driver == DriverName::Overlay && !process::is_root() {
-            let reason = "only root can mount overlays that the whole host sees; with `--tree overlay` \
-                          the room alone shows one";
+            let reason = "only root can mount overlays that the host sees; with `--tree overlay` \
+                          only the room sees one";
             passed_over.push(PassedOver { driver, reason: reason.into() });
             continue;
         }
@@ -120,8 +121,8 @@ pub fn choose_for(
     Err(no_driver(store, passed_over))
 }
 
-/// Chooses for a user without a second uid: agent and user are one on the disk, so nothing keeps the
-/// user's git from believing what an agent planted, unless the host does not see it.
+/// Chooses for a user without a second uid: agent and user are the same owner on disk, so the
+/// user's git trusts what an agent planted, unless the host does not see the files.
 fn choose_alone(store: &TreeStore) -> Result<Chosen, ChooseError> {
     let driver = DriverName::Overlay;
     attempt(driver, store, None).map_err(|reason| ChooseError {
@@ -130,7 +131,7 @@ fn choose_alone(store: &TreeStore) -> Result<Chosen, ChooseError> {
         reason,
         is_default: true,
     })?;
-    let reason = "there is no second uid, so the files exist in the room alone";
+    let reason = "there is no second uid, so the files exist only in the room";
     Ok(Chosen {
         driver: driver.driver_for(None),
         reason: reason.into(),
@@ -141,7 +142,7 @@ fn choose_alone(store: &TreeStore) -> Result<Chosen, ChooseError> {
     })
 }
 
-/// Even copies failed, so the folder cannot be written at all.
+/// Even copying failed, so the folder is not writable at all.
 fn no_driver(store: &TreeStore, passed_over: Vec<PassedOver>) -> ChooseError {
     let reason = passed_over.into_iter().next_back().map_or_else(String::new, |last| last.reason);
     let folder = store.folder().to_owned();
@@ -152,19 +153,19 @@ fn best_reason(driver: DriverName, store: &TreeStore) -> String {
     let place = store.folder().display();
     match driver {
         DriverName::Btrfs => format!("{place} is on btrfs"),
-        DriverName::Overlay => "we are root, and overlays can be mounted here".into(),
+        DriverName::Overlay => "running as root, and overlays can be mounted here".into(),
         DriverName::Reflink => format!("files in {place} can share their blocks"),
         DriverName::Copy => format!("nothing can be shared in {place}"),
     }
 }
 
-/// Tries a driver on folders of its own, and says why it does not work.
+/// Tries a driver on scratch folders, and returns why it does not work.
 fn attempt(driver: DriverName, store: &TreeStore, agent: Option<Owner>) -> Result<(), String> {
     if driver == DriverName::Btrfs && !btrfs::is_btrfs(store.folder()) {
         return Err("it is on another file system".into());
     }
     let told = |error: FileError| format!("{error}: {}", error.source);
-    // One attempt at a time, so that what a killed one left is cleared away by the next.
+    // One attempt at a time, so that the next one removes what a killed one left.
     let _lock = Lock::take(&store.folder().join("try.lock")).map_err(told)?;
     let ground = store.folder().join("try");
     clear(&ground).map_err(told)?;
@@ -199,7 +200,8 @@ fn try_in(
         error.file().map_or_else(|| error.to_string(), |file| format!("{file}: {}", file.source))
     })?;
     if name == DriverName::Overlay && !process::is_root() {
-        // A room would find out too late that the kernel, or the file system, does not let it.
+        // In a room it would be too late to find out that the kernel or file system does not allow
+        // it.
         let layers = vec![tree.private.join("upper"), source];
         View::open(&ViewSpec { layers, at: tree.path }).map_err(told)?;
     }

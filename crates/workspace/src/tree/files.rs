@@ -1,4 +1,4 @@
-//! Trees as copies, file by file; where the file system can, large files share their blocks.
+//! Trees as copies, file by file; large files share their blocks if the file system can.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::{
     btrfs::sizes_by_extents, clear_path, remove_tree, set_aside,
 };
 
-/// Copies: slower to make, and as fast and as plain as any folder afterwards.
+/// Copies: slower to make, but ordinary folders afterwards.
 #[derive(Clone, Copy, Debug)]
 pub struct FileCopies(Content);
 

@@ -1,8 +1,8 @@
-//! Trees as overlays inside rooms alone, for ordinary users who want them.
+//! Trees as overlays that exist only inside rooms, for ordinary users.
 //!
-//! The host has a folder with a note in the tree's place. Changes go to `upper` in the tree's private
-//! folder, as with [`Overlay`](super::Overlay); each room mounts it for itself, and whoever looks from
-//! the host does so through a [`View`](hothouse_host::view::View).
+//! The host has a folder with a note at the tree's path. Changes go to `upper` in the tree's
+//! private folder, as with [`Overlay`](super::Overlay); each room mounts it for itself, and the
+//! host reads it through a [`View`](hothouse_host::view::View).
 
 use std::path::{Path, PathBuf};
 
@@ -22,14 +22,14 @@ use super::{
 };
 use crate::golden::keep_for;
 
-/// The file that tells such a tree's private folder from others.
+/// The file that marks the private folder of such a tree.
 const MARK: &str = "in-the-room-alone";
 
-/// The file in the place of the tree, for whoever looks there.
+/// The note at the tree's path.
 pub const NOTE: &str = "HOTHOUSE-NOTE.txt";
 
 const NOTE_TEXT: &str = "\
-The files of this sandbox are an overlay that exists inside its room alone (`--tree overlay`).
+The files of this sandbox are an overlay that exists only inside its room (`--tree overlay`).
 
   hothouse exec -- ls        lists them
   hothouse diff              shows what changed
@@ -38,7 +38,7 @@ The files of this sandbox are an overlay that exists inside its room alone (`--t
 What you write here is not seen in the room.
 ";
 
-/// Overlays that rooms mount: quick, whatever the size, and without root.
+/// Overlays that rooms mount: fast for any size, and without root.
 #[derive(Clone, Copy, Debug)]
 pub struct Hidden;
 
@@ -108,7 +108,7 @@ impl TreeDriver for Hidden {
         _skip: &[PathBuf],
         _seen: &mut Seen,
     ) -> Result<u64, TreeError> {
-        // The user makes nothing in it.
+        // The user creates nothing in it.
         Ok(0)
     }
 
@@ -124,7 +124,7 @@ impl TreeDriver for Hidden {
     }
 }
 
-/// Makes the kernel's folder, the note, and at last the mark.
+/// Makes the work folder, the note, and last the mark.
 fn finish(tree: &TreePlace) -> Result<(), FileError> {
     files::make_folder(&tree.private.join("work"))?;
     files::write(&tree.path.join(NOTE), NOTE_TEXT)?;
@@ -136,13 +136,13 @@ fn finish(tree: &TreePlace) -> Result<(), FileError> {
 pub struct HiddenTree {
     /// Holds `upper` and `work`.
     pub private: PathBuf,
-    /// What shows through, the uppermost first.
+    /// The lower layers, the uppermost first.
     pub lowers: Vec<PathBuf>,
     path: PathBuf,
 }
 
 impl HiddenTree {
-    /// Returns the tree at a path, if it is one that rooms alone show.
+    /// Returns the tree at a path, if it is a hidden one.
     pub fn at(path: &Path) -> Option<Self> {
         let (sandboxes, name) = (path.parent()?, path.file_name()?);
         let private = sandboxes.join(STORE_FOLDER).join("trees").join(name);

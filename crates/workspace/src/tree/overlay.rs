@@ -1,12 +1,12 @@
-//! Trees as overlay mounts that the whole host sees.
+//! Trees as overlay mounts that the host sees.
 //!
 //! Changes go to `upper` in the tree's private folder, next to `work` for the kernel and `lower`, a
-//! file with the sources, the uppermost first; each ends with a zero byte. Without its mount, after a
-//! restart of the host, the tree's folder is empty; `restore` mounts again.
+//! file with the sources, the uppermost first; each ends with a zero byte. Without its mount, after
+//! a restart of the host, the tree's folder is empty; `restore` mounts again.
 //!
-//! An overlay cannot be mapped to a room's ids, and need not be: its sources belong to the room's agent.
-//! Where an earlier release made it from sources of root's, `lower` begins with the agent's numbers, and
-//! the sources are mapped to them.
+//! An overlay cannot be mapped to a room's ids, and need not be: its sources belong to the room's
+//! agent. Where an earlier release made it from sources of root's, `lower` begins with the agent's
+//! numbers, and the sources are mapped to them.
 
 use std::{
     ffi::OsStr,
@@ -28,20 +28,20 @@ use super::{
 };
 use crate::golden::keep_for;
 
-/// The most that the list of sources may take.
+/// The maximum size of the list of sources.
 const LIST_LIMIT: u64 = 1 << 20;
 
-/// Overlays: a few milliseconds whatever the size; they need root and a mount after each restart.
+/// Overlays: a few milliseconds for any size; they need root and a mount after each reboot.
 #[derive(Clone, Copy, Debug)]
 pub struct Overlay {
     agent: Option<Owner>,
 }
 
 impl Overlay {
-    /// Overlays whose files belong to whom those of the sources do.
+    /// Overlays whose files have the owners of the sources.
     pub const PLAIN: Self = Self { agent: None };
 
-    /// Overlays whose files are seen to belong to a room's agent.
+    /// Overlays whose files appear to belong to a room's agent.
     pub const fn for_agent(agent: Owner) -> Self {
         Self { agent: Some(agent) }
     }
@@ -142,7 +142,8 @@ impl TreeDriver for Overlay {
     }
 }
 
-/// Makes the private folder, notes sources and owner in it, and keeps the sources from being evicted.
+/// Makes the private folder, notes sources and owner in it, and keeps the sources from being
+/// evicted.
 pub(super) fn prepare(
     tree: &TreePlace,
     sources: &[&Path],
@@ -159,15 +160,15 @@ pub(super) fn prepare(
     for source in sources {
         list.extend(source.as_os_str().as_bytes().iter().copied().chain([0]));
     }
-    // One file, because each that must outlive a power cut costs a wait for the disk.
+    // One file, because each durable file costs a wait for the disk.
     files::replace(&tree.private.join("lower"), &list, 0o600)
 }
 
 fn mount_tree(tree: &TreePlace) -> Result<(), FileError> {
     let Layers { owner, lowers } = layers(tree)?;
     let work = tree.private.join("work");
-    // What the kernel left there of an earlier mount is of no use to the next. The folder itself stays:
-    // there may be no space for another.
+    // What the kernel left there of an earlier mount is of no use to the next. The folder itself
+    // stays: there may be no space for another.
     for left in files::list(&work)? {
         remove_tree(&left)?;
     }
@@ -183,7 +184,7 @@ fn mount_tree(tree: &TreePlace) -> Result<(), FileError> {
 
 /// What a tree was made from.
 pub(super) struct Layers {
-    /// Who is seen to own the files, if that is not who owns those of the sources.
+    /// The apparent owner of the files, if it differs from that of the sources.
     owner: Option<Owner>,
     pub(super) lowers: Vec<PathBuf>,
 }

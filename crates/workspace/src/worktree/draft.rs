@@ -1,11 +1,11 @@
-//! A worktree's branch and admin folder, made without git where the repository is of a plain kind.
+//! A worktree's branch and admin folder, made without git for ordinary repositories.
 //!
 //! `git worktree add` costs two processes, and looks at every worktree there is. Its result is a
 //! handful of small files, which are drafted in a folder of their own while the tree is being made,
 //! and appear at once:
 //!
 //! ```text
-//! .git/hothouse-new-PRINT/    the draft; nobody looks here, and an undone fork takes it away
+//! .git/hothouse-new-PRINT/    the draft; nothing reads it, and an undone fork removes it
 //!   tip                  ->   refs/heads/BRANCH.lock -> refs/heads/BRANCH, as git itself does it
 //!   log                  ->   logs/refs/heads/BRANCH
 //!   admin/               ->   worktrees/ID: HEAD, commondir, gitdir, index, locked, logs, refs
@@ -34,8 +34,8 @@ pub(crate) struct Draft<'a> {
 }
 
 impl Repository {
-    /// Begins the draft of a worktree on a new branch, of which nothing is written yet. Nothing comes
-    /// back where only git knows how to add one.
+    /// Begins the draft of a worktree on a new branch, of which nothing is written yet. Nothing
+    /// comes back where only git knows how to add one.
     pub(crate) fn draft_worktree<'a>(
         &self,
         new: &NewWorktree<'a>,
@@ -69,7 +69,7 @@ impl Repository {
         Ok(admin)
     }
 
-    /// Removes the draft of a worktree that was never taken in. A missing one is fine.
+    /// Removes the draft of a worktree that was never taken in. A missing one is not an error.
     pub(crate) fn remove_draft(&self, worktree: &Path) -> Result<(), FileError> {
         files::remove_tree(&self.draft_folder(worktree))
     }
@@ -85,8 +85,9 @@ impl Repository {
         let refused = |reason| WorktreeError::Branch { branch: new.branch.to_owned(), reason };
         let branch = self.place.common_dir.join("refs/heads").join(new.branch);
         let lock = branch.with_added_extension("lock");
-        files::make_folder(branch.parent().unwrap_or(&branch))
-            .map_err(|_| refused("a branch has the name of one of its folders".into()))?;
+        files::make_folder(branch.parent().unwrap_or(&branch)).map_err(|_| {
+            refused("another branch has the name of one of its parent folders".into())
+        })?;
         match files::rename_new(tip, &lock) {
             Err(error) if error.source.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(WorktreeError::BranchLocked { branch: new.branch.to_owned(), lock });
@@ -94,16 +95,16 @@ impl Repository {
             other => other?,
         }
         let made = || -> Result<(), WorktreeError> {
-            // A folder that git left empty is nobody's.
+            // git left an empty folder.
             if files::is_folder(&branch) {
                 files::remove_empty_folder(&branch)?;
             }
             if files::is_folder(&branch) {
-                return Err(refused("there are branches below it".into()));
+                return Err(refused("other branches have it as their parent folder".into()));
             }
             match look::packed(&self.place.common_dir) {
                 Some(packed) if packed.tip(new.branch).is_some() => {
-                    return Err(refused("it exists already".into()));
+                    return Err(refused("it already exists".into()));
                 }
                 Some(packed) if packed.collides(new.branch) => {
                     return Err(refused("another one has the name of its folder".into()));
@@ -113,7 +114,7 @@ impl Repository {
             }
             match files::rename_new(&lock, &branch) {
                 Err(error) if error.source.kind() == std::io::ErrorKind::AlreadyExists => {
-                    Err(refused("it exists already".into()))
+                    Err(refused("it already exists".into()))
                 }
                 other => Ok(other?),
             }
@@ -129,7 +130,8 @@ impl Repository {
         made
     }
 
-    /// Begins the branch's reflog. What stands in the way is an old one, and a branch is as good with it.
+    /// Begins the branch's reflog. What stands in the way is an old one, and a branch is as good
+    /// with it.
     fn move_log(&self, draft: &Draft<'_>, branch: &str) {
         let log = self.place.common_dir.join("logs/refs/heads").join(branch);
         if files::make_folder(log.parent().unwrap_or(&log)).is_ok() {
@@ -178,7 +180,7 @@ impl Draft<'_> {
         self.folder.join("tip")
     }
 
-    /// Writes it, but for the index.
+    /// Writes it, except the index.
     pub(crate) fn write(&self) -> Result<(), FileError> {
         let Self { folder, new, config, is_bare } = self;
         files::remove_tree(folder)?;
@@ -198,7 +200,7 @@ impl Draft<'_> {
             write(admin.join("logs/HEAD"), format!("{line}\n"))?;
             write(self.log(), format!("{line}\tbranch: Created by Hothouse\n"))?;
         }
-        // As lasting as git makes it, which does not wait for the disk here either.
+        // As durable as git's own, which does not wait for the disk here either.
         write(self.tip(), format!("{}\n", new.commit))
     }
 }
@@ -211,7 +213,7 @@ fn keeps_reflogs(config: &Config, is_bare: bool) -> bool {
     }
 }
 
-/// Returns who is noted in a reflog: the committer that git's config names.
+/// Returns who is recorded in a reflog: the committer that git's config names.
 fn who(config: &Config) -> String {
     let value = |what: &str, otherwise: &str| {
         let keys = [format!("committer.{what}"), format!("user.{what}")];

@@ -1,18 +1,18 @@
-//! The file of a worktree's index: whose it is, and how it is replaced.
+//! The file of a worktree's index: who owns it, and how it is replaced.
 //!
-//! git runs `git status` inside every gitlink of an index, in whatever repository is there, and with
-//! it that repository's file-system monitor. So an index over an agent's files holds no gitlink that
-//! git looks into, and nobody but us writes it:
+//! git runs `git status` inside every gitlink of an index, in whatever repository is there, and
+//! with it that repository's file-system monitor. So an index over an agent's files holds no
+//! gitlink that git looks into, and nobody but us writes it:
 //!
 //! ```text
 //! index       ->  hothouse-owns-this-index-…   a name as long as names can be
 //! index.lock  ->  the same                     for a git that began before, and for others than git
 //! ```
 //!
-//! git takes its lock beside the file that the link leads to. That name would be too long, so git reads
-//! the index, and refuses to write one. We write a copy aside and rename it over the long name: whoever
-//! reads meanwhile finds the old index or the new one. An index that is still the user's is replaced as
-//! git itself does it, by its lock.
+//! git takes its lock beside the file that the link leads to. That name would be too long, so git
+//! reads the index, and refuses to write one. We write a copy aside and rename it over the long
+//! name: whoever reads meanwhile finds the old index or the new one. An index that is still the
+//! user's is replaced as git itself does it, by its lock.
 
 use std::{
     ffi::OsString,
@@ -34,12 +34,12 @@ use crate::{
 
 /// How the name of our index begins.
 const PREFIX: &str = "hothouse-owns-this-index--commit-in-the-room-with-hothouse-exec-git-commit-";
-/// The most that an index may take.
+/// The maximum size of an index.
 pub(crate) const LIMIT: u64 = 1 << 30;
 /// The least that an index takes: its head and its checksum.
 const LEAST: u64 = 12 + 20;
-/// How long a git of the user's may take to write an index. One that is slower finds its lock gone, and
-/// says so.
+/// How long a git of the user's may take to write an index. One that is slower finds its lock gone,
+/// and says so.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Settings under which we write an index: whole, in one file, of a version that we can read.
@@ -53,12 +53,12 @@ const SETTINGS: [&str; 7] = [
     "submodule.recurse=false",
 ];
 
-/// What an index does with gitlinks.
+/// How an index treats gitlinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gitlinks {
-    /// It has them, and git looks away.
+    /// It has them, marked as skipped.
     Skipped,
-    /// It has none: git would look at what is there, whatever the index says.
+    /// It has none: git would enter them, whatever the index says.
     LeftOut,
 }
 
@@ -73,8 +73,8 @@ impl Repository {
     /// Makes a worktree's index ours, before an agent can write in the worktree. One that is ours
     /// already costs a look at the link.
     ///
-    /// A worktree that rooms alone show has no index that anybody on the host could use, and neither
-    /// has one that git does not know.
+    /// A worktree that rooms alone show has no index that anybody on the host could use, and
+    /// neither has one that git does not know.
     pub fn take_index(&self, worktree: &Path) -> Result<(), WorktreeError> {
         if HiddenTree::at(worktree).is_some() {
             return Ok(());
@@ -87,15 +87,15 @@ impl Repository {
         file.take()
     }
 
-    /// Says who writes a worktree's index.
+    /// Returns who writes a worktree's index.
     pub fn index_owner(&self, worktree: &Path) -> Result<IndexOwner, WorktreeError> {
         let unknown = || WorktreeError::Unknown { path: worktree.to_owned() };
         let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
         Ok(IndexFile { admin: &admin, worktree }.owner())
     }
 
-    /// Gives an index that is ours back to the user's git, as a plain file. A worktree that is gone, or
-    /// whose index was never ours, is fine.
+    /// Gives an index that is ours back to the user's git, as a plain file. A worktree that is
+    /// gone, or whose index was never ours, is fine.
     pub fn release_index(&self, worktree: &Path) -> Result<(), WorktreeError> {
         let Some(admin) = self.admin_dir(worktree)? else { return Ok(()) };
         let file = IndexFile { admin: &admin, worktree };
@@ -145,8 +145,8 @@ impl IndexFile<'_> {
         git::inside(self.admin, self.worktree).args(settings).env("GIT_INDEX_FILE", index)
     }
 
-    /// Finds out what an index must do with gitlinks. Where `core.sparseCheckout` is on for the whole
-    /// repository, git looks at skipped entries again once there is something in their place.
+    /// Finds out what an index must do with gitlinks. Where `core.sparseCheckout` is on for the
+    /// whole repository, git looks at skipped entries again once there is something in their place.
     pub(crate) fn gitlinks(&self) -> Result<Gitlinks, RunError> {
         let config = git::Config::of(self.admin)?;
         let looks_again = config.is_on("core.sparsecheckout")
@@ -154,7 +154,7 @@ impl IndexFile<'_> {
         Ok(if looks_again { Gitlinks::LeftOut } else { Gitlinks::Skipped })
     }
 
-    /// Makes git look away from every gitlink of an index aside.
+    /// Marks every gitlink of a separate index as skipped.
     pub(crate) fn look_away(&self, index: &Path) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
         let links = gitlinks(self.git(index)).map_err(about)?;
@@ -184,8 +184,8 @@ impl IndexFile<'_> {
         Ok(link.take_place_of(&self.path())?)
     }
 
-    /// Makes the lock a link to our index, for good. A git that had it before, and is slow, then puts
-    /// that link in the place of the index, which is where it belongs.
+    /// Makes the lock a link to our index, for good. A git that had it before, and is slow, then
+    /// puts that link in the place of the index, which is where it belongs.
     fn take_lock(&self, owned: &Path) -> Result<(), FileError> {
         let lock = self.lock();
         if is_ours(&lock).is_some() {
@@ -206,8 +206,8 @@ impl IndexFile<'_> {
         }
     }
 
-    /// Copies the index, so that git looks into no gitlink of it. Without one, or after a power cut, it
-    /// is that of the commit.
+    /// Copies the index, so that git looks into no gitlink of it. Without one, or after a power
+    /// cut, it is that of the commit.
     fn copy_without_links(&self, aside: &Aside) -> Result<(), WorktreeError> {
         let about = |source| WorktreeError::Look { path: self.worktree.to_owned(), source };
         if !self.is_whole() {
@@ -284,7 +284,7 @@ impl NewIndex {
     }
 }
 
-/// A file beside the index, gone when nobody needs it.
+/// A temporary file beside the index.
 #[derive(Debug)]
 pub(crate) struct Aside {
     path: PathBuf,
@@ -316,7 +316,7 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if self.is_there {
-            // What stays lies in a folder that goes with the worktree.
+            // What stays is in a folder that goes with the worktree.
             files::remove_file(&self.path).ok();
             files::remove_file(&self.path.with_added_extension("lock")).ok();
         }
@@ -335,8 +335,8 @@ fn longest_name(folder: &Path) -> Result<String, FileError> {
     Ok(format!("{PREFIX}{}", "-".repeat(length - PREFIX.len())))
 }
 
-/// Makes sure that nobody can lock our index. Where a file system has room for an even longer name, the
-/// lock is there for good.
+/// Makes sure that our index cannot be locked. If a file system allows even longer names, the lock
+/// file exists permanently.
 fn close(owned: &Path) -> Result<(), FileError> {
     match files::create_new(&owned.with_added_extension("lock")) {
         Err(error) if error.source.kind() == ErrorKind::InvalidFilename => Ok(()),

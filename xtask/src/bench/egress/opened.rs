@@ -27,7 +27,7 @@ impl Opened {
         let folder = ground.folder.path();
         files::write(&folder.join("opened.py"), SCRIPT).map_err(text)?;
         files::write(&ground.repository().join("opened.py"), SCRIPT).map_err(text)?;
-        // The usual settings would make it an authority, which nobody believes to be a host.
+        // The usual settings would make it a CA, which nobody believes to be a host.
         ground.shell(
             "printf '[req]\\ndistinguished_name = d\\n[d]\\n' >settings && openssl req -x509 -config settings -newkey ec \
              -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=bench -addext basicConstraints=critical,CA:FALSE \

@@ -1,4 +1,4 @@
-//! The streams of a command, connected with our own. What our own do not take is told.
+//! The streams of a command, connected to our own. A failed write is reported.
 
 use std::{
     fs::File,
@@ -12,18 +12,18 @@ use hothouse_host::{pump::pump, terminal};
 use hothouse_model::{Failure, FailureKind};
 use tokio::sync::mpsc;
 
-/// What becomes of the streams of a command.
+/// What to do with the streams of a command.
 pub(super) trait Plumbing {
-    /// Connects the streams, and returns what must be drained before we end.
+    /// Connects the streams, and returns what must be drained before we exit.
     fn connect(&mut self, streams: Vec<OwnedFd>, kind: StreamKind, cut_tx: &CutSender) -> Pumps;
 }
 
-/// What the streams of a command are.
+/// The streams of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamKind {
     /// Input, output and errors.
     Pipes,
-    /// Output and errors of a command that somebody else started.
+    /// Output and errors of a command that another client started.
     JoinedPipes,
     /// Input and output of a terminal.
     Terminal,
@@ -32,7 +32,7 @@ pub(super) enum StreamKind {
 /// pump --cut--> conversation
 pub(super) type CutSender = mpsc::UnboundedSender<Cut>;
 
-/// An output of ours that takes no more. Our end of the command's output is closed by then.
+/// One of our outputs cannot be written. Our end of the command's output is already closed.
 #[derive(Debug)]
 pub(super) struct Cut {
     pub(super) output: Output,
@@ -47,7 +47,7 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Returns the number that the room knows it by.
+    /// Returns its number in the room's protocol.
     pub(super) fn number(self) -> u8 {
         match self {
             Self::Stdout => 0,
@@ -71,21 +71,21 @@ impl Output {
 }
 
 impl Cut {
-    /// Whether the reader has gone, which is no error: `| head -1` does so.
+    /// Whether the reader has gone, which is not an error: `| head -1` does that.
     pub(super) fn is_departure(&self) -> bool {
         self.error.kind() == io::ErrorKind::BrokenPipe
     }
 
-    /// Says what could not be written.
+    /// Returns the failure of a write.
     pub(super) fn failure(&self) -> Failure {
-        let what = format!("write what the command says to {}", self.output.name());
+        let what = format!("write the command's output to {}", self.output.name());
         let failure = Failure::new(FailureKind::Host, what);
         Failure { causes: vec![self.error.to_string()], ..failure }
-            .hint("the command was cut off; let it write to a place that has room")
+            .hint("the command was stopped; free some space or write elsewhere")
     }
 }
 
-/// Threads that carry bytes.
+/// Threads that copy bytes.
 #[derive(Default)]
 pub(super) struct Pumps {
     outputs: Vec<JoinHandle<()>>,
@@ -101,7 +101,7 @@ impl Pumps {
         drop(self.raw);
     }
 
-    /// Carries an output of the command on a thread of its own.
+    /// Copies an output of the command on a thread of its own.
     fn carry(
         &mut self,
         from: File,
@@ -112,7 +112,7 @@ impl Pumps {
         let cut_tx = cut_tx.clone();
         self.outputs.push(thread::spawn(move || {
             let carried = carry(&from, output.open());
-            // Closed first: the room asks whether anybody still follows.
+            // Closed first: the room checks whether anyone still reads.
             drop(from);
             if let Err(error) = carried {
                 cut_tx.send(Cut { output, error }).ok();
@@ -121,7 +121,7 @@ impl Pumps {
     }
 }
 
-/// Our own standard streams are the command's.
+/// Connects our standard streams to the command.
 pub(super) struct Plain;
 
 impl Plumbing for Plain {
@@ -134,7 +134,7 @@ impl Plumbing for Plain {
         if kind != StreamKind::JoinedPipes
             && let Some(input) = streams.next()
         {
-            // Not waited for: it ends with the process, when the command has ended.
+            // Not joined: it ends with this process.
             thread::spawn(move || pump(terminal::stdin(), input));
         }
         for (from, output) in streams.zip([Output::Stdout, Output::Stderr]) {
@@ -172,7 +172,7 @@ fn mark_lines(prefix: &str, mut from: &File, mut to: File) -> io::Result<()> {
             write_line(prefix, &rest[..=end], &mut to)?;
             rest.drain(..=end);
         }
-        // A line without an end must not fill the memory.
+        // A line without an end must not exhaust memory.
         if rest.len() > 1 << 20 {
             write_line(prefix, &rest, &mut to)?;
             rest.clear();

@@ -245,7 +245,7 @@ async fn a_client_that_speaks_late_is_seen_all_the_same() {
     let records = scene.records();
     assert_eq!((records.len(), records[0].code.as_deref()), (1, Some("covered")), "{records:?}");
 
-    // What is no such thing goes on as ever.
+    // What is no such thing continues as ever.
     let mut client = scene.connect().await;
     client.read_exact(&mut banner).await.unwrap();
     client.write_all(b"EHLO me\r\n").await.unwrap();

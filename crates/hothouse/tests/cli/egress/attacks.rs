@@ -101,7 +101,7 @@ print(raw(('127.0.0.1', {port}), get), raw(('mapped.example', {port}), get))
             for line in &lines[..10] {
                 assert!(matches!(*line, "GOT HTTP/1.1 403 Forbidden" | "NOTHING"), "{mode}: {ran}");
             }
-            // To ask for the name would not help: the address is what must be named.
+            // Naming the host would not help: the address is what must be named.
             let told = ["403  10.0.0.1", "403  169.254.169.254", "NOTHING NOTHING"];
             assert_eq!(lines[10..], told, "{mode}: {ran}");
             host.set_nonblocking(true).unwrap();

@@ -10,7 +10,7 @@ const CONFIG: &str = "mode = \"allowlist\"\nallow = [\"good.example\", \"other.e
     [secret.TOKEN]\nhosts = [\"other.example\"]\nfrom = \"env:MY_TOKEN\"\n\
     [service.web]\nrun = \"python3 -m http.server 3000\"\nport = 3000\nurl = \"web\"\n";
 
-/// Loads a page with Chromium, its own sandbox on, and prints what became of it.
+/// Loads a page with Chromium, its own sandbox on, and prints the result.
 fn load(env: &TestEnv, repository: &Path, url: &str, more: &str) -> Ran {
     let line = format!(
         "timeout 60 chromium --headless --disable-gpu --no-first-run --user-data-dir=$(mktemp -d) {more} --dump-dom '{url}'"
@@ -30,7 +30,7 @@ fn chromium_reaches_listed_hosts_and_trusts_terminated_ones() {
         let own = env.ok(repository, &["url", "web", "-w", "a"]);
         let own = load(env, repository, own.trim(), "");
         assert!(own.stdout.contains("hothouse.toml"), "a page of the room's own URL: {own}");
-        // Its certificate is from an authority that only this test knows.
+        // Its certificate is from a CA that only this test knows.
         let spliced = load(env, repository, "https://good.example/", "--ignore-certificate-errors");
         assert!(spliced.stdout.contains("hello good.example"), "{spliced}");
         let denied = load(env, repository, "https://evil.example/", "");

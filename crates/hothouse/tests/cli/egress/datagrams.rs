@@ -1,10 +1,10 @@
-//! What is no connection does not leave a room, and leaves a line.
+//! What is not a connection does not leave a room, and leaves a line.
 
 use hothouse_testkit::{skip, wait_until};
 
 use super::{internet::walled, py, records};
 
-/// Returns whether this kernel tells what it drops.
+/// Whether this kernel tells what it drops.
 pub(super) fn kernel_tells() -> bool {
     std::path::Path::new("/proc/net/netfilter/nfnetlink_log").exists()
 }

@@ -12,7 +12,7 @@ use hothouse_testkit::{TestEnv, User, is_root, skip};
 
 use crate::surroundings;
 
-/// Each has an address of its own, so that tests can run side by side with the usual ports.
+/// Each has an address of its own, so that tests can run in parallel with the usual ports.
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
 pub(super) struct Internet {
@@ -75,7 +75,7 @@ impl Internet {
     }
 }
 
-/// Makes an authority and a certificate of the names there are.
+/// Makes a CA and a certificate of the names there are.
 fn certify(folder: &Path) -> bool {
     let script = "set -e
 key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
@@ -95,7 +95,7 @@ impl Drop for Internet {
     }
 }
 
-/// A sandbox `a` that is up with this `[egress]`, for each user that can be had here. `ADDRESS` stands
+/// A sandbox `a` that is up with this `[egress]`, for each user that is available here. `ADDRESS` stands
 /// for the address of the Internet.
 pub(super) fn walled(egress: &str, test: impl Fn(&TestEnv, &Path, &Internet)) {
     walled_after(egress, |_, _| {}, test);

@@ -1,4 +1,4 @@
-//! An agent can edit its `hothouse.toml`; the wall listens to a human alone.
+//! An agent can edit its `hothouse.toml`; the wall obeys only the user.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn a_config_that_the_agent_edited_waits_for_approval() {
                 })
             };
             assert!(pending(&status), "{status:#}");
-            // Nobody to ask, and not told to go on.
+            // Nobody to ask, and not told to continue.
             let ran = env.run(repository, &["config", "approve", "-w", "a"]);
             assert_eq!(ran.code, 2, "{ran}");
             assert!(ran.stdout.contains("egress.allow"), "{ran}");
@@ -38,7 +38,7 @@ fn a_config_that_the_agent_edited_waits_for_approval() {
             assert!(
                 env.run(repository, &["config", "approve", "-w", "a"])
                     .stderr
-                    .contains("Nothing waits")
+                    .contains("Nothing to approve")
             );
         },
     );

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns whether a process of the room has this command line.
+/// Whether a process of the room has this command line.
 fn lives(env: &TestEnv, repository: &Path, line: &str) -> bool {
     let all = exec(env, repository, &["--", "ps", "-eo", "args"]);
     all.stdout.lines().any(|found| found.trim() == line)
@@ -49,7 +49,7 @@ ready = { http = "/README" }
         let Some((env, repository)) = forked(user, config) else { return };
         let up = env.run(&repository, &["up", "-w", "a", "--timeout", "2s"]);
         assert_eq!(up.code, 1, "{up}");
-        assert!(up.stderr.contains("is not the service's own"), "{up}");
+        assert!(up.stderr.contains("in use by a process of another service"), "{up}");
         assert_eq!(state(&env, &repository, "owner"), "starting");
     });
 }
@@ -122,7 +122,7 @@ ready = { exec = "echo thinking; sleep 777", timeout = "200ms" }
     let up = env.run(&repository, &["up", "-w", "a", "--timeout", "2s"]);
     assert_eq!(up.code, 1, "{up}");
     assert!(up.stderr.contains("no answer in time"), "{up}");
-    assert!(up.stderr.contains("did not end in time: thinking"), "{up}");
+    assert!(up.stderr.contains("did not finish in time: thinking"), "{up}");
     env.ok(&repository, &["stop", "sleepy", "-w", "a"]);
     wait_until("the probe's command is gone", || !lives(&env, &repository, "sleep 777"));
 }
@@ -146,7 +146,7 @@ fn a_config_that_makes_no_sense_is_refused_before_anything_starts() {
         assert!(up.stderr.contains(told), "{told}: {up}");
     }
     assert_eq!(status(&env, &repository)["state"], "created");
-    // A link out of the worktree is no config either.
+    // A link out of the worktree is not a config either.
     fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink("/etc/hostname", &file).unwrap();
     let up = env.run(&repository, &["up", "-w", "a"]);

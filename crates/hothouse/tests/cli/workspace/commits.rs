@@ -71,7 +71,8 @@ fn branches_that_are_kept_in_tables_are_imported_and_not_lost() {
         git(&tree, &["update-ref", "refs/heads/a", &commit]);
         agent(env, repository, "git commit -q --allow-empty -m two");
         assert_eq!(git(repository, &["log", "-3", "--format=%s", "a"]), "two\nuser\none");
-        // A room that is down, and a daemon that remembers nothing: what cannot be seen is asked for.
+        // A room that is down, and a daemon that remembers nothing: what cannot be seen is asked
+        // for.
         agent(env, repository, "git commit -q --allow-empty -m three");
         assert_eq!(env.run(repository, &["down", "-w", "a"]).code, 0);
         assert_eq!(env.run(repository, &["daemon", "stop"]).code, 0);
@@ -321,7 +322,7 @@ fn a_stash_a_tag_and_commits_on_no_branch_stop_a_deletion() {
             assert!(refused.stderr.contains(what), "{refused}");
         };
         agent(env, repository, "git tag old; echo more >>README; git stash -q");
-        refused("a stash that no branch holds");
+        refused("a stash that no branch contains");
         agent(env, repository, "git stash drop -q; git checkout -q --detach");
         agent(env, repository, "git commit -q --allow-empty -m loose");
         refused("commits on no branch");

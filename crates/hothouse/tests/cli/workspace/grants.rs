@@ -1,5 +1,5 @@
-//! Grants come from the user alone: whatever way an agent's `hothouse.toml` takes into the user's own
-//! branches, nothing of it holds before a human says so.
+//! Grants come from the user alone: whatever way an agent's `hothouse.toml` takes into the user's
+//! own branches, nothing of it holds before a user says so.
 
 use std::io::Write;
 
@@ -48,7 +48,7 @@ fn expect_nothing(env: &TestEnv, repository: &Path, name: &str, more: &[&str]) {
 fn a_fork_of_an_agents_branch_has_only_what_the_user_granted() {
     attacked(|env, repository| {
         expect_nothing(env, repository, "b", &["--base", "a"]);
-        // The control: the text is what would be granted, once a human says so.
+        // The control: the text is what would be granted, once a user says so.
         env.ok(repository, &["config", "approve", "-w", "b", "--yes"]);
         assert_eq!(status(env, repository, "b")["egress"], "open");
         assert_eq!(pending(env, repository, "b"), "");
@@ -89,7 +89,7 @@ fn a_merge_of_the_users_own_grants_nothing() {
         fs::write(repository.join("hothouse.toml"), EVIL).unwrap();
         let ran = env.run(repository, &["fork", "copy"]);
         assert_eq!(ran.code, 0, "{ran}");
-        // The user's own commit says that there is no config, so the defaults hold.
+        // The user's own commit says that there is no config, so the defaults apply.
         assert_eq!(status(env, repository, "copy")["egress"], "web");
     });
 }
@@ -176,7 +176,7 @@ fn at_a_terminal_promote_asks_for_the_grants() {
         let before = git(repository, &["rev-parse", "main"]);
         let (code, said) = promote_at_a_terminal(env, repository, "n\n");
         assert!(code == 1 && said.contains("mount `~` writable"), "{code}: {said}");
-        assert!(said.contains("Accept that? [y/N]"), "{said}");
+        assert!(said.contains("Accept these changes? [y/N]"), "{said}");
         assert_eq!(git(repository, &["rev-parse", "main"]), before, "nothing was merged");
         let (code, said) = promote_at_a_terminal(env, repository, "y\n");
         assert!(code == 0 && said.contains("Merged 1 commit"), "{code}: {said}");
@@ -231,6 +231,6 @@ fn a_git_folder_that_an_agent_forged_leads_nobody_astray() {
         }
         let ran = env.run(&beside, &["fork", "c"]);
         assert_eq!(ran.code, 5, "{ran}");
-        assert!(ran.stderr.contains("lies among the sandboxes of"), "{ran}");
+        assert!(ran.stderr.contains("is among the sandboxes of"), "{ran}");
     });
 }

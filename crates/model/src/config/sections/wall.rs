@@ -39,7 +39,7 @@ choice_type! {
 }
 
 impl IntegrationClass {
-    /// Returns whether the hosts of such an integration are terminated: all that are recorded, or that
+    /// Whether the hosts of such an integration are terminated: all that are recorded, or that
     /// somebody else answers for.
     pub fn is_terminated(self) -> bool {
         match self {
@@ -117,7 +117,7 @@ pub struct Variable {
     pub from: Option<ValueSource>,
 }
 
-/// `[live-keys]`: what counts as a live credential besides the known ones, and what may enter anyway.
+/// `[live-keys]`: what counts as a live credential in addition to the known ones, and what may enter anyway.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LiveKeys {

@@ -1,4 +1,4 @@
-//! A door for tools that insist on a proxy: HTTP CONNECT and SOCKS 5 on a port of the room's loopback.
+//! The proxy port, for tools that need a proxy: HTTP CONNECT and SOCKS 5 on the room's loopback.
 //!
 //! It leads to where the tool would have gone without it, and is no way around anything: the target is
 //! resolved as our DNS would, and the connection is served as if it had been caught.
@@ -34,7 +34,7 @@ use crate::{
 /// How long a tool may take to say where it wants to go.
 const ASKING: Duration = Duration::from_secs(10);
 
-/// Serves the door.
+/// Serves the proxy port.
 pub(crate) async fn serve(edge: Arc<RoomEdge>, listener: TcpListener) {
     let mut tasks = JoinSet::new();
     loop {
@@ -78,8 +78,7 @@ async fn open(edge: Arc<RoomEdge>, mut stream: TcpStream) -> io::Result<()> {
             return by_http(edge, stream, first, head, length).await;
         }
         Wish::Http(None) => {
-            let text =
-                "This is Hothouse's door for proxies: HTTP CONNECT, absolute requests, SOCKS 5.\n";
+            let text = "This is Hothouse's proxy port: HTTP CONNECT, absolute requests, SOCKS 5.\n";
             refuse::answer(stream, "400 Bad Request", "text/plain; charset=utf-8", text, false)
                 .await;
         }
@@ -192,7 +191,7 @@ async fn by_http(
     let connect = head.method == "CONNECT";
     let kind = "text/plain; charset=utf-8";
     if head.contradicts || (!connect && !head.target.starts_with("http://")) {
-        let text = "The door takes CONNECT, or an address that begins with http://.\n";
+        let text = "The proxy port takes CONNECT, or a URL that begins with http://.\n";
         refuse::answer(stream, "400 Bad Request", kind, text, false).await;
         return Ok(());
     }
