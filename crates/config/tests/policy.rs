@@ -240,14 +240,6 @@ fn what_servers_read_in_different_ways_passes_no_rule_about_paths() {
 }
 
 #[test]
-fn every_request_is_looked_at_where_a_rule_limits_a_host() {
-    assert!(!policy("web", &["x.example", "*.x.example:8080"], &[]).is_by_name());
-    assert!(policy("web", &["{ host = \"x.example\", methods = [\"GET\"] }"], &[]).is_by_name());
-    assert!(policy("web", &[], &["x.example"]).is_by_name());
-    assert!(policy("allowlist", &[], &[]).is_by_name());
-}
-
-#[test]
 fn a_websocket_is_no_request_of_one_method() {
     let policy = policy(
         "open",

@@ -162,9 +162,7 @@ impl Policy {
     /// Returns whether what passes depends on names, so that every request of a connection must be
     /// looked at and not only its first.
     pub fn is_by_name(&self) -> bool {
-        self.mode == EgressMode::Allowlist
-            || !self.deny.is_empty()
-            || !self.allow.iter().all(Grant::is_whole)
+        self.mode == EgressMode::Allowlist || !self.deny.is_empty()
     }
 
     /// Decides whether a name may be looked up. One that may not never leaves the host.
