@@ -37,8 +37,9 @@ use crate::{
 /// How long a body may be that must be known whole.
 const BODY_LIMIT: usize = 8 << 20;
 
-/// Headers that let a host compress each message of a body for itself.
-const OF_MESSAGES: [&str; 2] = ["grpc-accept-encoding", "connect-accept-encoding"];
+/// Headers that let a host compress each message of a body for itself, or send what an answer differs in
+/// from the last one.
+const NOT_WHOLE: [&str; 3] = ["grpc-accept-encoding", "connect-accept-encoding", "a-im"];
 
 /// What one connection of a room leads to.
 pub(crate) struct Exchange<U: Upstream> {
@@ -85,12 +86,11 @@ impl<U: Upstream> Exchange<U> {
         let asked_host = host_value(&request);
         let (parts, incoming) = request.into_parts();
         let Target { name, port, tls } = &self.target;
-        let draft =
-            Draft::begin(&parts, (name, *port, *tls), HostClock.now(), self.records.clone());
+        let (secrets, sink) = (self.secrets.clone(), self.records.clone());
+        let draft = Draft::begin(&parts, (name, *port, *tls), HostClock.now(), (secrets, sink));
         let beat = || pulse.map(Pulse::begin);
         let (asking, answering) = (beat(), beat());
         let guarded = self.guarded().await;
-        draft.guard(guarded.echoes.clone());
         let sent = body::incoming(incoming);
         let sent = Watched::new(sent, draft.clone(), Side::Request, asking).boxed_unsync();
         let wanted = if parts.version == Version::HTTP_2 { Wanted::Http2 } else { Wanted::Http1 };
@@ -180,7 +180,7 @@ impl<U: Upstream> Exchange<U> {
         if echoes.is_some() {
             // What is compressed has to be unpacked before it can be looked through.
             parts.headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-            for name in OF_MESSAGES {
+            for name in NOT_WHOLE {
                 parts.headers.remove(name);
             }
         }

@@ -46,12 +46,13 @@ pub(crate) fn finish(
     // The host's words beside the status would pass unseen; clients know them by the number.
     parts.extensions.remove::<ReasonPhrase>();
     let bare = head || matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    // Before anything is taken out: `Connection` may name the header that says how it is compressed.
     let chunked = if bare { Ok(()) } else { decode::only_chunked(&parts.headers) };
     chunked.map_err(|Undecodable(coding)| Own::compressed(&coding))?;
+    let codings = if bare { Ok(Vec::new()) } else { decode::codings(&parts.headers) };
     strip_hop_by_hop(&mut parts.headers, false);
     parts.headers.remove(header::TE);
     let Some(echoes) = echoes else { return Ok(Response::from_parts(parts, body)) };
-    let codings = if bare { Ok(Vec::new()) } else { decode::codings(&parts.headers) };
     let codings = codings.map_err(|Undecodable(coding)| Own::compressed(&coding))?;
     let body = match codings.is_empty() {
         true => body,
@@ -78,6 +79,10 @@ fn cut(response: Response<Body>, asked: Option<AskedPart>) -> Result<Response<Bo
     let kind = parts.headers.get(header::CONTENT_TYPE).map(|kind| kind.as_bytes());
     let several =
         kind.unwrap_or_default().to_ascii_lowercase().starts_with(b"multipart/byteranges");
+    // What is made of an answer that the room has already (RFC 3229).
+    if parts.status == StatusCode::IM_USED {
+        return Err(Own::partial());
+    }
     if parts.status != StatusCode::PARTIAL_CONTENT && !several {
         return Ok(Response::from_parts(parts, body));
     }
@@ -100,4 +105,56 @@ fn cut(response: Response<Body>, asked: Option<AskedPart>) -> Result<Response<Bo
     parts.headers.insert(header::CONTENT_RANGE, content);
     parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     Ok(Response::from_parts(parts, Sliced::new(body, skip, length).boxed_unsync()))
+}
+
+#[cfg(test)]
+mod tests {
+    use hothouse_model::{config::SecretForm, secret::SecretValue};
+
+    use super::*;
+    use crate::{body::whole, secrets::Known};
+
+    fn echoes() -> Option<Arc<Echoes>> {
+        let secret = Known {
+            name: "T".into(),
+            form: SecretForm::Header,
+            placeholder: "tok_ffffffffffffffff".into(),
+            value: SecretValue::new("tok_0123456789abcdef".into()).unwrap(),
+        };
+        Echoes::of(&[secret], Vec::new()).map(Arc::new)
+    }
+
+    /// What becomes of an answer: its status, or none if it is refused.
+    fn finished(status: u16, headers: &[(&str, &str)]) -> Option<u16> {
+        let mut response = Response::builder().status(status);
+        for (name, value) in headers {
+            response = response.header(*name, *value);
+        }
+        let response = response.body(whole("text")).unwrap();
+        finish(response, echoes(), None, false).ok().map(|done| done.status().as_u16())
+    }
+
+    #[test]
+    fn what_cannot_be_looked_through_is_refused_however_it_is_said() {
+        for (status, headers, passes) in [
+            (200, &[][..], true),
+            (200, &[("content-encoding", "identity")], true),
+            (200, &[("content-encoding", "compress")], false),
+            // Named by `Connection`, the header would be taken out before anybody reads it.
+            (200, &[("content-encoding", "compress"), ("connection", "content-encoding")], false),
+            (200, &[("transfer-encoding", "chunked")], true),
+            (200, &[("transfer-encoding", "gzip, chunked")], false),
+            (206, &[], false),
+            (206, &[("content-range", "bytes 0-3/9")], false),
+            (206, &[("content-range", "Bytes 0-3/9")], false),
+            (206, &[("content-range", "bytes 0-3/9"), ("connection", "content-range")], false),
+            (206, &[("content-range", "0-9/100")], true),
+            (206, &[("content-type", "multipart/byteranges; boundary=x")], false),
+            (200, &[("content-type", "Multipart/ByteRanges")], false),
+            (226, &[], false),
+            (416, &[("content-range", "bytes */9")], true),
+        ] {
+            assert_eq!(finished(status, headers).is_some(), passes, "{status} {headers:?}");
+        }
+    }
 }

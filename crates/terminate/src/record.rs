@@ -6,7 +6,7 @@
 
 use std::{
     borrow::Cow,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -14,7 +14,7 @@ use hyper::{HeaderMap, Response, StatusCode, Version, http::request::Parts};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::scan::Echoes;
+use crate::{scan::Echoes, secrets::Secrets};
 
 /// Takes records, one per request, when the answer has ended.
 pub type RecordSink = Arc<dyn Fn(RequestRecord) + Send + Sync>;
@@ -102,7 +102,7 @@ pub(crate) enum Side {
 pub(crate) struct Draft {
     record: Mutex<RequestRecord>,
     /// What must not be written down.
-    guarded: OnceLock<Arc<Echoes>>,
+    secrets: Arc<Secrets>,
     begun: Instant,
     sink: RecordSink,
 }
@@ -112,7 +112,7 @@ impl Draft {
         parts: &Parts,
         (name, port, tls): (&str, u16, bool),
         now: Timestamp,
-        sink: RecordSink,
+        (secrets, sink): (Arc<Secrets>, RecordSink),
     ) -> Arc<Self> {
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let record = RequestRecord {
@@ -132,15 +132,7 @@ impl Draft {
             secrets: Vec::new(),
             refused: None,
         };
-        let guarded = OnceLock::new();
-        Arc::new(Self { record: Mutex::new(record), guarded, begun: Instant::now(), sink })
-    }
-
-    /// Keeps values out of the record.
-    pub(crate) fn guard(&self, echoes: Option<Arc<Echoes>>) {
-        if let Some(echoes) = echoes {
-            self.guarded.set(echoes).ok();
-        }
+        Arc::new(Self { record: Mutex::new(record), secrets, begun: Instant::now(), sink })
     }
 
     pub(crate) fn answered<B>(&self, response: &Response<B>) {
@@ -179,8 +171,8 @@ impl Drop for Draft {
     fn drop(&mut self) {
         let mut record = self.record().clone();
         record.duration = self.begun.elapsed();
-        if let Some(echoes) = self.guarded.get() {
-            clean(&mut record, echoes);
+        if let Some(echoes) = Echoes::of(&self.secrets.seen(), Vec::new()) {
+            clean(&mut record, &echoes);
         }
         (self.sink)(record);
     }
@@ -253,6 +245,14 @@ mod tests {
 
     use super::*;
 
+    struct Nothing;
+
+    impl crate::Vault for Nothing {
+        fn value(&self, _: &str) -> Result<hothouse_model::secret::SecretValue, String> {
+            Err("there is none".into())
+        }
+    }
+
     #[test]
     fn credentials_are_redacted_and_the_rest_is_kept() {
         let parts = Request::builder()
@@ -269,7 +269,9 @@ mod tests {
             let records = records.clone();
             Arc::new(move |record| records.lock().unwrap().push(record))
         };
-        let draft = Draft::begin(&parts, ("a.example", 443, true), Timestamp::UNIX_EPOCH, sink);
+        let secrets = Arc::new(Secrets::new(Vec::new(), Arc::new(Nothing)));
+        let (place, now) = (("a.example", 443, true), Timestamp::UNIX_EPOCH);
+        let draft = Draft::begin(&parts, place, now, (secrets, sink));
         draft.passed(Side::Response, &vec![b'x'; BODY_CAP + 1]);
         assert!(records.lock().unwrap().is_empty());
         drop(draft);

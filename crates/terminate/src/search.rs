@@ -12,19 +12,27 @@ use std::{
 
 use crate::text::Secret;
 
+/// How many texts of one length are looked for at once.
+const WANTED: usize = 2;
+
+/// How many lanes go side by side: each waits for its own last step, so several cost little more than one.
+const ABREAST: usize = 4;
+
 /// Many texts to look for.
 pub(crate) struct Search {
     multiplier: u64,
-    groups: Vec<Group>,
+    lanes: Vec<Lane>,
 }
 
-/// The texts of one length.
-struct Group {
+/// A few texts of one length.
+struct Lane {
     length: usize,
     /// What the byte that leaves a stretch of this length counts.
     leaving: u64,
-    /// The hash of each text, and which one it is.
-    wanted: Vec<(u64, usize)>,
+    /// The hash of each text; the last one again where there are fewer.
+    wanted: [u64; WANTED],
+    /// Which text each is.
+    indices: [usize; WANTED],
 }
 
 impl Search {
@@ -37,44 +45,93 @@ impl Search {
             groups.entry(text.len()).or_default().push((hash, index));
         }
         groups.remove(&0);
-        let group = |(length, wanted): (usize, Vec<_>)| {
-            let leaving = (0..length).fold(1_u64, |power, _| power.wrapping_mul(multiplier));
-            Group { length, leaving, wanted }
-        };
-        Self { multiplier, groups: groups.into_iter().map(group).collect() }
+        let lanes = groups.iter().flat_map(|(length, wanted)| {
+            let leaving = (0..*length).fold(1_u64, |power, _| power.wrapping_mul(multiplier));
+            wanted.chunks(WANTED).map(move |some| Lane::new(*length, leaving, some))
+        });
+        Self { multiplier, lanes: lanes.collect() }
     }
 
     /// Returns where a hash is that of a text, and which one. Whether it is the text is to be checked.
     pub(crate) fn find(&self, text: &[u8]) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
-        for group in &self.groups {
-            group.find(text, self.multiplier, &mut found);
+        let (abreast, rest) = self.lanes.as_chunks::<ABREAST>();
+        for lanes in abreast {
+            find(lanes, self.multiplier, text, &mut found);
+        }
+        for lane in rest {
+            find(std::array::from_ref(lane), self.multiplier, text, &mut found);
         }
         found
     }
 
     /// Returns the length of the longest text.
     pub(crate) fn longest(&self) -> usize {
-        self.groups.last().map_or(0, |group| group.length)
+        self.lanes.last().map_or(0, |lane| lane.length)
     }
 }
 
-impl Group {
-    fn find(&self, text: &[u8], multiplier: u64, found: &mut Vec<(usize, usize)>) {
-        let Some((first, rest)) = text.split_at_checked(self.length) else { return };
-        let mut hash = first.iter().fold(0, |hash, byte| step(hash, *byte, multiplier));
-        self.note(hash, 0, found);
-        for (at, (entering, leaving)) in rest.iter().zip(text).enumerate() {
-            let gone = u64::from(*leaving).wrapping_mul(self.leaving);
-            hash = step(hash, *entering, multiplier).wrapping_sub(gone);
-            self.note(hash, at + 1, found);
+/// Looks through a text with several lanes at once.
+fn find<const N: usize>(
+    lanes: &[Lane; N],
+    multiplier: u64,
+    text: &[u8],
+    found: &mut Vec<(usize, usize)>,
+) {
+    let longest = lanes.iter().map(|lane| lane.length).max().unwrap_or(0);
+    let (first, entering) = text.split_at(longest.min(text.len()));
+    let mut hashes = lanes.each_ref().map(|lane| lane.begin(first, multiplier, found));
+    if entering.is_empty() {
+        return;
+    }
+    let leaving = lanes.each_ref().map(|lane| &text[longest - lane.length..]);
+    for (at, byte) in entering.iter().enumerate() {
+        let mut any = false;
+        for lane in 0..N {
+            let gone = u64::from(leaving[lane][at]).wrapping_mul(lanes[lane].leaving);
+            hashes[lane] = step(hashes[lane], *byte, multiplier).wrapping_sub(gone);
+            // Every hash is compared with every text's, whatever came of the last one.
+            for wanted in lanes[lane].wanted {
+                any |= hashes[lane] == wanted;
+            }
+        }
+        if any {
+            let end = longest + at + 1;
+            lanes.iter().zip(hashes).for_each(|(lane, hash)| lane.note(hash, end, found));
         }
     }
+}
 
-    fn note(&self, hash: u64, at: usize, found: &mut Vec<(usize, usize)>) {
-        for (wanted, index) in &self.wanted {
-            if *wanted == hash {
-                found.push((at, *index));
+impl Lane {
+    fn new(length: usize, leaving: u64, some: &[(u64, usize)]) -> Self {
+        let at = |place: usize| some[place.min(some.len() - 1)];
+        let (wanted, indices) =
+            (std::array::from_fn(|place| at(place).0), std::array::from_fn(|place| at(place).1));
+        Self { length, leaving, wanted, indices }
+    }
+
+    /// Takes the first bytes, which are as many as the longest text beside it has, or all there are.
+    fn begin(&self, first: &[u8], multiplier: u64, found: &mut Vec<(usize, usize)>) -> u64 {
+        let mut hash = 0;
+        for (at, byte) in first.iter().enumerate() {
+            hash = step(hash, *byte, multiplier);
+            if let Some(leaving) = at.checked_sub(self.length) {
+                let gone = u64::from(first[leaving]).wrapping_mul(self.leaving);
+                hash = hash.wrapping_sub(gone);
+            }
+            if at + 1 >= self.length {
+                self.note(hash, at + 1, found);
+            }
+        }
+        hash
+    }
+
+    /// Notes the texts that end here, if it is their hash.
+    fn note(&self, hash: u64, end: usize, found: &mut Vec<(usize, usize)>) {
+        for (place, index) in self.indices.iter().enumerate() {
+            let again = self.indices[..place].contains(index);
+            if self.wanted[place] == hash && !again {
+                found.push((end - self.length, *index));
             }
         }
     }

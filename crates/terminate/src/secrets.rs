@@ -99,6 +99,19 @@ impl Secrets {
         held
     }
 
+    /// Returns the secrets whose values were asked for so far, of every host. None is asked for here:
+    /// that may run a command, or wake a person.
+    pub(crate) fn seen(&self) -> Vec<Known> {
+        let kept = self.kept();
+        let known = |secret: &SecretUse| {
+            let (_, value) = kept.get(&secret.name)?;
+            let (name, placeholder) = (secret.name.clone(), secret.placeholder.clone());
+            let value = value.as_ref().ok()?.clone();
+            Some(Known { name, form: secret.form, placeholder, value })
+        };
+        self.uses.iter().filter_map(known).collect()
+    }
+
     async fn value(&self, name: &str) -> Result<SecretValue, String> {
         if let Some((since, value)) = self.kept().get(name)
             && since.elapsed() < KEPT

@@ -161,8 +161,8 @@ def serve_requests(stream, scheme):
             stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nETag: \"0\"\r\n\r\n")
             continue
         if path == "/slow":
-            # One part now; the connection then stays open without a byte.
-            stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nfirst")
+            # One line now; the connection then stays open without a byte.
+            stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nfirst\n")
             file.read(1)
             return
         if path == "/echo":

@@ -17,7 +17,7 @@ def slow(host, port, context):
     stream = dial(host, port, context)
     stream.sendall(f'GET /slow HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n'.encode())
     seen = b''
-    while b'fir' not in seen: seen += stream.recv(100)
+    while b'first' not in seen: seen += stream.recv(100)
     return stream
 def upgraded(host, port, context):
     stream = dial(host, port, context)
@@ -29,9 +29,13 @@ def upgraded(host, port, context):
         assert part, seen
         seen += part
     assert seen.startswith(b'HTTP/1.1 101'), seen
-    stream.sendall(b'ping')
+    ping = b'\\x89\\x04ping'
+    stream.sendall(ping)
     seen = b''
-    while seen != b'ping': seen += stream.recv(100)
+    while seen != ping:
+        part = stream.recv(100)
+        assert part, seen
+        seen += part
     return stream
 def resting(host, port, context):
     stream = dial(host, port, context)

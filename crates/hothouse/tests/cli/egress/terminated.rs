@@ -1,6 +1,9 @@
 //! Terminated hosts, from a program in a room to the host and back.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
 use hothouse_testkit::{TestEnv, skip, wait_until};
@@ -154,7 +157,7 @@ def talk(host, lines, body=b'', tls=True, most=1 << 16):
     stream = socket.create_connection((host, 443 if tls else 80), timeout=20)
     if tls: stream = ssl.create_default_context().wrap_socket(stream, server_hostname=host)
     head = lines + [f'Content-Length: {len(body)}', 'Connection: close', '', '']
-    stream.sendall('\\r\\n'.join(head).encode() + body)
+    stream.sendall('\r\n'.join(head).encode() + body)
     answer = b''
     try:
         while len(answer) < most and (piece := stream.recv(4096)): answer += piece
@@ -193,9 +196,17 @@ fn no_file_ever_holds_a_value() {
         env.ok(repository, &["daemon", "stop"]);
         assert!(holds(&env.state(), &own), "the ledger holds what the room sent");
         for writing in writings(VALUE) {
-            assert!(!holds(env.root(), &writing), "a file below {:?} holds {writing}", env.root());
+            let found = holding(env.root(), &writing);
+            assert!(found.is_empty(), "{found:?} hold {writing}: {}", around(&found[0], &writing));
         }
     });
+}
+
+/// What stands before a text in a file.
+fn around(file: &Path, text: &str) -> String {
+    let bytes = fs::read(file).unwrap_or_default();
+    let at = memchr::memmem::find(&bytes, text.as_bytes()).unwrap_or(0);
+    String::from_utf8_lossy(&bytes[at.saturating_sub(600)..at]).into_owned()
 }
 
 /// A value as a file could hold it.
@@ -351,15 +362,22 @@ for scheme in ['http', 'https']:
 
 /// Returns whether a file below a folder holds a text.
 fn holds(folder: &Path, text: &str) -> bool {
-    fs::read_dir(folder).into_iter().flatten().flatten().any(|entry| {
-        let Ok(kind) = entry.file_type() else { return false };
-        match kind {
-            kind if kind.is_dir() => holds(&entry.path(), text),
-            kind if kind.is_file() => {
-                let bytes = fs::read(entry.path()).unwrap_or_default();
-                memchr::memmem::find(&bytes, text.as_bytes()).is_some()
+    !holding(folder, text).is_empty()
+}
+
+/// Returns the files below a folder that hold a text.
+fn holding(folder: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            found.extend(holding(&entry.path(), text));
+        } else if kind.is_file() {
+            let bytes = fs::read(entry.path()).unwrap_or_default();
+            if memchr::memmem::find(&bytes, text.as_bytes()).is_some() {
+                found.push(entry.path());
             }
-            _ => false,
         }
-    })
+    }
+    found
 }
