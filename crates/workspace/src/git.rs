@@ -59,7 +59,7 @@ const REMOVED: [&str; 31] = [
 ];
 
 /// Settings that win over every config file, also over the repository's own.
-const SETTINGS: [(&str, &str); 17] = [
+const SETTINGS: [(&str, &str); 18] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
@@ -77,6 +77,9 @@ const SETTINGS: [(&str, &str); 17] = [
     ("submodule.recurse", "false"),
     ("diff.submodule", "short"),
     ("status.submoduleSummary", "false"),
+    // What is larger is neither compared line by line nor held in memory: an agent can commit a file that
+    // takes some hundred bytes packed, and gigabytes unpacked.
+    ("core.bigFileThreshold", "64m"),
 ];
 
 /// How long git may look at an agent's files: it opens a `.gitignore` or `.gitattributes` whatever it
@@ -107,12 +110,28 @@ pub fn of(common_dir: &Path) -> Program {
 /// Returns a git command on a worktree, by its admin folder rather than by its own `.git` file,
 /// which whoever writes in the worktree could have pointed elsewhere. One that its room alone shows is
 /// seen through a view.
+///
+/// For questions whose answers have no content of files; see [`reading`].
 pub fn inside(admin_dir: &Path, worktree: &Path) -> Program {
     let git = match HiddenTree::at(worktree) {
         Some(hidden) => harden(hidden.view().program("git")),
         None => hardened(),
     };
     git.arg("--git-dir").arg(admin_dir).arg("--work-tree").arg(worktree).folder(worktree)
+}
+
+/// Returns a git command that shows what files of a worktree hold. Whoever works there may put a link
+/// in the place of a folder just then: git follows none.
+pub(crate) fn reading(admin_dir: &Path, common_dir: &Path, worktree: &Path) -> Program {
+    let git = inside(admin_dir, worktree);
+    match HiddenTree::at(worktree) {
+        // Its view follows none either.
+        Some(_) => git,
+        // In an adopted checkout the repository is the user's own.
+        None => {
+            git.without_links(worktree, Some(common_dir).filter(|dir| dir.starts_with(worktree)))
+        }
+    }
 }
 
 /// Returns a git command that may reach other machines with the user's own keys: ssh, credential
