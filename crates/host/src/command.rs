@@ -13,7 +13,7 @@ use std::{
 
 use hothouse_model::{Explain, FailureKind};
 
-use crate::relay::Pipes;
+use crate::{confine::Confinement, relay::Pipes};
 
 /// The most that is kept of one output stream.
 const OUTPUT_LIMIT: u64 = 64 << 20;
@@ -30,6 +30,8 @@ pub struct Program {
     group: Group,
     passed: Vec<OwnedFd>,
     memory: Option<u64>,
+    /// A tree in which it follows no link, and a folder there in which it does.
+    without_links: Option<(PathBuf, Option<PathBuf>)>,
 }
 
 /// Whether a program is the first of a process group.
@@ -115,6 +117,7 @@ impl Program {
             group: Group::Ours,
             passed: Vec::new(),
             memory: None,
+            without_links: None,
         }
     }
 
@@ -164,6 +167,14 @@ impl Program {
     #[must_use]
     pub fn pass(mut self, descriptor: OwnedFd) -> Self {
         self.passed.push(descriptor);
+        self
+    }
+
+    /// Lets the program follow no link of a tree, which somebody else may put there meanwhile, but for
+    /// those in a folder of it that is nobody else's.
+    #[must_use]
+    pub fn without_links(mut self, tree: &Path, except: Option<&Path>) -> Self {
+        self.without_links = Some((tree.to_owned(), except.map(Path::to_owned)));
         self
     }
 
@@ -278,6 +289,11 @@ impl Program {
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
         }
         let program = self.name.to_string_lossy().into_owned();
+        if let Some((tree, except)) = &self.without_links {
+            let confinement = Confinement::new(tree, except.as_deref())
+                .map_err(|source| RunError::Spawn { program: program.clone(), source })?;
+            confine(&mut command, confinement);
+        }
         command.spawn().map_err(|source| match source.kind() {
             // A missing folder gives the same error as a missing program: tell them apart.
             io::ErrorKind::NotFound
@@ -312,6 +328,14 @@ fn keep_open(command: &mut std::process::Command, descriptor: RawFd) {
     };
     // SAFETY: the closure makes one async-signal-safe call, and allocates nothing.
     unsafe { std::os::unix::process::CommandExt::pre_exec(command, clear) };
+}
+
+fn confine(command: &mut std::process::Command, confinement: Confinement) {
+    // SAFETY: the child has one thread, and `enter` makes system calls on memory that was made before
+    // the fork; it allocates nothing but on a failure.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(command, move || confinement.enter());
+    }
 }
 
 /// Sets the most memory that a child, and each of its own, may have for itself. Files that they map are

@@ -8,6 +8,7 @@ pub mod beneath;
 pub mod btrfs;
 pub mod clock;
 pub mod command;
+mod confine;
 pub mod copy;
 mod crew;
 pub mod descriptors;

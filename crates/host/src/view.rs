@@ -9,7 +9,7 @@
 use std::{
     ffi::{OsStr, OsString},
     io::{self, Read, Write},
-    os::unix::process::CommandExt,
+    os::{fd::AsFd, unix::process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, ExitCode, Stdio},
 };
@@ -18,6 +18,7 @@ use rustix::mount::{MountPropagationFlags, MoveMountFlags, mount_change, move_mo
 
 use crate::{
     command::{Program, bare},
+    confine::forbid_links,
     files::{self, FileError, about},
     mount, sys,
 };
@@ -143,6 +144,8 @@ fn mount_alone(at: &Path, layers: &[&Path]) -> io::Result<()> {
     write("gid_map", format!("{group} {group} 1\n"))?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     let tree = mount::build_view(layers)?;
+    // A room changes the same layers meanwhile.
+    forbid_links(tree.as_fd())?;
     Ok(move_mount(&tree, "", rustix::fs::CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
 }
 

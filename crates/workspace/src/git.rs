@@ -59,7 +59,7 @@ const REMOVED: [&str; 31] = [
 ];
 
 /// Settings that override every config file, including the repository's own.
-const SETTINGS: [(&str, &str); 17] = [
+const SETTINGS: [(&str, &str); 18] = [
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
     ("core.pager", "cat"),
@@ -77,6 +77,9 @@ const SETTINGS: [(&str, &str); 17] = [
     ("submodule.recurse", "false"),
     ("diff.submodule", "short"),
     ("status.submoduleSummary", "false"),
+    // What is larger is neither compared line by line nor held in memory: an agent can commit a file that
+    // takes some hundred bytes packed, and gigabytes unpacked.
+    ("core.bigFileThreshold", "64m"),
 ];
 
 /// The time limit for git on an agent's files: it opens a `.gitignore` or `.gitattributes` of any

@@ -110,7 +110,8 @@ impl Repository {
         let index = Aside::new(&admin);
         copy_file(&admin.join("index"), index.path(), 0o600)?;
         let git = || {
-            let git = quiet.apply(git::inside(&admin, worktree));
+            let common_dir = &self.place.common_dir;
+            let git = quiet.apply(git::reading(&admin, common_dir, worktree));
             git.env("GIT_INDEX_FILE", index.path()).env("GIT_LITERAL_PATHSPECS", "1")
         };
         let list = git().args(["ls-files", "-z", "--others", "--exclude-standard"]);

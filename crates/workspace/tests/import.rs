@@ -1104,3 +1104,32 @@ fn a_large_file_comes_in_little_memory() {
     case.agent(&["commit", "--quiet", "-m", "large"]);
     assert_eq!(case.import(&case.commit).tip, case.agent(&["rev-parse", "HEAD"]));
 }
+
+#[test]
+fn a_folder_that_becomes_a_link_meanwhile_shows_nothing_from_elsewhere() {
+    let case = Case::new();
+    let elsewhere = case.folder.join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::write(elsewhere.join("c"), "a secret of the host\n".repeat(1000)).unwrap();
+    let (folder, aside) = (case.place.path.join("src"), case.place.path.join("aside"));
+    let over = Arc::new(AtomicBool::new(false));
+    let racer = thread::spawn({
+        let over = over.clone();
+        move || {
+            while !over.load(Ordering::Relaxed) {
+                fs::rename(&folder, &aside).unwrap();
+                symlink(&elsewhere, &folder).unwrap();
+                fs::remove_file(&folder).unwrap();
+                fs::rename(&aside, &folder).unwrap();
+            }
+        }
+    });
+    for round in 0..40 {
+        let difference = case.repository.difference(&case.place.path, "main");
+        let Ok(difference) = difference else { continue };
+        let text = String::from_utf8_lossy(&difference.text);
+        assert!(!text.contains("a secret of the host"), "round {round}: {text}");
+    }
+    over.store(true, Ordering::Relaxed);
+    racer.join().unwrap();
+}

@@ -89,3 +89,64 @@ fn files_that_no_room_can_make_are_named_all_the_same() {
         }
     });
 }
+
+#[test]
+fn what_an_agent_wrote_cannot_turn_letters_around_or_move_the_cursor() {
+    rooms(|env, repository| {
+        agent(
+            env,
+            repository,
+            "name=$(printf 'a\\342\\200\\256txt.exe'); echo >\"$name\"; git add -A; \
+             git commit -qm \"$(printf 'harmless \\342\\200\\256gnp\\342\\200\\213\\033[2J')\"",
+        );
+        for words in [
+            &["log", "-w", "a"][..],
+            &["log", "-w", "a", "--json"],
+            &["diff", "-w", "a", "--stat"],
+            &["diff", "-w", "a", "--json"],
+            &["status", "-w", "a"],
+            &["list"],
+        ] {
+            let ran = env.run(repository, words);
+            assert_eq!(ran.code, 0, "{ran}");
+            let both = format!("{}{}", ran.stdout, ran.stderr);
+            let found = both.chars().find(
+                |c| matches!(c, '\u{202a}'..='\u{202e}' | '\u{200b}'..='\u{200f}' | '\u{1b}'),
+            );
+            assert_eq!(found, None, "{words:?}: {both}");
+        }
+        assert!(env.ok(repository, &["log", "-w", "a"]).contains("harmless \\u{202e}gnp\\u{200b}"));
+        let log = env.json(repository, &["log", "-w", "a", "--json"]);
+        let subject = log["commits"][0]["subject"].as_str().unwrap();
+        assert!(subject.starts_with("harmless \u{202e}gnp"), "the value is exact: {subject:?}");
+    });
+}
+
+#[test]
+fn a_tree_that_is_too_deep_pauses_its_own_room_and_can_be_deleted() {
+    rooms(|env, repository| {
+        agent(env, repository, "true");
+        env.ok(repository, &["fork", "b"]);
+        env.ok(repository, &["up", "-w", "b"]);
+        let nest = "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')";
+        agent(
+            env,
+            repository,
+            &format!(
+                "(cd ~; head -c 16777216 /dev/zero >big; python3 -c \"{nest}\"); python3 -c \"{nest}\""
+            ),
+        );
+        wait_until("the room is paused", || status(env, repository, "a")["state"] == "paused");
+        let caveats = status(env, repository, "a")["caveats"].to_string();
+        assert!(caveats.contains("cannot be measured"), "{caveats}");
+        assert_eq!(status(env, repository, "b")["state"], "ready");
+        let refused = env.run(repository, &["snapshot", "one", "-w", "a"]);
+        assert!(
+            refused.code == 0 || refused.stderr.contains("folders lie within each other"),
+            "{refused}"
+        );
+        env.ok(repository, &["delete", "a", "--force"]);
+        assert!(!worktree(env, "a").exists());
+        env.ok(repository, &["exec", "-w", "b", "--", "true"]);
+    });
+}
