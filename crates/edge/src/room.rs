@@ -186,7 +186,7 @@ impl RoomEdge {
         };
         let echo = policy.opens_echo() && !limits.contains(&Limit::Echo);
         if let Err(error) = gate.rules.open(&ports, echo) {
-            tracing::warn!(%error, "a room's packet rules do not follow its policy");
+            tracing::warn!(%error, "a room's nftables rules could not be updated");
         }
     }
 

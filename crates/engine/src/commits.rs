@@ -374,7 +374,7 @@ impl Engine {
 
     /// Makes the git folder of a sandbox's room unless it has one, and says where it is.
     ///
-    /// The pointer is written last: without it no room has ever had the folder, and it is made anew.
+    /// The pointer is written last: without it no room has ever had the folder, and it is made again.
     pub(crate) fn room_git(&self, sandbox: &SandboxRecord) -> Result<RoomGitPlaces, CommitError> {
         let places = trees::places(sandbox);
         let (folder, pointer_file) = (places.git(), places.pointer());

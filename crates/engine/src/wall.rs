@@ -185,7 +185,7 @@ impl Engine {
                 });
             }
         }
-        // Routed URLs hold inside too; their authority can vouch for names below `.localhost` alone.
+        // Routed URLs work inside too; their CA can only sign names below `.localhost`.
         let has_apps = config.services.values().any(|service| service.url.is_some());
         if let Some(router) = self.router.get().filter(|_| has_apps) {
             wall.authority.get_or_insert_default().push_str(&router.authority);

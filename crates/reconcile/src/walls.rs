@@ -265,7 +265,7 @@ impl Walls {
             Err(_) => return,
         };
         for (sandbox, runtime, frozen) in living {
-            // A room that is paused answers nobody; its wall is raised when it goes on.
+            // A paused room does not answer; its wall is started when it resumes.
             if frozen && self.place(&runtime).lock().await.is_none() {
                 continue;
             }

@@ -108,7 +108,7 @@ pub struct Egress {
     pub tcp: Vec<OwnedFd>,
     pub dns_datagram: Vec<OwnedFd>,
     pub dns_stream: Vec<OwnedFd>,
-    /// Tells what the packet rules dropped; none where the kernel cannot, or in a room of an older
+    /// Reports what the nftables rules dropped; `None` if the kernel cannot, or in a room of an older
     /// release.
     pub dropped: Option<OwnedFd>,
     /// For redirected UDP; like those below none in a room of an older release.

@@ -296,7 +296,7 @@ fn tune(shares: &Shares) -> Result<(), StepError> {
     let ports = Path::new("/proc/sys/net/ipv4/ip_unprivileged_port_start");
     files::write(ports, "0").step("open low ports to the room")?;
     let pings = Path::new("/proc/sys/net/ipv4/ping_group_range");
-    // Whether one may leave is for the packet rules. In the wall's map other ids lie apart.
+    // Whether one may leave is decided by the nftables rules. In the wall's map other ids lie apart.
     files::write(pings, format!("{AGENT_ID} {AGENT_ID}")).step("let agent ping")?;
     shares.apply()
 }

@@ -31,7 +31,7 @@ const KINDS: [&str; 2] = ["dummy", "ifb"];
 
 /// Makes the link and brings it up.
 pub(super) fn add(route: &OwnedFd) -> Result<(), Errno> {
-    // Its kernel would announce itself on the link, which the packet rules would drop and tell.
+    // Its kernel would announce itself on the link, which the nftables rules would drop and report.
     let by_default = Path::new("/proc/sys/net/ipv6/conf/default/disable_ipv6");
     let disabled = files::write(by_default, "1").is_ok();
     let made = KINDS.iter().try_fold(Errno::OPNOTSUPP, |_, kind| {

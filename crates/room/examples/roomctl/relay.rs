@@ -112,7 +112,7 @@ pub(crate) fn first_target(egress: Egress) -> io::Result<()> {
 /// Opens a port to datagrams, says where each came from and wanted to go, and answers it.
 pub(crate) fn datagrams(egress: Egress, port: u16, count: usize) -> io::Result<()> {
     use std::io::Write;
-    let missing = || io::Error::other("no way to the packet rules");
+    let missing = || io::Error::other("no socket for the nftables rules");
     let gate = PacketGate::new(egress.rules.ok_or_else(missing)?);
     gate.open(&[port].into(), false)?;
     let sockets: Vec<_> = egress.datagrams.into_iter().map(std::net::UdpSocket::from).collect();
