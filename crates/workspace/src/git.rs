@@ -117,6 +117,20 @@ pub fn inside(admin_dir: &Path, worktree: &Path) -> Program {
     git.arg("--git-dir").arg(admin_dir).arg("--work-tree").arg(worktree).folder(worktree)
 }
 
+/// Returns a git command that shows what files of a worktree hold. Whoever works there may put a link
+/// in the place of a folder just then: git follows none.
+pub(crate) fn reading(admin_dir: &Path, common_dir: &Path, worktree: &Path) -> Program {
+    let git = inside(admin_dir, worktree);
+    match HiddenTree::at(worktree) {
+        // Its view follows none either.
+        Some(_) => git,
+        // In an adopted checkout the repository is the user's own.
+        None => {
+            git.without_links(worktree, Some(common_dir).filter(|dir| dir.starts_with(worktree)))
+        }
+    }
+}
+
 /// Returns a git command that may reach other machines with the user's own ssh keys, credential
 /// helpers and askpass. It reads no content of a repository.
 pub fn outward(common_dir: &Path) -> Program {
