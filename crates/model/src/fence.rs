@@ -134,8 +134,8 @@ impl fmt::Display for DiskWatch {
 impl fmt::Display for OffReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotAsked => f.write_str("no limit is set"),
-            Self::NoCgroup => f.write_str("no writable cgroup"),
+            Self::NotAsked => f.write_str("no limit was asked for"),
+            Self::NoCgroup => f.write_str("no cgroup that we may write"),
             Self::NoScopes { abi } => write!(f, "ABI {abi} has no scopes"),
             Self::Kernel(answer) => f.write_str(answer),
         }
@@ -177,8 +177,8 @@ mod tests {
         for (state, text) in [
             (FenceState::On, "on"),
             (FenceState::Cgroup(CgroupVersion::V2), "v2"),
-            (FenceState::Off(OffReason::NotAsked), "off: no limit is set"),
-            (FenceState::Off(OffReason::NoCgroup), "off: no writable cgroup"),
+            (FenceState::Off(OffReason::NotAsked), "off: no limit was asked for"),
+            (FenceState::Off(OffReason::NoCgroup), "off: no cgroup that we may write"),
             (FenceState::Off(OffReason::NoScopes { abi: 3 }), "off: ABI 3 has no scopes"),
             (FenceState::Told("off: of late".into()), "off: of late"),
         ] {

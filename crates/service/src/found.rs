@@ -68,7 +68,7 @@ impl fmt::Display for Found {
             Self::Notified => f.write_str(NOTIFIED),
             Self::NobodyListens { port } => write!(f, "nothing listens on port {port}"),
             Self::Stranger { port } => {
-                write!(f, "port {port} is in use by a process of another service")
+                write!(f, "port {port} is held by a process that is not the service's own")
             }
             Self::Problem(text) => f.write_str(text),
         }
@@ -127,7 +127,10 @@ mod tests {
             (Found::LogLine("a: b".into()), "log line: a: b"),
             (Found::Notified, "notified: READY=1"),
             (Found::NobodyListens { port: 80 }, "nothing listens on port 80"),
-            (Found::Stranger { port: 80 }, "port 80 is in use by a process of another service"),
+            (
+                Found::Stranger { port: 80 },
+                "port 80 is held by a process that is not the service's own",
+            ),
             (Found::Problem("http of late".into()), "http of late"),
             (Found::Problem("tcp 080 open".into()), "tcp 080 open"),
             (Found::Problem("no answer".into()), "no answer"),

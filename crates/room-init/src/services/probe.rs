@@ -240,7 +240,7 @@ fn judge(answer: &[u8], ended: bool) -> ProbeAnswer {
             let said = body.map(|at| shown(&answer[at..])).unwrap_or_default();
             ProbeAnswer::bad(Found::Http { status, said })
         }
-        None if ended && answer.is_empty() => bad("the connection was closed unanswered"),
+        None if ended && answer.is_empty() => bad("the connection was closed without an answer"),
         None => bad(format!("not an HTTP answer: {}", shown(answer))),
     }
 }
@@ -267,9 +267,9 @@ mod tests {
         check("HTTP/1.0 302 Found\r\n\r\n", "+ http 302");
         check("HTTP/1.1 503 No\r\n\r\nwaiting for\ndb", "- http 503: waiting for db");
         check("HTTP/1.1 404 No\r\n\r\n", "- http 404");
-        check("SSH-2.0-x\r\n", "- no HTTP answer: SSH-2.0-x");
-        check("", "- the connection was closed unanswered");
-        check("HTTP/1.1 ", "- no HTTP answer: HTTP/1.1");
+        check("SSH-2.0-x\r\n", "- not an HTTP answer: SSH-2.0-x");
+        check("", "- the connection was closed without an answer");
+        check("HTTP/1.1 ", "- not an HTTP answer: HTTP/1.1");
     }
 
     #[test]

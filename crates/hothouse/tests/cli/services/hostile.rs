@@ -49,7 +49,7 @@ ready = { http = "/README" }
         let Some((env, repository)) = forked(user, config) else { return };
         let up = env.run(&repository, &["up", "-w", "a", "--timeout", "2s"]);
         assert_eq!(up.code, 1, "{up}");
-        assert!(up.stderr.contains("in use by a process of another service"), "{up}");
+        assert!(up.stderr.contains("is not the service's own"), "{up}");
         assert_eq!(state(&env, &repository, "owner"), "starting");
     });
 }
