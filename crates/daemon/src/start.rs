@@ -24,7 +24,7 @@ use hothouse_host::{
     shares::Shares,
     socket::{self, SocketError},
 };
-use hothouse_model::{Explain, FailureKind};
+use hothouse_model::FailureKind;
 use hothouse_reconcile::{Keepers, LateWalls, Stop, Tasks, Urls, Walls};
 use hothouse_store::{SetAside, Store, StoreError};
 use tokio::{
@@ -82,33 +82,26 @@ pub enum StartError {
     Runtime(#[source] std::io::Error),
 }
 
-impl Explain for StartError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Running { .. } => FailureKind::Conflict,
-            Self::Store(error) => error.kind(),
-            _ => FailureKind::Host,
-        }
+hothouse_model::explain! {
+    StartError passes on Store;
+    kind {
+        Self::Running { .. } => FailureKind::Conflict,
+        _ => FailureKind::Host,
     }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Running { .. } => {
-                vec![
-                    "a daemon that serves this state folder is starting or stopping; try again"
-                        .into(),
-                ]
-            }
-            Self::File(error) | Self::Socket(SocketError::File(error)) => error.hints(),
-            Self::Lock(LockError::File(error)) => error.hints(),
-            Self::Socket(SocketError::Foreign { .. }) => {
-                vec!["set XDG_STATE_HOME to a folder of your own".into()]
-            }
-            Self::Socket(SocketError::Open { path }) => {
-                vec![format!("`chmod 700 {}`", path.display())]
-            }
-            Self::Store(error) => error.hints(),
-            _ => Vec::new(),
+    hints {
+        Self::Running { .. } => {
+            vec![
+                "a daemon that serves this state folder is starting or stopping; try again"
+                    .into(),
+            ]
+        }
+        Self::File(error) | Self::Socket(SocketError::File(error)) => error.hints(),
+        Self::Lock(LockError::File(error)) => error.hints(),
+        Self::Socket(SocketError::Foreign { .. }) => {
+            vec!["set XDG_STATE_HOME to a folder of your own".into()]
+        }
+        Self::Socket(SocketError::Open { path }) => {
+            vec![format!("`chmod 700 {}`", path.display())]
         }
     }
 }

@@ -55,55 +55,30 @@ pub enum AdoptError {
     Elsewhere(#[from] ElsewhereError),
 }
 
-impl Explain for AdoptError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::OwnCheckout { .. } | Self::Name { .. } => FailureKind::Usage,
-            Self::Known { .. } | Self::Taken { .. } | Self::Detached { .. } => {
-                FailureKind::Conflict
-            }
-            Self::NoFolder { .. } => FailureKind::NotFound,
-            Self::Shared { .. } => FailureKind::Host,
-            Self::Git(error) => error.kind(),
-            Self::Discover(error) => error.kind(),
-            Self::Project(error) => error.kind(),
-            Self::File(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-            Self::Plan(error) => error.kind(),
-            Self::Elsewhere(error) => error.kind(),
+hothouse_model::explain! {
+    AdoptError passes on Git, Discover, Project, File, Store, Plan, Elsewhere;
+    kind {
+        Self::OwnCheckout { .. } | Self::Name { .. } => FailureKind::Usage,
+        Self::Known { .. } | Self::Taken { .. } | Self::Detached { .. } => {
+            FailureKind::Conflict
         }
+        Self::NoFolder { .. } => FailureKind::NotFound,
+        Self::Shared { .. } => FailureKind::Host,
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Project(error) => error.causes(),
-            _ => Vec::new(),
+    hints {
+        Self::OwnCheckout { .. } => {
+            vec!["`hothouse fork NAME` makes a worktree beside it".into()]
         }
-    }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::OwnCheckout { .. } => {
-                vec!["`hothouse fork NAME` makes a worktree beside it".into()]
-            }
-            Self::Known { name, .. } => vec![format!("see `hothouse status -w {name}`")],
-            Self::Taken { .. } | Self::Name { .. } => vec!["pass `--name OTHER`".into()],
-            Self::Shared { .. } => vec![
-                "`hothouse fork NAME` makes a sandbox whose files exist only in its room".into(),
-                "`hothouse adopt` shares it anyway: git there can then run what an agent planted \
-                 (SECURITY.md)"
-                    .into(),
-            ],
-            Self::NoFolder { .. } => vec!["`git worktree list` shows what there is".into()],
-            Self::Detached { .. } => vec!["check a branch out there: `git switch -c NAME`".into()],
-            Self::Git(error) => error.hints(),
-            Self::Discover(error) => error.hints(),
-            Self::Project(error) => error.hints(),
-            Self::File(error) => error.hints(),
-            Self::Store(error) => error.hints(),
-            Self::Plan(error) => error.hints(),
-            Self::Elsewhere(error) => error.hints(),
-        }
+        Self::Known { name, .. } => vec![format!("see `hothouse status -w {name}`")],
+        Self::Taken { .. } | Self::Name { .. } => vec!["pass `--name OTHER`".into()],
+        Self::Shared { .. } => vec![
+            "`hothouse fork NAME` makes a sandbox whose files exist only in its room".into(),
+            "`hothouse adopt` shares it anyway: git there can then run what an agent planted \
+             (SECURITY.md)"
+                .into(),
+        ],
+        Self::NoFolder { .. } => vec!["`git worktree list` shows what there is".into()],
+        Self::Detached { .. } => vec!["check a branch out there: `git switch -c NAME`".into()],
     }
 }
 

@@ -138,37 +138,31 @@ pub enum PortError {
     Store(#[from] StoreError),
 }
 
-impl Explain for PortError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Exhausted | Self::Closed { .. } => FailureKind::Host,
-            Self::Kept { .. } | Self::Held { .. } | Self::Elsewhere { .. } => FailureKind::Conflict,
-            Self::Unknown { .. } => FailureKind::NotFound,
-            Self::Store(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    PortError passes on Store;
+    kind {
+        Self::Exhausted | Self::Closed { .. } => FailureKind::Host,
+        Self::Kept { .. } | Self::Held { .. } | Self::Elsewhere { .. } => FailureKind::Conflict,
+        Self::Unknown { .. } => FailureKind::NotFound,
     }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Exhausted => {
-                vec![
-                    "`hothouse ports release` releases those of deleted sandboxes".into(),
-                    "`hothouse ports` lists all, `hothouse ports release PORT` releases one".into(),
-                ]
-            }
-            Self::Unknown { .. } => vec!["`hothouse ports` lists them".into()],
-            Self::Kept { port, .. } => {
-                vec![format!("choose another, or run `hothouse ports release {port}`")]
-            }
-            Self::Held { .. } => {
-                vec!["choose another with --host-port, or omit it to get a free one".into()]
-            }
-            Self::Closed { port: 0..1024, .. } => vec!["ports below 1024 need privileges".into()],
-            Self::Closed { .. } => vec!["choose another with --host-port".into()],
-            Self::Elsewhere { host_port, .. } => {
-                vec![format!("run `hothouse ports release {host_port}` first")]
-            }
-            Self::Store(error) => error.hints(),
+    hints {
+        Self::Exhausted => {
+            vec![
+                "`hothouse ports release` releases those of deleted sandboxes".into(),
+                "`hothouse ports` lists all, `hothouse ports release PORT` releases one".into(),
+            ]
+        }
+        Self::Unknown { .. } => vec!["`hothouse ports` lists them".into()],
+        Self::Kept { port, .. } => {
+            vec![format!("choose another, or run `hothouse ports release {port}`")]
+        }
+        Self::Held { .. } => {
+            vec!["choose another with --host-port, or omit it to get a free one".into()]
+        }
+        Self::Closed { port: 0..1024, .. } => vec!["ports below 1024 need privileges".into()],
+        Self::Closed { .. } => vec!["choose another with --host-port".into()],
+        Self::Elsewhere { host_port, .. } => {
+            vec![format!("run `hothouse ports release {host_port}` first")]
         }
     }
 }

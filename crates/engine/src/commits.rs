@@ -18,7 +18,7 @@ use std::{
 use hothouse_backend::{RoomCommand, RoomError};
 use hothouse_host::{FileError, Lock, RunError, files};
 use hothouse_model::{
-    Explain, Failure, FailureKind, SandboxName, SandboxRecord, id::SandboxKey, room::RoomGitPlaces,
+    Explain, Failure, SandboxName, SandboxRecord, id::SandboxKey, room::RoomGitPlaces,
 };
 use hothouse_store::StoreError;
 use hothouse_workspace::{
@@ -82,29 +82,17 @@ pub enum CommitError {
     Store(#[from] StoreError),
 }
 
-impl Explain for CommitError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Import { source, .. } => source.kind(),
-            Self::Room { source, .. } => source.kind(),
-            Self::Look { source, .. } => source.kind(),
-            Self::RoomGit(error) => error.kind(),
-            Self::Worktree(error) => error.kind(),
-            Self::File(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    CommitError passes on RoomGit, Worktree, File, Store;
+    kind {
+        Self::Import { source, .. } => source.kind(),
+        Self::Room { source, .. } => source.kind(),
+        Self::Look { source, .. } => source.kind(),
     }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Import { source, .. } => source.hints(),
-            Self::Room { source, .. } => source.hints(),
-            Self::Look { source, .. } => source.hints(),
-            Self::RoomGit(error) => error.hints(),
-            Self::Worktree(error) => error.hints(),
-            Self::File(error) => error.hints(),
-            Self::Store(error) => error.hints(),
-        }
+    hints {
+        Self::Import { source, .. } => source.hints(),
+        Self::Room { source, .. } => source.hints(),
+        Self::Look { source, .. } => source.hints(),
     }
 }
 

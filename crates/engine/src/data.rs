@@ -21,7 +21,7 @@ use hothouse_host::{
     random,
 };
 use hothouse_model::{
-    Explain, FailureKind,
+    FailureKind,
     room::{RoomOrder, RoomWall},
     stack::DataOrder,
 };
@@ -50,38 +50,26 @@ pub enum DataError {
     File(#[from] FileError),
 }
 
-impl Explain for DataError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Kind { .. } => FailureKind::Conflict,
-            Self::Script { .. } => FailureKind::Host,
-            Self::Room(error) => error.kind(),
-            Self::File(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    DataError passes on Room, File;
+    kind {
+        Self::Kind { .. } => FailureKind::Conflict,
+        Self::Script { .. } => FailureKind::Host,
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Script { said, .. } if !said.is_empty() => vec![said.clone()],
-            _ => Vec::new(),
-        }
+    causes {
+        Self::Script { said, .. } if !said.is_empty() => vec![said.clone()],
     }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Kind { service, found, .. } => {
-                let version = found.rsplit(' ').next().unwrap_or_default();
-                vec![
-                    format!(
-                        "set `version = \"{version}\"` under `[service.{service}]` to keep the data"
-                    ),
-                    "or fork a new sandbox, which starts with new data".into(),
-                ]
-            }
-            Self::Script { .. } => Vec::new(),
-            Self::Room(error) => error.hints(),
-            Self::File(error) => error.hints(),
+    hints {
+        Self::Kind { service, found, .. } => {
+            let version = found.rsplit(' ').next().unwrap_or_default();
+            vec![
+                format!(
+                    "set `version = \"{version}\"` under `[service.{service}]` to keep the data"
+                ),
+                "or fork a new sandbox, which starts with new data".into(),
+            ]
         }
+        Self::Script { .. } => Vec::new(),
     }
 }
 

@@ -67,40 +67,23 @@ pub enum EgressError {
     Store(#[from] StoreError),
 }
 
-impl Explain for EgressError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Rule { .. } => FailureKind::Usage,
-            Self::Unknown { .. } | Self::NoConfig => FailureKind::NotFound,
-            Self::Changed => FailureKind::Conflict,
-            Self::NotText => FailureKind::Config,
-            Self::Project(error) => error.kind(),
-            Self::File(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    EgressError passes on Project, File, Store;
+    kind {
+        Self::Rule { .. } => FailureKind::Usage,
+        Self::Unknown { .. } | Self::NoConfig => FailureKind::NotFound,
+        Self::Changed => FailureKind::Conflict,
+        Self::NotText => FailureKind::Config,
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Project(error) => error.causes(),
-            _ => Vec::new(),
+    hints {
+        Self::Rule { .. } => vec![
+            "a rule is a host, `*.host`, `host:port` or a block such as `10.0.0.0/8`".into(),
+        ],
+        Self::Unknown { .. } => {
+            vec!["`hothouse egress allow` without a host lists what was allowed".into()]
         }
-    }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Rule { .. } => vec![
-                "a rule is a host, `*.host`, `host:port` or a block such as `10.0.0.0/8`".into(),
-            ],
-            Self::Unknown { .. } => {
-                vec!["`hothouse egress allow` without a host lists what was allowed".into()]
-            }
-            Self::Changed => vec!["review it again: `hothouse config approve`".into()],
-            Self::NoConfig | Self::NotText => Vec::new(),
-            Self::Project(error) => error.hints(),
-            Self::File(error) => error.hints(),
-            Self::Store(error) => error.hints(),
-        }
+        Self::Changed => vec!["review it again: `hothouse config approve`".into()],
+        Self::NoConfig | Self::NotText => Vec::new(),
     }
 }
 

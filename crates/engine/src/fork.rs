@@ -126,81 +126,53 @@ pub enum ForkError {
     Elsewhere(#[from] ElsewhereError),
 }
 
-impl Explain for ForkError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Taken { .. } | Self::InTheWay { .. } => FailureKind::Conflict,
-            Self::BranchTaken { .. } | Self::BranchInUse { .. } => FailureKind::Conflict,
-            Self::Unborn { .. } | Self::NoBase { .. } => FailureKind::NotFound,
-            Self::BranchName { .. } | Self::UnknownDriver { .. } => FailureKind::Usage,
-            Self::Foreign { .. } => FailureKind::Conflict,
-            Self::NoSnapshot { .. } => FailureKind::NotFound,
-            Self::Parent(failure) => failure.kind,
-            Self::Clone(error) => error.kind(),
-            Self::Choose(error) => error.kind(),
-            Self::Worktree(error) => error.kind(),
-            Self::NotText { .. } => FailureKind::Host,
-            Self::Discover(error) => error.kind(),
-            Self::Project(error) => error.kind(),
-            Self::Git(error) => error.kind(),
-            Self::File(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-            Self::Plan(error) => error.kind(),
-            Self::Elsewhere(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    ForkError passes on Clone, Choose, Worktree, Discover, Project, Git, File, Store, Plan,
+        Elsewhere;
+    kind {
+        Self::Taken { .. } | Self::InTheWay { .. } => FailureKind::Conflict,
+        Self::BranchTaken { .. } | Self::BranchInUse { .. } => FailureKind::Conflict,
+        Self::Unborn { .. } | Self::NoBase { .. } => FailureKind::NotFound,
+        Self::BranchName { .. } | Self::UnknownDriver { .. } => FailureKind::Usage,
+        Self::Foreign { .. } => FailureKind::Conflict,
+        Self::NoSnapshot { .. } => FailureKind::NotFound,
+        Self::Parent(failure) => failure.kind,
+        Self::NotText { .. } => FailureKind::Host,
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Project(error) => error.causes(),
-            Self::Parent(failure) => failure.causes.clone(),
-            _ => Vec::new(),
-        }
+    causes {
+        Self::Parent(failure) => failure.causes.clone(),
     }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Taken { name } => vec![
-                format!("see it with `hothouse status -w {name}`"),
-                "choose another name, or run `hothouse delete` first".into(),
-            ],
-            Self::InTheWay { path } => {
-                vec![format!("move {} away, or choose another name", path.display())]
-            }
-            Self::Unborn { .. } => {
-                vec!["make a first commit: `git commit --allow-empty -m start`".into()]
-            }
-            Self::NoBase { .. } => {
-                vec!["`git branch -a` and `git tag` list branches and tags".into()]
-            }
-            Self::BranchName { .. } => vec!["see `git help check-ref-format`".into()],
-            Self::BranchTaken { branch, .. } => vec![
-                format!("use it as it is: `--branch {branch}`"),
-                "or give the new one another name: `--branch OTHER`".into(),
-            ],
-            Self::BranchInUse { .. } => vec!["name another branch: `--branch OTHER`".into()],
-            Self::UnknownDriver { .. } => {
-                vec!["it is one of auto, btrfs, overlay, reflink and copy".into()]
-            }
-            Self::Foreign { .. } => {
-                vec!["commit the work there, then fork its branch: `--base BRANCH`".into()]
-            }
-            Self::NoSnapshot { name, .. } => {
-                vec![format!("`hothouse snapshots -w {name}` lists them")]
-            }
-            Self::Parent(failure) => failure.hints.clone(),
-            Self::Clone(error) => error.hints(),
-            Self::Choose(error) => error.hints(),
-            Self::Worktree(error) => error.hints(),
-            Self::NotText { .. } => vec!["move the repository to a path in UTF-8".into()],
-            Self::Discover(error) => error.hints(),
-            Self::Project(error) => error.hints(),
-            Self::Git(error) => error.hints(),
-            Self::File(error) => error.hints(),
-            Self::Store(error) => error.hints(),
-            Self::Plan(error) => error.hints(),
-            Self::Elsewhere(error) => error.hints(),
+    hints {
+        Self::Taken { name } => vec![
+            format!("see it with `hothouse status -w {name}`"),
+            "choose another name, or run `hothouse delete` first".into(),
+        ],
+        Self::InTheWay { path } => {
+            vec![format!("move {} away, or choose another name", path.display())]
         }
+        Self::Unborn { .. } => {
+            vec!["make a first commit: `git commit --allow-empty -m start`".into()]
+        }
+        Self::NoBase { .. } => {
+            vec!["`git branch -a` and `git tag` list branches and tags".into()]
+        }
+        Self::BranchName { .. } => vec!["see `git help check-ref-format`".into()],
+        Self::BranchTaken { branch, .. } => vec![
+            format!("use it as it is: `--branch {branch}`"),
+            "or give the new one another name: `--branch OTHER`".into(),
+        ],
+        Self::BranchInUse { .. } => vec!["name another branch: `--branch OTHER`".into()],
+        Self::UnknownDriver { .. } => {
+            vec!["it is one of auto, btrfs, overlay, reflink and copy".into()]
+        }
+        Self::Foreign { .. } => {
+            vec!["commit the work there, then fork its branch: `--base BRANCH`".into()]
+        }
+        Self::NoSnapshot { name, .. } => {
+            vec![format!("`hothouse snapshots -w {name}` lists them")]
+        }
+        Self::Parent(failure) => failure.hints.clone(),
+        Self::NotText { .. } => vec!["move the repository to a path in UTF-8".into()],
     }
 }
 

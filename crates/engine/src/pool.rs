@@ -51,38 +51,15 @@ pub enum PoolRequestError {
     Plan(#[from] PlanFailure),
 }
 
-impl Explain for PoolRequestError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Exists { .. } => FailureKind::Conflict,
-            Self::NotText { .. } => FailureKind::Host,
-            Self::Pool(error) => error.kind(),
-            Self::Discover(error) => error.kind(),
-            Self::Project(error) => error.kind(),
-            Self::File(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-            Self::Plan(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    PoolRequestError passes on Pool, Discover, Project, File, Store, Plan;
+    kind {
+        Self::Exists { .. } => FailureKind::Conflict,
+        Self::NotText { .. } => FailureKind::Host,
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Project(error) => error.causes(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Exists { .. } => vec!["`hothouse pool status` shows it".into()],
-            Self::NotText { .. } => vec!["move the repository to a path in UTF-8".into()],
-            Self::Pool(error) => error.hints(),
-            Self::Discover(error) => error.hints(),
-            Self::Project(error) => error.hints(),
-            Self::File(error) => error.hints(),
-            Self::Store(error) => error.hints(),
-            Self::Plan(error) => error.hints(),
-        }
+    hints {
+        Self::Exists { .. } => vec!["`hothouse pool status` shows it".into()],
+        Self::NotText { .. } => vec!["move the repository to a path in UTF-8".into()],
     }
 }
 

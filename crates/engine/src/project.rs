@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use hothouse_config::{File, Layers, MAX_BYTES};
 use hothouse_host::{FileError, files};
 use hothouse_model::{
-    Explain, FailureKind, ProjectName,
+    FailureKind, ProjectName,
     config::{Config, Place, Problem},
     sandbox::RepositoryPlace,
 };
@@ -26,27 +26,17 @@ fn counted(problems: usize) -> String {
     if problems == 1 { "1 problem".into() } else { format!("{problems} problems") }
 }
 
-impl Explain for ProjectError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::File(error) => error.kind(),
-            Self::Config { .. } => FailureKind::Config,
-        }
+hothouse_model::explain! {
+    ProjectError passes on File;
+    kind {
+        Self::Config { .. } => FailureKind::Config,
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::File(_) => Vec::new(),
-            Self::Config { problems } => problems.iter().map(Problem::render).collect(),
-        }
+    causes {
+        Self::Config { problems } => problems.iter().map(Problem::render).collect(),
     }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::File(error) => error.hints(),
-            Self::Config { .. } => {
-                vec!["`hothouse config check` shows the same at any time".into()]
-            }
+    hints {
+        Self::Config { .. } => {
+            vec!["`hothouse config check` shows the same at any time".into()]
         }
     }
 }

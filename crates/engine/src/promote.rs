@@ -93,53 +93,35 @@ pub enum PromotionError {
     Store(#[from] StoreError),
 }
 
-impl Explain for PromotionError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Nothing { .. }
-            | Self::Diverged { .. }
-            | Self::Busy { .. }
-            | Self::Grants { .. }
-            | Self::OtherGrants { .. } => FailureKind::Conflict,
-            Self::NoBranch { .. } => FailureKind::NotFound,
-            Self::Git(error) => error.kind(),
-            Self::Worktree(error) => error.kind(),
-            Self::Look(error) => error.kind(),
-            Self::Promote(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    PromotionError passes on Git, Worktree, Look, Promote, Store;
+    kind {
+        Self::Nothing { .. }
+        | Self::Diverged { .. }
+        | Self::Busy { .. }
+        | Self::Grants { .. }
+        | Self::OtherGrants { .. } => FailureKind::Conflict,
+        Self::NoBranch { .. } => FailureKind::NotFound,
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Grants { words, .. } | Self::OtherGrants { words, .. } => words.clone(),
-            _ => Vec::new(),
-        }
+    causes {
+        Self::Grants { words, .. } | Self::OtherGrants { words, .. } => words.clone(),
     }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Nothing { name, dirt, .. } if !dirt.is_clean() => {
-                vec![format!(
-                    "commit its work first: `hothouse exec -w {name} -- sh -c 'git add -A && git commit -m …'`"
-                )]
-            }
-            Self::Nothing { .. } => Vec::new(),
-            Self::Diverged { agent_branch, .. } => {
-                vec![format!("merge them yourself: `git merge {agent_branch}`")]
-            }
-            Self::Grants { .. } | Self::OtherGrants { .. } => {
-                vec!["review the change with `hothouse diff`; `--accept-grants` accepts it".into()]
-            }
-            Self::Busy { name, .. } => vec![format!("stop it first: `hothouse down -w {name}`")],
-            Self::NoBranch { .. } => {
-                vec!["push it instead: `hothouse promote --push`".into()]
-            }
-            Self::Git(error) => error.hints(),
-            Self::Worktree(error) => error.hints(),
-            Self::Look(error) => error.hints(),
-            Self::Promote(error) => error.hints(),
-            Self::Store(error) => error.hints(),
+    hints {
+        Self::Nothing { name, dirt, .. } if !dirt.is_clean() => {
+            vec![format!(
+                "commit its work first: `hothouse exec -w {name} -- sh -c 'git add -A && git commit -m …'`"
+            )]
+        }
+        Self::Nothing { .. } => Vec::new(),
+        Self::Diverged { agent_branch, .. } => {
+            vec![format!("merge them yourself: `git merge {agent_branch}`")]
+        }
+        Self::Grants { .. } | Self::OtherGrants { .. } => {
+            vec!["review the change with `hothouse diff`; `--accept-grants` accepts it".into()]
+        }
+        Self::Busy { name, .. } => vec![format!("stop it first: `hothouse down -w {name}`")],
+        Self::NoBranch { .. } => {
+            vec!["push it instead: `hothouse promote --push`".into()]
         }
     }
 }

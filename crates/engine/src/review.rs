@@ -24,22 +24,14 @@ pub enum LookError {
     Review(#[from] ReviewError),
 }
 
-impl Explain for LookError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::NoBase { .. } => FailureKind::NotFound,
-            Self::Git(error) => error.kind(),
-            Self::Review(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    LookError passes on Git, Review;
+    kind {
+        Self::NoBase { .. } => FailureKind::NotFound,
     }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::NoBase { .. } => {
-                vec!["`git branch -a` and `git tag` list branches and tags".into()]
-            }
-            Self::Git(error) => error.hints(),
-            Self::Review(error) => error.hints(),
+    hints {
+        Self::NoBase { .. } => {
+            vec!["`git branch -a` and `git tag` list branches and tags".into()]
         }
     }
 }

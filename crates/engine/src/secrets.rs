@@ -68,56 +68,35 @@ pub enum SecretError {
     Project(#[from] ProjectError),
 }
 
-impl Explain for SecretError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::NotSet { .. } | Self::Unknown { .. } | Self::Gone { .. } => FailureKind::NotFound,
-            Self::NoVariable { .. } | Self::OpenFile { .. } | Self::Command { .. } => {
-                FailureKind::Host
-            }
-            Self::Value { .. }
-            | Self::Anywhere
-            | Self::NoInput { .. }
-            | Self::Superfluous { .. } => FailureKind::Usage,
-            Self::Keyring(error) => error.kind(),
-            Self::File(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-            Self::Discover(error) => error.kind(),
-            Self::Project(error) => error.kind(),
+hothouse_model::explain! {
+    SecretError passes on Keyring, File, Store, Discover, Project;
+    kind {
+        Self::NotSet { .. } | Self::Unknown { .. } | Self::Gone { .. } => FailureKind::NotFound,
+        Self::NoVariable { .. } | Self::OpenFile { .. } | Self::Command { .. } => {
+            FailureKind::Host
         }
+        Self::Value { .. }
+        | Self::Anywhere
+        | Self::NoInput { .. }
+        | Self::Superfluous { .. } => FailureKind::Usage,
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Project(error) => error.causes(),
-            _ => Vec::new(),
+    hints {
+        Self::NotSet { name } | Self::Gone { name, .. } => {
+            vec![format!("give it one with `hothouse secret set {name}`")]
         }
-    }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::NotSet { name } | Self::Gone { name, .. } => {
-                vec![format!("give it one with `hothouse secret set {name}`")]
-            }
-            Self::NoVariable { variable, .. } => {
-                vec![format!("run `hothouse daemon stop`, then any command with {variable} set")]
-            }
-            Self::OpenFile { path, .. } => vec![
-                format!("if nobody else has read it: `chmod 600 {}`", path.display()),
-                "otherwise revoke the value where it was issued, and set a new one".into(),
-            ],
-            Self::Anywhere => vec!["add `--host api.example.com`".into()],
-            Self::NoInput { name, .. } => {
-                vec![format!("`printf %s \"$VALUE\" | hothouse secret set {name}`")]
-            }
-            Self::Unknown { .. } => vec!["`hothouse secret list` shows what is set".into()],
-            Self::Keyring(error) => error.hints(),
-            Self::File(error) => error.hints(),
-            Self::Store(error) => error.hints(),
-            Self::Discover(error) => error.hints(),
-            Self::Project(error) => error.hints(),
-            Self::Value { .. } | Self::Superfluous { .. } | Self::Command { .. } => Vec::new(),
+        Self::NoVariable { variable, .. } => {
+            vec![format!("run `hothouse daemon stop`, then any command with {variable} set")]
         }
+        Self::OpenFile { path, .. } => vec![
+            format!("if nobody else has read it: `chmod 600 {}`", path.display()),
+            "otherwise revoke the value where it was issued, and set a new one".into(),
+        ],
+        Self::Anywhere => vec!["add `--host api.example.com`".into()],
+        Self::NoInput { name, .. } => {
+            vec![format!("`printf %s \"$VALUE\" | hothouse secret set {name}`")]
+        }
+        Self::Unknown { .. } => vec!["`hothouse secret list` shows what is set".into()],
+        Self::Value { .. } | Self::Superfluous { .. } | Self::Command { .. } => Vec::new(),
     }
 }
 

@@ -51,38 +51,16 @@ pub enum ServicesError {
     Wall(#[from] WallError),
 }
 
-impl Explain for ServicesError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Project(error) => error.kind(),
-            Self::File(error) => error.kind(),
-            Self::Profile(_) => FailureKind::NotFound,
-            Self::Unapproved(_) => FailureKind::Config,
-            Self::Recipe(error) => error.kind(),
-            Self::Stack(error) => error.kind(),
-            Self::Wall(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    ServicesError passes on Project, File, Recipe, Stack, Wall;
+    kind {
+        Self::Profile(_) => FailureKind::NotFound,
+        Self::Unapproved(_) => FailureKind::Config,
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Project(error) => error.causes(),
-            Self::Wall(error) => error.causes(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Project(error) => error.hints(),
-            Self::File(error) => error.hints(),
-            Self::Profile(error) => vec![format!("available: {}", error.known.join(", "))],
-            Self::Unapproved(_) => {
-                vec!["a service on the host must be in the config of the base commit".into()]
-            }
-            Self::Recipe(error) => error.hints(),
-            Self::Stack(error) => error.hints(),
-            Self::Wall(error) => error.hints(),
+    hints {
+        Self::Profile(error) => vec![format!("available: {}", error.known.join(", "))],
+        Self::Unapproved(_) => {
+            vec!["a service on the host must be in the config of the base commit".into()]
         }
     }
 }

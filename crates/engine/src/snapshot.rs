@@ -47,36 +47,24 @@ pub enum SnapshotError {
     Plan(#[from] PlanFailure),
 }
 
-impl Explain for SnapshotError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Deleting { .. } | Self::Foreign { .. } | Self::Taken { .. } => {
-                FailureKind::Conflict
-            }
-            Self::Label { .. } => FailureKind::Usage,
-            Self::Unknown { .. } => FailureKind::NotFound,
-            Self::Look { source, .. } => source.kind(),
-            Self::File(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-            Self::Step(error) => error.kind(),
-            Self::Plan(error) => error.kind(),
+hothouse_model::explain! {
+    SnapshotError passes on File, Store, Step, Plan;
+    kind {
+        Self::Deleting { .. } | Self::Foreign { .. } | Self::Taken { .. } => {
+            FailureKind::Conflict
         }
+        Self::Label { .. } => FailureKind::Usage,
+        Self::Unknown { .. } => FailureKind::NotFound,
+        Self::Look { source, .. } => source.kind(),
     }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Deleting { .. } => Vec::new(),
-            Self::Foreign { .. } => vec!["commit the work there instead".into()],
-            Self::Label { .. } => vec!["choose a short label, such as `before-migration`".into()],
-            Self::Taken { name, .. } | Self::Unknown { name, .. } => {
-                vec![format!("`hothouse snapshots -w {name}` lists them")]
-            }
-            Self::Look { source, .. } => source.hints(),
-            Self::File(error) => error.hints(),
-            Self::Store(error) => error.hints(),
-            Self::Step(error) => error.hints(),
-            Self::Plan(error) => error.hints(),
+    hints {
+        Self::Deleting { .. } => Vec::new(),
+        Self::Foreign { .. } => vec!["commit the work there instead".into()],
+        Self::Label { .. } => vec!["choose a short label, such as `before-migration`".into()],
+        Self::Taken { name, .. } | Self::Unknown { name, .. } => {
+            vec![format!("`hothouse snapshots -w {name}` lists them")]
         }
+        Self::Look { source, .. } => source.hints(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hothouse_host::{FileError, Lock, files, hands};
-use hothouse_model::{Explain, FailureKind, Step, config::ByteSize, id::fnv1a};
+use hothouse_model::{FailureKind, Step, config::ByteSize, id::fnv1a};
 
 use hothouse_workspace::pool;
 
@@ -147,47 +147,14 @@ impl Engine {
     }
 }
 
-impl Explain for StepError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Config(error) => error.kind(),
-            Self::Worktree(error) => error.kind(),
-            Self::File(error) => error.kind(),
-            Self::Data(error) => error.kind(),
-            Self::Room(error) => error.kind(),
-            Self::Wall(error) => error.kind(),
-            Self::RoomGit(error) => error.kind(),
-            Self::Choose(error) => error.kind(),
-            Self::UnknownDriver { .. } => FailureKind::Internal,
-            Self::Rewind { source, .. } => source.kind(),
-            Self::Pool(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    StepError passes on Config, Worktree, File, Data, Room, Wall, RoomGit, Choose, Pool, Store;
+    kind {
+        Self::UnknownDriver { .. } => FailureKind::Internal,
+        Self::Rewind { source, .. } => source.kind(),
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Config(error) => error.causes(),
-            Self::Data(error) => error.causes(),
-            Self::Wall(error) => error.causes(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Config(error) => error.hints(),
-            Self::Worktree(error) => error.hints(),
-            Self::File(error) => error.hints(),
-            Self::Data(error) => error.hints(),
-            Self::Room(error) => error.hints(),
-            Self::Wall(error) => error.hints(),
-            Self::RoomGit(error) => error.hints(),
-            Self::Choose(error) => error.hints(),
-            Self::UnknownDriver { .. } => Vec::new(),
-            Self::Rewind { source, .. } => source.hints(),
-            Self::Pool(error) => error.hints(),
-            Self::Store(error) => error.hints(),
-        }
+    hints {
+        Self::UnknownDriver { .. } => Vec::new(),
+        Self::Rewind { source, .. } => source.hints(),
     }
 }

@@ -88,32 +88,13 @@ pub enum WallError {
     File(#[from] FileError),
 }
 
-impl Explain for WallError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Live(error) => error.kind(),
-            Self::Authority(error) => error.kind(),
-            Self::OpenEnvFile { .. } => FailureKind::Host,
-            Self::Worktree(error) => error.kind(),
-            Self::File(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    WallError passes on Live, Authority, Worktree, File;
+    kind {
+        Self::OpenEnvFile { .. } => FailureKind::Host,
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Live(error) => error.causes(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Live(error) => error.hints(),
-            Self::Authority(error) => error.hints(),
-            Self::OpenEnvFile { path } => vec![format!("`chmod 600 {}`", path.display())],
-            Self::Worktree(error) => error.hints(),
-            Self::File(error) => error.hints(),
-        }
+    hints {
+        Self::OpenEnvFile { path } => vec![format!("`chmod 600 {}`", path.display())],
     }
 }
 

@@ -94,6 +94,72 @@ pub trait Explain: Error + Sized {
     }
 }
 
+impl<E: Explain> Explain for Box<E> {
+    fn kind(&self) -> FailureKind {
+        (**self).kind()
+    }
+
+    fn causes(&self) -> Vec<String> {
+        (**self).causes()
+    }
+
+    fn hints(&self) -> Vec<String> {
+        (**self).hints()
+    }
+}
+
+/// Implements [`Explain`] for an error of several operations: the variants that only pass an error on are
+/// named once, and each of their errors explains itself. `kind` has an arm for every other variant; `causes`
+/// and `hints` have arms where there are any.
+///
+/// ```ignore
+/// hothouse_model::explain! {
+///     AdoptError passes on Git, File;
+///     kind {
+///         Self::Known { .. } => FailureKind::Conflict,
+///     }
+///     hints {
+///         Self::Known { name, .. } => vec![format!("see `hothouse status -w {name}`")],
+///     }
+/// }
+/// ```
+#[macro_export]
+macro_rules! explain {
+    (
+        $name:ident passes on $($passed:ident),+ ;
+        $(kind { $($kind:tt)* })?
+        $(causes { $($causes:tt)* })?
+        $(hints { $($hints:tt)* })?
+    ) => {
+        impl $crate::Explain for $name {
+            fn kind(&self) -> $crate::FailureKind {
+                match self {
+                    $(Self::$passed(error) => $crate::Explain::kind(error),)+
+                    $($($kind)*)?
+                }
+            }
+
+            fn causes(&self) -> Vec<String> {
+                match self {
+                    $(Self::$passed(error) => $crate::Explain::causes(error),)+
+                    $($($causes)*)?
+                    #[allow(unreachable_patterns, reason = "some have a cause for every variant")]
+                    _ => Vec::new(),
+                }
+            }
+
+            fn hints(&self) -> Vec<String> {
+                match self {
+                    $(Self::$passed(error) => $crate::Explain::hints(error),)+
+                    $($($hints)*)?
+                    #[allow(unreachable_patterns, reason = "some have a hint for every variant")]
+                    _ => Vec::new(),
+                }
+            }
+        }
+    };
+}
+
 /// A failure as users read it: what happened, why, and what to do next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]

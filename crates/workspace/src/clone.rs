@@ -13,7 +13,7 @@ use std::{
 };
 
 use hothouse_host::{FileError, Lock, Program, RunError, files};
-use hothouse_model::{Explain, FailureKind, id::fnv1a, sandbox::RepositoryPlace};
+use hothouse_model::{FailureKind, id::fnv1a, sandbox::RepositoryPlace};
 
 use crate::{Repository, content, git};
 
@@ -38,28 +38,22 @@ pub enum CloneError {
     File(#[from] FileError),
 }
 
-impl Explain for CloneError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Address { .. } => FailureKind::Usage,
-            Self::Empty { .. } => FailureKind::NotFound,
-            Self::Clone { .. } => FailureKind::Host,
-            Self::File(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    CloneError passes on File;
+    kind {
+        Self::Address { .. } => FailureKind::Usage,
+        Self::Empty { .. } => FailureKind::NotFound,
+        Self::Clone { .. } => FailureKind::Host,
     }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Address { .. } => {
-                vec![
-                    "write it as for `git clone`: https://…, ssh://…, user@host:path or a folder"
-                        .into(),
-                ]
-            }
-            Self::Clone { url, .. } => vec![format!("`git ls-remote {url}` shows more")],
-            Self::Empty { .. } => vec!["push a first commit to it".into()],
-            Self::File(error) => error.hints(),
+    hints {
+        Self::Address { .. } => {
+            vec![
+                "write it as for `git clone`: https://…, ssh://…, user@host:path or a folder"
+                    .into(),
+            ]
         }
+        Self::Clone { url, .. } => vec![format!("`git ls-remote {url}` shows more")],
+        Self::Empty { .. } => vec!["push a first commit to it".into()],
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use hothouse_backend::RoomError;
 use hothouse_host::FileError;
-use hothouse_model::{Explain, FailureKind, SandboxName, SandboxState};
+use hothouse_model::{FailureKind, SandboxName, SandboxState};
 use hothouse_store::StoreError;
 use hothouse_workspace::WorktreeError;
 
@@ -62,81 +62,43 @@ pub enum RoomRequestError {
     Plan(#[from] PlanFailure),
 }
 
-impl Explain for RoomRequestError {
-    fn kind(&self) -> FailureKind {
-        match self {
-            Self::Deleting { .. }
-            | Self::NotUp { .. }
-            | Self::HalfRestored { .. }
-            | Self::OtherProfile { .. }
-            | Self::NewData { .. } => FailureKind::Conflict,
-            Self::Services(error) => error.kind(),
-            Self::Wall(error) => error.kind(),
-            Self::Port(error) => error.kind(),
-            Self::Data(error) => error.kind(),
-            Self::NoWorktree { .. } => FailureKind::NotFound,
-            Self::Hidden { .. } => FailureKind::Conflict,
-            Self::Backend { .. } => FailureKind::Host,
-            Self::Project(error) => error.kind(),
-            Self::Worktree(error) => error.kind(),
-            Self::File(error) => error.kind(),
-            Self::Room(error) => error.kind(),
-            Self::Step(error) => error.kind(),
-            Self::Commit(error) => error.kind(),
-            Self::Store(error) => error.kind(),
-            Self::Plan(error) => error.kind(),
-        }
+hothouse_model::explain! {
+    RoomRequestError passes on Services, Wall, Port, Data, Project, Worktree, File, Room, Step,
+        Commit, Store, Plan;
+    kind {
+        Self::Deleting { .. }
+        | Self::NotUp { .. }
+        | Self::HalfRestored { .. }
+        | Self::OtherProfile { .. }
+        | Self::NewData { .. } => FailureKind::Conflict,
+        Self::NoWorktree { .. } => FailureKind::NotFound,
+        Self::Hidden { .. } => FailureKind::Conflict,
+        Self::Backend { .. } => FailureKind::Host,
     }
-
-    fn causes(&self) -> Vec<String> {
-        match self {
-            Self::Project(error) => error.causes(),
-            Self::Services(error) => error.causes(),
-            Self::Wall(error) => error.causes(),
-            Self::Step(error) => error.causes(),
-            Self::Plan(error) => error.causes(),
-            _ => Vec::new(),
+    hints {
+        Self::Deleting { name } => {
+            vec![format!("wait for it, or run `hothouse delete {name}` again")]
         }
-    }
-
-    fn hints(&self) -> Vec<String> {
-        match self {
-            Self::Deleting { name } => {
-                vec![format!("wait for it, or run `hothouse delete {name}` again")]
-            }
-            Self::NotUp { name, state: SandboxState::Paused } => {
-                vec![format!("resume it with `hothouse resume -w {name}`")]
-            }
-            Self::NotUp { name, .. } => vec![format!("start it with `hothouse up -w {name}`")],
-            Self::HalfRestored { name } => {
-                vec![format!("run `hothouse restore LABEL -w {name}` again")]
-            }
-            Self::NoWorktree { .. } => {
-                vec!["`hothouse doctor --fix` removes the sandbox from the list".into()]
-            }
-            Self::Hidden { name, .. } => vec![
-                format!("run `hothouse down -w {name}` first, or use the running room"),
-                "or fork it with another tree: `--tree copy`".into(),
-            ],
-            Self::OtherProfile { name, .. } => vec![format!(
-                "run `hothouse down -w {name}` first, or pass `--reuse` to keep it as it is"
-            )],
-            Self::NewData { name, .. } => {
-                vec![format!("run `hothouse down -w {name}`, then `hothouse up -w {name}`")]
-            }
-            Self::Services(error) => error.hints(),
-            Self::Wall(error) => error.hints(),
-            Self::Port(error) => error.hints(),
-            Self::Data(error) => error.hints(),
-            Self::Backend { .. } => vec!["set `backend = \"native\"` under `[room]`".into()],
-            Self::Project(error) => error.hints(),
-            Self::Worktree(error) => error.hints(),
-            Self::File(error) => error.hints(),
-            Self::Room(error) => error.hints(),
-            Self::Step(error) => error.hints(),
-            Self::Commit(error) => error.hints(),
-            Self::Store(error) => error.hints(),
-            Self::Plan(error) => error.hints(),
+        Self::NotUp { name, state: SandboxState::Paused } => {
+            vec![format!("resume it with `hothouse resume -w {name}`")]
         }
+        Self::NotUp { name, .. } => vec![format!("start it with `hothouse up -w {name}`")],
+        Self::HalfRestored { name } => {
+            vec![format!("run `hothouse restore LABEL -w {name}` again")]
+        }
+        Self::NoWorktree { .. } => {
+            vec!["`hothouse doctor --fix` removes the sandbox from the list".into()]
+        }
+        Self::Hidden { name, .. } => vec![
+            format!("run `hothouse down -w {name}` first, or use the running room"),
+            "or fork it with another tree: `--tree copy`".into(),
+        ],
+        Self::OtherProfile { name, .. } => vec![format!(
+            "run `hothouse down -w {name}` first, or pass `--reuse` to keep it as it is"
+        )],
+        Self::NewData { name, .. } => {
+            vec![format!("run `hothouse down -w {name}`, then `hothouse up -w {name}`")]
+        }
+        Self::Backend { .. } => vec!["set `backend = \"native\"` under `[room]`".into()],
     }
 }
