@@ -28,6 +28,7 @@ use crate::{
 /// What is known besides the config.
 pub(crate) struct Facts<'a> {
     pub(crate) profile: &'a str,
+    /// Where services find the worktree.
     pub(crate) worktree: &'a Path,
     /// The environment that every command of the room has.
     pub(crate) environment: Vec<(String, String)>,
@@ -215,7 +216,7 @@ impl<'a> StackBuilder<'a> {
                 true => Vec::new(),
                 false => service.watch.iter().map(|p| joined(root, p.as_str())).collect(),
             },
-            probe: probe(service, prepared),
+            probe: probe(service, prepared, self.hostname(service)),
             port,
             app: service.url.as_ref().map(|label| label.as_str().to_owned()),
             url: self.url(name, service),
@@ -299,6 +300,7 @@ impl<'a> StackBuilder<'a> {
             "host" => Some("127.0.0.1".to_owned()),
             "local" => self.local(name, service),
             "url" => self.url(name, service),
+            "hostname" => Some(self.hostname(service).unwrap_or_else(|| "localhost".to_owned())),
             _ => None,
         }
     }
@@ -307,6 +309,13 @@ impl<'a> StackBuilder<'a> {
         let label = service.url.as_ref().filter(|_| !service.host);
         let routed = label.zip(self.facts.names).map(|(label, names)| names.of(label.as_str()));
         routed.or_else(|| self.local(name, service))
+    }
+
+    /// Returns the host name by which an app is asked for from outside.
+    fn hostname(&self, service: &Service) -> Option<String> {
+        let label = service.url.as_ref().filter(|_| !service.host)?;
+        let [own, _] = self.facts.names?.hosts(label.as_str());
+        Some(own)
     }
 
     fn local(&self, name: &ServiceName, service: &Service) -> Option<String> {
@@ -341,7 +350,11 @@ fn joined(root: &Path, part: &str) -> PathBuf {
     }
 }
 
-fn probe(service: &Service, prepared: Option<&PreparedRecipe>) -> Option<ProbeOrder> {
+fn probe(
+    service: &Service,
+    prepared: Option<&PreparedRecipe>,
+    routed: Option<String>,
+) -> Option<ProbeOrder> {
     let timing = |question: Question, ready: Option<&Ready>| {
         use std::time::Duration;
         let or = |of: fn(&Ready) -> Duration, other| ready.map_or(other, of);
@@ -360,7 +373,12 @@ fn probe(service: &Service, prepared: Option<&PreparedRecipe>) -> Option<ProbeOr
     };
     let port = ready.port.or(service.main_port());
     let question = match &ready.probe {
-        Probe::Http(path) => Question::Http { port: port?, path: path.as_str().to_owned() },
+        Probe::Http(path) => Question::Http {
+            port: port?,
+            path: path.as_str().to_owned(),
+            // An app may answer to the names of its URLs alone.
+            host: ready.host.as_ref().map(|host| host.as_str().to_owned()).or(routed),
+        },
         Probe::Tcp => Question::Tcp { port: port? },
         Probe::Exec(command) => Question::Exec {
             words: ["/bin/sh", "-c", command.as_str()].map(str::to_owned).to_vec(),

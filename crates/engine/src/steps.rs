@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use hothouse_host::{FileError, Lock, files, hands};
-use hothouse_model::{Explain, FailureKind, OperationId, Step, config::ByteSize, id::fnv1a};
+use hothouse_model::{Explain, FailureKind, Step, config::ByteSize, id::fnv1a};
 
 use hothouse_workspace::pool;
 

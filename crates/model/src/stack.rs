@@ -98,10 +98,22 @@ pub struct ProbeOrder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Question {
-    Http { port: u16, path: String },
-    Tcp { port: u16 },
-    Exec { words: Vec<String> },
-    Log { pattern: String },
+    Http {
+        port: u16,
+        path: String,
+        /// The name that is asked for; none means `localhost` and the port.
+        #[serde(default)]
+        host: Option<String>,
+    },
+    Tcp {
+        port: u16,
+    },
+    Exec {
+        words: Vec<String>,
+    },
+    Log {
+        pattern: String,
+    },
     Notify,
 }
 

@@ -70,6 +70,12 @@ pub enum Question {
     },
     /// `READY=1` on the notify socket.
     Notify,
+    /// As `Http`, under the name by which people ask for it.
+    HttpAs {
+        port: u16,
+        path: String,
+        host: String,
+    },
 }
 
 /// Where the log of a service goes on.

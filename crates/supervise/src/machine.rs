@@ -444,6 +444,8 @@ impl Machine {
                 known.ready = Some(now);
             }
             _ if known.wish != Wish::Up => known.state = State::Stopped,
+            // The same files build as badly a second later; a change of them builds again.
+            State::Building => known.state = State::Failed,
             _ => self.after_the_end(now, service, success),
         }
     }
@@ -456,8 +458,6 @@ impl Machine {
         if stable {
             known.in_a_row = 0;
         }
-        // A service that ends before it was ever ready has not done what it is for.
-        let failed = !success || !was_ready;
         let again = match known.rules.policy {
             Policy::Never => false,
             Policy::OnFailure => !success,
@@ -468,10 +468,9 @@ impl Machine {
             known.in_a_row += 1;
             known.restarts += 1;
             State::Backoff { until }
-        } else if failed || again {
-            State::Failed
         } else {
-            State::Stopped
+            // Also with a success: what is to end is a task.
+            State::Failed
         };
     }
 

@@ -150,7 +150,11 @@ fn spec(order: &ServiceOrder) -> ServiceSpec {
         watch: order.watch.iter().map(|p| p.as_os_str().as_encoded_bytes().to_vec()).collect(),
         probe: order.probe.as_ref().map(|probe| ProbeSpec {
             question: match &probe.question {
-                Question::Http { port, path } => {
+                Question::Http { port, path, host: Some(host) } => {
+                    let (path, host) = (path.clone(), host.clone());
+                    WireQuestion::HttpAs { port: *port, path, host }
+                }
+                Question::Http { port, path, host: None } => {
                     WireQuestion::Http { port: *port, path: path.clone() }
                 }
                 Question::Tcp { port } => WireQuestion::Tcp { port: *port },

@@ -49,8 +49,15 @@ pub(super) enum Step {
     Answered(Answer),
 }
 
-/// Asks a port. Who answers must be one of the service's own processes.
-pub(super) fn ask_port(port: u16, http: Option<&str>, keeper: Option<i32>) -> Step {
+/// Returns the request of an HTTP probe.
+pub(super) fn request(path: &str, host: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hothouse-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    )
+}
+
+/// Asks a port; `http` is the request to send. Who answers must be one of the service's own processes.
+pub(super) fn ask_port(port: u16, http: Option<String>, keeper: Option<i32>) -> Step {
     let own = keeper.map(tree::below).unwrap_or_default();
     match tree::listener(port, &own) {
         Listener::Nobody => {
@@ -62,7 +69,7 @@ pub(super) fn ask_port(port: u16, http: Option<&str>, keeper: Option<i32>) -> St
         }
         Listener::Own => {}
     }
-    connect(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), http.map(str::to_owned))
+    connect(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), http)
 }
 
 fn connect(to: SocketAddr, http: Option<String>) -> Step {
@@ -187,6 +194,11 @@ impl Asking {
             Self::Reading { answer, .. } if answer.is_empty() => {
                 Answer::bad("connected, but no answer in time")
             }
+            Self::Reading { answer, .. }
+                if status_of(answer).is_some_and(|status| status >= 400) =>
+            {
+                judge(answer, false)
+            }
             Self::Reading { answer, .. } => {
                 Answer::bad(format!("the answer did not end in time: {}", shown(answer)))
             }
@@ -201,12 +213,9 @@ impl Asking {
 }
 
 fn connected(socket: OwnedFd, port: u16, http: Option<String>) -> Step {
-    let Some(path) = http else {
+    let Some(request) = http else {
         return Step::Answered(Answer::good(format!("tcp {port} open")));
     };
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nUser-Agent: hothouse-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-    );
     // A fresh socket takes a request of this size at once.
     match rustix::net::send(&socket, request.as_bytes(), SendFlags::NOSIGNAL) {
         Ok(_) => Step::Asking(Asking::Reading { socket, answer: Vec::new() }),
@@ -238,15 +247,22 @@ fn is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();
     let length = text.lines().find_map(|line| line.strip_prefix("content-length:"));
     let length = length.and_then(|length| length.trim().parse::<usize>().ok());
-    length.is_none_or(|length| answer.len() >= (head + 4).saturating_add(length))
+    match length {
+        Some(length) => answer.len() >= (head + 4).saturating_add(length),
+        // A good answer may go on for ever; what an error says is worth the wait.
+        None => status_of(answer).is_some_and(|status| status < 400),
+    }
+}
+
+fn status_of(answer: &[u8]) -> Option<u16> {
+    let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse::<u16>().ok())
 }
 
 /// Judges an HTTP answer by its status.
 fn judge(answer: &[u8], ended: bool) -> Answer {
-    let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
-    let status = line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse::<u16>().ok());
-    match status {
+    match status_of(answer) {
         Some(status @ 200..=399) => Answer::good(format!("http {status}")),
         Some(status) => {
             let body = answer.windows(4).position(|part| part == b"\r\n\r\n").map(|at| at + 4);
@@ -290,6 +306,7 @@ mod tests {
     fn an_answer_is_whole_when_its_announced_body_is_there() {
         assert!(!is_whole(b"HTTP/1.1 200 OK\r\n"));
         assert!(is_whole(b"HTTP/1.1 200 OK\r\n\r\n"));
+        assert!(!is_whole(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
         assert!(!is_whole(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"));
         assert!(is_whole(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"));
         assert!(!is_whole(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999\r\n\r\nabc"));
