@@ -201,7 +201,7 @@ pub(crate) mod tests {
         let old = Ledger::open(&folder).unwrap();
         old.append(&mut record("old", false));
         assert!(old.is_current());
-        std::fs::remove_dir_all(&folder).unwrap();
+        files::remove_tree(&folder).unwrap();
         assert!(!old.is_current());
         let new = Ledger::open(&folder).unwrap();
         assert!(!old.is_current() && new.is_current());
