@@ -23,11 +23,16 @@ pub(crate) struct Progress {
 impl Progress {
     /// Follows an operation; begins before it is requested so that no event is missed.
     pub(crate) fn follow(session: &Session, ui: &Ui, operation: &OperationId) -> Self {
+        match ui.shows_progress() {
+            true => Self::tell(session, ui, operation),
+            false => Self { tasks: Vec::new(), drawn: Arc::default(), ui: *ui },
+        }
+    }
+
+    /// The same, and says without a terminal too what cannot wait for the end.
+    pub(crate) fn tell(session: &Session, ui: &Ui, operation: &OperationId) -> Self {
         let drawn = Arc::new(Mutex::new(false));
         let mut progress = Self { tasks: Vec::new(), drawn: drawn.clone(), ui: *ui };
-        if !ui.shows_progress() {
-            return progress;
-        }
         let title = Arc::new(Mutex::new("working".to_owned()));
         // Progress is optional: the command works without the stream.
         if let Some(mut events) = session.events(operation) {
@@ -39,13 +44,17 @@ impl Progress {
                         | Happening::Waiting { title: next } => {
                             *title.lock().expect("nobody panics with the title") = next;
                         }
-                        Happening::Note { text } => notes.say(&plain(&text)),
+                        Happening::Note { text } => {
+                            text.lines().for_each(|line| notes.say(&plain(line)));
+                        }
                         _ => {}
                     }
                 }
             }));
         }
-        progress.tasks.push(session.spawn(draw(*ui, title, drawn)));
+        if ui.shows_progress() {
+            progress.tasks.push(session.spawn(draw(*ui, title, drawn)));
+        }
         progress
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{shape::Key, shape::List, shape::Map, shape::Shape, shape::Table};
 use hothouse_model::config::{
-    AppLabel, Backend, Command, Condition, EgressMode, FilePattern, Files, HostPath,
+    AppLabel, Backend, Command, Condition, EgressMode, FilePattern, Files, HostHeader, HostPath,
     IntegrationClass, Line, LogPattern, Method, Place, Recipe, RestartPolicy, RuleTransport,
     SecretForm, SecretName, Signal, Stack, Template, Tree, TreePath, TreePattern, UrlPath,
     VariableKind, VariableName, Version,
@@ -180,6 +180,11 @@ static READY: Table = Table {
         key("log", Shape::Text(&LogPattern::RULE), "A line of its output that matches."),
         key("notify", Shape::Yes, "`READY=1` on its notify socket."),
         key("port", PORT, "The port to ask; the service's own by default."),
+        key(
+            "host",
+            Shape::Text(&HostHeader::RULE),
+            "The host that `http` asks for; that of the service's URL by default, else `localhost`.",
+        ),
         key("interval", TIME, "The time between two probes."),
         key("timeout", TIME, "How long one probe may take."),
         key(

@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     fs::{File, OpenOptions},
     io::{Read, Seek, SeekFrom, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
         Mutex, PoisonError,
@@ -24,6 +24,8 @@ const FILE_LIMIT: u64 = 8 << 20;
 #[derive(Debug)]
 pub struct Ledger {
     folder: PathBuf,
+    /// Held so that no other folder gets its inode.
+    held: File,
     state: Mutex<State>,
     /// Records that could not be written: a full disk, most likely.
     lost: AtomicU64,
@@ -46,7 +48,18 @@ impl Ledger {
             read(folder).iter().map(|record| record.seq).max().unwrap_or(0)
         });
         let state = State { file: None, length: 0, seq };
-        Ok(Self { folder: folder.to_owned(), state: Mutex::new(state), lost: AtomicU64::new(0) })
+        let about = |source| FileError { attempt: "open", path: folder.to_owned(), source };
+        let held = File::open(folder).map_err(about)?;
+        let (state, lost) = (Mutex::new(state), AtomicU64::new(0));
+        Ok(Self { folder: folder.to_owned(), held, state, lost })
+    }
+
+    /// Whether its folder is the one that has its path: a sandbox of the same name may have taken the place of a deleted
+    /// one, whose last connections are still being written down.
+    pub fn is_current(&self) -> bool {
+        let now = std::fs::symlink_metadata(&self.folder).map(|stat| (stat.dev(), stat.ino()));
+        let own = self.held.metadata().map(|stat| (stat.dev(), stat.ino()));
+        matches!((now, own), (Ok(now), Ok(own)) if now == own)
     }
 
     /// Writes a record down, giving it its number. What cannot be written is counted.
@@ -179,6 +192,24 @@ pub(crate) mod tests {
         let ledger = Ledger::open(folder.path()).unwrap();
         ledger.append(&mut record("c", false));
         assert_eq!(shown(read(folder.path())), ["3afalse", "2btrue", "4cfalse"]);
+    }
+
+    #[test]
+    fn a_ledger_whose_folder_was_replaced_is_not_taken_for_the_new_one() {
+        let around = tempfile::tempdir().unwrap();
+        let folder = around.path().join("a");
+        let old = Ledger::open(&folder).unwrap();
+        old.append(&mut record("old", false));
+        assert!(old.is_current());
+        files::remove_tree(&folder).unwrap();
+        assert!(!old.is_current());
+        let new = Ledger::open(&folder).unwrap();
+        assert!(!old.is_current() && new.is_current());
+        // What the old one still writes is nobody's any more.
+        old.append(&mut record("late", false));
+        new.append(&mut record("new", false));
+        let ids: Vec<_> = read(&folder).into_iter().map(|record| (record.seq, record.id)).collect();
+        assert_eq!(ids, [(1, "new".to_owned())]);
     }
 
     #[test]

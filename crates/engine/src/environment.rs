@@ -6,6 +6,8 @@ use hothouse_backend::connection::RoomUser;
 use hothouse_host::files;
 use hothouse_model::{SandboxRecord, room::RoomWall};
 
+use crate::room::shared_path;
+
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Tools that look for their own files below the user's home, and the variable that tells
@@ -48,8 +50,11 @@ pub(crate) fn pairs(
         ("LOGNAME", name.to_owned()),
         ("SHELL", "/bin/bash".to_owned()),
         ("LANG", "C.UTF-8".to_owned()),
+        // Where its output is no terminal Python keeps it back by the block, and a log shows nothing.
+        ("PYTHONUNBUFFERED", "1".to_owned()),
         ("HOTHOUSE_SANDBOX", sandbox.name.to_string()),
         ("HOTHOUSE_ID", sandbox.id.to_string()),
+        ("HOTHOUSE_WORKSPACE", shared_path(sandbox).display().to_string()),
     ];
     for (folder, variable) in HOMES {
         if let Some(tool) = tools.iter().find(|tool| tool.ends_with(folder)) {

@@ -724,6 +724,12 @@ fn adopted_claim(sandbox: &SandboxRecord) -> PathBuf {
 
 /// Returns the further paths of a worktree: virtual environments and build caches made in the
 /// user's checkout name its path.
+/// Returns the path of a worktree that is the same in the rooms of all sandboxes of a repository. What is made there, such as
+/// a virtual environment, names it, and works in a fork as well.
+pub(crate) fn shared_path(sandbox: &SandboxRecord) -> PathBuf {
+    aliases(sandbox).swap_remove(0)
+}
+
 fn aliases(sandbox: &SandboxRecord) -> Vec<PathBuf> {
     let root = &sandbox.repository.root;
     let apart = !sandbox.worktree.starts_with(root) && !root.starts_with(&sandbox.worktree);

@@ -1,6 +1,7 @@
 //! Services of a sandbox: what they are to be, how they stand, and what is done with them.
 
 use std::{
+    collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -21,6 +22,7 @@ use crate::{
     Engine, environment,
     project::{CONFIG_FILE, ProjectError, read_file},
     recipe::{self, RecipeError},
+    room,
     stack::{self, Facts, Stack, StackError},
     trees,
     wall::WallError,
@@ -31,6 +33,47 @@ const LAST_LINES: usize = 12;
 
 /// How often a wait looks up, to see whether the room still lives.
 const LOOK_UP: Duration = Duration::from_secs(1);
+
+/// For how long a service must refuse its probe to be given up: some answer with 404 while they load.
+const STEADY: Duration = Duration::from_secs(10);
+
+/// Why a wait for services ends without them.
+#[derive(Clone, Copy, Debug)]
+enum NotUp {
+    Ended,
+    After(Duration),
+    /// They answer their probes with a client error, which no time mends.
+    Refusing,
+}
+
+/// Which services answer their probes with the same client error, and since when.
+#[derive(Debug, Default)]
+struct SteadyAnswers(HashMap<String, (String, Instant)>);
+
+impl SteadyAnswers {
+    /// Takes a report in, and returns the services that have refused for long enough.
+    fn refusing(&mut self, report: &StackReport, now: Instant) -> Vec<String> {
+        let mut refusing = Vec::new();
+        for service in &report.services {
+            let answer = service.answers.last().filter(|_| service.state == "starting");
+            // Such as `http 404: …`.
+            let refusal = answer.and_then(|answer| answer.text.get(..8));
+            let Some(refusal) = refusal.filter(|refusal| refusal.starts_with("http 4")) else {
+                self.0.remove(&service.name);
+                continue;
+            };
+            let begun = (refusal.to_owned(), now);
+            let known = self.0.entry(service.name.clone()).or_insert_with(|| begun.clone());
+            if known.0 != begun.0 {
+                *known = begun;
+            }
+            if now.saturating_duration_since(known.1) >= STEADY {
+                refusing.push(service.name.clone());
+            }
+        }
+        refusing
+    }
+}
 
 /// Services that cannot be what the config says.
 #[derive(Debug, thiserror::Error)]
@@ -84,9 +127,10 @@ impl Engine {
             }
         }
         let places = trees::places(sandbox);
+        let worktree = room::shared_path(sandbox);
         let facts = Facts {
             profile,
-            worktree: &sandbox.worktree,
+            worktree: &worktree,
             environment: environment::pairs(sandbox, RoomUser::Agent, None, tools, wall),
             host: &self.with.wall.environment,
             logs: self.logs_of(sandbox),
@@ -152,6 +196,7 @@ impl Engine {
         }
         let deadline = Instant::now() + timeout;
         let (mut after, mut told) = (None, Vec::new());
+        let (mut crashed, mut steady) = (HashSet::new(), SteadyAnswers::default());
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let report = self.with.rooms.services(&runtime, after, left.min(LOOK_UP));
@@ -164,13 +209,20 @@ impl Engine {
                 }
             };
             self.say_waiting(&report, &mut told, operation);
+            self.say_crashes(sandbox, &report, &mut crashed, operation);
+            let refusing = steady.refusing(&report, Instant::now());
             match report.verdict() {
                 Verdict::Ready => return Ok(()),
-                Verdict::Failed(names) => return Err(self.not_up(sandbox, &report, &names, None)),
+                Verdict::Failed(names) => {
+                    return Err(self.not_up(sandbox, &report, &names, NotUp::Ended));
+                }
+                Verdict::Pending if !refusing.is_empty() => {
+                    return Err(self.not_up(sandbox, &report, &refusing, NotUp::Refusing));
+                }
                 Verdict::Pending if left.is_zero() => {
                     let open = report.services.iter().filter(|service| !service.state.is_settled());
                     let names: Vec<_> = open.map(|service| service.name.clone()).collect();
-                    return Err(self.not_up(sandbox, &report, &names, Some(timeout)));
+                    return Err(self.not_up(sandbox, &report, &names, NotUp::After(timeout)));
                 }
                 Verdict::Pending => after = Some(report.version),
             }
@@ -214,6 +266,30 @@ impl Engine {
         }
     }
 
+    /// Tells of the first crash of a service at once: its restarts take a while.
+    fn say_crashes(
+        &self,
+        sandbox: &SandboxRecord,
+        report: &StackReport,
+        told: &mut HashSet<String>,
+        operation: &OperationId,
+    ) {
+        for service in report.services.iter().filter(|service| service.restarts > 0) {
+            let Some(exit) = &service.exit else { continue };
+            if service.state == "failed" || !told.insert(service.name.clone()) {
+                continue;
+            }
+            let lines = self.last_lines(sandbox, &service.name);
+            let colon = if lines.is_empty() { "" } else { ":\n" };
+            let text = format!(
+                "`{}` ended ({exit}) and is started again{colon}{}",
+                service.name,
+                lines.join("\n")
+            );
+            self.note(Some(operation), text);
+        }
+    }
+
     /// Does something with a service and, where it starts, waits for it.
     pub fn act_on_service(
         &self,
@@ -249,10 +325,10 @@ impl Engine {
             match done(own) {
                 true => return Ok(()),
                 false if own.state == ServiceState::Failed => {
-                    return Err(self.not_up(sandbox, &report, &names, None));
+                    return Err(self.not_up(sandbox, &report, &names, NotUp::Ended));
                 }
                 false if left.is_zero() => {
-                    return Err(self.not_up(sandbox, &report, &names, Some(timeout)));
+                    return Err(self.not_up(sandbox, &report, &names, NotUp::After(timeout)));
                 }
                 false => after = Some(report.version),
             }
@@ -265,18 +341,22 @@ impl Engine {
         sandbox: &SandboxRecord,
         report: &StackReport,
         names: &[String],
-        timeout: Option<Duration>,
+        what: NotUp,
     ) -> Failure {
         let listed: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
         let (services, were) =
             if names.len() == 1 { ("service", "was") } else { ("services", "were") };
         let listed = listed.join(", ");
-        let message = match timeout {
-            Some(time) => {
+        let message = match what {
+            NotUp::After(time) => {
                 let time = config::format_duration(time);
                 format!("{services} {listed} {were} not ready after {time}")
             }
-            None => format!("{services} {listed} did not start"),
+            NotUp::Ended => format!("{services} {listed} did not start"),
+            NotUp::Refusing => {
+                let time = config::format_duration(STEADY);
+                format!("{services} {listed} refused each probe for {time}")
+            }
         };
         let mut failure = Failure::new(FailureKind::Unmet, message);
         for service in report.services.iter().filter(|service| names.contains(&service.name)) {
@@ -289,6 +369,11 @@ impl Engine {
         }
         let first = names.first().map(String::as_str).unwrap_or_default();
         let name = &sandbox.name;
+        if let NotUp::Refusing = what {
+            failure = failure.hint(
+                "`ready = { http = \"/path\", host = \"NAME\" }` asks for another path, or under another host name",
+            );
+        }
         failure
             .hint(format!("`hothouse logs {first} -w {name}` shows the full log"))
             .hint(format!("the other services are up: see `hothouse status -w {name}`, try again with `hothouse up -w {name}`"))

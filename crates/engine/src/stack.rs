@@ -26,6 +26,7 @@ use crate::{
 /// What is known besides the config.
 pub(crate) struct Facts<'a> {
     pub(crate) profile: &'a str,
+    /// Where services find the worktree.
     pub(crate) worktree: &'a Path,
     /// The environment that every command of the room has.
     pub(crate) environment: Vec<(String, String)>,
@@ -201,7 +202,7 @@ impl<'a> StackBuilder<'a> {
                 true => Vec::new(),
                 false => service.watch.iter().map(|p| joined(root, p.as_str())).collect(),
             },
-            probe: probe(service, prepared),
+            probe: probe(service, prepared, self.hostname(service)),
         };
         Ok(ServiceOrder {
             spec,
@@ -282,6 +283,7 @@ impl<'a> StackBuilder<'a> {
             "host" => Some("127.0.0.1".to_owned()),
             "local" => self.local(name, service),
             "url" => self.url(name, service),
+            "hostname" => Some(self.hostname(service).unwrap_or_else(|| "localhost".to_owned())),
             _ => None,
         }
     }
@@ -290,6 +292,13 @@ impl<'a> StackBuilder<'a> {
         let label = service.url.as_ref().filter(|_| !service.host);
         let routed = label.zip(self.facts.names).map(|(label, names)| names.of(label.as_str()));
         routed.or_else(|| self.local(name, service))
+    }
+
+    /// Returns the host name by which an app is asked for from outside.
+    fn hostname(&self, service: &Service) -> Option<String> {
+        let label = service.url.as_ref().filter(|_| !service.host)?;
+        let [own, _] = self.facts.names?.hosts(label.as_str());
+        Some(own)
     }
 
     fn local(&self, name: &ServiceName, service: &Service) -> Option<String> {
@@ -324,7 +333,11 @@ fn joined(root: &Path, part: &str) -> PathBuf {
     }
 }
 
-fn probe(service: &Service, prepared: Option<&PreparedRecipe>) -> Option<ProbeSpec> {
+fn probe(
+    service: &Service,
+    prepared: Option<&PreparedRecipe>,
+    routed: Option<String>,
+) -> Option<ProbeSpec> {
     let timing = |question: Question, ready: Option<&Ready>| {
         use std::time::Duration;
         let or = |of: fn(&Ready) -> Duration, other| ready.map_or(other, of);
@@ -343,7 +356,15 @@ fn probe(service: &Service, prepared: Option<&PreparedRecipe>) -> Option<ProbeSp
     };
     let port = ready.port.or(service.main_port());
     let question = match &ready.probe {
-        Probe::Http(path) => Question::Http { port: port?, path: path.as_str().to_owned() },
+        Probe::Http(path) => {
+            let (port, path) = (port?, path.as_str().to_owned());
+            // An app may answer only under the names of its URLs.
+            let host = ready.host.as_ref().map(|host| host.as_str().to_owned()).or(routed);
+            match host {
+                Some(host) => Question::HttpAs { port, path, host },
+                None => Question::Http { port, path },
+            }
+        }
         Probe::Tcp => Question::Tcp { port: port? },
         Probe::Exec(command) => Question::Exec {
             words: ["/bin/sh", "-c", command.as_str()].map(str::to_owned).to_vec(),

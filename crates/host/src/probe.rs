@@ -168,6 +168,7 @@ mod tests {
                 "reflink",
                 "idmapped-mounts",
                 "packet-rules",
+                "room-link",
                 "ping",
                 "cgroups",
                 "landlock",

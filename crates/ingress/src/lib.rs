@@ -36,7 +36,7 @@ pub use activity::Activity;
 pub use authority::{Authority, AuthorityError};
 pub use names::{Address, HostError};
 pub use server::{Server, ServerError, ServerSpec};
-pub use table::{Route, RouteTable};
+pub use table::{Route, RouteTable, StoppedSandbox};
 
 /// The header, query parameter and cookie that pick a sandbox on a shared host.
 pub const PICK: &str = "hothouse-sandbox";

@@ -94,15 +94,32 @@ struct Picker<'a> {
     apps: Vec<AppLink<'a>>,
 }
 
+/// Why a sandbox does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// It has no room.
+    Stopped,
+    /// Its user has paused it.
+    Paused,
+}
+
 /// The page for a sandbox that is down, or paused by its user.
-pub fn stopped<B>(request: &Request<B>, route: &Route) -> Response<Body> {
-    let (state, verb) = if route.paused { ("paused", "resume") } else { ("not running", "up") };
-    let command = format!("hothouse {verb} -w {}/{}", route.project, route.sandbox);
+pub fn stopped<B>(
+    request: &Request<B>,
+    project: &str,
+    sandbox: &str,
+    rest: Rest,
+) -> Response<Body> {
+    let (state, verb) = match rest {
+        Rest::Paused => ("paused", "resume"),
+        Rest::Stopped => ("not running", "up"),
+    };
+    let command = format!("hothouse {verb} -w {project}/{sandbox}");
     if !wants_page(request.headers()) {
-        let told = format!("sandbox {} is {state}; run `{command}`", route.sandbox);
+        let told = format!("sandbox {sandbox} is {state}; run `{command}`");
         return plain(StatusCode::SERVICE_UNAVAILABLE, &told);
     }
-    let title = format!("Sandbox {} is {state}", route.sandbox);
+    let title = format!("Sandbox {sandbox} is {state}");
     answer_page(StatusCode::SERVICE_UNAVAILABLE, &Stopped { title, command })
 }
 
@@ -277,7 +294,7 @@ mod tests {
         for response in [
             unknown_host(&request, text, text, &table, 443),
             picker(&table.all(), 443, &format!("/{text}")),
-            stopped(&request, &route),
+            stopped(&request, text, text, Rest::Stopped),
             no_answer(true, &route, text, &told(true)),
             no_answer(true, &route, text, &told(false)),
             waking(true, &route),

@@ -151,6 +151,9 @@ impl Proxy {
             Found::Own(_) | Found::Nothing => {
                 pages::unknown_host(&request, text, "no app has this name", &table, from.port)
             }
+            Found::Stopped(it) => {
+                pages::stopped(&request, &it.project, &it.sandbox, pages::Rest::Stopped)
+            }
             Found::Picker(routes) => pages::picker(&routes, from.port, "/"),
             Found::Choose(routes) => choose(&request, &routes, from.port),
             Found::Route(route) => {
@@ -197,7 +200,7 @@ impl Proxy {
                 }
             }
             Some(target) if !route.paused => target,
-            _ => return pages::stopped(&request, route),
+            _ => return pages::stopped(&request, &route.project, &route.sandbox, rest_of(route)),
         };
         let wants_page = pages::wants_page(request.headers());
         let outcome = match websocket::asked(&request) {
@@ -272,6 +275,10 @@ impl<B: hyper::body::Body + Unpin> hyper::body::Body for Held<B> {
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
     }
+}
+
+fn rest_of(route: &Route) -> pages::Rest {
+    if route.paused { pages::Rest::Paused } else { pages::Rest::Stopped }
 }
 
 fn misdirected() -> Response<Body> {

@@ -32,6 +32,14 @@ impl Route {
     }
 }
 
+/// A sandbox whose room is not up, so that nobody knows its apps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoppedSandbox {
+    pub sandbox: String,
+    /// The label of its project in names.
+    pub project: String,
+}
+
 /// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
@@ -42,6 +50,8 @@ pub enum Found {
     Picker(Vec<Arc<Route>>),
     /// Hothouse's own host, or that of one session of its dashboard.
     Own(Option<String>),
+    /// A sandbox without a room.
+    Stopped(Arc<StoppedSandbox>),
     Nothing,
 }
 
@@ -51,6 +61,7 @@ pub struct RouteTable {
     apps: Lookup<Arc<Route>>,
     shared: HashMap<String, HashMap<String, Arc<Route>>>,
     projects: HashMap<String, Vec<Arc<Route>>>,
+    stopped: HashMap<(String, String), Arc<StoppedSandbox>>,
 }
 
 impl RouteTable {
@@ -66,6 +77,21 @@ impl RouteTable {
             table.projects.entry(project.clone()).or_default().push(route);
         }
         table
+    }
+
+    /// Adds the sandboxes that have no room.
+    #[must_use]
+    pub fn with_stopped(mut self, stopped: impl IntoIterator<Item = StoppedSandbox>) -> Self {
+        let key = |it: &StoppedSandbox| (it.project.clone(), it.sandbox.clone());
+        self.stopped = stopped.into_iter().map(|it| (key(&it), Arc::new(it))).collect();
+        self
+    }
+
+    fn stopped(&self, project: &str, sandbox: &str) -> Found {
+        match self.stopped.get(&(project.to_owned(), sandbox.to_owned())) {
+            Some(stopped) => Found::Stopped(stopped.clone()),
+            None => Found::Nothing,
+        }
     }
 
     /// Returns every route, by project, sandbox and app.
@@ -90,9 +116,9 @@ impl RouteTable {
         match address {
             Address::Own => Found::Own(None),
             Address::Session { label } => Found::Own(Some(label.clone())),
-            Address::App { .. } => match self.apps.get(&address.to_string()) {
+            Address::App { sandbox, project, .. } => match self.apps.get(&address.to_string()) {
                 Some(route) => Found::Route(route.clone()),
-                None => Found::Nothing,
+                None => self.stopped(project, sandbox),
             },
             Address::Shared { .. } => match self.shared.get(&address.to_string()) {
                 None => Found::Nothing,
@@ -156,9 +182,25 @@ pub(crate) mod tests {
             Found::Choose(routes) => format!("choose {}", names(&routes)),
             Found::Picker(routes) => format!("picker {}", names(&routes)),
             Found::Own(label) => label.map_or("own".into(), |label| format!("session {label}")),
+            Found::Stopped(it) => format!("stopped {}", it.sandbox),
             Found::Nothing => "nothing".into(),
         };
         assert_eq!(shown, expected, "{host} {picked:?}");
+    }
+
+    #[test]
+    fn a_stopped_sandbox_is_known_by_its_name_but_not_to_others() {
+        let it = StoppedSandbox { sandbox: "b".into(), project: "shop".into() };
+        let table = RouteTable::new([route("shop", "a", "web")]).with_stopped([it.clone()]);
+        let of = |sandbox: &str| {
+            let (app, project) = ("web".to_owned(), "shop".to_owned());
+            Address::App { app, sandbox: sandbox.to_owned(), project }
+        };
+        assert_eq!(table.find(&of("b"), None), Found::Stopped(Arc::new(it)));
+        assert_eq!(table.find(&of("c"), None), Found::Nothing);
+        assert!(matches!(table.find(&of("a"), None), Found::Route(_)));
+        let of_a_room = table.only(&route("shop", "a", "web").id);
+        assert_eq!(of_a_room.find(&of("b"), None), Found::Nothing);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub use self::{
         pinned_leaves,
     },
     host::{HostName, HostPattern, Network},
-    path::{FilePattern, HostPath, TreePath, TreePattern, UrlPath},
+    path::{FilePattern, HostHeader, HostPath, TreePath, TreePattern, UrlPath},
     problem::{Complaint, MAX_PROBLEMS, Problem},
     sections::{
         Agent, Backend, Bundle, Condition, Config, DEFAULT_PROFILE, Expectation, Files,

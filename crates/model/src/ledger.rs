@@ -1,6 +1,6 @@
 //! The ledger of what rooms tried to reach: one record per connection, look-up or request.
 
-use std::net::IpAddr;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -84,10 +84,18 @@ pub struct LedgerRecord {
     pub request: Option<serde_json::Value>,
 }
 
-/// Proposes rules for what was denied: hosts, with a port where it is not one that is open anyway.
+/// Proposes rules for what was denied: hosts, with a port where it is not one that is open anyway. A lookup asks for
+/// nothing that the connection after it does not.
 pub fn learn(records: &[LedgerRecord]) -> Vec<Learned> {
     let mut found: Vec<Learned> = Vec::new();
-    for record in records.iter().filter(|record| !record.allowed) {
+    let connects = |record: &&LedgerRecord| record.kind != AttemptKind::Lookup && !record.allowed;
+    let connected: BTreeSet<_> =
+        records.iter().filter(connects).filter_map(|record| record.host.as_deref()).collect();
+    let is_more = |record: &&LedgerRecord| {
+        let host = record.host.as_deref().unwrap_or_default();
+        record.kind != AttemptKind::Lookup || !connected.contains(host)
+    };
+    for record in records.iter().filter(|record| !record.allowed).filter(is_more) {
         let Some(rule) = mending(record) else { continue };
         let process = record.process.as_ref().map(|process| process.name.clone());
         match found.iter_mut().find(|known| known.rule == rule) {
@@ -189,6 +197,22 @@ mod tests {
             learned.iter().map(|rule| (rule.rule.as_str(), rule.attempts)).collect();
         assert_eq!(rules, [("a.example", 2), ("b.example:5432", 1)]);
         assert_eq!(learned[0].processes, ["curl"]);
+    }
+
+    #[test]
+    fn a_lookup_and_the_connection_after_it_make_one_rule() {
+        let lookup = |host: &str| LedgerRecord {
+            kind: AttemptKind::Lookup,
+            port: None,
+            ..record(host, 0, Some("not-listed"))
+        };
+        let learned = learn(&[
+            lookup("a.example"),
+            record("a.example", 8080, Some("not-listed")),
+            lookup("b.example"),
+        ]);
+        let rules: Vec<_> = learned.iter().map(|rule| rule.rule.as_str()).collect();
+        assert_eq!(rules, ["a.example:8080", "b.example"]);
     }
 
     #[test]

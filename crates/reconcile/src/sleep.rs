@@ -77,7 +77,9 @@ async fn consider(keepers: &Keepers, sandbox: SandboxRecord, policy: SleepPolicy
     let lock = keepers.sleep_locks.of(sandbox.key);
     // Somebody wakes it just now; meanwhile others may have to be looked after.
     let Ok(turn) = lock.try_lock() else { return };
-    if step == SleepStep::Pause && works(keepers, &sandbox).await {
+    if step == SleepStep::Pause
+        && (starts(keepers, &sandbox).await || works(keepers, &sandbox).await)
+    {
         keepers.activities.of(sandbox.key).touch();
         return;
     }
@@ -114,6 +116,15 @@ fn rest_of(keepers: &Keepers, sandbox: &SandboxRecord) -> Rest {
         (None, None) => Rest::Used,
         (None, Some(time)) => Rest::Quiet(time),
     }
+}
+
+/// Returns whether services of a room are on their way up: a pause would only make whoever waits for them wait longer.
+async fn starts(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
+    let (engine, sandbox) = (keepers.engine.clone(), sandbox.clone());
+    let report = tokio::task::spawn_blocking(move || engine.services(&sandbox)).await;
+    let report = report.ok().flatten().unwrap_or_default();
+    let is_starting = |state: &str| matches!(state, "building" | "starting" | "waiting");
+    report.services.iter().any(|service| is_starting(&service.state) && !service.stuck)
 }
 
 /// Returns whether a command runs in a room, also one whose client has gone.

@@ -177,7 +177,8 @@ impl Urls {
 
     async fn lead_to(&self, known: &[Known]) {
         if let Some(server) = &self.server {
-            server.set_routes(RouteTable::new(known.iter().flat_map(Known::routes)));
+            let routes = RouteTable::new(known.iter().flat_map(Known::routes));
+            server.set_routes(routes.with_stopped(known.iter().filter_map(Known::stopped)));
         }
         let mut conflicts = self.open_direct(known).await;
         let mut inside = self.inside.lock().await;

@@ -401,7 +401,8 @@ impl Walls {
     /// Opens a ledger, or shares the one that is open.
     fn ledger(&self, folder: &Path) -> Result<Arc<Ledger>, Failure> {
         let mut ledgers = self.ledgers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(ledger) = ledgers.get(folder).and_then(Weak::upgrade) {
+        let known = ledgers.get(folder).and_then(Weak::upgrade);
+        if let Some(ledger) = known.filter(|ledger| ledger.is_current()) {
             return Ok(ledger);
         }
         let ledger = Ledger::open(folder).map_err(|error| Explain::failure(&error))?;

@@ -32,7 +32,7 @@ pub use hothouse_service::{
 pub use service::{LogStart, ServiceOrder, ServiceRecord, ServicesReport};
 
 /// The version that this build speaks.
-pub const PROTOCOL: u16 = 4;
+pub const PROTOCOL: u16 = 5;
 
 /// The first version that knows services.
 pub const SERVICES_SINCE: u16 = 2;
@@ -42,6 +42,9 @@ pub const CATCH_SINCE: u16 = 3;
 
 /// The first version that can close an output of a command.
 pub const CLOSE_SINCE: u16 = 4;
+
+/// The first version whose probes ask under a host name.
+pub const PROBE_HOST_SINCE: u16 = 5;
 
 /// The oldest version that this build still understands: a daemon adopts rooms of the two
 /// versions before its own.

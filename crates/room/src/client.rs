@@ -7,8 +7,8 @@ use hothouse_host::framed::send_some;
 use hothouse_room_wire::frame::DESCRIPTOR_LIMIT;
 use hothouse_room_wire::{
     Answer, CATCH_SINCE, CLOSE_SINCE, Call, ExecId, ExecRecord, ExecSpec, Exit, FrameBuffer,
-    ListenSpec, LogStart, PROTOCOL, Refusal, Reply, Request, SERVICES_SINCE, ServiceOrder,
-    ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
+    ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL, Question, Refusal, Reply, Request,
+    SERVICES_SINCE, ServiceOrder, ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode as FileMode, OFlags};
@@ -29,6 +29,15 @@ use tokio::task::JoinHandle;
 
 /// What a command gets that writes where nobody reads.
 const SIGPIPE: i32 = 13;
+
+/// Says the same to a room that knows probes without a host name alone.
+fn ask_without_a_name(service: &mut ServiceSpec) {
+    if let Some(probe) = &mut service.probe
+        && let Question::HttpAs { port, path, .. } = &probe.question
+    {
+        probe.question = Question::Http { port: *port, path: path.clone() };
+    }
+}
 
 /// A conversation with a room that failed.
 #[derive(Debug, thiserror::Error)]
@@ -343,11 +352,14 @@ impl RoomClient {
     /// Declares a service, or changes it. `files` are those of its log: data first, then indexes.
     pub async fn declare(
         &self,
-        service: ServiceSpec,
+        mut service: ServiceSpec,
         log: LogStart,
         files: &[OwnedFd],
     ) -> Result<(), ClientError> {
         self.need_services().await?;
+        if self.protocol() < PROBE_HOST_SINCE {
+            ask_without_a_name(&mut service);
+        }
         let call = Call::Declare { service: Box::new(service), log };
         let beside: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         match self.call_with(call, &beside).await? {

@@ -97,6 +97,13 @@ pub enum Question {
     },
     /// `READY=1` on the notify socket.
     Notify,
+    /// As `Http`, with the host name under which people reach it. The last one: rooms of earlier builds know the
+    /// others by their numbers.
+    HttpAs {
+        port: u16,
+        path: String,
+        host: String,
+    },
 }
 
 impl Condition {

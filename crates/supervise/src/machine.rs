@@ -445,6 +445,8 @@ impl Machine {
                 known.ready = Some(now);
             }
             _ if known.wish != Wish::Up => known.state = State::Stopped,
+            // The same files build as badly a second later; a change of them builds again.
+            State::Building => known.state = State::Failed,
             _ => self.after_the_end(now, service, success),
         }
     }
@@ -457,8 +459,6 @@ impl Machine {
         if stable {
             known.in_a_row = 0;
         }
-        // A service that exits before it was ever ready has failed.
-        let failed = !success || !was_ready;
         let again = match known.rules.policy {
             RestartPolicy::Never => false,
             RestartPolicy::OnFailure => !success,
@@ -469,10 +469,9 @@ impl Machine {
             known.in_a_row += 1;
             known.restarts += 1;
             State::Backoff { until }
-        } else if failed || again {
-            State::Failed
         } else {
-            State::Stopped
+            // Also with a success: what is to end is a task.
+            State::Failed
         };
     }
 

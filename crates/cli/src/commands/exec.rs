@@ -77,7 +77,13 @@ pub(super) fn run_in_fresh_room(
     sandbox: &str,
     line: &str,
 ) -> Result<ExitCode, Failure> {
-    let words = ["/bin/sh", "-c", "exec 1>&2; eval \"$1\"", "setup", line];
+    let words = [
+        "/bin/sh",
+        "-c",
+        "exec 1>&2; cd \"${HOTHOUSE_WORKSPACE:-.}\" && eval \"$1\"",
+        "setup",
+        line,
+    ];
     let ask = Ask::Run(RunAsk {
         target: target(session, ui, Some(sandbox.to_owned()))?,
         words: words.iter().map(|word| word.as_bytes().to_vec()).collect(),

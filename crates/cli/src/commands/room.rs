@@ -64,7 +64,7 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         timeout_seconds: timeout.map(|timeout| timeout.as_secs().max(1)),
     };
     let operation = session.operation();
-    let progress = Progress::follow(session, ui, &operation);
+    let progress = Progress::tell(session, ui, &operation);
     let shown: Result<SandboxView, Failure> = session.post(route::SANDBOX_UP, &operation, &body);
     drop(progress);
     let shown = shown?;

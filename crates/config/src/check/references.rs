@@ -37,6 +37,9 @@ fn check_reference(
         "url" if !is_set(node, "url") && !is_set(node, "recipe") => Err(Complaint::new(format!(
             "refers to `{{{name}.url}}`, but service `{name}` has no `url`"
         ))),
+        "hostname" if !is_set(node, "url") => Err(Complaint::new(format!(
+            "refers to `{{{name}.hostname}}`, but service `{name}` has no `url`"
+        ))),
         "port" | "local" if !has_port(node) => Err(Complaint::new(format!(
             "refers to `{{{name}.{field}}}`, but service `{name}` has no `port`"
         ))),

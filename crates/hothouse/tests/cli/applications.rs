@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hothouse_testkit::{TestEnv, wait_until};
 
-use crate::room::rooms_with;
+use crate::{room::rooms_with, surroundings};
 
 const WEB: &str = "[room]\ndeps = [\"**/node_modules\"]\n[service.web]\n\
     run = \"python3 -m http.server 3000\"\nport = 3000\nready = { tcp = true }\nurl = \"web\"\n";
@@ -100,4 +100,103 @@ fn a_branch_that_is_merely_behind_is_moved_up() {
     let refused = env.run(&repository, &["fork", "a"]);
     assert_eq!(refused.code, 5, "{refused}");
     assert_eq!(user(&env, &repository, "git rev-parse a"), own);
+}
+
+/// An app that answers to one name alone, as Django does.
+const PICKY: &str = "import http.server, os\n\
+    class H(http.server.BaseHTTPRequestHandler):\n\
+    \x20   def do_GET(self):\n\
+    \x20       ok = self.headers['Host'].split(':')[0] == os.environ['ALLOWED']\n\
+    \x20       self.send_response(200 if ok else 400); self.end_headers(); self.wfile.write(b'which host?')\n\
+    http.server.HTTPServer(('127.0.0.1', 3000), H).serve_forever()\n";
+
+/// Forks `a` of a repository whose one service `web` is this, as root or as whoever runs the tests.
+fn one_service(service: &str) -> Option<(TestEnv, std::path::PathBuf)> {
+    let env = surroundings();
+    if !env.can_have_rooms("services") {
+        return None;
+    }
+    let config = format!("[project]\nname = \"acme\"\n[service.web]\n{service}");
+    let repository = env.repository_with("acme", &config, &[("picky.py", PICKY)]);
+    env.ok(&repository, &["fork", "a"]);
+    Some((env, repository))
+}
+
+#[test]
+fn a_probe_asks_under_the_name_of_the_apps_url() {
+    let service = "run = \"python3 picky.py\"\nport = 3000\nurl = \"web\"\nready = { http = \"/\" }\n\
+                   env = { ALLOWED = \"{web.hostname}\" }\n";
+    let Some((env, repository)) = one_service(service) else { return };
+    env.ok(&repository, &["up", "-w", "a"]);
+    let named = service.replace("http = \"/\"", "http = \"/\", host = \"shop.example:80\"");
+    let named = named.replace("{web.hostname}", "shop.example");
+    let config = format!("[project]\nname = \"acme\"\n[service.web]\n{named}");
+    std::fs::write(env.root().join("acme-sandboxes/a/hothouse.toml"), config).unwrap();
+    env.ok(&repository, &["up", "-w", "a"]);
+}
+
+#[test]
+fn a_service_that_refuses_its_probes_is_told_with_its_answer() {
+    let service = "run = \"python3 picky.py\"\nport = 3000\nready = { http = \"/\" }\n\
+                   env = { ALLOWED = \"elsewhere.example\" }\n";
+    let Some((env, repository)) = one_service(service) else { return };
+    let refused = env.run(&repository, &["up", "-w", "a"]);
+    assert_ne!(refused.code, 0, "{refused}");
+    for part in ["`web` refused each probe for 10s", "http 400: which host?", "host = \"NAME\""] {
+        assert!(refused.stderr.contains(part), "{refused}");
+    }
+}
+
+#[test]
+fn a_first_crash_is_told_at_once_and_a_failed_build_is_not_repeated() {
+    let service =
+        "run = \"echo no such table; exit 3\"\nrestart = { policy = \"on-failure\", max = 3 }\n";
+    let Some((env, repository)) = one_service(service) else { return };
+    let failed = env.run(&repository, &["up", "-w", "a"]);
+    assert_ne!(failed.code, 0, "{failed}");
+    let told = failed.stderr.find("`web` ended (exit 3) and is started again:\nno such table");
+    let error = failed.stderr.find("error: service `web` did not start");
+    assert!(told.is_some() && told < error, "{failed}");
+    env.ok(&repository, &["down", "-w", "a"]);
+    let config = "[project]\nname = \"acme\"\n[service.web]\nrun = \"sleep 1000\"\n\
+                  build = \"echo built >>builds; exit 4\"\n";
+    std::fs::write(env.root().join("acme-sandboxes/a/hothouse.toml"), config).unwrap();
+    let failed = env.run(&repository, &["up", "-w", "a"]);
+    assert!(failed.code != 0 && failed.stderr.contains("`web` ended: exit 4"), "{failed}");
+    assert_eq!(agent(&env, &repository, "a", "cat builds"), "built\n");
+}
+
+#[test]
+fn a_service_that_ends_well_leaves_the_sandbox_degraded_and_a_task_does_not() {
+    let service = "run = \"while [ ! -e end ]; do sleep 0.05; done\"\n[service.once]\nrun = \"true\"\ntask = true\n";
+    let Some((env, repository)) = one_service(service) else { return };
+    env.ok(&repository, &["up", "-w", "a"]);
+    let state = || env.json(&repository, &["status", "-w", "a", "--json"])["state"].clone();
+    assert_eq!(state(), "ready");
+    agent(&env, &repository, "a", "touch end");
+    wait_until("it is degraded", || state() == "degraded");
+}
+
+#[test]
+fn output_of_python_is_seen_at_once() {
+    let Some((env, repository)) = one_service("run = \"sleep 1000\"\n") else { return };
+    env.ok(&repository, &["up", "-w", "a"]);
+    assert_eq!(agent(&env, &repository, "a", "echo $PYTHONUNBUFFERED"), "1\n");
+}
+
+#[test]
+fn what_setup_makes_names_a_path_that_forks_have_too() {
+    let env = surroundings();
+    if !env.can_have_rooms("setup") {
+        return;
+    }
+    let config = "[project]\nname = \"acme\"\nsetup = \"pwd >where\"\n";
+    let repository = env.repository("acme", config);
+    env.ok(&repository, &["fork", "a", "--setup"]);
+    env.ok(&repository, &["fork", "b", "--from", "a"]);
+    env.ok(&repository, &["delete", "a", "--force"]);
+    env.ok(&repository, &["up", "-w", "b"]);
+    // As the first line of a script in a virtual environment does.
+    let there = agent(&env, &repository, "b", "cat \"$(cat where)/where\"");
+    assert_eq!(there.trim_end(), repository.to_str().unwrap());
 }

@@ -349,7 +349,8 @@ env = { GREETING = "port {port}" }
     fs::create_dir(env.root().join("shop-sandboxes/a/sub")).unwrap();
     up(&env, &repository);
     let ran = exec(&env, &repository, &["app", "--", "sh", "-c", "echo $GREETING $PORT; pwd"]);
-    let folder = env.root().join("shop-sandboxes/a/sub");
+    // The path that is the same in every room.
+    let folder = repository.join("sub");
     assert_eq!(ran.stdout, format!("port 4100 4100\n{}\n", folder.display()), "{ran}");
     assert_eq!(exec(&env, &repository, &["nope", "--", "true"]).code, 4);
     let database = env.run(&repository, &["db", "app", "-w", "a"]);

@@ -23,7 +23,7 @@ const CONFIG: &str = r#"[project]
 name = "shop"
 
 [service.web]
-run = "sleep 0.3; echo listening; exec python3 -m http.server 3000"
+run = "sleep 0.3; echo listening; exec python3 -m http.server 3000 >/dev/null"
 port = 3000
 ready = { tcp = true }
 url = "web"

@@ -26,6 +26,23 @@ text_type! {
     UrlPath: "a path such as `/health`", Some("^/"), check_url_path
 }
 
+text_type! {
+    /// The host that an HTTP request asks for, with its port if it has one.
+    HostHeader: "a host such as `shop.example.com` or `localhost:3000`", Some("^[A-Za-z0-9._:\\[\\]-]+$"), check_host_header
+}
+
+fn check_host_header(text: &str) -> Result<(), Complaint> {
+    check_filled(text)?;
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || "._:[]-".contains(c);
+    match text.chars().all(is_fine) {
+        true => Ok(()),
+        false => Err(Complaint::new(format!(
+            "must be a host and perhaps a port, unlike `{}`",
+            shown(text)
+        ))),
+    }
+}
+
 fn check_tree_path(text: &str) -> Result<(), Complaint> {
     check_filled(text)?;
     if text.starts_with('/') || text.starts_with('~') {

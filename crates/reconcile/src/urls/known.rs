@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use hothouse_engine::{Engine, Exposed};
-use hothouse_ingress::{Activity, Route, Target, direct::Leads, names::Address};
+use hothouse_ingress::{Activity, Route, StoppedSandbox, Target, direct::Leads, names::Address};
 use hothouse_model::{Failure, SandboxRecord, SandboxState, stack::HostedOrder};
 
 use super::is_asleep;
@@ -110,6 +110,15 @@ impl Known {
             target: app.target.clone(),
             paused: self.paused,
             activity: self.activity.clone(),
+        })
+    }
+
+    /// Returns what is known of it where it has no room, and will not get one by a request.
+    pub(super) fn stopped(&self) -> Option<StoppedSandbox> {
+        let is_stopped = !self.lives && self.apps.is_empty();
+        is_stopped.then(|| StoppedSandbox {
+            sandbox: self.sandbox.name.to_string(),
+            project: self.sandbox.label.clone(),
         })
     }
 

@@ -134,7 +134,13 @@ impl Entry {
     pub(super) fn ask(&self, boot: &Adopted) -> Step {
         let keeper = self.kept.as_ref().map(|kept| kept.keeper);
         match self.spec.probe.as_ref().map(|probe| &probe.question) {
-            Some(Question::Http { port, path }) => probe::ask_port(*port, Some(path), keeper),
+            Some(Question::Http { port, path }) => {
+                let request = probe::request(path, &format!("localhost:{port}"));
+                probe::ask_port(*port, Some(request), keeper)
+            }
+            Some(Question::HttpAs { port, path, host }) => {
+                probe::ask_port(*port, Some(probe::request(path, host)), keeper)
+            }
             Some(Question::Tcp { port }) => probe::ask_port(*port, None, keeper),
             Some(Question::Exec { words }) => {
                 let (env, folder) = (self.variables(), self.folder());

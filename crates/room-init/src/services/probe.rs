@@ -37,8 +37,15 @@ fn bad(problem: impl Into<String>) -> ProbeAnswer {
     ProbeAnswer::bad(Found::Problem(problem.into()))
 }
 
-/// Probes a port. The listener must be one of the service's own processes.
-pub(super) fn ask_port(port: u16, http: Option<&str>, keeper: Option<i32>) -> Step {
+/// Returns the request of an HTTP probe.
+pub(super) fn request(path: &str, host: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: hothouse-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
+    )
+}
+
+/// Probes a port; `http` is the request to send. The listener must be one of the service's own processes.
+pub(super) fn ask_port(port: u16, http: Option<String>, keeper: Option<i32>) -> Step {
     let own = keeper.map(tree::below).unwrap_or_default();
     match tree::listener(port, &own) {
         Listener::Nobody => {
@@ -49,7 +56,7 @@ pub(super) fn ask_port(port: u16, http: Option<&str>, keeper: Option<i32>) -> St
         }
         Listener::Own => {}
     }
-    connect(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), http.map(str::to_owned))
+    connect(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), http)
 }
 
 fn connect(to: SocketAddr, http: Option<String>) -> Step {
@@ -174,6 +181,11 @@ impl Asking {
             Self::Reading { answer, .. } if answer.is_empty() => {
                 bad("connected, but no answer in time")
             }
+            Self::Reading { answer, .. }
+                if status_of(answer).is_some_and(|status| status >= 400) =>
+            {
+                judge(answer, false)
+            }
             Self::Reading { answer, .. } => {
                 bad(format!("the answer was not complete in time: {}", shown(answer)))
             }
@@ -188,12 +200,9 @@ impl Asking {
 }
 
 fn connected(socket: OwnedFd, port: u16, http: Option<String>) -> Step {
-    let Some(path) = http else {
+    let Some(request) = http else {
         return Step::Answered(ProbeAnswer::good(Found::Tcp { port }));
     };
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nUser-Agent: hothouse-probe\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-    );
     // A fresh socket takes a request of this size without blocking.
     match rustix::net::send(&socket, request.as_bytes(), SendFlags::NOSIGNAL) {
         Ok(_) => Step::Asking(Asking::Reading { socket, answer: Vec::new() }),
@@ -225,15 +234,22 @@ fn is_whole(answer: &[u8]) -> bool {
     let text = String::from_utf8_lossy(&answer[..head]).to_ascii_lowercase();
     let length = text.lines().find_map(|line| line.strip_prefix("content-length:"));
     let length = length.and_then(|length| length.trim().parse::<usize>().ok());
-    length.is_none_or(|length| answer.len() >= (head + 4).saturating_add(length))
+    match length {
+        Some(length) => answer.len() >= (head + 4).saturating_add(length),
+        // A good answer may go on for ever; what an error says is worth the wait.
+        None => status_of(answer).is_some_and(|status| status < 400),
+    }
+}
+
+fn status_of(answer: &[u8]) -> Option<u16> {
+    let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse::<u16>().ok())
 }
 
 /// Evaluates an HTTP answer by its status.
 fn judge(answer: &[u8], ended: bool) -> ProbeAnswer {
-    let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
-    let status = line.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..5)?.parse::<u16>().ok());
-    match status {
+    match status_of(answer) {
         Some(status @ 200..=399) => ProbeAnswer::good(Found::Http { status, said: String::new() }),
         Some(status) => {
             let body = answer.windows(4).position(|part| part == b"\r\n\r\n").map(|at| at + 4);
@@ -276,6 +292,7 @@ mod tests {
     fn an_answer_is_whole_when_its_announced_body_is_there() {
         assert!(!is_whole(b"HTTP/1.1 200 OK\r\n"));
         assert!(is_whole(b"HTTP/1.1 200 OK\r\n\r\n"));
+        assert!(!is_whole(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
         assert!(!is_whole(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"));
         assert!(is_whole(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"));
         assert!(!is_whole(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999\r\n\r\nabc"));

@@ -299,8 +299,19 @@ def _(): socket.socket().setsockopt(socket.SOL_SOCKET, 36, 1); return True
 @attempt("IP_TRANSPARENT", "EPERM", control=True)
 def _(): socket.socket().setsockopt(socket.SOL_IP, 19, 1); return True
 
-@attempt("SO_BINDTODEVICE", "EPERM", "ENODEV", NOTHING, control=False)
-def _(): socket.socket().setsockopt(socket.SOL_SOCKET, 25, b"eth0\0"); return True
+# The room's link may be bound to: what is sent by it must end there. `network.rs` has the rest.
+def by_every_link(kind, send):
+    for _, name in socket.if_nameindex():
+        if name == "lo": continue
+        s = socket.socket(socket.AF_INET, kind); s.settimeout(2)
+        s.setsockopt(socket.SOL_SOCKET, 25, name.encode() + b"\0"); send(s)
+        return name
+
+@attempt("SO_BINDTODEVICE and connect", "timed out", "EPERM", "ENODEV", NOTHING, control=False)
+def _(): return by_every_link(socket.SOCK_STREAM, lambda s: s.connect(("93.184.216.34", 443)))
+
+@attempt("SO_BINDTODEVICE and send", "EPERM", "ENODEV", NOTHING, control=False)
+def _(): return by_every_link(socket.SOCK_DGRAM, lambda s: s.sendto(b"x", ("93.184.216.34", 443)))
 
 @attempt("listen on the egress port instead", "EADDRINUSE", control=True)
 def _():

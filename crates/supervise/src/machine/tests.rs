@@ -214,18 +214,6 @@ fn a_long_good_life_earns_new_restarts() {
 }
 
 #[test]
-fn one_that_ends_well_at_once_has_failed_and_later_has_stopped() {
-    let mut world = World::new(Machine::new(vec![rules("a")]));
-    world.on(Event::Start { service: 0 });
-    world.end(0, true);
-    assert_eq!(world.states(), "failed");
-    world.on(Event::Start { service: 0 });
-    world.pass(SETTLED_AFTER);
-    world.end(0, true);
-    assert_eq!(world.states(), "stopped");
-}
-
-#[test]
 fn one_that_forks_away_lives_on() {
     let mut world = World::new(Machine::new(vec![Rules { probe: Some(PROBE), ..rules("a") }]));
     world.on(Event::Start { service: 0 });
@@ -425,5 +413,28 @@ proptest! {
             live(&mut world, deeds()[deed]);
         }
         comes_to_rest(world);
+    }
+}
+
+#[test]
+fn a_build_that_fails_is_not_repeated() {
+    let mut world = World::new(Machine::new(vec![Rules { builds: true, ..rules("web") }]));
+    world.on(Event::Start { service: 0 });
+    world.end(0, false);
+    assert_eq!(world.machine.services()[0].state, State::Failed);
+    assert_eq!(world.told.iter().filter(|told| *told == "Build web").count(), 1);
+    world.on(Event::Start { service: 0 });
+    assert_eq!(world.machine.services()[0].state, State::Building);
+}
+
+#[test]
+fn a_service_that_ends_by_itself_has_failed_also_with_success() {
+    for (kind, expected) in [(Kind::Service, State::Failed), (Kind::Task, State::Completed)] {
+        let mut world = World::new(Machine::new(vec![Rules { kind, ..rules("web") }]));
+        world.on(Event::Start { service: 0 });
+        world.now += SETTLED_AFTER;
+        world.on(Event::Tick);
+        world.end(0, true);
+        assert_eq!(world.machine.services()[0].state, expected);
     }
 }

@@ -9,7 +9,7 @@ pub use hothouse_service::{Condition, Restart, RestartPolicy};
 use crate::{
     ServiceName,
     config::{
-        path::{TreePath, TreePattern, UrlPath},
+        path::{HostHeader, TreePath, TreePattern, UrlPath},
         problem::Complaint,
         template::Template,
         text::{AppLabel, Command, EntryName, LogPattern, VariableName, Version, choice_type},
@@ -123,6 +123,8 @@ pub struct Ready {
     pub probe: Probe,
     /// The port to ask, where it is not the service's own.
     pub port: Option<u16>,
+    /// The host that an HTTP probe asks for, where it is not the service's own.
+    pub host: Option<HostHeader>,
     pub interval: Duration,
     pub timeout: Duration,
     pub retries: u32,
@@ -153,6 +155,8 @@ struct RawReady {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     notify: bool,
     port: Option<u16>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    host: Option<HostHeader>,
     #[serde(with = "duration")]
     interval: Duration,
     #[serde(with = "duration")]
@@ -164,7 +168,7 @@ impl TryFrom<RawReady> for Ready {
     type Error = Complaint;
 
     fn try_from(raw: RawReady) -> Result<Self, Complaint> {
-        let RawReady { http, tcp, exec, log, notify, port, interval, timeout, retries } = raw;
+        let RawReady { http, tcp, exec, log, notify, port, host, interval, timeout, retries } = raw;
         let probes = [
             http.map(Probe::Http),
             tcp.then_some(Probe::Tcp),
@@ -174,12 +178,12 @@ impl TryFrom<RawReady> for Ready {
         ];
         let probe =
             probes.into_iter().flatten().next().ok_or_else(|| Complaint::new("names no probe"))?;
-        Ok(Self { probe, port, interval, timeout, retries })
+        Ok(Self { probe, port, host, interval, timeout, retries })
     }
 }
 
 impl From<Ready> for RawReady {
-    fn from(Ready { probe, port, interval, timeout, retries }: Ready) -> Self {
+    fn from(Ready { probe, port, host, interval, timeout, retries }: Ready) -> Self {
         let none = Self {
             http: None,
             tcp: false,
@@ -187,6 +191,7 @@ impl From<Ready> for RawReady {
             log: None,
             notify: false,
             port,
+            host,
             interval,
             timeout,
             retries,
