@@ -251,6 +251,8 @@ pub(crate) fn remove_unfinished(path: &Path) -> Result<(), FileError> {
 
 #[cfg(test)]
 mod tests {
+    use hothouse_model::Explain;
+
     use super::*;
 
     #[test]

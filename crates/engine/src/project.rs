@@ -119,6 +119,8 @@ fn beside(place: &RepositoryPlace) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use hothouse_model::Explain;
+
     use super::*;
 
     fn settings(text: &str) -> Result<(ProjectSettings, RepositoryPlace), ProjectError> {

@@ -14,7 +14,8 @@ use hothouse_model::{
     config::{self, Config, UnapprovedService, UnknownProfile, Work},
     room::{RoomWall, RoomWish},
     stack::{
-        ServiceAction, ServiceReport, StackOrder, StackReport, Verdict, service::ServiceState,
+        ServiceAction, ServiceReport, StackOrder, StackReport, Verdict,
+        service::{Found, ServiceState},
     },
 };
 
@@ -48,22 +49,22 @@ enum NotUp {
 
 /// Which services answer their probes with the same client error, and since when.
 #[derive(Debug, Default)]
-struct SteadyAnswers(HashMap<String, (String, Instant)>);
+struct SteadyAnswers(HashMap<String, (u16, Instant)>);
 
 impl SteadyAnswers {
     /// Takes a report in, and returns the services that have refused for long enough.
     fn refusing(&mut self, report: &StackReport, now: Instant) -> Vec<String> {
         let mut refusing = Vec::new();
         for service in &report.services {
-            let answer = service.answers.last().filter(|_| service.state == "starting");
-            // Such as `http 404: …`.
-            let refusal = answer.and_then(|answer| answer.text.get(..8));
-            let Some(refusal) = refusal.filter(|refusal| refusal.starts_with("http 4")) else {
+            let answer = service.answers.last().filter(|_| service.state == ServiceState::Starting);
+            let Some(Found::Http { status: status @ 400..=499, .. }) =
+                answer.map(|answer| &answer.found)
+            else {
                 self.0.remove(&service.name);
                 continue;
             };
-            let begun = (refusal.to_owned(), now);
-            let known = self.0.entry(service.name.clone()).or_insert_with(|| begun.clone());
+            let begun = (*status, now);
+            let known = self.0.entry(service.name.clone()).or_insert(begun);
             if known.0 != begun.0 {
                 *known = begun;
             }
@@ -276,7 +277,7 @@ impl Engine {
     ) {
         for service in report.services.iter().filter(|service| service.restarts > 0) {
             let Some(exit) = &service.exit else { continue };
-            if service.state == "failed" || !told.insert(service.name.clone()) {
+            if service.state == ServiceState::Failed || !told.insert(service.name.clone()) {
                 continue;
             }
             let lines = self.last_lines(sandbox, &service.name);

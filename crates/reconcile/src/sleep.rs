@@ -12,6 +12,7 @@ use hothouse_model::{
     id::SandboxKey,
     room::RoomWish,
     sleep::{Rest, SleepPolicy, SleepStep, decide},
+    stack::service::ServiceState,
 };
 
 use crate::{Keepers, Stop, urls::is_asleep};
@@ -123,8 +124,10 @@ async fn starts(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
     let (engine, sandbox) = (keepers.engine.clone(), sandbox.clone());
     let report = tokio::task::spawn_blocking(move || engine.services(&sandbox)).await;
     let report = report.ok().flatten().unwrap_or_default();
-    let is_starting = |state: &str| matches!(state, "building" | "starting" | "waiting");
-    report.services.iter().any(|service| is_starting(&service.state) && !service.stuck)
+    let is_starting = |state: ServiceState| {
+        matches!(state, ServiceState::Building | ServiceState::Starting | ServiceState::Waiting)
+    };
+    report.services.iter().any(|service| is_starting(service.state) && !service.stuck)
 }
 
 /// Returns whether a command runs in a room, also one whose client has gone.
