@@ -283,7 +283,7 @@ impl Engine {
             let lines = self.last_lines(sandbox, &service.name);
             let colon = if lines.is_empty() { "" } else { ":\n" };
             let text = format!(
-                "`{}` ended ({exit}) and is started again{colon}{}",
+                "`{}` exited ({exit}) and is being restarted{colon}{}",
                 service.name,
                 lines.join("\n")
             );

@@ -154,7 +154,7 @@ fn a_first_crash_is_told_at_once_and_a_failed_build_is_not_repeated() {
     let Some((env, repository)) = one_service(service) else { return };
     let failed = env.run(&repository, &["up", "-w", "a"]);
     assert_ne!(failed.code, 0, "{failed}");
-    let told = failed.stderr.find("`web` ended (exit 3) and is started again:\nno such table");
+    let told = failed.stderr.find("`web` exited (exit 3) and is being restarted:\nno such table");
     let error = failed.stderr.find("error: service `web` did not start");
     assert!(told.is_some() && told < error, "{failed}");
     env.ok(&repository, &["down", "-w", "a"]);
@@ -162,7 +162,7 @@ fn a_first_crash_is_told_at_once_and_a_failed_build_is_not_repeated() {
                   build = \"echo built >>builds; exit 4\"\n";
     std::fs::write(env.root().join("acme-sandboxes/a/hothouse.toml"), config).unwrap();
     let failed = env.run(&repository, &["up", "-w", "a"]);
-    assert!(failed.code != 0 && failed.stderr.contains("`web` ended: exit 4"), "{failed}");
+    assert!(failed.code != 0 && failed.stderr.contains("`web` exited: exit 4"), "{failed}");
     assert_eq!(agent(&env, &repository, "a", "cat builds"), "built\n");
 }
 
