@@ -5,6 +5,7 @@ mod fork;
 mod room;
 mod router;
 mod services;
+mod timeline;
 
 use std::{
     io::Write,
@@ -16,7 +17,7 @@ use hothouse_host::Program;
 
 const ROUNDS: usize = 200;
 
-const BENCHMARKS: [&str; 6] = ["cli", "egress", "fork", "room", "router", "services"];
+const BENCHMARKS: [&str; 7] = ["cli", "egress", "fork", "room", "router", "services", "timeline"];
 
 /// Runs the benchmarks that are named, or all.
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
@@ -44,6 +45,9 @@ pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
     }
     if all || names.contains(&"services") {
         services::run(binary)?;
+    }
+    if all || names.contains(&"timeline") {
+        timeline::run()?;
     }
     Ok(())
 }

@@ -17,6 +17,8 @@ pub mod masks;
 pub mod name;
 pub mod plan;
 pub mod policy;
+pub mod query;
+pub mod record;
 pub mod room;
 pub mod sandbox;
 pub mod secret;

@@ -110,6 +110,11 @@ impl crate::Explain for LiveKeysFound {
     }
 }
 
+/// Returns what the credentials of common vendors begin with.
+pub fn prefixes() -> impl Iterator<Item = &'static str> {
+    VENDORS.iter().map(|vendor| vendor.prefix)
+}
+
 /// Judges all texts that a room would see.
 pub fn judge(exposed: impl IntoIterator<Item = Exposed>, settings: &LiveKeys) -> Judgement {
     let mut judgement = Judgement::default();

@@ -15,7 +15,11 @@ use hothouse_edge::wire::{
 };
 use hothouse_host::network::read_tracked;
 use hothouse_model::policy::{Claim, PlainPath};
-use hothouse_model::{config::LiveKeys, live_keys};
+use hothouse_model::{
+    config::LiveKeys,
+    live_keys,
+    query::{Query, Since, is_mark_name},
+};
 use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};
 use hothouse_room_wire::{
     Boot, Elevate, Elevated, FrameBuffer, Reply, Request, decode, dns, encode,
@@ -46,6 +50,10 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("answer_parts", answer_parts),
     ("request_paths", request_paths),
     ("env_files", env_files),
+    ("queries", queries),
+    ("since", since),
+    ("record_lines", record_lines),
+    ("redacted_texts", redacted_texts),
 ];
 
 /// A stream of frames, cut where the first byte says. However it is cut, the same frames come out, and
@@ -263,4 +271,36 @@ pub fn socks(bytes: &[u8]) {
     if let Read::Done((_, length)) = socks_wire::read_request(bytes) {
         assert!(length <= bytes.len());
     }
+}
+
+/// A query as an agent writes it: what a term is shown as is the same term.
+pub fn queries(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let Ok(query) = Query::parse(&text, None) else { return };
+    for term in query.terms() {
+        let shown = term.to_string();
+        let again = Query::parse(&shown, None).expect("what is shown can be read");
+        assert_eq!(again.terms()[0].to_string(), shown);
+        assert_eq!(again.terms()[0].fits("A b"), term.fits("A b"));
+    }
+}
+
+/// Where a reader begins: shown and read again it is the same place.
+pub fn since(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let Ok(since) = text.parse::<Since>() else { return };
+    assert_eq!(matches!(since, Since::Mark(_)), is_mark_name(&text));
+    if !matches!(since, Since::Span(_)) {
+        assert_eq!(since.to_string().parse(), Ok(since));
+    }
+}
+
+/// A line of a timeline that somebody may have changed.
+pub fn record_lines(bytes: &[u8]) {
+    hothouse_timeline::trial::line(bytes);
+}
+
+/// A text that a room sends: redacted twice it is the same, and no key is left.
+pub fn redacted_texts(bytes: &[u8]) {
+    hothouse_timeline::trial::text(bytes);
 }

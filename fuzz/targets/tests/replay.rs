@@ -16,6 +16,9 @@ use hothouse_room_wire::{
 
 const MUTATIONS: usize = 20_000;
 
+/// A line of a timeline whose hash is valid.
+const RECORD: &str = r#"{"seq":1,"id":"log_0123456789abcdef","kind":"log","time":"2026-08-01T12:00:00Z","sandbox":"a","run":"run_1","service":"api","process":{"room_pid":7,"command":"node"},"trace":null,"summary":"hello","prev":"sha256:37ddff8ee13f1e57937fd048fa323f5ea5258c106dfc7be9d5343dd264fadf35","hash":"sha256:bdcd0e7b395c13a4fab983dcc5800bfacaa2aaf0a3a72007d339cbd1315580c4","body":{"source":"api","text":"hello"}}"#;
+
 fn corpus(target: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(target)
 }
@@ -164,6 +167,15 @@ fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("request_paths", "odd", b"/admin/..;/x%2fy//z\\%252e".to_vec()),
         ("env_files", "plain", b"# c\nexport A='1'\nB=\"two\nlines\"\nC=postgres://u:p@x.neon.tech/db\n".to_vec()),
         ("env_files", "odd", b"=\nA\nA==\n'=\"\nB='\n".to_vec()),
+        ("queries", "fields", b"to:buyer subject=\"Your receipt\" -via~^smtp$ properties.plan=pro".to_vec()),
+        ("queries", "words", b"\"Checkout Started\" -error header.reply-to:x 'a b' don't".to_vec()),
+        ("since", "moment", b"2026-08-01T12:00:00.5Z".to_vec()),
+        ("since", "span", b"1h30m".to_vec()),
+        ("since", "mark", b"before-checkout".to_vec()),
+        ("record_lines", "first", RECORD.as_bytes().to_vec()),
+        ("record_lines", "not-a-record", b"{\"seq\":1,\"hash\":\"sha256:\",\"body\":{}}".to_vec()),
+        ("redacted_texts", "pairs", b"password=x&a=1 {\"api_key\": \"y\"} {\\\"token\\\":\\\"z\\\"}".to_vec()),
+        ("redacted_texts", "shapes", b"Bearer abc.def postgres://u:p@h/db eyJhbGciOiJ9.eyJzdWIi.x the-value-itself -----BEGIN PRIVATE KEY-----".to_vec()),
         ("dns", "pointer", b"\xab\xcd\x01\x20\0\x01\0\0\0\0\0\0\xc0\x0c\0\x01\0\x01".to_vec()),
     ]
 }

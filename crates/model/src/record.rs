@@ -1,0 +1,340 @@
+//! Records of a run's timeline: one envelope for every kind of thing that happened.
+//!
+//! The envelope is API (`timeline --json`, `wait --json`, `since --json`): the order of the fields here is the
+//! order in which they are written. What a record holds besides is its body; [`bodies`] has the types,
+//! [`fields`] how queries find values in it.
+
+pub mod bodies;
+pub mod fields;
+
+use std::{fmt, str::FromStr};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{config::rules::nearest, id::hex};
+
+/// How many hexadecimal digits follow the prefix of a record's id.
+const ID_DIGITS: usize = 16;
+
+/// The longest summary, in bytes; a longer one is cut.
+pub const SUMMARY_LIMIT: usize = 500;
+
+/// How deeply a body may nest.
+pub const DEPTH_LIMIT: usize = 64;
+
+/// What kind of thing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    Mail,
+    Event,
+    Error,
+    Request,
+    Connection,
+    Webhook,
+    Object,
+    Flag,
+    Llm,
+    Trace,
+    Job,
+    Log,
+    Service,
+    Browser,
+    Seed,
+    Mark,
+    Snapshot,
+    Restore,
+    Policy,
+    Commit,
+    Exec,
+    Agent,
+    Audit,
+    Ask,
+}
+
+/// A word that names no kind of record.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{typed}` is not a kind of record")]
+pub struct UnknownKind {
+    pub typed: String,
+    pub near: Option<&'static str>,
+}
+
+impl crate::Explain for UnknownKind {
+    fn kind(&self) -> crate::FailureKind {
+        crate::FailureKind::Usage
+    }
+
+    fn hints(&self) -> Vec<String> {
+        match self.near {
+            Some(near) => vec![format!("did you mean `{near}`?")],
+            None => vec![format!("kinds: {}", Kind::ALL.map(Kind::as_str).join(", "))],
+        }
+    }
+}
+
+impl Kind {
+    /// Every kind, in the order in which they are counted and shown.
+    pub const ALL: [Self; 24] = [
+        Self::Mail,
+        Self::Event,
+        Self::Error,
+        Self::Request,
+        Self::Connection,
+        Self::Webhook,
+        Self::Object,
+        Self::Flag,
+        Self::Llm,
+        Self::Trace,
+        Self::Job,
+        Self::Log,
+        Self::Service,
+        Self::Browser,
+        Self::Seed,
+        Self::Mark,
+        Self::Snapshot,
+        Self::Restore,
+        Self::Policy,
+        Self::Commit,
+        Self::Exec,
+        Self::Agent,
+        Self::Audit,
+        Self::Ask,
+    ];
+
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        self.words().0
+    }
+
+    /// Returns what ids of its records begin with, such as `mail_`.
+    pub fn id_prefix(self) -> &'static str {
+        self.words().1
+    }
+
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Mail => ("mail", "mail_"),
+            Self::Event => ("event", "evt_"),
+            Self::Error => ("error", "err_"),
+            Self::Request => ("request", "req_"),
+            Self::Connection => ("connection", "conn_"),
+            Self::Webhook => ("webhook", "hook_"),
+            Self::Object => ("object", "obj_"),
+            Self::Flag => ("flag", "flag_"),
+            Self::Llm => ("llm", "llm_"),
+            Self::Trace => ("trace", "trace_"),
+            Self::Job => ("job", "job_"),
+            Self::Log => ("log", "log_"),
+            Self::Service => ("service", "svc_"),
+            Self::Browser => ("browser", "page_"),
+            Self::Seed => ("seed", "seed_"),
+            Self::Mark => ("mark", "mark_"),
+            Self::Snapshot => ("snapshot", "snap_"),
+            Self::Restore => ("restore", "rest_"),
+            Self::Policy => ("policy", "pol_"),
+            Self::Commit => ("commit", "commit_"),
+            Self::Exec => ("exec", "exec_"),
+            Self::Agent => ("agent", "agent_"),
+            Self::Audit => ("audit", "audit_"),
+            Self::Ask => ("ask", "ask_"),
+        }
+    }
+
+    /// Makes the id of a record out of random bytes.
+    pub fn id(self, random: [u8; ID_DIGITS / 2]) -> String {
+        format!("{}{}", self.id_prefix(), hex(&random))
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+        let words = || Self::ALL.iter().map(|kind| kind.as_str());
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| UnknownKind { typed: text.to_owned(), near: nearest(text, words()) })
+    }
+}
+
+/// Returns the kind whose ids have this form, if the text is in the form of an id.
+pub fn kind_of_id(text: &str) -> Option<Kind> {
+    Kind::ALL.into_iter().find(|kind| {
+        text.strip_prefix(kind.id_prefix()).is_some_and(|digits| {
+            digits.len() == ID_DIGITS
+                && digits.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'))
+        })
+    })
+}
+
+/// The process of a room that something came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number in the room.
+    pub room_pid: u32,
+    pub command: String,
+}
+
+/// One record of a timeline.
+///
+/// Several records may have the same id: each is what was known of one thing at its time, as of a connection
+/// that opens and later ends. The last one counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Counts the records of a run from 1, without a gap.
+    pub seq: u64,
+    pub id: String,
+    pub kind: Kind,
+    pub time: Timestamp,
+    pub sandbox: String,
+    pub run: String,
+    pub service: Option<String>,
+    pub process: Option<Process>,
+    pub trace: Option<String>,
+    /// One line for people.
+    pub summary: String,
+    /// The hash of the record before.
+    pub prev: String,
+    pub hash: String,
+    pub body: Value,
+}
+
+impl Record {
+    /// Reads the body as the type of its kind.
+    pub fn body<T: for<'de> Deserialize<'de>>(&self) -> Result<T, serde_json::Error> {
+        T::deserialize(&self.body)
+    }
+}
+
+/// What is to become a record.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    /// Made up where none is given.
+    pub id: Option<String>,
+    pub kind: Kind,
+    pub time: Timestamp,
+    pub service: Option<String>,
+    pub process: Option<Process>,
+    pub trace: Option<String>,
+    pub summary: String,
+    pub body: Value,
+}
+
+impl Draft {
+    /// Drafts a record with a typed body.
+    pub fn of<B: bodies::Body>(time: Timestamp, summary: impl Into<String>, body: &B) -> Self {
+        let body = serde_json::to_value(body).expect("bodies have text as keys");
+        Self::new(B::KIND, time, summary, body)
+    }
+
+    /// Drafts a record.
+    pub fn new(kind: Kind, time: Timestamp, summary: impl Into<String>, body: Value) -> Self {
+        let summary = summary.into();
+        Self { id: None, kind, time, service: None, process: None, trace: None, summary, body }
+    }
+}
+
+/// Returns whether a value nests no deeper than [`DEPTH_LIMIT`].
+///
+/// Without recursion, because the value may be of any depth.
+pub fn is_shallow(value: &Value) -> bool {
+    let mut open = vec![(value, 1)];
+    while let Some((value, depth)) = open.pop() {
+        let inner: &mut dyn Iterator<Item = &Value> = match value {
+            Value::Array(values) => &mut values.iter(),
+            Value::Object(values) => &mut values.values(),
+            _ => continue,
+        };
+        if depth > DEPTH_LIMIT {
+            return false;
+        }
+        open.extend(inner.map(|value| (value, depth + 1)));
+    }
+    true
+}
+
+/// Drops a value of any depth. Dropping it by itself recurses, and one that is deep enough overflows the stack.
+pub fn discard(value: Value) {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(values) => open.extend(values),
+            Value::Object(map) => open.extend(map.into_iter().map(|(_, value)| value)),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_known_by_its_word_and_has_a_near_miss() {
+        for kind in Kind::ALL {
+            assert_eq!(kind.as_str().parse(), Ok(kind));
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
+            assert_eq!(kind_of_id(&kind.id([0xab; 8])), Some(kind));
+        }
+        assert_eq!("mial".parse::<Kind>().unwrap_err().near, Some("mail"));
+        let prefixes: std::collections::BTreeSet<_> =
+            Kind::ALL.iter().map(|kind| kind.id_prefix()).collect();
+        assert_eq!(prefixes.len(), Kind::ALL.len());
+    }
+
+    #[test]
+    fn only_what_has_the_form_of_an_id_is_one() {
+        for no in ["mail_", "latest", "mail_0123", "mail_0123456789ABCDEF", "x_0123456789abcdef"] {
+            assert_eq!(kind_of_id(no), None, "{no}");
+        }
+    }
+
+    #[test]
+    fn the_envelope_is_written_as_the_contract_says() {
+        let record = Record {
+            seq: 41,
+            id: "mail_0".into(),
+            kind: Kind::Mail,
+            time: Timestamp::UNIX_EPOCH,
+            sandbox: "agent-a".into(),
+            run: "run_1".into(),
+            service: Some("worker".into()),
+            process: Some(Process { room_pid: 77, command: "node".into() }),
+            trace: None,
+            summary: "receipt".into(),
+            prev: "sha256:0".into(),
+            hash: "sha256:1".into(),
+            body: serde_json::json!({}),
+        };
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(
+            text,
+            r#"{"seq":41,"id":"mail_0","kind":"mail","time":"1970-01-01T00:00:00Z","sandbox":"agent-a","run":"run_1","service":"worker","process":{"room_pid":77,"command":"node"},"trace":null,"summary":"receipt","prev":"sha256:0","hash":"sha256:1","body":{}}"#
+        );
+        assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+    }
+
+    #[test]
+    fn depth_is_measured_without_recursion() {
+        let nested = |depth| {
+            (0..depth).fold(Value::Null, |inner, at| match at % 2 {
+                0 => Value::Array(vec![inner]),
+                _ => Value::Object([("a".to_owned(), inner)].into_iter().collect()),
+            })
+        };
+        for (depth, expected) in [(DEPTH_LIMIT, true), (DEPTH_LIMIT + 1, false), (10_000, false)] {
+            let value = nested(depth);
+            assert_eq!(is_shallow(&value), expected, "{depth}");
+            discard(value);
+        }
+    }
+}

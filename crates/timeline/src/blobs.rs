@@ -1,0 +1,84 @@
+//! Bytes too large for a record, kept below `blobs/` by the hash of what is kept.
+//!
+//! A blob is put in place before the record that names it is appended, and synced before that record is: whoever
+//! reads a record finds its blob.
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use hothouse_host::files::{self, FileError};
+use hothouse_model::{id::hex, record::bodies::BlobRef};
+
+use crate::chain::sha256;
+
+/// How much of a blob is kept where the caller has no opinion.
+pub const BLOB_CAP: usize = 8 << 20;
+
+const FOLDER: &str = "blobs";
+
+/// A blob that the next sync must reach.
+pub(crate) struct PendingBlob(PathBuf);
+
+impl PendingBlob {
+    /// Waits until the blob and its name are on the disk.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        File::open(&self.0)?.sync_data()?;
+        // The name, and those of the two folders above where they are new.
+        let folders = self.0.ancestors().skip(1).take(3);
+        folders.into_iter().try_for_each(|folder| File::open(folder)?.sync_all())
+    }
+}
+
+/// Writes bytes, which are redacted already, and returns what a record says of them.
+pub(crate) fn put(
+    folder: &Path,
+    bytes: &[u8],
+    cap: usize,
+) -> Result<(BlobRef, PendingBlob), FileError> {
+    let kept = &bytes[..bytes.len().min(cap)];
+    let name = hex(&sha256(&[kept]));
+    let file = format!("{FOLDER}/{}/{name}", &name[..2]);
+    let path = folder.join(&file);
+    if !holds(&path, kept) {
+        files::make_private_folder(path.parent().expect("a blob lies in a folder"))?;
+        write(&path, kept)?;
+    }
+    let (all, kept) = (bytes.len() as u64, kept.len() as u64);
+    let sha256 = if all == kept { name } else { hex(&sha256(&[bytes])) };
+    Ok((BlobRef { sha256, bytes: all, kept, file }, PendingBlob(path)))
+}
+
+/// Whether the blob is there whole: a crash of the host may have left its name without its bytes.
+fn holds(path: &Path, bytes: &[u8]) -> bool {
+    files::size(path).is_ok_and(|size| size == bytes.len() as u64)
+        && files::read_capped(path, bytes.len() as u64).is_ok_and(|found| found == bytes)
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let beside = path.with_added_extension(format!("{}-{count}.new", std::process::id()));
+    let written = files::open_append(&beside).and_then(|mut file| {
+        let failed = |source| FileError { attempt: "write", path: beside.clone(), source };
+        file.write_all(bytes).map_err(failed)?;
+        files::rename(&beside, path)
+    });
+    if written.is_err() {
+        files::remove_file(&beside).ok();
+    }
+    written
+}
+
+/// Reads what is kept of a blob, and checks it against its name.
+pub fn read_blob(folder: &Path, blob: &BlobRef) -> Option<Vec<u8>> {
+    // The record may have been changed by hand: its path is not followed.
+    let name = Path::new(&blob.file).file_name()?.to_str()?;
+    let proper = name.len() == 64 && name.bytes().all(|c| c.is_ascii_hexdigit());
+    let path = folder.join(FOLDER).join(name.get(..2).filter(|_| proper)?).join(name);
+    let bytes = files::read_capped(&path, blob.kept).ok()?;
+    (hex(&sha256(&[&bytes])) == name).then_some(bytes)
+}

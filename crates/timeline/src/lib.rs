@@ -1,0 +1,48 @@
+//! The timeline of a run: what happened, written once, in order, and provably unchanged.
+//!
+//! ```text
+//! drafts ──redact──► queue ──writer thread──► timeline.jsonl ──► index.sqlite, *.jsonl (views)
+//!                     │        write, fdatasync        │
+//!                     └──◄── acknowledged ──◄──────────┘
+//! ```
+//!
+//! `timeline.jsonl` is the truth; index and views are derived from it and may be deleted at any time. One process
+//! owns a run's folder while it writes; readers need nothing but the files.
+
+mod anchor;
+mod blobs;
+mod chain;
+mod disk;
+mod har;
+mod index;
+mod queue;
+mod reader;
+mod recover;
+mod redact;
+mod since;
+mod tail;
+pub mod trial;
+mod verify;
+mod views;
+mod writer;
+
+pub use anchor::{Anchor, Anchors, NoAnchors};
+pub use blobs::{BLOB_CAP, read_blob};
+pub use chain::{LINE_LIMIT, genesis};
+pub use disk::{Disk, FileDisk};
+pub use har::har;
+pub use queue::AppendError;
+pub use reader::{Order, ReadError, Reader, Selection};
+pub use recover::Recovery;
+pub use redact::{Care, REDACTED, Redactor, TEXT_CAP};
+pub use since::{Gap, SinceReport};
+pub use tail::Tail;
+pub use verify::{Verification, verify};
+pub use views::{VIEWS, write_views};
+pub use writer::{Head, Identity, OpenError, Order as TimelineOrder, Timeline};
+
+/// The name of the file that is the truth.
+pub const FILE: &str = "timeline.jsonl";
+
+/// The folder for what only this crate reads: locks, the index, how far the views reach, what was cut.
+const OWN: &str = ".timeline";

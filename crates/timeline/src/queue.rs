@@ -1,0 +1,232 @@
+//! What waits to be written: many appenders put in, one writer takes all there is.
+
+mod group;
+
+use std::{
+    collections::VecDeque,
+    io, mem,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use group::{Group, Receipt, Ticket};
+use jiff::Timestamp;
+use tokio::sync::{Notify, oneshot};
+
+use crate::{
+    blobs::PendingBlob,
+    chain::{Hash, LINE_LIMIT, Prepared},
+};
+
+/// How many bytes may wait. Beyond, appenders wait, and records that nobody waits for are dropped and counted.
+const WAITING_LIMIT: usize = 16 << 20;
+
+/// How many bytes are written and synced at once. Only what was written last can be torn by a crash.
+pub(crate) const BATCH_LIMIT: usize = 4 << 20;
+
+/// Why a record was not written.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum AppendError {
+    #[error("the record would be longer than {LINE_LIMIT} bytes")]
+    Long,
+    #[error("the record's body nests too deeply")]
+    Deep,
+    #[error("the record's body is not an object")]
+    Body,
+    #[error("`{0}` is not a valid id for a record of this kind")]
+    Id(String),
+    #[error("the timeline is closed")]
+    Closed,
+    #[error("too many records wait to be written")]
+    Full,
+    #[error("write the timeline")]
+    Disk(#[source] Arc<io::Error>),
+}
+
+/// Where in the chain a record came to stand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed {
+    pub(crate) seq: u64,
+    pub(crate) prev: Hash,
+    pub(crate) hash: Hash,
+}
+
+pub(crate) type Outcome = Result<Placed, AppendError>;
+
+/// Whom to tell. The writer never waits for one of them.
+pub(crate) enum Waiter {
+    Thread(Ticket),
+    Task(oneshot::Sender<Outcome>),
+    /// Counts what is dropped.
+    Nobody,
+}
+
+/// Tells everybody of a batch how it went; returns how many records were dropped that nobody waited for.
+pub(crate) fn tell(outcomes: impl IntoIterator<Item = (Waiter, Outcome)>) -> u64 {
+    let (mut dropped, mut group) = (0, None::<Ticket>);
+    for (waiter, outcome) in outcomes {
+        match waiter {
+            Waiter::Thread(ticket) => {
+                ticket.note(outcome);
+                if let Some(before) = group.take().filter(|before| !before.is_beside(&ticket)) {
+                    before.wake();
+                }
+                group = Some(ticket);
+            }
+            Waiter::Task(waiter) => drop(waiter.send(outcome)),
+            Waiter::Nobody => dropped += u64::from(outcome.is_err()),
+        }
+    }
+    if let Some(last) = group {
+        last.wake();
+    }
+    dropped
+}
+
+pub(crate) struct Entry {
+    pub(crate) prepared: Prepared,
+    pub(crate) time: Timestamp,
+    pub(crate) waiter: Waiter,
+}
+
+#[derive(Default)]
+struct State {
+    entries: VecDeque<Entry>,
+    blobs: Vec<PendingBlob>,
+    bytes: usize,
+    closed: bool,
+    dropped: u64,
+    /// Of the threads whose entries wait.
+    group: Arc<Group>,
+}
+
+/// The queue between appenders and the writer.
+#[derive(Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    /// appender --entry--> writer
+    filled: Condvar,
+    /// writer --space--> appenders
+    emptied: Condvar,
+    emptied_tasks: Notify,
+}
+
+/// What the writer takes at once.
+pub(crate) struct Batch {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) blobs: Vec<PendingBlob>,
+    /// Records that were dropped since the last batch.
+    pub(crate) dropped: u64,
+    pub(crate) closed: bool,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a thread's record in, waiting for space; returns what to wait by.
+    pub(crate) fn push(&self, prepared: Prepared, time: Timestamp) -> Result<Receipt, AppendError> {
+        let mut state = self.lock();
+        while state.bytes >= WAITING_LIMIT && !state.closed {
+            state = self.emptied.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let (ticket, receipt) = group::ticket(&state.group);
+        self.put(state, Entry { prepared, time, waiter: Waiter::Thread(ticket) })?;
+        Ok(receipt)
+    }
+
+    /// Puts an entry in, or gives it back where there is no space.
+    pub(crate) fn try_push(&self, entry: Entry) -> Result<(), (AppendError, Entry)> {
+        let state = self.lock();
+        if state.closed {
+            return Err((AppendError::Closed, entry));
+        }
+        if state.bytes >= WAITING_LIMIT {
+            return Err((AppendError::Full, entry));
+        }
+        self.put(state, entry).expect("a queue that is open takes entries");
+        Ok(())
+    }
+
+    /// Puts an entry in, awaiting space.
+    pub(crate) async fn push_task(&self, mut entry: Entry) -> Result<(), AppendError> {
+        loop {
+            // Made before the attempt, so that space given between the two is noticed.
+            let emptied = self.emptied_tasks.notified();
+            entry = match self.try_push(entry) {
+                Ok(()) => return Ok(()),
+                Err((AppendError::Full, entry)) => entry,
+                Err((error, _)) => return Err(error),
+            };
+            emptied.await;
+        }
+    }
+
+    fn put(&self, mut state: MutexGuard<'_, State>, entry: Entry) -> Result<(), AppendError> {
+        if state.closed {
+            return Err(AppendError::Closed);
+        }
+        state.bytes += entry.prepared.size();
+        state.entries.push_back(entry);
+        let first = state.entries.len() == 1;
+        drop(state);
+        // The writer takes all there is, so only the first can find it asleep.
+        if first {
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Remembers a blob that must be on the disk before the next record is.
+    pub(crate) fn add_blob(&self, blob: PendingBlob) {
+        self.lock().blobs.push(blob);
+    }
+
+    /// Counts records that were lost.
+    pub(crate) fn count_dropped(&self, count: u64) {
+        self.lock().dropped += count;
+    }
+
+    /// Returns how many lost records no record tells of yet.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.lock().dropped
+    }
+
+    /// Waits for entries and takes as many as make a batch; none after `idle`.
+    pub(crate) fn take(&self, idle: Duration) -> Batch {
+        let state = self.lock();
+        let waits = |state: &mut State| state.entries.is_empty() && !state.closed;
+        let (mut state, _) = self
+            .filled
+            .wait_timeout_while(state, idle, waits)
+            .unwrap_or_else(PoisonError::into_inner);
+        let (mut entries, mut size) = (Vec::with_capacity(state.entries.len()), 0);
+        while size < BATCH_LIMIT
+            && let Some(entry) = state.entries.pop_front()
+        {
+            size += entry.prepared.size();
+            entries.push(entry);
+        }
+        state.bytes -= size;
+        state.group = Arc::default();
+        let batch = Batch {
+            closed: state.closed && state.entries.is_empty(),
+            blobs: mem::take(&mut state.blobs),
+            dropped: if entries.is_empty() { 0 } else { mem::take(&mut state.dropped) },
+            entries,
+        };
+        drop(state);
+        self.emptied.notify_all();
+        self.emptied_tasks.notify_waiters();
+        batch
+    }
+
+    /// Takes no more entries. Those that wait are still written.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_all();
+        self.emptied.notify_all();
+        self.emptied_tasks.notify_waiters();
+    }
+}

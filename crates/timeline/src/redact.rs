@@ -1,0 +1,294 @@
+//! Redaction: what must not be written down, told by value, by shape and by name.
+//!
+//! Pure: texts come in, texts without credentials go out. Every draft goes through [`Redactor::draft`] before it is
+//! written, so no sink can forget it. Redacting twice changes nothing more.
+
+mod keys;
+mod names;
+mod text;
+
+use std::{borrow::Cow, fmt};
+
+use hothouse_model::{
+    id::hex,
+    record::{Draft, Kind},
+};
+use serde_json::Value;
+
+use crate::chain::sha256;
+pub(crate) use names::is_sensitive;
+
+/// What stands for a credential.
+pub const REDACTED: &str = "[redacted]";
+
+/// How much of a text is kept, in bytes. A longer one says its length and its hash.
+pub const TEXT_CAP: usize = 32 << 10;
+
+/// The shortest value that is looked for by itself: a shorter one would be found in other words.
+const LEAST: usize = 6;
+
+/// How many bytes of a salted hash stand for an identifier.
+const IDENTIFIER: usize = 6;
+
+/// How much is taken for a credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// Known values, known shapes, and whatever has the name of a credential.
+    Full,
+    /// Known values and the keys of vendors. For mail, whose links and codes somebody must be able to use.
+    Keys,
+}
+
+impl Care {
+    /// Returns how much is redacted in records of a kind.
+    pub fn of(kind: Kind) -> Self {
+        if kind == Kind::Mail { Self::Keys } else { Self::Full }
+    }
+}
+
+/// Takes credentials out of texts.
+#[derive(Clone)]
+pub struct Redactor {
+    /// What is looked for, and what stands for it; the longest first.
+    values: Vec<(String, String)>,
+    salt: [u8; 16],
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Redactor({} values)", self.values.len())
+    }
+}
+
+impl Redactor {
+    /// Makes a redactor for secrets and placeholders, each with its name, and the salt of a run.
+    pub fn new<'a>(secrets: impl IntoIterator<Item = (&'a str, &'a str)>, salt: [u8; 16]) -> Self {
+        let mut values: Vec<_> = secrets
+            .into_iter()
+            .filter(|(_, value)| value.len() >= LEAST)
+            .flat_map(|(name, value)| {
+                let stands = format!("[secret {name}]");
+                text::writings(value).into_iter().map(move |value| (value, stands.clone()))
+            })
+            .collect();
+        values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
+        Self { values, salt }
+    }
+
+    /// Redacts a text.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.text_with(text, Care::Full)
+    }
+
+    fn text_with<'a>(&self, text: &'a str, care: Care) -> Cow<'a, str> {
+        let known = self.known(text);
+        match text::redact(&known, care) {
+            Some(redacted) => redacted.into(),
+            None => known,
+        }
+    }
+
+    /// Replaces the values that are known.
+    fn known<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut text = Cow::Borrowed(text);
+        for (value, stands) in &self.values {
+            if text.contains(value.as_str()) {
+                text = text.replace(value.as_str(), stands).into();
+            }
+        }
+        text
+    }
+
+    /// Redacts a text and cuts it; what is cut has its length and its hash.
+    pub fn cut_text(&self, text: &str) -> String {
+        self.cut_text_with(text, Care::Full)
+    }
+
+    fn cut_text_with(&self, text: &str, care: Care) -> String {
+        let redacted = self.text_with(text, care);
+        if redacted.len() <= TEXT_CAP {
+            return redacted.into_owned();
+        }
+        let kept = &redacted[..redacted.floor_char_boundary(TEXT_CAP)];
+        let hash = hex(&sha256(&[redacted.as_bytes()]));
+        format!("{kept}… [cut: {} bytes, sha256:{hash}]", redacted.len())
+    }
+
+    /// Redacts a value: texts, and whatever has the name of a credential.
+    pub fn json(&self, value: &mut Value) {
+        self.json_below(value, false);
+    }
+
+    fn json_below(&self, value: &mut Value, sensitive: bool) {
+        match value {
+            Value::String(_) | Value::Number(_) if sensitive => *value = REDACTED.into(),
+            Value::String(text) => *text = self.cut_text(text),
+            Value::Array(values) => self.array(values, sensitive),
+            Value::Object(map) => self.object(map, sensitive),
+            _ => {}
+        }
+    }
+
+    fn array(&self, values: &mut [Value], sensitive: bool) {
+        // A pair of a name and a value, as headers are.
+        if let [Value::String(name), Value::String(text)] = values
+            && let Some(redacted) = self.header(name, text)
+        {
+            *text = redacted;
+        }
+        let mut after_flag = false;
+        for value in values {
+            // `--password VALUE`, as commands are.
+            let is_flag =
+                |text: &str| text.starts_with('-') && !text.contains('=') && is_sensitive(text);
+            let flag = value.as_str().is_some_and(is_flag);
+            self.json_below(value, sensitive || after_flag);
+            after_flag = flag;
+        }
+    }
+
+    /// Redacts the keys of vendors in every text of a value, and nothing else.
+    fn json_keys(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.cut_text_with(text, Care::Keys),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.json_keys(value)),
+            Value::Object(map) => map.values_mut().for_each(|value| self.json_keys(value)),
+            _ => {}
+        }
+    }
+
+    fn object(&self, map: &mut serde_json::Map<String, Value>, sensitive: bool) {
+        // A key may itself be a credential.
+        let changed = |key: &&String| self.text(key) != key.as_str();
+        let keys: Vec<String> = map.keys().filter(changed).cloned().collect();
+        for key in keys {
+            if let Some(value) = map.remove(&key) {
+                map.insert(self.cut_text(&key), value);
+            }
+        }
+        for (name, value) in map.iter_mut() {
+            match value {
+                Value::String(text) if is_header_of_credentials(name) => {
+                    *text = credential(text);
+                }
+                _ => self.json_below(value, sensitive || is_sensitive(name)),
+            }
+        }
+    }
+
+    /// Redacts headers.
+    pub fn headers(&self, headers: &mut [(String, String)]) {
+        for (name, value) in headers {
+            if let Some(redacted) = self.header(name, value) {
+                *value = redacted;
+            }
+        }
+    }
+
+    fn header(&self, name: &str, value: &str) -> Option<String> {
+        if is_header_of_credentials(name) {
+            return Some(credential(value));
+        }
+        if is_sensitive(name) {
+            return Some(REDACTED.into());
+        }
+        let redacted = self.cut_text(value);
+        (redacted != value).then_some(redacted)
+    }
+
+    /// Redacts a form or the query of a URL.
+    pub fn form(&self, form: &str) -> String {
+        let pairs = form.split('&').map(|pair| match pair.split_once('=') {
+            Some((name, value)) if is_sensitive(name) && !value.is_empty() => {
+                format!("{name}={REDACTED}")
+            }
+            _ => self.text(pair).into_owned(),
+        });
+        pairs.collect::<Vec<_>>().join("&")
+    }
+
+    /// Redacts bytes: what is text in them.
+    pub fn bytes<'a>(&self, bytes: &'a [u8], care: Care) -> Cow<'a, [u8]> {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            return match self.text_with(text, care) {
+                Cow::Borrowed(text) => text.as_bytes().into(),
+                Cow::Owned(text) => text.into_bytes().into(),
+            };
+        }
+        let mut redacted = Vec::with_capacity(bytes.len());
+        for chunk in bytes.utf8_chunks() {
+            redacted.extend_from_slice(self.text_with(chunk.valid(), care).as_bytes());
+            redacted.extend_from_slice(chunk.invalid());
+        }
+        redacted.into()
+    }
+
+    /// Returns what stands for a person: the same for the same text in one run, and nothing in another.
+    pub fn identifier(&self, text: &str) -> String {
+        let folded = text.trim().to_lowercase();
+        if let Some(digits) = folded.strip_prefix("person_")
+            && digits.len() == IDENTIFIER * 2
+        {
+            return folded;
+        }
+        format!("person_{}", hex(&sha256(&[&self.salt, folded.as_bytes()])[..IDENTIFIER]))
+    }
+
+    /// Redacts all that a draft holds.
+    pub fn draft(&self, mut draft: Draft) -> Draft {
+        if draft.kind == Kind::Event {
+            self.people(&mut draft.body, false);
+        }
+        let care = Care::of(draft.kind);
+        draft.summary = self.text_with(&draft.summary, care).into_owned();
+        for small in [&mut draft.service, &mut draft.trace].into_iter().flatten() {
+            *small = self.text(small).into_owned();
+        }
+        if let Some(process) = &mut draft.process {
+            process.command = self.text(&process.command).into_owned();
+        }
+        match care {
+            Care::Full => self.json(&mut draft.body),
+            Care::Keys => self.json_keys(&mut draft.body),
+        }
+        draft
+    }
+
+    /// Puts hashes in the place of people in an analytics event: by the names of fields, and for e-mail addresses
+    /// wherever they are the whole text.
+    fn people(&self, value: &mut Value, named: bool) {
+        match value {
+            Value::String(text) if named || names::is_email(text) => *text = self.identifier(text),
+            Value::Number(number) if named => *value = self.identifier(&number.to_string()).into(),
+            Value::Array(values) => values.iter_mut().for_each(|value| self.people(value, named)),
+            Value::Object(map) => {
+                for (name, value) in map.iter_mut() {
+                    self.people(value, names::is_person(name));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Headers that hold a scheme and a credential.
+fn is_header_of_credentials(name: &str) -> bool {
+    ["authorization", "proxy-authorization"].iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Keeps the scheme of a credential, which says how it was sent.
+fn credential(text: &str) -> String {
+    match text.split_once(' ') {
+        Some((scheme, _))
+            if scheme.len() <= 20
+                && !scheme.is_empty()
+                && scheme.chars().all(|c| c.is_ascii_alphabetic() || c == '-') =>
+        {
+            format!("{scheme} {REDACTED}")
+        }
+        _ => REDACTED.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

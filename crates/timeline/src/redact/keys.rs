@@ -1,0 +1,85 @@
+//! What credentials look like, wherever they stand.
+
+use std::sync::LazyLock;
+
+use base64::{Engine, engine::general_purpose::STANDARD_NO_PAD};
+use hothouse_model::live_keys;
+
+/// Prefixes beside those of `live_keys`, which lists live ones: keys of test modes are credentials too.
+const TEST_KEYS: [&str; 17] = [
+    "sk_test_",
+    "rk_test_",
+    "pk_test_",
+    "whsec_",
+    "rzp_test_",
+    "sq0idp-",
+    "access-sandbox-",
+    "access-development-",
+    "access_token$sandbox$",
+    "phc_",
+    "seti_",
+    "pypi-",
+    "glptt-",
+    "gldt-",
+    "dckr_pat_",
+    "sntrys_",
+    "hothouse_",
+];
+
+/// How much must follow a prefix that is a word of its own, and one that other words begin with too.
+const AFTER_DISTINCT: usize = 3;
+const AFTER_PLAIN: usize = 12;
+
+/// Which prefixes begin with a byte, and how much must follow each.
+static PREFIXES: LazyLock<Vec<Vec<(String, usize)>>> = LazyLock::new(|| {
+    let mut by_first = vec![Vec::new(); 256];
+    let mut add = |prefix: String, after| {
+        by_first[usize::from(prefix.as_bytes()[0])].push((prefix, after));
+    };
+    for prefix in live_keys::prefixes().chain(TEST_KEYS) {
+        let distinct = prefix.len() >= 6 && prefix.contains(['_', '-']);
+        add(prefix.to_owned(), if distinct { AFTER_DISTINCT } else { AFTER_PLAIN });
+        if distinct {
+            // In Basic credentials, data URLs and the like, as far as whole groups of three bytes go.
+            let whole = prefix.len() / 3 * 3;
+            add(STANDARD_NO_PAD.encode(&prefix.as_bytes()[..whole]), AFTER_DISTINCT);
+        }
+    }
+    by_first
+});
+
+/// Returns how long the credential is that a text begins with, if it begins with one.
+pub(super) fn length(text: &str) -> Option<usize> {
+    let first = usize::from(*text.as_bytes().first()?);
+    let token = || text.bytes().take_while(|c| is_of_token(*c)).count();
+    let known = PREFIXES[first].iter().any(|(prefix, after)| {
+        text.strip_prefix(prefix.as_str()).is_some_and(|rest| {
+            let tail = rest.bytes().take_while(|c| is_of_token(*c)).count();
+            // Words in snake case, such as `re_render_everything`, have no digits.
+            let plain = *after == AFTER_PLAIN;
+            tail >= *after && (!plain || rest.bytes().take(tail).any(|c| c.is_ascii_digit()))
+        })
+    });
+    known.then(token)
+}
+
+/// Returns how long the JSON Web Token is that a text begins with: two parts of JSON in base64, and a signature.
+pub(super) fn jwt(text: &str) -> Option<usize> {
+    let rest = text.strip_prefix("eyJ")?;
+    let part = |text: &str| text.bytes().take_while(|c| is_of_base64_url(*c)).count();
+    let head = part(rest);
+    let rest = rest[head..].strip_prefix('.')?;
+    let claims = part(rest);
+    (claims >= 2).then(|| {
+        let signature = rest[claims..].strip_prefix('.').map_or(0, |rest| 1 + part(rest));
+        3 + head + 1 + claims + signature
+    })
+}
+
+pub(super) fn is_of_token(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || b"_-./+=$".contains(&c)
+}
+
+fn is_of_base64_url(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || c == b'-' || c == b'_'
+}

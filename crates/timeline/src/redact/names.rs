@@ -1,0 +1,89 @@
+//! Names that say that a value is a credential, or a person.
+
+/// What names of credentials end with, in lower case and without `-`, `_` and `.`.
+const ENDS: [&str; 27] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "pwd",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+    "signingkey",
+    "encryptionkey",
+    "accesskeyid",
+    "authkey",
+    "credential",
+    "credentials",
+    "authorization",
+    "cookie",
+    "cookies",
+    "sessionid",
+    "connectionstring",
+    "clientassertion",
+    "xamzsignature",
+    "xamzcredential",
+    "otp",
+    "cvc",
+    "cardnumber",
+];
+
+/// Names as a whole, which would be too common as an end.
+const WHOLE: [&str; 7] = ["pin", "sig", "jwt", "bearer", "ssn", "iban", "cvv"];
+
+/// Names of fields that tell who somebody is, in analytics.
+const PEOPLE: [&str; 18] = [
+    "distinctid",
+    "userid",
+    "anonymousid",
+    "previousid",
+    "email",
+    "emailaddress",
+    "phone",
+    "phonenumber",
+    "firstname",
+    "lastname",
+    "fullname",
+    "username",
+    "displayname",
+    "address",
+    "ip",
+    "$ip",
+    "alias",
+    "$anondistinctid",
+];
+
+/// The longest name that is looked at.
+const LONGEST: usize = 100;
+
+/// Whether what has this name is a credential.
+pub(crate) fn is_sensitive(name: &str) -> bool {
+    if name.len() > LONGEST || name.len() < 3 {
+        return false;
+    }
+    let plain = plain(name);
+    WHOLE.contains(&plain.as_str()) || ENDS.iter().any(|end| plain.ends_with(end))
+}
+
+/// Whether what has this name says who somebody is.
+pub(super) fn is_person(name: &str) -> bool {
+    name.len() <= LONGEST && PEOPLE.contains(&plain(name).trim_start_matches('$'))
+}
+
+/// Whether a text is an e-mail address and nothing else.
+pub(super) fn is_email(text: &str) -> bool {
+    let text = text.trim();
+    text.len() <= 254
+        && !text.contains(char::is_whitespace)
+        && text.split_once('@').is_some_and(|(name, host)| {
+            !name.is_empty() && host.contains('.') && !host.contains(['@', '/'])
+        })
+}
+
+fn plain(name: &str) -> String {
+    let kept = name.chars().filter(|c| !matches!(c, '-' | '_' | '.' | '[' | ']' | ' '));
+    kept.map(|c| c.to_ascii_lowercase()).collect()
+}

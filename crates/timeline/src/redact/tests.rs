@@ -1,0 +1,161 @@
+use hothouse_model::record::{Draft, Kind};
+use jiff::Timestamp;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn redactor() -> Redactor {
+    Redactor::new([("STRIPE_KEY", "placeholder-of-stripe"), ("SHORT", "abc")], [7; 16])
+}
+
+/// Every text holds `zzz` where a credential is, and nowhere else.
+#[test]
+fn credentials_are_found_by_their_shapes_and_names() {
+    for text in [
+        "key sk_test_zzz",
+        "sk_live_zzz1234567890",
+        "(ghp_zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz12)",
+        "xoxb-zzz-1234567890",
+        "re_zzz4567_89012345",
+        "AKIAZZZ7EXAMPLE12345 AKIAzzz123456789012",
+        "Authorization: Bearer zzz.zzz",
+        "authorization: Basic enp6Onp6eg==zzz",
+        "curl -H 'Authorization: Basic zzzZ=='",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.zzz",
+        "postgres://user:zzz@db.example:5432/x",
+        "password=zzz&a=1",
+        "a=1&client_secret=zzz",
+        r#"{"password":"zzz","a":1}"#,
+        r#"{\"api_key\": \"zzz\"}"#,
+        "Set-Cookie: sid=zzz; Path=/zzz",
+        "x-api-key: zzz",
+        "DB_PASSWORD='zzz zzz'",
+        "-----BEGIN RSA PRIVATE KEY-----\nzzz\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN PRIVATE KEY-----\\nzzz",
+        "whsec_zzz",
+        "path/to?token=zzz#x",
+    ] {
+        let redacted = redactor().text(text).into_owned();
+        assert!(!redacted.contains("zzz") && redacted.contains(REDACTED), "{text}: {redacted}");
+        assert_eq!(redactor().text(&redacted), redacted, "twice is as once");
+    }
+}
+
+#[test]
+fn other_text_stays_as_it_is() {
+    for text in [
+        "receipt to buyer@example.com",
+        "input_tokens=12 max_tokens: 5",
+        "https://a.example:443/x?page=2",
+        "re_render the basic authentication, bearer token and all",
+        "desk_test_12 task_live_",
+        "the password is wrong",
+        "password: null, secret=",
+        "sha256:0123456789abcdef",
+        "price_1234567890 cus_12345678901234",
+        "größe 漢字 sk_",
+    ] {
+        assert_eq!(redactor().text(text), text);
+    }
+}
+
+#[test]
+fn known_values_are_found_in_every_writing() {
+    for text in ["a placeholder-of-stripe b", "cGxhY2Vob2xkZXItb2Ytc3RyaXBl"] {
+        let redacted = redactor().text(text).into_owned();
+        assert!(redacted.contains("[secret STRIPE_KEY]"), "{redacted}");
+    }
+    assert_eq!(redactor().text("abc"), "abc", "too short to be told from other text");
+    assert_eq!(format!("{:?}", redactor()).matches("placeholder").count(), 0);
+}
+
+#[test]
+fn a_key_in_base64_is_found_as_well() {
+    // `sk_test_123:` as the user of Basic credentials, outside of its header.
+    let redacted = redactor().text("sent c2tfdGVzdF8xMjM6 to it").into_owned();
+    assert_eq!(redacted, "sent [redacted] to it");
+}
+
+#[test]
+fn values_are_redacted_by_name_at_any_depth() {
+    let mut value = json!({
+        "user": { "password": "zzz", "pin": 1234, "active": true },
+        "headers": [["Authorization", "Basic zzz"], ["Cookie", "zzz"], ["Accept", "*/*"]],
+        "more": { "authorization": "Bearer zzz", "tokens": 5, "token": null },
+        "cookies": { "a": "zzz", "b": ["zzz"] },
+        "text": "key sk_test_zzz",
+        "sk_test_zzz": 1,
+        "argv": ["mysql", "--password", "zzz", "-u", "root"],
+    });
+    redactor().json(&mut value);
+    let text = value.to_string();
+    assert!(!text.contains("zzz") && !text.contains("1234"), "{text}");
+    assert!(text.contains("Basic [redacted]") && text.contains("*/*"), "{text}");
+    assert_eq!(value["more"]["tokens"], 5);
+}
+
+#[test]
+fn forms_headers_and_bytes_have_their_own_ways() {
+    let redactor = redactor();
+    assert_eq!(redactor.form("a=1&password=zzz&b="), "a=1&password=[redacted]&b=");
+    let mut headers = vec![("X-Api-Key".to_owned(), "zzz".to_owned())];
+    redactor.headers(&mut headers);
+    assert_eq!(headers[0].1, REDACTED);
+    let bytes = [b"\xff\xfe sk_test_zzz ".as_slice(), b"\xff"].concat();
+    let redacted = redactor.bytes(&bytes, Care::Full);
+    assert_eq!(&*redacted, [b"\xff\xfe [redacted] ".as_slice(), b"\xff"].concat());
+}
+
+#[test]
+fn long_text_is_cut_with_its_length_and_hash() {
+    let text = redactor().cut_text(&"ä".repeat(TEXT_CAP));
+    assert!(text.len() < TEXT_CAP + 200);
+    assert!(text.contains(&format!("[cut: {} bytes, sha256:", TEXT_CAP * 2)), "{text}");
+}
+
+#[test]
+fn people_in_analytics_are_hashed_with_the_salt_of_the_run() {
+    let body = json!({
+        "name": "Checkout Completed", "distinct_id": "u1",
+        "properties": { "plan": "pro", "email": "Buyer@example.com", "who": "a@b.example" },
+    });
+    let draft = |redactor: &Redactor| {
+        redactor.draft(Draft::new(Kind::Event, Timestamp::UNIX_EPOCH, "", body.clone())).body
+    };
+    let (one, other) = (draft(&redactor()), draft(&Redactor::new([], [8; 16])));
+    assert_eq!(one["name"], "Checkout Completed");
+    assert_eq!(one["properties"]["plan"], "pro");
+    let text = one.to_string();
+    assert!(!text.contains("u1") && !text.contains("example"), "{text}");
+    assert_eq!(one["distinct_id"], redactor().identifier("u1"));
+    assert_ne!(one["distinct_id"], other["distinct_id"]);
+}
+
+#[test]
+fn mail_keeps_what_its_reader_must_use() {
+    let usable = json!({
+        "to": ["buyer@example.com"],
+        "text": "Your OTP: 123456, https://shop.example/reset?token=eyJhbGciOiJ9.eyJzdWIi.x",
+        "headers": { "Authorization": "x" },
+    });
+    let draft = |body| redactor().draft(Draft::new(Kind::Mail, Timestamp::UNIX_EPOCH, "", body));
+    assert_eq!(draft(usable.clone()).body, usable);
+    let keys = draft(json!({ "text": "sk_test_zzz placeholder-of-stripe postgres://u:zzz@h/" }));
+    assert_eq!(keys.body["text"], "[redacted] [secret STRIPE_KEY] postgres://u:[redacted]@h/");
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_redacted_once_and_for_all(text in "([a-z:=\"\\\\ &;,-]|password|Bearer |sk_test_|://|@|é|-----BEGIN PRIVATE KEY){0,30}") {
+        let once = redactor().text(&text).into_owned();
+        prop_assert_eq!(redactor().text(&once).into_owned(), once);
+    }
+
+    #[test]
+    fn a_key_never_survives(before in "[ -~]{0,20}", tail in "[A-Za-z0-9]{3,20}", after in "[ -~]{0,20}") {
+        let key = format!("sk_test_{tail}");
+        let redacted = redactor().text(&format!("{before} {key} {after}")).into_owned();
+        prop_assert!(!redacted.contains(&key), "{}", redacted);
+    }
+}

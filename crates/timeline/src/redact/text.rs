@@ -1,0 +1,175 @@
+//! One pass over a text: known shapes, schemes with credentials, pairs of names and values, passwords in URLs and
+//! private keys.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+
+use super::{Care, REDACTED, is_sensitive, keys};
+
+const KEY_BEGINS: &str = "-----BEGIN ";
+const KEY_ENDS: &str = "-----END ";
+
+/// Returns the text without credentials; nothing if it has none.
+pub(super) fn redact(text: &str, care: Care) -> Option<String> {
+    let mut pass = Pass { text, care, kept: 0, out: String::new() };
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let begins = at == 0 || !is_of_word(bytes[at - 1]);
+        at = match bytes[at] {
+            b'-' if text[at..].starts_with(KEY_BEGINS) => pass.private_key(at),
+            b':' if text[at..].starts_with("://") => pass.authority(at + 3),
+            c if begins && is_of_word(c) => pass.word(at),
+            _ => at + 1,
+        };
+        while !text.is_char_boundary(at) {
+            at += 1;
+        }
+    }
+    pass.end()
+}
+
+/// Returns the ways in which a value may be written: as it is, in base64, in JSON and in URLs.
+pub(super) fn writings(value: &str) -> Vec<String> {
+    let json = serde_json::to_string(value).expect("text is JSON");
+    let encoded: String = value
+        .bytes()
+        .map(|c| match c {
+            b'-' | b'_' | b'.' | b'~' => char::from(c).to_string(),
+            _ if c.is_ascii_alphanumeric() => char::from(c).to_string(),
+            _ => format!("%{c:02X}"),
+        })
+        .collect();
+    let base64 = STANDARD.encode(value).trim_end_matches('=').to_owned();
+    let mut all = vec![value.to_owned(), base64, json[1..json.len() - 1].to_owned(), encoded];
+    all.sort();
+    all.dedup();
+    all
+}
+
+struct Pass<'a> {
+    text: &'a str,
+    care: Care,
+    /// Up to here the text is in `out`.
+    kept: usize,
+    out: String,
+}
+
+impl Pass<'_> {
+    /// Replaces a part; returns where to go on.
+    fn replace(&mut self, from: usize, to: usize) -> usize {
+        if &self.text[from..to] != REDACTED {
+            self.out.push_str(&self.text[self.kept..from]);
+            self.out.push_str(REDACTED);
+            self.kept = to;
+        }
+        to
+    }
+
+    fn end(mut self) -> Option<String> {
+        if self.kept == 0 && self.out.is_empty() {
+            return None;
+        }
+        self.out.push_str(&self.text[self.kept..]);
+        Some(self.out)
+    }
+
+    /// Looks at a word: a credential, a scheme before one, or the name of one.
+    fn word(&mut self, at: usize) -> usize {
+        let rest = &self.text[at..];
+        let key = keys::length(rest);
+        if let Some(length) = key.or_else(|| keys::jwt(rest).filter(|_| self.care == Care::Full)) {
+            return self.replace(at, at + length);
+        }
+        if self.care == Care::Keys {
+            return at + rest.bytes().take_while(|c| is_of_word(*c)).count().max(1);
+        }
+        let length = rest.bytes().take_while(|c| is_of_word(*c) || *c == b'-').count();
+        let word = &rest[..length];
+        if word.eq_ignore_ascii_case("bearer") || word.eq_ignore_ascii_case("basic") {
+            return self.after_scheme(at + length);
+        }
+        if is_sensitive(word)
+            && let Some((from, to)) = self.value(at + length, word)
+        {
+            return self.replace(from, to);
+        }
+        // Parts after a dash may be credentials as well.
+        at + rest.bytes().take_while(|c| is_of_word(*c)).count().max(1)
+    }
+
+    /// Redacts the token after a scheme, if it looks like one.
+    fn after_scheme(&mut self, at: usize) -> usize {
+        let rest = &self.text[at..];
+        let spaces = rest.bytes().take_while(|c| *c == b' ').count();
+        let token = rest[spaces..].bytes().take_while(|c| keys::is_of_token(*c)).count();
+        // "basic authentication" and "bearer token" are words.
+        let is_word = rest[spaces..spaces + token].bytes().all(|c| c.is_ascii_lowercase());
+        match spaces > 0 && token >= 4 && !is_word {
+            true => self.replace(at + spaces, at + spaces + token),
+            false => at,
+        }
+    }
+
+    /// Finds the value after the name of a credential: `name=value`, `"name": "value"`, also escaped.
+    fn value(&self, at: usize, name: &str) -> Option<(usize, usize)> {
+        let bytes = self.text.as_bytes();
+        let skip = |mut at: usize, set: &[u8]| {
+            while bytes.get(at).is_some_and(|c| set.contains(c)) {
+                at += 1;
+            }
+            at
+        };
+        let quotes = skip(at, b"\\\"'");
+        let sign = skip(quotes, b" ");
+        if !matches!(bytes.get(sign), Some(b':' | b'=')) || self.text[sign..].starts_with("://") {
+            return None;
+        }
+        let begin = skip(sign + 1, b" \\\"'");
+        let quoted =
+            bytes.get(begin.wrapping_sub(1)).copied().filter(|c| matches!(c, b'"' | b'\''));
+        // What is a header goes on to the end of the line: cookies and credentials have spaces.
+        let whole_line = name.to_ascii_lowercase().ends_with("cookie")
+            || name.to_ascii_lowercase().ends_with("authorization");
+        let ends = |c: &u8| match quoted {
+            Some(quote) => *c == quote || *c == b'\\' || *c == b'\n',
+            None if whole_line => matches!(c, b'\r' | b'\n'),
+            None => c.is_ascii_whitespace() || b"&,;\"'}])>".contains(c),
+        };
+        let length = bytes[begin..].iter().position(ends).unwrap_or(bytes.len() - begin);
+        let value = &self.text[begin..begin + length];
+        let is_shown = value.starts_with(REDACTED) || value.starts_with("[secret ");
+        let empty = matches!(value, "" | "null" | "true" | "false" | "{" | "[" | "undefined");
+        let partly = REDACTED.starts_with(value) && value.len() > 1;
+        (!is_shown && !empty && !partly).then_some((begin, begin + length))
+    }
+
+    /// Redacts the password of `scheme://user:password@host`.
+    fn authority(&mut self, at: usize) -> usize {
+        let rest = &self.text[at..];
+        let end = rest.find(['/', '?', '#', ' ', '"', '\'', '<', '\n', '\\']).unwrap_or(rest.len());
+        let Some((user, _)) = rest[..end].rsplit_once('@') else { return at };
+        match user.split_once(':') {
+            Some((name, password)) if !password.is_empty() => {
+                self.replace(at + name.len() + 1, at + user.len())
+            }
+            _ => at,
+        }
+    }
+
+    fn private_key(&mut self, at: usize) -> usize {
+        let rest = &self.text[at..];
+        let line = rest.find(['\n', '\\']).unwrap_or(rest.len());
+        if !rest[..line].contains("PRIVATE KEY") {
+            return at + KEY_BEGINS.len();
+        }
+        let end = rest.find(KEY_ENDS).map_or(rest.len(), |end| {
+            let after = end + KEY_ENDS.len();
+            rest[after..].find("-----").map_or(rest.len(), |more| after + more + 5)
+        });
+        self.replace(at, at + end)
+    }
+}
+
+fn is_of_word(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || c == b'_'
+}

@@ -1,0 +1,130 @@
+//! The files of a run that are views of its timeline: one line per record of a kind, for people and tools that
+//! want a plain file.
+//!
+//! They are appended to while the run goes on. `views.json` says how far each one reaches; whatever stands beyond
+//! that, because a writer died in between, is cut before the next line comes. Deleting it makes all of them anew.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
+
+use hothouse_host::{
+    files::{self, FileError},
+    lock::{Lock, LockError},
+};
+use hothouse_model::record::{Kind, Record};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::{OWN, ReadError, Reader};
+
+/// A view: its file, and which records it shows.
+pub struct View {
+    pub file: &'static str,
+    shows: fn(&Record) -> bool,
+}
+
+/// Every view.
+pub static VIEWS: [View; 5] = [
+    View { file: "requests.jsonl", shows: |record| record.kind == Kind::Request },
+    View { file: "webhooks.jsonl", shows: |record| record.kind == Kind::Webhook },
+    View { file: "media-requests.jsonl", shows: |record| record.kind == Kind::Object },
+    View { file: "analytics-events.jsonl", shows: |record| record.kind == Kind::Event },
+    View {
+        file: "dead-letters.jsonl",
+        shows: |record| record.kind == Kind::Job && record.body["state"] == "dead",
+    },
+];
+
+const STATE: &str = "views.json";
+
+/// How far the views reach.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Reach {
+    /// In the timeline.
+    offset: u64,
+    /// Of each file.
+    lengths: BTreeMap<String, u64>,
+}
+
+/// Brings the views of a run in step with its timeline.
+pub fn write_views(folder: &Path) -> Result<(), ReadError> {
+    let length = Reader::open(folder)?.length()?;
+    update(folder, length)
+}
+
+/// Writes what came to the timeline since the last time.
+pub(crate) fn update(folder: &Path, upto: u64) -> Result<(), ReadError> {
+    let own = folder.join(OWN);
+    files::make_private_folder(&own)?;
+    let _lock = match Lock::try_take(&own.join("views.lock")) {
+        // Somebody else is at it.
+        Err(LockError::Held { .. }) => return Ok(()),
+        Err(LockError::File(error)) => return Err(error.into()),
+        Ok(lock) => lock,
+    };
+    let state = own.join(STATE);
+    let kept = files::read_text(&state).ok().and_then(|text| serde_json::from_str(&text).ok());
+    let mut reach: Reach = kept.unwrap_or_default();
+    if !fits(folder, &reach, upto) {
+        reach = Reach::default();
+    }
+    let mut open =
+        VIEWS.iter().map(|view| open(folder, view, &reach)).collect::<Result<Vec<_>, _>>()?;
+    let mut failure = None;
+    let reader = Reader::open(folder)?;
+    reach.offset = reader.scan(reach.offset, upto, &mut |record| {
+        let shown = open.iter_mut().filter(|(view, ..)| (view.shows)(&record));
+        let written = shown.map(|(_, file, _)| write(file, &record));
+        failure = written.filter_map(Result::err).next();
+        failure.is_none()
+    })?;
+    for (view, file, path) in &mut open {
+        let failed = |source| FileError { attempt: "write", path: path.clone(), source };
+        if let Some(error) = failure.take() {
+            return Err(failed(error).into());
+        }
+        file.flush().map_err(failed)?;
+        let length = file.get_ref().metadata().map_err(failed)?.len();
+        reach.lengths.insert(view.file.to_owned(), length);
+    }
+    let text = serde_json::to_vec(&reach).expect("numbers are JSON");
+    Ok(files::write_quick(&state, &text, 0o600)?)
+}
+
+/// Whether the timeline and every view are at least as long as they were.
+fn fits(folder: &Path, reach: &Reach, upto: u64) -> bool {
+    let is_whole = |view: &View| {
+        let length = reach.lengths.get(view.file).copied().unwrap_or(0);
+        files::size(&folder.join(view.file)).unwrap_or(0) >= length
+    };
+    reach.offset <= upto && VIEWS.iter().all(is_whole)
+}
+
+type Open<'a> = (&'a View, BufWriter<File>, std::path::PathBuf);
+
+fn open<'a>(folder: &Path, view: &'a View, reach: &Reach) -> Result<Open<'a>, FileError> {
+    let path = folder.join(view.file);
+    let file = files::open_append(&path)?;
+    let length = reach.lengths.get(view.file).copied().unwrap_or(0);
+    let cut = file.set_len(length);
+    cut.map_err(|source| FileError { attempt: "cut", path: path.clone(), source })?;
+    Ok((view, BufWriter::new(file), path))
+}
+
+fn write(file: &mut impl Write, record: &Record) -> io::Result<()> {
+    serde_json::to_writer(&mut *file, &row(record))?;
+    file.write_all(b"\n")
+}
+
+/// Shows a record as the command of its kind does: its body, with what the envelope adds.
+pub(crate) fn row(record: &Record) -> Value {
+    let mut row = record.body.clone();
+    row["id"] = json!(record.id);
+    row["time"] = json!(record.time);
+    row["service"] = json!(record.service);
+    row
+}

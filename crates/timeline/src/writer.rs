@@ -1,0 +1,411 @@
+//! The owner of a timeline: takes drafts, writes them in groups, and acknowledges what is on the disk.
+//!
+//! One thread writes. It takes all drafts that wait, writes their lines at once, syncs once, then tells everybody.
+//! If that fails the file is cut back to where it was, everybody is told, and the next batch tries again: the chain
+//! never depends on what was not written.
+
+mod indexer;
+mod thread;
+
+use std::{
+    fs::File,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use hothouse_host::{
+    files::FileError,
+    lock::{Lock, LockError},
+    random,
+};
+use hothouse_model::record::{
+    self, Draft, Kind, Record, SUMMARY_LIMIT,
+    bodies::{BlobRef, GapKind, LogBody},
+    kind_of_id,
+};
+use jiff::Timestamp;
+use tokio::sync::{oneshot, watch};
+
+use crate::{
+    Anchor, Anchors, Care, Disk, FILE, FileDisk, OWN, Reader, Recovery, Redactor, blobs,
+    chain::{self, LINE_LIMIT, Prepared},
+    queue::{AppendError, Entry, Outcome, Placed, Queue, Waiter},
+    recover,
+};
+
+/// The longest text of an envelope's small fields.
+const SMALL_LIMIT: usize = 256;
+
+/// Whose timeline it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub sandbox: String,
+    pub run: String,
+}
+
+/// What a timeline is opened with.
+pub struct Order {
+    pub identity: Identity,
+    pub redactor: Redactor,
+    pub anchors: Box<dyn Anchors>,
+    /// The time now, for the note on what a crash left.
+    pub now: Timestamp,
+}
+
+/// A timeline could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("another process writes the timeline in {}", .0.display())]
+    Held(PathBuf),
+    #[error("the timeline in {} is of another run", .0.display())]
+    OtherRun(PathBuf),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Append(#[from] AppendError),
+}
+
+/// The durable end of a timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub seq: u64,
+    pub hash: String,
+    /// How long the file is.
+    pub offset: u64,
+}
+
+/// Tells threads and tasks that the head moved.
+pub(crate) struct Signal {
+    head: Mutex<Head>,
+    moved: Condvar,
+    watch: watch::Sender<Head>,
+    closed: AtomicBool,
+}
+
+impl Signal {
+    fn new(head: Head) -> Self {
+        let watch = watch::Sender::new(head.clone());
+        Self { head: Mutex::new(head), moved: Condvar::new(), watch, closed: false.into() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Head> {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn head(&self) -> Head {
+        self.lock().clone()
+    }
+
+    fn set(&self, head: Head) {
+        *self.lock() = head.clone();
+        self.moved.notify_all();
+        self.watch.send_replace(head);
+    }
+
+    fn close(&self) {
+        let held = self.lock();
+        self.closed.store(true, Ordering::Release);
+        drop(held);
+        self.moved.notify_all();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Head> {
+        self.watch.subscribe()
+    }
+
+    /// Waits until the file is longer than `offset`, the timeline closes, or the time is over.
+    pub(crate) fn wait_beyond(&self, offset: u64, until: Instant) {
+        let head = self.lock();
+        let left = until.saturating_duration_since(Instant::now());
+        let waits = |head: &mut Head| head.offset <= offset && !self.is_closed();
+        drop(self.moved.wait_timeout_while(head, left, waits));
+    }
+}
+
+/// A timeline that is written. Dropping it writes what waits, then lets go of the folder.
+pub struct Timeline {
+    folder: PathBuf,
+    identity: Identity,
+    redactor: Redactor,
+    queue: Arc<Queue>,
+    signal: Arc<Signal>,
+    ended: Arc<AtomicBool>,
+    troubles: indexer::Troubles,
+    writer: Option<JoinHandle<()>>,
+    indexer: Option<JoinHandle<()>>,
+    _lock: Lock,
+}
+
+impl Timeline {
+    /// Opens the timeline of a run in its folder, which is made if need be, and mends what a crash left.
+    pub fn open(folder: &Path, order: Order) -> Result<(Self, Recovery), OpenError> {
+        Self::open_on(folder, order, |file| Box::new(FileDisk(file)))
+    }
+
+    /// Opens a timeline on a disk of the caller's.
+    pub fn open_on(
+        folder: &Path,
+        order: Order,
+        disk: impl FnOnce(File) -> Box<dyn Disk>,
+    ) -> Result<(Self, Recovery), OpenError> {
+        hothouse_host::files::make_private_folder(&folder.join(OWN))?;
+        let lock = Lock::try_take(&folder.join(OWN).join("lock")).map_err(|error| match error {
+            LockError::Held { .. } => OpenError::Held(folder.to_owned()),
+            LockError::File(error) => OpenError::File(error),
+        })?;
+        let path = folder.join(FILE);
+        let failed = |attempt| {
+            let path = path.clone();
+            move |source| FileError { attempt, path, source }
+        };
+        let file = open_private(&path).map_err(failed("open"))?;
+        let Order { identity, redactor, anchors, now } = order;
+        let (end, recovery) =
+            recover::recover(&file, folder, &identity.run).map_err(failed("recover"))?;
+        // The file's own name must survive as its content does.
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("sync"))?;
+        let head = Head { seq: end.seq, hash: chain::shown(&end.hash), offset: end.offset };
+        let (queue, signal) = (Arc::new(Queue::default()), Arc::new(Signal::new(head)));
+        let ended = Arc::new(AtomicBool::new(false));
+        let writer = thread::Writer::new(
+            (queue.clone(), signal.clone(), ended.clone()),
+            (disk(file), end),
+            anchors,
+            identity.clone(),
+        );
+        let troubles = indexer::Troubles::default();
+        let indexer = indexer::spawn(folder, signal.clone(), troubles.clone());
+        let timeline = Self {
+            folder: folder.to_owned(),
+            identity,
+            redactor,
+            queue,
+            signal,
+            ended,
+            troubles,
+            writer: Some(writer.spawn()),
+            indexer: Some(indexer),
+            _lock: lock,
+        };
+        timeline.check_run(&recovery)?;
+        timeline.note(&recovery, now)?;
+        Ok((timeline, recovery))
+    }
+
+    fn check_run(&self, recovery: &Recovery) -> Result<(), OpenError> {
+        let other = || OpenError::OtherRun(self.folder.clone());
+        let last = self.reader().ok().and_then(|reader| reader.last().ok().flatten());
+        match last {
+            Some(last) if last.run != self.identity.run => Err(other()),
+            None if recovery.records > recovery.damaged_lines => Err(other()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Says in the timeline itself that something was cut.
+    fn note(&self, recovery: &Recovery, now: Timestamp) -> Result<(), OpenError> {
+        if recovery.cut_bytes > 0 {
+            let text = format!(
+                "the daemon died while it wrote; {} bytes that nobody was told of were cut",
+                recovery.cut_bytes
+            );
+            self.append(gap(GapKind::Recovered, recovery.cut_bytes, text, now))?;
+        }
+        Ok(())
+    }
+
+    /// Appends a record and waits until it is on the disk.
+    pub fn append(&self, draft: Draft) -> Result<Record, AppendError> {
+        let (record, prepared, time) = self.prepare(draft)?;
+        placed(record, self.queue.push(prepared, time)?.wait())
+    }
+
+    /// Appends a record and awaits that it is on the disk. If the future is dropped after its first poll the record
+    /// may be written all the same.
+    pub async fn append_async(&self, draft: Draft) -> Result<Record, AppendError> {
+        let (record, prepared, time) = self.prepare(draft)?;
+        // writer --outcome--> task
+        let (outcome_tx, outcome_rx) = oneshot::channel();
+        let entry = Entry { prepared, time, waiter: Waiter::Task(outcome_tx) };
+        self.queue.push_task(entry).await?;
+        placed(record, outcome_rx.await.unwrap_or(Err(AppendError::Closed)))
+    }
+
+    /// Appends a record without waiting. One that cannot be written is counted, and the next record that can says so.
+    pub fn append_later(&self, draft: Draft) -> Result<(), AppendError> {
+        let put = self.prepare(draft).and_then(|(_, prepared, time)| {
+            let entry = Entry { prepared, time, waiter: Waiter::Nobody };
+            self.queue.try_push(entry).map_err(|(error, _)| error)
+        });
+        if put.is_err() {
+            self.queue.count_dropped(1);
+        }
+        put
+    }
+
+    /// Keeps bytes beside the timeline, redacted, for a record of some kind that is appended later.
+    pub fn put_blob(&self, kind: Kind, bytes: &[u8], cap: usize) -> Result<BlobRef, FileError> {
+        let redacted = self.redactor.bytes(bytes, Care::of(kind));
+        let (blob, pending) = blobs::put(&self.folder, &redacted, cap)?;
+        self.queue.add_blob(pending);
+        Ok(blob)
+    }
+
+    /// Makes up an id, for what must be named before its record is written.
+    pub fn mint(&self, kind: Kind) -> String {
+        kind.id(random::bytes())
+    }
+
+    /// Returns what this timeline redacts by.
+    pub fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// Returns the durable end.
+    pub fn head(&self) -> Head {
+        self.signal.head()
+    }
+
+    /// Returns the durable end as an anchor.
+    pub fn anchor(&self) -> Anchor {
+        let head = self.head();
+        Anchor { run: self.identity.run.clone(), seq: head.seq, hash: head.hash, ended: false }
+    }
+
+    /// Returns how many records were lost that no record tells of yet.
+    pub fn dropped(&self) -> u64 {
+        self.queue.dropped()
+    }
+
+    /// Returns why index or views are behind. Readers read the file then.
+    pub fn trouble(&self) -> Option<String> {
+        self.troubles.last()
+    }
+
+    /// Watches the durable end.
+    pub fn subscribe(&self) -> watch::Receiver<Head> {
+        self.signal.subscribe()
+    }
+
+    /// Makes a reader that sees what is durable, at once.
+    pub fn reader(&self) -> Result<Reader, crate::ReadError> {
+        Reader::live(&self.folder, self.signal.clone())
+    }
+
+    /// Writes what waits, and keeps an anchor. The run may go on later.
+    pub fn close(self) {}
+
+    /// Writes what waits, and keeps the last anchor: whatever comes after it is not of this run.
+    pub fn end(self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Redacts a draft, bounds it, and writes down what does not depend on its place.
+    fn prepare(&self, draft: Draft) -> Result<(Record, Prepared, Timestamp), AppendError> {
+        if !record::is_shallow(&draft.body) {
+            record::discard(draft.body);
+            return Err(AppendError::Deep);
+        }
+        if !draft.body.is_object() {
+            return Err(AppendError::Body);
+        }
+        let mut draft = self.redactor.draft(draft);
+        bound(&mut draft);
+        draft.body.sort_all_objects();
+        let id = match draft.id.take() {
+            Some(id) if kind_of_id(&id) != Some(draft.kind) => return Err(AppendError::Id(id)),
+            Some(id) => id,
+            None => self.mint(draft.kind),
+        };
+        let Identity { sandbox, run } = self.identity.clone();
+        let prepared = Prepared::new(&draft, &id, &sandbox, &run);
+        if prepared.size() > LINE_LIMIT {
+            return Err(AppendError::Long);
+        }
+        let Draft { kind, time, service, process, trace, summary, body, .. } = draft;
+        let (prev, hash) = (String::new(), String::new());
+        let record = Record {
+            seq: 0,
+            id,
+            kind,
+            time,
+            sandbox,
+            run,
+            service,
+            process,
+            trace,
+            summary,
+            prev,
+            hash,
+            body,
+        };
+        Ok((record, prepared, time))
+    }
+}
+
+impl Drop for Timeline {
+    fn drop(&mut self) {
+        self.queue.close();
+        let join = |thread: Option<JoinHandle<()>>| thread.map(JoinHandle::join);
+        join(self.writer.take());
+        self.signal.close();
+        join(self.indexer.take());
+    }
+}
+
+fn open_private(path: &Path) -> std::io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+fn placed(mut record: Record, outcome: Outcome) -> Result<Record, AppendError> {
+    let Placed { seq, prev, hash } = outcome?;
+    record.seq = seq;
+    record.prev = chain::shown(&prev);
+    record.hash = chain::shown(&hash);
+    Ok(record)
+}
+
+/// Cuts what rooms choose to what a line of text can be.
+fn bound(draft: &mut Draft) {
+    draft.summary = one_line(&draft.summary, SUMMARY_LIMIT);
+    for small in [&mut draft.service, &mut draft.trace].into_iter().flatten() {
+        *small = one_line(small, SMALL_LIMIT);
+    }
+    if let Some(process) = &mut draft.process {
+        process.command = one_line(&process.command, SMALL_LIMIT);
+    }
+}
+
+fn one_line(text: &str, limit: usize) -> String {
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match plain.len() > limit {
+        true => format!("{}…", &plain[..plain.floor_char_boundary(limit - '…'.len_utf8())]),
+        false => plain,
+    }
+}
+
+/// Drafts the record of a gap.
+pub(crate) fn gap(gap: GapKind, count: u64, text: String, time: Timestamp) -> Draft {
+    let body = LogBody {
+        source: "hothouse".into(),
+        level: "warning".into(),
+        text: text.clone(),
+        gap: Some(gap),
+        count: Some(count),
+    };
+    Draft::of(time, text, &body)
+}
+
+/// How long the writer waits for drafts before it looks whether an anchor is due.
+const IDLE: Duration = Duration::from_secs(1);

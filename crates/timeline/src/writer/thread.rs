@@ -1,0 +1,182 @@
+//! The thread that writes.
+
+use std::{
+    io, mem,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use hothouse_host::random;
+use hothouse_model::record::{Kind, bodies::GapKind};
+
+use super::{Head, IDLE, Identity, Signal, gap};
+use crate::{
+    Anchor, Anchors, Disk,
+    chain::{self, Prepared},
+    queue::{self, AppendError, Batch, Placed, Queue},
+    recover::End,
+};
+
+/// An anchor is kept after this many records, or this long after the first one since the last.
+const ANCHOR_RECORDS: u64 = 1000;
+const ANCHOR_TIME: Duration = Duration::from_secs(5);
+
+/// What the buffer may keep between batches.
+const BUFFER: usize = 1 << 20;
+
+pub(super) struct Writer {
+    queue: Arc<Queue>,
+    signal: Arc<Signal>,
+    ended: Arc<AtomicBool>,
+    disk: Box<dyn Disk>,
+    end: End,
+    /// Whether bytes of a failed write may stand after the end.
+    torn: bool,
+    anchors: Box<dyn Anchors>,
+    anchored: u64,
+    /// When the first record came that no anchor covers.
+    unanchored_since: Option<Instant>,
+    identity: Identity,
+    buffer: Vec<u8>,
+}
+
+/// Closes the queue whatever ends the writer, so that nobody waits for a thread that is gone.
+struct CloseAtEnd(Arc<Queue>);
+
+impl Drop for CloseAtEnd {
+    fn drop(&mut self) {
+        self.0.close();
+        while !self.0.take(Duration::ZERO).closed {}
+    }
+}
+
+impl Writer {
+    pub(super) fn new(
+        (queue, signal, ended): (Arc<Queue>, Arc<Signal>, Arc<AtomicBool>),
+        (disk, end): (Box<dyn Disk>, End),
+        anchors: Box<dyn Anchors>,
+        identity: Identity,
+    ) -> Self {
+        Self {
+            queue,
+            signal,
+            ended,
+            disk,
+            end,
+            torn: false,
+            anchors,
+            anchored: end.seq,
+            unanchored_since: None,
+            identity,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub(super) fn spawn(self) -> thread::JoinHandle<()> {
+        let spawned = thread::Builder::new().name("timeline".into()).spawn(move || self.run());
+        spawned.expect("the host gives threads")
+    }
+
+    fn run(mut self) {
+        let _close = CloseAtEnd(self.queue.clone());
+        loop {
+            let batch = self.queue.take(IDLE);
+            let closed = batch.closed;
+            if !batch.entries.is_empty() {
+                self.write(batch);
+            }
+            if closed {
+                break;
+            }
+            let waited = self.unanchored_since.is_some_and(|since| since.elapsed() >= ANCHOR_TIME);
+            if waited || self.end.seq - self.anchored >= ANCHOR_RECORDS {
+                self.anchor(false);
+            }
+        }
+        let ended = self.ended.load(Ordering::Acquire);
+        if ended || self.unanchored_since.is_some() {
+            self.anchor(ended);
+        }
+    }
+
+    /// Writes a batch and tells everybody how it went.
+    fn write(&mut self, batch: Batch) {
+        let mut end = self.end;
+        let mut buffer = mem::take(&mut self.buffer);
+        let mut place = |prepared: &Prepared| {
+            let prev = end.hash;
+            end.seq += 1;
+            end.hash = prepared.write(end.seq, &prev, &mut buffer);
+            Placed { seq: end.seq, prev, hash: end.hash }
+        };
+        if batch.dropped > 0 {
+            place(&self.lost(&batch));
+        }
+        let places: Vec<Placed> =
+            batch.entries.iter().map(|entry| place(&entry.prepared)).collect();
+        end.offset += buffer.len() as u64;
+        let written = self.store(&batch, &buffer);
+        buffer.clear();
+        buffer.shrink_to(BUFFER);
+        self.buffer = buffer;
+        match written {
+            Ok(()) => self.acknowledge(end, batch, places),
+            Err(error) => self.refuse(batch, error),
+        }
+    }
+
+    fn store(&mut self, batch: &Batch, lines: &[u8]) -> io::Result<()> {
+        if self.torn {
+            self.disk.cut(self.end.offset)?;
+            self.torn = false;
+        }
+        batch.blobs.iter().try_for_each(|blob| blob.sync())?;
+        self.disk.write_at(lines, self.end.offset).and_then(|()| self.disk.sync()).inspect_err(
+            |_| {
+                // After a failed sync nobody knows what is on the disk, so it is written again as a whole.
+                self.torn = self.disk.cut(self.end.offset).is_err();
+            },
+        )
+    }
+
+    fn acknowledge(&mut self, end: End, batch: Batch, places: Vec<Placed>) {
+        self.end = end;
+        self.unanchored_since.get_or_insert_with(Instant::now);
+        let hash = chain::shown(&end.hash);
+        self.signal.set(Head { seq: end.seq, hash, offset: end.offset });
+        let waiters = batch.entries.into_iter().map(|entry| entry.waiter);
+        queue::tell(waiters.zip(places.into_iter().map(Ok)));
+    }
+
+    fn refuse(&mut self, batch: Batch, error: io::Error) {
+        let error = AppendError::Disk(Arc::new(error));
+        let waiters = batch.entries.into_iter().map(|entry| entry.waiter);
+        let dropped = queue::tell(waiters.map(|waiter| (waiter, Err(error.clone()))));
+        self.queue.count_dropped(dropped + batch.dropped);
+        // They are named by records that may be written next.
+        batch.blobs.into_iter().for_each(|blob| self.queue.add_blob(blob));
+    }
+
+    /// Drafts the record that tells of lost ones.
+    fn lost(&self, batch: &Batch) -> Prepared {
+        let count = batch.dropped;
+        let text = format!("{count} records could not be written and are missing");
+        let time = batch.entries.first().map_or(jiff::Timestamp::UNIX_EPOCH, |entry| entry.time);
+        let mut draft = gap(GapKind::Dropped, count, text, time);
+        draft.body.sort_all_objects();
+        let id = Kind::Log.id(random::bytes());
+        Prepared::new(&draft, &id, &self.identity.sandbox, &self.identity.run)
+    }
+
+    fn anchor(&mut self, ended: bool) {
+        let hash = chain::shown(&self.end.hash);
+        let (run, seq) = (self.identity.run.clone(), self.end.seq);
+        self.anchors.keep(&Anchor { run, seq, hash, ended });
+        self.anchored = seq;
+        self.unanchored_since = None;
+    }
+}
