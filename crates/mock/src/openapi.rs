@@ -118,7 +118,9 @@ impl OpenApiMock {
         let Some((status, response)) = good.or_else(|| responses.get_key_value("default")) else {
             return Answer::empty(204, matched);
         };
-        let status = status.replace("XX", "00").parse().unwrap_or(200);
+        // A description may name any key; only a status that HTTP has goes out.
+        let status = status.replace("XX", "00").parse().ok();
+        let status = status.filter(|status| (200..600).contains(status)).unwrap_or(200);
         let response = self.followed(response);
         let content = response.get("content").and_then(Value::as_object).unwrap_or(&empty);
         let json = content.iter().find(|(kind, _)| kind.contains("json"));

@@ -356,6 +356,17 @@ fn a_description_validates_and_gives_examples() {
 }
 
 #[test]
+fn a_description_cannot_make_a_status_that_http_does_not_have() {
+    for (key, status) in [("201", 201), ("2XX", 200), ("2", 200), ("20000", 200), ("default", 200)]
+    {
+        let description = json!({ "openapi": "3.0.0", "paths": { "/a": { "get": { "responses": { key: {} } } } } });
+        let (mut mock, problems) = load(&[("openapi.json", &description.to_string())]);
+        assert_eq!(problems, [""; 0]);
+        assert_eq!(ask(&mut mock, "GET /a", "").status, status, "{key}");
+    }
+}
+
+#[test]
 fn a_package_can_be_asked_for_by_name_and_a_wrong_name_has_a_near_miss() {
     let integration = |vendor: &str| Integration {
         name: "x".into(),
