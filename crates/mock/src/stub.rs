@@ -1,0 +1,103 @@
+//! A fixture ready to paste, made of a request that nothing answered.
+
+use serde_json::Value;
+
+use crate::{
+    record::is_secret_name,
+    request::{Call, Request, segments},
+};
+
+/// The most fields of a body that a stub names.
+const FIELDS: usize = 8;
+
+/// Returns a name for a file of this request's fixture.
+pub fn file_name(request: &Request<'_>) -> String {
+    let (path, _) = generalise(request.path);
+    let text = format!("{} {path}", request.method).to_ascii_lowercase();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let mut name = words.take(8).collect::<Vec<_>>().join("-");
+    name.truncate(80);
+    name + ".toml"
+}
+
+/// Returns the text of a fixture that would match this request.
+///
+/// It holds no credentials: headers are left out, and so are values under names of secrets.
+pub fn stub(request: &Request<'_>) -> String {
+    let call = Call::read(*request);
+    let (path, names) = generalise(request.path);
+    let mut lines = vec![
+        "[request]".to_owned(),
+        format!("method = {}", quoted(request.method)),
+        format!("path = {}", quoted(&path)),
+    ];
+    let query = call.query.iter().filter(|(name, _)| !is_secret_name(name)).take(FIELDS);
+    lines.extend(section(
+        "query",
+        query.map(|(name, value)| line(name, &Value::String(value.clone()))),
+    ));
+    if let Some(Value::Object(entries)) = call.tree() {
+        let plain = |value: &Value| !value.is_object() && !value.is_array() && !value.is_null();
+        let fields = entries.iter().filter(|(name, value)| plain(value) && !is_secret_name(name));
+        // Commented out: the fewer conditions, the longer a fixture lives.
+        let fields = fields.take(FIELDS).map(|(name, value)| format!("# {}", line(name, value)));
+        lines.extend(section("json", fields));
+    }
+    lines.extend(["".to_owned(), "[answer]".to_owned(), "status = 200".to_owned()]);
+    lines.extend(["".to_owned(), "[answer.json]".to_owned()]);
+    match names.first() {
+        Some(name) => lines.push(format!("id = \"{{{{path.{name}}}}}\"")),
+        None => lines.push("id = \"{{uid}}\"".to_owned()),
+    }
+    lines.join("\n") + "\n"
+}
+
+/// A table below `request`, if it has lines.
+fn section(name: &str, lines: impl Iterator<Item = String>) -> Vec<String> {
+    let mut section = vec![String::new(), format!("[request.{name}]")];
+    section.extend(lines);
+    if section.len() > 2 { section } else { Vec::new() }
+}
+
+fn line(name: &str, value: &Value) -> String {
+    let value = match value {
+        Value::String(text) => quoted(text),
+        other => other.to_string(),
+    };
+    format!("{} = {value}", quoted(name))
+}
+
+/// Writes a text as TOML, however hostile.
+pub(crate) fn quoted(text: &str) -> String {
+    // JSON's escapes are TOML's, but for the character that only TOML forbids.
+    let json = Value::String(text.to_owned()).to_string();
+    json.replace('\u{7f}', "\\u007F")
+}
+
+/// Replaces segments that look like ids by parameters; returns the path and their names.
+fn generalise(path: &str) -> (String, Vec<String>) {
+    let mut names = Vec::new();
+    let parts = segments(path).into_iter().map(|segment| {
+        if !looks_like_id(&segment) && !segment.contains(['{', '}', '/']) {
+            return segment.into_owned();
+        }
+        let name =
+            if names.is_empty() { "id".to_owned() } else { format!("id{}", names.len() + 1) };
+        names.push(name.clone());
+        format!("{{{name}}}")
+    });
+    let path = parts.collect::<Vec<_>>().join("/");
+    // Percent signs were decoded; what is not plain is written as a parameter above.
+    (format!("/{}", path.replace('%', "%25")), names)
+}
+
+/// Whether a segment names one thing among many: a number, a UUID, `cus_123`, a long hash.
+pub(crate) fn looks_like_id(segment: &str) -> bool {
+    let digits = segment.chars().filter(char::is_ascii_digit).count();
+    let is_version = segment.len() <= 4 && segment.starts_with('v');
+    let is_date = segment.len() == 10 && segment.matches('-').count() == 2 && digits == 8;
+    let all_digits = digits > 0 && digits == segment.len();
+    let long = segment.len() >= 12 && digits >= 2;
+    let prefixed = segment.contains('_') && digits > 0;
+    (all_digits || long || prefixed || segment.is_empty()) && !is_version && !is_date
+}
