@@ -63,8 +63,8 @@ def end(kind, stream):
     try:
         while stream.recv(1000): pass
     except OSError as error:
-        if isinstance(error, TimeoutError): return print(kind + ' STAYED\n', end='', flush=True)
-    print(kind + ' cut\n', end='', flush=True)
+        if isinstance(error, TimeoutError): return print(kind + ' STAYED\\n', end='', flush=True)
+    print(kind + ' cut\\n', end='', flush=True)
 threads = [threading.Thread(target=end, args=one) for one in kinds.items()]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
