@@ -2,7 +2,7 @@
 //! browsers say that they are offline, and package managers do not even try.
 //!
 //! ```text
-//! eth0  192.0.2.2/24, default route      an address for documentation (RFC 5737): it shadows no host
+//! eth0  198.51.100.2/24, default route      an address for documentation (RFC 5737): it shadows no host
 //! ```
 //!
 //! Nothing travels by it. The table of local addresses is asked before its route, and has every address; what a socket
@@ -17,7 +17,7 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 
 /// The address that programs of a room find for it.
-pub(super) const ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
+pub(super) const ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 
 const PREFIX: u8 = 24;
 

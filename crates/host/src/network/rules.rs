@@ -8,7 +8,7 @@
 //!     udp dport 53 redirect to :15053
 //!     tcp dport 53 redirect to :15053
 //!     ip daddr 127.0.0.0/8 return
-//!     ip daddr 192.0.2.2 return
+//!     ip daddr 198.51.100.2 return
 //!     ip6 daddr ::1 return
 //!     meta l4proto tcp redirect to :15001
 //!     udp dport @datagrams redirect to :15002
@@ -18,7 +18,7 @@
 //!     icmpv6 type echo-request meta l4proto @echoes limit rate 50/second burst 100 packets log group 2 snaplen 9216 accept
 //!     ct state established,related accept
 //!     ip daddr 127.0.0.0/8 accept
-//!     ip daddr 192.0.2.2 accept
+//!     ip daddr 198.51.100.2 accept
 //!     ip6 daddr ::1 accept
 //!     limit rate 20/second burst 60 packets log group 1 snaplen 96
 //!   }

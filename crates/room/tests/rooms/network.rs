@@ -186,7 +186,7 @@ print(names, flags & (UP | LOOPBACK | RUNNING) == UP | RUNNING, socket.inet_ntoa
 print([line.split()[:2] for line in open('/proc/net/route').readlines()[1:] if line.split()[1] == '00000000'])
 # Programs that look for the room's own address meet each other there.
 l = socket.socket(); l.bind(('0.0.0.0', 3000)); l.listen()
-socket.create_connection(('192.0.2.2', 3000), timeout=5); print('own address works')
+socket.create_connection(('198.51.100.2', 3000), timeout=5); print('own address works')
 def tcp(address, bound=None):
     s = socket.socket(); s.settimeout(3)
     if bound: s.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, bound)
@@ -220,7 +220,7 @@ fn a_room_looks_online_and_its_link_is_no_way_around_the_wall() {
             .map(|address| format!("{address} PermissionError\n").repeat(2))
             .concat();
         let expected = format!(
-            "['lo', 'eth0'] True 192.0.2.2\n[['eth0', '00000000']]\nown address works\n\
+            "['lo', 'eth0'] True 198.51.100.2\n[['eth0', '00000000']]\nown address works\n\
              caught hello from the daemon\nneighbour ConnectionResetError\nbound TimeoutError\n\
              bound to a neighbour TimeoutError\n{refused}"
         );
