@@ -7,6 +7,7 @@ use hothouse_model::{
     caveat::{Area, Caveat, Class},
     fence::Fences,
     room::Capability,
+    tree::TreeMaker,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -36,7 +37,8 @@ pub struct SandboxView {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub capabilities: Vec<Capability>,
-    pub tree_driver: String,
+    #[schema(value_type = String)]
+    pub tree_driver: TreeMaker,
     pub profile: String,
     pub run: Option<RunView>,
     pub services: Vec<ServiceView>,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hothouse_model::tree::TreeMaker;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -168,7 +169,8 @@ pub struct SnapshotView {
 pub struct SizeView {
     pub project: String,
     pub name: String,
-    pub tree_driver: String,
+    #[schema(value_type = String)]
+    pub tree_driver: TreeMaker,
     /// What deleting it would free.
     pub own: u64,
     /// What it shares with golden trees or other sandboxes.

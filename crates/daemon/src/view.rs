@@ -18,6 +18,7 @@ use hothouse_model::{
     fence::{Fence, FenceState},
     room::{Capabilities, RoomReport},
     stack::{ServiceReport, StackOrder, StackReport},
+    tree::{DriverName, TreeMaker},
 };
 use hothouse_store::{Outcome, PlanRecord};
 
@@ -216,7 +217,7 @@ fn tree_caveats(record: &SandboxRecord, is_hidden: bool) -> Vec<Caveat> {
     if is_hidden {
         all.push(Caveat::Hidden);
     }
-    if record.tree_driver == "copy" {
+    if record.tree_driver == TreeMaker::Driver(DriverName::Copy) {
         all.push(Caveat::FullCopies);
     }
     if let Some(agent_branch) = record.agent_branch.clone() {

@@ -6,7 +6,7 @@ use hothouse_backend::agent;
 use hothouse_host::{FileError, RunError, files, process};
 use hothouse_model::{
     Explain, Failure, FailureKind, NameError, OperationId, PlanKind, SandboxId, SandboxName,
-    SandboxRecord, tree::FOREIGN_TREE,
+    SandboxRecord, tree::TreeMaker,
 };
 use hothouse_store::{NewPlan, NewSandbox, StoreError, Subject};
 use hothouse_workspace::{DiscoverError, Repository};
@@ -200,7 +200,7 @@ impl Engine {
             base: own.unwrap_or_else(|| base_commit.clone()),
             pinned_config: self.granting_config::<AdoptError>(repository, &base_commit)?.text,
             base_commit,
-            tree_driver: FOREIGN_TREE.to_owned(),
+            tree_driver: TreeMaker::Foreign,
             task: None,
             created: self.with.clock.now(),
             name,

@@ -7,13 +7,13 @@ use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, PlanKind, SandboxId, SandboxName, SandboxRecord,
     SandboxRef,
     plan::{BranchOrigin, ForkFacts, plan_fork},
-    tree::{TreeOrder, WorktreeOrder, WorktreeSource},
+    tree::{DriverName, TreeOrder, WorktreeOrder, WorktreeSource},
 };
 use hothouse_store::{NewPlan, NewSandbox, StoreError, Subject};
 use hothouse_workspace::{
     DiscoverError, Head, Repository, SandboxPlaces, TreeStore, WorktreeError,
     clone::{CloneError, absolute_address, clone_of},
-    tree::{ChooseError, DriverName, TreeWish},
+    tree::{ChooseError, TreeWish},
 };
 
 use crate::{
@@ -227,8 +227,8 @@ impl Engine {
         check_place(&path)?;
         let tree = TreeOrder {
             driver: match &parent {
-                Some(parent) => parent.tree.driver.clone(),
-                None => self.choose_driver(&sandboxes, spec, &settings)?.to_string(),
+                Some(parent) => parent.tree.driver,
+                None => self.choose_driver(&sandboxes, spec, &settings)?.into(),
             },
             name: spec.name.to_string(),
             path,
@@ -557,7 +557,7 @@ fn new_sandbox(
         branch: branch.clone(),
         base: base.label,
         base_commit: commit.clone(),
-        tree_driver: tree.driver.clone(),
+        tree_driver: tree.driver,
         task: spec.task.clone(),
         created,
         pinned_config: None,

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use hothouse_host::FileError;
 use hothouse_model::{
-    Explain, Failure, FailureKind, OperationId, PlanKind, SandboxRecord, Step, config::ByteSize,
+    Explain, Failure, FailureKind, OperationId, PlanKind, SandboxRecord, Step,
+    config::ByteSize,
+    tree::{DriverName, TreeMaker},
 };
 use hothouse_store::{NewPlan, StoreError, Subject};
 use hothouse_workspace::{
     DiscoverError, Repository,
     pool::{self, Pool, PoolError},
-    tree::DriverName,
 };
 
 use crate::{
@@ -151,7 +152,7 @@ impl Engine {
 
     /// Returns the folder of the pool that a sandbox's worktree is a tree of, where it has quotas.
     pub fn pool_around(&self, sandbox: &SandboxRecord) -> Result<Option<PathBuf>, FileError> {
-        if sandbox.tree_driver != DriverName::Btrfs.as_str() {
+        if sandbox.tree_driver != TreeMaker::Driver(DriverName::Btrfs) {
             return Ok(None);
         }
         let found = pool::look(&sandbox.sandboxes)?;

@@ -15,6 +15,7 @@ use hothouse_model::{
     Explain, Failure, FailureKind, OperationId, PlanKind, ProjectName, SandboxName, SandboxRecord,
     id::{SandboxId, SandboxKey},
     sandbox::RepositoryPlace,
+    tree::TreeMaker,
 };
 use hothouse_store::{
     NewPlan, NewRoom, NewSandbox, Outcome, PlanRecord, SnapshotRecord, StoreError, Subject,
@@ -43,7 +44,7 @@ pub(crate) struct SelfRecord {
     branch: String,
     base: String,
     base_commit: String,
-    tree_driver: String,
+    tree_driver: TreeMaker,
     task: Option<String>,
     created: Timestamp,
     pinned_config: Option<String>,

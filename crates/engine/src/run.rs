@@ -3,6 +3,8 @@
 //! A plan always ends: done, undone, or failed and closed. What a later daemon finds open was in
 //! flight when its own died.
 
+use std::path::PathBuf;
+
 use hothouse_backend::RoomError;
 use hothouse_host::{FileError, RunError};
 use hothouse_model::{Event, Explain, Failure, FailureKind, Happening, PlanKind, plan::Direction};
@@ -36,8 +38,8 @@ pub enum StepError {
     Pool(#[from] PoolError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("unknown tree driver `{driver}`")]
-    UnknownDriver { driver: String },
+    #[error("no tree driver made {}", .path.display())]
+    ForeignTree { path: PathBuf },
     #[error("move branch `{branch}` back")]
     Rewind {
         branch: String,

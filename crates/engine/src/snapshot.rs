@@ -74,7 +74,7 @@ pub(crate) fn tree(sandbox: &SandboxRecord, label: &str) -> TreeOrder {
         sandboxes: sandbox.sandboxes.clone(),
         name: format!("{}@{label}", sandbox.name),
         path: trees::places(sandbox).snapshot(label).join("tree"),
-        driver: sandbox.tree_driver.clone(),
+        driver: sandbox.tree_driver,
     }
 }
 

@@ -150,11 +150,11 @@ impl Engine {
 hothouse_model::explain! {
     StepError passes on Config, Worktree, File, Data, Room, Wall, RoomGit, Choose, Pool, Store;
     kind {
-        Self::UnknownDriver { .. } => FailureKind::Internal,
+        Self::ForeignTree { .. } => FailureKind::Internal,
         Self::Rewind { source, .. } => source.kind(),
     }
     hints {
-        Self::UnknownDriver { .. } => Vec::new(),
+        Self::ForeignTree { .. } => Vec::new(),
         Self::Rewind { source, .. } => source.hints(),
     }
 }

@@ -13,7 +13,7 @@ use hothouse_model::{
     Explain, Failure, Happening, OperationId, SandboxRecord, glob,
     room::WorktreeLayers,
     sandbox::RepositoryPlace,
-    tree::{FOREIGN_TREE, TreeCopy, TreeOrder, WorktreeOrder, WorktreeSource},
+    tree::{DriverName, TreeCopy, TreeMaker, TreeOrder, WorktreeOrder, WorktreeSource},
 };
 use hothouse_workspace::{
     Repository, SandboxPlaces, TreePlace, TreeStore, WorktreeError,
@@ -21,7 +21,7 @@ use hothouse_workspace::{
     golden::{self, Budget, LeftOut},
     places::{self, FORMER},
     tree::{
-        self, ChooseError, DriverName, Restored, Seen, Sources, TreeDriver, TreeSizes, TreeWish,
+        self, ChooseError, Restored, Seen, Sources, TreeDriver, TreeSizes, TreeWish,
         hidden::HiddenTree,
     },
     worktree::NewWorktree,
@@ -122,7 +122,7 @@ pub(crate) fn worktree(sandbox: &SandboxRecord) -> TreeOrder {
         sandboxes: sandbox.sandboxes.clone(),
         name: sandbox.name.to_string(),
         path: sandbox.worktree.clone(),
-        driver: sandbox.tree_driver.clone(),
+        driver: sandbox.tree_driver,
     }
 }
 
@@ -174,7 +174,7 @@ pub(crate) fn others(
         sandboxes: sandboxes.to_owned(),
         name: format!("{name}.{part}"),
         path,
-        driver: driver.to_string(),
+        driver: driver.into(),
     };
     let mut all = Vec::new();
     if files::is_folder(&at.git) {
@@ -223,7 +223,7 @@ impl Others {
                 sandboxes: sandboxes.to_owned(),
                 name: format!("{name}.{part}"),
                 path,
-                driver: tree.driver.clone(),
+                driver: tree.driver,
             }
         };
         from.iter().map(|tree| TreeCopy { from: tree.clone(), to: target(tree) }).collect()
@@ -309,7 +309,7 @@ impl Engine {
         let lock = self.repository_lock(common_dir)?;
         let (_, place) = place(tree)?;
         let repository = repository(common_dir);
-        if tree.driver == FOREIGN_TREE {
+        if tree.driver == TreeMaker::Foreign {
             // Made before there were drivers.
             return Ok(repository.remove_worktree(&lock, &tree.path)?);
         }
@@ -330,7 +330,7 @@ impl Engine {
         let skip: Vec<_> = skip.collect();
         // One that somebody else made is a plain folder.
         let tree = match sandbox.is_adopted() {
-            true => TreeOrder { driver: PLAIN.to_string(), ..worktree(sandbox) },
+            true => TreeOrder { driver: PLAIN.into(), ..worktree(sandbox) },
             false => worktree(sandbox),
         };
         let (_, place) = place(&tree)?;
@@ -547,8 +547,8 @@ pub(crate) fn all_staged(sandbox: &SandboxRecord) -> Result<Vec<TreeOrder>, File
     let worktree = format!("{}~", sandbox.name);
     let order = |name: String| TreeOrder {
         driver: match name.strip_suffix(FORMER).unwrap_or(&name) == worktree {
-            true => sandbox.tree_driver.clone(),
-            false => PLAIN.to_string(),
+            true => sandbox.tree_driver,
+            false => PLAIN.into(),
         },
         path: places::staged(&sandbox.sandboxes, &name),
         sandboxes: sandbox.sandboxes.clone(),
@@ -593,9 +593,9 @@ pub(crate) fn remove(trees: &[TreeOrder]) -> Result<(), StepError> {
 
 /// Returns the driver of a tree.
 pub(crate) fn driver(tree: &TreeOrder) -> Result<Box<dyn TreeDriver>, StepError> {
-    let name = DriverName::parse(&tree.driver);
-    let name = name.ok_or_else(|| StepError::UnknownDriver { driver: tree.driver.clone() })?;
-    Ok(name.driver_for(agent()))
+    let name = tree.driver.driver();
+    let name = name.ok_or_else(|| StepError::ForeignTree { path: tree.path.clone() })?;
+    Ok(tree::driver_for(name, agent()))
 }
 
 /// Returns the store and the places of a tree.

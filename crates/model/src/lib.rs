@@ -1,7 +1,7 @@
 //! What Hothouse talks about: ids, names, specs, states, events and plans.
 //!
-//! Pure on purpose: nothing here awaits, reads a clock, opens a file or a socket. Every other
-//! crate may depend on this one; it depends on none of ours.
+//! Pure on purpose: nothing here awaits, reads a clock, opens a file or a socket. It depends on
+//! `service` alone of our crates, which is as pure; every other one may depend on it.
 
 pub mod budget;
 pub mod caveat;

@@ -353,14 +353,14 @@ pub fn plan_delete(facts: &DeleteFacts) -> Vec<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::WorktreeSource;
+    use crate::tree::{DriverName, WorktreeSource};
 
     fn tree(name: &str) -> TreeOrder {
         TreeOrder {
             sandboxes: "/r-sandboxes".into(),
             name: name.into(),
             path: format!("/r-sandboxes/{name}").into(),
-            driver: "copy".into(),
+            driver: DriverName::Copy.into(),
         }
     }
 

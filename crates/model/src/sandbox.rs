@@ -12,7 +12,7 @@ use crate::{
     Explain, FailureKind, NameError, ProjectName, SandboxId, SandboxName,
     id::SandboxKey,
     room::{RoomRecord, RoomReport, RoomWish},
-    tree::FOREIGN_TREE,
+    tree::TreeMaker,
 };
 
 /// The life of a sandbox as users see it.
@@ -70,7 +70,7 @@ pub struct SandboxRecord {
     pub branch: String,
     pub base: String,
     pub base_commit: String,
-    pub tree_driver: String,
+    pub tree_driver: TreeMaker,
     pub task: Option<String>,
     pub created: Timestamp,
     /// The `hothouse.toml` that the user had committed at the base, whose grants alone count.
@@ -88,7 +88,7 @@ pub struct SandboxRecord {
 impl SandboxRecord {
     /// Whether the worktree was made by somebody else, and is not ours to remove.
     pub fn is_adopted(&self) -> bool {
-        self.tree_driver == FOREIGN_TREE
+        self.tree_driver == TreeMaker::Foreign
     }
 
     /// Returns the agent's tip as the user's repository has it.
@@ -252,7 +252,7 @@ mod tests {
             branch: name.into(),
             base: "main".into(),
             base_commit: "c0ffee".into(),
-            tree_driver: "git".into(),
+            tree_driver: TreeMaker::Foreign,
             task: None,
             created: Timestamp::UNIX_EPOCH,
             sandboxes: "/s".into(),

@@ -1,13 +1,90 @@
 //! Trees of a sandbox: what is to be made from what, with every decision made.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use crate::plan::BranchOrigin;
+use crate::{plan::BranchOrigin, words::word_type};
 
-/// Names the worktrees that no driver of ours made: those that were adopted.
-pub const FOREIGN_TREE: &str = "git";
+word_type! {
+    /// The ways to make a tree, the best first.
+    DriverName { Btrfs = "btrfs", Overlay = "overlay", Reflink = "reflink", Copy = "copy" }
+}
+
+/// Who made a tree, and so who can remove it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
+pub enum TreeMaker {
+    Driver(DriverName),
+    /// No driver of ours: the worktree was adopted.
+    Foreign,
+}
+
+impl TreeMaker {
+    /// The word for worktrees that were adopted.
+    const FOREIGN: &str = "git";
+
+    /// Returns the word for it in the store, in plans and in `status`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Driver(name) => name.as_str(),
+            Self::Foreign => Self::FOREIGN,
+        }
+    }
+
+    /// Returns the driver, if one of ours made it.
+    pub fn driver(self) -> Option<DriverName> {
+        match self {
+            Self::Driver(name) => Some(name),
+            Self::Foreign => None,
+        }
+    }
+}
+
+/// A word that names no driver.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown tree driver `{0}`")]
+pub struct UnknownTreeMaker(String);
+
+impl FromStr for TreeMaker {
+    type Err = UnknownTreeMaker;
+
+    fn from_str(text: &str) -> Result<Self, UnknownTreeMaker> {
+        match text {
+            Self::FOREIGN => Ok(Self::Foreign),
+            word => {
+                let name = DriverName::parse(word);
+                name.map(Self::Driver).ok_or_else(|| UnknownTreeMaker(word.to_owned()))
+            }
+        }
+    }
+}
+
+impl TryFrom<String> for TreeMaker {
+    type Error = UnknownTreeMaker;
+
+    fn try_from(text: String) -> Result<Self, UnknownTreeMaker> {
+        text.parse()
+    }
+}
+
+impl From<TreeMaker> for &'static str {
+    fn from(maker: TreeMaker) -> Self {
+        maker.as_str()
+    }
+}
+
+impl From<DriverName> for TreeMaker {
+    fn from(name: DriverName) -> Self {
+        Self::Driver(name)
+    }
+}
+
+impl fmt::Display for TreeMaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
 
 /// One tree, and the driver that makes and removes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,7 +94,7 @@ pub struct TreeOrder {
     /// Names the tree there.
     pub name: String,
     pub path: PathBuf,
-    pub driver: String,
+    pub driver: TreeMaker,
 }
 
 /// A tree that is to become a copy of another one.
@@ -54,4 +131,22 @@ pub enum WorktreeSource {
         #[serde(default)]
         without: Vec<PathBuf>,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_written_and_read_with_the_words_of_earlier_releases() {
+        for word in ["btrfs", "overlay", "reflink", "copy", "git"] {
+            let text =
+                format!(r#"{{"sandboxes":"/s","name":"a","path":"/s/a","driver":"{word}"}}"#);
+            let order: TreeOrder = serde_json::from_str(&text).unwrap();
+            assert_eq!(order.driver.as_str(), word);
+            assert_eq!(order.driver == TreeMaker::Foreign, word == "git");
+            assert_eq!(serde_json::to_string(&order).unwrap(), text);
+        }
+        assert!(serde_json::from_str::<TreeMaker>("\"zfs\"").is_err());
+    }
 }

@@ -353,7 +353,7 @@ mod tests {
             branch: name.into(),
             base: "main".into(),
             base_commit: "c0ffee".into(),
-            tree_driver: "git".into(),
+            tree_driver: hothouse_model::tree::TreeMaker::Foreign,
             task: None,
             created: Timestamp::UNIX_EPOCH,
             pinned_config: None,

@@ -6,6 +6,7 @@ use hothouse_model::{
     OWN_LABEL, ProjectName, SandboxRecord,
     id::{SandboxId, SandboxKey},
     sandbox::RepositoryPlace,
+    tree::TreeMaker,
 };
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 
@@ -23,7 +24,7 @@ pub struct NewSandbox {
     pub branch: String,
     pub base: String,
     pub base_commit: String,
-    pub tree_driver: String,
+    pub tree_driver: TreeMaker,
     pub task: Option<String>,
     pub created: jiff::Timestamp,
     pub pinned_config: Option<String>,
@@ -143,7 +144,7 @@ pub(crate) fn insert(
             new.branch,
             new.base,
             new.base_commit,
-            new.tree_driver,
+            new.tree_driver.as_str(),
             new.task,
             new.created.to_string(),
             new.pinned_config,
@@ -262,7 +263,7 @@ fn record(row: &Row<'_>) -> rusqlite::Result<SandboxRecord> {
         branch: text(7)?,
         base: text(8)?,
         base_commit: text(9)?,
-        tree_driver: text(10)?,
+        tree_driver: parsed(row, 10)?,
         task: row.get(11)?,
         created: parsed(row, 12)?,
         pinned_config: row.get(14)?,

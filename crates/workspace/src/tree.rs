@@ -28,6 +28,7 @@ use hothouse_host::{
 use hothouse_model::{Explain, FailureKind};
 
 pub use hothouse_host::owners::{Owner, Seen};
+pub use hothouse_model::tree::DriverName;
 
 use crate::pool;
 
@@ -41,56 +42,21 @@ pub use self::{
 /// The name of the internal folder beside the sandboxes.
 pub const STORE_FOLDER: &str = ".hothouse";
 
-/// The ways to make a tree, the best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DriverName {
-    Btrfs,
-    Overlay,
-    Reflink,
-    Copy,
+/// Returns the driver, for existing trees.
+pub fn driver(name: DriverName) -> Box<dyn TreeDriver> {
+    driver_for(name, None)
 }
 
-impl DriverName {
-    /// Every driver, in the order of preference.
-    pub const ALL: [Self; 4] = [Self::Btrfs, Self::Overlay, Self::Reflink, Self::Copy];
-
-    /// Returns its name in the config, in the store and in `status`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Btrfs => "btrfs",
-            Self::Overlay => "overlay",
-            Self::Reflink => "reflink",
-            Self::Copy => "copy",
-        }
-    }
-
-    /// Reads the word that [`as_str`](Self::as_str) wrote.
-    pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|name| name.as_str() == text)
-    }
-
-    /// Returns the driver, for existing trees.
-    pub fn driver(self) -> Box<dyn TreeDriver> {
-        self.driver_for(None)
-    }
-
-    /// Returns the driver that makes trees for an agent with these ids on the host, if root gave it
-    /// ids of its own.
-    pub fn driver_for(self, agent: Option<Owner>) -> Box<dyn TreeDriver> {
-        match self {
-            Self::Btrfs => Box::new(Btrfs),
-            // Only root can mount an overlay that the host sees.
-            Self::Overlay if !process::is_root() => Box::new(hidden::Hidden),
-            Self::Overlay => Box::new(agent.map_or(Overlay::PLAIN, Overlay::for_agent)),
-            Self::Reflink => Box::new(FileCopies::SHARED),
-            Self::Copy => Box::new(FileCopies::PLAIN),
-        }
-    }
-}
-
-impl fmt::Display for DriverName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+/// Returns the driver that makes trees for an agent with these ids on the host, if root gave it
+/// ids of its own.
+pub fn driver_for(name: DriverName, agent: Option<Owner>) -> Box<dyn TreeDriver> {
+    match name {
+        DriverName::Btrfs => Box::new(Btrfs),
+        // Only root can mount an overlay that the host sees.
+        DriverName::Overlay if !process::is_root() => Box::new(hidden::Hidden),
+        DriverName::Overlay => Box::new(agent.map_or(Overlay::PLAIN, Overlay::for_agent)),
+        DriverName::Reflink => Box::new(FileCopies::SHARED),
+        DriverName::Copy => Box::new(FileCopies::PLAIN),
     }
 }
 

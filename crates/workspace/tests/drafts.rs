@@ -16,7 +16,9 @@ use std::{
 use hothouse_host::{Lock, Program};
 use hothouse_model::{Explain, plan::BranchOrigin};
 use hothouse_workspace::{
-    Repository, TreePlace, TreeStore, WorktreeError, fork::ForkSource, tree::DriverName,
+    Repository, TreePlace, TreeStore, WorktreeError,
+    fork::ForkSource,
+    tree::{self, DriverName},
     worktree::NewWorktree,
 };
 
@@ -65,7 +67,7 @@ impl Case {
         let new =
             NewWorktree { path: &place.path, branch, origin: BranchOrigin::New, commit: &commit };
         let source = ForkSource::Golden { commit: &golden, dependencies: &[] };
-        let driver = DriverName::Copy.driver();
+        let driver = tree::driver(DriverName::Copy);
         let lock = || Ok::<_, WorktreeError>(Lock::take(&self.sandboxes.join("lock"))?);
         let made = repository.add_worktree_from(lock, &new, source, &*driver, &place);
         if made.is_err() {

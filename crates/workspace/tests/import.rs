@@ -32,7 +32,7 @@ use hothouse_workspace::{
     fork::ForkSource,
     import::{BranchOutcome, Import, ImportError, Imported, IndexOutcome, Wanted},
     room_git::{RoomGit, pointer},
-    tree::DriverName,
+    tree::{self, DriverName},
     worktree::{IndexOwner, NewWorktree},
 };
 
@@ -95,7 +95,7 @@ impl Case {
         };
         let source = ForkSource::Golden { commit: &golden, dependencies: &[] };
         let take = || Lock::take(&folder.join("lock")).map_err(WorktreeError::from);
-        let driver = DriverName::Copy.driver();
+        let driver = tree::driver(DriverName::Copy);
         repository.add_worktree_from(take, &new, source, &*driver, &place).unwrap();
         let admin = repository.admin_dir(&place.path).unwrap().unwrap();
         let room = folder.join("room/git");
@@ -195,7 +195,7 @@ impl Case {
 
     fn delete(&self) {
         let lock = Lock::take(&self.folder.join("lock")).unwrap();
-        let driver = DriverName::Copy.driver();
+        let driver = tree::driver(DriverName::Copy);
         self.repository.remove_worktree_from(&lock, &*driver, &self.place).unwrap();
         TreeStore::open(self.place.path.parent().unwrap()).unwrap().empty_trash().unwrap();
         assert!(!self.place.path.exists());
@@ -729,7 +729,7 @@ fn a_snapshots_index_and_a_forks_are_flagged_too() {
     };
     let source = ForkSource::Tree { place: &case.place, index: &armed };
     let take = || Lock::take(&case.folder.join("lock")).map_err(WorktreeError::from);
-    let driver = DriverName::Copy.driver();
+    let driver = tree::driver(DriverName::Copy);
     case.repository.add_worktree_from(take, &new, source, &*driver, &place).unwrap();
     git(&place.path, &["status"]);
     assert!(!try_git(&place.path, &["add", "-A"]).0, "the files are an agent's already");

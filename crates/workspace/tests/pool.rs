@@ -16,7 +16,7 @@ use hothouse_model::{Explain, FailureKind, config::ByteSize};
 use hothouse_workspace::{
     TreeStore,
     pool::{self, IMAGE, PoolError},
-    tree::{DriverName, Restored, TreeWish, choose, create_source},
+    tree::{self, DriverName, Restored, TreeWish, choose, create_source},
 };
 
 const SIZE: ByteSize = ByteSize::from_bytes(512 << 20);
@@ -108,7 +108,7 @@ fn a_tree_that_is_over_its_limit_writes_no_more_and_its_neighbour_does() {
     let source = store.folder().join("golden/source");
     create_source(&source).unwrap();
     fs::write(source.join("shared"), vec![1; 40 << 20]).unwrap();
-    let driver = DriverName::Btrfs.driver();
+    let driver = tree::driver(DriverName::Btrfs);
     let make = |name: &str| {
         let place = store.place(name, &case.sandboxes.join(name));
         driver.make(&[&source], &place).unwrap();

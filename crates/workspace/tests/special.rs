@@ -24,7 +24,9 @@ use ground::skipped;
 use hothouse_host::{FileError, Lock, Program, mount, process};
 use hothouse_model::{Explain, plan::BranchOrigin};
 use hothouse_workspace::{
-    Repository, TreePlace, TreeStore, WorktreeError, fork::ForkSource, tree::DriverName,
+    Repository, TreePlace, TreeStore, WorktreeError,
+    fork::ForkSource,
+    tree::{self, DriverName},
     worktree::NewWorktree,
 };
 
@@ -107,7 +109,7 @@ fn fork(
     let take =
         || Ok::<_, FileError>(Lock::take(&sandboxes.join("lock"))?).map_err(WorktreeError::from);
     let source = ForkSource::Golden { commit: &golden, dependencies: &[] };
-    let driver = DriverName::Copy.driver();
+    let driver = tree::driver(DriverName::Copy);
     repository.add_worktree_from(take, &new, source, &*driver, &place)?;
     Ok(place)
 }

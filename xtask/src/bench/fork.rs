@@ -37,7 +37,7 @@ pub(super) fn run(binary: &Path) -> Result<(), String> {
     );
     print("  driver    files   git worktree add      fork    ratio   first git status   delete");
     let ground = Ground::new(binary)?;
-    for driver in DriverName::ALL {
+    for &driver in DriverName::ALL {
         compare(driver, &ground)?;
     }
     ground.hothouse(&["nuke", "--yes"])?;

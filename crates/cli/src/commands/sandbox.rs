@@ -193,7 +193,7 @@ fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
         ("id", sandbox.id.clone()),
         ("branch", format!("{} (from {})", plain(&sandbox.branch), plain(&sandbox.base))),
         ("worktree", plain(&sandbox.worktree)),
-        ("tree", sandbox.tree_driver.clone()),
+        ("tree", sandbox.tree_driver.to_string()),
         ("egress", sandbox.egress.clone()),
         ("created", sandbox.created.to_string()),
     ];

@@ -320,7 +320,7 @@ mod tests {
             state: SandboxState::Ready,
             backend: word(),
             capabilities: Vec::new(),
-            tree_driver: word(),
+            tree_driver: hothouse_model::tree::TreeMaker::Foreign,
             profile: word(),
             run: Some(RunView { id: word(), artifacts: word(), started: time(NOW) }),
             services: vec![

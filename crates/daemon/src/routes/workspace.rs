@@ -215,7 +215,7 @@ fn size_view(sandbox: &SandboxRecord, sizes: &SandboxSizes) -> SizeView {
     SizeView {
         project: sandbox.project.to_string(),
         name: sandbox.name.to_string(),
-        tree_driver: sandbox.tree_driver.clone(),
+        tree_driver: sandbox.tree_driver,
         own: sum.own,
         shared: sum.shared,
         total: sum.total,

@@ -9,7 +9,7 @@ use hothouse_host::{
 };
 use hothouse_model::{Explain, FailureKind};
 
-use super::{DriverName, Owner, TreeDriver, TreeStore};
+use super::{DriverName, Owner, TreeDriver, TreeStore, driver_for};
 
 /// What the user requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub fn choose_for(
         return choose_alone(store);
     }
     let chosen = |name: DriverName, reason, passed_over| Chosen {
-        driver: name.driver_for(agent),
+        driver: driver_for(name, agent),
         reason,
         passed_over,
     };
@@ -106,7 +106,7 @@ pub fn choose_for(
         };
     }
     let mut passed_over = Vec::new();
-    for driver in DriverName::ALL {
+    for &driver in DriverName::ALL {
         if driver == DriverName::Overlay && !process::is_root() {
             let reason = "only root can mount overlays that the host sees; with `--tree overlay` \
                           only the room sees one";
@@ -133,7 +133,7 @@ fn choose_alone(store: &TreeStore) -> Result<Chosen, ChooseError> {
     })?;
     let reason = "there is no second uid, so the files exist only in the room";
     Ok(Chosen {
-        driver: driver.driver_for(None),
+        driver: driver_for(driver, None),
         reason: reason.into(),
         passed_over: vec![PassedOver {
             driver: DriverName::Btrfs,
@@ -169,7 +169,7 @@ fn attempt(driver: DriverName, store: &TreeStore, agent: Option<Owner>) -> Resul
     let _lock = Lock::take(&store.folder().join("try.lock")).map_err(told)?;
     let ground = store.folder().join("try");
     clear(&ground).map_err(told)?;
-    let tried = try_in(driver, &*driver.driver_for(agent), store, &ground);
+    let tried = try_in(driver, &*driver_for(driver, agent), store, &ground);
     clear(&ground).map_err(told)?;
     tried
 }

@@ -11,7 +11,7 @@ use hothouse_host::{
 };
 use hothouse_workspace::{
     TreePlace, TreeStore,
-    tree::{DriverName, TreeDriver, create_source},
+    tree::{self, DriverName, TreeDriver, create_source},
 };
 
 use super::{AGENT, median, milliseconds, print, text, timed};
@@ -76,7 +76,7 @@ impl SizedTree {
         let name = format!("{}-{number}", self.name);
         let tree = self.store.place(self.name, &self.folder.join(self.name));
         let taken = self.store.place(&name, &self.folder.join(&name));
-        DriverName::Btrfs.driver().snapshot(&tree, &taken).map_err(text)
+        tree::driver(DriverName::Btrfs).snapshot(&tree, &taken).map_err(text)
     }
 }
 
@@ -86,7 +86,7 @@ fn build(name: DriverName, folder: &Path, bar: &str) -> Result<(), String> {
     let source = store.folder().join("golden/source");
     create_source(&source).map_err(text)?;
     fill(&source)?;
-    let driver = name.driver_for(Some(AGENT));
+    let driver = tree::driver_for(name, Some(AGENT));
     let (mut plain, mut forked) = (Vec::new(), Vec::new());
     for number in 0..ROUNDS {
         let copy = folder.join(format!("plain-{number}"));
