@@ -119,7 +119,7 @@ fn a_long_sleep_stops_the_room_and_a_request_brings_it_back() {
     assert_eq!(status(&env, &repository)["caveats"].as_array().unwrap().len(), 0);
     let gone = curl(&["-i", url]);
     assert!(gone.contains("503"), "one that was stopped by its user stays so: {gone}");
-    assert!(gone.contains("sandbox a is not running; `hothouse up -w"), "{gone}");
+    assert!(gone.contains("sandbox a is not running; run `hothouse up -w"), "{gone}");
     let unknown = curl(&["-i", &url.replace(".a.", ".nobody.")]);
     assert!(unknown.contains("404") && unknown.contains("nothing has this name"), "{unknown}");
 }
