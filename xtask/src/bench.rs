@@ -1,6 +1,7 @@
 //! Benchmarks: ratios against named peers, measured in parallel in one run.
 
 mod egress;
+mod figures;
 mod fork;
 mod room;
 mod router;
@@ -15,41 +16,74 @@ use std::{
 
 use hothouse_host::Program;
 
+use self::figures::Figures;
+
 const ROUNDS: usize = 200;
 
-const BENCHMARKS: [&str; 7] = ["cli", "egress", "fork", "room", "router", "services", "timeline"];
+/// How often each of two binaries is measured.
+const TURNS: usize = 3;
+
+/// A benchmark.
+struct Benchmark {
+    name: &'static str,
+    /// Drives a binary.
+    measure: fn(&Path, &mut Figures) -> Result<(), String>,
+    /// Measures our own code in this process, whatever the binary is.
+    within: Option<fn() -> Result<(), String>>,
+}
+
+static BENCHMARKS: [Benchmark; 7] = [
+    Benchmark { name: "cli", measure: cli, within: None },
+    Benchmark { name: "fork", measure: fork::measure, within: Some(fork::within) },
+    Benchmark { name: "egress", measure: egress::measure, within: None },
+    Benchmark { name: "room", measure: room::measure, within: None },
+    Benchmark { name: "router", measure: router::measure, within: Some(router::within) },
+    Benchmark { name: "services", measure: services::measure, within: None },
+    Benchmark { name: "timeline", measure: |_, _| Ok(()), within: Some(timeline::run) },
+];
 
 /// Runs the benchmarks that are named, or all.
 pub(crate) fn run(binary: &Path, names: &[&str]) -> Result<(), String> {
-    let all = names.is_empty();
-    if let Some(unknown) = names.iter().find(|name| !BENCHMARKS.contains(name)) {
-        return Err(format!(
-            "there is no benchmark `{unknown}`; there are {}",
-            BENCHMARKS.join(", ")
-        ));
-    }
-    if all || names.contains(&"cli") {
-        cli(binary)?;
-    }
-    if all || names.contains(&"fork") {
-        fork::run(binary)?;
-    }
-    if all || names.contains(&"egress") {
-        egress::run(binary)?;
-    }
-    if all || names.contains(&"room") {
-        room::run(binary)?;
-    }
-    if all || names.contains(&"router") {
-        router::run(binary)?;
-    }
-    if all || names.contains(&"services") {
-        services::run(binary)?;
-    }
-    if all || names.contains(&"timeline") {
-        timeline::run()?;
+    for benchmark in wanted(names)? {
+        (benchmark.measure)(binary, &mut Figures::default())?;
+        benchmark.within.map_or(Ok(()), |within| within())?;
     }
     Ok(())
+}
+
+/// Runs the benchmarks that are named, or all, with two binaries in turns, and compares them.
+///
+/// What else the machine does, and how warm it is, then meets both alike.
+pub(crate) fn run_against(
+    binary: &Path,
+    revision: &str,
+    before: &Path,
+    names: &[&str],
+) -> Result<(), String> {
+    let wanted = wanted(names)?;
+    let (mut of_now, mut of_before) = (Figures::default(), Figures::default());
+    for benchmark in wanted {
+        for turn in 1..=TURNS {
+            let sides = [("now", binary, &mut of_now), (revision, before, &mut of_before)];
+            for (side, binary, figures) in sides {
+                print(&format!("-- {}, turn {turn} of {TURNS}: {side}", benchmark.name));
+                (benchmark.measure)(binary, figures)?;
+            }
+        }
+    }
+    print(&format!("-- medians of {TURNS} turns; the ratio is now against {revision}"));
+    figures::compare(&of_now, &of_before, revision);
+    Ok(())
+}
+
+fn wanted(names: &[&str]) -> Result<Vec<&'static Benchmark>, String> {
+    let known = |name: &str| BENCHMARKS.iter().any(|benchmark| benchmark.name == name);
+    if let Some(unknown) = names.iter().find(|name| !known(name)) {
+        let all = BENCHMARKS.each_ref().map(|benchmark| benchmark.name).join(", ");
+        return Err(format!("there is no benchmark `{unknown}`; there are {all}"));
+    }
+    let is_wanted = |benchmark: &&Benchmark| names.is_empty() || names.contains(&benchmark.name);
+    Ok(BENCHMARKS.iter().filter(is_wanted).collect())
 }
 
 /// Prints a line of the report.
@@ -58,7 +92,7 @@ pub(crate) fn print(line: &str) {
 }
 
 /// `hothouse list` with a running daemon, against starting `/bin/true` in the same way.
-fn cli(binary: &Path) -> Result<(), String> {
+fn cli(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let home = tempfile::tempdir().map_err(|error| error.to_string())?;
     let hothouse = |words: &[&str]| {
         let program = Program::new(binary).args(words);
@@ -73,6 +107,7 @@ fn cli(binary: &Path) -> Result<(), String> {
     }
     done(hothouse(&["daemon", "stop"]))?;
     let (peer, ours) = (median(peer), median(ours));
+    figures.add("list", milliseconds(ours), "ms");
     print("cli: start to end, median of 200, alternating");
     print(&format!("  /bin/true       {:>8.2} ms", milliseconds(peer)));
     print(&format!("  hothouse list   {:>8.2} ms", milliseconds(ours)));

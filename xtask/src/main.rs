@@ -23,9 +23,12 @@ fn main() -> ExitCode {
         ["flows"] => flows::check(),
         ["dependencies"] => crates::check_dependencies(),
         ["graph"] => crates::document().map(|text| bench::print(&text)),
+        ["bench", "--binary", binary, "--against", revision, before, ref names @ ..] => {
+            bench::run_against(binary.as_ref(), revision, before.as_ref(), names)
+        }
         ["bench", "--binary", binary, ref names @ ..] => bench::run(binary.as_ref(), names),
         ["crash", ref words @ ..] => crash::run(words),
-        _ => Err("usage: xtask generate [--check] | borders | words | markup | flows | dependencies | graph | bench --binary PATH [cli] [fork] [room] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
+        _ => Err("usage: xtask generate [--check] | borders | words | markup | flows | dependencies | graph | bench --binary PATH [--against REV PATH] [NAME…] | crash --binary PATH [--rounds N] [--seed S] [--tree D] [--user] [--without FAULT,…]".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,6 +1,9 @@
 //! Egress on the wire: the ledger, why a connection was denied, and what a user allows.
 
-use hothouse_model::ledger::{Learned, LedgerRecord};
+use hothouse_model::{
+    ledger::{AttemptKind, Learned, LedgerRecord},
+    policy::{Decision, RecordedCode},
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -43,11 +46,14 @@ pub struct EgressRecord {
     pub time: Timestamp,
     pub run: String,
     /// `connection`, `lookup`, `datagram` or `request`.
-    pub kind: String,
+    #[schema(value_type = String)]
+    pub kind: AttemptKind,
     /// `allowed` or `denied`.
-    pub verdict: String,
+    #[schema(value_type = String)]
+    pub verdict: Decision,
     pub rule: String,
-    pub code: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub code: Option<RecordedCode>,
     pub reason: Option<String>,
     pub host: Option<String>,
     pub address: Option<String>,
@@ -77,8 +83,8 @@ impl From<LedgerRecord> for EgressRecord {
             id: record.id,
             time: record.time,
             run: record.run,
-            kind: record.kind.as_str().into(),
-            verdict: if record.allowed { "allowed" } else { "denied" }.into(),
+            kind: record.kind,
+            verdict: Decision::of(record.allowed),
             rule: record.rule,
             code: record.code,
             reason: record.reason,
@@ -132,9 +138,11 @@ pub struct DecisionView {
     pub port: Option<u16>,
     /// `tcp`, `udp` or `icmp`.
     pub transport: String,
-    pub verdict: String,
+    #[schema(value_type = String)]
+    pub verdict: Decision,
     pub rule: String,
-    pub code: Option<String>,
+    #[schema(value_type = Option<String>)]
+    pub code: Option<RecordedCode>,
     pub reason: Option<String>,
 }
 

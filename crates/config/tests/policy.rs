@@ -61,7 +61,7 @@ fn attempt(policy: &Policy, text: &str) -> String {
         opened: false,
         covered: None,
     });
-    verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_owned())
+    verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_string())
 }
 
 fn check(policy: &Policy, table: &[(&str, &str)]) {
@@ -196,7 +196,7 @@ fn asked(policy: &Policy, host: &str, method: &str, path: &str) -> &'static str 
     };
     let line = RequestLine { method, path, upgrades };
     let verdict = policy.decide_request(&host.parse().unwrap(), 443, &line);
-    verdict.reason.map_or("pass", |reason| reason.code())
+    verdict.reason.map_or("pass", |reason| reason.code().as_str())
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn sent(policy: &Policy, text: &str) -> String {
         port: port.map(|port| port.parse().unwrap()),
         opened,
     });
-    verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_owned())
+    verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_string())
 }
 
 fn check_sent(policy: &Policy, table: &[(&str, &str)]) {
@@ -606,7 +606,7 @@ fn covered(policy: &Policy, text: &str, opened: bool) -> String {
         opened,
         covered: Some(&host),
     });
-    verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_owned())
+    verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_string())
 }
 
 #[test]

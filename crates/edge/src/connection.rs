@@ -332,7 +332,7 @@ async fn terminated(
             let mut record = edge.record(AttemptKind::Request, &verdict);
             if let Some(refused) = &note.refused {
                 record.allowed = false;
-                record.code = Some("request".to_owned());
+                record.code = Some(Reason::Request.code().into());
                 record.reason = Some(refused.clone());
             }
             record.host = Some(host.clone());

@@ -301,7 +301,7 @@ impl RoomEdge {
             kind,
             allowed: verdict.allowed,
             rule: verdict.rule.clone(),
-            code: verdict.reason.as_ref().map(|reason| reason.code().to_owned()),
+            code: verdict.reason.as_ref().map(|reason| reason.code().into()),
             reason: verdict.reason.as_ref().map(Reason::to_string),
             host: None,
             address: None,

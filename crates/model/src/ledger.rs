@@ -5,28 +5,21 @@ use std::{collections::BTreeSet, net::IpAddr};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What was tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AttemptKind {
-    Connection,
-    /// A name was looked up. Only what was denied is noted: the rest shows as connections.
-    Lookup,
-    /// Something other than a connection: datagrams between two ends, or echo requests.
-    Datagram,
-    /// A request that could be seen, on a terminated host or in plain HTTP.
-    Request,
-}
+use crate::{
+    policy::{ReasonCode, RecordedCode},
+    words::word_type,
+};
 
-impl AttemptKind {
-    /// Returns the word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Connection => "connection",
-            Self::Lookup => "lookup",
-            Self::Datagram => "datagram",
-            Self::Request => "request",
-        }
+word_type! {
+    /// What was tried.
+    AttemptKind {
+        Connection = "connection",
+        /// A name was looked up. Only what was denied is noted: the rest shows as connections.
+        Lookup = "lookup",
+        /// Something other than a connection: datagrams between two ends, or echo requests.
+        Datagram = "datagram",
+        /// A request that could be seen, on a terminated host or in plain HTTP.
+        Request = "request",
     }
 }
 
@@ -53,7 +46,7 @@ pub struct LedgerRecord {
     pub rule: String,
     /// A word for why not, that stays the same.
     #[serde(default)]
-    pub code: Option<String>,
+    pub code: Option<RecordedCode>,
     #[serde(default)]
     pub reason: Option<String>,
     #[serde(default)]
@@ -123,8 +116,8 @@ pub fn learn(records: &[LedgerRecord]) -> Vec<Learned> {
 /// mistakes, which a rule would not mend or should not.
 fn mending(record: &LedgerRecord) -> Option<String> {
     let port = record.port;
-    match (record.kind, record.code.as_deref()?) {
-        (AttemptKind::Datagram, "not-listed" | "datagram") => {
+    match (record.kind, record.code.as_ref()?.known()?) {
+        (AttemptKind::Datagram, ReasonCode::NotListed | ReasonCode::Datagram) => {
             let host = record.host.clone().or_else(|| Some(record.address?.to_string()))?;
             match (record.protocol.as_deref()?, port) {
                 ("UDP", Some(port)) if host.contains(':') => Some(format!("[{host}]:{port}/udp")),
@@ -134,7 +127,7 @@ fn mending(record: &LedgerRecord) -> Option<String> {
             }
         }
         (AttemptKind::Datagram, _) => None,
-        (_, "not-listed" | "port") => {
+        (_, ReasonCode::NotListed | ReasonCode::Port) => {
             let host = record.host.clone()?;
             let usual = |port: &u16| matches!(port, 22 | 80 | 443);
             match port.filter(|port| !usual(port)) {
@@ -168,7 +161,7 @@ mod tests {
             kind: AttemptKind::Connection,
             allowed: code.is_none(),
             rule: "r".into(),
-            code: code.map(str::to_owned),
+            code: code.map(RecordedCode::parse),
             reason: None,
             host: Some(host.into()),
             address: None,
@@ -256,5 +249,18 @@ mod tests {
         let text = r#"{"seq":1,"id":"x","time":"2026-01-01T00:00:00Z","kind":"lookup","allowed":false,"rule":"r"}"#;
         let record: LedgerRecord = serde_json::from_str(text).unwrap();
         assert_eq!(record.kind, AttemptKind::Lookup);
+    }
+
+    #[test]
+    fn a_code_that_is_not_known_is_read_and_written_as_it_is() {
+        for (word, known) in [("sealed", Some(ReasonCode::Sealed)), ("of-tomorrow", None)] {
+            let written = serde_json::to_string(&record("a.example", 443, Some(word))).unwrap();
+            assert!(written.contains(&format!(r#""code":"{word}""#)), "{written}");
+            let read: LedgerRecord = serde_json::from_str(&written).unwrap();
+            let code = read.code.clone().unwrap();
+            assert_eq!((code.as_str(), code.known()), (word, known));
+            assert_eq!(serde_json::to_string(&read).unwrap(), written);
+            assert_eq!(learn(&[read]), []);
+        }
     }
 }

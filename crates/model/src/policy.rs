@@ -22,7 +22,7 @@ pub use self::{
     datagram::{Datagram, Transport},
     lists::{COMMON_HOSTS, common_hosts, is_public_resolver},
     path::{Ambiguity, PlainPath},
-    reason::{Reason, Verdict},
+    reason::{Decision, Reason, ReasonCode, RecordedCode, Verdict},
     sphere::{Sphere, sphere_of},
 };
 use self::{

@@ -15,7 +15,7 @@ use std::{
 use hothouse_host::{Program, files};
 
 use self::opened::Opened;
-use super::{print, room::Ground};
+use super::{figures::Figures, print, room::Ground};
 
 const SERVER: &str = include_str!("egress/server.py");
 const CLIENT: &str = include_str!("egress/client.py");
@@ -30,7 +30,7 @@ const IDLE: u64 = 4000;
 const LOOKUPS: &str = "2000";
 
 /// Runs all of it.
-pub(super) fn run(binary: &Path) -> Result<(), String> {
+pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     let folder = ground.folder.path().to_owned();
     files::write(&folder.join("server.py"), SERVER).map_err(text)?;
@@ -66,7 +66,7 @@ pub(super) fn run(binary: &Path) -> Result<(), String> {
         print("egress: no Squid with OpenSSL here (package squid-openssl): its part is SKIPPED");
     }
     let bench = Bench { ground: &ground, folder: &folder, daemon, squid: squid.as_ref(), resolver };
-    let measured = bench.run().and_then(|()| opened.measure(&ground, daemon));
+    let measured = bench.run(figures).and_then(|()| opened.measure(&ground, daemon, figures));
     opened.end();
     end(squid);
     end(Some(server));
@@ -88,11 +88,11 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn run(&self) -> Result<(), String> {
-        self.bytes()?;
-        self.setup()?;
-        self.names()?;
-        self.idle()
+    fn run(&self, figures: &mut Figures) -> Result<(), String> {
+        self.bytes(figures)?;
+        self.setup(figures)?;
+        self.names(figures)?;
+        self.idle(figures)
     }
 
     /// Runs the client on the host.
@@ -108,7 +108,7 @@ impl Bench<'_> {
         self.ground.hothouse(&all)?.trim().parse().map_err(text)
     }
 
-    fn bytes(&self) -> Result<(), String> {
+    fn bytes(&self, figures: &mut Figures) -> Result<(), String> {
         let count = MEGABYTES.to_string();
         let port = SQUID_PORT.to_string();
         let (mut direct, mut peer, mut ours) = (Vec::new(), Vec::new(), Vec::new());
@@ -127,6 +127,8 @@ impl Bench<'_> {
         let rate = |times: Vec<f64>| MEGABYTES as f64 / 1024.0 / middle(times);
         let gigabytes = MEGABYTES as f64 / 1024.0 * ROUNDS as f64;
         let (direct, ours) = (rate(direct), rate(ours));
+        figures.add("spliced connection", ours, "GB/s");
+        figures.add("spliced connection, CPU", our_cpu / gigabytes, "s/GB");
         print(&format!(
             "egress: {MEGABYTES} MB through a spliced connection, median of {ROUNDS}, alternating"
         ));
@@ -156,7 +158,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn setup(&self) -> Result<(), String> {
+    fn setup(&self, figures: &mut Figures) -> Result<(), String> {
         let port = SQUID_PORT.to_string();
         let (mut direct, mut peer, mut ours) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
@@ -167,6 +169,7 @@ impl Bench<'_> {
             ours.push(self.inside(&["direct", "good.example", "setup", SETUPS])?);
         }
         let (direct, ours) = (middle(direct), middle(ours));
+        figures.add("connection set-up", ours, "ms");
         print(&format!(
             "egress: connection set-up to the first byte, median of {SETUPS}, {ROUNDS} rounds"
         ));
@@ -181,10 +184,11 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn names(&self) -> Result<(), String> {
+    fn names(&self, figures: &mut Figures) -> Result<(), String> {
         let port = self.resolver.to_string();
         let direct = self.outside(&[&port, ADDRESS, "names", LOOKUPS])?;
         let ours = self.inside(&["direct", "good.example", "names", LOOKUPS])?;
+        figures.add("look-up of a known name", ours, "ms");
         print(&format!("egress: a name that is remembered, median of {LOOKUPS}"));
         print(&format!("  a resolver in Python {direct:>7.3} ms"));
         print(&format!("  hothouse            {ours:>8.3} ms (bar: at most 0.3 added to nothing)"));
@@ -192,7 +196,7 @@ impl Bench<'_> {
     }
 
     /// Memory of connections that say nothing, by what the daemon has more than before.
-    fn idle(&self) -> Result<(), String> {
+    fn idle(&self, figures: &mut Figures) -> Result<(), String> {
         let before = memory(self.daemon);
         let words =
             ["exec", "-w", "a", "--", PYTHON, "client.py", "direct", "good.example", "idle"];
@@ -207,6 +211,7 @@ impl Bench<'_> {
             return Err(format!("the idle connections were not made: {line}"));
         }
         let each = after.saturating_sub(before) as f64 / 1024.0 / IDLE as f64;
+        figures.add("memory of an idle connection", each, "KB");
         print(&format!("egress: {IDLE} idle connections"));
         print(&format!("  memory of each      {each:>8.2} KB (bar: at most 20)"));
         Ok(())

@@ -17,7 +17,7 @@ use hothouse_workspace::{
     tree::{DriverName, Owner},
 };
 
-use super::{median, milliseconds, print, room::Ground, timed};
+use super::{figures::Figures, median, milliseconds, print, room::Ground, timed};
 
 /// Forks in a block, and blocks of each size.
 const FORKS: usize = 7;
@@ -31,26 +31,36 @@ const AT_ONCE: usize = 50;
 /// Who agents are on the host when root makes their rooms.
 const AGENT: Owner = Owner { user: 301_000, group: 301_000 };
 
-pub(super) fn run(binary: &Path) -> Result<(), String> {
+/// Measures the command.
+pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     print(
         "fork: the command, median of 14 (copies: 4), in two blocks of each size; `git worktree add` once, beside",
     );
     print("  driver    files   git worktree add      fork    ratio   first git status   delete");
     let ground = Ground::new(binary)?;
     for &driver in DriverName::ALL {
-        compare(driver, &ground)?;
+        compare(driver, &ground, figures)?;
     }
     ground.hothouse(&["nuke", "--yes"])?;
     ground.hothouse(&["daemon", "stop"])?;
     print("  bar: at least 100 for btrfs and overlay, at least 2 for copy; 1.5 times at most;");
     print("       50 times at most");
-    let pool = Pool::make(ground.folder.path());
+    remove_all(ground.folder.path())
+}
+
+/// Measures the tree drivers of this build.
+pub(super) fn within() -> Result<(), String> {
+    let host = tempfile::tempdir().map_err(text)?;
+    let pool = Pool::make(host.path());
     let folder = pool.as_ref().map(|pool| pool.folder.as_path());
-    let outcome = trees::run(ground.folder.path(), folder);
+    let outcome = trees::run(host.path(), folder);
     drop(pool);
-    // In parallel, which the temporary folder's own removal is not.
-    remove::remove_tree(ground.folder.path()).map_err(text)?;
-    outcome
+    remove_all(host.path()).and(outcome)
+}
+
+/// In parallel, which the temporary folder's own removal is not.
+fn remove_all(folder: &Path) -> Result<(), String> {
+    remove::remove_tree(folder).map_err(text)
 }
 
 /// Measures one driver with a small and a large repository, in blocks that take turns.
@@ -58,7 +68,7 @@ pub(super) fn run(binary: &Path) -> Result<(), String> {
 /// A fork may have to wait for what the one before it wrote. So within a block all are of one size,
 /// and before each block everything is on the disk: fork by fork in turn, the small ones would wait
 /// for the index of the large ones, and the ratio would flatter us.
-fn compare(driver: DriverName, ground: &Ground<'_>) -> Result<(), String> {
+fn compare(driver: DriverName, ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     let (few, many) = match (Bench::make(driver, ground, FEW), Bench::make(driver, ground, MANY)) {
         (Ok(few), Ok(many)) => (few, many),
         (Err(why), _) | (_, Err(why)) => {
@@ -87,11 +97,13 @@ fn compare(driver: DriverName, ground: &Ground<'_>) -> Result<(), String> {
             times.deletes.push(timed(|| bench.delete(&format!("fork-{number}")))?);
         }
     }
-    let (one_of_few, one_of_many) = (of_few.show(&few), of_many.show(&many));
+    let (one_of_few, one_of_many) = (of_few.show(&few, figures), of_many.show(&many, figures));
     let ratio = one_of_many / one_of_few;
     print(&format!("  {:<9} {MANY} files take {ratio:.2} times as long as {FEW}", ""));
     if !copies {
-        let ratio = many.fork_at_once()? / one_of_many;
+        let wall = many.fork_at_once()?;
+        figures.add(format!("{AT_ONCE} forks at once, {driver}"), wall, "ms");
+        let ratio = wall / one_of_many;
         let line = format!("{AT_ONCE} forks at once take {ratio:.1} times as long as one");
         print(&format!("  {:<9} {line}", ""));
     }
@@ -109,16 +121,20 @@ struct Times {
 
 impl Times {
     /// Prints a line, and returns how many milliseconds a fork takes.
-    fn show(self, bench: &Bench<'_>) -> f64 {
+    fn show(self, bench: &Bench<'_>, figures: &mut Figures) -> f64 {
         let shown = |times| milliseconds(median(times));
         let (peer, fork) = (milliseconds(bench.peer), shown(self.forks));
+        let (status, delete) = (shown(self.statuses), shown(self.deletes));
+        for (what, time) in [("fork", fork), ("first git status", status), ("delete", delete)] {
+            figures.add(format!("{what}, {}, {} files", bench.driver, bench.files), time, "ms");
+        }
         print(&format!(
             "  {:<9} {:>5}   {peer:>13.1} ms {fork:>6.1} ms   {:>6.1}   {:>13.1} ms {:>5.1} ms",
             bench.driver.as_str(),
             bench.files,
             peer / fork,
-            shown(self.statuses),
-            shown(self.deletes),
+            status,
+            delete,
         ));
         fork
     }

@@ -8,7 +8,7 @@ use std::{
 
 use hothouse_host::{Program, command::Talker, files, relay::Pipes};
 
-use super::{median, milliseconds, print, timed};
+use super::{figures::Figures, median, milliseconds, print, timed};
 
 const ROUNDS: usize = 50;
 const CROWD: usize = 100;
@@ -72,7 +72,7 @@ impl<'a> Ground<'a> {
 }
 
 /// Runs all of it.
-pub(super) fn run(binary: &Path) -> Result<(), String> {
+pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let bwrap = || {
         let program =
             Program::new("bwrap").args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]);
@@ -98,13 +98,15 @@ pub(super) fn run(binary: &Path) -> Result<(), String> {
         })?);
     }
     let (peer, exec, fresh) = (median(peer), median(exec), median(fresh));
+    figures.add("exec", milliseconds(exec), "ms");
+    figures.add("exec --fresh", milliseconds(fresh), "ms");
     print("room: start to end, median of 50, alternating");
     print(&format!("  bwrap --unshare-all true      {:>8.2} ms", milliseconds(peer)));
     row("hothouse exec -- true", exec, peer, "1.0");
     row("hothouse exec --fresh -- true", fresh, peer, "2.0");
     docker(fresh);
-    pipes(&ground)?;
-    crowd(&ground, peer)?;
+    pipes(&ground, figures)?;
+    crowd(&ground, peer, figures)?;
     ground.hothouse(&["nuke", "--yes"])?;
     ground.hothouse(&["daemon", "stop"])?;
     Ok(())
@@ -141,7 +143,7 @@ fn docker(fresh: Duration) {
 }
 
 /// A gigabyte through a room and back, against the same through a plain `cat`.
-fn pipes(ground: &Ground<'_>) -> Result<(), String> {
+fn pipes(ground: &Ground<'_>, figures: &mut Figures) -> Result<(), String> {
     let through = |what: &str| {
         timed(|| ground.shell(&format!("head -c 1G /dev/zero | {what} | cat >/dev/null")))
     };
@@ -152,6 +154,7 @@ fn pipes(ground: &Ground<'_>) -> Result<(), String> {
         room.push(through(&ours)?);
     }
     let (plain, room) = (median(plain), median(room));
+    figures.add("1 GB through exec cat", milliseconds(room), "ms");
     let share = 100.0 * plain.as_secs_f64() / room.as_secs_f64();
     print(&format!("  1 GB through cat              {:>8.0} ms", milliseconds(plain)));
     print(&format!(
@@ -162,7 +165,7 @@ fn pipes(ground: &Ground<'_>) -> Result<(), String> {
 }
 
 /// A hundred rooms at once, and what they cost when they idle.
-fn crowd(ground: &Ground<'_>, peer: Duration) -> Result<(), String> {
+fn crowd(ground: &Ground<'_>, peer: Duration, figures: &mut Figures) -> Result<(), String> {
     let names: Vec<_> = (0..CROWD).map(|n| format!("c{n}")).collect();
     for name in &names {
         ground.hothouse(&["fork", name])?;
@@ -176,6 +179,7 @@ fn crowd(ground: &Ground<'_>, peer: Duration) -> Result<(), String> {
         })
     })?;
     let wall = begun.elapsed();
+    figures.add(format!("{CROWD} rooms at once"), milliseconds(wall), "ms");
     let ratio = wall.as_secs_f64() / peer.as_secs_f64();
     print(&format!(
         "  {CROWD} rooms at once            {:>8.0} ms   {ratio:.0} of bwrap (bar: at most 100)",
@@ -195,6 +199,8 @@ fn crowd(ground: &Ground<'_>, peer: Duration) -> Result<(), String> {
     let shares: Vec<f64> = pids.map(|pid| memory(&pid)).collect();
     #[expect(clippy::cast_precision_loss, reason = "a hundred rooms")]
     let mean = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+    figures.add("memory of an idle room", mean, "MB");
+    figures.add(format!("memory of the daemon, {CROWD} rooms"), daemon, "MB");
     print(&format!(
         "  memory of an idle room        {mean:>8.2} MB   (bar: 3), of the daemon {daemon:.1} MB (bar: 40)"
     ));

@@ -6,7 +6,7 @@ use std::{path::Path, time::Duration};
 
 use hothouse_host::{Program, RunError, files};
 
-use super::{print, room::Ground};
+use super::{figures::Figures, print, room::Ground};
 
 const ROUNDS: usize = 5;
 const SECONDS: &str = "4s";
@@ -43,9 +43,14 @@ struct Load {
     p99: f64,
 }
 
-/// Runs all of it.
-pub(super) fn run(binary: &Path) -> Result<(), String> {
+/// Measures the look-up of routes in this build.
+pub(super) fn within() -> Result<(), String> {
     lookup::run();
+    Ok(())
+}
+
+/// Measures the router of a binary.
+pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let missing = ["nginx", "wrk", "taskset", "openssl", "python3"].into_iter().find(|program| {
         matches!(Program::new(program).arg("--version").run(), Err(RunError::Missing { .. }))
     });
@@ -53,7 +58,7 @@ pub(super) fn run(binary: &Path) -> Result<(), String> {
         print(&format!("router: SKIPPED, {program} is missing here"));
         return Ok(());
     }
-    proxies(binary)
+    proxies(binary, figures)
 }
 
 /// A program of ours that ends with us.
@@ -65,7 +70,7 @@ impl Drop for Running {
     }
 }
 
-fn proxies(binary: &Path) -> Result<(), String> {
+fn proxies(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     let place = ground.folder.path().join("nginx");
     files::make_folder(&place).map_err(|error| error.to_string())?;
@@ -117,7 +122,7 @@ fn proxies(binary: &Path) -> Result<(), String> {
         peers.push(wrk(&theirs)?);
         ours.push(wrk(&url)?);
     }
-    report(&ours, &peers);
+    report(&ours, &peers, figures);
     ground.shell(&format!("taskset -acp 0-1023 {pid} >/dev/null"))?;
     let told = Program::new("python3")
         .args(["-c", SOCKETS, "ask", &echo, "1000"])
@@ -131,7 +136,7 @@ fn proxies(binary: &Path) -> Result<(), String> {
     ground.hothouse(&["daemon", "stop"]).map(drop)
 }
 
-fn report(ours: &[Load], peers: &[Load]) {
+fn report(ours: &[Load], peers: &[Load], figures: &mut Figures) {
     let median = |loads: &[Load], of: fn(&Load) -> f64| {
         let mut all: Vec<f64> = loads.iter().map(of).collect();
         all.sort_by(f64::total_cmp);
@@ -139,6 +144,8 @@ fn report(ours: &[Load], peers: &[Load]) {
     };
     let (rate, peer_rate) = (median(ours, |load| load.rate), median(peers, |load| load.rate));
     let (p99, peer_p99) = (median(ours, |load| load.p99), median(peers, |load| load.p99));
+    figures.add("router, rate", rate, "req/s");
+    figures.add("router, p99", p99, "ms");
     print(&format!(
         "router: TLS 1.3, {CONNECTIONS} connections, {SECONDS} each, median of {ROUNDS}, alternating, a processor each"
     ));

@@ -7,7 +7,7 @@ use hothouse_host::{
     usage::{Blocks, usage},
 };
 
-use super::{median, milliseconds, print, room::Ground, timed};
+use super::{figures::Figures, median, milliseconds, print, room::Ground, timed};
 
 const STARTS: usize = 5;
 const SEARCHES: usize = 5;
@@ -17,12 +17,12 @@ const RESTARTS: usize = 30;
 const SPEAKERS: usize = 18;
 
 /// Runs all of it.
-pub(super) fn run(binary: &Path) -> Result<(), String> {
-    postgres(binary)?;
-    search(binary)?;
+pub(super) fn measure(binary: &Path, figures: &mut Figures) -> Result<(), String> {
+    postgres(binary, figures)?;
+    search(binary, figures)?;
     flood(binary)?;
-    restart(binary)?;
-    acme(binary)
+    restart(binary, figures)?;
+    acme(binary, figures)
 }
 
 fn config(ground: &Ground<'_>, text: &str) -> Result<(), String> {
@@ -38,7 +38,7 @@ fn end(ground: &Ground<'_>) -> Result<(), String> {
 }
 
 /// A new sandbox's PostgreSQL, against `initdb` and a start in a room, until `pg_isready`.
-fn postgres(binary: &Path) -> Result<(), String> {
+fn postgres(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     config(&ground, "[service.db]\nrecipe = \"postgres\"\n")?;
     ground.hothouse(&["fork", "first"])?;
@@ -61,6 +61,7 @@ fn postgres(binary: &Path) -> Result<(), String> {
     }
     end(&ground)?;
     let (ours, peer) = (median(ours), median(peer));
+    figures.add("up with PostgreSQL, golden data", milliseconds(ours), "ms");
     print(&format!("postgres: `up` of a new sandbox until ready, median of {STARTS}, alternating"));
     print(&format!("  initdb and start by hand  {:>9.1} ms", milliseconds(peer)));
     print(&format!("  the very first up         {:>9.1} ms", milliseconds(first)));
@@ -79,7 +80,7 @@ const SPEAKER: &str = "import sys\n\
     sys.stdout.write('needle in the haystack\\n'); sys.stdout.flush()\n";
 
 /// A gigabyte of logs, against ripgrep on the same files.
-fn search(binary: &Path) -> Result<(), String> {
+fn search(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     let script = ground.repository().join("speak.py");
     files::write(&script, SPEAKER).map_err(|error| error.to_string())?;
@@ -111,6 +112,7 @@ fn search(binary: &Path) -> Result<(), String> {
             })?);
         }
         let (ours, peer) = (median(ours), median(peer));
+        figures.add(format!("logs --grep `{pattern}`"), milliseconds(ours), "ms");
         print(&format!("  `{pattern}`"));
         print(&format!("    rg                      {:>9.1} ms", milliseconds(peer)));
         print(&format!("    hothouse logs --grep    {:>9.1} ms", milliseconds(ours)));
@@ -149,7 +151,7 @@ fn flood(binary: &Path) -> Result<(), String> {
 }
 
 /// `hothouse restart`, against a kill and a spawn until the first line.
-fn restart(binary: &Path) -> Result<(), String> {
+fn restart(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let ground = Ground::new(binary)?;
     config(
         &ground,
@@ -170,6 +172,7 @@ fn restart(binary: &Path) -> Result<(), String> {
     }
     end(&ground)?;
     let ours = median(ours);
+    figures.add("restart", milliseconds(ours), "ms");
     print(&format!("restart: of one service, median of {RESTARTS}"));
     print(&format!("  kill and spawn            {:>9.1} ms", milliseconds(bare)));
     print(&format!("  hothouse restart          {:>9.1} ms", milliseconds(ours)));
@@ -179,7 +182,7 @@ fn restart(binary: &Path) -> Result<(), String> {
 }
 
 /// The example shop, from nothing and again.
-fn acme(binary: &Path) -> Result<(), String> {
+fn acme(binary: &Path, figures: &mut Figures) -> Result<(), String> {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/acme");
     let ground = Ground::new(binary)?;
     let copied = format!(
@@ -199,6 +202,8 @@ fn acme(binary: &Path) -> Result<(), String> {
     ground.hothouse(&["down", "-w", "a"])?;
     let second = timed(|| ground.hothouse(&["up", "-w", "a"]).map(drop))?;
     end(&ground)?;
+    figures.add("acme, first up", milliseconds(first), "ms");
+    figures.add("acme, second up", milliseconds(second), "ms");
     print("acme: the whole shop until ready");
     print(&format!("  the first up              {:>9.1} ms", milliseconds(first)));
     print(&format!("  the second up             {:>9.1} ms", milliseconds(second)));

@@ -10,7 +10,7 @@ use hothouse_api::{
     route,
     sandbox::FindQuery,
 };
-use hothouse_model::Failure;
+use hothouse_model::{Failure, ledger::AttemptKind, policy::Decision};
 
 use super::sandbox::check_reference;
 use crate::{
@@ -101,11 +101,11 @@ fn print(ui: &Ui, records: &[EgressRecord], heading: bool) {
 
 fn row(record: &EgressRecord) -> Vec<Cell> {
     let time = record.time.strftime("%H:%M:%S").to_string();
-    let denied = record.verdict == "denied";
+    let denied = record.verdict == Decision::Denied;
     let verdict = match (denied, record.open) {
-        (true, _) => Cell::new("denied").tone(Tone::Bad),
+        (true, _) => Cell::new(record.verdict.as_str()).tone(Tone::Bad),
         (false, true) => Cell::new("open").tone(Tone::Good),
-        (false, false) => Cell::new("allowed").tone(Tone::Good),
+        (false, false) => Cell::new(record.verdict.as_str()).tone(Tone::Good),
     };
     let process =
         record.process.as_ref().map(|process| format!("{}[{}]", process.name, process.pid));
@@ -129,9 +129,9 @@ fn row(record: &EgressRecord) -> Vec<Cell> {
 
 fn shown_port(record: &EgressRecord) -> String {
     let protocol = record.protocol.as_deref().unwrap_or_default().to_lowercase();
-    match (record.kind.as_str(), record.port) {
-        ("datagram", Some(port)) => format!("{port}/{protocol}"),
-        ("datagram", None) => protocol,
+    match (record.kind, record.port) {
+        (AttemptKind::Datagram, Some(port)) => format!("{port}/{protocol}"),
+        (AttemptKind::Datagram, None) => protocol,
         (_, Some(port)) => port.to_string(),
         (_, None) => "dns".to_owned(),
     }
@@ -153,11 +153,15 @@ pub(crate) fn why(session: &Session, ui: &Ui, args: EgressWhyArgs) -> Result<Exi
     }
     let mut lines = Vec::new();
     if let Some(now) = &why.now {
-        let (word, tone) = match now.verdict.as_str() {
-            "allowed" => ("allowed", Tone::Good),
-            _ => ("denied", Tone::Bad),
+        let tone = match now.verdict {
+            Decision::Allowed => Tone::Good,
+            Decision::Denied => Tone::Bad,
         };
-        lines.push(format!("{} is {} now", plain(&shown(now)), ui.paint(tone, word)));
+        lines.push(format!(
+            "{} is {} now",
+            plain(&shown(now)),
+            ui.paint(tone, now.verdict.as_str())
+        ));
         lines.push(format!("  rule: {}", plain(&now.rule)));
         if let Some(reason) = &now.reason {
             lines.push(format!("  why:  {}", plain(reason)));

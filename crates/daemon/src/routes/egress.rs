@@ -18,7 +18,7 @@ use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
     config::{self, HostName, HostPattern, RuleTransport},
     ledger::{LedgerRecord, learn},
-    policy::{Attempt, Claim, Datagram, Policy, Protocol, Transport, Verdict},
+    policy::{Attempt, Claim, Datagram, Decision, Policy, Protocol, Transport, Verdict},
 };
 use hothouse_store::GrantReach;
 use jiff::Timestamp;
@@ -180,8 +180,8 @@ fn decision(policy: &Policy, opened: &[HostPattern], text: &str) -> Result<Decis
         host,
         port,
         transport: transport.to_string(),
-        verdict: if verdict.allowed { "allowed" } else { "denied" }.into(),
-        code: verdict.reason.as_ref().map(|reason| reason.code().to_owned()),
+        verdict: Decision::of(verdict.allowed),
+        code: verdict.reason.as_ref().map(|reason| reason.code().into()),
         reason: verdict.reason.as_ref().map(ToString::to_string),
         rule: verdict.rule,
     })
@@ -242,7 +242,7 @@ pub(crate) async fn learned(
         let (policy, opened) = walls.policy_of(&sandbox).await.map_err(Refusal)?;
         learned.retain(|rule| {
             decision(&policy, &opened, &rule.rule)
-                .is_ok_and(|decision| decision.verdict == "denied")
+                .is_ok_and(|decision| decision.verdict == Decision::Denied)
         });
     }
     Ok(axum::Json(learned.into_iter().map(LearnedView::from).collect()))

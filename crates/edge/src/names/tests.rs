@@ -1,4 +1,4 @@
-use hothouse_model::policy::Transport;
+use hothouse_model::policy::{ReasonCode, Transport};
 
 use super::*;
 use crate::{
@@ -60,7 +60,7 @@ async fn a_name_outside_the_policy_never_leaves_the_host() {
     let records = ledger::read(folder.path());
     assert_eq!(records.len(), 2, "{records:?}");
     assert_eq!(records[0].host.as_deref(), Some("secret-data.evil.example"));
-    assert_eq!(records[0].code.as_deref(), Some("not-listed"));
+    assert_eq!(records[0].code, Some(ReasonCode::NotListed.into()));
 }
 
 #[tokio::test]

@@ -2,8 +2,13 @@
 
 use std::{fmt, net::IpAddr};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Ambiguity, Protocol, Sphere, Transport};
-use crate::config::{EgressMode, HostName};
+use crate::{
+    config::{EgressMode, HostName},
+    words::word_type,
+};
 
 /// What a decision rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +85,85 @@ pub enum Reason {
     Malformed,
 }
 
+word_type! {
+    /// A verdict without its reasons.
+    Decision { Allowed = "allowed", Denied = "denied" }
+}
+
+impl Decision {
+    /// Returns the one that a flag stands for.
+    pub fn of(allowed: bool) -> Self {
+        if allowed { Self::Allowed } else { Self::Denied }
+    }
+}
+
+word_type! {
+    /// The word for a [`Reason`]; it stays the same in ledgers, in the API and in the body of a 403.
+    ReasonCode {
+        DenyRule = "deny-rule",
+        NotListed = "not-listed",
+        BadName = "bad-name",
+        Port = "port",
+        Protocol = "protocol",
+        NoName = "no-name",
+        LiteralAddress = "literal-address",
+        NameMismatch = "name-mismatch",
+        HiddenName = "hidden-name",
+        PublicResolver = "public-resolver",
+        NotPublic = "not-public",
+        Request = "request",
+        AmbiguousRequest = "ambiguous-request",
+        NotTerminated = "not-terminated",
+        Covered = "covered",
+        Datagram = "datagram",
+        Sealed = "sealed",
+        NoEcho = "no-echo",
+        NestedTunnel = "nested-tunnel",
+        TwoNames = "two-names",
+        Slow = "slow",
+        OverBudget = "over-budget",
+        Malformed = "malformed",
+    }
+}
+
+/// The code of a record. Another release may have written one that this one does not know, and a
+/// reader shows it as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum RecordedCode {
+    Known(ReasonCode),
+    Other(String),
+}
+
+impl RecordedCode {
+    /// Returns the word.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Known(code) => code.as_str(),
+            Self::Other(word) => word,
+        }
+    }
+
+    /// Returns the code, if this release knows it.
+    pub fn known(&self) -> Option<ReasonCode> {
+        match self {
+            Self::Known(code) => Some(*code),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// Reads a word, known or not.
+    pub fn parse(text: &str) -> Self {
+        ReasonCode::parse(text).map_or_else(|| Self::Other(text.to_owned()), Self::Known)
+    }
+}
+
+impl From<ReasonCode> for RecordedCode {
+    fn from(code: ReasonCode) -> Self {
+        Self::Known(code)
+    }
+}
+
 impl Verdict {
     pub(super) fn allowed(basis: Basis) -> Self {
         Self { allowed: true, rule: basis.to_string(), reason: None }
@@ -112,31 +196,31 @@ impl Verdict {
 
 impl Reason {
     /// Returns a word for it that stays the same.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> ReasonCode {
         match self {
-            Self::DenyRule => "deny-rule",
-            Self::NotListed => "not-listed",
-            Self::BadName(_) => "bad-name",
-            Self::Port { .. } => "port",
-            Self::Protocol { .. } => "protocol",
-            Self::NoName { .. } => "no-name",
-            Self::Literal => "literal-address",
-            Self::NotAnswered => "name-mismatch",
-            Self::HiddenName => "hidden-name",
-            Self::PublicResolver => "public-resolver",
-            Self::Sphere { .. } => "not-public",
-            Self::Request => "request",
-            Self::Ambiguous(_) => "ambiguous-request",
-            Self::Unseen => "not-terminated",
-            Self::Covered { .. } => "covered",
-            Self::Datagram { .. } => "datagram",
-            Self::Sealed => "sealed",
-            Self::NoEcho => "no-echo",
-            Self::Nested => "nested-tunnel",
-            Self::TwoNames => "two-names",
-            Self::Slow => "slow",
-            Self::Budget { .. } => "over-budget",
-            Self::Malformed => "malformed",
+            Self::DenyRule => ReasonCode::DenyRule,
+            Self::NotListed => ReasonCode::NotListed,
+            Self::BadName(_) => ReasonCode::BadName,
+            Self::Port { .. } => ReasonCode::Port,
+            Self::Protocol { .. } => ReasonCode::Protocol,
+            Self::NoName { .. } => ReasonCode::NoName,
+            Self::Literal => ReasonCode::LiteralAddress,
+            Self::NotAnswered => ReasonCode::NameMismatch,
+            Self::HiddenName => ReasonCode::HiddenName,
+            Self::PublicResolver => ReasonCode::PublicResolver,
+            Self::Sphere { .. } => ReasonCode::NotPublic,
+            Self::Request => ReasonCode::Request,
+            Self::Ambiguous(_) => ReasonCode::AmbiguousRequest,
+            Self::Unseen => ReasonCode::NotTerminated,
+            Self::Covered { .. } => ReasonCode::Covered,
+            Self::Datagram { .. } => ReasonCode::Datagram,
+            Self::Sealed => ReasonCode::Sealed,
+            Self::NoEcho => ReasonCode::NoEcho,
+            Self::Nested => ReasonCode::NestedTunnel,
+            Self::TwoNames => ReasonCode::TwoNames,
+            Self::Slow => ReasonCode::Slow,
+            Self::Budget { .. } => ReasonCode::OverBudget,
+            Self::Malformed => ReasonCode::Malformed,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use hothouse_host::{Program, files};
 
 use super::{ADDRESS, IDLE, PYTHON, end, memory, middle, spawn, text};
-use crate::bench::{print, room::Ground};
+use crate::bench::{figures::Figures, print, room::Ground};
 
 const SCRIPT: &str = include_str!("opened.py");
 const REQUESTS: &str = "2000";
@@ -48,7 +48,12 @@ impl Opened {
         ground.hothouse(&["secret", "set", "TOKEN", "--from", source]).map(drop)
     }
 
-    pub(super) fn measure(&self, ground: &Ground<'_>, daemon: u64) -> Result<(), String> {
+    pub(super) fn measure(
+        &self,
+        ground: &Ground<'_>,
+        daemon: u64,
+        figures: &mut Figures,
+    ) -> Result<(), String> {
         let (mut direct, mut ours) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
             direct.push(outside(ground.folder.path())?);
@@ -59,6 +64,8 @@ impl Opened {
             middle(all.iter().map(part).collect())
         };
         let (median, tail) = (|pair: &(f64, f64)| pair.0, |pair: &(f64, f64)| pair.1);
+        figures.add("request, terminated host", of(&ours, median), "ms");
+        figures.add("request, terminated host, p99", of(&ours, tail), "ms");
         print(&format!(
             "egress: a small request on a terminated host, kept connection, {REQUESTS} requests, {ROUNDS} rounds"
         ));
@@ -74,7 +81,7 @@ impl Opened {
             of(&ours, median) - of(&direct, median),
             of(&ours, tail) - of(&direct, tail)
         ));
-        idle(ground, daemon)
+        idle(ground, daemon, figures)
     }
 
     pub(super) fn end(self) {
@@ -96,7 +103,7 @@ fn pair(line: &str) -> Result<(f64, f64), String> {
     Ok((median.parse().map_err(text)?, tail.parse().map_err(text)?))
 }
 
-fn idle(ground: &Ground<'_>, daemon: u64) -> Result<(), String> {
+fn idle(ground: &Ground<'_>, daemon: u64, figures: &mut Figures) -> Result<(), String> {
     let before = memory(daemon);
     let words = ["exec", "-w", "a", "--", PYTHON, "opened.py", "idle", "opened.example"];
     let (talker, pipes) = ground.converse(&[&words[..], &[&IDLE.to_string()]].concat())?;
@@ -109,6 +116,7 @@ fn idle(ground: &Ground<'_>, daemon: u64) -> Result<(), String> {
         return Err(format!("the idle connections were not made: {line}"));
     }
     let each = after.saturating_sub(before) as f64 / 1024.0 / IDLE as f64;
+    figures.add("memory of an idle terminated connection", each, "KB");
     print(&format!("egress: {IDLE} idle connections to a terminated host, each after one request"));
     print(&format!("  memory of each      {each:>8.2} KB (bar: at most 20)"));
     Ok(())

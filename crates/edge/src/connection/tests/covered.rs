@@ -8,7 +8,7 @@ use std::{
 
 use hothouse_model::{
     ledger::LedgerRecord,
-    policy::{RequestLine, Transport},
+    policy::{ReasonCode, RequestLine, Transport},
 };
 use tokio::{
     io::AsyncReadExt,
@@ -181,7 +181,7 @@ async fn what_cannot_be_opened_does_not_reach_a_covered_host() {
         assert_eq!(scene.came(), "", "{mode}");
         let records = scene.records();
         assert_eq!(records.len(), 8, "{mode}: {records:?}");
-        assert!(records.iter().all(|record| record.code.as_deref() == Some("covered")));
+        assert!(records.iter().all(|record| record.code == Some(ReasonCode::Covered.into())));
     }
 }
 
@@ -190,7 +190,7 @@ async fn silence_does_not_reach_a_covered_host() {
     let scene = Scene::new("open", "", &["api.example"], "220 welcome\r\n").await;
     let mut client = scene.connect().await;
     assert_eq!(rest(&mut client).await, b"");
-    assert_eq!(scene.records()[0].code.as_deref(), Some("covered"));
+    assert_eq!(scene.records()[0].code, Some(ReasonCode::Covered.into()));
 }
 
 #[tokio::test]
@@ -243,7 +243,11 @@ async fn a_client_that_speaks_late_is_seen_all_the_same() {
     assert_eq!(rest(&mut client).await, b"");
     assert_eq!(scene.came(), "");
     let records = scene.records();
-    assert_eq!((records.len(), records[0].code.as_deref()), (1, Some("covered")), "{records:?}");
+    assert_eq!(
+        (records.len(), records[0].code.clone()),
+        (1, Some(ReasonCode::Covered.into())),
+        "{records:?}"
+    );
 
     // What is no such thing continues as ever.
     let mut client = scene.connect().await;
@@ -309,6 +313,6 @@ async fn datagrams_to_an_address_of_a_covered_host_are_refused() {
             datagram::Facts::of(&scene.edge, Transport::Udp, address.parse().unwrap(), Some(443));
         facts.decide(&scene.edge).reason.map(|reason| reason.code())
     };
-    assert_eq!(of("127.0.0.1"), Some("sealed"));
+    assert_eq!(of("127.0.0.1"), Some(ReasonCode::Sealed));
     assert_eq!(of("1.2.3.4"), None);
 }
