@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(failure.kind, FailureKind::Conflict);
         assert_eq!(
             failure.message,
-            "the data of service `db` is of postgres 14, and postgres 15 cannot use it"
+            "the data of service `db` was written by postgres 14, and postgres 15 cannot use it"
         );
         assert!(failure.hints[0].contains("version = \"14\""), "{failure:?}");
     }

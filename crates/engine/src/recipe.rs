@@ -28,7 +28,7 @@ const DATABASE: &str = "app";
 pub enum RecipeError {
     #[error("service `{service}` needs {program}, which is not installed")]
     Missing { service: String, program: &'static str, package: &'static str },
-    #[error("service `{service}` needs {program} {wanted}, but {installed} is installed")]
+    #[error("service `{service}` needs {program} {wanted}; installed: {installed}")]
     Version { service: String, program: &'static str, wanted: String, installed: String },
 }
 
@@ -182,7 +182,7 @@ mod tests {
         check(None, &["9.6", "15", "14"], "15");
         check(Some("14"), &["15", "14"], "14");
         check(Some("9"), &["9.6", "15"], "9.6");
-        check(Some("16"), &["14", "15"], "service `db` wants PostgreSQL 16; installed is 14, 15");
+        check(Some("16"), &["14", "15"], "service `db` needs PostgreSQL 16; installed: 14, 15");
         check(None, &[], "service `db` needs PostgreSQL, which is not installed");
     }
 

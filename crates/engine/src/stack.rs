@@ -437,7 +437,7 @@ mod tests {
         port = 3000
         ready = { http = "/health" }
         watch = ["src"]
-        [service.api.spec.env]
+        [service.api.env]
         DATABASE_URL = "{db.url}"
         SELF = "{port}"
         WEB = "{web.url}/x"
