@@ -17,6 +17,7 @@ pub mod port;
 pub mod sandbox;
 pub mod secret;
 pub mod service;
+pub mod timeline;
 pub mod ui;
 pub mod workspace;
 
@@ -65,6 +66,11 @@ pub mod route {
     pub const CONFIG_APPROVE: &str = "/v1/config/approve";
     pub const SECRETS: &str = "/v1/secrets";
     pub const SECRETS_REMOVE: &str = "/v1/secrets/remove";
+    pub const TIMELINE: &str = "/v1/timeline";
+    pub const TIMELINE_MARK: &str = "/v1/timeline/mark";
+    pub const TIMELINE_WAIT: &str = "/v1/timeline/wait";
+    pub const TIMELINE_SINCE: &str = "/v1/timeline/since";
+    pub const TIMELINE_VERIFY: &str = "/v1/timeline/verify";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";

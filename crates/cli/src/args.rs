@@ -10,6 +10,7 @@ mod sandbox;
 mod secret;
 mod service;
 mod snapshot;
+mod timeline;
 mod url;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
@@ -31,6 +32,7 @@ pub(crate) use self::{
     secret::{SecretCommand, SecretRemoveArgs, SecretSetArgs},
     service::{DbArgs, LogsArgs, ServiceArgs, SignalArgs},
     snapshot::{RestoreArgs, SnapshotArgs},
+    timeline::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs},
     url::{ExposeArgs, PortsArgs, PortsCommand, TrustArgs, UrlArgs},
 };
 
@@ -236,6 +238,42 @@ pub(crate) enum Command {
     /// Open a shell in the room
     #[command(after_help = "Examples:\n  hothouse shell -w agent-a\n  hothouse shell --root")]
     Shell(ShellArgs),
+    /// List what happened in a run: requests, connections, marks, snapshots and more
+    ///
+    /// A query is a list of terms that must all hold: `field:text` contains, `field=text` equals,
+    /// `field~regex` matches, `-term` does not hold, a word alone is looked for in the summary.
+    #[command(
+        after_help = "Examples:\n  hothouse timeline -w agent-a\n  hothouse timeline --kind request 'host:stripe status=200'\n  \
+                      hothouse timeline --since before-checkout --json\n  hothouse timeline --run run_0123456789"
+    )]
+    Timeline(TimelineArgs),
+    /// Set a mark in the timeline, for `since` and --since
+    #[command(after_help = "Example:\n  hothouse mark before-checkout -w agent-a")]
+    Mark(MarkArgs),
+    /// Count what happened since a mark, kinds without a record included
+    #[command(
+        after_help = "Examples:\n  hothouse since before-checkout -w agent-a\n  hothouse since before-checkout --json"
+    )]
+    Since(SinceArgs),
+    /// Wait for a record, and print the first that matches, even if it is already there
+    ///
+    /// Exits with 1 at the timeout, and shows the records that come nearest.
+    #[command(
+        after_help = "Examples:\n  hothouse wait request host:api.stripe.com --since before-checkout\n  \
+                      hothouse wait request 'path:/v1/orders status=201' --timeout 10s --json"
+    )]
+    Wait(WaitArgs),
+    /// Check that the timeline of a run is as it was written
+    ///
+    /// Exits with 1 if a record was changed, removed, swapped or appended.
+    #[command(after_help = "Example:\n  hothouse verify run_0123456789")]
+    Verify(VerifyArgs),
+    /// List the requests of a room that could be seen
+    #[command(
+        after_help = "Examples:\n  hothouse requests -w agent-a\n  hothouse requests 'host:stripe method=POST'\n  \
+                      hothouse requests --unmatched --json"
+    )]
+    Requests(RequestsArgs),
     /// Delete every sandbox of every project; branches are kept
     #[command(after_help = "Examples:\n  hothouse nuke\n  hothouse nuke --yes")]
     Nuke(NukeArgs),

@@ -15,6 +15,7 @@ mod sandbox;
 mod secret;
 mod service;
 mod snapshot;
+mod timeline;
 mod trust;
 mod url;
 
@@ -69,6 +70,12 @@ pub(crate) fn run(
         Command::Db(args) => exec::database(session, ui, args, &surroundings.terminal),
         Command::Exec(args) => exec::exec(session, ui, args, &surroundings.terminal),
         Command::Shell(args) => exec::shell(session, ui, args, &surroundings.terminal),
+        Command::Timeline(args) => timeline::list(session, ui, args),
+        Command::Mark(args) => timeline::mark(session, ui, args),
+        Command::Since(args) => timeline::since(session, ui, args),
+        Command::Wait(args) => timeline::wait(session, ui, args),
+        Command::Verify(args) => timeline::verify(session, ui, args),
+        Command::Requests(args) => timeline::requests(session, ui, args),
         Command::Nuke(args) => sandbox::nuke(session, ui, &args),
         Command::Doctor(args) => doctor::run(session, ui, &args, surroundings),
         Command::Config(ConfigCommand::Check(args)) => {

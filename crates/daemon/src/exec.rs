@@ -1,5 +1,7 @@
 //! The second socket: commands in rooms, whose pipe ends are passed to the client.
 
+mod note;
+
 use std::{
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
@@ -25,6 +27,7 @@ use hothouse_model::{
 use hothouse_reconcile::{Stop, sleep};
 use tokio::task::JoinSet;
 
+use self::note::ExecNote;
 use crate::{Daemon, listener::OwnUser};
 
 /// SIGHUP, for a command whose terminal is gone.
@@ -62,6 +65,9 @@ async fn converse(daemon: &Daemon, framed: &mut Framed) -> std::io::Result<()> {
             // The sandbox counts as in use while the command runs.
             let _held = daemon.keepers.activities.of(running.sandbox.key).enter();
             let followed = follow(framed, &mut running).await;
+            if let (Some(note), Ok(Some(ended))) = (running.note.take(), &followed) {
+                daemon.keepers.timelines.append(&running.sandbox, note.ended(ended));
+            }
             match fresh {
                 Some(runtime) => end_fresh(daemon, &running.sandbox, runtime).await,
                 None => import(daemon, &running.sandbox).await,
@@ -119,6 +125,8 @@ struct Running {
     joined: bool,
     /// The runtime folder of a room that ends with the command.
     fresh: Option<PathBuf>,
+    /// What the timeline has of a command that was started here.
+    note: Option<ExecNote>,
 }
 
 /// The pipe ends for the client, in the order in which they are sent.
@@ -144,6 +152,7 @@ async fn begin(daemon: &Daemon, ask: Ask) -> Result<Running, Failure> {
                 terminal,
                 joined: true,
                 fresh: None,
+                note: None,
             })
         }
         Ask::Rejoin(target) => {
@@ -156,6 +165,7 @@ async fn begin(daemon: &Daemon, ask: Ask) -> Result<Running, Failure> {
                 terminal: false,
                 joined: true,
                 fresh: None,
+                note: None,
             })
         }
         Ask::Resize { .. } | Ask::Signal { .. } | Ask::Close { .. } => {
@@ -211,7 +221,10 @@ async fn start(daemon: &Daemon, run: RunAsk) -> Result<Running, Failure> {
         ExecStreams::Terminal { input, output } => (vec![input, output], true),
         ExecStreams::Detached => (Vec::new(), false),
     };
-    Ok(Running { sandbox, room, exec, streams: Streams(streams), terminal, joined: false, fresh })
+    let note = ExecNote::new(&run);
+    daemon.keepers.timelines.append(&sandbox, note.begun());
+    let (streams, note) = (Streams(streams), Some(note));
+    Ok(Running { sandbox, room, exec, streams, terminal, joined: false, fresh, note })
 }
 
 fn spec(

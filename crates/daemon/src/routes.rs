@@ -11,6 +11,7 @@ pub(crate) mod sandbox;
 pub(crate) mod secret;
 pub(crate) mod service;
 pub(crate) mod snapshot;
+pub(crate) mod timeline;
 pub(crate) mod ui;
 pub(crate) mod workspace;
 
@@ -64,6 +65,11 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::CONFIG_APPROVE, post(egress::approve))
         .route(route::SECRETS, get(secret::list).post(secret::set))
         .route(route::SECRETS_REMOVE, post(secret::remove))
+        .route(route::TIMELINE, get(timeline::list))
+        .route(route::TIMELINE_MARK, post(timeline::mark))
+        .route(route::TIMELINE_WAIT, get(timeline::wait))
+        .route(route::TIMELINE_SINCE, get(timeline::since))
+        .route(route::TIMELINE_VERIFY, get(timeline::verify))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

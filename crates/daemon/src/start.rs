@@ -242,8 +242,9 @@ async fn serve(
     let identity = socket_identity(&path);
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
-    let (state, shares) = (&daemon.about.state, daemon.keepers.shares.clone());
-    let walls = Walls::new(daemon.engine.clone(), rooms, user_config, home, state, shares);
+    let state = &daemon.about.state;
+    let shared = (daemon.keepers.shares.clone(), daemon.keepers.timelines.clone());
+    let walls = Walls::new(daemon.engine.clone(), rooms, user_config, home, state, shared);
     daemon.keepers.walls.set(&walls);
     // Rooms that outlived the last daemon come first: they have no network until then.
     walls.refresh().await;
@@ -274,6 +275,9 @@ async fn serve(
     for name in tasks.end(JOIN).await {
         tracing::warn!(name, "did not end in time, or broke");
     }
+    // Last, so that what ended with the loops is written down.
+    let timelines = daemon.keepers.timelines.clone();
+    tokio::task::spawn_blocking(move || timelines.close()).await.ok();
     if socket_identity(&path) == identity {
         hothouse_host::files::remove_file(&path)?;
     }

@@ -306,6 +306,7 @@ async fn terminated(
     verdict: &Verdict,
     (name, terminator): (&HostName, Arc<dyn Terminate>),
 ) {
+    entry.inspected = true;
     Box::pin(entry.opened(verdict)).await;
     let target =
         Target { name: name.to_string(), port: facts.port, tls: facts.protocol == Protocol::Tls };

@@ -32,6 +32,8 @@ pub(crate) struct Entry {
     address: Option<IpAddr>,
     pub(crate) host: Option<String>,
     pub(crate) protocol: Option<Cow<'static, str>>,
+    /// Whether its requests can be seen.
+    pub(crate) inspected: bool,
     pub(crate) counts: Arc<Counts>,
     record: Option<LedgerRecord>,
 }
@@ -99,6 +101,7 @@ impl Entry {
             address: (!crate::book::is_synthetic(address)).then_some(address),
             host: None,
             protocol: None,
+            inspected: false,
             counts: Arc::default(),
             record: None,
         }
@@ -127,6 +130,7 @@ impl Entry {
             (record.id, record.time) = (opened.id.clone(), opened.time);
         }
         record.open = true;
+        record.inspected = self.inspected;
         record.host = self.host.clone();
         record.address = self.address;
         record.port = self.port;

@@ -2,12 +2,13 @@
 
 use std::{
     collections::HashMap,
+    fmt,
     fs::{File, OpenOptions},
     io::{Read, Seek, SeekFrom, Write},
     os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -20,10 +21,21 @@ const OLDER: &str = "egress.1.jsonl";
 /// How much one file may hold.
 const FILE_LIMIT: u64 = 8 << 20;
 
+/// Gets a copy of every record, for whoever keeps more of a run than its ledger. It must not block.
+#[derive(Clone)]
+pub struct Mirror(pub Arc<dyn Fn(&LedgerRecord) + Send + Sync>);
+
+impl fmt::Debug for Mirror {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Mirror")
+    }
+}
+
 /// The ledger, open for writing.
 #[derive(Debug)]
 pub struct Ledger {
     folder: PathBuf,
+    mirror: Option<Mirror>,
     /// Held so that no other folder gets its inode.
     held: File,
     state: Mutex<State>,
@@ -51,7 +63,12 @@ impl Ledger {
         let about = |source| FileError { attempt: "open", path: folder.to_owned(), source };
         let held = File::open(folder).map_err(about)?;
         let (state, lost) = (Mutex::new(state), AtomicU64::new(0));
-        Ok(Self { folder: folder.to_owned(), held, state, lost })
+        Ok(Self { folder: folder.to_owned(), mirror: None, held, state, lost })
+    }
+
+    /// Passes a copy of every record on.
+    pub fn mirrored(self, mirror: Mirror) -> Self {
+        Self { mirror: Some(mirror), ..self }
     }
 
     /// Whether its folder is the one that has its path: a sandbox of the same name may have taken the place of a deleted
@@ -64,6 +81,13 @@ impl Ledger {
 
     /// Writes a record down, giving it its number. What cannot be written is counted.
     pub fn append(&self, record: &mut LedgerRecord) {
+        self.write_down(record);
+        if let Some(Mirror(mirror)) = &self.mirror {
+            mirror(record);
+        }
+    }
+
+    fn write_down(&self, record: &mut LedgerRecord) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.seq += 1;
         record.seq = state.seq;
@@ -169,6 +193,7 @@ pub(crate) mod tests {
             duration_ms: 0,
             process: None,
             open,
+            inspected: false,
             error: None,
             request: None,
         }

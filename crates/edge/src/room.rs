@@ -312,6 +312,7 @@ impl RoomEdge {
             duration_ms: 0,
             process: None,
             open: false,
+            inspected: false,
             error: None,
             request: None,
         }

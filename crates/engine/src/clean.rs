@@ -2,7 +2,6 @@
 
 use hothouse_host::files;
 use hothouse_model::{Explain, Failure, OperationId, SandboxRecord};
-use hothouse_store::RunLine;
 use hothouse_workspace::{Repository, places};
 
 use crate::{Engine, Losses};
@@ -119,13 +118,6 @@ impl Engine {
             looked_at.push(Cleaned { what: run.id, goes, reason });
         }
         Ok(looked_at)
-    }
-}
-
-impl Engine {
-    /// Returns every run, newest first, also those of sandboxes that are gone.
-    pub fn runs(&self) -> Result<Vec<RunLine>, Failure> {
-        self.with.store.all_runs().map_err(|error| error.failure())
     }
 }
 

@@ -29,6 +29,7 @@ mod recover;
 mod review;
 mod room;
 mod run;
+mod runs;
 mod secrets;
 mod services;
 mod size;

@@ -57,6 +57,8 @@ mod sleep;
 mod snapshots;
 #[path = "cli/streams.rs"]
 mod streams;
+#[path = "cli/timeline.rs"]
+mod timeline;
 #[path = "cli/trust.rs"]
 mod trust;
 #[path = "cli/url.rs"]

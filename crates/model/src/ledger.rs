@@ -69,6 +69,9 @@ pub struct LedgerRecord {
     pub process: Option<RoomProcess>,
     #[serde(default)]
     pub open: bool,
+    /// Whether its requests could be seen and have records of their own.
+    #[serde(default)]
+    pub inspected: bool,
     /// What went wrong although it was allowed.
     #[serde(default)]
     pub error: Option<String>,
@@ -172,6 +175,7 @@ mod tests {
             duration_ms: 0,
             process: Some(RoomProcess { pid: 2, name: "curl".into() }),
             open: false,
+            inspected: false,
             error: None,
             request: None,
         }

@@ -6,6 +6,7 @@
 //! - [`commits`]: commits of rooms, imported as they are made
 //! - [`sleep`]: who is not used sleeps, and who is needed wakes
 //! - [`chores`]: what the engine does from time to time
+//! - [`timelines`]: what happened in each run
 //! - [`tasks`]: all of these as loops with names, which are joined
 //!
 //! Deliberately absent: sockets for clients (those are the daemon's), and nothing that the next daemon
@@ -17,6 +18,7 @@ mod commits;
 pub mod connections;
 pub mod sleep;
 pub mod tasks;
+pub mod timelines;
 pub mod urls;
 pub mod walls;
 
@@ -34,6 +36,7 @@ use tokio::sync::broadcast;
 pub use activities::Activities;
 pub use connections::Connections;
 pub use tasks::{Stop, Tasks};
+pub use timelines::Timelines;
 pub use urls::Urls;
 pub use walls::{LateWalls, Walls};
 
@@ -51,6 +54,8 @@ pub struct Keepers {
     pub urls: Arc<OnceLock<Arc<Urls>>>,
     /// The walls of rooms, from the moment that rooms can be looked for.
     pub walls: Arc<LateWalls>,
+    /// What happens in each run, written down.
+    pub timelines: Arc<Timelines>,
     /// The state folder.
     pub state: PathBuf,
     /// What rooms may have of the daemon's descriptors.
@@ -69,6 +74,7 @@ impl Keepers {
         shares: Arc<Shares>,
     ) -> Self {
         Self {
+            timelines: Timelines::new(engine.clone()),
             engine,
             event_tx,
             connections: Arc::new(Connections::new(rooms)),
@@ -86,6 +92,7 @@ impl Keepers {
         if let Some(walls) = self.walls.get() {
             tasks.start("walls", |stop| async move { walls.watch(stop).await });
         }
+        tasks.start("timelines", |stop| self.timelines.clone().watch(stop));
         tasks.start("urls", |stop| urls::watch(self.clone(), stop));
         tasks.start("urls of starting rooms", |stop| urls::watch_steps(self.clone(), stop));
         tasks.start("commits", |stop| commits::watch(self.clone(), stop));

@@ -21,8 +21,10 @@ use std::{
 
 use hothouse_backend::{CallError, RoomConnection, RoomInstance, Rooms};
 use hothouse_edge::{
-    About, Limit, Processes, RoomEdge, RoomSpec, Serving, Settle, Sockets, ledger::Ledger,
-    resolver::Servers, terminate::Terminate,
+    About, Limit, Processes, RoomEdge, RoomSpec, Serving, Settle, Sockets,
+    ledger::{Ledger, Mirror},
+    resolver::Servers,
+    terminate::Terminate,
 };
 use hothouse_engine::{Engine, RoomEgress, WallKeeper};
 use hothouse_host::{addresses, files, shares::Shares};
@@ -37,7 +39,7 @@ use hothouse_model::{
 use tokio::runtime::Handle;
 
 use self::toolchain::Toolchain;
-use crate::Stop;
+use crate::{Stop, Timelines};
 
 /// The port of the room's loopback on which tools that insist find a proxy.
 const PROXY_PORT: u16 = 15_080;
@@ -66,6 +68,7 @@ pub struct Walls {
     engine: Arc<Engine>,
     rooms: Arc<dyn Rooms>,
     shares: Arc<Shares>,
+    timelines: Arc<Timelines>,
     handle: Handle,
     user_config: PathBuf,
     toolchain: Arc<Toolchain>,
@@ -160,13 +163,14 @@ impl Walls {
         user_config: PathBuf,
         home: PathBuf,
         state: &Path,
-        shares: Arc<Shares>,
+        (shares, timelines): (Arc<Shares>, Arc<Timelines>),
     ) -> Arc<Self> {
         Arc::new_cyclic(|own| Self {
             own: own.clone(),
             engine,
             rooms,
             shares,
+            timelines,
             handle: Handle::current(),
             user_config,
             toolchain: Toolchain::new(home, state.join("toolchain.json")),
@@ -306,6 +310,7 @@ impl Walls {
         *place = None;
         let WorkedOut { found, policy, seen, at } = self.policy(sandbox).await?;
         let ledger = self.ledger(&found.ledger)?;
+        self.open_timeline(sandbox).await;
         let servers = found.egress.resolvers.iter().map(|server| server.0).collect();
         let edge = RoomEdge::new(RoomSpec {
             about: About { sandbox: found.sandbox.clone(), run: found.run.clone() },
@@ -406,10 +411,18 @@ impl Walls {
             return Ok(ledger);
         }
         let ledger = Ledger::open(folder).map_err(|error| Explain::failure(&error))?;
-        let ledger = Arc::new(ledger);
+        let timelines = self.timelines.clone();
+        let mirror = Mirror(Arc::new(move |record| timelines.note(record)));
+        let ledger = Arc::new(ledger.mirrored(mirror));
         ledgers.retain(|_, ledger| ledger.strong_count() > 0);
         ledgers.insert(folder.to_owned(), Arc::downgrade(&ledger));
         Ok(ledger)
+    }
+
+    /// Opens the timeline of a run before its first connection. A wall stands without, and what happens is counted.
+    async fn open_timeline(&self, sandbox: &SandboxRecord) {
+        let (timelines, sandbox) = (self.timelines.clone(), sandbox.clone());
+        tokio::task::spawn_blocking(move || drop(timelines.of(&sandbox))).await.ok();
     }
 
     fn seen(&self, sandbox: &SandboxRecord) -> Seen {

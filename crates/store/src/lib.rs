@@ -15,6 +15,7 @@ mod sandboxes;
 mod schema;
 mod secrets;
 mod snapshots;
+mod timelines;
 
 use std::{
     path::{Path, PathBuf},
@@ -33,6 +34,7 @@ pub use rooms::{NewRoom, RunLine};
 pub use sandboxes::NewSandbox;
 pub use secrets::SecretRecord;
 pub use snapshots::SnapshotRecord;
+pub use timelines::AnchorRecord;
 
 /// The first SQLite without the WAL-reset corruption (two connections that checkpoint at once).
 const OLDEST_SQLITE: i32 = 3_051_003;

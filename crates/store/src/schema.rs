@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite_migration::{M, Migrations};
 
-const MIGRATIONS: [M<'static>; 7] = [
+const MIGRATIONS: [M<'static>; 8] = [
     M::up(include_str!("schema/001-foundation.sql")),
     M::up(include_str!("schema/002-rooms.sql")),
     M::up(include_str!("schema/003-workspaces.sql")),
@@ -13,6 +13,7 @@ const MIGRATIONS: [M<'static>; 7] = [
     M::up(include_str!("schema/005-egress.sql")),
     M::up(include_str!("schema/006-secrets.sql")),
     M::up(include_str!("schema/007-sleep.sql")),
+    M::up(include_str!("schema/008-timelines.sql")),
 ];
 
 /// Sets the pragmas of every connection.

@@ -96,6 +96,10 @@ struct State {
     bytes: usize,
     closed: bool,
     dropped: u64,
+    /// How many entries came in, were taken out, and are dealt with.
+    came: u64,
+    taken: u64,
+    done: u64,
     /// Of the threads whose entries wait.
     group: Arc<Group>,
 }
@@ -109,6 +113,8 @@ pub(crate) struct Queue {
     /// writer --space--> appenders
     emptied: Condvar,
     emptied_tasks: Notify,
+    /// writer --batch done--> whoever waits for what came before
+    settled: Condvar,
 }
 
 /// What the writer takes at once.
@@ -169,6 +175,7 @@ impl Queue {
         }
         state.bytes += entry.prepared.size();
         state.entries.push_back(entry);
+        state.came += 1;
         let first = state.entries.len() == 1;
         drop(state);
         // The writer takes all there is, so only the first can find it asleep.
@@ -195,7 +202,10 @@ impl Queue {
 
     /// Waits for entries and takes as many as make a batch; none after `idle`.
     pub(crate) fn take(&self, idle: Duration) -> Batch {
-        let state = self.lock();
+        let mut state = self.lock();
+        // The writer asks for the next batch when it has dealt with the last one.
+        state.done = state.taken;
+        self.settled.notify_all();
         let waits = |state: &mut State| state.entries.is_empty() && !state.closed;
         let (mut state, _) = self
             .filled
@@ -209,6 +219,7 @@ impl Queue {
             entries.push(entry);
         }
         state.bytes -= size;
+        state.taken += entries.len() as u64;
         state.group = Arc::default();
         let batch = Batch {
             closed: state.closed && state.entries.is_empty(),
@@ -220,6 +231,14 @@ impl Queue {
         self.emptied.notify_all();
         self.emptied_tasks.notify_waiters();
         batch
+    }
+
+    /// Waits until what came in before is dealt with, but not longer than `patience`.
+    pub(crate) fn settle(&self, patience: Duration) {
+        let state = self.lock();
+        let came = state.came;
+        let waits = |state: &mut State| state.done < came;
+        drop(self.settled.wait_timeout_while(state, patience, waits));
     }
 
     /// Takes no more entries. Those that wait are still written.

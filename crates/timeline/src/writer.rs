@@ -253,6 +253,17 @@ impl Timeline {
         put
     }
 
+    /// Waits until the records that others appended without waiting are on the disk, but not longer than `patience`: who
+    /// asks now what happened is to see it.
+    pub fn settle(&self, patience: Duration) {
+        self.queue.settle(patience);
+    }
+
+    /// Counts records that were lost before they could be appended; the next record says so.
+    pub fn count_dropped(&self, count: u64) {
+        self.queue.count_dropped(count);
+    }
+
     /// Keeps bytes beside the timeline, redacted, for a record of some kind that is appended later.
     pub fn put_blob(&self, kind: Kind, bytes: &[u8], cap: usize) -> Result<BlobRef, FileError> {
         let redacted = self.redactor.bytes(bytes, Care::of(kind));

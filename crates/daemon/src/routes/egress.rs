@@ -19,6 +19,7 @@ use hothouse_model::{
     config::{self, HostName, HostPattern, RuleTransport},
     ledger::{LedgerRecord, learn},
     policy::{Attempt, Claim, Datagram, Decision, Policy, Protocol, Transport, Verdict},
+    record::{Draft, bodies::PolicyBody},
 };
 use hothouse_store::GrantReach;
 use jiff::Timestamp;
@@ -258,12 +259,18 @@ pub(crate) async fn allow(
     Json(body): Json<AllowBody>,
 ) -> Result<axum::Json<Vec<GrantView>>, Refusal> {
     let sandbox = find(&daemon, body.sandbox.as_deref(), &body.folder).await?;
-    let engine = daemon.engine.clone();
+    let (engine, timelines) = (daemon.engine.clone(), daemon.keepers.timelines.clone());
     let granted = blocking(move || {
         let reach = if body.project { GrantReach::Project } else { GrantReach::Sandbox };
         match body.remove {
             true => engine.revoke_egress(&sandbox, reach, &body.rules)?,
             false => engine.allow_egress(&sandbox, reach, &body.rules)?,
+        }
+        let action = if body.remove { "removed" } else { "allowed" };
+        for concerned in concerned(&engine, &sandbox, reach)? {
+            for rule in &body.rules {
+                timelines.append(&concerned, policy_draft("egress", rule, action));
+            }
         }
         engine.egress_grants(&sandbox)
     })
@@ -301,11 +308,39 @@ pub(crate) async fn approve(
     let sandbox = find(&daemon, body.sandbox.as_deref(), &body.folder).await?;
     let (engine, record) = (daemon.engine.clone(), sandbox.clone());
     blocking(move || engine.approve_config(&record, &body.text)).await?;
+    daemon.keepers.timelines.append(&sandbox, policy_draft("config", "hothouse.toml", "approved"));
     daemon.keepers.renew_walls().await;
     let engine = daemon.engine.clone();
     let now =
         blocking(move || engine.sandbox(sandbox.key).map(|now| now.unwrap_or(sandbox))).await?;
     pending_view(daemon.engine, now).await
+}
+
+/// Returns the sandboxes that a grant is about.
+fn concerned(
+    engine: &Engine,
+    sandbox: &SandboxRecord,
+    reach: GrantReach,
+) -> Result<Vec<SandboxRecord>, Failure> {
+    if reach == GrantReach::Sandbox {
+        return Ok(vec![sandbox.clone()]);
+    }
+    let project = &sandbox.repository.common_dir;
+    let mut all = engine.sandboxes()?;
+    all.retain(|other| other.repository.common_dir == *project);
+    Ok(all)
+}
+
+/// Drafts the record of a user's decision.
+fn policy_draft(area: &str, rule: &str, action: &str) -> Draft {
+    let body = PolicyBody {
+        area: area.to_owned(),
+        rule: rule.to_owned(),
+        action: action.to_owned(),
+        by: "user".to_owned(),
+        ..PolicyBody::default()
+    };
+    Draft::of(HostClock.now(), format!("{area}: {action} {rule}"), &body)
 }
 
 async fn pending_view(

@@ -9,7 +9,11 @@ use hothouse_api::{
     workspace::{SnapshotBody, SnapshotView},
 };
 use hothouse_engine::Engine;
-use hothouse_model::{Failure, FailureKind, SandboxRecord};
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{
+    Failure, FailureKind, SandboxRecord,
+    record::{Draft, bodies},
+};
 use hothouse_store::SnapshotRecord;
 
 use super::{
@@ -48,7 +52,7 @@ pub(crate) async fn take(
 ) -> Result<axum::Json<SnapshotView>, Refusal> {
     let label = body.label.clone();
     let done = already(&daemon, &id).await?;
-    act(daemon, body, move |engine, sandbox| {
+    act(daemon, body, (!done).then_some(taken), move |engine, sandbox| {
         if done {
             let all = engine.snapshots(sandbox)?;
             return all.into_iter().next_back().ok_or_else(|| gone(sandbox));
@@ -70,7 +74,7 @@ pub(crate) async fn restore(
 ) -> Result<axum::Json<SnapshotView>, Refusal> {
     let label = body.label.clone().unwrap_or_default();
     let done = already(&daemon, &id).await?;
-    act(daemon, body, move |engine, sandbox| {
+    act(daemon, body, (!done).then_some(restored), move |engine, sandbox| {
         if !done {
             let (_, was_up) = engine.restore(sandbox, &label, id.clone())?;
             if was_up {
@@ -94,7 +98,7 @@ pub(crate) async fn forget(
     Json(body): Json<SnapshotBody>,
 ) -> Result<axum::Json<SnapshotView>, Refusal> {
     let label = body.label.clone().unwrap_or_default();
-    act(daemon, body, move |engine, sandbox| {
+    act(daemon, body, None, move |engine, sandbox| {
         let all = engine.snapshots(sandbox)?;
         let known = all.into_iter().find(|snapshot| snapshot.label == label);
         engine.forget_snapshot(sandbox, &label, id)?;
@@ -104,15 +108,35 @@ pub(crate) async fn forget(
     .await
 }
 
+/// Drafts what the timeline of the run has of it.
+type Noted = fn(&SnapshotRecord) -> Draft;
+
+fn taken(snapshot: &SnapshotRecord) -> Draft {
+    let (label, commit) = (snapshot.label.clone(), Some(snapshot.tip.clone()));
+    let summary = format!("snapshot {label}");
+    let body = bodies::SnapshotBody { label, commit, ..Default::default() };
+    Draft::of(HostClock.now(), summary, &body)
+}
+
+fn restored(snapshot: &SnapshotRecord) -> Draft {
+    let (label, commit) = (snapshot.label.clone(), Some(snapshot.tip.clone()));
+    let summary = format!("restored {label}");
+    Draft::of(HostClock.now(), summary, &bodies::RestoreBody { label, commit, snapshot: None })
+}
+
 async fn act(
     daemon: Daemon,
     body: SnapshotBody,
+    noted: Option<Noted>,
     action: impl FnOnce(&Engine, &SandboxRecord) -> Result<SnapshotRecord, Failure> + Send + 'static,
 ) -> Result<axum::Json<SnapshotView>, Refusal> {
     let wanted = body.sandbox.as_deref().map(reference).transpose()?;
     let done = blocking(move || {
         let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(body.folder))?;
         let snapshot = action(&daemon.engine, &sandbox)?;
+        if let Some(noted) = noted {
+            daemon.keepers.timelines.append(&sandbox, noted(&snapshot));
+        }
         Ok(shown(&sandbox, snapshot))
     });
     done.await.map(axum::Json)

@@ -27,7 +27,7 @@ use std::path::Path;
 
 use hothouse_testkit::{Ran, TestEnv, kill, wait_until};
 
-use self::internet::walled;
+pub(crate) use self::internet::walled;
 
 /// Runs Python in the room; it must be found, and may fail.
 fn py(env: &TestEnv, repository: &Path, code: &str) -> Ran {
@@ -50,7 +50,7 @@ def fetch(url, **headers):
         return f'ERROR {error}'
 ";
 
-fn fetch(env: &TestEnv, repository: &Path, url: &str) -> String {
+pub(crate) fn fetch(env: &TestEnv, repository: &Path, url: &str) -> String {
     let ran = py(env, repository, &format!("{FETCH}\nprint(fetch('{url}'))"));
     assert_eq!(ran.code, 0, "{ran}");
     ran.stdout

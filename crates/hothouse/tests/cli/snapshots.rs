@@ -225,6 +225,30 @@ fn change(story: &Story, name: &str) {
     fs::write(worktree.join("new"), "new\n").unwrap();
 }
 
+/// How many records there are, and which numbers they have, depends on what else happened.
+const RECORDS: [(&str, &str); 4] = [
+    (r#""(seq|records)": \d+"#, r#""$1": "[COUNT]""#),
+    (r"\b\d+ records", "[COUNT] records"),
+    (r"near: record \d+", "near: record [SEQ]"),
+    (r"--since \d+", "--since [SEQ]"),
+];
+
+/// What happened in the run of `a`, told in ways that do not depend on what else did.
+fn timeline(story: &Story) {
+    let both = |name: &str, commands: &[&str]| story.both_with(name, commands, &RECORDS);
+    both("mark", &["mark before -w a", "mark 5m -w a", "mark before -w nothing"]);
+    both("since", &["since before -w a", "since befor -w a", "since before -w nothing"]);
+    let waits = ["wait mark mark=before -w a", "wait mark mark=after --timeout 100ms -w a"];
+    let wrong = ["wait mail tooo:x -w a", "wait mial x -w a", "wait mail --timeout soon -w a"];
+    both("wait", &[&waits[..], &wrong].concat());
+    let timeline = ["timeline --kind policy -w a", "timeline --kind mail -w a"];
+    both("timeline", &[&timeline[..], &["timeline x~( -w a", "timeline --run nothing"]].concat());
+    both("requests", &["requests --unmatched -w a", "requests hots:x -w a"]);
+    let status = story.env.json(&story.repository, &["status", "-w", "a", "--json"]);
+    let verify = format!("verify {}", status["run"]["id"].as_str().unwrap());
+    both("verify", &[&verify, "verify nothing"]);
+}
+
 #[test]
 fn commands_on_a_room_print_their_pages() {
     if !is_root() {
@@ -268,6 +292,7 @@ fn commands_on_a_room_print_their_pages() {
     let loose = CONFIG.replace("allowlist", "open");
     fs::write(story.worktree("a").join("hothouse.toml"), loose).unwrap();
     story.both("config-approve", &["config approve -w a", "config approve -w nothing"]);
+    timeline(&story);
     story.both("ui", &["ui", "ui -w nothing"]);
     story.both("runs", &["runs", "runs nonsense"]);
     story.both("down", &["down -w a", "down -w nothing"]);

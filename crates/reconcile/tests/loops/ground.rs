@@ -85,10 +85,12 @@ impl Ground {
         let (user_config, home) = (place("none"), place("home"));
         let state = self.folder.path();
         let (rooms, shares) = (self.rooms.clone(), Shares::new(1024));
-        let walls = Walls::new(engine.clone(), rooms, user_config, home, state, shares.clone());
+        let (own, late_walls) = (state.to_owned(), late.clone());
+        let keepers =
+            Keepers::new(engine.clone(), rooms.clone(), late_walls, event_tx, own, shares.clone());
+        let shared = (shares, keepers.timelines.clone());
+        let walls = Walls::new(engine.clone(), rooms, user_config, home, state, shared);
         late.set(&walls);
-        let (rooms, state) = (self.rooms.clone(), state.to_owned());
-        let keepers = Keepers::new(engine.clone(), rooms, late, event_tx, state, shares);
         Daemon { engine, keepers, walls }
     }
 

@@ -15,7 +15,7 @@ use crate::surroundings;
 /// Each has an address of its own, so that tests can run in parallel with the usual ports.
 static NEXT: AtomicU8 = AtomicU8::new(1);
 
-pub(super) struct Internet {
+pub(crate) struct Internet {
     child: Child,
     pub(super) address: String,
     dns: u16,
@@ -97,7 +97,7 @@ impl Drop for Internet {
 
 /// A sandbox `a` that is up with this `[egress]`, for each user that is available here. `ADDRESS` stands
 /// for the address of the Internet.
-pub(super) fn walled(egress: &str, test: impl Fn(&TestEnv, &Path, &Internet)) {
+pub(crate) fn walled(egress: &str, test: impl Fn(&TestEnv, &Path, &Internet)) {
     walled_after(egress, |_, _| {}, test);
 }
 

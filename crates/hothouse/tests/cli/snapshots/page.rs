@@ -5,7 +5,7 @@ use std::{cell::RefCell, panic};
 use hothouse_testkit::{Ran, TestEnv};
 
 /// Columns of tables whose cells are replaced, by what.
-const VOLATILE: [(&str, &str); 7] = [
+const VOLATILE: [(&str, &str); 8] = [
     ("PID", "[PID]"),
     ("AGE", "[AGE]"),
     ("TIME", "[TIME]"),
@@ -13,10 +13,11 @@ const VOLATILE: [(&str, &str); 7] = [
     ("RUN", "[RUN]"),
     ("COMMIT", "[COMMIT]"),
     ("PROCESS", "[PROCESS]"),
+    ("SEQ", "[SEQ]"),
 ];
 
 /// What is replaced everywhere.
-const FILTERS: [(&str, &str); 29] = [
+const FILTERS: [(&str, &str); 30] = [
     (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[TIME]"),
     (r"Ready in [^ ]+\. Slowest", "Ready in [SPAN]. Slowest"),
@@ -27,6 +28,7 @@ const FILTERS: [(&str, &str); 29] = [
     (r"\brun_[0-9a-f]{12}\b", "[RUN]"),
     (r"\bop_[0-9a-z]{8,}\b", "[OPERATION]"),
     (r"\beg_[0-9a-f]{10}\b", "[RECORD]"),
+    (r"\b([a-z]+)_[0-9a-f]{16}\b", "${1}_[RECORD]"),
     (r#""duration_ms": \d+"#, r#""duration_ms": "[SPAN]""#),
     (r#""stopped": \d+"#, r#""stopped": "[PID]""#),
     (r"\bshop-(\w+)-[0-9a-f]{4}\b", "shop-$1-[ID]"),

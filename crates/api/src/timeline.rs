@@ -1,0 +1,146 @@
+//! Timelines on the wire: marks, records, what happened since, and whether it is all there.
+
+use std::collections::BTreeMap;
+
+use hothouse_model::record::Record;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A mark to set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MarkBody {
+    pub sandbox: Option<String>,
+    pub folder: String,
+    pub name: String,
+}
+
+/// A mark that was set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct MarkView {
+    pub mark: String,
+    pub seq: u64,
+    #[schema(value_type = String, format = DateTime)]
+    pub time: Timestamp,
+}
+
+/// Selects records.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
+)]
+pub struct TimelineQuery {
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
+    pub sandbox: Option<String>,
+    pub folder: String,
+    /// A run, also of a sandbox that is gone; by default the last one of the sandbox.
+    pub run: Option<String>,
+    pub kind: Option<String>,
+    /// Terms that must all hold.
+    #[serde(default)]
+    pub query: String,
+    /// A cursor, a mark, a moment or a span.
+    pub since: Option<String>,
+    /// The most records that are returned, the oldest ones.
+    pub limit: Option<usize>,
+}
+
+/// Some records, oldest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TimelinePage {
+    #[schema(value_type = Vec<Object>)]
+    pub records: Vec<Record>,
+    /// Pass it as `since` to continue, if there are more.
+    pub next: Option<u64>,
+}
+
+/// Waits for a record.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
+)]
+pub struct WaitQuery {
+    pub sandbox: Option<String>,
+    pub folder: String,
+    pub run: Option<String>,
+    pub kind: String,
+    #[serde(default)]
+    pub query: String,
+    pub since: Option<String>,
+    /// How long to wait; the daemon may answer earlier without a record.
+    pub wait_ms: u64,
+}
+
+/// A record that was waited for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WaitView {
+    #[schema(value_type = Option<Object>)]
+    pub record: Option<Record>,
+    /// The records that come nearest, if none matches.
+    pub nearest: Vec<NearView>,
+    /// Up to here nothing matches: pass it as `since` to go on waiting.
+    pub cursor: u64,
+}
+
+/// A record that does not match.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct NearView {
+    /// The terms that do not hold.
+    pub failed: Vec<String>,
+    #[schema(value_type = Object)]
+    pub record: Record,
+}
+
+/// What happened since a mark.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
+)]
+pub struct SinceQuery {
+    pub sandbox: Option<String>,
+    pub folder: String,
+    pub run: Option<String>,
+    pub mark: String,
+    /// The most records that are returned.
+    pub limit: Option<usize>,
+}
+
+/// What happened since a mark, and what did not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SinceView {
+    pub mark: String,
+    pub seq: u64,
+    /// Every kind, also those with none.
+    pub counts: BTreeMap<String, u64>,
+    pub new_errors: u64,
+    pub unmatched: u64,
+    pub gaps: Vec<GapView>,
+    #[schema(value_type = Vec<Object>)]
+    pub records: Vec<Record>,
+}
+
+/// Something that could have happened unseen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct GapView {
+    pub kind: String,
+    pub what: String,
+    pub count: u64,
+}
+
+/// A run to verify.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
+)]
+pub struct VerifyQuery {
+    pub run: String,
+}
+
+/// Whether a run's timeline is as it was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct VerifyView {
+    pub run: String,
+    pub ok: bool,
+    /// How many records are valid, from the beginning.
+    pub records: u64,
+    pub head: String,
+    /// The first line that is not as it was written, or is missing.
+    pub broken_at: Option<u64>,
+    pub why: Option<String>,
+}

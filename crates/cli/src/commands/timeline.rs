@@ -1,0 +1,400 @@
+//! `timeline`, `mark`, `since`, `wait`, `verify`, `requests`: what happened in a run.
+
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use hothouse_api::{
+    route,
+    timeline::{
+        MarkBody, MarkView, NearView, SinceQuery, SinceView, TimelinePage, TimelineQuery,
+        VerifyQuery, VerifyView, WaitQuery, WaitView,
+    },
+};
+use hothouse_model::{
+    Failure, FailureKind,
+    config::parse_duration,
+    record::{Kind, Record, bodies::RequestBody, kind_of_id},
+};
+use serde::Serialize;
+
+use super::sandbox::check_reference;
+use crate::{
+    args::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, Which},
+    render::{Cell, plain, table},
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// About how many bytes a token has.
+const TOKEN_BYTES: usize = 4;
+
+/// How many records one request returns.
+const PAGE: usize = 500;
+
+/// How many records a terminal gets at once.
+const SHOWN: usize = 200;
+
+/// How long one request waits.
+const STEP: Duration = Duration::from_secs(10);
+
+/// How much of a summary a table shows.
+const SUMMARY: usize = 100;
+
+/// Lists records.
+pub(crate) fn list(session: &Session, ui: &Ui, args: TimelineArgs) -> Result<ExitCode, Failure> {
+    let query = TimelineQuery {
+        sandbox: checked(args.run.which)?,
+        folder: session.folder_text()?,
+        run: args.run.run,
+        kind: args.kind,
+        query: terms(&args.query),
+        since: args.since,
+        limit: None,
+    };
+    let (records, next) = fetch(session, ui, query, args.budget)?;
+    match ui.json {
+        true => ui.print_json(&records),
+        false if records.is_empty() => ui.say("No such records."),
+        false => ui.print(&table(
+            ui,
+            &["SEQ", "TIME", "KIND", "WHO", "SUMMARY"],
+            records.iter().map(row).collect(),
+        )),
+    }
+    go_on(ui, next);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A request, as it is listed.
+#[derive(Serialize)]
+struct RequestLine<'a> {
+    id: &'a str,
+    time: jiff::Timestamp,
+    host: String,
+    method: String,
+    path: String,
+    status: Option<u16>,
+    integration: Option<String>,
+    class: Option<String>,
+    matched: Option<bool>,
+    fixture: Option<String>,
+    duration_ms: u64,
+    service: Option<&'a str>,
+}
+
+impl<'a> RequestLine<'a> {
+    fn of(record: &'a Record) -> Self {
+        let body: RequestBody = record.body().unwrap_or_default();
+        Self {
+            id: &record.id,
+            time: record.time,
+            host: body.host,
+            method: body.method,
+            path: body.path,
+            status: body.status,
+            integration: body.integration,
+            class: body.class,
+            matched: body.matched,
+            fixture: body.fixture,
+            duration_ms: body.duration_ms,
+            service: record.service.as_deref(),
+        }
+    }
+}
+
+/// Lists requests.
+pub(crate) fn requests(
+    session: &Session,
+    ui: &Ui,
+    args: RequestsArgs,
+) -> Result<ExitCode, Failure> {
+    let mut terms = terms(&args.query);
+    if args.unmatched {
+        terms.push_str(" matched=false");
+    }
+    let query = TimelineQuery {
+        sandbox: checked(args.run.which)?,
+        folder: session.folder_text()?,
+        run: args.run.run,
+        kind: Some(Kind::Request.to_string()),
+        query: terms,
+        since: args.since,
+        limit: None,
+    };
+    let (records, next) = fetch(session, ui, query, args.budget)?;
+    let lines: Vec<_> = records.iter().map(RequestLine::of).collect();
+    match ui.json {
+        true => ui.print_json(&lines),
+        false if lines.is_empty() => ui.say("No such requests."),
+        false => ui.print(&table(
+            ui,
+            &["TIME", "STATUS", "METHOD", "HOST", "PATH", "BY", "MS"],
+            lines.iter().map(request_row).collect(),
+        )),
+    }
+    go_on(ui, next);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn request_row(line: &RequestLine<'_>) -> Vec<Cell> {
+    let status = line.status.map_or_else(|| "-".to_owned(), |status| status.to_string());
+    let tone = if line.status.is_some_and(|status| status < 400) { Tone::Good } else { Tone::Bad };
+    let by = match (&line.integration, line.matched) {
+        (Some(name), Some(false)) => format!("{name} (unmatched)"),
+        (Some(name), _) => name.clone(),
+        (None, _) => "-".to_owned(),
+    };
+    vec![
+        Cell::new(line.time.strftime("%H:%M:%S").to_string()).tone(Tone::Faint),
+        Cell::new(status).tone(tone),
+        Cell::new(&line.method),
+        Cell::new(&line.host),
+        Cell::new(cut(&line.path)),
+        Cell::new(by),
+        Cell::new(line.duration_ms.to_string()),
+    ]
+}
+
+/// Fetches records page by page, all for JSON, some for a terminal, and no more than the budget.
+fn fetch(
+    session: &Session,
+    ui: &Ui,
+    mut query: TimelineQuery,
+    budget: Option<usize>,
+) -> Result<(Vec<Record>, Option<u64>), Failure> {
+    let most = if ui.json { usize::MAX } else { SHOWN };
+    let budget = budget.map_or(usize::MAX, |tokens| tokens.saturating_mul(TOKEN_BYTES));
+    let size = |record: &Record| serde_json::to_string(record).map_or(0, |text| text.len());
+    let (mut all, mut used): (Vec<Record>, usize) = (Vec::new(), 0);
+    loop {
+        query.limit = Some(PAGE.min(most - all.len()));
+        let TimelinePage { records, next } = session.query(route::TIMELINE, &query)?;
+        for record in records {
+            used = used.saturating_add(size(&record));
+            // One is always shown, or a reader could never get past it.
+            if used > budget && !all.is_empty() {
+                let last = all.last().map(|record: &Record| record.seq);
+                return Ok((all, last));
+            }
+            all.push(record);
+        }
+        match next {
+            Some(seq) if all.len() < most => query.since = Some(seq.to_string()),
+            next => return Ok((all, next)),
+        }
+    }
+}
+
+fn go_on(ui: &Ui, next: Option<u64>) {
+    if let Some(next) = next {
+        ui.say(&format!("More: continue with `--since {next}`."));
+    }
+}
+
+fn row(record: &Record) -> Vec<Cell> {
+    let process = record.process.as_ref();
+    let process = process.map(|process| format!("{}[{}]", process.command, process.room_pid));
+    let who = record.service.clone().or(process).unwrap_or_else(|| "-".into());
+    vec![
+        Cell::new(record.seq.to_string()),
+        Cell::new(record.time.strftime("%H:%M:%S").to_string()).tone(Tone::Faint),
+        Cell::new(record.kind.as_str()).tone(Tone::Strong),
+        Cell::new(who),
+        Cell::new(cut(&record.summary)),
+    ]
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(SUMMARY) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// Sets a mark.
+pub(crate) fn mark(session: &Session, ui: &Ui, args: MarkArgs) -> Result<ExitCode, Failure> {
+    let sandbox = checked(args.which)?;
+    let body = MarkBody { sandbox, folder: session.folder_text()?, name: args.name };
+    let mark: MarkView = session.post(route::TIMELINE_MARK, &session.operation(), &body)?;
+    match ui.json {
+        true => ui.print_json(&mark),
+        false => ui.say(&format!(
+            "Marked `{}`; `hothouse since {0}` counts what happens from here.",
+            mark.mark
+        )),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Counts what happened since a mark.
+pub(crate) fn since(session: &Session, ui: &Ui, args: SinceArgs) -> Result<ExitCode, Failure> {
+    let query = SinceQuery {
+        sandbox: checked(args.run.which)?,
+        folder: session.folder_text()?,
+        run: args.run.run,
+        mark: args.name,
+        limit: (!ui.json).then_some(0),
+    };
+    let since: SinceView = session.query(route::TIMELINE_SINCE, &query)?;
+    if ui.json {
+        ui.print_json(&since);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (some, none): (Vec<_>, Vec<_>) = Kind::ALL
+        .iter()
+        .map(|kind| (kind.as_str(), since.counts.get(kind.as_str()).copied().unwrap_or(0)))
+        .partition(|(_, count)| *count > 0);
+    if !some.is_empty() {
+        let cells = |(kind, count): &(&str, u64)| {
+            vec![Cell::new(kind).tone(Tone::Strong), Cell::new(count.to_string())]
+        };
+        ui.print(&table(ui, &["KIND", "RECORDS"], some.iter().map(cells).collect()));
+    }
+    let none: Vec<_> = none.iter().map(|(kind, _)| *kind).collect();
+    ui.print(&format!("none: {}", none.join(", ")));
+    if since.unmatched > 0 {
+        ui.print(&format!("requests that no fixture matched: {}", since.unmatched));
+    }
+    for gap in &since.gaps {
+        ui.print(&format!("not seen: {} ({}, {})", plain(&gap.what), plain(&gap.kind), gap.count));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Waits for a record.
+pub(crate) fn wait(session: &Session, ui: &Ui, args: WaitArgs) -> Result<ExitCode, Failure> {
+    let timeout = parse_duration(&args.timeout)
+        .map_err(|complaint| Failure::new(FailureKind::Usage, format!("--timeout {complaint}")))?;
+    let until = Instant::now() + timeout;
+    let first = WaitQuery {
+        sandbox: checked(args.run.which)?,
+        folder: session.folder_text()?,
+        run: args.run.run,
+        kind: args.kind,
+        query: terms(&args.query),
+        since: args.since,
+        wait_ms: 0,
+    };
+    let mut query = first.clone();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        query.wait_ms = u64::try_from(left.min(STEP).as_millis()).unwrap_or(u64::MAX);
+        let answer: WaitView = session.query(route::TIMELINE_WAIT, &query)?;
+        if let Some(record) = answer.record {
+            match ui.json {
+                true => ui.print_json(&record),
+                false => ui.print(&table(
+                    ui,
+                    &["SEQ", "TIME", "KIND", "WHO", "SUMMARY"],
+                    vec![row(&record)],
+                )),
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        if left <= STEP {
+            // The misses are looked for from the beginning.
+            let nearest = match query == first_with(&first, query.wait_ms) {
+                true => answer.nearest,
+                false => session.query::<WaitView>(route::TIMELINE_WAIT, &first)?.nearest,
+            };
+            return Err(timed_out(&first, &args.timeout, &nearest));
+        }
+        query.since = Some(answer.cursor.to_string());
+    }
+}
+
+fn first_with(first: &WaitQuery, wait_ms: u64) -> WaitQuery {
+    WaitQuery { wait_ms, ..first.clone() }
+}
+
+fn timed_out(query: &WaitQuery, timeout: &str, nearest: &[NearView]) -> Failure {
+    let what = match query.query.as_str() {
+        "" => format!("no {} came", query.kind),
+        terms => format!("no {} with `{}` came", query.kind, plain(terms)),
+    };
+    let failure = Failure::new(FailureKind::Unmet, format!("{what} within {timeout}"));
+    let mut hints: Vec<String> = nearest
+        .iter()
+        .map(|near| {
+            let NearView { failed, record } = near;
+            let failed: Vec<String> =
+                failed.iter().map(|term| format!("`{}`", plain(term))).collect();
+            format!(
+                "near: record {}, {}: {} does not hold",
+                record.seq,
+                plain(&cut(&record.summary)),
+                failed.join(", ")
+            )
+        })
+        .collect();
+    if hints.is_empty() {
+        hints.push(format!("there is no record of kind `{}` there", query.kind));
+    }
+    hints.into_iter().fold(failure, Failure::hint)
+}
+
+/// Verifies the timeline of a run.
+pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Failure> {
+    let query = VerifyQuery { run: args.run };
+    let found: VerifyView = session.query(route::TIMELINE_VERIFY, &query)?;
+    let code =
+        if found.ok { ExitCode::SUCCESS } else { ExitCode::from(FailureKind::Unmet.exit_code()) };
+    if ui.json {
+        ui.print_json(&found);
+        return Ok(code);
+    }
+    let VerifyView { run, records, head, broken_at, why, .. } = &found;
+    match broken_at {
+        None => ui.print(&format!(
+            "{}: {} is as it was written: {records} records, head {}",
+            ui.paint(Tone::Good, "ok"),
+            plain(run),
+            plain(head)
+        )),
+        Some(line) => ui.print(&format!(
+            "{}: line {line} of the timeline of {}: {}",
+            ui.paint(Tone::Bad, "broken"),
+            plain(run),
+            plain(why.as_deref().unwrap_or("it is not as it was written"))
+        )),
+    }
+    Ok(code)
+}
+
+/// Joins the words of a query. One in the form of an id stands for the record.
+fn terms(words: &[String]) -> String {
+    let term = |word: &String| match kind_of_id(word) {
+        Some(_) => format!("id={word}"),
+        None => word.clone(),
+    };
+    words.iter().map(term).collect::<Vec<_>>().join(" ")
+}
+
+fn checked(which: Which) -> Result<Option<String>, Failure> {
+    if let Some(text) = &which.sandbox {
+        check_reference(text)?;
+    }
+    Ok(which.sandbox)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_a_term_and_words_are_joined() {
+        let words =
+            |all: &[&str]| terms(&all.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert_eq!(words(&["req_0123456789abcdef"]), "id=req_0123456789abcdef");
+        assert_eq!(words(&["host:stripe", "method=POST"]), "host:stripe method=POST");
+        assert_eq!(words(&[]), "");
+    }
+
+    #[test]
+    fn a_long_summary_is_cut_at_a_character() {
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&"ä".repeat(150)), format!("{}…", "ä".repeat(SUMMARY)));
+    }
+}

@@ -1,0 +1,46 @@
+//! Runs, as whoever keeps their timelines needs them.
+
+use hothouse_host::random;
+use hothouse_model::{Explain, Failure, FailureKind};
+use hothouse_store::{AnchorRecord, RunLine};
+
+use crate::Engine;
+
+impl Engine {
+    /// Returns every run, newest first, also those of sandboxes that are gone.
+    pub fn runs(&self) -> Result<Vec<RunLine>, Failure> {
+        self.with.store.all_runs().map_err(|error| error.failure())
+    }
+
+    /// Returns a run by its id, also one whose sandbox is gone.
+    pub fn run_by_id(&self, id: &str) -> Result<RunLine, Failure> {
+        let found = self.runs()?.into_iter().find(|run| run.id == id);
+        found.ok_or_else(|| {
+            let shown: String = id.chars().take(80).collect();
+            Failure::new(FailureKind::NotFound, format!("there is no run `{shown}`"))
+                .hint("`hothouse runs` lists them")
+        })
+    }
+
+    /// Returns the salt of a run, made when it is asked for first.
+    pub fn run_salt(&self, run: &str) -> Result<[u8; 16], Failure> {
+        let salt = self.with.store.salt_of_run(run, random::bytes());
+        let salt = salt.map_err(|error| error.failure())?;
+        salt.ok_or_else(|| Failure::new(FailureKind::NotFound, "the run is gone"))
+    }
+
+    /// Returns the heads that were kept of a run's timeline.
+    pub fn anchors(&self, run: &str) -> Result<Vec<AnchorRecord>, Failure> {
+        self.with.store.anchors(run).map_err(|error| error.failure())
+    }
+
+    /// Keeps the head of a run's timeline.
+    pub fn keep_anchor(&self, run: &str, anchor: &AnchorRecord) -> Result<(), Failure> {
+        self.with.store.keep_anchor(run, anchor).map_err(|error| error.failure())
+    }
+
+    /// Has the timeline of a run go on that had ended.
+    pub fn continue_timeline(&self, run: &str) -> Result<(), Failure> {
+        self.with.store.continue_run(run).map_err(|error| error.failure())
+    }
+}

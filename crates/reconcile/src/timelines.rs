@@ -1,0 +1,276 @@
+//! The timelines of runs: each has one owner, who opens it when its room starts or is found, and ends it with the run.
+//!
+//! Nothing waits for a timeline that cannot be written, neither a wall nor a command: what is lost is counted, and
+//! the next record that can be written tells how much.
+
+mod draft;
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use hothouse_engine::Engine;
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxRecord,
+    ledger::LedgerRecord,
+    record::{Draft, Record},
+    room::RoomWish,
+};
+use hothouse_store::AnchorRecord;
+use hothouse_timeline::{
+    Anchor, AppendError, Identity, Reader, Redactor, Timeline, TimelineOrder, Verification, verify,
+};
+
+use crate::Stop;
+
+/// How soon a timeline is opened that could not be, and one is ended whose run has ended.
+const CHECK: Duration = Duration::from_secs(2);
+
+/// How long a reader waits for records that are being written.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// How long a timeline may become by what a room does, in bytes: one that connects without end must not fill the disk.
+/// What comes later is counted as dropped.
+const ROOM_LIMIT: u64 = 256 << 20;
+
+/// The timelines that are being written.
+pub struct Timelines {
+    engine: Arc<Engine>,
+    /// Held while one is opened, which takes as long as the disk does; walls wait only for `state`.
+    opening: Mutex<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By run.
+    open: HashMap<String, Arc<Timeline>>,
+    /// What was to be written of runs whose timelines are not open.
+    missed: HashMap<String, u64>,
+    closed: bool,
+}
+
+/// Where the timeline of a run is.
+#[derive(Clone, Debug)]
+pub struct RunPlace {
+    pub run: String,
+    pub folder: PathBuf,
+}
+
+impl Timelines {
+    pub fn new(engine: Arc<Engine>) -> Arc<Self> {
+        Arc::new(Self { engine, opening: Mutex::default(), state: Mutex::default() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the timeline of the run that a sandbox is in, opening it if need be.
+    pub fn of(&self, sandbox: &SandboxRecord) -> Option<Arc<Timeline>> {
+        let room = sandbox.room.as_ref().filter(|room| room.wish != RoomWish::Stopped)?;
+        let run = &room.run.id;
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = {
+            let state = self.state();
+            (state.open.get(run).cloned(), state.closed)
+        };
+        match known {
+            (Some(timeline), _) => return Some(timeline),
+            (None, true) => return None,
+            (None, false) => {}
+        }
+        match self.open(sandbox, run, &room.run.artifacts) {
+            Ok(timeline) => {
+                let (timeline, mut state) = (Arc::new(timeline), self.state());
+                timeline.count_dropped(state.missed.remove(run).unwrap_or(0));
+                state.open.insert(run.clone(), timeline.clone());
+                Some(timeline)
+            }
+            Err(failure) => {
+                tracing::warn!(?failure, run, "the timeline of a run cannot be written");
+                None
+            }
+        }
+    }
+
+    /// Returns how many records of a run were lost that no record tells of yet.
+    pub fn lost(&self, place: &RunPlace) -> u64 {
+        let state = self.state();
+        match state.open.get(&place.run) {
+            Some(timeline) => timeline.dropped(),
+            None => state.missed.get(&place.run).copied().unwrap_or(0),
+        }
+    }
+
+    fn open(
+        &self,
+        sandbox: &SandboxRecord,
+        run: &str,
+        folder: &std::path::Path,
+    ) -> Result<Timeline, Failure> {
+        let salt = self.engine.run_salt(run)?;
+        self.engine.continue_timeline(run)?;
+        let engine = self.engine.clone();
+        let keep = move |anchor: &Anchor| {
+            let Anchor { run, seq, hash, ended } = anchor.clone();
+            if let Err(failure) = engine.keep_anchor(&run, &AnchorRecord { seq, hash, ended }) {
+                tracing::warn!(?failure, run, "the head of a timeline was not kept");
+            }
+        };
+        let order = TimelineOrder {
+            identity: Identity { sandbox: sandbox.name.to_string(), run: run.to_owned() },
+            redactor: Redactor::new([], salt),
+            anchors: Box::new(keep),
+            now: HostClock.now(),
+        };
+        let opened = Timeline::open(folder, order);
+        let (timeline, recovery) =
+            opened.map_err(|error| Failure::of(FailureKind::Host, &error))?;
+        if recovery.cut_bytes > 0 || recovery.damaged_lines > 0 {
+            tracing::warn!(?recovery, run, "a timeline was recovered");
+        }
+        Ok(timeline)
+    }
+
+    /// Writes down what the wall noted. Neither waits nor fails.
+    pub fn note(&self, record: &LedgerRecord) {
+        if !record.run.is_empty() {
+            self.append_to(&record.run, draft::of(record));
+        }
+    }
+
+    /// Writes down what happened in a sandbox, if it is in a run. Neither waits nor fails.
+    pub fn append(&self, sandbox: &SandboxRecord, draft: Draft) {
+        let room = sandbox.room.as_ref().filter(|room| room.wish != RoomWish::Stopped);
+        if let Some(room) = room {
+            self.append_to(&room.run.id, draft);
+        }
+    }
+
+    fn append_to(&self, run: &str, draft: Draft) {
+        let mut state = self.state();
+        match state.open.get(run).cloned() {
+            Some(timeline) => {
+                drop(state);
+                if timeline.head().offset > ROOM_LIMIT {
+                    timeline.count_dropped(1);
+                } else if let Err(error) = timeline.append_later(draft) {
+                    tracing::debug!(%error, run, "a record was dropped");
+                }
+            }
+            None => *state.missed.entry(run.to_owned()).or_default() += 1,
+        }
+    }
+
+    /// Writes a record down and waits until it is on the disk.
+    pub fn append_now(&self, sandbox: &SandboxRecord, draft: Draft) -> Result<Record, Failure> {
+        let Some(timeline) = self.of(sandbox) else {
+            let failure = Failure::new(
+                FailureKind::Conflict,
+                format!("no run of `{}` is being recorded", sandbox.name),
+            );
+            return Err(failure.hint(format!("start it with `hothouse up -w {}`", sandbox.name)));
+        };
+        timeline.append(draft).map_err(|error| {
+            let kind = match &error {
+                AppendError::Disk(_) | AppendError::Full => FailureKind::Host,
+                AppendError::Closed => FailureKind::Conflict,
+                _ => FailureKind::Usage,
+            };
+            Failure::of(kind, &error)
+        })
+    }
+
+    /// Returns a reader of a run's timeline, which sees what was noted before.
+    pub fn reader(&self, place: &RunPlace) -> Result<Reader, Failure> {
+        let open = self.state().open.get(&place.run).cloned();
+        let reader = match &open {
+            Some(timeline) => {
+                timeline.settle(SETTLE);
+                timeline.reader()
+            }
+            None => Reader::open(&place.folder),
+        };
+        reader.map_err(|error| match Explain::kind(&error) {
+            FailureKind::NotFound => {
+                Failure::new(FailureKind::NotFound, format!("run `{}` has no timeline", place.run))
+            }
+            _ => error.failure(),
+        })
+    }
+
+    /// Checks that the timeline of a run is as it was written.
+    pub fn verify(&self, place: &RunPlace) -> Result<Verification, Failure> {
+        let open = self.state().open.get(&place.run).cloned();
+        // First the anchors, then the end: an anchor never is ahead of the file.
+        let anchors = self.engine.anchors(&place.run)?.into_iter().map(|anchor| {
+            let AnchorRecord { seq, hash, ended } = anchor;
+            Anchor { run: place.run.clone(), seq, hash, ended }
+        });
+        let anchors: Vec<Anchor> = anchors.collect();
+        let upto = open.map(|timeline| {
+            timeline.settle(SETTLE);
+            timeline.head().offset
+        });
+        verify(&place.folder, &place.run, &anchors, upto)
+            .map_err(|error| Failure::of(FailureKind::Host, &error))
+    }
+
+    /// Brings timelines in step with runs for as long as the daemon runs.
+    pub async fn watch(self: Arc<Self>, mut stop: Stop) {
+        while stop.pause(CHECK).await {
+            let all = self.clone();
+            let swept = tokio::task::spawn_blocking(move || all.sweep()).await;
+            if let Ok(Err(failure)) = swept {
+                tracing::warn!(?failure, "timelines could not be brought in step");
+            }
+        }
+    }
+
+    /// Opens the timelines of rooms that are up, and ends those of runs that have ended.
+    pub fn sweep(&self) -> Result<(), Failure> {
+        for sandbox in self.engine.sandboxes()? {
+            if sandbox.room.as_ref().is_some_and(|room| room.wish == RoomWish::Up) {
+                self.of(&sandbox);
+            }
+        }
+        let runs = self.engine.runs()?;
+        let goes_on = |id: &String| runs.iter().any(|run| run.id == *id && run.ended.is_none());
+        let ended: Vec<Timeline> = {
+            let mut state = self.state();
+            state.missed.retain(|run, _| goes_on(run));
+            let over: Vec<String> =
+                state.open.keys().filter(|run| !goes_on(run)).cloned().collect();
+            over.iter().filter_map(|run| take(&mut state, run)).collect()
+        };
+        ended.into_iter().for_each(Timeline::end);
+        Ok(())
+    }
+
+    /// Writes what waits, and opens nothing any more: the next daemon goes on.
+    pub fn close(&self) {
+        let open = {
+            let mut state = self.state();
+            state.closed = true;
+            std::mem::take(&mut state.open)
+        };
+        drop(open);
+    }
+}
+
+/// Takes a timeline that nobody uses; one in use is for the next time.
+fn take(state: &mut State, run: &str) -> Option<Timeline> {
+    let timeline = state.open.remove(run)?;
+    match Arc::try_unwrap(timeline) {
+        Ok(timeline) => Some(timeline),
+        Err(timeline) => {
+            state.open.insert(run.to_owned(), timeline);
+            None
+        }
+    }
+}

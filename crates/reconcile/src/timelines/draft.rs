@@ -1,0 +1,206 @@
+//! What the wall notes, as a record of the timeline. Pure.
+
+use hothouse_model::{
+    id::fnv1a,
+    ledger::{AttemptKind, LedgerRecord},
+    record::{
+        Draft, Process,
+        bodies::{ConnectionBody, Message, RequestBody, Transport},
+    },
+};
+use serde_json::Value;
+
+/// Drafts the record of an attempt to reach something.
+pub(super) fn of(record: &LedgerRecord) -> Draft {
+    let mut draft = match (record.kind, &record.request) {
+        (AttemptKind::Request, Some(seen)) => request(record, seen),
+        _ => connection(record),
+    };
+    let process = record.process.as_ref();
+    draft.process =
+        process.map(|process| Process { room_pid: process.pid, command: process.name.clone() });
+    draft.service = record.request.as_ref().and_then(|seen| text(seen, "service"));
+    // What is noted of one attempt at different times has one id.
+    draft.id = Some(draft.kind.id(fnv1a(&[record.id.as_bytes()]).to_be_bytes()));
+    draft
+}
+
+fn request(record: &LedgerRecord, seen: &Value) -> Draft {
+    let detail = &seen["detail"];
+    // What stood in for a host says so beside the request or in its detail.
+    let either = |name: &str| match &seen[name] {
+        Value::Null => detail[name].clone(),
+        found => found.clone(),
+    };
+    let word = |name: &str| either(name).as_str().map(str::to_owned);
+    let status = seen["status"].as_u64().and_then(|status| u16::try_from(status).ok());
+    let body = RequestBody {
+        host: host(record),
+        port: record.port.unwrap_or_default(),
+        tls: detail["tls"].as_bool().unwrap_or(false),
+        version: text(detail, "http").unwrap_or_else(|| "1.1".into()),
+        method: text(seen, "method").unwrap_or_default(),
+        path: text(seen, "path").unwrap_or_default(),
+        status,
+        integration: word("integration"),
+        class: word("class"),
+        matched: either("matched").as_bool(),
+        fixture: word("fixture"),
+        duration_ms: record.duration_ms,
+        secrets: texts(&detail["secrets"]),
+        refused: text(detail, "refused").or_else(|| denied(record)),
+        error: record.error.clone(),
+        request: message(&detail["request"], record.sent),
+        response: message(&detail["response"], record.received),
+    };
+    let answer = body.status.map_or_else(|| "no answer".into(), |status| status.to_string());
+    let summary = format!("{} {}{} {answer}", body.method, body.host, body.path);
+    Draft::of(record.time, summary, &body)
+}
+
+fn connection(record: &LedgerRecord) -> Draft {
+    let transport = match (record.kind, record.protocol.as_deref()) {
+        (AttemptKind::Datagram, Some("UDP")) => Transport::Udp,
+        (AttemptKind::Datagram, Some("ICMP")) => Transport::Icmp,
+        (AttemptKind::Datagram | AttemptKind::Lookup, _) => Transport::Other,
+        _ => Transport::Tcp,
+    };
+    let protocol = match record.kind {
+        AttemptKind::Lookup => Some("DNS".to_owned()),
+        _ => record.protocol.clone(),
+    };
+    let body = ConnectionBody {
+        host: record.host.clone(),
+        address: record.address,
+        port: record.port,
+        transport,
+        // Plain HTTP is judged and noted request by request.
+        inspected: record.inspected || record.protocol.as_deref() == Some("HTTP"),
+        protocol,
+        allowed: record.allowed,
+        rule: record.rule.clone(),
+        code: record.code.clone(),
+        reason: record.reason.clone(),
+        open: record.open,
+        sent: record.sent,
+        received: record.received,
+        duration_ms: record.duration_ms,
+        error: record.error.clone(),
+    };
+    let port = record.port.map(|port| format!(":{port}")).unwrap_or_default();
+    let verdict = match (record.allowed, record.open) {
+        (false, _) => "denied",
+        (true, true) => "open",
+        (true, false) => "ended",
+    };
+    Draft::of(record.time, format!("{}{port} {verdict}", host(record)), &body)
+}
+
+fn host(record: &LedgerRecord) -> String {
+    let address = || record.address.map(|address| address.to_string());
+    record.host.clone().or_else(address).unwrap_or_else(|| "?".into())
+}
+
+fn denied(record: &LedgerRecord) -> Option<String> {
+    record.reason.clone().filter(|_| !record.allowed)
+}
+
+/// Reads what one side sent.
+fn message(side: &Value, bytes: u64) -> Message {
+    let pair = |pair: &Value| Some((pair[0].as_str()?.to_owned(), pair[1].as_str()?.to_owned()));
+    let headers = side["headers"].as_array().into_iter().flatten().filter_map(pair);
+    Message {
+        headers: headers.collect(),
+        bytes: side["body"]["bytes"].as_u64().unwrap_or(bytes),
+        text: text(&side["body"], "text").filter(|text| !text.is_empty()),
+        blob: None,
+    }
+}
+
+fn text(value: &Value, name: &str) -> Option<String> {
+    value[name].as_str().map(str::to_owned)
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    let all = value.as_array().into_iter().flatten();
+    all.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hothouse_model::{ledger::RoomProcess, record::Kind};
+    use serde_json::json;
+
+    use super::*;
+
+    fn record(kind: &str, more: Value) -> LedgerRecord {
+        let mut all = json!({
+            "seq": 1, "id": "eg_1", "time": "2026-01-01T00:00:00Z", "run": "run_1", "kind": kind,
+            "allowed": true, "rule": "r", "host": "api.example.com", "port": 443,
+        });
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(all).unwrap()
+    }
+
+    #[test]
+    fn a_request_has_what_was_seen_of_it_and_nothing_where_that_is_unknown() {
+        let seen = json!({ "request": { "method": "POST", "path": "/v1/x", "status": 200 } });
+        let draft = of(&record("request", seen));
+        assert_eq!(draft.kind, Kind::Request);
+        assert_eq!(draft.summary, "POST api.example.com/v1/x 200");
+        for unknown in ["integration", "class", "matched", "fixture", "refused"] {
+            assert_eq!(draft.body[unknown], Value::Null, "{unknown}");
+        }
+        for place in ["beside", "detail"] {
+            let facts = json!({ "integration": "stripe", "class": "mock", "matched": false, "fixture": null });
+            let mut seen = json!({ "method": "GET", "path": "/", "status": 501, "service": "api" });
+            match place {
+                "beside" => {
+                    seen.as_object_mut().unwrap().extend(facts.as_object().unwrap().clone())
+                }
+                _ => seen["detail"] = facts,
+            }
+            let draft = of(&record("request", json!({ "request": seen })));
+            assert_eq!(draft.body["integration"], "stripe", "{place}");
+            assert_eq!(draft.body["matched"], false, "{place}");
+            assert_eq!(draft.service.as_deref(), Some("api"));
+        }
+    }
+
+    #[test]
+    fn headers_and_bodies_are_kept_and_a_refusal_says_why() {
+        let side =
+            json!({ "headers": [["a", "b"], ["broken"]], "body": { "bytes": 9, "text": "x" } });
+        let detail = json!({ "http": "2", "tls": true, "secrets": ["KEY"], "request": side, "response": {} });
+        let seen = json!({ "method": "GET", "path": "/", "status": 403, "detail": detail });
+        let draft =
+            of(&record("request", json!({ "request": seen, "allowed": false, "reason": "no" })));
+        let body: RequestBody = serde_json::from_value(draft.body).unwrap();
+        assert_eq!(body.request.headers, [("a".to_owned(), "b".to_owned())]);
+        assert_eq!((body.request.bytes, body.request.text.as_deref()), (9, Some("x")));
+        assert_eq!((body.tls, body.version.as_str()), (true, "2"));
+        assert_eq!((body.secrets, body.refused.as_deref()), (vec!["KEY".to_owned()], Some("no")));
+    }
+
+    #[test]
+    fn a_connection_has_one_id_from_its_beginning_to_its_end() {
+        let mut opened = record("connection", json!({ "open": true, "protocol": "TLS" }));
+        opened.process = Some(RoomProcess { pid: 7, name: "curl".into() });
+        let (begun, ended) = (of(&opened), of(&LedgerRecord { open: false, ..opened.clone() }));
+        assert_eq!((begun.kind, &begun.id), (Kind::Connection, &ended.id));
+        assert_eq!(begun.body["inspected"], false);
+        assert_eq!(of(&LedgerRecord { inspected: true, ..opened }).body["inspected"], true);
+        assert_eq!(ended.process.unwrap().command, "curl");
+        assert_eq!(ended.summary, "api.example.com:443 ended");
+        let plain = of(&record("connection", json!({ "protocol": "HTTP" })));
+        assert_eq!(plain.body["inspected"], true);
+        let sent = of(&record("datagram", json!({ "protocol": "UDP" })));
+        assert_eq!(sent.body["transport"], "udp");
+        let looked_up = of(&record("lookup", json!({ "allowed": false, "port": null })));
+        assert_eq!(looked_up.summary, "api.example.com denied");
+        assert_eq!(
+            (&looked_up.body["protocol"], &looked_up.body["transport"]),
+            (&json!("DNS"), &json!("other"))
+        );
+    }
+}
