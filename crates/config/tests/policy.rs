@@ -652,3 +652,54 @@ fn a_rule_about_requests_limits_what_names_nobody_too() {
         );
     }
 }
+
+#[test]
+fn a_host_that_is_answered_for_here_needs_no_rule_and_reaches_nobody() {
+    let text = r#"
+        [egress]
+        mode = "allowlist"
+        allow = []
+        deny = ["no.pay.example"]
+        [integration.a-cms]
+        class = "read-only"
+        hosts = ["real.pay.example"]
+        [integration.pay]
+        class = "mock"
+        hosts = ["*.pay.example"]
+        [integration.off]
+        class = "disable"
+        hosts = ["off.example"]
+    "#;
+    let config = hothouse_config::parse("hothouse.toml", text).unwrap().config;
+    let policy = Policy::new(&config.egress, &[], &NamedLists::default(), OwnAddresses(|_| false))
+        .with_answered_here(AnsweredHere::of(&config));
+    for (name, opened, passes) in [
+        ("api.pay.example", true, true),
+        ("off.example", true, true),
+        // What cannot be opened would go outside.
+        ("api.pay.example", false, false),
+        // The first integration decides, and this one leads to the real host.
+        ("real.pay.example", true, false),
+        ("no.pay.example", true, false),
+        ("other.example", true, false),
+    ] {
+        let host: HostName = name.parse().unwrap();
+        let verdict = policy.decide(&Attempt {
+            claim: &Claim::of(name.as_bytes()),
+            address: None,
+            answered: std::slice::from_ref(&host),
+            port: 443,
+            protocol: Protocol::Tls,
+            hidden: false,
+            opened,
+            covered: Some(&host).filter(|_| name != "other.example"),
+        });
+        assert_eq!(verdict.allowed, passes, "{name} {opened}: {}", verdict.why());
+        assert!(!policy.decide_name(&host).allowed, "{name} is never looked up");
+        if opened {
+            assert_eq!(policy.answers_for(&host), passes, "{name}");
+            let line = RequestLine { method: "POST", path: "/x", upgrades: false };
+            assert_eq!(policy.decide_request(&host, 443, &line).allowed, passes, "{name}");
+        }
+    }
+}

@@ -341,9 +341,7 @@ async fn terminated(
             record.sent = note.sent;
             record.received = note.received;
             record.duration_ms = u64::try_from(note.duration.as_millis()).unwrap_or(u64::MAX);
-            record.request = Some(serde_json::json!({
-                "method": note.method, "path": note.path, "status": note.status, "detail": note.detail,
-            }));
+            record.request = Some(note.to_json());
             edge.ledger.append(&mut record);
         })
     };

@@ -182,6 +182,13 @@ fn at_once(edge: &RoomEdge, question: &Question) -> Option<Vec<u8>> {
     if !name.as_str().contains('.') {
         return Some(question.empty(Code::NoName));
     }
+    // Nobody outside is asked about a host that is answered for here, not even for its text records.
+    if edge.policy().answers_for(name) {
+        return Some(match question.kind {
+            TYPE_A | TYPE_AAAA => synthetic(edge, question, name),
+            _ => question.empty(Code::Fine),
+        });
+    }
     let verdict = edge.policy().decide_name(name);
     if !verdict.allowed {
         edge.note_denied_name(name.as_str(), Some(name), &verdict);

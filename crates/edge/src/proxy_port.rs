@@ -120,8 +120,9 @@ async fn target(edge: &RoomEdge, claim: &Claim, port: u16) -> Result<SocketAddr,
         |reason, host: &str| Err(Refused::Denied(Verdict::refused(reason), host.to_owned()));
     match claim {
         Claim::Name(name) => {
-            let verdict = edge.policy().decide_name(name);
-            if !verdict.allowed {
+            let policy = edge.policy();
+            let verdict = policy.decide_name(name);
+            if !verdict.allowed && !policy.answers_for(name) {
                 return Err(Refused::Denied(verdict, name.to_string()));
             }
             let address = edge.address_for(name).await;

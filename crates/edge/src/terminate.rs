@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use hothouse_model::{config::HostName, policy::RequestLine};
+use hothouse_model::{
+    config::HostName,
+    policy::{Answerer, RequestLine},
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
@@ -26,7 +29,13 @@ pub trait Terminate: Send + Sync {
 
     /// Decides about a request to a host that is terminated, or says why it may not be made. Connections
     /// that were opened by an earlier one ask the one of this moment.
-    fn admits(&self, name: &HostName, port: u16, line: &RequestLine<'_>) -> Result<(), String>;
+    fn admits(
+        &self,
+        name: &HostName,
+        port: u16,
+        line: &RequestLine<'_>,
+        by: Answerer,
+    ) -> Result<(), String>;
 
     /// Serves one connection that was allowed, until it ends.
     fn serve(&self, client: Rewound, target: Target, dial: Dial, note: Note) -> Sendable<'_, ()>;
@@ -57,8 +66,37 @@ pub struct RequestNote {
     pub duration: Duration,
     /// Why it was not passed on, if it was not.
     pub refused: Option<String>,
+    /// The integration that the host belongs to, and its class.
+    pub integration: Option<(String, String)>,
+    /// Whether a stand-in knew what to answer, if one was asked.
+    pub matched: Option<bool>,
+    /// What the stand-in answered by.
+    pub fixture: Option<String>,
     /// Headers and bodies, redacted and cut.
     pub detail: serde_json::Value,
+}
+
+impl RequestNote {
+    /// Writes it as the ledger has it; what is not known is left out.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let mut all = serde_json::json!({
+            "method": self.method, "path": self.path, "status": self.status, "detail": self.detail,
+        });
+        let (name, class) = self.integration.clone().unzip();
+        let text = |text: Option<String>| text.map(serde_json::Value::from);
+        let known = [
+            ("integration", text(name)),
+            ("class", text(class)),
+            ("matched", self.matched.map(serde_json::Value::from)),
+            ("fixture", text(self.fixture.clone())),
+        ];
+        for (key, value) in known {
+            if let Some(value) = value {
+                all[key] = value;
+            }
+        }
+        all
+    }
 }
 
 /// A connection whose first bytes have been read, and are read again.

@@ -11,6 +11,7 @@ use hothouse_model::{
         self, Config, Egress, EgressMode, HostPattern, Hosts, PendingChange, RuleTransport, Target,
         pending_changes,
     },
+    policy::AnsweredHere,
 };
 use hothouse_store::{EgressGrant, GrantReach, StoreError};
 
@@ -30,6 +31,8 @@ pub struct RoomEgress {
     pub granted: Vec<Target>,
     /// The hosts whose TLS is opened.
     pub opened: Vec<HostPattern>,
+    /// The hosts that are never dialled.
+    pub answered_here: AnsweredHere,
     /// The names of services.
     pub own_names: Vec<String>,
     /// As `-w` takes it.
@@ -103,6 +106,7 @@ impl Engine {
                 egress,
                 granted: granted.collect(),
                 opened: config.terminated_hosts(),
+                answered_here: AnsweredHere::of(&config),
                 own_names: stack.services.into_iter().map(|service| service.spec.name).collect(),
                 sandbox: format!("{}/{}", sandbox.project, sandbox.name),
                 run: sandbox.room.as_ref().map(|room| room.run.id.clone()).unwrap_or_default(),

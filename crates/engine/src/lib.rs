@@ -11,6 +11,7 @@ mod data;
 mod delete;
 mod egress;
 pub mod environment;
+mod fixtures;
 mod fork;
 mod inventory;
 mod journal;
@@ -63,6 +64,7 @@ pub use commits::CommitError;
 pub use data::DataError;
 pub use delete::{DeleteError, Losses};
 pub use egress::{EgressError, PendingConfig, RoomEgress};
+pub use fixtures::{FixtureFolder, FixtureStamp, WorktreeFixture};
 pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
 pub use hothouse_workspace::{
     closely::Finding, pool::Pool, promote::Merged, refs::watch::RefWatch,

@@ -29,6 +29,8 @@ mod first_steps;
 mod flood;
 #[path = "cli/masks.rs"]
 mod masks;
+#[path = "cli/mocks.rs"]
+mod mocks;
 #[path = "cli/one_owner.rs"]
 mod one_owner;
 #[path = "cli/picker.rs"]

@@ -7,6 +7,7 @@
 //! at each of them. What is no connection is decided by [`Policy::decide_datagram`], and passes only by
 //! a rule that names its transport.
 
+mod answered_here;
 mod claim;
 mod datagram;
 mod lists;
@@ -18,6 +19,7 @@ mod sphere;
 use std::{fmt, net::IpAddr};
 
 pub use self::{
+    answered_here::AnsweredHere,
     claim::{Claim, parse_ipv4_loosely},
     datagram::{Datagram, Transport},
     lists::{COMMON_HOSTS, common_hosts, is_public_resolver},
@@ -94,6 +96,15 @@ pub struct RequestLine<'a> {
     pub upgrades: bool,
 }
 
+/// Who answers a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answerer {
+    /// The host itself.
+    Host,
+    /// A stand-in, which never dials the host.
+    StandIn,
+}
+
 /// What the lists with a name hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedLists {
@@ -112,6 +123,8 @@ pub struct Policy {
     /// The rules that open datagrams, and those that deny nothing but datagrams.
     datagrams: Vec<Grant>,
     no_datagrams: Vec<Grant>,
+    /// The hosts that are never dialled, so that they need no rule.
+    here: AnsweredHere,
     own: OwnAddresses,
 }
 
@@ -146,7 +159,21 @@ impl Policy {
         let (datagrams, allow) = allow.into_iter().partition(Grant::opens_datagrams);
         let deny = expand(&egress.deny, "deny").into_iter();
         let (no_datagrams, deny) = deny.partition(Grant::opens_datagrams);
-        Self { mode: egress.mode, allow, deny, datagrams, no_datagrams, own }
+        let here = AnsweredHere::default();
+        Self { mode: egress.mode, allow, deny, datagrams, no_datagrams, here, own }
+    }
+
+    /// Adds the hosts that Hothouse answers for.
+    #[must_use]
+    pub fn with_answered_here(self, here: AnsweredHere) -> Self {
+        Self { here, ..self }
+    }
+
+    /// Whether Hothouse answers for a host, so that its name is never looked up and needs no rule. A
+    /// rule that denies the host still does.
+    pub fn answers_for(&self, name: &HostName) -> bool {
+        let denied = |rule: &Grant| rule.is_whole() && rule.names_host(name);
+        self.here.holds(name) && !self.deny.iter().any(denied)
     }
 
     /// Returns the mode.
@@ -205,6 +232,13 @@ impl Policy {
         if let Some(verdict) = self.closed(attempt) {
             return verdict;
         }
+        // It ends here: nothing is dialled, whatever the mode.
+        if let Claim::Name(name) = attempt.claim
+            && attempt.opened
+            && self.here.holds(name)
+        {
+            return Verdict::allowed(Basis::Integration);
+        }
         match self.mode {
             EgressMode::Open => self.decide_open(attempt),
             EgressMode::Web => self.decide_web(attempt),
@@ -260,6 +294,7 @@ impl Policy {
         match (meant.iter().find(|rule| rule.allows(&asked)), meant.first()) {
             (Some(rule), _) => Verdict::allowed(rule.basis()),
             (None, Some(rule)) => Verdict::denied(rule.basis(), Reason::Request),
+            (None, None) if self.here.holds(name) => Verdict::allowed(Basis::Integration),
             (None, None) if open => Verdict::allowed(Basis::Mode(self.mode)),
             (None, None) => Verdict::denied(Basis::Mode(self.mode), Reason::NotListed),
         }

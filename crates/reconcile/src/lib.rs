@@ -2,6 +2,7 @@
 //! is wanted, again and again.
 //!
 //! - [`walls`]: what leaves rooms, and by which policy
+//! - `mocks`: what answers for mocked hosts, one per run
 //! - [`urls`]: the router, direct ports, and ports inside rooms
 //! - [`commits`]: commits of rooms, imported as they are made
 //! - [`sleep`]: who is not used sleeps, and who is needed wakes
@@ -16,6 +17,7 @@ pub mod activities;
 mod chores;
 mod commits;
 pub mod connections;
+mod mocks;
 pub mod sleep;
 pub mod tasks;
 pub mod timelines;

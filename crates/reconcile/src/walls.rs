@@ -39,7 +39,7 @@ use hothouse_model::{
 use tokio::runtime::Handle;
 
 use self::toolchain::Toolchain;
-use crate::{Stop, Timelines};
+use crate::{Stop, Timelines, mocks::Mocks};
 
 /// The port of the room's loopback on which tools that insist find a proxy.
 const PROXY_PORT: u16 = 15_080;
@@ -82,6 +82,8 @@ pub struct Walls {
     policies: Mutex<Vec<Weak<Policy>>>,
     /// One ledger for all rooms of a sandbox.
     ledgers: Mutex<HashMap<PathBuf, Weak<Ledger>>>,
+    /// What answers for the mocked hosts of each run.
+    mocks: Arc<Mocks>,
     problems: Mutex<HashMap<SandboxKey, String>>,
     /// What a policy opens and cannot be had here.
     limits: Mutex<HashMap<SandboxKey, Vec<Limit>>>,
@@ -179,6 +181,7 @@ impl Walls {
             worked_out: Mutex::default(),
             policies: Mutex::default(),
             ledgers: Mutex::default(),
+            mocks: Arc::default(),
             problems: Mutex::default(),
             limits: Mutex::default(),
         })
@@ -375,7 +378,8 @@ impl Walls {
     ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
         let (engine, sandbox) = (self.engine.clone(), sandbox.clone());
         let (runtime, edge) = (runtime.to_owned(), Arc::downgrade(edge));
-        let made = move || terminate::of(&engine, &sandbox, &runtime, edge);
+        let mocks = self.mocks.clone();
+        let made = move || terminate::of(&engine, (&sandbox, &mocks), &runtime, edge);
         let made = tokio::task::spawn_blocking(made).await;
         made.map_err(|error| Failure::of(FailureKind::Internal, &error))?
     }
@@ -459,7 +463,8 @@ impl Walls {
         let seen = self.seen(sandbox);
         let lists = NamedLists { toolchain, common: common_hosts() };
         let own = OwnAddresses(addresses::is_own);
-        let policy = Policy::new(&found.egress, &found.granted, &lists, own);
+        let policy = Policy::new(&found.egress, &found.granted, &lists, own)
+            .with_answered_here(found.answered_here.clone());
         let (found, policy) = (Arc::new(found), self.shared(policy));
         let worked_out = WorkedOut { found, policy, seen, at: Instant::now() };
         let mut all = self.worked_out.lock().unwrap_or_else(PoisonError::into_inner);

@@ -67,6 +67,22 @@ impl Own {
             .hint("send the credential in a header instead, and declare its `form` so")
     }
 
+    pub(crate) fn too_long_for_mock(most: usize) -> Self {
+        let message =
+            format!("the body has more than {most} bytes, decompressed, too many for a mock");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", message)
+    }
+
+    pub(crate) fn unknown_coding(encoding: &str) -> Self {
+        let encoding: String = encoding.chars().filter(|c| !c.is_control()).take(40).collect();
+        let message = format!("the body is in `{encoding}`, which a mock cannot decompress");
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "body_compressed", message)
+    }
+
+    pub(crate) fn mock_failed(why: &str) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "mock_failed", why)
+    }
+
     pub(crate) fn compressed(encoding: &str) -> Self {
         let encoding: String = encoding.chars().filter(|c| !c.is_control()).take(40).collect();
         let message = format!(

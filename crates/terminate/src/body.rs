@@ -36,6 +36,9 @@ pub(crate) enum BodyError {
     /// It is made of messages that are compressed each for itself.
     #[error(transparent)]
     Packed(#[from] Compressed),
+    /// A fixture says that it breaks off.
+    #[error("the answer is cut off on purpose")]
+    Cut,
 }
 
 /// The body of a request or an answer.

@@ -8,7 +8,10 @@ use std::{
 use bytes::BytesMut;
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_http::{asked_upgrade, host_value, strip_hop_by_hop, strip_overrides};
-use hothouse_model::config::{HostName, SecretForm};
+use hothouse_model::{
+    config::{HostName, SecretForm},
+    policy::Answerer,
+};
 use http_body_util::{BodyExt, Empty};
 use hyper::{
     Method, Request, Response, StatusCode, Version,
@@ -17,7 +20,10 @@ use hyper::{
     header::{self, HeaderValue},
     http::request::Parts,
 };
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::Semaphore,
+};
 
 use crate::{
     Target,
@@ -30,7 +36,9 @@ use crate::{
     record::{Draft, RecordSink, Side},
     scan::Echoes,
     secrets::{Held, Known, Secrets},
-    sigv4, substitute,
+    sigv4,
+    stand_in::{self, BrokenOff, StandIn},
+    substitute,
     upstream::{Upstream, UpstreamError, Upstreams, Wanted},
 };
 
@@ -48,6 +56,9 @@ pub(crate) struct Exchange<U: Upstream> {
     pub(crate) upstreams: Upstreams<U>,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) gate: Arc<dyn Gate>,
+    /// What answers instead of the host, if anything does.
+    pub(crate) stand_in: Option<Arc<dyn StandIn>>,
+    pub(crate) held_whole: Arc<Semaphore>,
     pub(crate) records: RecordSink,
     /// The host's side of a connection that is about to be no HTTP any more.
     pub(crate) upgraded: Mutex<Option<Upgraded>>,
@@ -79,7 +90,7 @@ impl<U: Upstream> Exchange<U> {
         &self,
         request: Request<Incoming>,
         pulse: Option<&Arc<Pulse>>,
-    ) -> Response<Body> {
+    ) -> Result<Response<Body>, BrokenOff> {
         // Only to a WebSocket: behind any other upgrade (`h2c`) requests would go on unseen.
         let to =
             asked_upgrade(&request).filter(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
@@ -88,23 +99,32 @@ impl<U: Upstream> Exchange<U> {
         let Target { name, port, tls } = &self.target;
         let (secrets, sink) = (self.secrets.clone(), self.records.clone());
         let draft = Draft::begin(&parts, (name, *port, *tls), HostClock.now(), (secrets, sink));
+        draft.belongs_to(self.gate.integration(&self.host));
         let beat = || pulse.map(Pulse::begin);
         let (asking, answering) = (beat(), beat());
         let guarded = self.guarded().await;
         let sent = body::incoming(incoming);
         let sent = Watched::new(sent, draft.clone(), Side::Request, asking).boxed_unsync();
         let wanted = if parts.version == Version::HTTP_2 { Wanted::Http2 } else { Wanted::Http1 };
-        let answered = match (self.admit(&parts, asked_host, to.is_some()), to) {
-            (Ok(()), Some(to)) => self.upgrade(parts, to, guarded, &draft).await,
-            (Ok(()), None) => self.pass((parts, sent), wanted, guarded, &draft).await,
-            (Err(own), _) => Err(own),
+        let admitted = self.admit(&parts, asked_host, to.is_some());
+        let answered = match (admitted, &self.stand_in, to) {
+            (Err(own), _, _) => Err(own),
+            (Ok(()), Some(stand_in), _) => {
+                let place = (&self.host, &*self.held_whole);
+                let head = parts.method == Method::HEAD;
+                let played = stand_in::play(&**stand_in, place, (parts, sent), &draft).await?;
+                played.and_then(|response| finish(response, guarded.echoes, None, head))
+            }
+            (Ok(()), None, Some(to)) => self.upgrade(parts, to, guarded, &draft).await,
+            (Ok(()), None, None) => self.pass((parts, sent), wanted, guarded, &draft).await,
         };
         let response = answered.unwrap_or_else(|own| {
             draft.refused(own.status, &own.message);
             own.response(name)
         });
         draft.answered(&response);
-        response.map(|inner| Watched::new(inner, draft, Side::Response, answering).boxed_unsync())
+        let watched = |inner| Watched::new(inner, draft, Side::Response, answering).boxed_unsync();
+        Ok(response.map(watched))
     }
 
     /// Lets a request in, if it is for this host and may be made at all.
@@ -129,6 +149,10 @@ impl<U: Upstream> Exchange<U> {
             method: parts.method.as_str(),
             path: parts.uri.path(),
             upgrades,
+            by: match self.stand_in {
+                Some(_) => Answerer::StandIn,
+                None => Answerer::Host,
+            },
         };
         self.gate.decide(&asked).map_err(Own::denied)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hothouse_model::{
     config::{Config, HostName, HostPattern, Hosts, IntegrationClass, Method, Rule},
-    policy::{PlainPath, Reason},
+    policy::{Answerer, PlainPath, Reason},
 };
 
 /// A request, as a gate sees it.
@@ -17,6 +17,8 @@ pub struct Asked<'a> {
     pub path: &'a str,
     /// Whether it asks to become a WebSocket.
     pub upgrades: bool,
+    /// Who would answer it.
+    pub by: Answerer,
 }
 
 /// A request that must not be forwarded.
@@ -33,6 +35,11 @@ pub struct Refusal {
 pub trait Gate: Send + Sync {
     /// Lets a request pass, or says why not.
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal>;
+
+    /// Returns the integration that a host belongs to and its class, for the record.
+    fn integration(&self, _host: &HostName) -> Option<(String, IntegrationClass)> {
+        None
+    }
 }
 
 /// Lets pass what several gates let pass.
@@ -41,6 +48,10 @@ pub struct Gates(pub Vec<Arc<dyn Gate>>);
 impl Gate for Gates {
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
         self.0.iter().try_for_each(|gate| gate.decide(asked))
+    }
+
+    fn integration(&self, host: &HostName) -> Option<(String, IntegrationClass)> {
+        self.0.iter().find_map(|gate| gate.integration(host))
     }
 }
 
@@ -66,12 +77,28 @@ impl IntegrationGate {
         });
         Self(treated.collect())
     }
+
+    /// Returns the integration that decides about a host: the first that means it.
+    fn of_host(&self, host: &HostName) -> Option<&Treated> {
+        self.0.iter().find(|one| one.hosts.iter().any(|pattern| pattern.matches(host)))
+    }
 }
 
 impl Gate for IntegrationGate {
+    fn integration(&self, host: &HostName) -> Option<(String, IntegrationClass)> {
+        self.of_host(host).map(|one| (one.name.clone(), one.class))
+    }
+
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {
-        let means = |one: &&Treated| one.hosts.iter().any(|host| host.matches(asked.host));
-        let Some(one) = self.0.iter().find(means) else { return Ok(()) };
+        let found = self.of_host(asked.host);
+        match (found.map(|one| one.class), asked.by) {
+            // No exception leads to the host itself.
+            (Some(IntegrationClass::Mock), Answerer::StandIn) => return Ok(()),
+            (Some(IntegrationClass::Disable | IntegrationClass::Sink), _) => {}
+            (_, Answerer::StandIn) => return Err(no_longer_mocked(asked.host)),
+            (_, Answerer::Host) => {}
+        }
+        let Some(one) = found else { return Ok(()) };
         let rule = format!("integration.{}.class = \"{}\"", one.name, one.class);
         let refuse = |reason: String, hint: String| Err(Refusal { rule, reason, hint });
         let path = PlainPath::of(asked.path);
@@ -83,7 +110,9 @@ impl Gate for IntegrationGate {
                 "write the path plainly: no dots, encoded slashes or empty segments".into(),
             );
         }
-        if path.is_ok_and(|path| one.exceptions.iter().any(|rule| allows(rule, asked, &path))) {
+        let excepted =
+            |path: PlainPath| one.exceptions.iter().any(|rule| allows(rule, asked, &path));
+        if !one.class.is_answered_here() && path.is_ok_and(excepted) {
             return Ok(());
         }
         let reads = matches!(asked.method, "GET" | "HEAD" | "OPTIONS");
@@ -105,7 +134,12 @@ impl Gate for IntegrationGate {
                 ),
                 format!("ask for an exception under `[integration.{}]`: `exceptions`", one.name),
             ),
-            IntegrationClass::Mock | IntegrationClass::Sink => refuse(
+            // A connection that was opened when the host was not mocked.
+            IntegrationClass::Mock => refuse(
+                format!("`{}` is mocked here, and this connection leads to the real one", one.name),
+                "open a new connection".into(),
+            ),
+            IntegrationClass::Sink => refuse(
                 format!(
                     "`{}` never reaches the real service, and there is no substitute for it yet",
                     one.name
@@ -118,6 +152,15 @@ impl Gate for IntegrationGate {
             ),
             _ => Ok(()),
         }
+    }
+}
+
+/// Refuses a request on a connection that was opened when the host was mocked.
+fn no_longer_mocked(host: &HostName) -> Refusal {
+    Refusal {
+        rule: "integration".into(),
+        reason: format!("{host} is no longer mocked, and this connection was opened when it was"),
+        hint: "open a new connection".into(),
     }
 }
 
@@ -152,6 +195,11 @@ mod tests {
             [integration.pay]
             class = "mock"
             hosts = ["api.pay.example"]
+            exceptions = [{ host = "api.pay.example", paths = ["/real"] }]
+            [integration.off]
+            class = "disable"
+            hosts = ["off.example"]
+            exceptions = [{ host = "off.example" }]
             [integration.seam]
             class = "seam"
             hosts = ["seam.example"]
@@ -161,9 +209,10 @@ mod tests {
         let asked = Asked {
             host: &host,
             port: 443,
-            method: method.trim_end_matches('+'),
+            method: method.trim_end_matches(['+', '@']),
             path,
             upgrades: method.ends_with('+'),
+            by: if method.ends_with('@') { Answerer::StandIn } else { Answerer::Host },
         };
         IntegrationGate::of(&config).decide(&asked).err().map(|refusal| refusal.rule)
     }
@@ -190,6 +239,14 @@ mod tests {
             ("GET+", "api.cms.example", "/graphql", false),
             ("GET+", "api.cms.example", "/live", true),
             ("GET", "api.pay.example", "/", false),
+            ("GET", "api.pay.example", "/real", false),
+            ("GET", "off.example", "/", false),
+            // With an at-sign a stand-in would answer.
+            ("GET@", "api.pay.example", "/real", true),
+            ("POST@", "api.pay.example", "/x/../y", true),
+            ("GET@", "off.example", "/", false),
+            ("GET@", "api.cms.example", "/x", false),
+            ("GET@", "elsewhere.example", "/", false),
             ("GET+", "seam.example", "/x/../y", true),
             ("POST", "seam.example", "/", true),
             ("POST", "elsewhere.example", "/", true),

@@ -6,6 +6,8 @@
 //!                                 room <-- scan <------------------------------------------┘
 //! ```
 //!
+//! Hosts that a [`StandIn`] answers for are never dialled, and get no value.
+//!
 //! Deliberately absent: nothing here decides whether a connection may be made, or where to; no value
 //! of a secret is written anywhere but into a request to a host that the secret names, on TLS whose
 //! certificate was verified.
@@ -26,6 +28,7 @@ mod scan;
 mod search;
 mod secrets;
 mod sigv4;
+mod stand_in;
 mod substitute;
 mod talk;
 mod text;
@@ -47,12 +50,16 @@ use rustls::{
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::Semaphore,
+};
 use tokio_rustls::TlsAcceptor;
 
 pub use gate::{Asked, Gate, Gates, IntegrationGate, Refusal};
 pub use record::{BODY_CAP, RecordSink, RecordedBody, RequestRecord};
 pub use secrets::{SecretUse, Vault};
+pub use stand_in::{Fault, Piece, StandIn, StandInAnswer, StandInRequest};
 pub use upstream::{Upstream, roots_of};
 
 use exchange::Exchange;
@@ -89,6 +96,8 @@ pub struct TerminatorSpec {
     /// Whom to believe that a host is who it says.
     pub roots: Arc<RootCertStore>,
     pub gate: Arc<dyn Gate>,
+    /// What answers for hosts that are never dialled.
+    pub stand_in: Option<Arc<dyn StandIn>>,
 }
 
 /// Serves the connections of one room to terminated hosts.
@@ -100,6 +109,9 @@ pub struct Terminator {
     idle: Arc<Idle>,
     secrets: Arc<Secrets>,
     gate: Arc<dyn Gate>,
+    stand_in: Option<Arc<dyn StandIn>>,
+    /// How many requests of the room are held whole at once.
+    held_whole: Arc<Semaphore>,
 }
 
 impl fmt::Debug for Terminator {
@@ -124,6 +136,8 @@ impl Terminator {
             idle: Idle::new(),
             secrets: Arc::new(Secrets::new(spec.secrets, spec.vault)),
             gate: spec.gate,
+            stand_in: spec.stand_in,
+            held_whole: Arc::new(Semaphore::new(stand_in::AT_ONCE)),
         })
     }
 
@@ -142,6 +156,7 @@ impl Terminator {
         let Ok(host) = target.name.parse::<HostName>() else { return };
         let tls = target.tls.then(|| self.client.clone());
         let name = host.to_string();
+        let stand_in = self.stand_in.clone().filter(|one| one.answers(&host));
         let exchange = Arc::new(Exchange {
             upstreams: Upstreams::new(
                 upstream,
@@ -153,6 +168,8 @@ impl Terminator {
             target,
             secrets: self.secrets.clone(),
             gate: self.gate.clone(),
+            stand_in,
+            held_whole: self.held_whole.clone(),
             records,
             upgraded: Mutex::default(),
         });

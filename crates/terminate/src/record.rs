@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hothouse_model::config::IntegrationClass;
 use hyper::{HeaderMap, Response, StatusCode, Version, http::request::Parts};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -80,6 +81,18 @@ pub struct RequestRecord {
     pub secrets: Vec<String>,
     /// Why we answered ourselves, if we did.
     pub refused: Option<String>,
+    /// The integration that the host belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integration: Option<String>,
+    /// The class of the integration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Whether a stand-in knew what to answer, if one was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matched: Option<bool>,
+    /// What the stand-in answered by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixture: Option<String>,
 }
 
 /// A body, as far as it is kept.
@@ -131,6 +144,10 @@ impl Draft {
             response_body: RecordedBody::default(),
             secrets: Vec::new(),
             refused: None,
+            integration: None,
+            class: None,
+            matched: None,
+            fixture: None,
         };
         Arc::new(Self { record: Mutex::new(record), secrets, begun: Instant::now(), sink })
     }
@@ -143,6 +160,18 @@ impl Draft {
 
     pub(crate) fn used(&self, secrets: impl IntoIterator<Item = String>) {
         self.record().secrets.extend(secrets);
+    }
+
+    pub(crate) fn belongs_to(&self, integration: Option<(String, IntegrationClass)>) {
+        let mut record = self.record();
+        (record.integration, record.class) =
+            integration.map(|(name, class)| (name, class.to_string())).unzip();
+    }
+
+    pub(crate) fn stood_in(&self, matched: bool, fixture: Option<String>) {
+        let mut record = self.record();
+        record.matched = Some(matched);
+        record.fixture = fixture;
     }
 
     pub(crate) fn refused(&self, status: StatusCode, why: &str) {

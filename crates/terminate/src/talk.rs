@@ -7,7 +7,7 @@
 //!
 //! All of it is in one future: dropping it closes everything, upgraded connections too.
 
-use std::{convert::Infallible, future::poll_fn, io, sync::Arc, task::Poll, time::Duration};
+use std::{future::poll_fn, io, sync::Arc, task::Poll, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use hyper::{
@@ -138,9 +138,7 @@ where
         let pulse = pulse.clone();
         service_fn(move |request: Request<Incoming>| {
             let (exchange, pulse) = (exchange.clone(), pulse.clone());
-            Box::pin(
-                async move { Ok::<_, Infallible>(exchange.answer(request, Some(&pulse)).await) },
-            )
+            Box::pin(async move { exchange.answer(request, Some(&pulse)).await })
         })
     };
     let heard = TokioIo::new(Heard::new(first, stream, pulse.clone()));
@@ -174,7 +172,7 @@ where
 {
     let service = service_fn(move |request: Request<Incoming>| {
         let exchange = exchange.clone();
-        Box::pin(async move { Ok::<_, Infallible>(exchange.answer(request, None).await) })
+        Box::pin(async move { exchange.answer(request, None).await })
     });
     let connection = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())

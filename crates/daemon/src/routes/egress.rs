@@ -164,7 +164,9 @@ fn decision(policy: &Policy, opened: &[HostPattern], text: &str) -> Result<Decis
         Claim::None | Claim::Bad(_) => return Err(no_host(text)),
     };
     let opened = name.is_some_and(|name| opened.iter().any(|pattern| pattern.matches(name)));
-    let looked_up = name.map(|name| policy.decide_name(name)).filter(|verdict| !verdict.allowed);
+    let here = |name: &&HostName| transport == RuleTransport::Tcp && policy.answers_for(name);
+    let asked = name.filter(|name| !here(name)).map(|name| policy.decide_name(name));
+    let looked_up = asked.filter(|verdict| !verdict.allowed);
     let verdict = match (looked_up, transport) {
         (Some(denied), _) => denied,
         (None, RuleTransport::Tcp) => {

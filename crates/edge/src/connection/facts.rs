@@ -98,7 +98,8 @@ async fn leads_to(edge: &RoomEdge, name: &HostName, target: SocketAddr) -> bool 
     let named = Protocol::expected_on(target.port()).is_none();
     let shared = edge.covered_by(address, target.port()).is_some();
     let counts = policy.mode() == EgressMode::Allowlist || named || shared;
-    if !counts || edge.is_own(name) || !policy.decide_name(name).allowed {
+    let stays = edge.is_own(name) || policy.answers_for(name);
+    if !counts || stays || !policy.decide_name(name).allowed {
         return false;
     }
     let found = edge.resolver.addresses(name).await.unwrap_or_default();

@@ -17,6 +17,8 @@ pub(super) enum Basis {
     Always,
     Mode(EgressMode),
     Rule(String),
+    /// The class of an integration, by which its hosts are never dialled.
+    Integration,
 }
 
 /// A decision.
@@ -231,6 +233,7 @@ impl fmt::Display for Basis {
             Self::Always => f.write_str("always"),
             Self::Mode(mode) => write!(f, "mode = \"{mode}\""),
             Self::Rule(text) => f.write_str(text),
+            Self::Integration => f.write_str("integration"),
         }
     }
 }

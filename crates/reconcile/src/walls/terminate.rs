@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     io,
     path::{Path, PathBuf},
+    pin::Pin,
     sync::{Arc, Weak},
 };
 
@@ -15,19 +16,21 @@ use hothouse_engine::{Engine, Termination, host_bundle};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
     config::{Config, HostName, HostPattern, IntegrationClass, Secret, SecretName},
-    policy::RequestLine,
+    policy::{Answerer, RequestLine},
     secret::SecretValue,
 };
 use hothouse_terminate::{
-    Asked, Gate, Gates, IntegrationGate, RecordSink, Refusal, RequestRecord, SecretUse, Target,
-    Terminator, TerminatorSpec, Upstream, Vault, roots_of,
+    Asked, Gate, Gates, IntegrationGate, RecordSink, Refusal, RequestRecord, SecretUse, StandIn,
+    StandInAnswer, StandInRequest, Target, Terminator, TerminatorSpec, Upstream, Vault, roots_of,
 };
 use tokio::net::TcpStream;
+
+use crate::mocks::{Mocks, RunMock, failed};
 
 /// Makes what opens the terminated hosts of a room; `None` if there are none.
 pub(super) fn of(
     engine: &Arc<Engine>,
-    sandbox: &SandboxRecord,
+    (sandbox, mocks): (&SandboxRecord, &Mocks),
     runtime: &Path,
     edge: Weak<RoomEdge>,
 ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
@@ -56,9 +59,48 @@ pub(super) fn of(
         vault: Arc::new(vault),
         roots: Arc::new(roots_of(&host_bundle(engine.host_variable("SSL_CERT_FILE")))),
         gate: Arc::new(Gates(gates)),
+        stand_in: stand_in(engine, (sandbox, mocks), &config, &integrations),
     });
     let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
     Ok(Some(Arc::new(Opened { terminator, integrations, names, closed })))
+}
+
+/// Returns what answers for the mocked hosts of a run, if there are any.
+fn stand_in(
+    engine: &Arc<Engine>,
+    (sandbox, mocks): (&SandboxRecord, &Mocks),
+    config: &Config,
+    integrations: &Arc<IntegrationGate>,
+) -> Option<Arc<dyn StandIn>> {
+    let run = mocks.of(engine, sandbox, config)?;
+    Some(Arc::new(Mocked { run, integrations: integrations.clone() }))
+}
+
+/// The mock of a run, for the hosts that the config of this moment gives it.
+struct Mocked {
+    run: Arc<RunMock>,
+    integrations: Arc<IntegrationGate>,
+}
+
+impl StandIn for Mocked {
+    fn answers(&self, host: &HostName) -> bool {
+        let class = self.integrations.integration(host).map(|(_, class)| class);
+        class == Some(IntegrationClass::Mock)
+    }
+
+    fn answer(
+        &self,
+        request: StandInRequest,
+    ) -> Pin<Box<dyn Future<Output = StandInAnswer> + Send + '_>> {
+        let run = self.run.clone();
+        Box::pin(async move {
+            let answered = tokio::task::spawn_blocking(move || run.answer(&request)).await;
+            answered.unwrap_or_else(|error| {
+                tracing::error!(%error, "a mock failed");
+                failed("the mock failed; the daemon's log has the reason")
+            })
+        })
+    }
 }
 
 fn exact_names(config: &Config) -> Vec<HostName> {
@@ -118,7 +160,8 @@ impl Gate for PolicyGate {
         // The connection may have been opened under an earlier config.
         let now = edge.terminate();
         let line = RequestLine { method: asked.method, path: asked.path, upgrades: asked.upgrades };
-        let admitted = now.map_or(Ok(()), |now| now.admits(asked.host, asked.port, &line));
+        let admitted =
+            now.map_or(Ok(()), |now| now.admits(asked.host, asked.port, &line, asked.by));
         admitted.map_err(|reason| refusal("integration".into(), reason))?;
         let policy = edge.policy();
         let verdict = policy.decide_request(asked.host, asked.port, &line);
@@ -147,9 +190,15 @@ impl Terminate for Opened {
         self.names.clone()
     }
 
-    fn admits(&self, host: &HostName, port: u16, line: &RequestLine<'_>) -> Result<(), String> {
+    fn admits(
+        &self,
+        host: &HostName,
+        port: u16,
+        line: &RequestLine<'_>,
+        by: Answerer,
+    ) -> Result<(), String> {
         let RequestLine { method, path, upgrades } = *line;
-        let asked = Asked { host, port, method, path, upgrades };
+        let asked = Asked { host, port, method, path, upgrades, by };
         self.integrations.decide(&asked).map_err(|refusal| refusal.reason)
     }
 
@@ -199,6 +248,9 @@ fn noted(record: RequestRecord) -> RequestNote {
             "request": { "headers": headers(&record.request_headers), "body": body(&record.request_body) },
             "response": { "headers": headers(&record.response_headers), "body": body(&record.response_body) },
         }),
+        integration: record.integration.zip(record.class),
+        matched: record.matched,
+        fixture: record.fixture,
         method: record.method,
         path: record.path,
         status: record.status,

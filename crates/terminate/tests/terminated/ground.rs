@@ -46,6 +46,9 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
 pub(crate) const HOST: &str = "api.test.example";
 pub(crate) const OTHER: &str = "other.test.example";
 
+/// The host that a stand-in answers for.
+pub(crate) const MOCKED: &str = "mocked.test.example";
+
 pub(crate) const VALUE: &str = "ghp_RealRealRealRealRealRealRealReal0001";
 pub(crate) const PLACEHOLDER: &str = "ghp_FakeFakeFakeFakeFakeFakeFakeFake9999";
 
@@ -144,7 +147,7 @@ impl Ground {
         let trusted = if plan.trusts_host { world.pem() } else { own.pem() };
         let terminator = Terminator::new(TerminatorSpec {
             authority: own.clone(),
-            hosts: vec![OTHER.parse().unwrap()],
+            hosts: vec![OTHER.parse().unwrap(), MOCKED.parse().unwrap()],
             secrets: vec![SecretUse {
                 name: "TOKEN".into(),
                 hosts: vec![HOST.parse().unwrap()],
@@ -156,6 +159,7 @@ impl Ground {
             )),
             roots: Arc::new(roots_of(trusted.as_bytes())),
             gate: Arc::new(TestGate),
+            stand_in: Some(Arc::new(crate::stand_in::Played)),
         });
         let terminator = terminator.unwrap();
         let records: Arc<Mutex<Vec<RequestRecord>>> = Arc::default();
@@ -255,7 +259,7 @@ async fn open_door(
         let (terminator, sink) = (terminator.clone(), sink.clone());
         tokio::spawn(async move {
             // Egress knows the name by looking into the greeting; here the first byte of a plain
-            // connection says which of the two names is meant.
+            // connection says which of the names is meant.
             let name = match tls {
                 true => sni(&mut stream).await,
                 false => HOST.to_owned(),
@@ -270,7 +274,8 @@ async fn sni(stream: &mut TcpStream) -> String {
     let mut buffer = vec![0; 4096];
     let length = stream.peek(&mut buffer).await.unwrap_or(0);
     let holds = |name: &str| buffer[..length].windows(name.len()).any(|w| w == name.as_bytes());
-    if holds(OTHER) { OTHER.to_owned() } else { HOST.to_owned() }
+    let found = [OTHER, MOCKED].into_iter().find(|name| holds(name));
+    found.unwrap_or(HOST).to_owned()
 }
 
 /// A host that keeps what it saw and says it all again.

@@ -6,5 +6,6 @@ mod channel;
 mod ground;
 mod hostile;
 mod programs;
+mod stand_in;
 mod streams;
 mod values;

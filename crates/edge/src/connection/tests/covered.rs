@@ -8,7 +8,7 @@ use std::{
 
 use hothouse_model::{
     ledger::LedgerRecord,
-    policy::{ReasonCode, RequestLine, Transport},
+    policy::{Answerer, ReasonCode, RequestLine, Transport},
 };
 use tokio::{
     io::AsyncReadExt,
@@ -38,7 +38,7 @@ impl Terminate for Opener {
         self.hosts.clone()
     }
 
-    fn admits(&self, _: &HostName, _: u16, _: &RequestLine<'_>) -> Result<(), String> {
+    fn admits(&self, _: &HostName, _: u16, _: &RequestLine<'_>, _: Answerer) -> Result<(), String> {
         Ok(())
     }
 

@@ -47,6 +47,15 @@ impl IntegrationClass {
             Self::Local | Self::Shim | Self::Seam => false,
         }
     }
+
+    /// Whether the hosts of such an integration are never dialled: Hothouse answers for them, if only
+    /// with a refusal.
+    pub fn is_answered_here(self) -> bool {
+        match self {
+            Self::Mock | Self::Sink | Self::Disable => true,
+            Self::ReadOnly | Self::TestMode | Self::Local | Self::Shim | Self::Seam => false,
+        }
+    }
 }
 
 choice_type! {

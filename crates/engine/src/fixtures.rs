@@ -1,0 +1,159 @@
+//! The files of mocks in a worktree, which an agent writes: read beneath it, bounded, no link followed.
+
+use std::path::{Path, PathBuf};
+
+use hothouse_host::{
+    FileError,
+    beneath::{EntryKind, Folder},
+};
+use hothouse_model::SandboxRecord;
+
+use crate::{Engine, trees};
+
+/// The most bytes of one file, and of all.
+const FILE_MOST: u64 = 1 << 20;
+const ALL_MOST: u64 = 32 << 20;
+
+/// The most names that are looked at, folders included.
+const NAMES_MOST: usize = 4000;
+
+/// How many folders deep.
+const DEPTH: usize = 8;
+
+/// Where the files of one integration are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixtureFolder {
+    pub integration: String,
+    /// The path beneath the worktree.
+    pub path: PathBuf,
+}
+
+/// A file beneath the folder of an integration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorktreeFixture {
+    pub integration: String,
+    /// The path beneath the integration's folder.
+    pub name: String,
+    pub bytes: Vec<u8>,
+}
+
+/// What tells whether files have changed: names, sizes, inodes and times.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FixtureStamp(Vec<Found>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Found {
+    /// The number of the folder.
+    folder: usize,
+    name: PathBuf,
+    size: u64,
+    inode: u64,
+    changed: (i64, u32),
+}
+
+impl Engine {
+    /// Reads the files of mocks in the worktree, unless they are as `known` has them. What is too large,
+    /// too deep or no plain file is left out.
+    pub fn fixtures(
+        &self,
+        sandbox: &SandboxRecord,
+        folders: &[FixtureFolder],
+        known: Option<&FixtureStamp>,
+    ) -> Result<Option<(FixtureStamp, Vec<WorktreeFixture>)>, FileError> {
+        let worktree = trees::open_worktree(sandbox)?;
+        Ok(read(&worktree, folders, known))
+    }
+}
+
+fn read(
+    worktree: &Folder,
+    folders: &[FixtureFolder],
+    known: Option<&FixtureStamp>,
+) -> Option<(FixtureStamp, Vec<WorktreeFixture>)> {
+    let mut stamp = FixtureStamp::default();
+    let mut left = NAMES_MOST;
+    for (number, folder) in folders.iter().enumerate() {
+        if let Ok(held) = worktree.folder(&folder.path) {
+            walk(&held, (number, Path::new("")), DEPTH, &mut left, &mut stamp.0);
+        }
+    }
+    if known == Some(&stamp) {
+        return None;
+    }
+    let (mut all, mut bytes_left) = (Vec::new(), ALL_MOST);
+    for found in &stamp.0 {
+        let (folder, most) = (&folders[found.folder], FILE_MOST.min(bytes_left));
+        let Some(name) = found.name.to_str().filter(|_| found.size <= most) else { continue };
+        let Ok(bytes) = worktree.read_capped(&folder.path.join(&found.name), most) else {
+            continue;
+        };
+        bytes_left -= bytes.len() as u64;
+        all.push(WorktreeFixture {
+            integration: folder.integration.clone(),
+            name: name.to_owned(),
+            bytes,
+        });
+    }
+    Some((stamp, all))
+}
+
+fn walk(
+    held: &Folder,
+    (folder, below): (usize, &Path),
+    depth: usize,
+    left: &mut usize,
+    found: &mut Vec<Found>,
+) {
+    // The empty path is no name; the folder itself is `.`.
+    let here = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+    for entry in held.list(here).unwrap_or_default() {
+        let name = below.join(&entry.name);
+        match left.checked_sub(1) {
+            Some(less) => *left = less,
+            None => return,
+        }
+        match entry.kind {
+            EntryKind::Folder if depth > 0 => walk(held, (folder, &name), depth - 1, left, found),
+            EntryKind::File => {
+                let Ok(Some(stat)) = held.stat(&name) else { continue };
+                let (size, inode, changed) = (stat.size, stat.inode, stat.changed);
+                found.push(Found { folder, name, size, inode, changed });
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::symlink};
+
+    use super::*;
+
+    #[test]
+    fn files_are_read_beneath_the_worktree_when_they_change_and_links_are_not_followed() {
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret.toml"), "secret").unwrap();
+        let tree = tempfile::tempdir().unwrap();
+        let own = tree.path().join("hothouse/fixtures/pay");
+        fs::create_dir_all(own.join("sub")).unwrap();
+        fs::write(own.join("a.toml"), "a").unwrap();
+        fs::write(own.join("sub/b.toml"), "b").unwrap();
+        fs::write(own.join("huge.toml"), vec![b'x'; (1 << 20) + 1]).unwrap();
+        symlink(outside.path().join("secret.toml"), own.join("link.toml")).unwrap();
+        symlink(outside.path(), own.join("folder")).unwrap();
+        symlink(outside.path(), tree.path().join("hothouse/fixtures/cms")).unwrap();
+        let folder = |name: &str| FixtureFolder {
+            integration: name.to_owned(),
+            path: Path::new("hothouse/fixtures").join(name),
+        };
+        let folders = [folder("pay"), folder("cms"), folder("none")];
+        let held = Folder::open(tree.path()).unwrap();
+        let (stamp, files) = read(&held, &folders, None).unwrap();
+        let names: Vec<_> = files.iter().map(|file| (&*file.name, &*file.bytes)).collect();
+        assert_eq!(names, [("a.toml", &b"a"[..]), ("sub/b.toml", b"b")]);
+        assert!(read(&held, &folders, Some(&stamp)).is_none());
+        fs::write(own.join("c.toml"), "c").unwrap();
+        assert_eq!(read(&held, &folders, Some(&stamp)).unwrap().1.len(), 3);
+    }
+}

@@ -1,0 +1,163 @@
+//! Integrations of class `mock`, from a program in a room: nothing outside is asked, and what is made stays.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+
+use hothouse_testkit::{TestEnv, User, wait_until};
+
+use crate::surroundings;
+
+const CONFIG: &str = r#"[project]
+name = "acme"
+[egress]
+mode = "allowlist"
+allow = ["@toolchain"]
+[integration.stripe]
+class = "mock"
+hosts = ["api.stripe.com"]
+[integration.vendor]
+class = "mock"
+hosts = ["api.vendor.example", "*.tenants.example"]
+[integration.cms]
+class = "disable"
+hosts = ["cms.vendor.example"]
+"#;
+
+/// Asks as a program would, and prints status and body.
+const CALL: &str = "
+import base64, socket, urllib.error, urllib.request as u
+def call(url, data=None, auth=None, method=None):
+    request = u.Request(url, data=data, method=method)
+    if auth:
+        request.add_header('Authorization', 'Basic ' + base64.b64encode((auth + ':').encode()).decode())
+    try:
+        with u.urlopen(request, timeout=20) as answer:
+            print(answer.status, answer.read().decode())
+    except urllib.error.HTTPError as error:
+        print(error.code, error.read().decode())
+    except OSError as error:
+        print('ERROR', error)
+";
+
+fn call(env: &TestEnv, repository: &Path, arguments: &str) -> String {
+    let code = format!("{CALL}\ncall({arguments})");
+    let ran = env.run(repository, &["exec", "-w", "a", "--", "python3", "-c", &code]);
+    assert_eq!(ran.code, 0, "{ran}");
+    ran.stdout
+}
+
+fn mocked(test: impl Fn(&TestEnv, &Path)) {
+    for user in std::iter::once(None).chain(User::ordinary().map(Some)) {
+        let mut env = surroundings();
+        if let Some(user) = user {
+            env.become_user(user);
+        }
+        if !env.can_have_rooms("mocks") {
+            continue;
+        }
+        let repository = env.repository("acme", CONFIG);
+        env.ok(&repository, &["fork", "a"]);
+        env.ok(&repository, &["up", "-w", "a"]);
+        test(&env, &repository);
+    }
+}
+
+#[test]
+fn a_mocked_vendor_remembers_and_other_calls_fail_with_what_helps() {
+    mocked(|env, repository| {
+        let made =
+            "'https://api.stripe.com/v1/customers', b'email=buyer%40example.com', 'sk_test_123'";
+        let made = call(env, repository, made);
+        assert!(made.starts_with("200 ") && made.contains("buyer@example.com"), "{made}");
+        let id = made.split('"').find(|word| word.starts_with("cus_")).unwrap().to_owned();
+        let again = format!("'https://api.stripe.com/v1/customers/{id}', auth='sk_test_123'");
+        assert!(call(env, repository, &again).contains("buyer@example.com"));
+        let live = call(env, repository, &again.replace("sk_test_", "sk_live_"));
+        assert!(live.starts_with("401 "), "{live}");
+
+        let missed = call(env, repository, "'https://api.vendor.example/v1/things/7'");
+        assert!(missed.starts_with("501 "), "{missed}");
+        for word in ["unmatched_request", "stub", "hothouse/fixtures/vendor/"] {
+            assert!(missed.contains(word), "{word} is not in {missed}");
+        }
+        let deep = call(env, repository, "'https://a.b.tenants.example/x', method='DELETE'");
+        assert!(deep.starts_with("501 "), "{deep}");
+        assert!(call(env, repository, "'http://api.vendor.example/plain'").starts_with("501 "));
+        let off = call(env, repository, "'https://cms.vendor.example/'");
+        assert!(off.starts_with("403 ") && off.contains("switched off"), "{off}");
+        // Everything else is as closed as before.
+        let denied = call(env, repository, "'http://elsewhere.example/'");
+        assert!(denied.starts_with("403 ") && denied.contains("allowlist"), "{denied}");
+
+        // What was made outlives the daemon, in a file that only the user reads.
+        let status = env.json(repository, &["status", "-w", "a", "--json"]);
+        let artifacts = status["run"]["artifacts"].as_str().unwrap().to_owned();
+        let kept = Path::new(&artifacts).join("mock-state.json");
+        assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(!fs::read_to_string(&kept).unwrap().contains("sk_test_123"));
+        env.kill_daemon();
+        env.ok(repository, &["daemon", "start"]);
+        wait_until("the wall stands again", || {
+            call(env, repository, &again).contains("buyer@example.com")
+        });
+        requests_are_in_the_ledger(env, repository);
+    });
+}
+
+fn requests_are_in_the_ledger(env: &TestEnv, repository: &Path) {
+    let all = env.json(repository, &["egress", "log", "-w", "a", "--json"]);
+    let of = |host: &str, status: u64| {
+        let mut requests =
+            all.as_array().unwrap().iter().map(|record| (record, &record["request"]));
+        let found = requests
+            .find(|(record, request)| record["host"] == host && request["status"] == status);
+        found.unwrap_or_else(|| panic!("{host} {status} is not in {all:#}")).1.clone()
+    };
+    let made = of("api.stripe.com", 200);
+    assert_eq!((&made["integration"], &made["class"]), (&"stripe".into(), &"mock".into()));
+    assert_eq!(made["matched"], true);
+    assert!(made["fixture"].as_str().unwrap().contains("customers"), "{made}");
+    let missed = of("api.vendor.example", 501);
+    assert_eq!((&missed["integration"], &missed["matched"]), (&"vendor".into(), &false.into()));
+    let off = of("cms.vendor.example", 403);
+    assert_eq!((&off["integration"], &off["class"]), (&"cms".into(), &"disable".into()));
+    assert!(off.get("matched").is_none(), "{off}");
+    let why = env.ok(repository, &["egress", "why", "api.stripe.com", "-w", "a"]);
+    assert!(why.contains("integration"), "{why}");
+}
+
+#[test]
+fn fixtures_of_the_worktree_answer_as_soon_as_they_are_written() {
+    mocked(|env, repository| {
+        let write = |name: &str, text: &str| {
+            let script = format!(
+                "mkdir -p hothouse/fixtures/vendor && cat > hothouse/fixtures/vendor/{name} <<'END'\n{text}\nEND"
+            );
+            env.ok(repository, &["exec", "-w", "a", "--", "sh", "-c", &script]);
+        };
+        let things = "'https://api.vendor.example/v1/things/7'";
+        assert!(call(env, repository, things).starts_with("501 "));
+        write(
+            "things.toml",
+            "[request]\npath = \"/v1/things/{id}\"\n[answer]\njson = { id = \"{{path.id}}\", nth = \"{{counter}}\" }",
+        );
+        wait_until("the fixture answers", || call(env, repository, things).starts_with("200 "));
+        assert!(call(env, repository, things).contains("\"id\":\"7\""));
+        write("reset.toml", "[request]\npath = \"/reset\"\n[answer]\nfault = \"reset\"");
+        let reset = "'https://api.vendor.example/reset'";
+        wait_until("the fault is played", || call(env, repository, reset).starts_with("ERROR"));
+        // One that is broken is named by calls that nothing answers; the others work.
+        write("broken.toml", "[request]\npth = \"/x\"\n");
+        wait_until("the problem is told", || {
+            let told = call(env, repository, "'https://api.vendor.example/x'");
+            told.starts_with("501 ") && told.contains("broken.toml")
+        });
+        assert!(call(env, repository, things).starts_with("200 "));
+        // A link leads nowhere.
+        let link = "ln -s /etc/hostname hothouse/fixtures/vendor/host.txt && printf '[request]\\npath = \"/link\"\\n[answer]\\nfile = \"host.txt\"\\n' > hothouse/fixtures/vendor/link.toml";
+        env.ok(repository, &["exec", "-w", "a", "--", "sh", "-c", link]);
+        wait_until("the link is not followed", || {
+            let told = call(env, repository, "'https://api.vendor.example/link'");
+            told.starts_with("501 ") && told.contains("link.toml")
+        });
+    });
+}

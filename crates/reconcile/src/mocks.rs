@@ -1,0 +1,274 @@
+//! What answers for mocked hosts: one mock per run, shared by all rooms of its sandbox.
+//!
+//! Which hosts are mocked is pinned; fixtures are files of the worktree, which an agent may write, and are
+//! looked at again at most once a second. What a mock remembers is in the run's artifacts before the room
+//! gets an answer that rests on it, so the next daemon goes on from there.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use hothouse_engine::{Engine, FixtureFolder, FixtureStamp};
+use hothouse_host::{Clock, clock::HostClock, files};
+use hothouse_mock::{
+    Answer, Body, Effect, Fault, FixtureFile, Integration, Match, Mock, MockSpec, Request, State,
+};
+use hothouse_model::{
+    SandboxRecord,
+    config::{Config, IntegrationClass, Problem},
+    id::fnv1a,
+};
+use hothouse_terminate::{Fault as Broken, Piece, StandInAnswer, StandInRequest};
+use serde_json::{Value, json};
+
+/// Where a run's mocks keep what they remember.
+const STATE: &str = "mock-state.json";
+
+/// The most that is read of it; a mock bounds what it remembers to less.
+const STATE_MOST: u64 = 128 << 20;
+
+/// How often fixtures are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How many problems of fixtures an unmatched call is told.
+const PROBLEMS: usize = 5;
+
+/// All mocks, by sandbox and run.
+#[derive(Default)]
+pub(crate) struct Mocks(Mutex<HashMap<String, Weak<RunMock>>>);
+
+/// The mock of one run.
+pub(crate) struct RunMock {
+    engine: Arc<Engine>,
+    /// Where the state is kept; none for rooms without a run, which forget.
+    kept: Option<PathBuf>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    sandbox: SandboxRecord,
+    integrations: Vec<Integration>,
+    folders: Vec<FixtureFolder>,
+    mock: Mock,
+    /// Of the files that the mock was made of.
+    stamp: Option<FixtureStamp>,
+    looked: Option<Instant>,
+    problems: Vec<Problem>,
+}
+
+impl Mocks {
+    /// Returns the mock of a sandbox's run, if its config mocks anything.
+    pub(crate) fn of(
+        &self,
+        engine: &Arc<Engine>,
+        sandbox: &SandboxRecord,
+        config: &Config,
+    ) -> Option<Arc<RunMock>> {
+        let (integrations, folders) = mocked(config);
+        if integrations.is_empty() {
+            return None;
+        }
+        let run = sandbox.room.as_ref().map(|room| &room.run);
+        let key = format!("{}/{}", sandbox.id, run.map_or("", |run| &run.id));
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, known| known.strong_count() > 0);
+        if let Some(known) = all.get(&key).and_then(Weak::upgrade) {
+            known.inner().renew(sandbox, integrations, folders);
+            return Some(known);
+        }
+        let kept = run.map(|run| run.artifacts.join(STATE));
+        let inner = Inner {
+            sandbox: sandbox.clone(),
+            integrations,
+            folders,
+            mock: Mock::load(MockSpec::default())
+                .0
+                .with_state(kept.as_deref().map(restored).unwrap_or_default()),
+            stamp: None,
+            looked: None,
+            problems: Vec::new(),
+        };
+        let made = Arc::new(RunMock { engine: engine.clone(), kept, inner: Mutex::new(inner) });
+        all.insert(key, Arc::downgrade(&made));
+        Some(made)
+    }
+}
+
+/// Returns the mocked integrations of a config, and where their fixtures are.
+fn mocked(config: &Config) -> (Vec<Integration>, Vec<FixtureFolder>) {
+    let all = config.integrations.iter().filter(|(_, one)| one.class == IntegrationClass::Mock);
+    all.map(|(name, one)| {
+        let usual = || Path::new("hothouse/fixtures").join(name.as_str());
+        let path = one.fixtures.as_ref().map_or_else(usual, |path| path.as_str().into());
+        let hosts = one.hosts.iter().map(ToString::to_string).collect();
+        let name = name.to_string();
+        let folder = FixtureFolder { integration: name.clone(), path };
+        (Integration { name, hosts, vendor: None }, folder)
+    })
+    .unzip()
+}
+
+/// Reads what an earlier daemon kept.
+fn restored(path: &Path) -> State {
+    let bytes = match files::read_capped(path, STATE_MOST) {
+        Ok(bytes) => bytes,
+        Err(error) if error.is_not_found() => return State::default(),
+        Err(error) => {
+            tracing::warn!(%error, "what the mocks remembered cannot be read");
+            return State::default();
+        }
+    };
+    let value = serde_json::from_slice(&bytes).and_then(State::from_value);
+    value.unwrap_or_else(|error| {
+        tracing::warn!(%error, "what the mocks remembered is broken");
+        State::default()
+    })
+}
+
+impl Inner {
+    /// Takes what the config says now.
+    fn renew(
+        &mut self,
+        sandbox: &SandboxRecord,
+        integrations: Vec<Integration>,
+        folders: Vec<FixtureFolder>,
+    ) {
+        let hosts = |all: &[Integration]| {
+            all.iter().map(|one| (one.name.clone(), one.hosts.clone())).collect::<Vec<_>>()
+        };
+        if hosts(&self.integrations) != hosts(&integrations) || self.folders != folders {
+            (self.stamp, self.looked) = (None, None);
+        }
+        self.sandbox = sandbox.clone();
+        (self.integrations, self.folders) = (integrations, folders);
+    }
+
+    /// Loads fixtures that have changed.
+    fn look(&mut self, engine: &Engine) {
+        if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
+            return;
+        }
+        let found = engine.fixtures(&self.sandbox, &self.folders, self.stamp.as_ref());
+        self.looked = Some(Instant::now());
+        let (stamp, found) = match found {
+            Ok(None) => return,
+            Ok(Some((stamp, found))) => (stamp, found),
+            // The room may be starting; vendors answer meanwhile.
+            Err(error) => {
+                tracing::debug!(%error, "the fixtures cannot be read");
+                if self.stamp.is_some() {
+                    return;
+                }
+                (FixtureStamp::default(), Vec::new())
+            }
+        };
+        let files = found.into_iter().map(|file| FixtureFile {
+            integration: file.integration,
+            name: file.name,
+            bytes: file.bytes,
+        });
+        let (mock, problems) = Mock::load(MockSpec {
+            integrations: self.integrations.clone(),
+            files: files.collect(),
+            seed: Value::Null,
+            // The same in every run of a project, so that two runs that do the same have the same ids.
+            id_seed: fnv1a(&[self.sandbox.project.as_str().as_bytes()]),
+        });
+        for problem in problems.iter().take(PROBLEMS) {
+            tracing::debug!(file = problem.file, line = problem.line, "{}", problem.message);
+        }
+        let state = std::mem::take(self.mock.state_mut());
+        self.mock = mock.with_state(state);
+        (self.stamp, self.problems) = (Some(stamp), problems);
+    }
+}
+
+impl RunMock {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers a request, on a thread that may block.
+    pub(crate) fn answer(&self, asked: &StandInRequest) -> StandInAnswer {
+        let mut inner = self.inner();
+        inner.look(&self.engine);
+        let request = Request {
+            method: &asked.method,
+            host: asked.host.as_str(),
+            path: &asked.path,
+            query: &asked.query,
+            headers: &asked.headers,
+            body: &asked.body,
+        };
+        let before = inner.mock.state().revision();
+        let answer = inner.mock.answer(&request, HostClock.now());
+        if inner.mock.state().revision() != before
+            && let Err(error) = self.keep(inner.mock.state_mut())
+        {
+            tracing::warn!(%error, "what the mocks remember cannot be kept");
+            return failed("what the mock remembers cannot be kept on disk");
+        }
+        for Effect::Webhook { integration, kind, .. } in &answer.effects {
+            tracing::debug!(integration, kind, "a webhook of a mock is dropped");
+        }
+        told(answer, &inner.problems)
+    }
+
+    fn keep(&self, state: &mut State) -> Result<(), hothouse_host::FileError> {
+        // The whole is kept, so nobody asks what has changed.
+        state.take_changes();
+        let Some(path) = &self.kept else { return Ok(()) };
+        files::replace(path, state.to_value().to_string().as_bytes(), 0o600)
+    }
+}
+
+/// Makes what the terminator plays. An unmatched call also hears of fixtures that do not load.
+fn told(answer: Answer, problems: &[Problem]) -> StandInAnswer {
+    let Answer { status, headers, body, latency, fault, matched, .. } = answer;
+    let (matched, fixture) = match matched {
+        Match::Fixture(name) | Match::Vendor(name) => (true, Some(name)),
+        Match::Unmatched { .. } => (false, None),
+    };
+    let at_once = |bytes: Vec<u8>| Piece { after: Duration::ZERO, bytes: bytes.into() };
+    let pieces = match body {
+        Body::Whole(bytes) if matched => vec![at_once(bytes)],
+        Body::Whole(bytes) => vec![at_once(with_problems(bytes, problems))],
+        Body::Pieces(pieces) => {
+            let piece =
+                |one: hothouse_mock::Piece| Piece { after: one.after, ..at_once(one.bytes) };
+            pieces.into_iter().map(piece).collect()
+        }
+    };
+    let fault = fault.map(|fault| match fault {
+        Fault::Reset => Broken::Reset,
+        Fault::Timeout => Broken::Timeout,
+        Fault::Truncate => Broken::Truncate,
+    });
+    StandInAnswer { status, headers, pieces, latency, fault, matched, fixture }
+}
+
+/// Adds what is wrong with fixtures to what an unmatched call is told: one of them may be meant for it.
+fn with_problems(body: Vec<u8>, problems: &[Problem]) -> Vec<u8> {
+    if problems.is_empty() {
+        return body;
+    }
+    let Ok(Value::Object(mut tree)) = serde_json::from_slice(&body) else { return body };
+    let shown = problems.iter().take(PROBLEMS).map(|problem| {
+        let Problem { file, line, message, suggestion, .. } = problem;
+        json!({ "file": file, "line": line, "message": message, "suggestion": suggestion })
+    });
+    if let Some(Value::Object(error)) = tree.get_mut("error") {
+        error.insert("problems".to_owned(), shown.collect());
+    }
+    Value::Object(tree).to_string().into_bytes()
+}
+
+/// Makes the answer of a mock that cannot answer.
+pub(crate) fn failed(why: &str) -> StandInAnswer {
+    let tree = json!({ "error": { "type": "mock_failed", "message": why } });
+    let matched = Match::Unmatched { nearest: Vec::new(), stub: String::new() };
+    told(Answer::json(500, &tree, matched), &[])
+}
