@@ -79,7 +79,7 @@ fn connection(record: &LedgerRecord) -> Draft {
         protocol,
         allowed: record.allowed,
         rule: record.rule.clone(),
-        code: record.code.clone(),
+        code: record.code.as_ref().map(|code| code.as_str().to_owned()),
         reason: record.reason.clone(),
         open: record.open,
         sent: record.sent,
