@@ -125,6 +125,7 @@ fn walk(
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests stop at once")]
 mod tests {
     use std::{fs, os::unix::fs::symlink};
 
