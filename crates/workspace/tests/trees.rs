@@ -319,7 +319,7 @@ fn copies_conform() {
 fn the_best_driver_is_chosen_and_the_reason_told() {
     let cases = [
         (System::Btrfs, DriverName::Btrfs, "is on btrfs"),
-        (System::Xfs, DriverName::Overlay, "we are root"),
+        (System::Xfs, DriverName::Overlay, "running as root"),
     ];
     for (system, driver, reason) in cases {
         let Some(ground) = Ground::make(system) else { continue };
