@@ -35,10 +35,7 @@ fn a_memory_hog_is_killed_alone_where_memory_can_be_limited() {
         let started = host.prepare();
         let text = started.start(&["--memory", "100000000"]);
         if host.mode != "root" {
-            assert!(
-                text.contains("unlimited"),
-                "a limit that is not kept is a caveat: {text}"
-            );
+            assert!(text.contains("unlimited"), "a limit that is not kept is a caveat: {text}");
             hothouse_testkit::skip(
                 "a memory hog",
                 "a control group for memory that this user may write",
