@@ -121,7 +121,7 @@ fn a_long_sleep_stops_the_room_and_a_request_brings_it_back() {
     assert!(gone.contains("503"), "one that was stopped by its user stays so: {gone}");
     assert!(gone.contains("sandbox a is not running; run `hothouse up -w"), "{gone}");
     let unknown = curl(&["-i", &url.replace(".a.", ".nobody.")]);
-    assert!(unknown.contains("404") && unknown.contains("nothing has this name"), "{unknown}");
+    assert!(unknown.contains("404") && unknown.contains("no app has this name"), "{unknown}");
 }
 
 /// How many come at once.
