@@ -3,6 +3,7 @@
 use std::{env, process::ExitCode};
 
 use hothouse_api::Build;
+use hothouse_backend::{LAUNCHER_ARGUMENT, room_launcher_main};
 use hothouse_cli::{DaemonEnd, Surroundings};
 use hothouse_daemon::DaemonSpec;
 use hothouse_host::{
@@ -10,7 +11,6 @@ use hothouse_host::{
     hands, probe, process, view,
 };
 use hothouse_model::Explain;
-use hothouse_room::{LAUNCHER_ARGUMENT, room_launcher_main};
 
 /// What the user's own git and `gh` need to reach other machines, delivered by `promote` alone.
 const CREDENTIALS: [&str; 12] = [
