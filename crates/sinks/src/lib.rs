@@ -1,0 +1,32 @@
+//! What takes side effects in: a request of an app becomes records of the timeline, and the answer that the
+//! vendor would have given.
+//!
+//! Pure, as `mock` is: bytes and a moment come in, values go out. There is no socket, file, clock or chance
+//! here. The caller makes the records durable, then sends the answer: what an app was told is kept.
+//!
+//! - [`taken`]: what a sink makes of a request
+//! - [`context`]: what a sink is given besides the request
+
+pub mod context;
+pub mod taken;
+
+pub use context::{Context, FlagSet};
+pub use hothouse_mock::request::Call;
+pub use taken::{RecordFile, Recorded, Taken};
+
+/// Takes one request to a host.
+pub type Take = fn(&Call<'_>, &mut Context<'_>) -> Taken;
+
+/// What takes the requests to a host.
+#[derive(Clone, Copy, Debug)]
+pub struct HostSink {
+    /// Such as `resend` or `sentry`.
+    pub vendor: &'static str,
+    pub take: Take,
+}
+
+/// Finds what takes the requests to a host. Each area knows its own hosts.
+pub fn find(host: &str) -> Option<HostSink> {
+    let areas: [fn(&str) -> Option<HostSink>; 0] = [];
+    areas.into_iter().find_map(|find| find(host))
+}
