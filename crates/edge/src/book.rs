@@ -6,11 +6,14 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    net::IpAddr,
     time::{Duration, Instant},
 };
 
-use hothouse_model::config::HostName;
+use hothouse_model::{
+    config::HostName,
+    policy::{STAND_INS, stand_in_number, stand_ins},
+};
 
 /// How long an address stands for a name after it was last given out. Clients keep addresses longer
 /// than they should, and longer than most records live.
@@ -19,12 +22,6 @@ const LIFE: Duration = Duration::from_secs(3600);
 const ADDRESSES: usize = 16_384;
 /// A host of many names is a content network; the newest names count.
 const NAMES_PER_ADDRESS: usize = 32;
-const SYNTHETIC: u32 = 16_384;
-
-/// Synthetic addresses are taken from a block for benchmarks (RFC 2544) and one that is discarded by
-/// every router (RFC 6666): neither is ever a host.
-const SYNTHETIC_V4: u32 = u32::from_be_bytes([198, 18, 0, 1]);
-const SYNTHETIC_V6: u128 = 0x0100 << 112 | 1;
 
 /// The memory of one room.
 #[derive(Debug, Default)]
@@ -72,15 +69,12 @@ impl NameBook {
             Some(number) => *number,
             None => self.number(name),
         };
-        [
-            Ipv4Addr::from_bits(SYNTHETIC_V4 + number).into(),
-            Ipv6Addr::from_bits(SYNTHETIC_V6 + u128::from(number)).into(),
-        ]
+        stand_ins(number)
     }
 
     fn number(&mut self, name: &HostName) -> u32 {
-        let number = self.next % SYNTHETIC;
-        self.next = self.next.wrapping_add(1) % SYNTHETIC;
+        let number = self.next % STAND_INS;
+        self.next = self.next.wrapping_add(1) % STAND_INS;
         match self.synthetic.get_mut(number as usize) {
             Some(taken) => {
                 let old = std::mem::replace(taken, name.clone());
@@ -94,26 +88,20 @@ impl NameBook {
 
     /// Returns the name whose synthetic address this is.
     pub fn synthetic_name(&self, address: IpAddr) -> Option<&HostName> {
-        let number = synthetic_number(address)?;
+        let number = stand_in_number(address)?;
         self.synthetic.get(usize::try_from(number).ok()?)
     }
 }
 
 /// Whether an address is one that only we give out.
 pub fn is_synthetic(address: IpAddr) -> bool {
-    synthetic_number(address).is_some()
-}
-
-fn synthetic_number(address: IpAddr) -> Option<u32> {
-    let number = match address.to_canonical() {
-        IpAddr::V4(address) => address.to_bits().checked_sub(SYNTHETIC_V4)?,
-        IpAddr::V6(address) => u32::try_from(address.to_bits().checked_sub(SYNTHETIC_V6)?).ok()?,
-    };
-    (number < SYNTHETIC).then_some(number)
+    stand_in_number(address).is_some()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn name(text: &str) -> HostName {
@@ -156,13 +144,13 @@ mod tests {
             book.note(address, &name(&format!("h{number}.example")), now);
         }
         assert_eq!((book.answered.len(), book.order.len()), (ADDRESSES, ADDRESSES));
-        for number in 0..SYNTHETIC + 10 {
+        for number in 0..STAND_INS + 10 {
             book.synthesize(&name(&format!("h{number}.example")));
         }
-        assert_eq!(book.synthetic.len(), SYNTHETIC as usize);
-        assert_eq!(book.numbers.len(), SYNTHETIC as usize);
-        let [reused, _] = book.synthesize(&name(&format!("h{SYNTHETIC}.example")));
-        assert_eq!(book.synthetic_name(reused), Some(&name(&format!("h{SYNTHETIC}.example"))));
+        assert_eq!(book.synthetic.len(), STAND_INS as usize);
+        assert_eq!(book.numbers.len(), STAND_INS as usize);
+        let [reused, _] = book.synthesize(&name(&format!("h{STAND_INS}.example")));
+        assert_eq!(book.synthetic_name(reused), Some(&name(&format!("h{STAND_INS}.example"))));
         let address = "9.9.9.9".parse().unwrap();
         for number in 0..NAMES_PER_ADDRESS + 5 {
             book.note(address, &name(&format!("n{number}.example")), now);

@@ -2,7 +2,8 @@
 //!
 //! A name outside the policy is never looked up upstream: it gets a synthetic address, so that the
 //! attempt comes to us and gets its reason. The same goes for hosts that we terminate, and for names
-//! that lead to a loopback address which a rule opens: inside the room it would mean the room itself.
+//! that lead to a loopback address which a rule opens, or to a synthetic one: inside the room they would mean
+//! something else.
 
 use std::{
     io,
@@ -13,7 +14,7 @@ use std::{
 
 use hothouse_model::{
     config::HostName,
-    policy::{Claim, Reason, Verdict},
+    policy::{Claim, Policy, Reason, Verdict},
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -24,6 +25,7 @@ use tokio::{
 };
 
 use crate::{
+    book::is_synthetic,
     budget, refuse,
     resolver::Found,
     room::RoomEdge,
@@ -234,7 +236,7 @@ fn told(edge: &RoomEdge, question: &Question, name: &HostName, found: &Found) ->
         return question.empty(Code::NoName);
     }
     let policy = edge.policy();
-    if found.addresses.iter().any(|at| is_loopback(*at) && policy.names_address(*at)) {
+    if found.addresses.iter().any(|at| means_otherwise(&policy, *at)) {
         return synthetic(edge, question, name);
     }
     let now = Instant::now();
@@ -244,8 +246,10 @@ fn told(edge: &RoomEdge, question: &Question, name: &HostName, found: &Found) ->
     question.addresses(&found.addresses, found.ttl)
 }
 
-fn is_loopback(address: IpAddr) -> bool {
-    address.to_canonical().is_loopback()
+/// Whether an address would lead somewhere else from inside the room.
+fn means_otherwise(policy: &Policy, address: IpAddr) -> bool {
+    let opened = || policy.names_address(address);
+    is_synthetic(address) || address.to_canonical().is_loopback() && opened()
 }
 
 fn synthetic(edge: &RoomEdge, question: &Question, name: &HostName) -> Vec<u8> {
@@ -268,7 +272,7 @@ impl RoomEdge {
         }
         let found = self.resolver.addresses(name).await.ok()?;
         let policy = self.policy();
-        if found.iter().any(|at| is_loopback(*at) && policy.names_address(*at)) {
+        if found.iter().any(|at| means_otherwise(&policy, *at)) {
             return Some(self.book().synthesize(name)[0]);
         }
         let now = Instant::now();

@@ -25,7 +25,7 @@ pub use self::{
     lists::{COMMON_HOSTS, common_hosts, is_public_resolver},
     path::{Ambiguity, PlainPath},
     reason::{Decision, Reason, ReasonCode, RecordedCode, Verdict},
-    sphere::{Sphere, sphere_of},
+    sphere::{STAND_INS, Sphere, sphere_of, stand_in_number, stand_ins},
 };
 use self::{
     reason::Basis,

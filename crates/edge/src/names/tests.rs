@@ -143,3 +143,12 @@ async fn a_name_that_leads_inside_takes_no_datagrams_there() {
     assert!(facts.decide(&edge).allowed);
     assert!(matches!(facts.place(&edge).await, Err(DialError::Denied(_))));
 }
+
+#[tokio::test]
+async fn a_name_that_leads_to_a_synthetic_address_gets_one_of_its_own() {
+    let (edge, _, _folder) = wall("mode = \"web\"\n", "55.233.64.9").await;
+    let first = ask_for(&edge, "odd.example", TYPE_A).await;
+    assert_eq!(first, (0, vec!["55.233.64.0".to_owned()]));
+    assert_eq!(edge.names_of("55.233.64.0".parse().unwrap()), ["odd.example".parse().unwrap()]);
+    assert!(edge.names_of("55.233.64.9".parse().unwrap()).is_empty());
+}

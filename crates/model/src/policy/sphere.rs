@@ -49,6 +49,39 @@ impl fmt::Display for Sphere {
     }
 }
 
+/// How many addresses of each version stand in for names.
+pub const STAND_INS: u32 = 16_384;
+
+/// The first addresses that stand in for names in rooms, of each version.
+///
+/// Apps refuse to call addresses that their guards against forged requests take for private or reserved, so
+/// these look public. No host answers there: the first block is a corner of a network that its owner keeps off
+/// the Internet, the second was returned when the 6bone ended (RFC 3701). Here they are [`Sphere::Reserved`],
+/// so a connection to one that was not given out is denied, and nothing is ever dialled there.
+const STAND_IN_V4: u32 = u32::from_be_bytes([55, 233, 64, 0]);
+const STAND_IN_V6: u128 = 0x3ffe << 112;
+
+/// Returns the addresses that stand in for the name of a number below [`STAND_INS`].
+pub fn stand_ins(number: u32) -> [IpAddr; 2] {
+    [
+        Ipv4Addr::from_bits(STAND_IN_V4 + number).into(),
+        Ipv6Addr::from_bits(STAND_IN_V6 + u128::from(number)).into(),
+    ]
+}
+
+/// Returns the number of an address that stands in for a name.
+pub fn stand_in_number(address: IpAddr) -> Option<u32> {
+    let number = match address.to_canonical() {
+        IpAddr::V4(address) => address.to_bits().checked_sub(STAND_IN_V4)?,
+        IpAddr::V6(address) => u32::try_from(address.to_bits().checked_sub(STAND_IN_V6)?).ok()?,
+    };
+    (number < STAND_INS).then_some(number)
+}
+
+fn is_stand_in(address: IpAddr) -> bool {
+    stand_in_number(address).is_some()
+}
+
 /// Returns what kind of place an address is. One that carries an IPv4 address is judged by that.
 pub fn sphere_of(address: IpAddr) -> Sphere {
     match address.to_canonical() {
@@ -75,6 +108,7 @@ fn sphere_of_v4(address: Ipv4Addr) -> Sphere {
         | [198, 51, 100, _]
         | [203, 0, 113, _]
         | [240..=255, ..] => Sphere::Reserved,
+        _ if is_stand_in(IpAddr::V4(address)) => Sphere::Reserved,
         _ => Sphere::Public,
     }
 }
@@ -96,6 +130,7 @@ fn sphere_of_v6(address: Ipv6Addr) -> Sphere {
             Sphere::Reserved
         }
         [0x5f00, ..] => Sphere::Reserved,
+        _ if is_stand_in(IpAddr::V6(address)) => Sphere::Reserved,
         // What the Internet uses is 2000::/3.
         [0x2000..=0x3fff, ..] => Sphere::Public,
         _ => Sphere::Reserved,
@@ -160,6 +195,11 @@ mod tests {
             ("2001:db8::1", Sphere::Reserved),
             ("2001:0:4136::1", Sphere::Reserved),
             ("100::1", Sphere::Reserved),
+            ("55.233.63.255", Sphere::Public),
+            ("55.233.64.0", Sphere::Reserved),
+            ("55.233.127.255", Sphere::Reserved),
+            ("55.233.128.0", Sphere::Public),
+            ("3ffe::3fff", Sphere::Reserved),
         ] {
             assert_eq!(sphere_of(text.parse().unwrap()), sphere, "{text}");
         }
