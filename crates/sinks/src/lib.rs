@@ -5,9 +5,11 @@
 //! here. The caller makes the records durable, then sends the answer: what an app was told is kept.
 //!
 //! - [`taken`]: what a sink makes of a request
+//! - [`mail`]: mail and text messages
 //! - [`context`]: what a sink is given besides the request
 
 pub mod context;
+pub mod mail;
 pub mod taken;
 
 pub use context::{Context, FlagSet};

@@ -2,9 +2,10 @@
 //!
 //! Field names are API: they are what `--json` of the kind's own command prints and what queries name.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Kind;
 
@@ -20,6 +21,8 @@ macro_rules! bodies {
 }
 
 bodies! {
+    MailBody => Mail,
+    ErrorBody => Error,
     RequestBody => Request,
     ConnectionBody => Connection,
     ServiceBody => Service,
@@ -59,6 +62,192 @@ pub struct Message {
     /// The body, where it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blob: Option<BlobRef>,
+}
+
+/// A mail or a text message that the app sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MailBody {
+    /// The address in the header, or else in the envelope.
+    pub from: String,
+    pub to: Vec<String>,
+    pub cc: Vec<String>,
+    /// Recipients of the envelope that no header names.
+    pub bcc: Vec<String>,
+    pub subject: String,
+    /// How it came, such as `smtp` or `resend`.
+    pub via: String,
+    /// In bytes, as it was sent.
+    pub size: u64,
+    pub attachments: Vec<Attachment>,
+    pub files: MailFiles,
+    /// The text part, where there is one.
+    pub text: Option<String>,
+    /// The html part as it was sent, where there is one.
+    pub html: Option<String>,
+    /// In the order in which they came.
+    pub headers: Vec<(String, String)>,
+    pub links: Vec<String>,
+    /// What a reader is to type in somewhere, such as `314159`.
+    pub codes: Vec<String>,
+    pub checks: Vec<MailCheck>,
+    /// The vendor's template, where one was named: the vendor would have filled it in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<MailTemplate>,
+    pub envelope: MailEnvelope,
+}
+
+/// A file in a mail.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Attachment {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub content_type: String,
+    pub size: u64,
+}
+
+/// Where the parts of a mail are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MailFiles {
+    /// The message as it was sent.
+    pub eml: Option<String>,
+    /// A page that is safe to open.
+    pub html: Option<String>,
+    pub text: Option<String>,
+    pub json: Option<String>,
+}
+
+/// Something about a mail that its readers or their mail servers may not like.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MailCheck {
+    /// Such as `no-text-part`.
+    pub check: String,
+    pub text: String,
+}
+
+/// A template of a vendor, and what it was to be filled in with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MailTemplate {
+    pub name: String,
+    pub values: Value,
+}
+
+/// Who a mail server was told to deliver to, whatever the headers say.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MailEnvelope {
+    pub from: String,
+    pub to: Vec<String>,
+    /// What was asked for besides, such as `BODY=8BITMIME`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parameters: Vec<String>,
+}
+
+/// One event of an issue. All events of an issue have the same record id.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorBody {
+    #[serde(rename = "type")]
+    pub error_type: String,
+    pub message: String,
+    /// Where it happened, such as `charge in app/billing.py`.
+    pub culprit: String,
+    pub level: String,
+    pub release: Option<String>,
+    pub environment: Option<String>,
+    /// The caller first, the place of the error last.
+    pub frames: Vec<Frame>,
+    pub tags: BTreeMap<String, String>,
+    pub request: Option<ErrorRequest>,
+    pub breadcrumbs: Vec<Breadcrumb>,
+    pub group: ErrorGroup,
+    pub event_id: String,
+    /// Such as `sentry`.
+    pub vendor: String,
+    pub platform: Option<String>,
+    /// Whether the app caught it.
+    pub handled: Option<bool>,
+    /// When it happened, as the app says.
+    pub occurred: Option<String>,
+    /// Errors that led to this one, the nearest first.
+    pub causes: Vec<ErrorCause>,
+    pub user: Option<Value>,
+    pub contexts: Option<Value>,
+    pub extra: Option<Value>,
+    /// What came with it, such as an attachment.
+    pub files: Vec<ErrorFile>,
+}
+
+/// A place in the code that was active when an error happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Frame {
+    pub file: String,
+    pub function: String,
+    pub module: Option<String>,
+    pub line: Option<u64>,
+    pub column: Option<u64>,
+    pub in_app: bool,
+    /// The line of the source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+}
+
+/// The request that an app was answering.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorRequest {
+    pub method: Option<String>,
+    pub url: Option<String>,
+    pub headers: Vec<(String, String)>,
+    pub data: Option<Value>,
+}
+
+/// Something that happened before an error.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Breadcrumb {
+    pub time: Option<String>,
+    pub category: String,
+    pub level: String,
+    pub message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Value>,
+}
+
+/// An error that led to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorCause {
+    #[serde(rename = "type")]
+    pub error_type: String,
+    pub message: String,
+}
+
+/// Why events are one issue: equal keys are one issue.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorGroup {
+    /// Begins with the version of the rules.
+    pub key: String,
+    /// What the key was made of, one sentence each.
+    pub components: Vec<String>,
+}
+
+/// A file that came with an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ErrorFile {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub content_type: String,
+    pub size: u64,
+    /// Where it is; none if it was too large to keep.
+    pub file: Option<String>,
 }
 
 /// A request to a host outside, as far as it could be seen.

@@ -1,0 +1,5 @@
+//! Mail and text messages.
+//!
+//! - [`smtp`]: a mail server's side of a session
+
+pub mod smtp;

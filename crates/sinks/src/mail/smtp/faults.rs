@@ -1,0 +1,109 @@
+//! What breaks on purpose, by recipient.
+
+use std::{collections::BTreeSet, time::Duration};
+
+/// The faults of a mail server. The first rule that fits a recipient counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    pub rules: Vec<FaultRule>,
+    /// What was greylisted in earlier sessions, as [`greylist_key`] names it: it is accepted now.
+    pub known: BTreeSet<String>,
+}
+
+/// A fault for some recipients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultRule {
+    /// An address, or one with `*` for any part of it, such as `*@example.com`.
+    pub recipient: String,
+    pub fault: Fault,
+}
+
+/// What breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Refused for good, as an unknown mailbox is.
+    Reject,
+    /// Refused for now, each time.
+    Defer,
+    /// Refused for now, the first time.
+    Greylist,
+    /// Accepted, but late.
+    Slow(Duration),
+}
+
+/// What a recipient gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Accept { after: Duration },
+    Refuse(&'static str),
+    Greylist { key: String },
+}
+
+impl Faults {
+    /// Decides about a recipient.
+    pub(super) fn decide(&self, from: &str, to: &str) -> Verdict {
+        let rule = self.rules.iter().find(|rule| fits(&rule.recipient, to));
+        let key = greylist_key(from, to);
+        match rule.map(|rule| rule.fault) {
+            Some(Fault::Reject) => Verdict::Refuse("550 5.1.1 No such mailbox (fault: reject)"),
+            Some(Fault::Defer) => Verdict::Refuse("451 4.3.0 Try again later (fault: defer)"),
+            Some(Fault::Greylist) if !self.known.contains(&key) => Verdict::Greylist { key },
+            Some(Fault::Slow(after)) => Verdict::Accept { after },
+            Some(Fault::Greylist) | None => Verdict::Accept { after: Duration::ZERO },
+        }
+    }
+}
+
+/// Names a sender and a recipient for greylisting.
+pub fn greylist_key(from: &str, to: &str) -> String {
+    format!("{} {}", from.to_ascii_lowercase(), to.to_ascii_lowercase())
+}
+
+/// Whether an address has the form of a pattern in which `*` stands for anything.
+fn fits(pattern: &str, address: &str) -> bool {
+    let (pattern, address) = (pattern.to_ascii_lowercase(), address.to_ascii_lowercase());
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == address };
+    let Some(mut left) = address.strip_prefix(first) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let last = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some(at) = left.find(part) else { return false };
+        left = &left[at + part.len()..];
+    }
+    left.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_fits_whole_addresses_in_any_case() {
+        for (pattern, address, expected) in [
+            ("*", "a@b.example", true),
+            ("*@b.example", "A@B.example", true),
+            ("a@b.example", "aa@b.example", false),
+            ("a*@*.example", "abc@d.example", true),
+            ("a*a", "a", false),
+            ("*@b.example", "a@b.example.com", false),
+        ] {
+            assert_eq!(fits(pattern, address), expected, "{pattern} {address}");
+        }
+    }
+
+    #[test]
+    fn the_first_rule_counts_and_greylisting_ends() {
+        let rule = |recipient: &str, fault| FaultRule { recipient: recipient.into(), fault };
+        let mut faults = Faults {
+            rules: vec![rule("ok@*", Fault::Slow(Duration::ZERO)), rule("*", Fault::Greylist)],
+            known: BTreeSet::new(),
+        };
+        let accept = Verdict::Accept { after: Duration::ZERO };
+        assert_eq!(faults.decide("f@x", "ok@y"), accept);
+        let Verdict::Greylist { key } = faults.decide("f@x", "b@y") else {
+            panic!("not greylisted")
+        };
+        faults.known.insert(key);
+        assert_eq!(faults.decide("F@x", "B@y"), accept);
+    }
+}
