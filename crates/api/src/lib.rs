@@ -56,7 +56,7 @@ pub mod route {
     pub const PORTS: &str = "/v1/ports";
     pub const PORTS_RELEASE: &str = "/v1/ports/release";
     pub const PORTS_EXPOSE: &str = "/v1/ports/expose";
-    pub const AUTHORITY: &str = "/v1/authority";
+    pub const CERTIFICATE_AUTHORITY: &str = "/v1/authority";
     pub const UI_LINK: &str = "/v1/ui";
     pub const EGRESS: &str = "/v1/egress";
     pub const EGRESS_WHY: &str = "/v1/egress/why";

@@ -12,7 +12,7 @@ pub struct UiView {
 
 /// The CA that signs the certificates of URLs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct AuthorityView {
+pub struct CertificateAuthorityView {
     /// The file of its certificate.
     pub certificate: String,
 }

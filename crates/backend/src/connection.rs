@@ -14,7 +14,10 @@ use hothouse_model::{ledger::RoomProcess, policy::Transport};
 
 pub use hothouse_room::{
     Attached, Egress, ExecStreams,
-    wire::{ExecId, ExecRecord, ExecSpec, Exit, Refusal, RefusalKind, RoomUser, Stdio, WindowSize},
+    wire::{
+        CallRefusal, CallRefusalKind, ExecId, ExecRecord, ExecSpec, Exit, RoomUser, Stdio,
+        WindowSize,
+    },
 };
 
 /// What a room answers, once it does.
@@ -75,7 +78,7 @@ pub trait RoomInstance: Send + Sync {
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
     #[error("the room refused: {}", .0.message)]
-    Refused(Refusal),
+    Refused(CallRefusal),
     /// The outcome of the connection, in the words of the backend.
     #[error(transparent)]
     Lost(Box<dyn Error + Send + Sync>),

@@ -32,7 +32,7 @@ pub use connection::{CallError, Pending, RoomConnection, RoomInstance};
 /// Who owns on the disk what the agent of a room writes.
 pub use hothouse_host::walls::agent;
 pub use native::NativeRooms;
-pub use room::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};
+pub use room::{CA_ALONE, CERTIFICATE_BUNDLES};
 /// Where a room finds certificates.
 // The binary is also the launcher of native rooms.
 pub use room::{LAUNCHER_ARGUMENT, room_launcher_main};

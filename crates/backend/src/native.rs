@@ -368,7 +368,7 @@ impl NativeRooms {
             ephemeral: order.ephemeral,
             mode: None,
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
-            authority: order.wall.authority.clone(),
+            ca: order.wall.ca.clone(),
             claim: order.claim.clone(),
             layers: order.layers.as_ref().map(|layers| WorktreeLayers {
                 private: layers.private.clone(),

@@ -55,10 +55,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let purpose = crate::Purpose { name: "test", zone: None };
         let now = jiff::Timestamp::UNIX_EPOCH;
-        let authority = crate::Authority::open(folder.path(), purpose, now).unwrap();
-        let store = java_trust_store(format!("{0}junk\n{0}", authority.pem()).as_bytes());
+        let ca = crate::CertificateAuthority::open(folder.path(), purpose, now).unwrap();
+        let store = java_trust_store(format!("{0}junk\n{0}", ca.pem()).as_bytes());
         assert_eq!(store[..12], [0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 2, 0, 0, 0, 2]);
-        let der = &authority.certificate;
+        let der = &ca.certificate;
         assert_eq!(store.windows(der.len()).filter(|window| *window == der.as_ref()).count(), 2);
         assert_eq!(java_trust_store(b"none").len(), 12 + 20);
     }

@@ -52,7 +52,7 @@ pub struct Purpose<'a> {
 
 /// A CA that cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum AuthorityError {
+pub enum CaError {
     #[error("the key {} can be read by others", .path.display())]
     OpenKey { path: PathBuf },
     #[error("make the CA certificate")]
@@ -67,7 +67,7 @@ pub enum AuthorityError {
     File(#[from] FileError),
 }
 
-impl Explain for AuthorityError {
+impl Explain for CaError {
     fn kind(&self) -> FailureKind {
         FailureKind::Host
     }
@@ -88,7 +88,7 @@ impl Explain for AuthorityError {
 }
 
 /// A CA, and the leaves it has signed.
-pub struct Authority {
+pub struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
     pem: String,
@@ -101,29 +101,25 @@ struct Leaf {
     renew: Timestamp,
 }
 
-impl fmt::Debug for Authority {
+impl fmt::Debug for CertificateAuthority {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authority").finish_non_exhaustive()
+        f.debug_struct("CertificateAuthority").finish_non_exhaustive()
     }
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// Opens the CA of a folder, creating it if there is none.
-    pub fn open(
-        folder: &Path,
-        purpose: Purpose<'_>,
-        now: Timestamp,
-    ) -> Result<Self, AuthorityError> {
+    pub fn open(folder: &Path, purpose: Purpose<'_>, now: Timestamp) -> Result<Self, CaError> {
         let (certificate_file, key_file) = (folder.join(CERTIFICATE_FILE), folder.join(KEY_FILE));
         if !files::exists(&certificate_file) || !files::exists(&key_file) {
             make(folder, purpose, now)?;
         }
         let mode = std::fs::metadata(&key_file).map(|found| found.permissions().mode());
         if mode.is_ok_and(|mode| mode & 0o077 != 0) {
-            return Err(AuthorityError::OpenKey { path: key_file });
+            return Err(CaError::OpenKey { path: key_file });
         }
         let pem = files::read_text(&certificate_file)?;
-        let broken = |source| AuthorityError::Read { folder: folder.to_owned(), source };
+        let broken = |source| CaError::Read { folder: folder.to_owned(), source };
         let key = KeyPair::from_pem(&files::read_text(&key_file)?).map_err(broken)?;
         let certificate = der_of(&pem)
             .ok_or_else(|| broken(rcgen::Error::PemError("the file has no certificate".into())))?;
@@ -177,7 +173,7 @@ impl Authority {
     }
 }
 
-fn make(folder: &Path, purpose: Purpose<'_>, now: Timestamp) -> Result<(), AuthorityError> {
+fn make(folder: &Path, purpose: Purpose<'_>, now: Timestamp) -> Result<(), CaError> {
     let mut params = CertificateParams::default();
     params.distinguished_name = named(purpose.name);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -193,8 +189,8 @@ fn make(folder: &Path, purpose: Purpose<'_>, now: Timestamp) -> Result<(), Autho
     });
     params.not_before = date(now, -1);
     params.not_after = date(now, 3650);
-    let key = KeyPair::generate().map_err(AuthorityError::Make)?;
-    let certificate = params.self_signed(&key).map_err(AuthorityError::Make)?;
+    let key = KeyPair::generate().map_err(CaError::Make)?;
+    let certificate = params.self_signed(&key).map_err(CaError::Make)?;
     files::make_private_folder(folder)?;
     files::replace(&folder.join(KEY_FILE), key.serialize_pem().as_bytes(), 0o600)?;
     Ok(files::replace(&folder.join(CERTIFICATE_FILE), certificate.pem().as_bytes(), 0o644)?)
@@ -242,28 +238,29 @@ mod tests {
     const PURPOSE: Purpose<'_> = Purpose { name: "test", zone: Some("localhost") };
 
     #[test]
-    fn an_authority_is_made_once_and_guards_its_key() {
+    fn a_ca_is_made_once_and_guards_its_key() {
         let folder = tempfile::tempdir().unwrap();
         let now = Timestamp::now();
-        let first = Authority::open(folder.path(), PURPOSE, now).unwrap().pem().to_owned();
-        assert_eq!(Authority::open(folder.path(), PURPOSE, now).unwrap().pem(), first);
+        let first =
+            CertificateAuthority::open(folder.path(), PURPOSE, now).unwrap().pem().to_owned();
+        assert_eq!(CertificateAuthority::open(folder.path(), PURPOSE, now).unwrap().pem(), first);
         let key = folder.path().join(KEY_FILE);
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let refused = Authority::open(folder.path(), PURPOSE, now).unwrap_err();
-        assert!(matches!(refused, AuthorityError::OpenKey { .. }), "{refused}");
+        let refused = CertificateAuthority::open(folder.path(), PURPOSE, now).unwrap_err();
+        assert!(matches!(refused, CaError::OpenKey { .. }), "{refused}");
     }
 
     #[test]
-    fn an_authority_of_a_zone_vouches_for_nothing_else() {
+    fn a_ca_of_a_zone_vouches_for_nothing_else() {
         use rustls::{
             RootCertStore,
             client::{WebPkiServerVerifier, danger::ServerCertVerifier},
             pki_types::{ServerName, UnixTime},
         };
         let folder = tempfile::tempdir().unwrap();
-        let authority = Authority::open(folder.path(), PURPOSE, Timestamp::now()).unwrap();
+        let ca = CertificateAuthority::open(folder.path(), PURPOSE, Timestamp::now()).unwrap();
         let mut roots = RootCertStore::empty();
-        roots.add(authority.certificate.clone()).unwrap();
+        roots.add(ca.certificate.clone()).unwrap();
         let provider = Arc::new(aws_lc_rs::default_provider());
         let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider);
         let verifier = verifier.build().unwrap();
@@ -271,7 +268,7 @@ mod tests {
             // With a stolen key anyone can sign leaves.
             let params = CertificateParams::new([name.to_owned()]).unwrap();
             let key = KeyPair::generate().unwrap();
-            let leaf = params.signed_by(&key, &authority.issuer).unwrap();
+            let leaf = params.signed_by(&key, &ca.issuer).unwrap();
             let name = ServerName::try_from(name.to_owned()).unwrap();
             let now = UnixTime::now();
             verifier.verify_server_cert(leaf.der(), &[], &name, &[], now).is_ok()
@@ -286,8 +283,8 @@ mod tests {
     fn a_leaf_is_kept_and_made_anew_before_it_expires() {
         let folder = tempfile::tempdir().unwrap();
         let now = Timestamp::now();
-        let authority = Authority::open(folder.path(), PURPOSE, now).unwrap();
-        let leaf = |at| authority.leaf("web.a.shop.localhost", at).unwrap();
+        let ca = CertificateAuthority::open(folder.path(), PURPOSE, now).unwrap();
+        let leaf = |at| ca.leaf("web.a.shop.localhost", at).unwrap();
         let first = leaf(now);
         assert!(Arc::ptr_eq(&first, &leaf(now)));
         let later = now.checked_add(days(LEAF_DAYS)).unwrap();

@@ -8,7 +8,8 @@ use hothouse_model::config::{
     SecretForm, SecretName, Signal, Stack, Template, Tree, TreePath, TreePattern, UrlPath,
     VariableKind, VariableName, Version,
     rules::{
-        BYTE_SIZE, DURATION, HOST_PATTERN, NAME_RULE, RESOLVER, SECRET_SOURCE, TARGET, VALUE_SOURCE,
+        BYTE_SIZE, DESTINATION, DURATION, HOST_PATTERN, NAME_RULE, RESOLVER, SECRET_SOURCE,
+        VALUE_SOURCE,
     },
 };
 
@@ -228,7 +229,7 @@ pub(super) static RULE: Table = Table {
     shorthand: Some("host"),
     required: &["host"],
     ..Table::of(&[
-        key("host", Shape::Text(&TARGET), "The hosts."),
+        key("host", Shape::Text(&DESTINATION), "The hosts."),
         key("port", PORT, "The port."),
         key(
             "transport",

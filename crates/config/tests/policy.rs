@@ -58,7 +58,7 @@ fn attempt(policy: &Policy, text: &str) -> String {
         port: port.parse().unwrap(),
         protocol,
         hidden,
-        opened: false,
+        terminated: false,
         covered: None,
     });
     verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_string())
@@ -350,7 +350,7 @@ fn what_a_human_granted_counts_like_a_rule() {
         port: 443,
         protocol: Protocol::Tls,
         hidden: false,
-        opened: false,
+        terminated: false,
         covered: None,
     });
     assert_eq!(verdict.rule, "egress allow new.example");
@@ -365,7 +365,7 @@ fn a_rule_about_requests_passes_what_will_be_opened() {
     let policy = Policy::new(&config.egress, &[], &NamedLists::default(), OwnAddresses(|_| false));
     let claim = Claim::of(b"api.example");
     let answered = ["api.example".parse().unwrap()];
-    for opened in [false, true] {
+    for terminated in [false, true] {
         let verdict = policy.decide(&Attempt {
             claim: &claim,
             address: None,
@@ -373,10 +373,10 @@ fn a_rule_about_requests_passes_what_will_be_opened() {
             port: 443,
             protocol: Protocol::Tls,
             hidden: false,
-            opened,
+            terminated,
             covered: None,
         });
-        assert_eq!(verdict.allowed, opened, "{verdict:?}");
+        assert_eq!(verdict.allowed, terminated, "{verdict:?}");
     }
 }
 
@@ -388,14 +388,14 @@ fn sent(policy: &Policy, text: &str) -> String {
         Some((address, port)) => (address, port.strip_prefix(':')),
         None => target.split_once(':').map_or((target, None), |(at, port)| (at, Some(port))),
     };
-    let (name, opened) = name.strip_suffix('!').map_or((name, false), |name| (name, true));
+    let (name, terminated) = name.strip_suffix('!').map_or((name, false), |name| (name, true));
     let answered: Vec<HostName> = name.parse().into_iter().collect();
     let verdict = policy.decide_datagram(&Datagram {
         transport: if port.is_some() { Transport::Udp } else { Transport::Icmp },
         address: address.parse().ok(),
         answered: &answered,
         port: port.map(|port| port.parse().unwrap()),
-        opened,
+        terminated,
     });
     verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_string())
 }
@@ -409,7 +409,7 @@ fn check_sent(policy: &Policy, table: &[(&str, &str)]) {
 #[test]
 fn datagrams_pass_only_by_a_rule_that_names_their_transport() {
     let closed = policy("open", &["*", "time.example", "10.0.0.0/8", "time.example:123"], &[]);
-    assert!(closed.datagram_ports().is_empty() && !closed.opens_echo());
+    assert!(closed.datagram_ports().is_empty() && !closed.allows_echo());
     check_sent(
         &closed,
         &[
@@ -427,7 +427,7 @@ fn datagrams_pass_only_by_a_rule_that_names_their_transport() {
         ];
         let policy = policy(mode, &rules.concat(), &["no.b.example", "x.b.example/icmp"]);
         assert_eq!(policy.datagram_ports(), [9, 123, 443, 5000].into());
-        assert!(policy.opens_echo());
+        assert!(policy.allows_echo());
         let unlisted = if *mode == "allowlist" { "not-listed" } else { "datagram" };
         check_sent(
             &policy,
@@ -532,7 +532,7 @@ proptest! {
             true => (Transport::Icmp, None),
             false => (Transport::Udp, Some(port)),
         };
-        let verdict = policy.decide_datagram(&Datagram { transport, address: Some(address), answered: &answered, port, opened: false });
+        let verdict = policy.decide_datagram(&Datagram { transport, address: Some(address), answered: &answered, port, terminated: false });
         let name = answered.first().map(HostName::as_str);
         let block = match address { IpAddr::V4(at) => at.octets()[0] == 10, IpAddr::V6(_) => false };
         let public = sphere_of(address) == Sphere::Public && address != IpAddr::from([93, 184, 216, 34]);
@@ -558,7 +558,7 @@ proptest! {
         let claim = Claim::of(claim.as_bytes());
         let answered: Vec<HostName> = answered.into_iter().filter_map(|name| name.parse().ok()).collect();
         let address = Some(std::net::Ipv4Addr::from_bits(address).into());
-        let verdict = policy.decide(&Attempt { claim: &claim, address, answered: &answered, port, protocol, hidden, opened: false, covered: None });
+        let verdict = policy.decide(&Attempt { claim: &claim, address, answered: &answered, port, protocol, hidden, terminated: false, covered: None });
         prop_assert!(!verdict.allowed, "{verdict:?}");
     }
 
@@ -576,15 +576,15 @@ proptest! {
         let (claim, answered) = (Claim::Name(name.clone()), [name]);
         let address: IpAddr = address.parse().unwrap();
         for address in [address, match address { IpAddr::V4(v4) => v4.to_ipv6_mapped().into(), v6 => v6 }] {
-            let verdict = policy.decide(&Attempt { claim: &claim, address: Some(address), answered: &answered, port, protocol, hidden: false, opened: false, covered: None });
+            let verdict = policy.decide(&Attempt { claim: &claim, address: Some(address), answered: &answered, port, protocol, hidden: false, terminated: false, covered: None });
             prop_assert!(!verdict.allowed, "{verdict:?}");
             prop_assert!(!policy.decide_address(&answered[0], address, port, None).allowed);
         }
     }
 }
 
-/// Decides about a connection to an address that is also one of `api.example`, which must be opened.
-fn covered(policy: &Policy, text: &str, opened: bool) -> String {
+/// Decides about a connection to an address that is also one of `api.example`, which must be terminated.
+fn covered(policy: &Policy, text: &str, terminated: bool) -> String {
     let (claim, rest) = text.split_once('@').unwrap();
     let (address, answered) = rest.split_once(' ').unwrap();
     let host: HostName = "api.example".parse().unwrap();
@@ -603,7 +603,7 @@ fn covered(policy: &Policy, text: &str, opened: bool) -> String {
         port: if protocol == Protocol::Ssh { 22 } else { 8443 },
         protocol,
         hidden: false,
-        opened,
+        terminated,
         covered: Some(&host),
     });
     verdict.reason.map_or_else(|| "pass".to_owned(), |reason| reason.code().to_string())
@@ -673,10 +673,10 @@ fn a_host_that_is_answered_for_here_needs_no_rule_and_reaches_nobody() {
     let config = hothouse_config::parse("hothouse.toml", text).unwrap().config;
     let policy = Policy::new(&config.egress, &[], &NamedLists::default(), OwnAddresses(|_| false))
         .with_answered_here(AnsweredHere::of(&config));
-    for (name, opened, passes) in [
+    for (name, terminated, passes) in [
         ("api.pay.example", true, true),
         ("off.example", true, true),
-        // What cannot be opened would go outside.
+        // What cannot be terminated would go outside.
         ("api.pay.example", false, false),
         // The first integration decides, and this one leads to the real host.
         ("real.pay.example", true, false),
@@ -691,12 +691,12 @@ fn a_host_that_is_answered_for_here_needs_no_rule_and_reaches_nobody() {
             port: 443,
             protocol: Protocol::Tls,
             hidden: false,
-            opened,
+            terminated,
             covered: Some(&host).filter(|_| name != "other.example"),
         });
-        assert_eq!(verdict.allowed, passes, "{name} {opened}: {}", verdict.why());
+        assert_eq!(verdict.allowed, passes, "{name} {terminated}: {}", verdict.why());
         assert!(!policy.decide_name(&host).allowed, "{name} is never looked up");
-        if opened {
+        if terminated {
             assert_eq!(policy.answers_for(&host), passes, "{name}");
             let line = RequestLine { method: "POST", path: "/x", upgrades: false };
             assert_eq!(policy.decide_request(&host, 443, &line).allowed, passes, "{name}");

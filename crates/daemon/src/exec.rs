@@ -16,7 +16,7 @@ use hothouse_api::{
 use hothouse_backend::{
     CallError, RoomConnection,
     connection::{
-        Attached, ExecId, ExecSpec, ExecStreams, Exit, RefusalKind, RoomUser, Stdio, WindowSize,
+        Attached, CallRefusalKind, ExecId, ExecSpec, ExecStreams, Exit, RoomUser, Stdio, WindowSize,
     },
 };
 use hothouse_engine::environment;
@@ -432,9 +432,9 @@ fn ended(exit: Result<Exit, CallError>) -> Ended {
 fn refusal(error: &CallError, exec: &ExecId) -> Failure {
     let kind = match error {
         CallError::Refused(refusal) => match refusal.kind {
-            RefusalKind::NoRoot => FailureKind::Host,
-            RefusalKind::UnknownExec => FailureKind::NotFound,
-            RefusalKind::BadExec => FailureKind::Usage,
+            CallRefusalKind::NoRoot => FailureKind::Host,
+            CallRefusalKind::UnknownExec => FailureKind::NotFound,
+            CallRefusalKind::BadExec => FailureKind::Usage,
             _ => FailureKind::Backend,
         },
         _ => FailureKind::Backend,

@@ -8,16 +8,16 @@ use axum::{
 use hothouse_api::ErrorBody;
 use hothouse_model::{Failure, FailureKind};
 
-/// A failure on its way to the client.
-pub(crate) struct Refusal(pub(crate) Failure);
+/// A failure, as the response to a client.
+pub(crate) struct ErrorResponse(pub(crate) Failure);
 
-impl From<Failure> for Refusal {
+impl From<Failure> for ErrorResponse {
     fn from(failure: Failure) -> Self {
         Self(failure)
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.kind.http_status())
             .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -29,6 +29,6 @@ impl IntoResponse for Refusal {
 }
 
 /// Turns a text that is not a name, or the like, into a usage failure.
-pub(crate) fn usage(error: &dyn std::error::Error) -> Refusal {
-    Refusal(Failure::of(FailureKind::Usage, error))
+pub(crate) fn usage(error: &dyn std::error::Error) -> ErrorResponse {
+    ErrorResponse(Failure::of(FailureKind::Usage, error))
 }

@@ -25,7 +25,7 @@ use axum::{
 use hothouse_api::{handshake::OPERATION_HEADER, route};
 use hothouse_model::{Failure, FailureKind, OperationId};
 
-use crate::{Daemon, failure::Refusal, handshake};
+use crate::{Daemon, failure::ErrorResponse, handshake};
 
 /// Returns all routes.
 pub(crate) fn all(daemon: Daemon) -> Router {
@@ -56,7 +56,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::PORTS_RELEASE, post(port::release))
         .route(route::PORTS_EXPOSE, post(port::expose))
         .route(route::UI_LINK, post(ui::link))
-        .route(route::AUTHORITY, get(ui::authority))
+        .route(route::CERTIFICATE_AUTHORITY, get(ui::authority))
         .route(route::EGRESS, get(egress::log))
         .route(route::EGRESS_WHY, get(egress::why))
         .route(route::EGRESS_LEARN, get(egress::learned))
@@ -81,17 +81,17 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .with_state(daemon)
 }
 
-async fn unknown() -> Refusal {
-    Refusal(Failure::new(FailureKind::NotFound, "the daemon has no such route"))
+async fn unknown() -> ErrorResponse {
+    ErrorResponse(Failure::new(FailureKind::NotFound, "the daemon has no such route"))
 }
 
 /// Runs blocking engine work off the serving threads. It continues if the client disconnects.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Refusal> {
+) -> Result<T, ErrorResponse> {
     match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result.map_err(Refusal),
-        Err(error) => Err(Refusal(Failure::of(FailureKind::Internal, &error))),
+        Ok(result) => result.map_err(ErrorResponse),
+        Err(error) => Err(ErrorResponse(Failure::of(FailureKind::Internal, &error))),
     }
 }
 
@@ -99,9 +99,9 @@ pub(crate) async fn blocking<T: Send + 'static>(
 pub(crate) struct Operation(pub(crate) OperationId);
 
 impl<S: Sync> FromRequestParts<S> for Operation {
-    type Rejection = Refusal;
+    type Rejection = ErrorResponse;
 
-    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ErrorResponse> {
         let header = parts.headers.get(OPERATION_HEADER).and_then(|value| value.to_str().ok());
         match header.map(str::parse) {
             Some(Ok(id)) => Ok(Self(id)),
@@ -118,9 +118,12 @@ impl<S: Sync> FromRequestParts<S> for Operation {
 pub(crate) struct Json<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: serde::de::DeserializeOwned> axum::extract::FromRequest<S> for Json<T> {
-    type Rejection = Refusal;
+    type Rejection = ErrorResponse;
 
-    async fn from_request(request: axum::extract::Request, state: &S) -> Result<Self, Refusal> {
+    async fn from_request(
+        request: axum::extract::Request,
+        state: &S,
+    ) -> Result<Self, ErrorResponse> {
         let body: Result<axum::Json<T>, JsonRejection> =
             axum::Json::from_request(request, state).await;
         body.map(|body| Self(body.0)).map_err(|rejection| crate::failure::usage(&rejection))

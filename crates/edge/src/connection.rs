@@ -25,10 +25,10 @@ use crate::{
     book::is_synthetic,
     entry::Entry,
     plain,
-    refuse::{self, Refusal},
+    refuse::{self, Denial},
     room::{DialError, RoomEdge, dial},
     splice,
-    terminate::{Dial, Note, RequestNote, Rewound, Target, Terminate},
+    terminate::{Dial, Endpoint, Note, RequestNote, Rewound, Terminate},
     wire::sniff::Sniffed,
 };
 
@@ -83,7 +83,7 @@ impl Caught {
         if !verdict.allowed {
             return Box::pin(deny(&edge, entry, stream, &sniffed, &verdict, target)).await;
         }
-        let covering = facts.claim.name().filter(|_| facts.opened).cloned();
+        let covering = facts.claim.name().filter(|_| facts.terminated).cloned();
         let terminator = covering
             .and_then(|name| edge.terminator(&name, target.port()).map(|opens| (name, opens)));
         if let Some((name, terminator)) = terminator {
@@ -261,13 +261,13 @@ async fn deny(
     target: SocketAddr,
 ) {
     let host = entry.host.clone();
-    // Recorded first: the reader of the refusal may ask why immediately.
+    // Recorded first: the reader of the denial may ask why immediately.
     entry.denied(verdict).await;
-    let refusal = Refusal { verdict, host: host.as_deref(), target };
-    refuse::refuse(stream, sniffed, &edge.about, &refusal).await;
+    let denial = Denial { verdict, host: host.as_deref(), target };
+    refuse::refuse(stream, sniffed, &edge.about, &denial).await;
 }
 
-/// Returns when a new policy, or what must be opened by now, forbids a connection.
+/// Returns when a new policy, or what must be terminated by now, forbids a connection.
 pub(crate) async fn forbidden(
     edge: &RoomEdge,
     changes: &mut tokio::sync::watch::Receiver<Arc<Policy>>,
@@ -297,7 +297,7 @@ pub(crate) async fn reach(edge: &RoomEdge, facts: &Facts) -> Result<TcpStream, D
     }
 }
 
-/// Hands a connection to what opens its host.
+/// Hands a connection to the terminator of its host.
 async fn terminated(
     edge: &Arc<RoomEdge>,
     mut entry: Entry,
@@ -309,7 +309,7 @@ async fn terminated(
     entry.inspected = true;
     Box::pin(entry.opened(verdict)).await;
     let target =
-        Target { name: name.to_string(), port: facts.port, tls: facts.protocol == Protocol::Tls };
+        Endpoint { name: name.to_string(), port: facts.port, tls: facts.protocol == Protocol::Tls };
     let dial: Dial = {
         // The name decides, not the address that the room was given.
         let facts = Facts { address: None, answered: vec![name.clone()], ..facts.clone() };

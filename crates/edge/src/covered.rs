@@ -1,4 +1,4 @@
-//! Which addresses belong to hosts whose connections must be opened.
+//! Which addresses belong to hosts that must be terminated.
 //!
 //! A room that looks such a host up is given a synthetic address, but it may know the real one from
 //! elsewhere, or have a name of its own that leads there. So the addresses of all hosts that are named
@@ -48,7 +48,7 @@ impl Covered {
 }
 
 impl RoomEdge {
-    /// Returns a host whose connections to a port must be opened, if the address is one of its own.
+    /// Returns a host that must be terminated on a port, if the address is one of its own.
     pub(crate) fn covered_by(&self, address: IpAddr, port: u16) -> Option<HostName> {
         let now = Instant::now();
         let known = self.covered.book().names(address, now);

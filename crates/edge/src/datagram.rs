@@ -81,7 +81,7 @@ impl Facts {
     }
 
     pub(crate) fn decide_by(&self, edge: &RoomEdge, policy: &Policy) -> Verdict {
-        let is_opened =
+        let is_terminated =
             |name: &HostName| self.port.is_some_and(|port| edge.terminator(name, port).is_some());
         let belongs = self.address.zip(self.port).and_then(|(at, port)| edge.covered_by(at, port));
         policy.decide_datagram(&Datagram {
@@ -89,7 +89,7 @@ impl Facts {
             address: self.address,
             answered: &self.answered,
             port: self.port,
-            opened: belongs.is_some() || self.answered.iter().any(is_opened),
+            terminated: belongs.is_some() || self.answered.iter().any(is_terminated),
         })
     }
 
@@ -110,7 +110,7 @@ impl Facts {
             && !edge.was_noted((self.transport, address, self.port))
     }
 
-    /// Looks whether a name that a rule opens leads to the address.
+    /// Looks whether a name that a rule allows leads to the address.
     async fn find_names(&mut self, edge: &RoomEdge) {
         let Some(address) = self.address else { return };
         let policy = edge.policy();

@@ -8,8 +8,8 @@
 //!                        ├ plain HTTP: `plain`, request by request  ├─> ledger
 //!                        ├ a host that is terminated: `Terminate`   │
 //!                        └ else: dial and `splice`                  ┘
-//! room --udp to a port that a rule opens--> flows: decide for each pair of ends, pass on --> ledger
-//! room --echo request, if a rule opens any-> echoes: decide, ask from the host, answer ------> ledger
+//! room --udp to a port that a rule allows--> flows: decide for each pair of ends, pass on --> ledger
+//! room --echo request, if a rule allows any-> echoes: decide, ask from the host, answer ------> ledger
 //! room --anything else-> dropped by the kernel, which tells `dropped` --> ledger
 //! ```
 //!

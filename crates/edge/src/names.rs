@@ -2,7 +2,7 @@
 //!
 //! A name outside the policy is never looked up upstream: it gets a synthetic address, so that the
 //! attempt comes to us and gets its reason. The same goes for hosts that we terminate, and for names
-//! that lead to a loopback address which a rule opens, or to a synthetic one: inside the room they would mean
+//! that lead to a loopback address which a rule allows, or to a synthetic one: inside the room they would mean
 //! something else.
 
 use std::{
@@ -32,7 +32,7 @@ use crate::{
     wire::dns::{self, CLASS_IN, Code, NoQuestion, Question, TYPE_A, TYPE_AAAA},
 };
 
-/// How long a synthetic address lives: short, since a rule may come that opens the name.
+/// How long a synthetic address lives: short, since a rule may come that allows the name.
 const SYNTHETIC_TTL: u32 = 5;
 const OWN_TTL: u32 = 5;
 

@@ -38,7 +38,7 @@ use tokio::{
 use crate::{
     connection::{Facts, Way, forbidden, reach},
     entry::Entry,
-    refuse::Refusal,
+    refuse::Denial,
     room::{DialError, RoomEdge},
     splice::Counts,
     terminate::Rewound,
@@ -149,7 +149,7 @@ impl Talk {
             Ok(claim) => claim,
             Err(reason) => return (self.facts.clone(), Verdict::refused(reason)),
         };
-        // A host that must be opened is not reached by a later request of a connection that is not.
+        // A host that must be terminated is not reached by a later request of a connection that is not.
         let facts = Facts { claim, protocol: Protocol::Http, ..self.facts.clone() };
         let facts = facts.cover(&self.edge);
         let policy = self.edge.policy();
@@ -207,12 +207,12 @@ impl Talk {
         self.note(facts, verdict, &Asked::of(request), None, Instant::now());
         let address = facts.address.unwrap_or(IpAddr::from([0, 0, 0, 0]));
         let target = SocketAddr::new(address, facts.port);
-        let refusal = Refusal { verdict, host: host.as_deref(), target };
+        let denial = Denial { verdict, host: host.as_deref(), target };
         let json = request
             .headers()
             .get(header::ACCEPT)
             .is_some_and(|accept| accept.as_bytes().starts_with(b"application/json"));
-        let (body, kind) = refusal.body(&self.edge.about, json);
+        let (body, kind) = denial.body(&self.edge.about, json);
         let mut response = page(StatusCode::FORBIDDEN, kind, body);
         // What of the request was not read must not be taken for the next one.
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -22,7 +22,7 @@ use crate::{
     budget,
     connection::{self, Way},
     entry::Entry,
-    refuse::{self, Refusal},
+    refuse::{self, Denial},
     room::RoomEdge,
     wire::{
         Read,
@@ -209,8 +209,8 @@ async fn by_http(
             match refused {
                 Refused::Denied(verdict, host) => {
                     let target = SocketAddr::new(IpAddr::from([0, 0, 0, 0]), port);
-                    let refusal = Refusal { verdict: &verdict, host: Some(&host), target };
-                    let (body, kind) = refusal.body(&edge.about, head.wants_json);
+                    let denial = Denial { verdict: &verdict, host: Some(&host), target };
+                    let (body, kind) = denial.body(&edge.about, head.wants_json);
                     refuse::answer(stream, "403 Forbidden", kind, &body, false).await;
                 }
                 Refused::NoAddress(host) => {

@@ -19,14 +19,14 @@ const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 const DRAIN: Duration = Duration::from_millis(500);
 const DRAIN_LIMIT: usize = 256 << 10;
 
-/// What is said about a refusal.
-pub(crate) struct Refusal<'a> {
+/// What is said about a denial.
+pub(crate) struct Denial<'a> {
     pub(crate) verdict: &'a Verdict,
     pub(crate) host: Option<&'a str>,
     pub(crate) target: SocketAddr,
 }
 
-impl Refusal<'_> {
+impl Denial<'_> {
     fn shown_host(&self) -> String {
         self.host.map_or_else(|| self.target.ip().to_string(), str::to_owned)
     }
@@ -84,15 +84,15 @@ pub(crate) async fn refuse(
     stream: TcpStream,
     sniffed: &Sniffed,
     about: &About,
-    refusal: &Refusal<'_>,
+    denial: &Denial<'_>,
 ) {
     match sniffed {
         Sniffed::Http(head) => {
-            let (body, kind) = refusal.body(about, head.wants_json);
+            let (body, kind) = denial.body(about, head.wants_json);
             answer(stream, "403 Forbidden", kind, &body, head.method == "HEAD").await;
         }
         Sniffed::Broken(Protocol::Http) => {
-            let (body, kind) = refusal.body(about, false);
+            let (body, kind) = denial.body(about, false);
             answer(stream, "400 Bad Request", kind, &body, false).await;
         }
         Sniffed::Tls(_) | Sniffed::Broken(Protocol::Tls) => {

@@ -104,14 +104,14 @@ pub struct RoomEdge {
     pub(crate) refused: Mutex<Refused>,
 }
 
-/// What a policy opens and cannot be had here.
+/// What a policy allows and this host cannot provide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     Datagrams,
     Echo,
 }
 
-/// What is opened besides connections, by the policy of the moment.
+/// What is allowed besides connections, by the current policy.
 pub(crate) struct Gate {
     pub(crate) rules: Arc<PacketGate>,
     /// Whether echo requests can be answered here.
@@ -169,7 +169,7 @@ impl RoomEdge {
         self.settled.get_or_init(settle).await;
     }
 
-    /// Gives what opens a room to more than connections, and opens what the policy says.
+    /// Gives the nftables rules that allow more than connections, and sets them by the policy.
     pub(crate) fn hold_gate(&self, gate: Gate) {
         if self.gate.set(gate).is_ok() {
             self.open_gate();
@@ -184,16 +184,16 @@ impl RoomEdge {
             true => BTreeSet::new(),
             false => policy.datagram_ports(),
         };
-        let echo = policy.opens_echo() && !limits.contains(&Limit::Echo);
+        let echo = policy.allows_echo() && !limits.contains(&Limit::Echo);
         if let Err(error) = gate.rules.open(&ports, echo) {
             tracing::warn!(%error, "a room's nftables rules could not be updated");
         }
     }
 
-    /// Returns what the policy opens and cannot be had here.
+    /// Returns what the policy allows and this host cannot provide.
     pub fn limits(&self) -> Vec<Limit> {
         let (policy, gate) = (self.policy(), self.gate.get());
-        let (datagrams, echo) = (!policy.datagram_ports().is_empty(), policy.opens_echo());
+        let (datagrams, echo) = (!policy.datagram_ports().is_empty(), policy.allows_echo());
         let mut limits = Vec::new();
         if datagrams && !gate.is_some_and(|gate| gate.rules.tracks()) {
             limits.push(Limit::Datagrams);
@@ -231,7 +231,7 @@ impl RoomEdge {
         local || services.iter().any(|service| service == text)
     }
 
-    /// Replaces what opens terminated hosts. Connections that were passed on as they are and lead to a
+    /// Replaces the terminator. Connections that were passed on as they are and lead to a
     /// host that is covered now are cut, as soon as its addresses are known.
     pub fn set_terminate(self: &Arc<Self>, terminate: Option<Arc<dyn Terminate>>) {
         *self.terminate.write().unwrap_or_else(PoisonError::into_inner) = terminate;
@@ -254,12 +254,12 @@ impl RoomEdge {
         permit
     }
 
-    /// Returns what opens terminated hosts, as it is now.
+    /// Returns the terminator, as it is now.
     pub fn terminate(&self) -> Option<Arc<dyn Terminate>> {
         self.terminate.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns what opens a host, if it is to be opened.
+    /// Returns the terminator of a host, if it is to be terminated.
     pub(crate) fn terminator(&self, name: &HostName, port: u16) -> Option<Arc<dyn Terminate>> {
         self.terminate().filter(|terminate| terminate.covers(name.as_str(), port))
     }

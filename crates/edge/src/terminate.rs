@@ -1,4 +1,4 @@
-//! The seam to what opens the connections of terminated hosts.
+//! The seam to what terminates TLS of some hosts.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::Sendable;
 
-/// Opens connections to hosts that the config marks as mocked, recorded or secret-bearing.
+/// Terminates connections to hosts that the config marks as mocked, recorded or secret-bearing.
 pub trait Terminate: Send + Sync {
     /// Whether a host must be terminated.
     fn covers(&self, name: &str, port: u16) -> bool;
@@ -38,12 +38,12 @@ pub trait Terminate: Send + Sync {
     ) -> Result<(), String>;
 
     /// Serves one connection that was allowed, until it ends.
-    fn serve(&self, client: Rewound, target: Target, dial: Dial, note: Note) -> Sendable<'_, ()>;
+    fn serve(&self, client: Rewound, target: Endpoint, dial: Dial, note: Note) -> Sendable<'_, ()>;
 }
 
 /// What a terminated connection is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct Endpoint {
     pub name: String,
     pub port: u16,
     pub tls: bool,

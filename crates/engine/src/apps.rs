@@ -78,7 +78,7 @@ impl Exposed {
 pub(crate) struct Router {
     pub(crate) port: u16,
     /// The certificate of the CA that vouches for routed URLs.
-    pub(crate) authority: String,
+    pub(crate) ca: String,
 }
 
 /// How the apps of a sandbox are named on the outside.
@@ -170,9 +170,9 @@ hothouse_model::explain! {
 impl Engine {
     /// Records the router's port, once it is open, and the certificate of its CA, which rooms with
     /// apps trust.
-    pub fn set_router(&self, port: u16, authority: String) {
+    pub fn set_router(&self, port: u16, ca: String) {
         // A router is opened once in the life of an engine.
-        self.router.set(Router { port, authority }).ok();
+        self.router.set(Router { port, ca }).ok();
     }
 
     /// Returns how the apps of a sandbox are named, where there is a router.

@@ -8,8 +8,8 @@ use hothouse_host::FileError;
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{
-        self, Config, Egress, EgressMode, HostPattern, Hosts, PendingChange, RuleTransport, Target,
-        pending_changes,
+        self, Config, Destination, Egress, EgressMode, HostPattern, Hosts, PendingChange,
+        RuleTransport, pending_changes,
     },
     policy::AnsweredHere,
 };
@@ -28,9 +28,9 @@ const LEDGER: &str = ".egress";
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoomEgress {
     pub egress: Egress,
-    pub granted: Vec<Target>,
-    /// The hosts whose TLS is opened.
-    pub opened: Vec<HostPattern>,
+    pub granted: Vec<Destination>,
+    /// The hosts whose TLS is terminated.
+    pub terminated: Vec<HostPattern>,
     /// The hosts that are never dialled.
     pub answered_here: AnsweredHere,
     /// The names of services.
@@ -105,7 +105,7 @@ impl Engine {
             Ok(RoomEgress {
                 egress,
                 granted: granted.collect(),
-                opened: config.terminated_hosts(),
+                terminated: config.terminated_hosts(),
                 answered_here: AnsweredHere::of(&config),
                 own_names: stack.services.into_iter().map(|service| service.spec.name).collect(),
                 sandbox: format!("{}/{}", sandbox.project, sandbox.name),
@@ -216,7 +216,7 @@ impl Engine {
 /// Reads a rule that a user gives by hand, in its one written form.
 fn grant(text: &str) -> Result<String, EgressError> {
     let rule = |why: &str| EgressError::Rule { rule: text.to_owned(), why: why.to_owned() };
-    let target: Target =
+    let target: Destination =
         text.parse().map_err(|complaint: config::Complaint| rule(&complaint.message))?;
     match target.hosts {
         Hosts::Named(_) => Err(rule("put lists into the config")),

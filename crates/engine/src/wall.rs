@@ -8,8 +8,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use hothouse_backend::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};
-use hothouse_certificates::{Authority, AuthorityError, Purpose, java_trust_store};
+use hothouse_backend::{CA_ALONE, CERTIFICATE_BUNDLES};
+use hothouse_certificates::{CaError, CertificateAuthority, Purpose, java_trust_store};
 use hothouse_host::{FileError, files, keyring::Keyring, random};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
@@ -79,7 +79,7 @@ pub enum WallError {
     #[error(transparent)]
     Live(#[from] LiveKeysFound),
     #[error("open the CA of the project")]
-    Authority(#[source] AuthorityError),
+    Ca(#[source] CaError),
     #[error("your env file can be read by others: {}", .path.display())]
     OpenEnvFile { path: PathBuf },
     #[error(transparent)]
@@ -89,7 +89,7 @@ pub enum WallError {
 }
 
 hothouse_model::explain! {
-    WallError passes on Live, Authority, Worktree, File;
+    WallError passes on Live, Ca, Worktree, File;
     kind {
         Self::OpenEnvFile { .. } => FailureKind::Host,
     }
@@ -99,7 +99,7 @@ hothouse_model::explain! {
 }
 
 /// The authorities that are open, by their folders: leaves are made once for all rooms of a project.
-pub(crate) type Authorities = Mutex<HashMap<PathBuf, Arc<Authority>>>;
+pub(crate) type ProjectCas = Mutex<HashMap<PathBuf, Arc<CertificateAuthority>>>;
 
 /// A secret, as the wall uses it for one room.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub struct RoomSecret {
 
 /// What the connections of one room to terminated hosts are served with.
 pub struct Termination {
-    pub authority: Arc<Authority>,
+    pub ca: Arc<CertificateAuthority>,
     /// Every host that is terminated.
     pub hosts: Vec<HostPattern>,
     pub secrets: Vec<RoomSecret>,
@@ -152,10 +152,10 @@ impl Engine {
             wall.placeholders.insert(name.to_string(), placeholder);
         }
         if !config.terminated_hosts().is_empty() {
-            let authority = self.authority_of(project).map_err(WallError::Authority)?;
-            wall.authority = Some(authority.pem().to_owned());
+            let ca = self.ca_of(project).map_err(WallError::Ca)?;
+            wall.ca = Some(ca.pem().to_owned());
             if JAVA.iter().any(|path| files::exists(Path::new(path))) {
-                let source = self.java_trust(project, &authority)?;
+                let source = self.java_trust(project, &ca)?;
                 let (name, value) = JAVA_VARIABLE;
                 wall.environment.insert(name.to_owned(), format!("{value}{JAVA_INSIDE}"));
                 mounts.push(RoomMount {
@@ -169,18 +169,18 @@ impl Engine {
         // Routed URLs work inside too; their CA can only sign names below `.localhost`.
         let has_apps = config.services.values().any(|service| service.url.is_some());
         if let Some(router) = self.router.get().filter(|_| has_apps) {
-            wall.authority.get_or_insert_default().push_str(&router.authority);
+            wall.ca.get_or_insert_default().push_str(&router.ca);
         }
-        if wall.authority.is_some() {
+        if wall.ca.is_some() {
             wall.environment.extend(trust_variables());
         }
         Ok((wall, mounts))
     }
 
     /// Returns the file with what Java trusts in rooms of a project, bringing it up to date.
-    fn java_trust(&self, project: &Path, authority: &Authority) -> Result<PathBuf, FileError> {
+    fn java_trust(&self, project: &Path, ca: &CertificateAuthority) -> Result<PathBuf, FileError> {
         let path = self.with.wall.authorities.join(scope(Some(project))).join("java.jks");
-        let mut bundle = authority.pem().as_bytes().to_vec();
+        let mut bundle = ca.pem().as_bytes().to_vec();
         bundle.extend(host_bundle(None));
         let store = java_trust_store(&bundle);
         if files::read_capped(&path, BUNDLE_MOST).ok().as_ref() != Some(&store) {
@@ -212,7 +212,7 @@ impl Engine {
             return Ok(None);
         }
         let project = &sandbox.repository.common_dir;
-        let authority = self.authority_of(project).map_err(|error| error.failure())?;
+        let ca = self.ca_of(project).map_err(|error| error.failure())?;
         let wall = self.wall_of(runtime);
         let secrets = config.secrets.iter().filter_map(|(name, declared)| {
             Some(RoomSecret {
@@ -223,20 +223,20 @@ impl Engine {
             })
         });
         let secrets = secrets.collect();
-        Ok(Some(Termination { authority, hosts, secrets, config }))
+        Ok(Some(Termination { ca, hosts, secrets, config }))
     }
 
     /// Returns the CA of a project, making it the first time.
-    fn authority_of(&self, project: &Path) -> Result<Arc<Authority>, AuthorityError> {
+    fn ca_of(&self, project: &Path) -> Result<Arc<CertificateAuthority>, CaError> {
         let folder = self.with.wall.authorities.join(scope(Some(project)));
-        let mut open = self.authorities.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(authority) = open.get(&folder) {
-            return Ok(authority.clone());
+        let mut open = self.project_cas.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ca) = open.get(&folder) {
+            return Ok(ca.clone());
         }
         let purpose = Purpose { name: "Hothouse, terminated hosts of a project", zone: None };
-        let authority = Arc::new(Authority::open(&folder, purpose, self.with.clock.now())?);
-        open.insert(folder, authority.clone());
-        Ok(authority)
+        let ca = Arc::new(CertificateAuthority::open(&folder, purpose, self.with.clock.now())?);
+        open.insert(folder, ca.clone());
+        Ok(ca)
     }
 
     /// Refuses a stack with live credentials, before anything of it starts; returns what was let through.
@@ -350,7 +350,7 @@ fn trust_variables() -> BTreeMap<String, String> {
     let bundle = CERTIFICATE_BUNDLES.map(etc).into_iter().find(|path| files::exists(path));
     let bundle = bundle.unwrap_or_else(|| etc(CERTIFICATE_BUNDLES[0]));
     let bundles = BUNDLE_VARIABLES.into_iter().map(|name| (name, bundle.clone()));
-    let all = bundles.chain([(NODE, etc(AUTHORITY_ALONE))]);
+    let all = bundles.chain([(NODE, etc(CA_ALONE))]);
     all.map(|(name, path)| (name.to_owned(), path.display().to_string())).collect()
 }
 

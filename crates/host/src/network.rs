@@ -9,7 +9,7 @@ mod netlink;
 mod rules;
 mod tracking;
 
-use crate::step::{Step, StepError};
+use crate::system_error::{Context, SystemError};
 use netlink::{ACK, CREATE, Message, REPLACE};
 use rules::Told;
 use rustix::fd::OwnedFd;
@@ -55,15 +55,15 @@ pub struct Catch {
 }
 
 /// Brings the network up.
-pub fn apply() -> Result<Catch, StepError> {
-    let route = open(None).step("open a route socket")?;
-    talk(&route, &loopback_up(), 1).step("bring loopback up")?;
+pub fn apply() -> Result<Catch, SystemError> {
+    let route = open(None).context("open a route socket")?;
+    talk(&route, &loopback_up(), 1).context("bring loopback up")?;
     talk(&route, &every_address_is_local(AddressFamily::INET), 1)
-        .step("make every IPv4 address local")?;
+        .context("make every IPv4 address local")?;
     let has_ipv6 = talk(&route, &every_address_is_local(AddressFamily::INET6), 1).is_ok();
     let no_link = link::add(&route).err().map(|errno| std::io::Error::from(errno).to_string());
     let books = log::DROPPED.open().and_then(|dropped| Ok((dropped, log::ECHOES.open()?))).ok();
-    let netfilter = open(Some(families::NETFILTER)).step("open a netfilter socket")?;
+    let netfilter = open(Some(families::NETFILTER)).context("open a netfilter socket")?;
     let set = |told| {
         let (transaction, verdicts) = rules::transaction(told);
         talk(&netfilter, &transaction, verdicts)
@@ -72,7 +72,7 @@ pub fn apply() -> Result<Catch, StepError> {
     let books = match books {
         Some(books) if set(Told::Yes).is_ok() => Some(books),
         _ => {
-            set(Told::No).step("set the nftables rules")?;
+            set(Told::No).context("set the nftables rules")?;
             None
         }
     };
@@ -85,19 +85,19 @@ fn catch(
     has_ipv6: bool,
     books: Option<(OwnedFd, OwnedFd)>,
     rules: OwnedFd,
-) -> Result<Catch, StepError> {
+) -> Result<Catch, SystemError> {
     let v6 = has_ipv6.then_some(IpAddr::V6(Ipv6Addr::LOCALHOST));
     let addresses: Vec<IpAddr> = [IpAddr::V4(Ipv4Addr::LOCALHOST)].into_iter().chain(v6).collect();
-    let all = |kind, port| -> Result<Vec<OwnedFd>, StepError> {
+    let all = |kind, port| -> Result<Vec<OwnedFd>, SystemError> {
         addresses
             .iter()
-            .map(|address| bind(*address, port, kind).step("listen for the room's traffic"))
+            .map(|address| bind(*address, port, kind).context("listen for the room's traffic"))
             .collect()
     };
     let datagrams = all(SocketType::DGRAM, DATAGRAM_PORT)?;
     for (socket, address) in datagrams.iter().zip(&addresses) {
         rustix::net::connect(socket, &SocketAddr::new(*address, DATAGRAM_PORT))
-            .step("shut the socket of datagrams")?;
+            .context("shut the socket of datagrams")?;
     }
     let (dropped, echoes) = books.unzip();
     // Without them no echo request is answered, and nothing else is lost.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use hothouse_model::config::Target;
+use hothouse_model::config::Destination;
 
 use crate::{Program, files};
 
@@ -78,9 +78,9 @@ const FILES: &[(&str, &[&str])] = &[
 ];
 
 /// Asks all tools, and returns what they are configured for. It takes as long as the slowest.
-pub fn registries(home: &Path) -> Vec<Target> {
+pub fn registries(home: &Path) -> Vec<Destination> {
     let asked: Vec<_> = QUESTIONS.iter().map(|question| thread::spawn(|| ask(question))).collect();
-    let mut found: BTreeSet<Target> = BTreeSet::new();
+    let mut found: BTreeSet<Destination> = BTreeSet::new();
     for (file, lines) in FILES {
         let bytes = files::read_capped(&home.join(file), FILE_LIMIT).unwrap_or_default();
         found.extend(addresses(&of_lines(&String::from_utf8_lossy(&bytes), lines)));
@@ -93,7 +93,7 @@ pub fn registries(home: &Path) -> Vec<Target> {
     found.into_iter().collect()
 }
 
-fn ask(question: &Question) -> Vec<Target> {
+fn ask(question: &Question) -> Vec<Destination> {
     // A wide terminal: a help text must not break its lines inside an address.
     let program = Program::new(question.program).args(question.words).folder(Path::new("/"));
     let Ok(run) = program.env("COLUMNS", "400").run_within(PATIENCE) else { return Vec::new() };
@@ -106,7 +106,7 @@ fn ask(question: &Question) -> Vec<Target> {
     found
 }
 
-fn ask_sums() -> Option<Target> {
+fn ask_sums() -> Option<Destination> {
     let program = Program::new("go").args(["env", "GOSUMDB"]).folder(Path::new("/"));
     let output = program.output_within(PATIENCE).ok()?;
     let text = String::from_utf8_lossy(&output);
@@ -116,10 +116,10 @@ fn ask_sums() -> Option<Target> {
 
 /// Returns the registries that cargo has used: its folders of indexes are named after them, and each
 /// says where its files are.
-fn cargo_indexes(home: &Path) -> Vec<Target> {
+fn cargo_indexes(home: &Path) -> Vec<Destination> {
     let folders = files::list(&home.join(".cargo/registry/index")).unwrap_or_default();
     let of_folder = |folder: PathBuf| {
-        let name = folder.file_name()?.to_str()?.rsplit_once('-')?.0.parse::<Target>().ok();
+        let name = folder.file_name()?.to_str()?.rsplit_once('-')?.0.parse::<Destination>().ok();
         let config =
             files::read_capped(&folder.join("config.json"), FILE_LIMIT).unwrap_or_default();
         let config = addresses(&String::from_utf8_lossy(&config));
@@ -138,7 +138,7 @@ fn of_lines(text: &str, wanted: &[&str]) -> String {
 }
 
 /// Finds the hosts of all web addresses in a text. A port is named only where it is not the usual one.
-fn addresses(text: &str) -> Vec<Target> {
+fn addresses(text: &str) -> Vec<Destination> {
     let starts = text.match_indices("://").filter_map(|(at, _)| {
         let usual = match &text[..at] {
             before if before.ends_with("https") => "443",
@@ -151,7 +151,7 @@ fn addresses(text: &str) -> Vec<Target> {
         let end = rest.find(|c: char| c.is_whitespace() || "/?#\"'<>,|)\\".contains(c));
         let authority = rest[..end.unwrap_or(rest.len())].rsplit('@').next()?;
         let bare = authority.strip_suffix(&format!(":{usual}")).unwrap_or(authority);
-        bare.parse::<Target>().ok()
+        bare.parse::<Destination>().ok()
     });
     targets.collect()
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::{FileError, Program, files, process};
 
-/// The system's folder for further authorities (Debian and its derivatives), and what takes them up.
+/// The system's folder for further CAs (Debian and its derivatives), and what takes them up.
 const SYSTEM_FOLDER: &str = "/usr/local/share/ca-certificates";
 const SYSTEM_UPDATE: &str = "update-ca-certificates";
 

@@ -4,8 +4,8 @@ use crate::command::bare;
 use crate::files;
 use crate::ids::{self, AGENT_ID, Extent, Mode, Range};
 use crate::owners::Owner;
-use crate::step::{Step, StepError};
 use crate::sys::{self, Fork};
+use crate::system_error::{Context, SystemError};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode as FileMode, OFlags};
 use rustix::pipe::PipeFlags;
@@ -57,12 +57,12 @@ fn is_known(id: u32) -> bool {
 }
 
 /// Decides how ids of our rooms are mapped.
-pub(crate) fn ids_here() -> Result<(Mode, Wall), StepError> {
+pub(crate) fn ids_here() -> Result<(Mode, Wall), SystemError> {
     walls(None, ids::SHIFTED_BASE)
 }
 
 /// Decides how ids are mapped.
-pub fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), StepError> {
+pub fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), SystemError> {
     let uid = rustix::process::geteuid().as_raw();
     let gid = rustix::process::getegid().as_raw();
     let ranged = || {
@@ -75,16 +75,16 @@ pub fn walls(forced: Option<Mode>, base: u32) -> Result<(Mode, Wall), StepError>
     let shifted = || Wall { uids: ids::shifted(base), gids: ids::shifted(base) };
     match forced {
         Some(Mode::Root) if uid != 0 => {
-            Err(StepError::because("map ids", None, "root mode needs root"))
+            Err(SystemError::because("map ids", None, "root mode needs root"))
         }
-        Some(Mode::Range | Mode::Single) if uid == 0 => Err(StepError::because(
+        Some(Mode::Range | Mode::Single) if uid == 0 => Err(SystemError::because(
             "map ids",
             None,
             "root makes rooms in root mode: its own uid is never mapped",
         )),
         Some(Mode::Range) => match ranged() {
             Some(wall) => Ok((Mode::Range, wall)),
-            None => Err(StepError::because(
+            None => Err(SystemError::because(
                 "map ids",
                 None,
                 "no 65536 subordinate ids, or no newuidmap",
@@ -118,7 +118,7 @@ fn user_name(uid: u32) -> Option<String> {
 }
 
 /// Writes the id maps of a process in a new user namespace.
-pub fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+pub fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     let own = Path::new("/proc").join(pid.to_string());
     let (uids, gids) = (ids::text(&wall.uids), ids::text(&wall.gids));
     match mode {
@@ -126,27 +126,27 @@ pub fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), StepError> {
         Mode::Root | Mode::Single => {
             if mode == Mode::Single {
                 // Without it the kernel lets nobody but root map a group.
-                files::write(&own.join("setgroups"), "deny").step("map groups")?;
+                files::write(&own.join("setgroups"), "deny").context("map groups")?;
             }
-            files::write(&own.join("uid_map"), uids).step("map users")?;
-            files::write(&own.join("gid_map"), gids).step("map groups")
+            files::write(&own.join("uid_map"), uids).context("map users")?;
+            files::write(&own.join("gid_map"), gids).context("map groups")
         }
     }
 }
 
 /// Both setuid programs run at the same time: each costs about a millisecond.
-fn map_by_program(pid: i32, wall: &Wall) -> Result<(), StepError> {
+fn map_by_program(pid: i32, wall: &Wall) -> Result<(), SystemError> {
     let start = |program: &str, map: &[Extent]| {
         let numbers = map.iter().flat_map(|extent| [extent.inside, extent.outside, extent.count]);
         let arguments = numbers.map(|number| number.to_string());
-        bare(program).arg(pid.to_string()).args(arguments).spawn().step_at("run", program)
+        bare(program).arg(pid.to_string()).args(arguments).spawn().context_at("run", program)
     };
     let running = [("newuidmap", &wall.uids), ("newgidmap", &wall.gids)];
     let running = running.map(|(program, map)| (program, start(program, map)));
     for (program, child) in running {
-        let status = child?.wait().step_at("wait for", program)?;
+        let status = child?.wait().context_at("wait for", program)?;
         if !status.success() {
-            return Err(StepError::because(
+            return Err(SystemError::because(
                 "map ids with",
                 Some(Path::new(program)),
                 status.to_string(),
@@ -156,17 +156,17 @@ fn map_by_program(pid: i32, wall: &Wall) -> Result<(), StepError> {
     Ok(())
 }
 
-pub fn user_namespace(pid: i32) -> Result<OwnedFd, StepError> {
+pub fn user_namespace(pid: i32) -> Result<OwnedFd, SystemError> {
     let path = Path::new("/proc").join(pid.to_string()).join("ns/user");
     rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, FileMode::empty())
-        .step_at("open", path)
+        .context_at("open", path)
 }
 
 /// Makes a user namespace for the sake of its map alone. The process that held it is about to end;
 /// it is reaped by [`reap`], when there is time for it.
-pub fn namespace_with(wall: &Wall) -> Result<(OwnedFd, i32), StepError> {
-    let (held, holder) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
-    match sys::fork_into(libc::CLONE_NEWUSER).step("make a user namespace")? {
+pub fn namespace_with(wall: &Wall) -> Result<(OwnedFd, i32), SystemError> {
+    let (held, holder) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context("open a pipe")?;
+    match sys::fork_into(libc::CLONE_NEWUSER).context("make a user namespace")? {
         Fork::Child => {
             drop(holder);
             // Ends when the parent has what it wants.

@@ -23,7 +23,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::{Activity, Rooms, Target, names::ZONE};
+use crate::{Activity, RoomPort, Rooms, names::ZONE};
 
 /// The longest request head that is inspected.
 const HEAD_LIMIT: usize = 64 << 10;
@@ -50,7 +50,7 @@ pub struct Leads {
     /// The app's host name in our zone, if it has one.
     pub host: Option<String>,
     /// Where it is reached, while the room is up.
-    pub target: Option<Target>,
+    pub target: Option<RoomPort>,
     pub activity: Arc<Activity>,
 }
 

@@ -8,7 +8,7 @@
 //! A request reaches the app that its host name says, or none.
 
 pub mod activity;
-pub mod authority;
+pub mod ca;
 pub mod cookies;
 pub mod direct;
 pub mod html;
@@ -33,7 +33,7 @@ use std::{
 use tokio::net::TcpStream;
 
 pub use activity::Activity;
-pub use authority::{Authority, AuthorityError};
+pub use ca::{CaError, CertificateAuthority};
 pub use names::{Address, HostError};
 pub use server::{Server, ServerError, ServerSpec};
 pub use table::{Route, RouteTable, StoppedSandbox};
@@ -43,14 +43,14 @@ pub const PICK: &str = "hothouse-sandbox";
 
 /// An app in a room.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct RoomPort {
     /// How to reach the room.
     pub runtime: PathBuf,
     /// The app's port, inside.
     pub port: u16,
 }
 
-impl Hash for Target {
+impl Hash for RoomPort {
     fn hash<H: Hasher>(&self, state: &mut H) {
         // A path would hash its components one by one at every request.
         self.runtime.as_os_str().hash(state);
@@ -64,10 +64,10 @@ pub type Sendable<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// What the router needs to know about rooms.
 pub trait Rooms: Send + Sync {
     /// Connects to an app.
-    fn dial<'a>(&'a self, target: &'a Target) -> Sendable<'a, io::Result<TcpStream>>;
+    fn dial<'a>(&'a self, target: &'a RoomPort) -> Sendable<'a, io::Result<TcpStream>>;
 
     /// Wakes a sandbox, by its public id; returns where one of its apps is reached then.
-    fn wake<'a>(&'a self, id: &'a str, app: &'a str) -> Sendable<'a, Result<Target, String>>;
+    fn wake<'a>(&'a self, id: &'a str, app: &'a str) -> Sendable<'a, Result<RoomPort, String>>;
 
     /// Explains why an app does not answer.
     fn explain<'a>(&'a self, route: &'a Route) -> Sendable<'a, Told>;

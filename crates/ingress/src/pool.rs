@@ -14,7 +14,7 @@ use hyper::{
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 
-use crate::{Rooms, Target, proxy::Body};
+use crate::{RoomPort, Rooms, proxy::Body};
 
 /// How many connections to one app are kept.
 const KEPT_LIMIT: usize = 256;
@@ -55,9 +55,9 @@ struct Kept {
 /// The connections of all apps.
 pub struct Pool {
     rooms: Arc<dyn Rooms>,
-    kept: Mutex<HashMap<Target, VecDeque<Kept>>>,
+    kept: Mutex<HashMap<RoomPort, VecDeque<Kept>>>,
     /// One connection per app that speaks HTTP/2, for all its streams.
-    shared: Mutex<HashMap<Target, http2::SendRequest<Body>>>,
+    shared: Mutex<HashMap<RoomPort, http2::SendRequest<Body>>>,
 }
 
 impl Pool {
@@ -72,7 +72,7 @@ impl Pool {
     /// none of it was sent.
     pub async fn send(
         &self,
-        target: &Target,
+        target: &RoomPort,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, UpstreamError> {
         let mut request = request;
@@ -97,7 +97,7 @@ impl Pool {
     /// Sends a request on a connection of its own, which may be upgraded.
     pub async fn send_alone(
         &self,
-        target: &Target,
+        target: &RoomPort,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, UpstreamError> {
         let mut sender = self.connect(target).await?;
@@ -108,7 +108,7 @@ impl Pool {
     /// all requests to this app share.
     pub async fn send_http2(
         &self,
-        target: &Target,
+        target: &RoomPort,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, UpstreamError> {
         let mut request = request;
@@ -139,11 +139,11 @@ impl Pool {
         sender.send_request(request).await.map_err(UpstreamError::Talk)
     }
 
-    fn share(&self, target: &Target) -> Option<http2::SendRequest<Body>> {
+    fn share(&self, target: &RoomPort) -> Option<http2::SendRequest<Body>> {
         self.shared().get(target).filter(|sender| !sender.is_closed()).cloned()
     }
 
-    async fn connect(&self, target: &Target) -> Result<http1::SendRequest<Body>, UpstreamError> {
+    async fn connect(&self, target: &RoomPort) -> Result<http1::SendRequest<Body>, UpstreamError> {
         let stream = self.rooms.dial(target).await.map_err(UpstreamError::Dial)?;
         stream.set_nodelay(true).ok();
         // Some old servers accept `Content-Length` but not `content-length`.
@@ -159,7 +159,7 @@ impl Pool {
     }
 
     /// Takes the connection that has been idle longest: newer ones may still be busy.
-    fn take(&self, target: &Target) -> Option<http1::SendRequest<Body>> {
+    fn take(&self, target: &RoomPort) -> Option<http1::SendRequest<Body>> {
         let mut kept = self.kept();
         let waiting = kept.get_mut(target)?;
         for _ in 0..waiting.len() {
@@ -178,7 +178,7 @@ impl Pool {
     /// answer.
     fn keep(
         &self,
-        target: &Target,
+        target: &RoomPort,
         sender: http1::SendRequest<Body>,
         response: &Response<Incoming>,
     ) {
@@ -205,11 +205,11 @@ impl Pool {
         self.shared().retain(|_, sender| !sender.is_closed());
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<Target, VecDeque<Kept>>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<RoomPort, VecDeque<Kept>>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shared(&self) -> MutexGuard<'_, HashMap<Target, http2::SendRequest<Body>>> {
+    fn shared(&self) -> MutexGuard<'_, HashMap<RoomPort, http2::SendRequest<Body>>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

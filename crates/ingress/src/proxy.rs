@@ -22,7 +22,7 @@ use hyper::{
 };
 
 use crate::{
-    Address, PICK, Rooms, Route, RouteTable, Target, Told,
+    Address, PICK, RoomPort, Rooms, Route, RouteTable, Told,
     activity::Use,
     cookies, names, pages,
     pool::{Pool, UpstreamError},
@@ -239,7 +239,11 @@ impl Proxy {
     }
 
     /// Wakes a sandbox. A program waits; a browser gets a page after a moment.
-    async fn wake<B>(&self, request: &Request<B>, route: &Route) -> Result<Target, Response<Body>> {
+    async fn wake<B>(
+        &self,
+        request: &Request<B>,
+        route: &Route,
+    ) -> Result<RoomPort, Response<Body>> {
         let page = request.method() == Method::GET && pages::wants_page(request.headers());
         let patience = if page { SHORT_WAIT } else { LONG_WAIT };
         let woken = tokio::time::timeout(patience, self.rooms.wake(&route.id, &route.app)).await;

@@ -31,7 +31,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{
-    Authority, Rooms, RouteTable, authority, pages,
+    CertificateAuthority, Rooms, RouteTable, ca, pages,
     pool::Pool,
     proxy::{Body, Connection, OwnPages, Proxy},
 };
@@ -69,7 +69,7 @@ impl Ports {
 /// What a server is made of.
 pub struct ServerSpec {
     pub ports: Ports,
-    pub authority: Arc<Authority>,
+    pub ca: Arc<CertificateAuthority>,
     pub rooms: Arc<dyn Rooms>,
     pub own: Arc<dyn OwnPages>,
     pub shares: Arc<Shares>,
@@ -111,7 +111,7 @@ impl Server {
     pub fn start(spec: ServerSpec) -> Result<Self, ServerError> {
         let (port, tls) = bind_first(&spec.ports.tls).map_err(ServerError::Bind)?;
         let (plain_port, plain) = bind_first(&spec.ports.plain).map_err(ServerError::Bind)?;
-        let config = authority::server_config(spec.authority).map_err(ServerError::Tls)?;
+        let config = ca::server_config(spec.ca).map_err(ServerError::Tls)?;
         let table: Arc<RwLock<Arc<RouteTable>>> = Arc::default();
         let desk = Arc::new(Desk {
             acceptor: TlsAcceptor::from(Arc::new(config)),

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use crate::{Activity, Address, Target, lookup::Lookup, names::ZONE};
+use crate::{Activity, Address, RoomPort, lookup::Lookup, names::ZONE};
 
 /// One app of one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Route {
     /// The service behind it.
     pub service: String,
     /// Where it answers, while the room is up.
-    pub target: Option<Target>,
+    pub target: Option<RoomPort>,
     /// Whether its user has paused it.
     pub paused: bool,
     /// Marks its sandbox as in use.
@@ -157,7 +157,7 @@ pub(crate) mod tests {
             project: project.into(),
             app: app.into(),
             service: app.into(),
-            target: Some(Target {
+            target: Some(RoomPort {
                 runtime: format!("/run/{project}-{sandbox}").into(),
                 port: 3000,
             }),

@@ -15,7 +15,7 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 
 use crate::{
-    Target,
+    RoomPort,
     activity::Use,
     pool::{Pool, UpstreamError},
     proxy::Body,
@@ -48,7 +48,7 @@ pub(crate) fn asked<B>(request: &Request<B>) -> Option<Asked> {
 /// use until one side closes.
 pub(crate) async fn bridge(
     pool: &Pool,
-    target: &Target,
+    target: &RoomPort,
     (asked, held): (Asked, Use),
     mut request: Request<Incoming>,
     prepare: impl FnOnce(Request<Body>) -> Request<Body>,

@@ -16,7 +16,9 @@ mod units;
 
 pub(crate) use self::host::ascii_form;
 pub use self::{
-    egress::{Egress, EgressMode, Hosts, Method, NamedHosts, Rule, RuleTransport, Server, Target},
+    egress::{
+        Destination, Egress, EgressMode, Hosts, Method, NamedHosts, Rule, RuleTransport, Server,
+    },
     halves::{
         PendingChange, PinnedHalf, PinnedProfile, Services, UnapprovedService, pending_changes,
         pinned_leaves,
@@ -41,7 +43,7 @@ pub use self::{
 /// What the reader shares with the values: the forms of texts, and how problems are worded.
 pub mod rules {
     pub use super::{
-        egress::{RESOLVER, TARGET, check_port},
+        egress::{DESTINATION, RESOLVER, check_port},
         host::HOST_PATTERN,
         near::nearest,
         problem::{join_key, settle, shown},

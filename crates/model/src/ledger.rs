@@ -244,7 +244,7 @@ mod tests {
             ]
         );
         for rule in rules {
-            assert!(rule.parse::<crate::config::Target>().is_ok(), "{rule}");
+            assert!(rule.parse::<crate::config::Destination>().is_ok(), "{rule}");
         }
     }
 

@@ -31,7 +31,7 @@ use self::{
     reason::Basis,
     rules::{Asked, Grant},
 };
-use crate::config::{Egress, EgressMode, HostName, NamedHosts, Rule, Target};
+use crate::config::{Destination, Egress, EgressMode, HostName, NamedHosts, Rule};
 
 /// What a connection was found to speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,9 +78,9 @@ pub struct Attempt<'a> {
     pub protocol: Protocol,
     /// Whether the ClientHello hides another name (Encrypted Client Hello).
     pub hidden: bool,
-    /// Whether it will be opened, so that each request is decided by itself.
-    pub opened: bool,
-    /// The host whose connections must be opened and whose address this is, as far as is known: the one
+    /// Whether it will be terminated, so that each request is decided by itself.
+    pub terminated: bool,
+    /// The host that must be terminated and whose address this is, as far as is known: the one
     /// that the connection names, or one that shares the address.
     pub covered: Option<&'a HostName>,
 }
@@ -109,9 +109,9 @@ pub enum Answerer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NamedLists {
     /// The registries of the host's own tools.
-    pub toolchain: Vec<Target>,
+    pub toolchain: Vec<Destination>,
     /// The bundled development hosts.
-    pub common: Vec<Target>,
+    pub common: Vec<Destination>,
 }
 
 /// The rules of one room.
@@ -150,15 +150,20 @@ impl Eq for OwnAddresses {}
 
 impl Policy {
     /// Makes a policy of a config, of what a human has granted since, and of what the host is.
-    pub fn new(egress: &Egress, granted: &[Target], lists: &NamedLists, own: OwnAddresses) -> Self {
+    pub fn new(
+        egress: &Egress,
+        granted: &[Destination],
+        lists: &NamedLists,
+        own: OwnAddresses,
+    ) -> Self {
         let expand = |rules: &[Rule], word| {
             rules.iter().flat_map(|rule| Grant::of(rule, word, lists)).collect::<Vec<_>>()
         };
         let mut allow = expand(&egress.allow, "allow");
         allow.extend(granted.iter().map(Grant::approved));
-        let (datagrams, allow) = allow.into_iter().partition(Grant::opens_datagrams);
+        let (datagrams, allow) = allow.into_iter().partition(Grant::allows_datagrams);
         let deny = expand(&egress.deny, "deny").into_iter();
-        let (no_datagrams, deny) = deny.partition(Grant::opens_datagrams);
+        let (no_datagrams, deny) = deny.partition(Grant::allows_datagrams);
         let here = AnsweredHere::default();
         Self { mode: egress.mode, allow, deny, datagrams, no_datagrams, here, own }
     }
@@ -234,7 +239,7 @@ impl Policy {
         }
         // It ends here: nothing is dialled, whatever the mode.
         if let Claim::Name(name) = attempt.claim
-            && attempt.opened
+            && attempt.terminated
             && self.here.holds(name)
         {
             return Verdict::allowed(Basis::Integration);
@@ -247,7 +252,7 @@ impl Policy {
     }
 
     /// Decides whether an address may be dialled for a name that resolves to it. `covered` is another host
-    /// whose connections must be opened and whose address it is, too.
+    /// that must be terminated and whose address it is, too.
     pub fn decide_address(
         &self,
         name: &HostName,
@@ -288,7 +293,7 @@ impl Policy {
         let meant: Vec<&Grant> = self
             .allow
             .iter()
-            .filter(|rule| self.opens(rule, port) && rule.names_host(name))
+            .filter(|rule| self.allows_port(rule, port) && rule.names_host(name))
             .collect();
         // A rule that limits a host's requests is a limit also where the mode alone would let it pass.
         match (meant.iter().find(|rule| rule.allows(&asked)), meant.first()) {
@@ -300,16 +305,16 @@ impl Policy {
         }
     }
 
-    /// Returns whether rules about a host look at requests, so that its connections must be opened.
+    /// Returns whether rules about a host look at requests, so that it must be terminated.
     pub fn limits_requests(&self, name: &HostName) -> bool {
         self.allow.iter().chain(&self.deny).any(|rule| !rule.is_whole() && rule.names_host(name))
     }
 
-    /// Refuses what leads to a host whose connections must be opened and cannot be opened itself: it
+    /// Refuses what leads to a host that must be terminated and cannot be terminated itself: it
     /// says nothing, names nobody, or speaks something else. Another name of the address passes where
     /// DNS gave the address for it and a rule names it; anybody can make a name lead anywhere.
     fn closed(&self, attempt: &Attempt<'_>) -> Option<Verdict> {
-        let host = attempt.covered.filter(|_| !attempt.opened)?;
+        let host = attempt.covered.filter(|_| !attempt.terminated)?;
         let named = match attempt.claim {
             Claim::Name(name) => {
                 name != host
@@ -323,9 +328,9 @@ impl Policy {
         (!named).then(|| Verdict::refused(Reason::Covered { host: host.clone() }))
     }
 
-    /// Returns whether a rule that opens a port names a host, and not all of them.
+    /// Returns whether a rule that allows a port names a host, and not all of them.
     fn names_on_purpose(&self, name: &HostName, port: u16) -> bool {
-        let mut rules = self.allow.iter().filter(|rule| self.opens(rule, port));
+        let mut rules = self.allow.iter().filter(|rule| self.allows_port(rule, port));
         rules.any(|rule| rule.is_whole() && !rule.means_any() && rule.names_host(name))
     }
 
@@ -345,7 +350,7 @@ impl Policy {
     fn decide_listed(&self, attempt: &Attempt<'_>) -> Verdict {
         let named = |rule: &&Grant| {
             rule.is_whole()
-                && self.opens(rule, attempt.port)
+                && self.allows_port(rule, attempt.port)
                 && attempt.address.is_some_and(|address| rule.holds(address))
         };
         if let Some(rule) = self.allow.iter().find(named) {
@@ -388,7 +393,7 @@ impl Policy {
         if of_name.peek().is_none() {
             return Err(Reason::NotListed);
         }
-        of_name.find(|rule| self.opens(rule, port)).ok_or(Reason::Port { port })
+        of_name.find(|rule| self.allows_port(rule, port)).ok_or(Reason::Port { port })
     }
 
     /// Returns the verdict of a rule that names host and port, by any name of the address.
@@ -396,7 +401,7 @@ impl Policy {
         let names = attempt.names();
         let meant = |rule: &&Grant| {
             rule.is_whole()
-                && self.opens(rule, attempt.port)
+                && self.allows_port(rule, attempt.port)
                 && (attempt.address.is_some_and(|address| rule.holds(address))
                     || names.iter().any(|name| rule.names_host(name)))
         };
@@ -419,7 +424,7 @@ impl Policy {
         let whole = self.allow.iter().filter(of).any(Grant::is_whole);
         // A request is decided about by the name that it gives.
         let named = attempt.claim.name().is_some();
-        let seen = named && (attempt.protocol == Protocol::Http || attempt.opened);
+        let seen = named && (attempt.protocol == Protocol::Http || attempt.terminated);
         (!whole && !seen).then(|| Verdict::denied(limited.basis(), Reason::Unseen))
     }
 
@@ -429,7 +434,7 @@ impl Policy {
         let named = |rule: &Grant| {
             let by_name =
                 sphere.may_hold_registries() && name.is_some_and(|name| rule.privileges(name));
-            (by_name || rule.holds(address)) && self.opens(rule, port)
+            (by_name || rule.holds(address)) && self.allows_port(rule, port)
         };
         if sphere == Sphere::Public || self.allow.iter().any(named) {
             return None;
@@ -453,8 +458,8 @@ impl Policy {
         self.mode == EgressMode::Open || Protocol::expected_on(port).is_some()
     }
 
-    /// Returns whether a rule opens a port: the one it names, or those that need no name.
-    fn opens(&self, rule: &Grant, port: u16) -> bool {
+    /// Returns whether a rule allows a port: the one it names, or those that need no name.
+    fn allows_port(&self, rule: &Grant, port: u16) -> bool {
         match rule.port {
             Some(own) => own == port,
             None => self.is_open_port(port),

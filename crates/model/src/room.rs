@@ -78,8 +78,9 @@ pub struct RoomWall {
     pub environment: BTreeMap<String, String>,
     /// What the room has instead of secrets, by their names.
     pub placeholders: BTreeMap<String, String>,
-    /// The certificate of the authority that opens TLS of terminated hosts.
-    pub authority: Option<String>,
+    /// The certificate of the CA that signs for terminated hosts.
+    #[serde(alias = "authority", default)]
+    pub ca: Option<String>,
     /// What a reader must know.
     #[serde(deserialize_with = "caveat::read_any")]
     pub caveats: Vec<Caveat>,

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use hothouse_ingress::Target;
+use hothouse_ingress::RoomPort;
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord, SandboxState,
     id::SandboxKey,
@@ -199,7 +199,7 @@ fn gone() -> Failure {
 
 /// Wakes the sandbox of a public id and returns where something in it answers: an app by its label, or
 /// a port that was exposed by the name that it is kept under.
-pub(crate) async fn wake_for(keepers: &Keepers, id: &str, what: &str) -> Result<Target, Failure> {
+pub(crate) async fn wake_for(keepers: &Keepers, id: &str, what: &str) -> Result<RoomPort, Failure> {
     let engine = keepers.engine.clone();
     let all = tokio::task::spawn_blocking(move || engine.sandboxes()).await;
     let all = all.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
@@ -211,10 +211,10 @@ pub(crate) async fn wake_for(keepers: &Keepers, id: &str, what: &str) -> Result<
     let found = tokio::task::spawn_blocking(move || {
         let app = engine.apps(&sandbox)?.into_iter().find(|app| app.app == what);
         if let Some(app) = app {
-            return Ok(Some(Target { runtime: app.runtime, port: app.port }));
+            return Ok(Some(RoomPort { runtime: app.runtime, port: app.port }));
         }
         let exposed = engine.exposed(&sandbox)?.into_iter().find(|port| port.name() == what);
-        Ok::<_, Failure>(exposed.map(|port| Target { runtime: port.runtime, port: port.port }))
+        Ok::<_, Failure>(exposed.map(|port| RoomPort { runtime: port.runtime, port: port.port }))
     });
     let found = found.await.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
     found.ok_or_else(|| Failure::new(FailureKind::NotFound, "the app no longer exists"))

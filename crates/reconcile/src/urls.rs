@@ -17,7 +17,7 @@ use std::{
 
 use hothouse_host::{Clock, Program, clock::HostClock, files};
 use hothouse_ingress::{
-    Rooms, RouteTable, Server, ServerSpec, authority,
+    Rooms, RouteTable, Server, ServerSpec, ca,
     direct::{DirectPort, Leads},
     proxy::OwnPages,
     server::Ports,
@@ -40,8 +40,8 @@ const CHECK: Duration = Duration::from_secs(2);
 /// The file that remembers the ports of URLs.
 const PORTS_FILE: &str = "url-ports";
 
-/// The folder of the authority in the state folder.
-pub const AUTHORITY_FOLDER: &str = "ca";
+/// The folder of the CA in the state folder.
+pub const CA_FOLDER: &str = "ca";
 
 /// A direct port is that of an app, or of a port that was exposed, of one sandbox.
 type DirectKey = (SandboxKey, String);
@@ -85,7 +85,7 @@ impl Urls {
             }
         };
         if let Some(server) = &server {
-            let file = keepers.state.join(AUTHORITY_FOLDER).join(authority::CERTIFICATE_FILE);
+            let file = keepers.state.join(CA_FOLDER).join(ca::CERTIFICATE_FILE);
             keepers.engine.set_router(server.port, files::read_text(&file).unwrap_or_default());
         }
         let resolves = Arc::new(OnceLock::new());
@@ -289,16 +289,15 @@ fn start_server(
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),
     };
-    let authority =
-        authority::open(&state.join(AUTHORITY_FOLDER), HostClock.now()).map_err(|error| {
-            let hints = error.hints().join(", ");
-            format!("{}; {hints}; then `hothouse daemon stop`", told(&error))
-        })?;
+    let ca = ca::open(&state.join(CA_FOLDER), HostClock.now()).map_err(|error| {
+        let hints = error.hints().join(", ");
+        format!("{}; {hints}; then `hothouse daemon stop`", told(&error))
+    })?;
     let file = state.join(PORTS_FILE);
     let (tls, plain) = remembered(&files::read_text(&file).unwrap_or_default());
     let spec = ServerSpec {
         ports: Ports::usual().preferring(tls, plain),
-        authority: Arc::new(authority),
+        ca: Arc::new(ca),
         rooms,
         own,
         shares: keepers.shares.clone(),

@@ -85,7 +85,7 @@ pub struct Walls {
     /// What answers for the mocked hosts of each run.
     mocks: Arc<Mocks>,
     problems: Mutex<HashMap<SandboxKey, String>>,
-    /// What a policy opens and cannot be had here.
+    /// What a policy allows and this host cannot provide.
     limits: Mutex<HashMap<SandboxKey, Vec<Limit>>>,
 }
 
@@ -206,7 +206,7 @@ impl Walls {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner).get(&sandbox).cloned()
     }
 
-    /// Returns what the policy of a sandbox opens and cannot be had here.
+    /// Returns what the policy of a sandbox allows and this host cannot provide.
     pub fn limits(&self, sandbox: SandboxKey) -> Vec<Limit> {
         let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         limits.get(&sandbox).cloned().unwrap_or_default()
@@ -328,7 +328,7 @@ impl Walls {
         });
         let lost = |error: CallError| Failure::of(FailureKind::Backend, &error);
         // Side by side, because somebody waits for the room; but before anything is served: a host
-        // that must be opened is never passed on closed.
+        // that must be terminated is never passed on as it is.
         let (terminate, room) =
             tokio::join!(self.terminate(sandbox, runtime, &edge), self.rooms.connect(runtime));
         edge.set_terminate(terminate?);
@@ -369,7 +369,7 @@ impl Walls {
         standing.entry(runtime.to_owned()).or_default().clone()
     }
 
-    /// Makes what opens the terminated hosts of a room.
+    /// Makes the terminator of a room.
     async fn terminate(
         &self,
         sandbox: &SandboxRecord,
@@ -498,13 +498,13 @@ impl Walls {
         })
     }
 
-    /// Returns the policy of a sandbox, also of one that is down, and the hosts that are opened.
+    /// Returns the policy of a sandbox, also of one that is down, and the hosts that are terminated.
     pub async fn policy_of(
         &self,
         sandbox: &SandboxRecord,
     ) -> Result<(Arc<Policy>, Vec<HostPattern>), Failure> {
         let worked_out = self.policy(sandbox).await?;
-        Ok((worked_out.policy, worked_out.found.opened.clone()))
+        Ok((worked_out.policy, worked_out.found.terminated.clone()))
     }
 }
 

@@ -47,7 +47,7 @@ pub enum Answer {
         pids: Vec<i32>,
         egress_taken: bool,
     },
-    Refused(Refusal),
+    Refused(CallRefusal),
     Services(ServicesReport),
     /// Carries the sockets, in this order and number.
     Caught {
@@ -75,15 +75,15 @@ pub struct ExecRecord {
 
 /// A call that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    pub kind: RefusalKind,
+pub struct CallRefusal {
+    pub kind: CallRefusalKind,
     pub message: String,
     /// The kernel's reason, if there is one.
     pub errno: Option<i32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RefusalKind {
+pub enum CallRefusalKind {
     /// Wrong token, version, or no `Hello` yet.
     Unauthorized,
     /// No such command, or its record was removed.

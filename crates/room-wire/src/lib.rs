@@ -20,7 +20,7 @@ pub mod elevate;
 pub mod frame;
 pub mod service;
 
-pub use answer::{Answer, ExecRecord, Refusal, RefusalKind, Reply};
+pub use answer::{Answer, CallRefusal, CallRefusalKind, ExecRecord, Reply};
 pub use boot::Boot;
 pub use call::{Call, ExecId, ExecSpec, ListenSpec, Proto, Request, RoomUser, Stdio, WindowSize};
 pub use elevate::{Elevate, Elevated};

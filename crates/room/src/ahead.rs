@@ -6,7 +6,7 @@ use super::spec::RoomSpec;
 use super::{cgroups, filter};
 use crate::sys::Instruction;
 use hothouse_host::ids::{AGENT_ID, Mode};
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use hothouse_host::walls::{Wall, namespace_with, reap, walls};
 use hothouse_room_wire::boot::BOOT_FD;
 use rustix::fd::{AsRawFd, OwnedFd};
@@ -66,16 +66,16 @@ impl Ahead {
         user: u32,
         group: u32,
         base: u32,
-    ) -> Result<Option<OwnedFd>, StepError> {
+    ) -> Result<Option<OwnedFd>, SystemError> {
         let known = self.owners.iter().find(|(owner, _)| *owner == (user, group));
         match known.filter(|_| base == RoomSpec::DEFAULT_SHIFTED_BASE) {
-            Some((_, namespace)) => namespace.try_clone().step("map the worktree").map(Some),
+            Some((_, namespace)) => namespace.try_clone().context("map the worktree").map(Some),
             None => Ok(None),
         }
     }
 
     /// Clones a first process for a room that is not known yet, where that can be.
-    pub(super) fn first_process(&self) -> Option<Result<Cloned<'_>, StepError>> {
+    pub(super) fn first_process(&self) -> Option<Result<Cloned<'_>, SystemError>> {
         let wall = self.wall.as_ref()?;
         Some(Early::clone(Mode::Root, wall, self, Shares::of_host()))
     }
@@ -86,10 +86,12 @@ impl Ahead {
     }
 
     /// Returns the seccomp filters of a room.
-    pub(super) fn filters(&self, mode: Mode) -> Result<Filters, StepError> {
+    pub(super) fn filters(&self, mode: Mode) -> Result<Filters, SystemError> {
         match &self.filters {
             Some((known, filters)) if *known == mode => Ok(filters.clone()),
-            _ => filter::compile(mode).map_err(io::Error::other).step("compile the seccomp filter"),
+            _ => filter::compile(mode)
+                .map_err(io::Error::other)
+                .context("compile the seccomp filter"),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::layout;
 use crate::sys::{self, Fork};
 use hothouse_host::files;
 use hothouse_host::ids::Mode;
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use hothouse_host::walls::{Wall, write_maps};
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode as FileMode, OFlags};
@@ -41,7 +41,7 @@ pub(super) struct BaseLayer {
 }
 
 /// Returns the base layer for `mode`, making it when it is not there.
-pub(super) fn ensure(folder: &Path, mode: Mode, wall: &Wall) -> Result<BaseLayer, StepError> {
+pub(super) fn ensure(folder: &Path, mode: Mode, wall: &Wall) -> Result<BaseLayer, SystemError> {
     let layer = folder.join(name(mode));
     if !layer.join(INIT_NAME).exists() {
         make(folder, &layer, mode, wall)?;
@@ -54,19 +54,19 @@ pub(super) fn ensure(folder: &Path, mode: Mode, wall: &Wall) -> Result<BaseLayer
     Ok(BaseLayer { folder: layer, used })
 }
 
-fn make(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
-    files::make_private_folder(folder).step("make the base layer's folder")?;
+fn make(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
+    files::make_private_folder(folder).context("make the base layer's folder")?;
     let lock = folder.join("lock");
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
     let guard =
-        rustix::fs::open(&lock, flags, FileMode::from_raw_mode(0o600)).step_at("lock", &lock)?;
-    rustix::fs::flock(&guard, FlockOperation::LockExclusive).step_at("lock", &lock)?;
+        rustix::fs::open(&lock, flags, FileMode::from_raw_mode(0o600)).context_at("lock", &lock)?;
+    rustix::fs::flock(&guard, FlockOperation::LockExclusive).context_at("lock", &lock)?;
     if layer.join(INIT_NAME).exists() {
         return Ok(());
     }
     let fresh = format!(".{}", name(mode));
     build(folder, Path::new(&fresh), mode, wall)?;
-    std::fs::rename(folder.join(&fresh), layer).step_at("finish the base layer", layer)?;
+    std::fs::rename(folder.join(&fresh), layer).context_at("finish the base layer", layer)?;
     Ok(())
 }
 
@@ -76,10 +76,10 @@ pub(super) fn prune(folder: &Path, mode: Mode, wall: &Wall) {
 }
 
 /// Opens the program that becomes PID 1. A file, not memory: all rooms share its pages.
-pub(super) fn open_init(layer: &Path) -> Result<OwnedFd, StepError> {
+pub(super) fn open_init(layer: &Path) -> Result<OwnedFd, SystemError> {
     let path = layer.join(INIT_NAME);
     rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, FileMode::empty())
-        .step_at("open", path)
+        .context_at("open", path)
 }
 
 /// A name that changes with everything the layer is made from.
@@ -109,7 +109,7 @@ fn word(mode: Mode) -> &'static str {
 }
 
 /// Scans outside, where owners are what they are, and writes inside, where ids are the room's.
-fn build(folder: &Path, fresh: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+fn build(folder: &Path, fresh: &Path, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     let system = layout::look();
     let entries = scan::scan(&system);
     let owner = own_ids();
@@ -134,12 +134,12 @@ pub(super) fn in_namespace(
     mode: Mode,
     wall: &Wall,
     folder: &Path,
-    work: impl FnOnce() -> Result<(), StepError>,
-) -> Result<(), StepError> {
-    let (wait, go) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
-    let (report, reporter) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
+    work: impl FnOnce() -> Result<(), SystemError>,
+) -> Result<(), SystemError> {
+    let (wait, go) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context("open a pipe")?;
+    let (report, reporter) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context("open a pipe")?;
     match sys::fork_into(libc::CLONE_NEWUSER)
-        .step("make a user namespace (are they allowed here?)")?
+        .context("make a user namespace (are they allowed here?)")?
     {
         Fork::Child => {
             drop((go, report));
@@ -152,38 +152,38 @@ pub(super) fn in_namespace(
         Fork::Parent(pid) => {
             drop((wait, reporter));
             let mapped = write_maps(pid, mode, wall)
-                .and_then(|()| rustix::io::write(&go, b"g").step("start the work"));
+                .and_then(|()| rustix::io::write(&go, b"g").context("start the work"));
             drop(go);
             let mut bytes = Vec::new();
             let read =
-                std::fs::File::from(report).read_to_end(&mut bytes).step("hear the work's end");
-            let status =
-                rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::empty()).step("reap")?;
+                std::fs::File::from(report).read_to_end(&mut bytes).context("hear the work's end");
+            let status = rustix::process::waitpid(Pid::from_raw(pid), WaitOptions::empty())
+                .context("reap")?;
             mapped?;
             read?;
-            if let Ok(error) = serde_json::from_slice::<StepError>(&bytes) {
+            if let Ok(error) = serde_json::from_slice::<SystemError>(&bytes) {
                 return Err(error);
             }
             match status.and_then(|(_, status)| status.exit_status()) {
                 Some(0) => Ok(()),
-                _ => Err(StepError::because("work in a user namespace", None, "it ended early")),
+                _ => Err(SystemError::because("work in a user namespace", None, "it ended early")),
             }
         }
     }
 }
 
-fn enter(mode: Mode, folder: &Path, wait: &OwnedFd) -> Result<(), StepError> {
-    rustix::process::chdir(folder).step_at("enter", folder)?;
+fn enter(mode: Mode, folder: &Path, wait: &OwnedFd) -> Result<(), SystemError> {
+    rustix::process::chdir(folder).context_at("enter", folder)?;
     let mut word = [0_u8; 1];
-    if rustix::io::read(wait, &mut word).step("wait for the maps")? == 0 {
-        return Err(StepError::because("wait for the maps", None, "they were not written"));
+    if rustix::io::read(wait, &mut word).context("wait for the maps")? == 0 {
+        return Err(SystemError::because("wait for the maps", None, "they were not written"));
     }
     if mode == Mode::Range {
         let (uid, gid) = (rustix::process::Uid::ROOT, rustix::process::Gid::ROOT);
-        rustix::thread::set_thread_groups(&[]).step("leave the host's groups")?;
-        rustix::thread::set_thread_res_gid(gid, gid, gid).step("set the group")?;
-        rustix::thread::set_thread_res_uid(uid, uid, uid).step("set the user")?;
+        rustix::thread::set_thread_groups(&[]).context("leave the host's groups")?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid).context("set the group")?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid).context("set the user")?;
     }
     // A change of ids would have undone it.
-    hothouse_host::sys::die_with_parent().step("end with the helper")
+    hothouse_host::sys::die_with_parent().context("end with the helper")
 }

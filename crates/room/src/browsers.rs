@@ -1,7 +1,7 @@
-//! Policies for browsers in a room: none hides the names of hosts, and all trust the room's authority.
+//! Policies for browsers in a room: none hides the names of hosts, and all trust the room's CA.
 //!
 //! Browsers greet with a (possibly empty) encrypted name, which a wall that decides by names has to
-//! refuse, and bring trusted authorities of their own. Both are for the machine's owner to settle, by
+//! refuse, and bring trusted CAs of their own. Both are for the machine's owner to settle, by
 //! files below `/etc`. Policies that the host has stay, beside ours or within.
 
 use serde_json::{Map, Value, json};
@@ -47,7 +47,7 @@ pub(super) const FIREFOX_CERTIFICATES: [&str; 2] =
 const AUTHORITIES: &str = "CACertificates";
 
 /// Returns the policies of Chromium for every room. `hosts` are the texts of the host's own: a list of
-/// authorities replaces another, so ours must hold theirs.
+/// CAs replaces another, so ours must hold theirs.
 pub(super) fn chromium(hosts: &[String]) -> String {
     let mut policies = Map::new();
     policies.insert("EncryptedClientHelloEnabled".into(), json!(false));
@@ -61,11 +61,11 @@ pub(super) fn chromium(hosts: &[String]) -> String {
     Value::Object(policies).to_string() + "\n"
 }
 
-/// Adds a room's authorities to the policies of every room.
-pub(super) fn chromium_trusting(policies: &str, authority: &str) -> Option<String> {
+/// Adds a room's CAs to the policies of every room.
+pub(super) fn chromium_trusting(policies: &str, ca: &str) -> Option<String> {
     let mut policies: Value = serde_json::from_str(policies).ok()?;
     let trusted = policies.as_object_mut()?.entry(AUTHORITIES).or_insert_with(|| json!([]));
-    let bodies = certificates(authority).map(|pem| {
+    let bodies = certificates(ca).map(|pem| {
         pem.lines().filter(|line| !line.starts_with("-----")).map(str::trim).collect::<String>()
     });
     trusted.as_array_mut()?.extend(bodies.map(Value::String));
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn chromium_trusts_the_hosts_authorities_and_the_rooms() {
+    fn chromium_trusts_the_hosts_cas_and_the_rooms() {
         let plain = read(&chromium(&["{\"HomepageLocation\":\"x\"}".into(), "nonsense".into()]));
         assert_eq!(plain, json!({"EncryptedClientHelloEnabled": false, "DnsOverHttpsMode": "off"}));
         let every = chromium(&["{\"CACertificates\":[\"HOST\"]}".into()]);

@@ -6,8 +6,8 @@ use hothouse_host::files::{self, FileError};
 use hothouse_host::framed::send_some;
 use hothouse_room_wire::frame::DESCRIPTOR_LIMIT;
 use hothouse_room_wire::{
-    Answer, CATCH_SINCE, CLOSE_SINCE, Call, ExecId, ExecRecord, ExecSpec, Exit, FrameBuffer,
-    ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL, Question, Refusal, Reply, Request,
+    Answer, CATCH_SINCE, CLOSE_SINCE, Call, CallRefusal, ExecId, ExecRecord, ExecSpec, Exit,
+    FrameBuffer, ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL, Question, Reply, Request,
     SERVICES_SINCE, ServiceOrder, ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -55,7 +55,7 @@ pub enum ClientError {
     #[error("the room speaks protocol {0}, which has no services")]
     NoServices(u16),
     #[error("the room refused: {}", .0.message)]
-    Refused(Refusal),
+    Refused(CallRefusal),
     #[error("the room sent an unexpected answer")]
     Unexpected,
 }

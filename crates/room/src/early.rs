@@ -1,14 +1,14 @@
 //! The first process of a room, before and after it knows which room that is.
 //!
 //! Namespaces, ids, network and an empty root are the same for every room. As root they are made
-//! while the helper still waits at the door, so that a room which is asked for finds them ready.
+//! while the helper still waits for a job, so that a room which is asked for finds them ready.
 
 use super::ahead::Ahead;
 use super::inside::{self, MAPPED, ORDER, Order};
 use super::shares::Shares;
 use crate::sys::{self, Fork};
 use hothouse_host::ids::Mode;
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use hothouse_host::walls::{Wall, reap, write_maps};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -61,16 +61,16 @@ impl Early {
         wall: &Wall,
         ahead: &'a Ahead,
         shares: Shares,
-    ) -> Result<Cloned<'a>, StepError> {
+    ) -> Result<Cloned<'a>, SystemError> {
         let (channel, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
             SocketFlags::CLOEXEC,
             None,
         )
-        .step("open a channel")?;
+        .context("open a channel")?;
         match sys::fork_into(WALL)
-            .step("make the wall's namespaces (are user namespaces allowed here?)")?
+            .context("make the wall's namespaces (are user namespaces allowed here?)")?
         {
             Fork::Child => {
                 drop(channel);
@@ -81,7 +81,7 @@ impl Early {
                 let early = Self { pid, channel, mode, wall: wall.clone(), kept: false };
                 write_maps(pid, mode, wall)?;
                 rustix::net::send(&early.channel, MAPPED, SendFlags::NOSIGNAL)
-                    .step("start the room")?;
+                    .context("start the room")?;
                 Ok(Cloned::Helper(early))
             }
         }
@@ -93,7 +93,7 @@ impl Early {
         wall: &Wall,
         ahead: &Ahead,
         shares: Shares,
-    ) -> Result<Self, StepError> {
+    ) -> Result<Self, SystemError> {
         match Self::clone(mode, wall, ahead, shares)? {
             Cloned::Helper(early) => Ok(early),
             Cloned::First(first) => inside::run(first),
@@ -110,16 +110,16 @@ impl Early {
     }
 
     /// Tells it which room it is for.
-    pub(super) fn tell(&self, order: &Order, descriptors: &[OwnedFd]) -> Result<(), StepError> {
+    pub(super) fn tell(&self, order: &Order, descriptors: &[OwnedFd]) -> Result<(), SystemError> {
         let step = "tell the room what it is";
         // An order may be longer than a message.
-        let paper = rustix::fs::memfd_create(c"room-order", MemfdFlags::CLOEXEC).step(step)?;
-        let bytes = serde_json::to_vec(order).map_err(std::io::Error::from).step(step)?;
+        let paper = rustix::fs::memfd_create(c"room-order", MemfdFlags::CLOEXEC).context(step)?;
+        let bytes = serde_json::to_vec(order).map_err(std::io::Error::from).context(step)?;
         let mut file = std::fs::File::from(paper);
-        file.write_all(&bytes).step(step)?;
+        file.write_all(&bytes).context(step)?;
         let mut all = vec![file.as_fd()];
         all.extend(descriptors.iter().map(AsFd::as_fd));
-        send_descriptors(&self.channel, ORDER, &all).step(step)
+        send_descriptors(&self.channel, ORDER, &all).context(step)
     }
 
     /// Lets it live.

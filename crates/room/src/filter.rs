@@ -1,6 +1,6 @@
 //! The seccomp filters of a room: what no program in it may ask of the kernel.
 //!
-//! A deny list, because a room runs whatever a developer runs; what it denies are doors that the
+//! A deny list, because a room runs whatever a developer runs; what it denies are ways out that the
 //! namespaces do not guard. Installed before room-init starts, so that nothing can be started
 //! without them.
 
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn shut_doors_are_shut() {
+    fn denied_calls_are_denied() {
         for call in DENIED {
             assert_eq!(outcome(Mode::Root, *call, [0; 6]), Some(libc::EPERM), "{call}");
         }

@@ -13,7 +13,7 @@ use crate::sys::{self, Fork, Instruction};
 use hothouse_host::files;
 use hothouse_host::ids::{self, AGENT_ID, INIT_ID, Mode};
 use hothouse_host::network::{self, Catch};
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use hothouse_host::walls::Wall;
 use hothouse_room_wire::boot::BOOT_FD;
 use hothouse_room_wire::elevate::ELEVATE_SOCKET;
@@ -84,11 +84,11 @@ pub(super) enum Word {
     },
     /// room-init has taken over. It says so in a word of its own.
     Ready,
-    Failed(StepError),
+    Failed(SystemError),
 }
 
 /// Capabilities that even the room's root is without: none of them means anything for what the
-/// room owns, and each is a door that a kernel bug could open.
+/// room owns, and each makes more of the kernel reachable.
 const DROPPED: &[CapabilitySet] = &[
     CapabilitySet::LINUX_IMMUTABLE,
     CapabilitySet::NET_ADMIN,
@@ -125,7 +125,7 @@ pub(super) fn run(first: First<'_>) -> ! {
 
 enum Never {}
 
-fn build(first: First<'_>) -> Result<Never, StepError> {
+fn build(first: First<'_>) -> Result<Never, SystemError> {
     leave_the_streams()?;
     await_word(&first.channel, MAPPED)?;
     let (mode, shares) = (first.mode, first.shares.clone());
@@ -150,7 +150,7 @@ fn build(first: First<'_>) -> Result<Never, StepError> {
 }
 
 /// Brings up what every room has: ids, network, an empty root.
-fn begin(mode: Mode, shares: &Shares) -> Result<(Catch, bool), StepError> {
+fn begin(mode: Mode, shares: &Shares) -> Result<(Catch, bool), SystemError> {
     become_wall_root(mode)?;
     tune(shares)?;
     let catch = network::apply()?;
@@ -164,12 +164,12 @@ fn finish(
     mut trees: Vec<OwnedFd>,
     catch: Catch,
     has_sys: bool,
-) -> Result<Never, StepError> {
+) -> Result<Never, SystemError> {
     let Order { spec, system, plan, machine_id, .. } = &inside.order;
     if let Some(group) = &inside.init_group {
-        rustix::io::write(group, b"0").step("join room-init's cgroup")?;
+        rustix::io::write(group, b"0").context("join room-init's cgroup")?;
     }
-    rustix::system::sethostname(spec.hostname.as_bytes()).step("set the hostname")?;
+    rustix::system::sethostname(spec.hostname.as_bytes()).context("set the hostname")?;
     let placed = trees.split_off(plan.layers.len().min(trees.len()));
     let placements = plan.binds.iter().map(|(_, placement)| placement.clone());
     let mut binds: Vec<(OwnedFd, Placement)> = placed.into_iter().zip(placements).collect();
@@ -183,24 +183,24 @@ fn finish(
     let elevate = elevate_socket()?;
     let namespaces = room_namespaces(&inside.order)?;
     let word = Word::Built { has_sys, has_ipv6: catch.has_ipv6, has_link: catch.no_link.is_none() };
-    let word = serde_json::to_vec(&word).map_err(std::io::Error::other).step("report")?;
-    rustix::net::send(&inside.channel, &word, SendFlags::NOSIGNAL).step("report")?;
+    let word = serde_json::to_vec(&word).map_err(std::io::Error::other).context("report")?;
+    rustix::net::send(&inside.channel, &word, SendFlags::NOSIGNAL).context("report")?;
     become_init(inside, catch, elevate, namespaces)
 }
 
 impl Inside {
     /// Waits until it is known which room this is to be.
-    fn receive(first: First<'_>) -> Result<Self, StepError> {
+    fn receive(first: First<'_>) -> Result<Self, SystemError> {
         let step = "hear which room this is";
         let mut all = await_word(&first.channel, ORDER)?.into_iter();
-        let mut next = || all.next().ok_or_else(|| StepError::because(step, None, "too little"));
+        let mut next = || all.next().ok_or_else(|| SystemError::because(step, None, "too little"));
         let mut paper = std::fs::File::from(next()?);
         let (control, init_program, base_layer, claim) = (next()?, next()?, next()?, next()?);
         let mut bytes = Vec::new();
-        paper.rewind().step(step)?;
-        paper.read_to_end(&mut bytes).step(step)?;
+        paper.rewind().context(step)?;
+        paper.read_to_end(&mut bytes).context(step)?;
         let order: Order =
-            serde_json::from_slice(&bytes).map_err(std::io::Error::from).step(step)?;
+            serde_json::from_slice(&bytes).map_err(std::io::Error::from).context(step)?;
         let groups = all.by_ref().take(order.groups).collect();
         let command_groups = all.by_ref().take(order.command_groups).collect();
         Ok(Self {
@@ -219,20 +219,20 @@ impl Inside {
     }
 
     /// Joins the groups that limit the room, and hides those above.
-    fn join_groups(&self) -> Result<(), StepError> {
+    fn join_groups(&self) -> Result<(), SystemError> {
         for group in &self.groups {
-            rustix::io::write(group, b"0").step("join the room's cgroup")?;
+            rustix::io::write(group, b"0").context("join the room's cgroup")?;
         }
-        sys::leave_cgroup_namespace().step("hide the host's cgroups")
+        sys::leave_cgroup_namespace().context("hide the host's cgroups")
     }
 }
 
-/// Lets go of the helper's streams: its door must close when its daemon is gone.
-fn leave_the_streams() -> Result<(), StepError> {
+/// Lets go of the helper's streams: its socket of jobs must close when its daemon is gone.
+fn leave_the_streams() -> Result<(), SystemError> {
     let step = "let go of the helper's streams";
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, FileMode::empty())
-        .step(step)?;
-    (0..3).try_for_each(|stream| sys::place(null.as_fd(), stream)).step(step)
+        .context(step)?;
+    (0..3).try_for_each(|stream| sys::place(null.as_fd(), stream)).context(step)
 }
 
 /// Returns whether the helper has spoken already.
@@ -243,7 +243,7 @@ fn has_word(channel: &OwnedFd) -> bool {
 }
 
 /// Waits for `awaited` from the helper, and takes the trees that come before it.
-fn await_word(channel: &OwnedFd, awaited: &[u8]) -> Result<Vec<OwnedFd>, StepError> {
+fn await_word(channel: &OwnedFd, awaited: &[u8]) -> Result<Vec<OwnedFd>, SystemError> {
     let mut trees = Vec::new();
     loop {
         let mut word = [0_u8; 1];
@@ -255,7 +255,7 @@ fn await_word(channel: &OwnedFd, awaited: &[u8]) -> Result<Vec<OwnedFd>, StepErr
             &mut control,
             RecvFlags::CMSG_CLOEXEC,
         )
-        .step("wait for the helper")?;
+        .context("wait for the helper")?;
         for ancillary in control.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = ancillary {
                 trees.extend(rights);
@@ -270,50 +270,51 @@ fn await_word(channel: &OwnedFd, awaited: &[u8]) -> Result<Vec<OwnedFd>, StepErr
     }
 }
 
-fn become_wall_root(mode: Mode) -> Result<(), StepError> {
+fn become_wall_root(mode: Mode) -> Result<(), SystemError> {
     if mode != Mode::Single {
         set_ids(0)?;
     }
     // A change of ids made us undumpable, and what we fork next could not be given its maps. No
     // process of the room runs yet; room-init shuts this again before any does.
     rustix::process::set_dumpable_behavior(DumpableBehavior::Dumpable)
-        .step("open /proc to ourselves")?;
+        .context("open /proc to ourselves")?;
     // Half a room must not outlive its helper.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .step("follow the helper")?;
+        .context("follow the helper")?;
     rustix::process::umask(FileMode::empty());
     Ok(())
 }
 
-fn set_ids(id: u32) -> Result<(), StepError> {
+fn set_ids(id: u32) -> Result<(), SystemError> {
     let (uid, gid) = (rustix::process::Uid::from_raw(id), rustix::process::Gid::from_raw(id));
-    rustix::thread::set_thread_groups(&[]).step("leave the host's groups")?;
-    rustix::thread::set_thread_res_gid(gid, gid, gid).step("set the group")?;
-    rustix::thread::set_thread_res_uid(uid, uid, uid).step("set the user")
+    rustix::thread::set_thread_groups(&[]).context("leave the host's groups")?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid).context("set the group")?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid).context("set the user")
 }
 
-fn tune(shares: &Shares) -> Result<(), StepError> {
+fn tune(shares: &Shares) -> Result<(), SystemError> {
     let ports = Path::new("/proc/sys/net/ipv4/ip_unprivileged_port_start");
-    files::write(ports, "0").step("open low ports to the room")?;
+    files::write(ports, "0").context("open low ports to the room")?;
     let pings = Path::new("/proc/sys/net/ipv4/ping_group_range");
     // Whether one may leave is decided by the nftables rules. In the wall's map other ids lie apart.
-    files::write(pings, format!("{AGENT_ID} {AGENT_ID}")).step("let agent ping")?;
+    files::write(pings, format!("{AGENT_ID} {AGENT_ID}")).context("let agent ping")?;
     shares.apply()
 }
 
-fn open_trees(plan: &mounts::Plan) -> Result<Vec<OwnedFd>, StepError> {
+fn open_trees(plan: &mounts::Plan) -> Result<Vec<OwnedFd>, SystemError> {
     let sources = plan.layers.iter().chain(plan.binds.iter().map(|(source, _)| source));
     sources.map(|source| mounts::open(source, None)).collect()
 }
 
-fn elevate_socket() -> Result<OwnedFd, StepError> {
+fn elevate_socket() -> Result<OwnedFd, SystemError> {
     let step = "open the socket of sudo";
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
-        .step(step)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(ELEVATE_SOCKET).step(step)?).step(step)?;
-    rustix::net::listen(&socket, 64).step(step)?;
-    rustix::fs::chmod(ELEVATE_SOCKET, FileMode::from_raw_mode(0o666)).step(step)?;
+        .context(step)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(ELEVATE_SOCKET).context(step)?)
+        .context(step)?;
+    rustix::net::listen(&socket, 64).context(step)?;
+    rustix::fs::chmod(ELEVATE_SOCKET, FileMode::from_raw_mode(0o666)).context(step)?;
     Ok(socket)
 }
 
@@ -323,16 +324,16 @@ struct Namespaces {
 }
 
 /// Makes the room's own user and mount namespace, held open by descriptors alone.
-fn room_namespaces(order: &Order) -> Result<Namespaces, StepError> {
+fn room_namespaces(order: &Order) -> Result<Namespaces, SystemError> {
     if let Some(pids) = order.spec.limits.pids {
         // The kernel takes it over as the bound of the whole namespace made next.
         let limit = Rlimit { current: Some(pids.into()), maximum: Some(pids.into()) };
-        rustix::process::setrlimit(Resource::Nproc, limit).step("bound the room's processes")?;
+        rustix::process::setrlimit(Resource::Nproc, limit).context("bound the room's processes")?;
     }
     shares::bound_together()?;
-    let (held, holder) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe")?;
+    let (held, holder) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context("open a pipe")?;
     match sys::fork_into(libc::CLONE_NEWUSER | libc::CLONE_NEWNS)
-        .step("make the room's namespaces")?
+        .context("make the room's namespaces")?
     {
         Fork::Child => {
             drop(holder);
@@ -344,17 +345,17 @@ fn room_namespaces(order: &Order) -> Result<Namespaces, StepError> {
             let own = Path::new("/proc").join(pid.to_string());
             for (file, map) in [("uid_map", &order.wall.uids), ("gid_map", &order.wall.gids)] {
                 files::write(&own.join(file), ids::text(&ids::nested(map)))
-                    .step("map the room's ids")?;
+                    .context("map the room's ids")?;
             }
             let open = |name: &str| {
                 let path = own.join("ns").join(name);
                 let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-                rustix::fs::open(&path, flags, FileMode::empty()).step_at("hold", path)
+                rustix::fs::open(&path, flags, FileMode::empty()).context_at("hold", path)
             };
             let namespaces = Namespaces { user: open("user")?, mount: open("mnt")? };
             drop(holder);
             let child = Pid::from_raw(pid);
-            rustix::process::waitpid(child, WaitOptions::empty()).step("reap")?;
+            rustix::process::waitpid(child, WaitOptions::empty()).context("reap")?;
             Ok(namespaces)
         }
     }
@@ -365,7 +366,7 @@ fn become_init(
     catch: Catch,
     elevate: OwnedFd,
     room: Namespaces,
-) -> Result<Never, StepError> {
+) -> Result<Never, SystemError> {
     let raw = |fds: &[OwnedFd]| fds.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>();
     let boot = Boot {
         token: inside.order.token.clone(),
@@ -410,33 +411,33 @@ fn become_init(
     let many = many.into_iter().flatten().chain(&catch.dropped).chain(&catch.echoes);
     let many = many.chain([&catch.rules]);
     for fd in single.into_iter().chain(many) {
-        rustix::io::fcntl_setfd(fd, FdFlags::empty()).step("pass on a descriptor")?;
+        rustix::io::fcntl_setfd(fd, FdFlags::empty()).context("pass on a descriptor")?;
     }
     let record = boot_record(&boot)?;
     drop_to_init(inside.mode)?;
     raise_fences(&inside)?;
-    rustix::process::set_parent_process_death_signal(None).step("outlive the helper")?;
+    rustix::process::set_parent_process_death_signal(None).context("outlive the helper")?;
     // Those of the room itself: nothing of the host's stays open.
     leave_the_streams()?;
     // The helper reserved the number, so nothing that room-init needs lies there.
-    sys::place(record.as_fd(), BOOT_FD).step("pass on the boot record")?;
-    Err(sys::execute(inside.init_program.as_fd(), c"room-init")).step("start room-init")
+    sys::place(record.as_fd(), BOOT_FD).context("pass on the boot record")?;
+    Err(sys::execute(inside.init_program.as_fd(), c"room-init")).context("start room-init")
 }
 
-fn boot_record(boot: &Boot) -> Result<OwnedFd, StepError> {
+fn boot_record(boot: &Boot) -> Result<OwnedFd, SystemError> {
     let bytes =
-        frame::encode(boot, 0).map_err(std::io::Error::other).step("write the boot record")?;
+        frame::encode(boot, 0).map_err(std::io::Error::other).context("write the boot record")?;
     let (record, writer) =
-        rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("write the boot record")?;
+        rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context("write the boot record")?;
     // The head of a frame is not part of its body.
-    rustix::io::write(&writer, &bytes[frame::HEAD..]).step("write the boot record")?;
+    rustix::io::write(&writer, &bytes[frame::HEAD..]).context("write the boot record")?;
     Ok(record)
 }
 
 /// Takes an id that the room does not have, and keeps only what room-init needs.
-fn drop_to_init(mode: Mode) -> Result<(), StepError> {
+fn drop_to_init(mode: Mode) -> Result<(), SystemError> {
     let keep = CapabilitiesSecureBits::NO_SETUID_FIXUP | CapabilitiesSecureBits::KEEP_CAPS;
-    rustix::thread::set_capabilities_secure_bits(keep).step("keep capabilities")?;
+    rustix::thread::set_capabilities_secure_bits(keep).context("keep capabilities")?;
     if mode != Mode::Single {
         set_ids(INIT_ID)?;
     }
@@ -452,21 +453,21 @@ fn drop_to_init(mode: Mode) -> Result<(), StepError> {
     ];
     let all = needed.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
     let sets = CapabilitySets { effective: all, permitted: all, inheritable: all };
-    rustix::thread::set_capabilities(None, sets).step("drop capabilities")?;
+    rustix::thread::set_capabilities(None, sets).context("drop capabilities")?;
     for capability in needed {
         rustix::thread::configure_capability_in_ambient_set(capability, true)
-            .step("keep capabilities")?;
+            .context("keep capabilities")?;
     }
     Ok(())
 }
 
-fn raise_fences(inside: &Inside) -> Result<(), StepError> {
-    rustix::thread::set_no_new_privs(true).step("forbid new privileges")?;
+fn raise_fences(inside: &Inside) -> Result<(), SystemError> {
+    rustix::thread::set_no_new_privs(true).context("forbid new privileges")?;
     if inside.order.landlock {
-        sys::landlock_scope().step("scope signals and sockets")?;
+        sys::landlock_scope().context("scope signals and sockets")?;
     }
     for filter in &inside.filters {
-        sys::install_filter(filter).step("install the seccomp filter")?;
+        sys::install_filter(filter).context("install the seccomp filter")?;
     }
     Ok(())
 }

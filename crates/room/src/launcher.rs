@@ -1,12 +1,12 @@
 //! The launcher: a process with one thread that lives as long as its daemon and forks helpers.
 //!
 //! ```text
-//! daemon ══one end of a channel══> door <── waits ── helper: reads its job there, reports, leaves
+//! daemon ══one end of a channel══> jobs <── waits ── helper: reads its job there, reports, leaves
 //!                                   launcher ──fork──> the next helpers, when one was taken
 //! ```
 //!
 //! Starting the whole program anew for each room costs a millisecond and a half. A helper that
-//! waits at the door costs a wake-up; two wait, and the next are made when nobody has asked for a moment.
+//! waits for a job costs a wake-up; two wait, and the next are made when nobody has asked for a moment.
 //! The daemon, which has many threads, never forks.
 
 use super::ahead::Ahead;
@@ -15,7 +15,7 @@ use super::inside;
 use super::setup::{self, Job, Report};
 use crate::sys::{self, Fork};
 use hothouse_host::command::bare;
-use hothouse_host::step::StepError;
+use hothouse_host::system_error::SystemError;
 use hothouse_model::fence::Fences;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
@@ -54,13 +54,13 @@ pub struct Launcher(Mutex<Option<Process>>);
 
 #[derive(Debug)]
 struct Process {
-    door: OwnedFd,
+    jobs: OwnedFd,
     child: Child,
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It leaves by itself when its door closes; killed, it is reaped without waiting for that.
+        // It leaves by itself when its socket of jobs closes; killed, it is reaped without waiting for that.
         // Helpers at work are processes of their own and continue.
         self.child.kill().ok();
         self.child.wait().ok();
@@ -92,7 +92,7 @@ impl Launcher {
     fn hand_over(&self, channel: OwnedFd) -> io::Result<Option<Pid>> {
         let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(process) = running.as_ref()
-            && send(&process.door, &channel).is_ok()
+            && send(&process.jobs, &channel).is_ok()
         {
             return Ok(None);
         }
@@ -107,14 +107,14 @@ impl Launcher {
         }
         // None yet, or somebody killed it: a job that could not be passed on was not begun.
         let process = running.insert(Process::start()?);
-        send(&process.door, &channel)?;
+        send(&process.jobs, &channel)?;
         Ok(None)
     }
 }
 
 impl Process {
     fn start() -> io::Result<Self> {
-        let (door, theirs) = rustix::net::socketpair(
+        let (jobs, theirs) = rustix::net::socketpair(
             AddressFamily::UNIX,
             SocketType::SEQPACKET,
             SocketFlags::CLOEXEC,
@@ -122,16 +122,16 @@ impl Process {
         )?;
         let mut program = bare("/proc/self/exe");
         program.arg(LAUNCHER_ARGUMENT).current_dir("/").stdin(Stdio::from(theirs));
-        Ok(Self { door, child: program.spawn()? })
+        Ok(Self { jobs, child: program.spawn()? })
     }
 }
 
-fn send(door: &OwnedFd, channel: &OwnedFd) -> Result<(), Errno> {
+fn send(jobs: &OwnedFd, channel: &OwnedFd) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     let channel = [channel.as_fd()];
     control.push(SendAncillaryMessage::ScmRights(&channel));
-    rustix::net::sendmsg(door, &[IoSlice::new(b"j")], &mut control, SendFlags::NOSIGNAL).map(drop)
+    rustix::net::sendmsg(jobs, &[IoSlice::new(b"j")], &mut control, SendFlags::NOSIGNAL).map(drop)
 }
 
 /// Serves until the daemon is gone: a hidden subcommand of every program that makes rooms. Call it
@@ -169,7 +169,7 @@ fn serve() -> io::Result<()> {
                     sys::remember_children();
                     waiting.clear();
                     drop(taken);
-                    sys::exit_now(wait_at_the_door(helper_end, &ahead))
+                    sys::exit_now(wait_for_a_job(helper_end, &ahead))
                 }
                 Fork::Parent(_) => waiting.push(taken),
             }
@@ -182,7 +182,7 @@ fn serve() -> io::Result<()> {
     }
 }
 
-/// Waits until a helper has left the door, and forgets those that have. False when the time was over.
+/// Waits until a helper has taken a job, and forgets those that have. False when the time was over.
 fn let_go(waiting: &mut Vec<OwnedFd>, most: Option<&Timespec>) -> io::Result<bool> {
     let mut pipes: Vec<_> = waiting.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
     match rustix::event::poll(&mut pipes, most) {
@@ -198,16 +198,16 @@ fn let_go(waiting: &mut Vec<OwnedFd>, most: Option<&Timespec>) -> io::Result<boo
 
 /// Waits a little for the next job. Returns whether the daemon is gone for good.
 fn is_shut() -> io::Result<bool> {
-    let mut door = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
-    match rustix::event::poll(&mut door, Some(&SHORT_REST)) {
+    let mut jobs = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
+    match rustix::event::poll(&mut jobs, Some(&SHORT_REST)) {
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
-        Ok(_) => Ok(door[0].revents().contains(PollFlags::HUP)),
+        Ok(_) => Ok(jobs[0].revents().contains(PollFlags::HUP)),
     }
 }
 
 /// The life of one helper. What every room needs is done before there is one to make.
-fn wait_at_the_door(taken: OwnedFd, ahead: &Ahead) -> i32 {
+fn wait_for_a_job(taken: OwnedFd, ahead: &Ahead) -> i32 {
     let session = setup::leave_the_session();
     let may = session.is_ok() && !has_job();
     let early = match may.then(|| ahead.first_process()).flatten() {
@@ -232,9 +232,9 @@ fn wait_at_the_door(taken: OwnedFd, ahead: &Ahead) -> i32 {
 
 /// Whether somebody waits already: nothing is made ahead for him.
 fn has_job() -> bool {
-    let mut door = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
+    let mut jobs = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut door, Some(&now)).is_ok_and(|ready| ready > 0)
+    rustix::event::poll(&mut jobs, Some(&now)).is_ok_and(|ready| ready > 0)
 }
 
 /// Waits for the next channel; `None` if the daemon is gone.
@@ -268,7 +268,7 @@ fn receive() -> io::Result<Option<OwnedFd>> {
 /// Takes the place that a freshly started helper would have: the channel on stdin, no output.
 fn serve_as_copy(
     channel: OwnedFd,
-    session: Result<Fences, StepError>,
+    session: Result<Fences, SystemError>,
     made: Option<(&Ahead, Option<Early>)>,
 ) -> i32 {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;

@@ -51,7 +51,7 @@ pub use owner::{SocketOwner, datagram_owner, echo_owner, socket_owner};
 pub use removal::RemoveError;
 pub use spec::{Access, Bind, Limits, RoomSpec, SpecProblem, WorktreeLayers};
 pub use start::{StartError, Started, StopError, stop};
-pub use trust::{AUTHORITY_ALONE, CERTIFICATE_BUNDLES};
+pub use trust::{CA_ALONE, CERTIFICATE_BUNDLES};
 
 /// The control socket in a room's runtime folder.
 pub const CONTROL_SOCKET: &str = "control.sock";

@@ -8,7 +8,7 @@ use super::launcher::{HelperError, Launcher};
 use super::layout::LAYERS;
 use super::setup::{Job, Report};
 use hothouse_host::ids::Mode;
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use hothouse_host::usage::{Blocks, usage_until};
 use hothouse_host::walls::Wall;
 use rustix::pipe::PipeFlags;
@@ -23,7 +23,7 @@ pub enum MeasureError {
     #[error("measure the storage of a room")]
     Helper(#[from] HelperError),
     #[error("measure the storage of a room")]
-    Step(#[source] StepError),
+    Step(#[source] SystemError),
     #[error("the helper did another job than to measure the storage of a room")]
     OtherJob,
 }
@@ -56,29 +56,30 @@ pub struct Measured {
 }
 
 /// Runs in the helper.
-pub(super) fn measure(storage: &Path, mode: Mode, wall: &Wall) -> Result<Measured, StepError> {
+pub(super) fn measure(storage: &Path, mode: Mode, wall: &Wall) -> Result<Measured, SystemError> {
     let deadline = Instant::now() + PATIENCE;
     if mode == Mode::Root {
         return sum(&storage.join(LAYERS), deadline);
     }
     let (result, writer) =
-        rustix::pipe::pipe_with(PipeFlags::CLOEXEC).step("open a pipe for the measure")?;
+        rustix::pipe::pipe_with(PipeFlags::CLOEXEC).context("open a pipe for the measure")?;
     in_namespace(mode, wall, storage, || {
         let measured = sum(Path::new(LAYERS), deadline)?;
         let bytes = serde_json::to_vec(&measured).map_err(std::io::Error::from);
-        let bytes = bytes.step("tell the measure")?;
-        rustix::io::write(&writer, &bytes).map(drop).step("tell the measure")
+        let bytes = bytes.context("tell the measure")?;
+        rustix::io::write(&writer, &bytes).map(drop).context("tell the measure")
     })?;
     drop(writer);
     let mut bytes = Vec::new();
-    std::fs::File::from(result).read_to_end(&mut bytes).step("hear the measure")?;
-    serde_json::from_slice(&bytes).map_err(std::io::Error::from).step("hear the measure")
+    std::fs::File::from(result).read_to_end(&mut bytes).context("hear the measure")?;
+    serde_json::from_slice(&bytes).map_err(std::io::Error::from).context("hear the measure")
 }
 
-fn sum(layers: &Path, deadline: Instant) -> Result<Measured, StepError> {
+fn sum(layers: &Path, deadline: Instant) -> Result<Measured, SystemError> {
     let mut total = Measured::default();
-    for folder in own_files(layers).step_at("list", layers)? {
-        let found = usage_until(&folder, Blocks::AreOwn, Some(deadline)).step("measure a layer")?;
+    for folder in own_files(layers).context_at("list", layers)? {
+        let found =
+            usage_until(&folder, Blocks::AreOwn, Some(deadline)).context("measure a layer")?;
         total.bytes += found.at_least();
         total.beyond |= found.beyond;
     }

@@ -13,7 +13,7 @@ use crate::sys::{self, MountChange};
 use hothouse_host::files;
 use hothouse_host::ids::{AGENT_ID, Mode};
 use hothouse_host::owners::is_shared_top;
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, FileType, FsWord, Gid, Mode as FileMode, OFlags, Stat, Uid};
 use rustix::io::Errno;
@@ -175,11 +175,11 @@ pub(super) struct IdMaps {
 pub(super) type Owner = (u32, u32);
 
 /// Lists the owners of the trees that the room's agent owns by a map. The agent's own need none.
-pub(super) fn owners(plan: &Plan, agent: u32) -> Result<Vec<Owner>, StepError> {
+pub(super) fn owners(plan: &Plan, agent: u32) -> Result<Vec<Owner>, SystemError> {
     let mut all = Vec::new();
     let own = plan.binds.iter().map(|(source, _)| source).filter(|it| it.ids == Ids::Worktree);
     for source in own {
-        let found = rustix::fs::stat(&source.path).step_at("look at", &source.path)?;
+        let found = rustix::fs::stat(&source.path).context_at("look at", &source.path)?;
         if is_agents(&found, agent) {
             continue;
         }
@@ -195,18 +195,19 @@ pub(super) fn owners(plan: &Plan, agent: u32) -> Result<Vec<Owner>, StepError> {
 const OVERLAY_MAGIC: FsWord = 0x794C_7630;
 
 /// Opens one tree of the host as a detached mount.
-pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, StepError> {
+pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, SystemError> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let held = rustix::fs::open(&source.path, flags, FileMode::empty())
-        .step_at("open for the room", &source.path)?;
+        .context_at("open for the room", &source.path)?;
     let idmap = match (source.ids, maps) {
         (Ids::Shifted, Some(maps)) => Some(maps.shifted.as_fd()),
         (Ids::Worktree, Some(maps)) if !is_agents_own(&held, &source.path, maps.agent)? => {
-            let found = rustix::fs::fstat(&held).step_at("look at", &source.path)?;
+            let found = rustix::fs::fstat(&held).context_at("look at", &source.path)?;
             let owner = (found.st_uid, found.st_gid);
             let map = maps.owned.iter().find(|(known, _)| *known == owner);
             let reason = "its owner has changed meanwhile";
-            let map = map.ok_or_else(|| StepError::because("share", Some(&source.path), reason))?;
+            let map =
+                map.ok_or_else(|| SystemError::because("share", Some(&source.path), reason))?;
             Some(map.1.as_fd())
         }
         _ => None,
@@ -217,10 +218,10 @@ pub(super) fn open(source: &Source, maps: Option<&IdMaps>) -> Result<OwnedFd, St
     let recursive = if alone { OpenTreeFlags::empty() } else { OpenTreeFlags::AT_RECURSIVE };
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | recursive;
     let tree = open_tree(&held, "", flags | OpenTreeFlags::AT_EMPTY_PATH)
-        .step_at("open for the room", &source.path)?;
+        .context_at("open for the room", &source.path)?;
     if idmap.is_some() {
         let change = MountChange { idmap, ..MountChange::default() };
-        sys::mount_setattr(tree.as_fd(), &change).step_at("map ids of", &source.path)?;
+        sys::mount_setattr(tree.as_fd(), &change).context_at("map ids of", &source.path)?;
     }
     Ok(tree)
 }
@@ -232,13 +233,13 @@ fn is_agents(top: &Stat, agent: u32) -> bool {
 
 /// Whether the files of a tree are the agent's as they are. Those of an overlay must be: its ids cannot be
 /// mapped, and the room could change nothing.
-fn is_agents_own(held: &OwnedFd, path: &Path, agent: u32) -> Result<bool, StepError> {
-    let found = rustix::fs::fstat(held).step_at("look at", path)?;
+fn is_agents_own(held: &OwnedFd, path: &Path, agent: u32) -> Result<bool, SystemError> {
+    let found = rustix::fs::fstat(held).context_at("look at", path)?;
     let is_own = is_agents(&found, agent);
-    if !is_own && rustix::fs::fstatfs(held).step_at("look at", path)?.f_type == OVERLAY_MAGIC {
+    if !is_own && rustix::fs::fstatfs(held).context_at("look at", path)?.f_type == OVERLAY_MAGIC {
         let reason = "it is on an overlay, whose files cannot be shown as the room's: \
                       keep sandboxes on another file system";
-        return Err(StepError::because("share", Some(path), reason));
+        return Err(SystemError::because("share", Some(path), reason));
     }
     Ok(is_own)
 }
@@ -256,11 +257,11 @@ const ROOT: &str = "root";
 
 /// Makes an empty root in a private corner, with what every room has. Returns whether `/sys` could
 /// be had.
-pub(super) fn begin_root(mode: Mode) -> Result<bool, StepError> {
+pub(super) fn begin_root(mode: Mode) -> Result<bool, SystemError> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .step("make mounts private")?;
+        .context("make mounts private")?;
     memory_folder(Path::new(STAGE), "mode=0755,size=1g")?;
-    rustix::process::chdir(STAGE).step("enter the stage")?;
+    rustix::process::chdir(STAGE).context("enter the stage")?;
     let root = Path::new(ROOT);
     folder(root, 0o755)?;
     memory_folder(root, "mode=0755,size=256m")?;
@@ -270,7 +271,7 @@ pub(super) fn begin_root(mode: Mode) -> Result<bool, StepError> {
     devices(root, mode)?;
     // Both can be had only while the host's own are in sight.
     let plain = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("proc", root.join("proc"), "proc", plain, None).step_at("mount", "/proc")?;
+    mount("proc", root.join("proc"), "proc", plain, None).context_at("mount", "/proc")?;
     // In some containers the host's own is partly hidden, and then no new one can be had.
     let has_sys =
         mount("sysfs", root.join("sys"), "sysfs", plain | MountFlags::RDONLY, None).is_ok();
@@ -279,7 +280,7 @@ pub(super) fn begin_root(mode: Mode) -> Result<bool, StepError> {
 
 /// Leaves the host's files behind while the root is still empty: whoever waits for its room must
 /// not keep what the host unmounts meanwhile.
-pub(super) fn leave_the_host() -> Result<(), StepError> {
+pub(super) fn leave_the_host() -> Result<(), SystemError> {
     pivot(Path::new("."))
 }
 
@@ -288,14 +289,14 @@ pub(super) fn leave_the_host() -> Result<(), StepError> {
 pub(super) fn build_root(
     build: &Build<'_>,
     layers: Vec<OwnedFd>,
-) -> Result<Vec<OwnedFd>, StepError> {
+) -> Result<Vec<OwnedFd>, SystemError> {
     let root = Path::new(ROOT);
     stage(build, layers)?;
     for name in build.system.shared.iter().map(String::as_str).chain(COPIED) {
         overlay(build, name)?;
     }
     for (name, target) in &build.system.links {
-        rustix::fs::symlink(target, root.join(name)).step_at("link", name)?;
+        rustix::fs::symlink(target, root.join(name)).context_at("link", name)?;
     }
     homes(build)?;
     for (name, options) in [("tmp", "mode=1777"), ("run", "mode=0755"), ("dev/shm", "mode=1777")] {
@@ -314,7 +315,7 @@ pub(super) fn build_root(
 const WORKTREE: &str = "worktree";
 
 /// Mounts the worktree's overlay on the stage, and takes it up once for each path that shows it.
-fn overlay_worktree(spec: &RoomSpec, lowers: usize) -> Result<Vec<OwnedFd>, StepError> {
+fn overlay_worktree(spec: &RoomSpec, lowers: usize) -> Result<Vec<OwnedFd>, SystemError> {
     let step = "mount overlay on";
     let private = Path::new(WORKTREE_PRIVATE);
     let (upper, work) = (private.join("upper"), private.join("work"));
@@ -328,10 +329,10 @@ fn overlay_worktree(spec: &RoomSpec, lowers: usize) -> Result<Vec<OwnedFd>, Step
     let options = CString::new(options).expect("names of ours have no zero bytes");
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("overlay", WORKTREE, "overlay", flags, options.as_c_str())
-        .step_at(step, &spec.worktree)?;
+        .context_at(step, &spec.worktree)?;
     let views = std::iter::once(&spec.worktree).chain(&spec.aliases);
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    views.map(|view| open_tree(CWD, WORKTREE, flags).step_at(step, view)).collect()
+    views.map(|view| open_tree(CWD, WORKTREE, flags).context_at(step, view)).collect()
 }
 
 const WORKTREE_PRIVATE: &str = "worktree-private";
@@ -368,7 +369,7 @@ fn memory_size(limits: &Limits) -> String {
 }
 
 /// Attaches the layers where overlays can name them: `base`, `layers`, and the shared folders.
-fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), StepError> {
+fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), SystemError> {
     let stored = (!build.spec.ephemeral).then_some(LAYERS);
     let shared = build.system.shared.iter().map(String::as_str);
     let lowers = build.spec.layers.as_ref().map_or(0, |layers| layers.lowers.len());
@@ -378,7 +379,7 @@ fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), StepError> {
     for (name, tree) in names.zip(layers) {
         let name = Path::new(&name);
         folder(name, 0o755)?;
-        attach(tree.as_fd(), CWD, name).step_at("attach layer", name)?;
+        attach(tree.as_fd(), CWD, name).context_at("attach layer", name)?;
     }
     if build.spec.ephemeral {
         folder(Path::new(LAYERS), 0o755)?;
@@ -386,7 +387,7 @@ fn stage(build: &Build<'_>, layers: Vec<OwnedFd>) -> Result<(), StepError> {
     Ok(())
 }
 
-fn overlay(build: &Build<'_>, name: &str) -> Result<(), StepError> {
+fn overlay(build: &Build<'_>, name: &str) -> Result<(), SystemError> {
     let layer = Path::new(LAYERS).join(name);
     let (upper, work) = (layer.join("upper"), layer.join("work"));
     folder(&layer, 0o755)?;
@@ -396,7 +397,7 @@ fn overlay(build: &Build<'_>, name: &str) -> Result<(), StepError> {
         identity_files(build, &upper, is_new)?;
     }
     let base = Path::new("base").join(name);
-    trust::apply(name, &upper, &base, build.spec.authority.as_deref());
+    trust::apply(name, &upper, &base, build.spec.ca.as_deref());
     let target = Path::new(ROOT).join(name);
     folder(&target, 0o755)?;
     let lower = match COPIED.contains(&name) {
@@ -412,11 +413,11 @@ fn overlay(build: &Build<'_>, name: &str) -> Result<(), StepError> {
     // Nothing gains a right here anyway (`no_new_privs`). But for this flag the kernel would refuse to
     // run a program whose file asks for one that no process of the room may have, such as `ping`.
     mount("overlay", &target, "overlay", MountFlags::NOSUID, options.as_c_str())
-        .step_at("mount overlay on", Path::new("/").join(name))
+        .context_at("mount overlay on", Path::new("/").join(name))
 }
 
 /// Files that differ from room to room, written beneath the overlay.
-fn identity_files(build: &Build<'_>, upper: &Path, is_new: bool) -> Result<(), StepError> {
+fn identity_files(build: &Build<'_>, upper: &Path, is_new: bool) -> Result<(), SystemError> {
     let hostname = &build.spec.hostname;
     let known = read_plain(&upper.join("hosts")).unwrap_or_default();
     let current = known.lines().any(|line| line == format!("127.0.1.1 {hostname}"));
@@ -448,45 +449,45 @@ fn read_plain(path: &Path) -> Option<String> {
 }
 
 /// Replaces a file by a new one: the room may have left a link or a pipe under the old name.
-fn put(path: &Path, content: &str) -> Result<(), StepError> {
+fn put(path: &Path, content: &str) -> Result<(), SystemError> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let removed = files::remove_file(path).or_else(|_| files::remove_tree(path));
-    removed.step("replace a file of the room")?;
+    removed.context("replace a file of the room")?;
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true).mode(0o644);
     let written = options.open(path).and_then(|mut file| file.write_all(content.as_bytes()));
-    written.step_at("write", path)
+    written.context_at("write", path)
 }
 
-fn homes(build: &Build<'_>) -> Result<(), StepError> {
+fn homes(build: &Build<'_>) -> Result<(), SystemError> {
     let root = Path::new(ROOT);
     let has_root = build.mode != Mode::Single;
     for (name, place, owner) in [("home", "home/agent", AGENT_ID), ("root", "root", 0)] {
         let kept = Path::new(LAYERS).join(format!("{name}-folder"));
         if folder(&kept, 0o755)? && has_root {
             rustix::fs::chown(&kept, Some(Uid::from_raw(owner)), Some(Gid::from_raw(owner)))
-                .step_at("own", &kept)?;
+                .context_at("own", &kept)?;
         }
         if name == "root" {
             let mode = FileMode::from_raw_mode(root_home_mode(build.spec));
-            rustix::fs::chmod(&kept, mode).step_at("set the mode of", "/root")?;
+            rustix::fs::chmod(&kept, mode).context_at("set the mode of", "/root")?;
         }
         let target = root.join(place);
         folder(&target, 0o755)?;
-        rustix::mount::mount_bind(&kept, &target).step_at("bind", Path::new("/").join(place))?;
+        rustix::mount::mount_bind(&kept, &target).context_at("bind", Path::new("/").join(place))?;
     }
     Ok(())
 }
 
-fn devices(root: &Path, mode: Mode) -> Result<(), StepError> {
+fn devices(root: &Path, mode: Mode) -> Result<(), SystemError> {
     let dev = root.join("dev");
     memory_folder(&dev, "mode=0755,size=1m")?;
     for name in ["null", "zero", "full", "random", "urandom", "tty"] {
         let target = dev.join(name);
         empty_file(&target)?;
         rustix::mount::mount_bind(Path::new("/dev").join(name), &target)
-            .step_at("bind device", &target)?;
+            .context_at("bind device", &target)?;
     }
     for name in ["pts", "shm", "mqueue"] {
         folder(&dev.join(name), 0o755)?;
@@ -496,7 +497,7 @@ fn devices(root: &Path, mode: Mode) -> Result<(), StepError> {
     let options = CString::new(options).expect("no zero bytes");
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount("devpts", dev.join("pts"), "devpts", flags, options.as_c_str())
-        .step_at("mount", "/dev/pts")?;
+        .context_at("mount", "/dev/pts")?;
     // A kernel may be built without message queues.
     let flags = flags | MountFlags::NODEV;
     let _ = mount("mqueue", dev.join("mqueue"), "mqueue", flags, None);
@@ -508,66 +509,66 @@ fn devices(root: &Path, mode: Mode) -> Result<(), StepError> {
         ("stderr", "/proc/self/fd/2"),
     ];
     for (name, target) in links {
-        rustix::fs::symlink(target, dev.join(name)).step_at("link", dev.join(name))?;
+        rustix::fs::symlink(target, dev.join(name)).context_at("link", dev.join(name))?;
     }
     Ok(())
 }
 
-fn pivot(root: &Path) -> Result<(), StepError> {
-    rustix::process::chdir(root).step("enter the new root")?;
-    rustix::process::pivot_root(".", ".").step("change the root")?;
-    unmount(".", UnmountFlags::DETACH).step("leave the old root behind")?;
-    rustix::process::chdir("/").step("enter the new root")
+fn pivot(root: &Path) -> Result<(), SystemError> {
+    rustix::process::chdir(root).context("enter the new root")?;
+    rustix::process::pivot_root(".", ".").context("change the root")?;
+    unmount(".", UnmountFlags::DETACH).context("leave the old root behind")?;
+    rustix::process::chdir("/").context("enter the new root")
 }
 
 /// Puts the trees into place; runs in the new root.
-pub(super) fn place(binds: Vec<(OwnedFd, Placement)>) -> Result<(), StepError> {
+pub(super) fn place(binds: Vec<(OwnedFd, Placement)>) -> Result<(), SystemError> {
     for (tree, Placement { target, writable }) in binds {
         let found =
-            rustix::fs::statat(&tree, "", AtFlags::EMPTY_PATH).step_at("look at", &target)?;
+            rustix::fs::statat(&tree, "", AtFlags::EMPTY_PATH).context_at("look at", &target)?;
         let is_folder = FileType::from_raw_mode(found.st_mode) == FileType::Directory;
         make_target(&target, is_folder)?;
         let ro = if writable { 0 } else { libc::MOUNT_ATTR_RDONLY };
         let set = ro | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
         let change = MountChange { set, recursive: true, ..MountChange::default() };
-        sys::mount_setattr(tree.as_fd(), &change).step_at("restrict", &target)?;
-        let point = open_point(&target).step_at("find the place of", &target)?;
-        attach_at(tree.as_fd(), point.as_fd()).step_at("bind", &target)?;
+        sys::mount_setattr(tree.as_fd(), &change).context_at("restrict", &target)?;
+        let point = open_point(&target).context_at("find the place of", &target)?;
+        attach_at(tree.as_fd(), point.as_fd()).context_at("bind", &target)?;
     }
     Ok(())
 }
 
 /// Makes the room's own folders and links in which parts of granted folders are bound.
-pub(super) fn make_folders(plan: &Plan) -> Result<(), StepError> {
+pub(super) fn make_folders(plan: &Plan) -> Result<(), SystemError> {
     for folder in &plan.folders {
         make_target(folder, true)?;
     }
     for (link, target) in &plan.links {
         match rustix::fs::symlink(target, link) {
             Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(error).step_at("link", link),
+            Err(error) => return Err(error).context_at("link", link),
         }
     }
     Ok(())
 }
 
 /// Hides files and folders under empty ones; one that is not there needs no hiding.
-pub(super) fn mask(masks: &[PathBuf]) -> Result<(), StepError> {
+pub(super) fn mask(masks: &[PathBuf]) -> Result<(), SystemError> {
     let (file, folder_) =
         (Path::new("/run/hothouse/empty-file"), Path::new("/run/hothouse/empty-folder"));
     if masks.is_empty() {
         return Ok(());
     }
     rustix::fs::open(file, OFlags::CREATE | OFlags::WRONLY, FileMode::from_raw_mode(0o444))
-        .step("make a mask")?;
+        .context("make a mask")?;
     folder(folder_, 0o555)?;
     for hidden in masks {
         let point = match open_point(hidden) {
             Ok(point) => point,
             Err(Errno::NOENT | Errno::NOTDIR) => continue,
-            Err(error) => return Err(error).step_at("mask", hidden),
+            Err(error) => return Err(error).context_at("mask", hidden),
         };
-        let found = rustix::fs::fstat(&point).step_at("mask", hidden)?;
+        let found = rustix::fs::fstat(&point).context_at("mask", hidden)?;
         let cover = match FileType::from_raw_mode(found.st_mode) {
             // It would be the link's own name that is hidden, not what it leads to.
             FileType::Symlink => continue,
@@ -575,11 +576,11 @@ pub(super) fn mask(masks: &[PathBuf]) -> Result<(), StepError> {
             _ => file,
         };
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-        let tree = open_tree(CWD, cover, flags).step_at("mask", hidden)?;
+        let tree = open_tree(CWD, cover, flags).context_at("mask", hidden)?;
         let set = libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV;
         sys::mount_setattr(tree.as_fd(), &MountChange { set, ..MountChange::default() })
-            .step_at("mask", hidden)?;
-        attach_at(tree.as_fd(), point.as_fd()).step_at("mask", hidden)?;
+            .context_at("mask", hidden)?;
+        attach_at(tree.as_fd(), point.as_fd()).context_at("mask", hidden)?;
     }
     Ok(())
 }
@@ -598,38 +599,38 @@ fn attach(tree: BorrowedFd<'_>, folder: BorrowedFd<'_>, target: &Path) -> Result
 }
 
 /// Makes the empty folders above a bind, and what it is mounted on.
-fn make_target(target: &Path, is_folder: bool) -> Result<(), StepError> {
+fn make_target(target: &Path, is_folder: bool) -> Result<(), SystemError> {
     let parents = if is_folder { target } else { target.parent().unwrap_or(Path::new("/")) };
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(parents);
-    made.step_at("make room for", parents)?;
+    made.context_at("make room for", parents)?;
     match is_folder || open_point(target).is_ok() {
         true => Ok(()),
         false => empty_file(target),
     }
 }
 
-fn empty_file(path: &Path) -> Result<(), StepError> {
+fn empty_file(path: &Path) -> Result<(), SystemError> {
     let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-    rustix::fs::open(path, flags, FileMode::from_raw_mode(0o644)).map(drop).step_at("make", path)
+    rustix::fs::open(path, flags, FileMode::from_raw_mode(0o644)).map(drop).context_at("make", path)
 }
 
 /// Makes a folder; false when it was there.
-fn folder(path: &Path, mode: u32) -> Result<bool, StepError> {
+fn folder(path: &Path, mode: u32) -> Result<bool, SystemError> {
     match rustix::fs::mkdir(path, FileMode::from_raw_mode(mode)) {
         Ok(()) => Ok(true),
         Err(Errno::EXIST) => Ok(false),
-        Err(error) => Err(error).step_at("make folder", path),
+        Err(error) => Err(error).context_at("make folder", path),
     }
 }
 
-fn memory_folder(path: &Path, options: &str) -> Result<(), StepError> {
+fn memory_folder(path: &Path, options: &str) -> Result<(), SystemError> {
     let options = CString::new(options).expect("our own options have no zero bytes");
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("tmpfs", path, "tmpfs", flags, options.as_c_str()).step_at("mount tmpfs on", path)
+    mount("tmpfs", path, "tmpfs", flags, options.as_c_str()).context_at("mount tmpfs on", path)
 }
 
 /// The folder in which room-init's socket and the masks lie; and that of locks, which programs expect.
-pub(super) fn make_room_folder() -> Result<(), StepError> {
+pub(super) fn make_room_folder() -> Result<(), SystemError> {
     folder(Path::new("/run/lock"), 0o1777)?;
     folder(Path::new(hothouse_room_wire::elevate::ROOM_FOLDER), 0o755)?;
     // For sockets of services, which anybody in the room may make there.

@@ -5,7 +5,7 @@ use super::launcher::{HelperError, Launcher};
 use super::setup::{Job, Report};
 use hothouse_host::files;
 use hothouse_host::ids::Mode;
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use hothouse_host::walls::Wall;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub enum RemoveError {
     #[error("remove the storage of a room")]
     Helper(#[from] HelperError),
     #[error("remove the storage of a room")]
-    Step(#[source] StepError),
+    Step(#[source] SystemError),
 }
 
 impl Launcher {
@@ -42,20 +42,20 @@ impl Launcher {
 }
 
 /// Runs in the helper.
-pub(super) fn remove(storage: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+pub(super) fn remove(storage: &Path, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     match mode {
         Mode::Root => {}
         // The namespace's root owns what is below, the user the folder itself.
         Mode::Range | Mode::Single => in_namespace(mode, wall, storage, clear_all)?,
     }
-    files::remove_tree(storage).step("remove the storage folder")
+    files::remove_tree(storage).context("remove the storage folder")
 }
 
 /// Removes all that is in the current folder. What forbids its owner to write, as overlay's work folders
 /// do, is no obstacle.
-fn clear_all() -> Result<(), StepError> {
-    for path in files::list(Path::new(".")).step("look at the room's layers")? {
-        files::remove_tree(&path).step("remove the room's layers")?;
+fn clear_all() -> Result<(), SystemError> {
+    for path in files::list(Path::new(".")).context("look at the room's layers")? {
+        files::remove_tree(&path).context("remove the room's layers")?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use super::{
 use crate::sys;
 use hothouse_host::files;
 use hothouse_host::ids::{AGENT_ID, Mode};
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use hothouse_host::walls::{Wall, namespace_with, reap, user_namespace, walls};
 use hothouse_model::caveat::Caveat;
 use hothouse_model::fence::{Fence, FenceState, Fences, OffReason};
@@ -49,13 +49,13 @@ pub(super) enum Report {
     Started(Box<Started>),
     Removed,
     Measured(Measured),
-    Failed(StepError),
+    Failed(SystemError),
 }
 
 /// Runs one job; fails only when its report could not be delivered. The job comes in on stdin, the
 /// report goes out there too.
 pub(super) fn serve_on_stdin(
-    session: Result<Fences, StepError>,
+    session: Result<Fences, SystemError>,
     made: Option<(&Ahead, Option<Early>)>,
 ) -> std::io::Result<()> {
     let report = session
@@ -75,12 +75,12 @@ pub(super) fn serve_on_stdin(
 }
 
 /// Puts the reason first that makes every step hopeless, whichever of them noticed.
-fn explained(error: StepError) -> StepError {
+fn explained(error: SystemError) -> SystemError {
     let most = files::read_text(Path::new("/proc/sys/user/max_user_namespaces"));
     match most.is_ok_and(|most| most.trim() == "0") {
         true => {
             let reason = "user namespaces are forbidden here (user.max_user_namespaces is 0)";
-            StepError::because("make the room's namespaces", None, reason)
+            SystemError::because("make the room's namespaces", None, reason)
         }
         false => error,
     }
@@ -94,25 +94,26 @@ fn is_abandoned() -> bool {
         && channel[0].revents().contains(PollFlags::HUP)
 }
 
-fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Report, StepError> {
+fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Report, SystemError> {
     let alone;
     let (ahead, early) = match made {
         Some(made) => made,
         None => {
-            sys::close_from(3).step("close what was inherited")?;
-            alone = Ahead::nothing(reserve_boot_fd().step("reserve a descriptor")?);
+            sys::close_from(3).context("close what was inherited")?;
+            alone = Ahead::nothing(reserve_boot_fd().context("reserve a descriptor")?);
             (&alone, None)
         }
     };
     let mut bytes = Vec::new();
     // Not through std's stdin, whose buffer a copy of another program would share.
     let channel =
-        rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).step("read the job")?;
-    std::fs::File::from(channel).read_to_end(&mut bytes).step("read the job")?;
-    let job = serde_json::from_slice(&bytes).map_err(std::io::Error::from).step("read the job")?;
+        rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3).context("read the job")?;
+    std::fs::File::from(channel).read_to_end(&mut bytes).context("read the job")?;
+    let job =
+        serde_json::from_slice(&bytes).map_err(std::io::Error::from).context("read the job")?;
     if !matches!(job, Job::Start(_)) {
         // A walk over files is nothing to whoever comes after the daemon; it begins anew.
-        hothouse_host::sys::die_with_parent().step("end with the launcher")?;
+        hothouse_host::sys::die_with_parent().context("end with the launcher")?;
     }
     match job {
         Job::Start(spec) => Ok(Report::Started(Box::new(start(&spec, session, ahead, early)?))),
@@ -138,9 +139,9 @@ fn start(
     mut fences: Fences,
     ahead: &Ahead,
     early: Option<Early>,
-) -> Result<Started, StepError> {
+) -> Result<Started, SystemError> {
     spec.check()
-        .map_err(|problem| StepError::because("read the spec", None, problem.to_string()))?;
+        .map_err(|problem| SystemError::because("read the spec", None, problem.to_string()))?;
     let mut claim = spec.claim.as_deref().map(claimed).transpose()?;
     let mut caveats = Vec::new();
     let (mode, wall) = walls(spec.mode, spec.shifted_base)?;
@@ -162,12 +163,12 @@ fn start(
     let groups = cgroups::plan(ahead.cgroups(), &spec.id, &spec.limits);
     // Nobody else has this id: what is in its groups is left of a room whose first process died.
     groups.groups.clear().map_err(|error| {
-        StepError::because("end what is left of the room before", None, error.to_string())
+        SystemError::because("end what is left of the room before", None, error.to_string())
     })?;
     let mut claimant =
         Claimant { id: spec.id.clone(), runtime: spec.runtime.clone(), started: None };
     if let Some(claim) = &mut claim {
-        claim.describe(&claimant).step("claim the sandbox's files")?;
+        claim.describe(&claimant).context("claim the sandbox's files")?;
     }
     let room = Room {
         spec,
@@ -195,7 +196,7 @@ fn start(
 }
 
 /// Claims the files of a sandbox for the room to come.
-fn claimed(path: &Path) -> Result<Claim, StepError> {
+fn claimed(path: &Path) -> Result<Claim, SystemError> {
     let step = "claim the sandbox's files";
     Claim::take(path).map_err(|error| match error {
         ClaimError::Held { claimant, .. } => {
@@ -203,9 +204,9 @@ fn claimed(path: &Path) -> Result<Claim, StepError> {
                 Some(room) => format!("a room uses them already (pid {})", room.identity.pid),
                 None => "a room that uses them is just being made".to_owned(),
             };
-            StepError::because(step, None, reason)
+            SystemError::because(step, None, reason)
         }
-        ClaimError::File(error) => StepError::because(step, None, error.to_string()),
+        ClaimError::File(error) => SystemError::because(step, None, error.to_string()),
     })
 }
 
@@ -219,15 +220,15 @@ fn undo(spec: &RoomSpec, groups: &cgroups::Plan) {
 }
 
 /// Leaves behind what the user's session would lend to a room; returns the fences that stand then.
-pub(super) fn leave_the_session() -> Result<Fences, StepError> {
+pub(super) fn leave_the_session() -> Result<Fences, SystemError> {
     match sys::join_new_session_keyring() {
         Ok(()) => {}
         // A kernel without keyrings has none to leak.
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {}
-        Err(error) => return Err(error).step("leave the session keyring"),
+        Err(error) => return Err(error).context("leave the session keyring"),
     }
     let none = Rlimit { current: Some(0), maximum: Some(0) };
-    rustix::process::setrlimit(Resource::Core, none).step("forbid core dumps")?;
+    rustix::process::setrlimit(Resource::Core, none).context("forbid core dumps")?;
     // Fails only for a process that leads a group, which has no need of it.
     let _ = rustix::process::setsid();
     Ok([Fence::Keyring, Fence::CoreDumps].map(|fence| (fence, FenceState::On)).into())
@@ -245,12 +246,12 @@ fn mode_caveats(mode: Mode, wall: &Wall) -> Vec<Caveat> {
 
 /// A setuid file that the room makes in a worktree would be the host owner's own. It must not be
 /// within reach of the host's other users.
-fn guard_setuid(spec: &RoomSpec) -> Result<(), StepError> {
+fn guard_setuid(spec: &RoomSpec) -> Result<(), SystemError> {
     let is_writable = |mount: &&Bind| matches!(mount.access, Access::Write | Access::WriteShared);
     let mounts = spec.mounts.iter().filter(is_writable).map(|mount| &mount.source);
     for path in [&spec.worktree].into_iter().chain(mounts) {
         let nosuid = rustix::fs::statvfs(path)
-            .step_at("look at", path)?
+            .context_at("look at", path)?
             .f_flag
             .contains(StatVfsMountFlags::NOSUID);
         let closed = path.ancestors().skip(1).any(|folder| {
@@ -258,24 +259,24 @@ fn guard_setuid(spec: &RoomSpec) -> Result<(), StepError> {
         });
         if !nosuid && !closed {
             let reason = "as root, a writable folder must lie in a folder of mode 0700, or on a nosuid mount";
-            return Err(StepError::because("share", Some(path), reason));
+            return Err(SystemError::because("share", Some(path), reason));
         }
     }
     Ok(())
 }
 
 /// The part of the storage that belongs to the room's ids is made here; the rest of it inside.
-fn prepare_storage(spec: &RoomSpec, mode: Mode) -> Result<(), StepError> {
-    files::make_private_folder(&spec.runtime).step("make the runtime folder")?;
+fn prepare_storage(spec: &RoomSpec, mode: Mode) -> Result<(), SystemError> {
+    files::make_private_folder(&spec.runtime).context("make the runtime folder")?;
     if spec.ephemeral {
         return Ok(());
     }
-    files::make_private_folder(&spec.storage).step("make the storage folder")?;
+    files::make_private_folder(&spec.storage).context("make the storage folder")?;
     let layers = spec.storage.join(layout::LAYERS);
-    files::make_private_folder(&layers).step("make the storage folder")?;
+    files::make_private_folder(&layers).context("make the storage folder")?;
     if mode == Mode::Root {
         let owner = Some(spec.shifted_base);
-        std::os::unix::fs::chown(&layers, owner, owner).step_at("own", &layers)?;
+        std::os::unix::fs::chown(&layers, owner, owner).context_at("own", &layers)?;
     }
     Ok(())
 }
@@ -299,10 +300,10 @@ impl Room<'_> {
         early: Option<Early>,
         mut fences: Fences,
         caveats: Vec<Caveat>,
-    ) -> Result<Started, StepError> {
+    ) -> Result<Started, SystemError> {
         let token = random::<32>()?;
         files::write_quick(&self.spec.runtime.join(TOKEN_FILE), &token, 0o600)
-            .step("write the token")?;
+            .context("write the token")?;
         let control = listen(&self.spec.runtime)?;
         let init_program = base_layer::open_init(self.base)?;
         let landlock = landlock();
@@ -319,7 +320,7 @@ impl Room<'_> {
             (Fence::Capabilities, FenceState::On),
             (Fence::Landlock, landlock.clone()),
         ]);
-        self.groups.apply().step("make the room's cgroup")?;
+        self.groups.apply().context("make the room's cgroup")?;
         let order = Order {
             spec: self.spec.clone(),
             system: self.system.clone(),
@@ -332,12 +333,12 @@ impl Room<'_> {
             command_groups: self.groups.join_commands.len(),
         };
         let base_layer =
-            rustix::io::fcntl_dupfd_cloexec(self.base_used, 3).step("hold the base layer")?;
+            rustix::io::fcntl_dupfd_cloexec(self.base_used, 3).context("hold the base layer")?;
         let claim = match self.claim {
-            Some(claim) => claim.share().step("claim the sandbox's files")?,
+            Some(claim) => claim.share().context("claim the sandbox's files")?,
             // A room that claims nothing holds its base layer twice.
             None => {
-                rustix::io::fcntl_dupfd_cloexec(self.base_used, 3).step("hold the base layer")?
+                rustix::io::fcntl_dupfd_cloexec(self.base_used, 3).context("hold the base layer")?
             }
         };
         let mut descriptors = vec![control, init_program, base_layer, claim];
@@ -363,28 +364,28 @@ impl Room<'_> {
         early: &Early,
         fences: Fences,
         caveats: Vec<Caveat>,
-    ) -> Result<Started, StepError> {
+    ) -> Result<Started, SystemError> {
         let Early { pid, channel, .. } = early;
         if self.mode == Mode::Root {
             let holders = self.send_trees(*pid, channel)?;
-            rustix::net::send(channel, GO, SendFlags::NOSIGNAL).step("start the room")?;
+            rustix::net::send(channel, GO, SendFlags::NOSIGNAL).context("start the room")?;
             holders.into_iter().for_each(reap);
         }
         let Word::Built { has_sys, has_ipv6, has_link } = hear(*pid, channel)? else {
-            return Err(StepError::because("start the room", None, "it began with its end"));
+            return Err(SystemError::because("start the room", None, "it began with its end"));
         };
         let mut started = self.started(*pid, fences, caveats)?;
         started.caveats.extend(lacks(has_sys, has_ipv6, has_link));
         // While room-init starts, and before anybody is told: a daemon that dies now finds the room
         // by this file.
         let text = serde_json::to_vec(&started).map_err(std::io::Error::from);
-        let text = text.step("write the room down")?;
+        let text = text.context("write the room down")?;
         files::write_quick(&self.spec.runtime.join(ROOM_FILE), &text, 0o600)
-            .step("write the room down")?;
+            .context("write the room down")?;
         match hear(*pid, channel)? {
             Word::Ready => Ok(started),
             Word::Built { .. } | Word::Failed(_) => {
-                Err(StepError::because("start the room", None, "it was built twice"))
+                Err(SystemError::because("start the room", None, "it was built twice"))
             }
         }
     }
@@ -394,9 +395,9 @@ impl Room<'_> {
         pid: i32,
         fences: Fences,
         caveats: Vec<Caveat>,
-    ) -> Result<Started, StepError> {
+    ) -> Result<Started, SystemError> {
         let identity = identity::RoomIdentity::of(pid)
-            .map_err(|error| StepError::because("identify the room", None, error.to_string()))?;
+            .map_err(|error| SystemError::because("identify the room", None, error.to_string()))?;
         let (groups, tools) = (self.groups.groups.clone(), self.spec.tools.clone());
         let storage = (!self.spec.ephemeral).then(|| self.spec.storage.clone());
         let disk = self.spec.limits.disk;
@@ -404,7 +405,7 @@ impl Room<'_> {
     }
 
     /// Returns the processes that held the ids of trees, which wait to be reaped.
-    fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<Vec<i32>, StepError> {
+    fn send_trees(&self, pid: i32, channel: &OwnedFd) -> Result<Vec<i32>, SystemError> {
         let base = self.spec.shifted_base;
         let (mut owned, mut holders) = (Vec::new(), Vec::new());
         for (user, group) in mounts::owners(self.plan, base + AGENT_ID)? {
@@ -426,24 +427,24 @@ impl Room<'_> {
             .collect::<Result<Vec<_>, _>>()?;
         for part in trees.chunks(64) {
             let part: Vec<_> = part.iter().map(AsFd::as_fd).collect();
-            send_descriptors(channel, MORE, &part).step("pass on the room's files")?;
+            send_descriptors(channel, MORE, &part).context("pass on the room's files")?;
         }
         Ok(holders)
     }
 }
 
 /// Waits for a word of the room's first process; its failure is ours.
-fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, StepError> {
+fn hear(pid: i32, channel: &OwnedFd) -> Result<Word, SystemError> {
     let mut bytes = vec![0_u8; 64 << 10];
-    let (length, _) =
-        rustix::net::recv(channel, &mut bytes[..], RecvFlags::empty()).step("wait for the room")?;
+    let (length, _) = rustix::net::recv(channel, &mut bytes[..], RecvFlags::empty())
+        .context("wait for the room")?;
     match &bytes[..length] {
         READY => Ok(Word::Ready),
-        b"" => Err(StepError::because("start the room", None, ended(pid))),
+        b"" => Err(SystemError::because("start the room", None, ended(pid))),
         word => {
             match serde_json::from_slice(word)
                 .map_err(std::io::Error::from)
-                .step("hear the room")?
+                .context("hear the room")?
             {
                 Word::Failed(error) => Err(error),
                 word => Ok(word),
@@ -461,12 +462,12 @@ fn lacks(has_sys: bool, has_ipv6: bool, has_link: bool) -> Vec<Caveat> {
 }
 
 /// Binds through a descriptor, because a runtime folder's path may be longer than a socket's name.
-fn listen(runtime: &Path) -> Result<OwnedFd, StepError> {
+fn listen(runtime: &Path) -> Result<OwnedFd, SystemError> {
     let path = runtime.join(CONTROL_SOCKET);
-    files::remove_file(&path).step("open the control socket")?;
+    files::remove_file(&path).context("open the control socket")?;
     let step = "open the control socket";
     let folder = rustix::fs::open(runtime, OFlags::PATH | OFlags::CLOEXEC, FileMode::empty())
-        .step_at(step, runtime)?;
+        .context_at(step, runtime)?;
     let name = short_name(&folder);
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -474,11 +475,11 @@ fn listen(runtime: &Path) -> Result<OwnedFd, StepError> {
         SocketFlags::CLOEXEC,
         None,
     )
-    .step_at(step, &path)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(name.as_path()).step_at(step, &path)?)
-        .step_at(step, &path)?;
-    rustix::fs::chmod(&path, FileMode::from_raw_mode(0o600)).step_at(step, &path)?;
-    rustix::net::listen(&socket, 128).step_at(step, &path)?;
+    .context_at(step, &path)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(name.as_path()).context_at(step, &path)?)
+        .context_at(step, &path)?;
+    rustix::fs::chmod(&path, FileMode::from_raw_mode(0o600)).context_at(step, &path)?;
+    rustix::net::listen(&socket, 128).context_at(step, &path)?;
     Ok(socket)
 }
 
@@ -488,10 +489,10 @@ pub(super) fn short_name(folder: &OwnedFd) -> PathBuf {
     Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string()).join(CONTROL_SOCKET)
 }
 
-fn open_all<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<OwnedFd>, StepError> {
+fn open_all<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> Result<Vec<OwnedFd>, SystemError> {
     let open = |path: &PathBuf| {
         rustix::fs::open(path, OFlags::WRONLY | OFlags::CLOEXEC, FileMode::empty())
-            .step_at("open cgroup", path)
+            .context_at("open cgroup", path)
     };
     paths.map(open).collect()
 }
@@ -506,10 +507,10 @@ fn landlock() -> FenceState {
     }
 }
 
-fn random<const N: usize>() -> Result<[u8; N], StepError> {
+fn random<const N: usize>() -> Result<[u8; N], SystemError> {
     let mut bytes = [0; N];
     rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())
-        .step("draw a token")?;
+        .context("draw a token")?;
     Ok(bytes)
 }
 

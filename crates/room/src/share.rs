@@ -8,13 +8,13 @@ use hothouse_host::files::FileError;
 use hothouse_host::hands;
 use hothouse_host::ids::Mode;
 use hothouse_host::owners::{Give, Owner, is_shared_top};
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use hothouse_host::walls::Wall;
 use hothouse_model::caveat::Caveat;
 use std::path::{Path, PathBuf};
 
 /// Gives the trees of a room to its agent, where that is not the user. It costs a look at each.
-pub(super) fn with_agent(spec: &RoomSpec, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+pub(super) fn with_agent(spec: &RoomSpec, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     let Some(agent) = wall.agent(mode) else { return Ok(()) };
     let upper = spec.layers.as_ref().map(|layers| layers.private.join("upper"));
     worktree(upper.as_deref().unwrap_or(&spec.worktree), spec, agent)?;
@@ -55,8 +55,8 @@ fn is_closed(path: &Path) -> bool {
 }
 
 /// Gives the files of a worktree to the agent, except those that the room is not to see.
-fn worktree(path: &Path, spec: &RoomSpec, agent: Owner) -> Result<(), StepError> {
-    let found = rustix::fs::stat(path).step_at("look at", path)?;
+fn worktree(path: &Path, spec: &RoomSpec, agent: Owner) -> Result<(), SystemError> {
+    let found = rustix::fs::stat(path).context_at("look at", path)?;
     if found.st_uid == agent.user || is_shared_top(&found, agent.group) {
         return Ok(());
     }
@@ -64,11 +64,11 @@ fn worktree(path: &Path, spec: &RoomSpec, agent: Owner) -> Result<(), StepError>
     told(hands::give_tree_apart(path, &Give::worktree(masked.map(PathBuf::from))))
 }
 
-fn is_ours(path: &Path) -> Result<bool, StepError> {
-    let found = rustix::fs::stat(path).step_at("look at", path)?;
+fn is_ours(path: &Path) -> Result<bool, SystemError> {
+    let found = rustix::fs::stat(path).context_at("look at", path)?;
     Ok(found.st_uid == Owner::us().user)
 }
 
-fn told<T>(outcome: Result<T, FileError>) -> Result<T, StepError> {
-    outcome.step("give the room's files to its agent")
+fn told<T>(outcome: Result<T, FileError>) -> Result<T, SystemError> {
+    outcome.context("give the room's files to its agent")
 }

@@ -5,7 +5,7 @@
 //! So the wall has a bound, which the room's root, in a namespace of its own below, cannot change.
 
 use hothouse_host::files;
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use rustix::process::{Resource, Rlimit};
 use std::path::Path;
 
@@ -62,23 +62,23 @@ impl Shares {
     }
 
     /// Sets them for the user namespace that we are in.
-    pub(super) fn apply(&self) -> Result<(), StepError> {
+    pub(super) fn apply(&self) -> Result<(), SystemError> {
         for (name, most) in &self.0 {
             let path = Path::new(BOUNDS).join(name);
-            files::write(&path, most.to_string()).step_at("bound the room's", name)?;
+            files::write(&path, most.to_string()).context_at("bound the room's", name)?;
         }
         Ok(())
     }
 }
 
 /// Bounds ourselves, and so the user namespace that we make next.
-pub(super) fn bound_together() -> Result<(), StepError> {
+pub(super) fn bound_together() -> Result<(), SystemError> {
     for (resource, most) in TOGETHER {
         let Rlimit { current, maximum } = rustix::process::getrlimit(resource);
         let least = |known: Option<u64>| Some(known.map_or(most, |known| known.min(most)));
         let limit = Rlimit { current: least(current), maximum: least(maximum) };
         rustix::process::setrlimit(resource, limit)
-            .step("bound the room's signals, queues and locked memory")?;
+            .context("bound the room's signals, queues and locked memory")?;
     }
     Ok(())
 }

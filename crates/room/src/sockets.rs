@@ -4,7 +4,7 @@
 use hothouse_host::beneath::Folder;
 use hothouse_host::ids::Mode;
 use hothouse_host::named;
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
@@ -19,9 +19,9 @@ const TABLE: &str = "/proc/net/unix";
 /// The kernel lists those that are bound, by the name they were bound with. That is cheap even
 /// for a large tree; only a name that means something else to us makes us search. A table that cannot
 /// be read to its end is an error: a socket that is not known would not be hidden.
-pub(super) fn below(folders: &[PathBuf]) -> Result<Vec<PathBuf>, StepError> {
-    let table = std::fs::File::open(TABLE).step_at("read", TABLE)?;
-    let (absolute, foreign) = bound(BufReader::new(table)).step_at("read", TABLE)?;
+pub(super) fn below(folders: &[PathBuf]) -> Result<Vec<PathBuf>, SystemError> {
+    let table = std::fs::File::open(TABLE).context_at("read", TABLE)?;
+    let (absolute, foreign) = bound(BufReader::new(table)).context_at("read", TABLE)?;
     let inside = |path: &PathBuf| folders.iter().any(|folder| path.starts_with(folder));
     let mut found: Vec<PathBuf> = resolved(&absolute).into_iter().filter(inside).collect();
     if foreign {
@@ -36,10 +36,10 @@ pub(super) fn below(folders: &[PathBuf]) -> Result<Vec<PathBuf>, StepError> {
 /// Takes everybody's rights on sockets of the worktree but their owner's: a mask there is a mount, and
 /// whoever writes the folder gets rid of it. Where the room has the owner's uid too, nothing can be
 /// done, and it must not start.
-pub(super) fn close(worktree: &Path, mode: Mode, sockets: &[PathBuf]) -> Result<(), StepError> {
+pub(super) fn close(worktree: &Path, mode: Mode, sockets: &[PathBuf]) -> Result<(), SystemError> {
     let own = sockets.iter().filter_map(|path| Some((path, path.strip_prefix(worktree).ok()?)));
     for (path, relative) in own {
-        let refuse = |reason: &str| Err(StepError::because("share", Some(path), reason));
+        let refuse = |reason: &str| Err(SystemError::because("share", Some(path), reason));
         if mode == Mode::Single {
             return refuse(
                 "a program of the host listens there, and the room has the same uid: stop it, or move \
@@ -57,8 +57,9 @@ pub(super) fn close(worktree: &Path, mode: Mode, sockets: &[PathBuf]) -> Result<
                  its socket out of the worktree",
             );
         }
-        let top = Folder::open(worktree).step("look at the worktree")?;
-        named::close_to_others(&top, relative, found.st_uid).step("close a socket to the room")?;
+        let top = Folder::open(worktree).context("look at the worktree")?;
+        named::close_to_others(&top, relative, found.st_uid)
+            .context("close a socket to the room")?;
     }
     Ok(())
 }

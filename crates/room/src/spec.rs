@@ -42,7 +42,7 @@ pub struct RoomSpec {
     pub shifted_base: u32,
     /// A certificate in PEM that the room's system trusts in addition to the host's.
     #[serde(default)]
-    pub authority: Option<String>,
+    pub ca: Option<String>,
     /// The lock by which PID 1 holds the sandbox's files for as long as the room lives. A room without
     /// one shares them.
     #[serde(default)]
@@ -227,7 +227,7 @@ mod tests {
             ephemeral: false,
             mode: None,
             shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
-            authority: None,
+            ca: None,
             claim: None,
             layers: None,
         }

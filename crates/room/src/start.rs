@@ -8,7 +8,7 @@ use super::spec::RoomSpec;
 use super::{CONTROL_SOCKET, TOKEN_FILE, descendants};
 use hothouse_host::files::{self, FileError};
 use hothouse_host::ids::Mode;
-use hothouse_host::step::StepError;
+use hothouse_host::system_error::SystemError;
 use hothouse_model::caveat::{self, Caveat};
 use hothouse_model::fence::{self, Fences};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -50,7 +50,7 @@ pub enum StartError {
     #[error("start room `{id}`")]
     Helper { id: String, source: HelperError },
     #[error("start room `{id}`")]
-    Step { id: String, source: StepError },
+    Step { id: String, source: SystemError },
 }
 
 /// A room that did not stop.
@@ -78,7 +78,7 @@ impl Launcher {
             Report::Failed(source) => Err(StartError::Step { id: id(), source }),
             Report::Removed | Report::Measured(_) => {
                 let reason = "the helper did another job";
-                let source = StepError::because("start the room", None, reason);
+                let source = SystemError::because("start the room", None, reason);
                 Err(StartError::Step { id: id(), source })
             }
         }

@@ -1,4 +1,4 @@
-//! The authority that a room trusts in addition to the host's: put into the system's bundle of certificates,
+//! The CA that a room trusts in addition to the host's: put into the system's bundle of certificates,
 //! where every program looks that asks the system, and into the policies of browsers, which do not.
 //!
 //! It is written beneath the overlay, into folders that the room's root may have changed: nothing here
@@ -16,8 +16,8 @@ pub const CERTIFICATE_BUNDLES: [&str; 4] = [
     "ssl/cert.pem",
 ];
 
-/// The authority alone, below `/etc`, for programs that add a file to what they know.
-pub const AUTHORITY_ALONE: &str = "ssl/certs/hothouse.pem";
+/// The CA certificate alone, below `/etc`, for programs that add a file to what they know.
+pub const CA_ALONE: &str = "ssl/certs/hothouse.pem";
 
 /// Where Debian looks when it makes its bundle anew, below `/usr`.
 const DEBIAN: &str = "local/share/ca-certificates/hothouse.crt";
@@ -29,37 +29,37 @@ const BEGIN: &str = "# Hothouse: the CA of terminated hosts\n";
 const END: &str = "# Hothouse: end\n";
 
 /// Makes the system folder `name` of a room trust a CA, or no longer.
-pub(super) fn apply(name: &str, upper: &Path, base: &Path, authority: Option<&str>) {
+pub(super) fn apply(name: &str, upper: &Path, base: &Path, ca: Option<&str>) {
     let applied = match name {
-        "etc" => etc(upper, base, authority),
-        "usr" => Folder::open(upper).and_then(|own| put(&own, DEBIAN, authority)),
+        "etc" => etc(upper, base, ca),
+        "usr" => Folder::open(upper).and_then(|own| put(&own, DEBIAN, ca)),
         _ => Ok(()),
     };
     // Only the room can be the cause, and it alone has to live with that.
     applied.ok();
 }
 
-fn etc(upper: &Path, base: &Path, authority: Option<&str>) -> Result<(), FileError> {
+fn etc(upper: &Path, base: &Path, ca: Option<&str>) -> Result<(), FileError> {
     let (own, below) = (Folder::open(upper)?, Folder::open(base)?);
     for bundle in CERTIFICATE_BUNDLES.map(Path::new) {
-        let lower = || authority.and_then(|_| text(&below, bundle));
+        let lower = || ca.and_then(|_| text(&below, bundle));
         let Some(before) = text(&own, bundle).or_else(lower) else { continue };
-        let after = with_authority(&before, authority);
+        let after = with_ca(&before, ca);
         if after != before {
             own.make_folders(bundle.parent().unwrap_or(bundle))?;
             own.write(bundle, after.as_bytes(), 0o644)?;
         }
     }
-    let chromium = authority.and_then(|it| {
+    let chromium = ca.and_then(|it| {
         let every = text(&below, Path::new(CHROMIUM)).unwrap_or_default();
         browsers::chromium_trusting(&every, it)
     });
     put(&own, CHROMIUM, chromium.as_deref())?;
-    let mut certificates = authority.map(browsers::certificates);
+    let mut certificates = ca.map(browsers::certificates);
     for file in FIREFOX_CERTIFICATES {
         put(&own, file, certificates.as_mut().and_then(Iterator::next))?;
     }
-    put(&own, AUTHORITY_ALONE, authority)
+    put(&own, CA_ALONE, ca)
 }
 
 /// Writes a file of ours into the room's own layer, or removes it there.
@@ -82,18 +82,18 @@ fn text(folder: &Folder, file: &Path) -> Option<String> {
 }
 
 /// Puts a CA at the end of a bundle, in place of the one that was there.
-fn with_authority(bundle: &str, authority: Option<&str>) -> String {
+fn with_ca(bundle: &str, ca: Option<&str>) -> String {
     let mut text = bundle.to_owned();
     while let Some(begin) = text.find(BEGIN) {
         let end = text[begin..].find(END).map_or(text.len(), |end| begin + end + END.len());
         text.replace_range(begin..end, "");
     }
-    if let Some(authority) = authority {
+    if let Some(ca) = ca {
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
         text.push_str(BEGIN);
-        text.push_str(authority.trim_end());
+        text.push_str(ca.trim_end());
         text.push('\n');
         text.push_str(END);
     }
@@ -106,12 +106,12 @@ mod tests {
     use hothouse_host::files;
 
     #[test]
-    fn an_authority_stands_once_and_goes_again() {
-        let with = with_authority("one\n", Some("A\n"));
+    fn a_ca_stands_once_and_goes_again() {
+        let with = with_ca("one\n", Some("A\n"));
         assert_eq!(with, format!("one\n{BEGIN}A\n{END}"));
-        assert_eq!(with_authority(&with, Some("A")), with);
-        assert_eq!(with_authority(&with, Some("B")), format!("one\n{BEGIN}B\n{END}"));
-        assert_eq!(with_authority(&with, None), "one\n");
+        assert_eq!(with_ca(&with, Some("A")), with);
+        assert_eq!(with_ca(&with, Some("B")), format!("one\n{BEGIN}B\n{END}"));
+        assert_eq!(with_ca(&with, None), "one\n");
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(chromium, "{\"CACertificates\":[]}\n", "no certificate is in sight");
         apply("etc", &upper, &base, None);
         assert_eq!(files::read_text(&upper.join(bundle)).unwrap(), "host\n");
-        assert!(!files::exists(&upper.join(AUTHORITY_ALONE)));
+        assert!(!files::exists(&upper.join(CA_ALONE)));
         assert!(!files::exists(&upper.join(FIREFOX_CERTIFICATES[0])));
 
         files::remove_tree(&upper.join("ssl")).unwrap();

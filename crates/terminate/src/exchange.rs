@@ -26,7 +26,7 @@ use tokio::{
 };
 
 use crate::{
-    Target,
+    Endpoint,
     answer::Own,
     body::{self, Body, NotWhole, Watched, scrub},
     finish::{AskedPart, finish, whole_values},
@@ -52,7 +52,7 @@ const NOT_WHOLE: [&str; 3] = ["grpc-accept-encoding", "connect-accept-encoding",
 /// What one connection of a room leads to.
 pub(crate) struct Exchange<U: Upstream> {
     pub(crate) host: HostName,
-    pub(crate) target: Target,
+    pub(crate) target: Endpoint,
     pub(crate) upstreams: Upstreams<U>,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) gate: Arc<dyn Gate>,
@@ -96,7 +96,7 @@ impl<U: Upstream> Exchange<U> {
             asked_upgrade(&request).filter(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
         let asked_host = host_value(&request);
         let (parts, incoming) = request.into_parts();
-        let Target { name, port, tls } = &self.target;
+        let Endpoint { name, port, tls } = &self.target;
         let (secrets, sink) = (self.secrets.clone(), self.records.clone());
         let draft = Draft::begin(&parts, (name, *port, *tls), HostClock.now(), (secrets, sink));
         draft.belongs_to(self.gate.integration(&self.host));

@@ -1,4 +1,4 @@
-//! Terminated hosts: TLS is opened for the hosts that the config names, secrets are put in, answers are
+//! Terminated hosts: TLS is terminated for the hosts that the config names, secrets are put in, answers are
 //! looked through, requests recorded.
 //!
 //! ```text
@@ -42,7 +42,7 @@ use std::{
     time::Duration,
 };
 
-use hothouse_certificates::Authority;
+use hothouse_certificates::CertificateAuthority;
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::config::{HostName, HostPattern};
 use rustls::{
@@ -78,7 +78,7 @@ const OTHER_PORTS: [u16; 24] = [
 
 /// Where a connection of a room leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct Endpoint {
     /// The host's name, in the form that is compared: lower case, no trailing dot.
     pub name: String,
     pub port: u16,
@@ -88,7 +88,7 @@ pub struct Target {
 /// What a terminator is made of.
 pub struct TerminatorSpec {
     /// The project's own CA, which its rooms trust.
-    pub authority: Arc<Authority>,
+    pub ca: Arc<CertificateAuthority>,
     /// The hosts that are terminated in addition to those of the secrets.
     pub hosts: Vec<HostPattern>,
     pub secrets: Vec<SecretUse>,
@@ -128,7 +128,7 @@ impl Terminator {
         hosts.sort();
         hosts.dedup();
         let hosts: Arc<[HostPattern]> = hosts.into();
-        let leaves = Leaves { authority: spec.authority, hosts: hosts.clone() };
+        let leaves = Leaves { ca: spec.ca, hosts: hosts.clone() };
         Ok(Self {
             hosts,
             server: Arc::new(hothouse_certificates::server_config(Arc::new(leaves))?),
@@ -148,7 +148,7 @@ impl Terminator {
     }
 
     /// Serves one connection that was accepted and allowed; returns when it has ended.
-    pub async fn serve<S, U>(&self, client: S, target: Target, upstream: U, records: RecordSink)
+    pub async fn serve<S, U>(&self, client: S, target: Endpoint, upstream: U, records: RecordSink)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
         U: Upstream,
@@ -160,7 +160,7 @@ impl Terminator {
         let exchange = Arc::new(Exchange {
             upstreams: Upstreams::new(
                 upstream,
-                Target { name, ..target.clone() },
+                Endpoint { name, ..target.clone() },
                 tls,
                 self.idle.clone(),
             ),
@@ -204,14 +204,14 @@ impl Terminator {
 /// Answers a ClientHello with a leaf, if the name in it is one that is terminated.
 #[derive(Debug)]
 struct Leaves {
-    authority: Arc<Authority>,
+    ca: Arc<CertificateAuthority>,
     hosts: Arc<[HostPattern]>,
 }
 
 impl ResolvesServerCert for Leaves {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name()?.parse::<HostName>().ok()?;
-        covers(&self.hosts, &name).then(|| self.authority.leaf(name.as_str(), HostClock.now()))?
+        covers(&self.hosts, &name).then(|| self.ca.leaf(name.as_str(), HostClock.now()))?
     }
 }
 

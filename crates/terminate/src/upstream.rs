@@ -32,7 +32,7 @@ use tokio::{
 use tokio_rustls::TlsConnector;
 
 use crate::{
-    Target,
+    Endpoint,
     body::Body,
     idle::{IdlePool, Owner},
 };
@@ -101,7 +101,7 @@ pub(crate) type Idle = IdlePool<http1::SendRequest<Body>>;
 /// The connections to one host.
 pub(crate) struct Upstreams<U: Upstream> {
     upstream: U,
-    target: Target,
+    target: Endpoint,
     tls: Option<Arc<ClientTls>>,
     idle: Arc<Idle>,
     owner: Owner,
@@ -114,7 +114,7 @@ pub(crate) struct Upstreams<U: Upstream> {
 impl<U: Upstream> Upstreams<U> {
     pub(crate) fn new(
         upstream: U,
-        target: Target,
+        target: Endpoint,
         tls: Option<Arc<ClientTls>>,
         idle: Arc<Idle>,
     ) -> Self {

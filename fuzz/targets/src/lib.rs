@@ -28,10 +28,10 @@ use hothouse_room_wire::{
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Takes bytes; panics if a decoder misbehaves.
-pub type Target = fn(&[u8]);
+pub type Decoder = fn(&[u8]);
 
 /// Every target, by the name of its corpus folder.
-pub const TARGETS: &[(&str, Target)] = &[
+pub const TARGETS: &[(&str, Decoder)] = &[
     ("frames", frames),
     ("room_answers", room_answers),
     ("sudo", sudo),

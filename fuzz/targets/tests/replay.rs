@@ -10,8 +10,8 @@ use hothouse_api::exec::{Ask, Hello, RunAsk, Say, Target, TerminalAsk};
 use hothouse_edge::wire::{dns, hello};
 use hothouse_fuzz_targets::TARGETS;
 use hothouse_room_wire::{
-    Answer, Call, Elevate, Elevated, ExecId, ExecSpec, Exit, Refusal, RefusalKind, Reply, Request,
-    RoomUser, Stdio, WindowSize, encode, frame::HEAD,
+    Answer, Call, CallRefusal, CallRefusalKind, Elevate, Elevated, ExecId, ExecSpec, Exit, Reply,
+    Request, RoomUser, Stdio, WindowSize, encode, frame::HEAD,
 };
 
 const MUTATIONS: usize = 20_000;
@@ -98,7 +98,8 @@ fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     };
     let exec = Request { seq: 7, call: Call::Exec(Box::new(spec)) };
     let exited = Reply { seq: 7, answer: Answer::Exited(Exit::Signal(9)) };
-    let refusal = Refusal { kind: RefusalKind::System, message: "no".into(), errno: Some(1) };
+    let refusal =
+        CallRefusal { kind: CallRefusalKind::System, message: "no".into(), errno: Some(1) };
     let refused = Reply { seq: 8, answer: Answer::Refused(refusal) };
     let run = Elevate::Run { argv: words(), env: vec![b"PATH=/bin".to_vec()], cwd: b"/".to_vec() };
     let target = || Target { sandbox: Some("a".into()), folder: "/r".into(), exec: "ex-1".into() };

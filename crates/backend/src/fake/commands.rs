@@ -18,7 +18,7 @@ use hothouse_host::Program;
 use tokio::sync::watch;
 
 use crate::connection::{
-    ExecId, ExecRecord, ExecSpec, ExecStreams, Exit, Refusal, RefusalKind, RoomUser, Stdio,
+    CallRefusal, CallRefusalKind, ExecId, ExecRecord, ExecSpec, ExecStreams, Exit, RoomUser, Stdio,
 };
 
 /// The commands of one room, running or ended.
@@ -40,20 +40,20 @@ impl Started {
     }
 }
 
-pub(super) fn refused(kind: RefusalKind, message: impl Into<String>) -> Refusal {
-    Refusal { kind, message: message.into(), errno: None }
+pub(super) fn refused(kind: CallRefusalKind, message: impl Into<String>) -> CallRefusal {
+    CallRefusal { kind, message: message.into(), errno: None }
 }
 
 impl Commands {
-    pub(super) fn start(&mut self, spec: ExecSpec) -> Result<ExecStreams, Refusal> {
+    pub(super) fn start(&mut self, spec: ExecSpec) -> Result<ExecStreams, CallRefusal> {
         if self.0.contains_key(&spec.id) {
-            return Err(refused(RefusalKind::BadExec, "the name is taken"));
+            return Err(refused(CallRefusalKind::BadExec, "the name is taken"));
         }
         if spec.user == RoomUser::Root {
-            return Err(refused(RefusalKind::NoRoot, "the room has no root"));
+            return Err(refused(CallRefusalKind::NoRoot, "the room has no root"));
         }
         if spec.stdio != Stdio::Pipes {
-            return Err(refused(RefusalKind::System, "the room has pipes only"));
+            return Err(refused(CallRefusalKind::System, "the room has pipes only"));
         }
         let (exit_tx, exit_rx) = watch::channel(None);
         let (id, service) = (spec.id.clone(), spec.service.clone());
@@ -71,15 +71,15 @@ impl Commands {
             }
         };
         self.0.insert(id, Started { pid, service, exit_rx });
-        streams.map_err(|error| refused(RefusalKind::System, error.to_string()))
+        streams.map_err(|error| refused(CallRefusalKind::System, error.to_string()))
     }
 
     /// Returns what tells the end of a command.
-    pub(super) fn end_of(&self, id: &ExecId) -> Result<watch::Receiver<Option<Exit>>, Refusal> {
+    pub(super) fn end_of(&self, id: &ExecId) -> Result<watch::Receiver<Option<Exit>>, CallRefusal> {
         Ok(self.find(id)?.exit_rx.clone())
     }
 
-    pub(super) fn signal(&self, id: &ExecId, signal: i32) -> Result<(), Refusal> {
+    pub(super) fn signal(&self, id: &ExecId, signal: i32) -> Result<(), CallRefusal> {
         self.find(id)?;
         self.signal_running(signal, |known| known == id);
         Ok(())
@@ -101,9 +101,9 @@ impl Commands {
         self.0.iter().map(record).collect()
     }
 
-    fn find(&self, id: &ExecId) -> Result<&Started, Refusal> {
+    fn find(&self, id: &ExecId) -> Result<&Started, CallRefusal> {
         let known = self.0.get(id);
-        known.ok_or_else(|| refused(RefusalKind::UnknownExec, format!("no command `{}`", id.0)))
+        known.ok_or_else(|| refused(CallRefusalKind::UnknownExec, format!("no command `{}`", id.0)))
     }
 
     fn signal_running(&self, signal: i32, wanted: impl Fn(&ExecId) -> bool) {

@@ -11,8 +11,8 @@ use hothouse_model::{ledger::RoomProcess, policy::Transport};
 
 use super::{Living, Shared, commands::refused};
 use crate::connection::{
-    Attached, CallError, Egress, ExecId, ExecRecord, ExecSpec, ExecStreams, Exit, Pending, Refusal,
-    RefusalKind, RoomConnection, RoomInstance, WindowSize,
+    Attached, CallError, CallRefusal, CallRefusalKind, Egress, ExecId, ExecRecord, ExecSpec,
+    ExecStreams, Exit, Pending, RoomConnection, RoomInstance, WindowSize,
 };
 
 /// A connection to the room that had a number, or one room as it was found.
@@ -32,14 +32,14 @@ fn gone() -> CallError {
 
 fn system(error: &io::Error) -> CallError {
     let errno = error.raw_os_error();
-    CallError::Refused(Refusal { errno, ..refused(RefusalKind::System, error.to_string()) })
+    CallError::Refused(CallRefusal { errno, ..refused(CallRefusalKind::System, error.to_string()) })
 }
 
 impl FakeConnection {
     /// Does something with the room if it is still the one that was connected to.
     fn with<T>(
         &self,
-        what: impl FnOnce(&mut Living) -> Result<T, Refusal>,
+        what: impl FnOnce(&mut Living) -> Result<T, CallRefusal>,
     ) -> Result<T, CallError> {
         let mut state = self.rooms.lock().expect("no holder of this lock panics");
         let own = state.alive.get_mut(&self.runtime).filter(|room| room.number == self.number);
@@ -51,7 +51,7 @@ impl FakeConnection {
     }
 
     fn unable<T: Send + 'static>(&self, what: &str) -> Pending<'_, T> {
-        let answer = self.with(|_| Err(refused(RefusalKind::System, what)));
+        let answer = self.with(|_| Err(refused(CallRefusalKind::System, what)));
         self.answer(answer)
     }
 }

@@ -6,7 +6,7 @@ use hothouse_host::{files, logs};
 use hothouse_model::stack::{ServiceAction, ServiceOrder, ServiceReport, StackOrder, StackReport};
 use hothouse_room::{
     self as room, ClientError, RoomClient,
-    wire::{LogStart, RefusalKind, ServiceOrder as Order, ServiceRecord},
+    wire::{CallRefusalKind, LogStart, ServiceOrder as Order, ServiceRecord},
 };
 
 use super::{RoomFile, talk};
@@ -93,7 +93,7 @@ pub(super) fn act(
     });
     match asked {
         Err(RoomError::Talk(ClientError::Refused(refusal)))
-            if refusal.kind == RefusalKind::UnknownService =>
+            if refusal.kind == CallRefusalKind::UnknownService =>
         {
             Err(RoomError::NoService { service: service.unwrap_or_default().to_owned() })
         }

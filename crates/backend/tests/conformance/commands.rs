@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use hothouse_backend::{
     CallError, RoomCommand,
     connection::{
-        Attached, ExecId, ExecSpec, ExecStreams, Exit, RefusalKind, RoomUser, Stdio, WindowSize,
+        Attached, CallRefusalKind, ExecId, ExecSpec, ExecStreams, Exit, RoomUser, Stdio, WindowSize,
     },
 };
 use hothouse_model::room::Capability;
@@ -73,9 +73,9 @@ fn each_command_has_its_own_name(ground: &Ground) {
     let room = ground.room("a");
     let _running = room.shell("one", "sleep 600");
     let second = ground.wait(room.connection.exec(room.spec("one", &["true"])));
-    assert_eq!(refusal(second), RefusalKind::BadExec);
+    assert_eq!(refusal(second), CallRefusalKind::BadExec);
     let unknown = ground.wait(room.connection.wait(ExecId("two".into())));
-    assert_eq!(refusal(unknown), RefusalKind::UnknownExec);
+    assert_eq!(refusal(unknown), CallRefusalKind::UnknownExec);
     let all = ground.wait(room.connection.execs()).unwrap();
     let all: Vec<_> = all.iter().map(|exec| (exec.id.0.as_str(), exec.exit.is_none())).collect();
     assert_eq!(all, [("one", true)]);
@@ -109,7 +109,7 @@ fn root_is_root_of_the_room(ground: &Ground) {
     let spec = ExecSpec { user: RoomUser::Root, ..room.spec("id", &["id", "-u"]) };
     let started = ground.wait(room.connection.exec(spec));
     if !ground.has(Capability::Root) {
-        assert_eq!(refusal(started), RefusalKind::NoRoot);
+        assert_eq!(refusal(started), CallRefusalKind::NoRoot);
         return;
     }
     let mut said = String::new();
@@ -152,7 +152,7 @@ fn commands_of_our_own(ground: &Ground) {
 }
 
 #[track_caller]
-fn refusal<T>(asked: Result<T, CallError>) -> RefusalKind {
+fn refusal<T>(asked: Result<T, CallError>) -> CallRefusalKind {
     match asked {
         Err(CallError::Refused(refusal)) => refusal.kind,
         Err(other) => panic!("lost: {other:?}"),

@@ -5,7 +5,7 @@ use std::{path::Path, process::ExitCode};
 use hothouse_api::{
     SandboxView, route,
     sandbox::FindQuery,
-    ui::{AuthorityView, UiView},
+    ui::{CertificateAuthorityView, UiView},
 };
 use hothouse_host::trust::{self, Outcome, Place, TrustError, Wish};
 use hothouse_model::{Failure, FailureKind};
@@ -37,8 +37,8 @@ pub(crate) fn trust(
     args: &TrustArgs,
     home: &Path,
 ) -> Result<ExitCode, Failure> {
-    let authority: AuthorityView = session.get(route::AUTHORITY)?;
-    let certificate = Path::new(&authority.certificate);
+    let ca: CertificateAuthorityView = session.get(route::CERTIFICATE_AUTHORITY)?;
+    let certificate = Path::new(&ca.certificate);
     let wish = if args.remove { Wish::Forget } else { Wish::Trust };
     let places = trust::places(home);
     if !args.yes {
@@ -47,7 +47,7 @@ pub(crate) fn trust(
     let told: Vec<_> =
         places.iter().map(|place| told(place, trust::apply(place, certificate, wish))).collect();
     if ui.json {
-        ui.print_json(&serde_json::json!({ "certificate": authority.certificate, "places": told }));
+        ui.print_json(&serde_json::json!({ "certificate": ca.certificate, "places": told }));
     } else {
         told.iter().for_each(|told| say(ui, told));
         if wish == Wish::Trust {

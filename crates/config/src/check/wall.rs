@@ -6,7 +6,7 @@ use super::names;
 use super::references;
 use crate::{tree::Node, tree::Value};
 use hothouse_model::{
-    config::{Complaint, Hosts, Problem, RuleTransport, Target, rules::check_port},
+    config::{Complaint, Destination, Hosts, Problem, RuleTransport, rules::check_port},
     live_keys::LEAST_PREFIX,
 };
 
@@ -66,7 +66,9 @@ pub(super) fn check_rules(tree: &Node, problems: &mut Vec<Problem>) {
 
 fn check_rule(rule: &Node, problems: &mut Vec<Problem>) {
     let Some(host) = rule.get("host") else { return };
-    let Some(target) = host.text().and_then(|text| text.parse::<Target>().ok()) else { return };
+    let Some(target) = host.text().and_then(|text| text.parse::<Destination>().ok()) else {
+        return;
+    };
     let (port, transport) = (rule.get("port"), rule.get("transport"));
     let twice = [
         ("port", port.filter(|_| target.port.is_some())),

@@ -9,13 +9,13 @@ use axum::{
 use hothouse_api::doctor::{DoctorQuery, Leftover};
 
 use super::blocking;
-use crate::{Daemon, failure::Refusal};
+use crate::{Daemon, failure::ErrorResponse};
 
 #[utoipa::path(get, path = "/v1/doctor", operation_id = "doctor_look", params(DoctorQuery), responses((status = 200, body = [Leftover])))]
 pub(crate) async fn look(
     State(daemon): State<Daemon>,
     Query(query): Query<DoctorQuery>,
-) -> Result<Json<Vec<Leftover>>, Refusal> {
+) -> Result<Json<Vec<Leftover>>, ErrorResponse> {
     let folder = query.folder.map(PathBuf::from);
     let found = blocking(move || daemon.engine.leftovers(folder.as_deref())).await?;
     Ok(Json(found.into_iter().map(|found| view(found, false)).collect()))
@@ -25,7 +25,7 @@ pub(crate) async fn look(
 pub(crate) async fn fix(
     State(daemon): State<Daemon>,
     Json(query): Json<DoctorQuery>,
-) -> Result<Json<Vec<Leftover>>, Refusal> {
+) -> Result<Json<Vec<Leftover>>, ErrorResponse> {
     let folder = query.folder.map(PathBuf::from);
     let found = blocking(move || {
         let folder = folder.as_deref();

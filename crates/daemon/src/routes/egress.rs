@@ -25,7 +25,7 @@ use hothouse_store::GrantReach;
 use jiff::Timestamp;
 
 use super::{Json, blocking, sandbox::reference};
-use crate::{Daemon, failure::Refusal};
+use crate::{Daemon, failure::ErrorResponse};
 
 /// How many denials `why` shows.
 const SHOWN: usize = 20;
@@ -41,9 +41,9 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) async fn log(
     State(daemon): State<Daemon>,
     Query(query): Query<EgressQuery>,
-) -> Result<axum::Json<EgressPage>, Refusal> {
+) -> Result<axum::Json<EgressPage>, ErrorResponse> {
     let since = query.since.as_deref().map(|text| since(text, HostClock.now())).transpose();
-    let since = since.map_err(Refusal)?;
+    let since = since.map_err(ErrorResponse)?;
     let sandbox = find(&daemon, query.sandbox.as_deref(), &query.folder).await?;
     let folder = daemon.engine.ledger_of(&sandbox);
     let patience = query.wait_ms.map_or(Duration::ZERO, Duration::from_millis).min(LONGEST_WAIT);
@@ -111,14 +111,19 @@ fn page(records: Vec<LedgerRecord>, query: &EgressQuery, since: Option<&Since>) 
 pub(crate) async fn why(
     State(daemon): State<Daemon>,
     Query(query): Query<WhyQuery>,
-) -> Result<axum::Json<WhyView>, Refusal> {
+) -> Result<axum::Json<WhyView>, ErrorResponse> {
     let sandbox = find(&daemon, query.sandbox.as_deref(), &query.folder).await?;
-    let (policy, opened) = match daemon.keepers.walls.get() {
-        Some(walls) => walls.policy_of(&sandbox).await.map_err(Refusal)?,
-        None => return Err(Refusal(Failure::new(FailureKind::Internal, "there are no walls yet"))),
+    let (policy, terminated) = match daemon.keepers.walls.get() {
+        Some(walls) => walls.policy_of(&sandbox).await.map_err(ErrorResponse)?,
+        None => {
+            return Err(ErrorResponse(Failure::new(
+                FailureKind::Internal,
+                "there are no walls yet",
+            )));
+        }
     };
-    let now = query.host.as_deref().map(|host| decision(&policy, &opened, host)).transpose();
-    let now = now.map_err(Refusal)?;
+    let now = query.host.as_deref().map(|host| decision(&policy, &terminated, host)).transpose();
+    let now = now.map_err(ErrorResponse)?;
     let folder = daemon.engine.ledger_of(&sandbox);
     let records = blocking(move || Ok(ledger::read(&folder))).await?;
     let count = |allowed: bool| {
@@ -144,7 +149,11 @@ pub(crate) async fn why(
 }
 
 /// Decides as if the room had looked the host up and spoken what its port expects.
-fn decision(policy: &Policy, opened: &[HostPattern], text: &str) -> Result<DecisionView, Failure> {
+fn decision(
+    policy: &Policy,
+    terminated: &[HostPattern],
+    text: &str,
+) -> Result<DecisionView, Failure> {
     let (rest, transport) = match text.rsplit_once('/') {
         Some((rest, "tcp")) => (rest, RuleTransport::Tcp),
         Some((rest, "udp")) => (rest, RuleTransport::Udp),
@@ -163,17 +172,18 @@ fn decision(policy: &Policy, opened: &[HostPattern], text: &str) -> Result<Decis
         Claim::Address(address) => (address.to_string(), Some(*address), None),
         Claim::None | Claim::Bad(_) => return Err(no_host(text)),
     };
-    let opened = name.is_some_and(|name| opened.iter().any(|pattern| pattern.matches(name)));
+    let terminated =
+        name.is_some_and(|name| terminated.iter().any(|pattern| pattern.matches(name)));
     let here = |name: &&HostName| transport == RuleTransport::Tcp && policy.answers_for(name);
     let asked = name.filter(|name| !here(name)).map(|name| policy.decide_name(name));
     let looked_up = asked.filter(|verdict| !verdict.allowed);
     let verdict = match (looked_up, transport) {
         (Some(denied), _) => denied,
         (None, RuleTransport::Tcp) => {
-            decide_connection(policy, name, address, port.unwrap_or(443), opened)
+            decide_connection(policy, name, address, port.unwrap_or(443), terminated)
         }
         (None, RuleTransport::Udp) => {
-            decide_datagram(policy, Transport::Udp, name, address, port, opened)
+            decide_datagram(policy, Transport::Udp, name, address, port, terminated)
         }
         (None, RuleTransport::Icmp) => {
             decide_datagram(policy, Transport::Icmp, name, address, None, false)
@@ -203,7 +213,7 @@ fn decide_connection(
     name: Option<&HostName>,
     address: Option<IpAddr>,
     port: u16,
-    opened: bool,
+    terminated: bool,
 ) -> Verdict {
     policy.decide(&Attempt {
         claim: &name.map_or(Claim::None, |name| Claim::Name(name.clone())),
@@ -212,7 +222,7 @@ fn decide_connection(
         port,
         protocol: Protocol::expected_on(port).unwrap_or(Protocol::Tls),
         hidden: false,
-        opened,
+        terminated,
         covered: None,
     })
 }
@@ -223,10 +233,10 @@ fn decide_datagram(
     name: Option<&HostName>,
     address: Option<IpAddr>,
     port: Option<u16>,
-    opened: bool,
+    terminated: bool,
 ) -> Verdict {
     let answered = name.map_or(&[][..], std::slice::from_ref);
-    policy.decide_datagram(&Datagram { transport, address, answered, port, opened })
+    policy.decide_datagram(&Datagram { transport, address, answered, port, terminated })
 }
 
 #[utoipa::path(
@@ -236,15 +246,15 @@ fn decide_datagram(
 pub(crate) async fn learned(
     State(daemon): State<Daemon>,
     Query(query): Query<FindQuery>,
-) -> Result<axum::Json<Vec<LearnedView>>, Refusal> {
+) -> Result<axum::Json<Vec<LearnedView>>, ErrorResponse> {
     let sandbox = find(&daemon, query.sandbox.as_deref(), &query.folder).await?;
     let folder = daemon.engine.ledger_of(&sandbox);
     let mut learned = blocking(move || Ok(learn(&ledger::read(&folder)))).await?;
     // What has been allowed since is no news.
     if let Some(walls) = daemon.keepers.walls.get() {
-        let (policy, opened) = walls.policy_of(&sandbox).await.map_err(Refusal)?;
+        let (policy, terminated) = walls.policy_of(&sandbox).await.map_err(ErrorResponse)?;
         learned.retain(|rule| {
-            decision(&policy, &opened, &rule.rule)
+            decision(&policy, &terminated, &rule.rule)
                 .is_ok_and(|decision| decision.verdict == Decision::Denied)
         });
     }
@@ -259,7 +269,7 @@ pub(crate) async fn learned(
 pub(crate) async fn allow(
     State(daemon): State<Daemon>,
     Json(body): Json<AllowBody>,
-) -> Result<axum::Json<Vec<GrantView>>, Refusal> {
+) -> Result<axum::Json<Vec<GrantView>>, ErrorResponse> {
     let sandbox = find(&daemon, body.sandbox.as_deref(), &body.folder).await?;
     let (engine, timelines) = (daemon.engine.clone(), daemon.keepers.timelines.clone());
     let granted = blocking(move || {
@@ -293,7 +303,7 @@ pub(crate) async fn allow(
 pub(crate) async fn pending(
     State(daemon): State<Daemon>,
     Query(query): Query<FindQuery>,
-) -> Result<axum::Json<PendingView>, Refusal> {
+) -> Result<axum::Json<PendingView>, ErrorResponse> {
     let sandbox = find(&daemon, query.sandbox.as_deref(), &query.folder).await?;
     pending_view(daemon.engine, sandbox).await
 }
@@ -306,7 +316,7 @@ pub(crate) async fn pending(
 pub(crate) async fn approve(
     State(daemon): State<Daemon>,
     Json(body): Json<ApproveBody>,
-) -> Result<axum::Json<PendingView>, Refusal> {
+) -> Result<axum::Json<PendingView>, ErrorResponse> {
     let sandbox = find(&daemon, body.sandbox.as_deref(), &body.folder).await?;
     let (engine, record) = (daemon.engine.clone(), sandbox.clone());
     blocking(move || engine.approve_config(&record, &body.text)).await?;
@@ -348,7 +358,7 @@ fn policy_draft(area: &str, rule: &str, action: &str) -> Draft {
 async fn pending_view(
     engine: std::sync::Arc<Engine>,
     sandbox: SandboxRecord,
-) -> Result<axum::Json<PendingView>, Refusal> {
+) -> Result<axum::Json<PendingView>, ErrorResponse> {
     let name = format!("{}/{}", sandbox.project, sandbox.name);
     let pending = blocking(move || engine.pending_config(&sandbox)).await?;
     let changes = pending.changes.into_iter().map(|change| ChangeView {
@@ -363,7 +373,7 @@ async fn find(
     daemon: &Daemon,
     sandbox: Option<&str>,
     folder: &str,
-) -> Result<SandboxRecord, Refusal> {
+) -> Result<SandboxRecord, ErrorResponse> {
     let wanted = sandbox.map(reference).transpose()?;
     let (engine, folder) = (daemon.engine.clone(), PathBuf::from(folder));
     blocking(move || engine.find(wanted.as_ref(), &folder)).await

@@ -13,7 +13,7 @@ use hothouse_store::{Outcome, PlanRecord};
 use super::blocking;
 use crate::{
     Daemon,
-    failure::{Refusal, usage},
+    failure::{ErrorResponse, usage},
     view,
 };
 
@@ -25,7 +25,7 @@ use crate::{
 pub(crate) async fn wait(
     State(daemon): State<Daemon>,
     Path(id): Path<String>,
-) -> Result<Json<OperationView>, Refusal> {
+) -> Result<Json<OperationView>, ErrorResponse> {
     let id: OperationId = id.parse().map_err(|error| usage(&error))?;
     match ended(&daemon, &id).await? {
         Some(plan) => Ok(Json(view::operation(plan))),
@@ -37,7 +37,7 @@ pub(crate) async fn wait(
 pub(crate) async fn ended(
     daemon: &Daemon,
     id: &OperationId,
-) -> Result<Option<PlanRecord>, Refusal> {
+) -> Result<Option<PlanRecord>, ErrorResponse> {
     let mut event_rx = daemon.event_tx.subscribe();
     loop {
         let (engine, id) = (daemon.engine.clone(), id.clone());

@@ -6,12 +6,12 @@ use hothouse_engine::{Pool, PoolSpec};
 use hothouse_model::config::ByteSize;
 
 use super::{Json, Operation, blocking, sandbox::already};
-use crate::{Daemon, failure::Refusal};
+use crate::{Daemon, failure::ErrorResponse};
 
 #[utoipa::path(get, path = "/v1/pools", operation_id = "pool_list", responses((status = 200, body = [PoolView])))]
 pub(crate) async fn list(
     State(daemon): State<Daemon>,
-) -> Result<axum::Json<Vec<PoolView>>, Refusal> {
+) -> Result<axum::Json<Vec<PoolView>>, ErrorResponse> {
     let pools = blocking(move || daemon.engine.pools()).await?;
     Ok(axum::Json(pools.into_iter().map(view).collect()))
 }
@@ -24,7 +24,7 @@ pub(crate) async fn create(
     State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<PoolBody>,
-) -> Result<axum::Json<PoolView>, Refusal> {
+) -> Result<axum::Json<PoolView>, ErrorResponse> {
     let known = already(&daemon, &id).await?;
     let spec = PoolSpec {
         folder: body.folder.into(),

@@ -10,12 +10,12 @@ use hothouse_model::{Failure, FailureKind};
 use hothouse_store::PortReservation;
 
 use super::{Json, blocking, sandbox::reference};
-use crate::{Daemon, failure::Refusal};
+use crate::{Daemon, failure::ErrorResponse};
 
 #[utoipa::path(get, path = "/v1/ports", operation_id = "port_list", responses((status = 200, body = [PortView])))]
 pub(crate) async fn list(
     State(daemon): State<Daemon>,
-) -> Result<axum::Json<Vec<PortView>>, Refusal> {
+) -> Result<axum::Json<Vec<PortView>>, ErrorResponse> {
     let listed = blocking(move || Ok(shown(daemon.engine.port_reservations()?)));
     listed.await.map(axum::Json)
 }
@@ -27,7 +27,7 @@ pub(crate) async fn list(
 pub(crate) async fn release(
     State(daemon): State<Daemon>,
     Json(body): Json<ReleaseBody>,
-) -> Result<axum::Json<Vec<PortView>>, Refusal> {
+) -> Result<axum::Json<Vec<PortView>>, ErrorResponse> {
     let engine = daemon.engine.clone();
     let released = blocking(move || Ok(shown(engine.release_ports(body.port)?))).await;
     daemon.keepers.refresh_urls().await;
@@ -42,10 +42,10 @@ pub(crate) async fn release(
 pub(crate) async fn expose(
     State(daemon): State<Daemon>,
     Json(body): Json<ExposeBody>,
-) -> Result<axum::Json<ExposedView>, Refusal> {
+) -> Result<axum::Json<ExposedView>, ErrorResponse> {
     let ExposeBody { sandbox, folder, port, host_port } = body;
     if port == 0 || host_port == Some(0) {
-        return Err(Refusal(Failure::new(
+        return Err(ErrorResponse(Failure::new(
             FailureKind::Usage,
             "a port is a number from 1 to 65535",
         )));

@@ -15,14 +15,14 @@ use hothouse_store::Outcome;
 use super::{Json, Operation, blocking, operation, service::START_TIMEOUT};
 use crate::{
     Daemon,
-    failure::{Refusal, usage},
+    failure::{ErrorResponse, usage},
     view,
 };
 
 #[utoipa::path(get, path = "/v1/sandboxes", operation_id = "sandbox_list", responses((status = 200, body = [SandboxView])))]
 pub(crate) async fn list(
     State(daemon): State<Daemon>,
-) -> Result<axum::Json<Vec<SandboxView>>, Refusal> {
+) -> Result<axum::Json<Vec<SandboxView>>, ErrorResponse> {
     let all = blocking(move || {
         let all = daemon.engine.sandboxes()?;
         Ok(all.into_iter().map(|sandbox| view::sandbox(&daemon, sandbox)).collect())
@@ -38,7 +38,7 @@ pub(crate) async fn list(
 pub(crate) async fn find(
     State(daemon): State<Daemon>,
     Query(query): Query<FindQuery>,
-) -> Result<axum::Json<SandboxView>, Refusal> {
+) -> Result<axum::Json<SandboxView>, ErrorResponse> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let found = blocking(move || {
         let found = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
@@ -55,7 +55,7 @@ pub(crate) async fn fork(
     State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<ForkBody>,
-) -> Result<axum::Json<SandboxView>, Refusal> {
+) -> Result<axum::Json<SandboxView>, ErrorResponse> {
     let spec = ForkSpec {
         name: body.name.parse().map_err(|error| usage(&error))?,
         folder: body.folder.into(),
@@ -96,7 +96,7 @@ pub(crate) async fn up(
     State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<UpBody>,
-) -> Result<axum::Json<SandboxView>, Refusal> {
+) -> Result<axum::Json<SandboxView>, ErrorResponse> {
     already(&daemon, &id).await?;
     if body.sandbox.is_none() {
         let (engine, folder) = (daemon.engine.clone(), PathBuf::from(&body.folder));
@@ -149,7 +149,7 @@ pub(crate) async fn down(
     State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(query): Json<FindQuery>,
-) -> Result<axum::Json<SandboxView>, Refusal> {
+) -> Result<axum::Json<SandboxView>, ErrorResponse> {
     already(&daemon, &id).await?;
     act(daemon, query, |engine, sandbox| engine.down(sandbox, id)).await
 }
@@ -161,7 +161,7 @@ pub(crate) async fn down(
 pub(crate) async fn pause(
     State(daemon): State<Daemon>,
     Json(query): Json<FindQuery>,
-) -> Result<axum::Json<SandboxView>, Refusal> {
+) -> Result<axum::Json<SandboxView>, ErrorResponse> {
     act(daemon, query, |engine, sandbox| engine.pause(sandbox)).await
 }
 
@@ -172,7 +172,7 @@ pub(crate) async fn pause(
 pub(crate) async fn resume(
     State(daemon): State<Daemon>,
     Json(query): Json<FindQuery>,
-) -> Result<axum::Json<SandboxView>, Refusal> {
+) -> Result<axum::Json<SandboxView>, ErrorResponse> {
     act(daemon, query, |engine, sandbox| engine.resume_room(sandbox)).await
 }
 
@@ -181,7 +181,7 @@ pub(super) async fn act(
     daemon: Daemon,
     query: FindQuery,
     action: impl FnOnce(&Engine, &SandboxRecord) -> Result<(), Failure> + Send + 'static,
-) -> Result<axum::Json<SandboxView>, Refusal> {
+) -> Result<axum::Json<SandboxView>, ErrorResponse> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let (done, now) = blocking({
         let daemon = daemon.clone();
@@ -195,7 +195,7 @@ pub(super) async fn act(
     .await?;
     // Also after a failure: services that started before it are reachable.
     daemon.keepers.refresh_urls_of(&now).await;
-    done.map_err(Refusal)?;
+    done.map_err(ErrorResponse)?;
     let shown = blocking(move || {
         if let Err(failure) = daemon.engine.write_metadata(&now, daemon.keepers.url_port()) {
             tracing::warn!(?failure, "metadata of the run was not written");
@@ -213,7 +213,7 @@ pub(crate) async fn delete(
     State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<DeleteBody>,
-) -> Result<axum::Json<DeletedView>, Refusal> {
+) -> Result<axum::Json<DeletedView>, ErrorResponse> {
     let wanted = reference(&body.sandbox)?;
     if already(&daemon, &id).await? {
         return Ok(axum::Json(DeletedView { deleted: vec![body.sandbox], branches: Vec::new() }));
@@ -243,7 +243,7 @@ fn empty_trash(daemon: &Daemon, sandbox: &SandboxRecord) {
 pub(crate) async fn nuke(
     State(daemon): State<Daemon>,
     Operation(id): Operation,
-) -> Result<axum::Json<DeletedView>, Refusal> {
+) -> Result<axum::Json<DeletedView>, ErrorResponse> {
     if already(&daemon, &id).await? {
         return Ok(axum::Json(gone(&[])));
     }
@@ -252,18 +252,18 @@ pub(crate) async fn nuke(
 }
 
 /// Whether this operation was already done; one that failed returns the same failure again.
-pub(super) async fn already(daemon: &Daemon, id: &OperationId) -> Result<bool, Refusal> {
+pub(super) async fn already(daemon: &Daemon, id: &OperationId) -> Result<bool, ErrorResponse> {
     match operation::ended(daemon, id).await?.map(|plan| plan.outcome) {
         None => Ok(false),
-        Some(Outcome::Undone(failure) | Outcome::Failed(failure)) => Err(Refusal(failure)),
+        Some(Outcome::Undone(failure) | Outcome::Failed(failure)) => Err(ErrorResponse(failure)),
         Some(Outcome::Done | Outcome::Open) => Ok(true),
     }
 }
 
-pub(super) fn reference(text: &str) -> Result<SandboxRef, Refusal> {
+pub(super) fn reference(text: &str) -> Result<SandboxRef, ErrorResponse> {
     text.parse().map_err(|error| {
-        let Refusal(failure) = usage(&error);
-        Refusal(Failure::hint(failure, "`hothouse list` shows their names"))
+        let ErrorResponse(failure) = usage(&error);
+        ErrorResponse(Failure::hint(failure, "`hothouse list` shows their names"))
     })
 }
 

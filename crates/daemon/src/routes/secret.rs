@@ -11,7 +11,7 @@ use hothouse_engine::{SecretLine, SecretSpec};
 use hothouse_model::{Failure, FailureKind, config::SecretSource};
 
 use super::{Json, blocking};
-use crate::{Daemon, failure::Refusal};
+use crate::{Daemon, failure::ErrorResponse};
 
 #[utoipa::path(
     get, path = "/v1/secrets", operation_id = "secret_list", params(SecretQuery),
@@ -21,7 +21,7 @@ use crate::{Daemon, failure::Refusal};
 pub(crate) async fn list(
     State(daemon): State<Daemon>,
     Query(query): Query<SecretQuery>,
-) -> Result<axum::Json<Vec<SecretView>>, Refusal> {
+) -> Result<axum::Json<Vec<SecretView>>, ErrorResponse> {
     let lines = blocking(move || daemon.engine.secrets(Path::new(&query.folder))).await?;
     Ok(axum::Json(lines.into_iter().map(view).collect()))
 }
@@ -33,7 +33,7 @@ pub(crate) async fn list(
 pub(crate) async fn set(
     State(daemon): State<Daemon>,
     Json(body): Json<SecretBody>,
-) -> Result<axum::Json<SecretView>, Refusal> {
+) -> Result<axum::Json<SecretView>, ErrorResponse> {
     let spec = SecretSpec {
         name: parsed("the name", &body.name)?,
         folder: body.folder.into(),
@@ -55,7 +55,7 @@ pub(crate) async fn set(
 pub(crate) async fn remove(
     State(daemon): State<Daemon>,
     Json(body): Json<SecretRemoveBody>,
-) -> Result<axum::Json<()>, Refusal> {
+) -> Result<axum::Json<()>, ErrorResponse> {
     let name = parsed("the name", &body.name)?;
     let engine = daemon.engine.clone();
     blocking(move || engine.remove_secret(Path::new(&body.folder), &name, body.everywhere)).await?;
@@ -64,12 +64,12 @@ pub(crate) async fn remove(
 }
 
 /// Parses a value of the user's; the error does not repeat it beyond what its type allows.
-fn parsed<T>(what: &str, text: &str) -> Result<T, Refusal>
+fn parsed<T>(what: &str, text: &str) -> Result<T, ErrorResponse>
 where
     T: std::str::FromStr,
     T::Err: std::fmt::Display,
 {
-    let wrong = |error| Refusal(Failure::new(FailureKind::Usage, format!("{what} {error}")));
+    let wrong = |error| ErrorResponse(Failure::new(FailureKind::Usage, format!("{what} {error}")));
     text.parse().map_err(wrong)
 }
 

@@ -15,7 +15,7 @@ use hothouse_model::{Failure, FailureKind, config, stack::ServiceAction};
 use jiff::Timestamp;
 
 use super::{Json, blocking, sandbox};
-use crate::{Daemon, failure::Refusal};
+use crate::{Daemon, failure::ErrorResponse};
 
 /// How long a service may take to start by default.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -40,7 +40,7 @@ const PATTERN_LIMIT: usize = 4 << 20;
 pub(crate) async fn act(
     State(daemon): State<Daemon>,
     Json(body): Json<ServiceBody>,
-) -> Result<axum::Json<SandboxView>, Refusal> {
+) -> Result<axum::Json<SandboxView>, ErrorResponse> {
     let action = match body.action {
         ServiceAct::Start => ServiceAction::Start,
         ServiceAct::Stop => ServiceAction::Stop,
@@ -62,8 +62,8 @@ pub(crate) async fn act(
 pub(crate) async fn logs(
     State(daemon): State<Daemon>,
     Query(query): Query<LogQuery>,
-) -> Result<axum::Json<LogPage>, Refusal> {
-    let wanted = wanted(&query, HostClock.now()).map_err(Refusal)?;
+) -> Result<axum::Json<LogPage>, ErrorResponse> {
+    let wanted = wanted(&query, HostClock.now()).map_err(ErrorResponse)?;
     let patience = query.wait_ms.map_or(Duration::ZERO, Duration::from_millis).min(LONGEST_WAIT);
     let begun = tokio::time::Instant::now();
     let engine = daemon.engine.clone();

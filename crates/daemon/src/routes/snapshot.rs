@@ -21,7 +21,7 @@ use super::{
     sandbox::{already, reference},
     service::START_TIMEOUT,
 };
-use crate::{Daemon, failure::Refusal};
+use crate::{Daemon, failure::ErrorResponse};
 
 #[utoipa::path(
     get, path = "/v1/snapshots", operation_id = "snapshot_list", params(FindQuery),
@@ -30,7 +30,7 @@ use crate::{Daemon, failure::Refusal};
 pub(crate) async fn list(
     State(daemon): State<Daemon>,
     Query(query): Query<FindQuery>,
-) -> Result<axum::Json<Vec<SnapshotView>>, Refusal> {
+) -> Result<axum::Json<Vec<SnapshotView>>, ErrorResponse> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let listed = blocking(move || {
         let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
@@ -49,7 +49,7 @@ pub(crate) async fn take(
     State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<SnapshotBody>,
-) -> Result<axum::Json<SnapshotView>, Refusal> {
+) -> Result<axum::Json<SnapshotView>, ErrorResponse> {
     let label = body.label.clone();
     let done = already(&daemon, &id).await?;
     act(daemon, body, (!done).then_some(taken), move |engine, sandbox| {
@@ -71,7 +71,7 @@ pub(crate) async fn restore(
     State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<SnapshotBody>,
-) -> Result<axum::Json<SnapshotView>, Refusal> {
+) -> Result<axum::Json<SnapshotView>, ErrorResponse> {
     let label = body.label.clone().unwrap_or_default();
     let done = already(&daemon, &id).await?;
     act(daemon, body, (!done).then_some(restored), move |engine, sandbox| {
@@ -96,7 +96,7 @@ pub(crate) async fn forget(
     State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<SnapshotBody>,
-) -> Result<axum::Json<SnapshotView>, Refusal> {
+) -> Result<axum::Json<SnapshotView>, ErrorResponse> {
     let label = body.label.clone().unwrap_or_default();
     act(daemon, body, None, move |engine, sandbox| {
         let all = engine.snapshots(sandbox)?;
@@ -129,7 +129,7 @@ async fn act(
     body: SnapshotBody,
     noted: Option<Noted>,
     action: impl FnOnce(&Engine, &SandboxRecord) -> Result<SnapshotRecord, Failure> + Send + 'static,
-) -> Result<axum::Json<SnapshotView>, Refusal> {
+) -> Result<axum::Json<SnapshotView>, ErrorResponse> {
     let wanted = body.sandbox.as_deref().map(reference).transpose()?;
     let done = blocking(move || {
         let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(body.folder))?;

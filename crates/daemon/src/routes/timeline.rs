@@ -23,7 +23,7 @@ use hothouse_reconcile::timelines::RunPlace;
 use hothouse_timeline::{Gap, Order, ReadError, Reader, Selection};
 
 use super::{Json, blocking, sandbox::reference};
-use crate::{Daemon, failure::Refusal};
+use crate::{Daemon, failure::ErrorResponse};
 
 /// The most records that one answer holds.
 const MOST: usize = 1000;
@@ -45,12 +45,12 @@ const LONGEST_WAIT: Duration = Duration::from_secs(20);
 pub(crate) async fn mark(
     State(daemon): State<Daemon>,
     Json(body): Json<MarkBody>,
-) -> Result<axum::Json<MarkView>, Refusal> {
+) -> Result<axum::Json<MarkView>, ErrorResponse> {
     if !is_mark_name(&body.name) {
         let shown: String = body.name.chars().take(80).collect();
         let failure =
             Failure::new(FailureKind::Usage, format!("`{shown}` is not a name for a mark"));
-        return Err(Refusal(failure.hint(
+        return Err(ErrorResponse(failure.hint(
             "a name begins with a letter and has at most 64 letters, digits, `-`, `_` and `.`",
         )));
     }
@@ -72,7 +72,7 @@ pub(crate) async fn mark(
 pub(crate) async fn list(
     State(daemon): State<Daemon>,
     Query(query): Query<TimelineQuery>,
-) -> Result<axum::Json<TimelinePage>, Refusal> {
+) -> Result<axum::Json<TimelinePage>, ErrorResponse> {
     let kind = query.kind.as_deref().map(parse_kind).transpose()?;
     let limit = query.limit.unwrap_or(USUAL).clamp(1, MOST);
     let mut selection = selection(&query.query, kind, query.since.as_deref())?;
@@ -98,7 +98,7 @@ pub(crate) async fn list(
 pub(crate) async fn wait(
     State(daemon): State<Daemon>,
     Query(query): Query<WaitQuery>,
-) -> Result<axum::Json<WaitView>, Refusal> {
+) -> Result<axum::Json<WaitView>, ErrorResponse> {
     let kind = parse_kind(&query.kind)?;
     let selection = selection(&query.query, Some(kind), query.since.as_deref())?;
     let place = place(&daemon, query.run, query.sandbox.as_deref(), query.folder).await?;
@@ -116,7 +116,7 @@ pub(crate) async fn wait(
         found = tokio::time::timeout(patience, tail.next()) => found.ok(),
         () = stopped => None,
     };
-    let failed = |error: ReadError| Refusal(error.failure());
+    let failed = |error: ReadError| ErrorResponse(error.failure());
     let record = match found {
         Some(found) => Some(found.map_err(failed)?),
         None => tail.poll().map_err(failed)?,
@@ -128,17 +128,17 @@ pub(crate) async fn wait(
     Ok(axum::Json(WaitView { record, nearest, cursor }))
 }
 
-async fn read(daemon: &Daemon, place: &RunPlace) -> Result<Reader, Refusal> {
+async fn read(daemon: &Daemon, place: &RunPlace) -> Result<Reader, ErrorResponse> {
     let (timelines, place) = (daemon.keepers.timelines.clone(), place.clone());
     blocking(move || timelines.reader(&place)).await
 }
 
-async fn last_seq(reader: Reader) -> Result<u64, Refusal> {
+async fn last_seq(reader: Reader) -> Result<u64, ErrorResponse> {
     let last = blocking(move || reader.last().map_err(|error| error.failure())).await?;
     Ok(last.map_or(0, |record| record.seq))
 }
 
-async fn nearest(reader: Reader, selection: Selection) -> Result<Vec<NearView>, Refusal> {
+async fn nearest(reader: Reader, selection: Selection) -> Result<Vec<NearView>, ErrorResponse> {
     let found =
         blocking(move || reader.nearest(&selection, NEAREST).map_err(|error| error.failure()));
     let found = found.await?.into_iter();
@@ -152,7 +152,7 @@ async fn nearest(reader: Reader, selection: Selection) -> Result<Vec<NearView>, 
 pub(crate) async fn since(
     State(daemon): State<Daemon>,
     Query(query): Query<SinceQuery>,
-) -> Result<axum::Json<SinceView>, Refusal> {
+) -> Result<axum::Json<SinceView>, ErrorResponse> {
     let place = place(&daemon, query.run, query.sandbox.as_deref(), query.folder).await?;
     let limit = query.limit.unwrap_or(USUAL).min(MOST);
     let report = blocking(move || {
@@ -188,7 +188,7 @@ pub(crate) async fn since(
 pub(crate) async fn verify(
     State(daemon): State<Daemon>,
     Query(query): Query<VerifyQuery>,
-) -> Result<axum::Json<VerifyView>, Refusal> {
+) -> Result<axum::Json<VerifyView>, ErrorResponse> {
     let place = place(&daemon, Some(query.run), None, String::new()).await?;
     let found = blocking(move || daemon.keepers.timelines.verify(&place)).await?;
     Ok(axum::Json(VerifyView {
@@ -207,7 +207,7 @@ async fn place(
     run: Option<String>,
     sandbox: Option<&str>,
     folder: String,
-) -> Result<RunPlace, Refusal> {
+) -> Result<RunPlace, ErrorResponse> {
     let engine = daemon.engine.clone();
     if let Some(run) = run {
         let found = blocking(move || engine.run_by_id(&run)).await?;
@@ -218,19 +218,24 @@ async fn place(
     let Some(room) = sandbox.room else {
         let message = format!("`{}` has not been up yet", sandbox.name);
         let hint = format!("start it with `hothouse up -w {}`", sandbox.name);
-        return Err(Refusal(Failure::new(FailureKind::NotFound, message).hint(hint)));
+        return Err(ErrorResponse(Failure::new(FailureKind::NotFound, message).hint(hint)));
     };
     Ok(RunPlace { run: room.run.id, folder: room.run.artifacts })
 }
 
-fn parse_kind(text: &str) -> Result<Kind, Refusal> {
-    text.parse().map_err(|error: hothouse_model::record::UnknownKind| Refusal(error.failure()))
+fn parse_kind(text: &str) -> Result<Kind, ErrorResponse> {
+    text.parse()
+        .map_err(|error: hothouse_model::record::UnknownKind| ErrorResponse(error.failure()))
 }
 
-fn selection(text: &str, kind: Option<Kind>, since: Option<&str>) -> Result<Selection, Refusal> {
-    let query = query::Query::parse(text, kind).map_err(|error| Refusal(error.failure()))?;
+fn selection(
+    text: &str,
+    kind: Option<Kind>,
+    since: Option<&str>,
+) -> Result<Selection, ErrorResponse> {
+    let query = query::Query::parse(text, kind).map_err(|error| ErrorResponse(error.failure()))?;
     let since = since.map(str::parse::<Since>).transpose();
-    let since = since.map_err(|error| Refusal(error.failure()))?;
+    let since = since.map_err(|error| ErrorResponse(error.failure()))?;
     let now = HostClock.now();
     Ok(Selection { query, since, now, limit: MOST, order: Order::OldestFirst })
 }

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     Daemon,
-    failure::{Refusal, usage},
+    failure::{ErrorResponse, usage},
     view,
 };
 
@@ -37,7 +37,7 @@ const DIFF_LIMIT: usize = 16 << 20;
 pub(crate) async fn diff(
     State(daemon): State<Daemon>,
     Query(query): Query<ReviewQuery>,
-) -> Result<axum::Json<DiffView>, Refusal> {
+) -> Result<axum::Json<DiffView>, ErrorResponse> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let shown = blocking(move || {
         let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
@@ -67,7 +67,7 @@ pub(crate) async fn diff(
 pub(crate) async fn log(
     State(daemon): State<Daemon>,
     Query(query): Query<ReviewQuery>,
-) -> Result<axum::Json<LogView>, Refusal> {
+) -> Result<axum::Json<LogView>, ErrorResponse> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let shown = blocking(move || {
         let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
@@ -90,7 +90,7 @@ pub(crate) async fn log(
 pub(crate) async fn promote(
     State(daemon): State<Daemon>,
     Json(body): Json<PromoteBody>,
-) -> Result<axum::Json<PromotedView>, Refusal> {
+) -> Result<axum::Json<PromotedView>, ErrorResponse> {
     let wanted = body.sandbox.as_deref().map(reference).transpose()?;
     let how = promotion(body.how);
     let answer = match (body.shown_grants, body.accept_grants) {
@@ -113,7 +113,7 @@ pub(crate) async fn promote(
 pub(crate) async fn promoted_grants(
     State(daemon): State<Daemon>,
     Query(query): Query<GrantsQuery>,
-) -> Result<axum::Json<GrantsView>, Refusal> {
+) -> Result<axum::Json<GrantsView>, ErrorResponse> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let found = blocking(move || {
         let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
@@ -168,7 +168,7 @@ pub(crate) async fn adopt(
     State(daemon): State<Daemon>,
     Operation(id): Operation,
     Json(body): Json<AdoptBody>,
-) -> Result<axum::Json<SandboxView>, Refusal> {
+) -> Result<axum::Json<SandboxView>, ErrorResponse> {
     let name = body.name.as_deref().map(str::parse).transpose().map_err(|error| usage(&error))?;
     let done = already(&daemon, &id).await?;
     let adopted = blocking(move || {
@@ -190,7 +190,7 @@ pub(crate) async fn adopt(
 pub(crate) async fn sizes(
     State(daemon): State<Daemon>,
     Query(query): Query<FindQuery>,
-) -> Result<axum::Json<Vec<SizeView>>, Refusal> {
+) -> Result<axum::Json<Vec<SizeView>>, ErrorResponse> {
     let wanted = query.sandbox.as_deref().map(reference).transpose()?;
     let measured = blocking(move || {
         let all = match wanted {
@@ -230,7 +230,7 @@ fn size_view(sandbox: &SandboxRecord, sizes: &SandboxSizes) -> SizeView {
 pub(crate) async fn clean(
     State(daemon): State<Daemon>,
     Json(body): Json<CleanBody>,
-) -> Result<axum::Json<Vec<CleanedView>>, Refusal> {
+) -> Result<axum::Json<Vec<CleanedView>>, ErrorResponse> {
     let wish = match body.what {
         CleanWord::All => CleanWish::All,
         CleanWord::Merged => CleanWish::Merged,
@@ -252,7 +252,7 @@ pub(crate) async fn clean(
 #[utoipa::path(get, path = "/v1/runs", operation_id = "runs", responses((status = 200, body = [RunLineView])))]
 pub(crate) async fn runs(
     State(daemon): State<Daemon>,
-) -> Result<axum::Json<Vec<RunLineView>>, Refusal> {
+) -> Result<axum::Json<Vec<RunLineView>>, ErrorResponse> {
     let listed = blocking(move || {
         let runs = daemon.engine.runs()?.into_iter().map(|run| RunLineView {
             id: run.id,

@@ -22,11 +22,11 @@ pub(crate) struct Facts {
     pub(crate) port: u16,
     pub(crate) protocol: Protocol,
     pub(crate) hidden: bool,
-    /// Whether it is passed on as it is, so that nothing opens it any more.
+    /// Whether it is passed on as it is, so that nothing terminates it any more.
     pub(crate) passed: bool,
-    /// Whether it will be opened.
-    pub(crate) opened: bool,
-    /// The host that it leads to and whose connections must be opened.
+    /// Whether it will be terminated.
+    pub(crate) terminated: bool,
+    /// The host that it leads to and that must be terminated.
     pub(crate) covered: Option<HostName>,
 }
 
@@ -40,7 +40,7 @@ impl Facts {
             port: self.port,
             protocol: self.protocol,
             hidden: self.hidden,
-            opened: self.opened,
+            terminated: self.terminated,
             covered: self.covered.as_ref(),
         })
     }
@@ -53,12 +53,12 @@ impl Facts {
         })
     }
 
-    /// Finds out what must be opened, which may be something else than a moment ago.
+    /// Finds out what must be terminated, which may be something else than a moment ago.
     pub(crate) fn cover(mut self, edge: &RoomEdge) -> Self {
         let is_covered = |name: &&HostName| edge.terminator(name, self.port).is_some();
         let claimed = self.claim.name().filter(is_covered).cloned();
         let speaks_names = matches!(self.protocol, Protocol::Http | Protocol::Tls);
-        self.opened = claimed.is_some() && speaks_names && !self.passed;
+        self.terminated = claimed.is_some() && speaks_names && !self.passed;
         self.covered = claimed
             .or_else(|| edge.covered_by(self.address?, self.port))
             .or_else(|| self.answered.iter().find(is_covered).cloned());
@@ -86,7 +86,7 @@ pub(super) async fn facts(edge: &RoomEdge, sniffed: &Sniffed, target: SocketAddr
         protocol: sniffed.protocol(),
         hidden: matches!(sniffed, Sniffed::Tls(hello) if hello.hidden),
         passed: false,
-        opened: false,
+        terminated: false,
         covered: None,
     };
     facts.cover(edge)

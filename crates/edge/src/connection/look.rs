@@ -20,7 +20,7 @@ use crate::{
 
 /// How long a connection may take to say what it is, where that decides.
 const GREETING: Duration = Duration::from_secs(10);
-/// How long it may be silent where that is not a reason to refuse it: on ports that a rule opens the server
+/// How long it may be silent where that is not a reason to refuse it: on ports that a rule allows the server
 /// may speak first.
 const GLANCE: Duration = Duration::from_millis(300);
 
@@ -67,7 +67,7 @@ pub(super) async fn look(
             Err(_) => return Ok(Seen { is_silent: !matters, ..Seen::default() }),
         }
     };
-    // Where a rule opens the port, talk that only looked like HTTP is other talk.
+    // Where a rule allows the port, talk that only looked like HTTP is other talk.
     let sniffed = match sniffed {
         Sniffed::Broken(Protocol::Http) if !matters && !head::says_http(&first) => Sniffed::Other,
         sniffed => sniffed,

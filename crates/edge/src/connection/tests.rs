@@ -33,7 +33,7 @@ fn facts(name: Option<&str>, address: &str, port: u16) -> Facts {
         protocol: Protocol::Tls,
         hidden: false,
         passed: false,
-        opened: false,
+        terminated: false,
         covered: None,
     }
 }

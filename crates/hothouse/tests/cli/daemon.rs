@@ -217,7 +217,7 @@ fn another_user_is_not_served() {
     let env = surroundings();
     env.ok(env.root(), &["list"]);
     let socket = env.state().join("run/daemon.sock");
-    // The doors are opened wide, so that only the check of the peer is left.
+    // The permissions are wide open, so that only the check of the peer is left.
     for path in [
         env.root().to_owned(),
         env.root().join("state"),

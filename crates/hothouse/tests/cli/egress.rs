@@ -261,11 +261,11 @@ fn other_clients_and_the_door_for_proxies_work() {
             assert_eq!(curl.stdout, "hello good.example 0\n403\n", "{curl}");
             let denied = sh("curl -sS --cacert ca.pem https://evil.example/");
             assert!(denied.code != 0 && denied.stderr.contains("access denied"), "{denied}");
-            let door = sh(
+            let proxied = sh(
                 "curl -sS --cacert ca.pem -x http://127.0.0.1:15080 https://good.example/d http://good.example/e; \
                        curl -sS --cacert ca.pem -x socks5h://127.0.0.1:15080 https://good.example/f",
             );
-            assert_eq!(door.stdout, "hello good.example 0\n".repeat(3), "{door}");
+            assert_eq!(proxied.stdout, "hello good.example 0\n".repeat(3), "{proxied}");
             let denied = sh(
                 "curl -sS -x http://127.0.0.1:15080 http://evil.example/; curl -sS -x http://127.0.0.1:15080 https://evil.example/",
             );

@@ -106,7 +106,7 @@ impl fmt::Display for Server {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", from = "RawRule")]
 pub struct Rule {
-    pub host: Target,
+    pub host: Destination,
     /// The methods it is limited to; none means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<Method>,
@@ -119,7 +119,7 @@ pub struct Rule {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawRule {
-    host: Target,
+    host: Destination,
     port: Option<u16>,
     transport: Option<RuleTransport>,
     #[serde(default)]
@@ -131,14 +131,14 @@ struct RawRule {
 impl From<RawRule> for Rule {
     fn from(RawRule { host, port, transport, methods, paths }: RawRule) -> Self {
         let (port, transport) = (port.or(host.port), transport.or(host.transport));
-        Self { host: Target { hosts: host.hosts, port, transport }, methods, paths }
+        Self { host: Destination { hosts: host.hosts, port, transport }, methods, paths }
     }
 }
 
 /// Hosts, and port and transport if the rule names them: `github.com`, `*.example.com:8443`,
 /// `10.0.0.0/8`, `time.example.com:123/udp`, `example.com/icmp`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Target {
+pub struct Destination {
     pub hosts: Hosts,
     pub port: Option<u16>,
     /// Connections where a rule that allows names none; all where one that denies does not.
@@ -155,13 +155,13 @@ pub enum Hosts {
     Network(Network),
 }
 
-pub const TARGET: TextRule = TextRule {
+pub const DESTINATION: TextRule = TextRule {
     what: "`@toolchain`, `@common`, a host, `*.host`, `host:port`, `host:port/udp`, `host/icmp` or a block such as `10.0.0.0/8`",
     pattern: None,
-    check: |text| text.parse::<Target>().map(|_| ()),
+    check: |text| text.parse::<Destination>().map(|_| ()),
 };
 
-impl FromStr for Target {
+impl FromStr for Destination {
     type Err = Complaint;
 
     fn from_str(text: &str) -> Result<Self, Complaint> {
@@ -259,7 +259,7 @@ fn parse_hosts(text: &str) -> Result<Hosts, Complaint> {
     text.parse().map(Hosts::Pattern)
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bracketed =
             matches!(&self.hosts, Hosts::Network(network) if network.address().is_ipv6());
@@ -275,7 +275,7 @@ impl fmt::Display for Target {
     }
 }
 
-serde_as_text!(Target, Server);
+serde_as_text!(Destination, Server);
 
 #[cfg(test)]
 mod tests {
@@ -311,7 +311,7 @@ mod tests {
             ("example.com:8443/tcp", "example.com:8443/tcp"),
         ] {
             assert_eq!(
-                text.parse::<Target>().map(|target| target.to_string()).as_deref(),
+                text.parse::<Destination>().map(|target| target.to_string()).as_deref(),
                 Ok(form)
             );
         }
@@ -340,16 +340,16 @@ mod tests {
             ":443/udp",
             "@common/udp",
         ] {
-            assert!(bad.parse::<Target>().is_err(), "{bad:?}");
+            assert!(bad.parse::<Destination>().is_err(), "{bad:?}");
         }
     }
 
     #[test]
     fn a_transport_that_is_no_transport_has_a_near_miss() {
-        let complaint = "time.example:123/upd".parse::<Target>().unwrap_err();
+        let complaint = "time.example:123/upd".parse::<Destination>().unwrap_err();
         assert_eq!(complaint.message, "has an unknown transport: `/upd`");
         assert_eq!(complaint.suggestion.as_deref(), Some("udp"));
-        let complaint = "time.example/udp".parse::<Target>().unwrap_err();
+        let complaint = "time.example/udp".parse::<Destination>().unwrap_err();
         assert!(complaint.message.contains("must name a port"), "{complaint}");
     }
 
@@ -358,8 +358,8 @@ mod tests {
         fn a_target_that_is_read_is_written_and_read_again(
             text in prop_oneof!["[a-z0-9@:./*\\[\\]-]{0,20}", "[a-z0-9:./*\\[\\]]{1,9}(:[1-9]{1,4})?/(udp|tcp|icmp)"]
         ) {
-            if let Ok(target) = text.parse::<Target>() {
-                prop_assert_eq!(target.to_string().parse::<Target>(), Ok(target));
+            if let Ok(target) = text.parse::<Destination>() {
+                prop_assert_eq!(target.to_string().parse::<Destination>(), Ok(target));
             }
         }
     }

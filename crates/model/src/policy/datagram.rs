@@ -35,8 +35,8 @@ pub struct Datagram<'a> {
     pub answered: &'a [HostName],
     /// Of UDP alone.
     pub port: Option<u16>,
-    /// Whether the host is one whose connections are opened. Datagrams cannot be.
-    pub opened: bool,
+    /// Whether the host is one that is terminated. Datagrams cannot be.
+    pub terminated: bool,
 }
 
 impl Policy {
@@ -52,8 +52,8 @@ impl Policy {
             return verdict;
         }
         let mut rules = self.datagrams.iter().filter(|rule| rule.carries(transport, port));
-        match rules.find(|rule| self.opens_to(rule, sent)) {
-            Some(rule) if sent.opened => Verdict::denied(rule.basis(), Reason::Sealed),
+        match rules.find(|rule| self.allows_to(rule, sent)) {
+            Some(rule) if sent.terminated => Verdict::denied(rule.basis(), Reason::Sealed),
             Some(rule) => Verdict::allowed(rule.basis()),
             None => self.no_rule_for(sent),
         }
@@ -79,8 +79,8 @@ impl Policy {
         self.datagrams.iter().filter_map(Grant::datagram_port).collect()
     }
 
-    /// Whether a rule opens echo requests to any host.
-    pub fn opens_echo(&self) -> bool {
+    /// Whether a rule allows echo requests to any host.
+    pub fn allows_echo(&self) -> bool {
         self.datagrams.iter().any(|rule| rule.carries(Transport::Icmp, None))
     }
 
@@ -109,7 +109,7 @@ impl Policy {
         (!is_fine).then(|| Verdict::denied(Basis::Always, reason))
     }
 
-    fn opens_to(&self, rule: &Grant, sent: &Datagram<'_>) -> bool {
+    fn allows_to(&self, rule: &Grant, sent: &Datagram<'_>) -> bool {
         let held = sent.address.is_some_and(|address| rule.holds(address));
         let named = sent.answered.iter().any(|name| {
             let listed = self.mode != EgressMode::Allowlist || !self.is_resolver_of_datagrams(name);

@@ -1,6 +1,6 @@
 //! Lists of hosts that are compiled in: common development hosts, and public resolvers.
 
-use crate::config::{HostName, Target};
+use crate::config::{Destination, HostName};
 
 /// The bundled list, one host per line. Package registries are not in it: `@toolchain` asks the
 /// host's own tools which they use.
@@ -49,7 +49,7 @@ const PUBLIC_RESOLVERS: &[&str] = &[
 ];
 
 /// Reads the bundled list.
-pub fn common_hosts() -> Vec<Target> {
+pub fn common_hosts() -> Vec<Destination> {
     let lines = COMMON_HOSTS.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     lines.filter(|line| !line.is_empty()).filter_map(|line| line.parse().ok()).collect()
 }

@@ -60,16 +60,16 @@ pub enum Reason {
     /// A rule looks at what servers read in different ways.
     Ambiguous(Ambiguity),
     Unseen,
-    /// It leads to a host whose connections are opened, and cannot be opened itself.
+    /// It leads to a terminated host, and cannot be terminated itself.
     Covered {
         host: HostName,
     },
-    /// It is not a connection, and no rule opens what carries it.
+    /// It is not a connection, and no rule allows what carries it.
     Datagram {
         transport: Transport,
         port: Option<u16>,
     },
-    /// Connections to the host are opened, which datagrams cannot be.
+    /// The host is terminated, which datagrams cannot be.
     Sealed,
     /// The host itself may not send what carries it.
     NoEcho,
@@ -279,7 +279,7 @@ impl fmt::Display for Reason {
             ),
             Self::Covered { host } => write!(
                 f,
-                "the address belongs to {host}, whose connections are opened: only TLS or HTTP that \
+                "the address belongs to {host}, which is terminated: only TLS or HTTP that \
                  names it passes, or another host of this address that a rule names"
             ),
             Self::Datagram { transport: Transport::Udp, port: Some(443) } => f.write_str(
@@ -300,7 +300,7 @@ impl fmt::Display for Reason {
             ),
             Self::Datagram { transport, .. } => write!(f, "{transport} does not leave a room"),
             Self::Sealed => f.write_str(
-                "connections to this host are opened (a secret, a recording or a rule about \
+                "connections to this host are terminated (a secret, a recording or a rule about \
                  requests), and datagrams cannot be",
             ),
             Self::NoEcho => f.write_str(

@@ -6,7 +6,8 @@ use super::{
     Ambiguity, Attempt, Claim, NamedLists, PlainPath, RequestLine, Transport, reason::Basis,
 };
 use crate::config::{
-    HostName, HostPattern, Hosts, Method, NamedHosts, Network, Rule, RuleTransport, Target, UrlPath,
+    Destination, HostName, HostPattern, Hosts, Method, NamedHosts, Network, Rule, RuleTransport,
+    UrlPath,
 };
 
 /// A rule as it is decided with.
@@ -42,7 +43,7 @@ impl Grant {
     /// Spells a rule out.
     pub(super) fn of(rule: &Rule, word: &str, lists: &NamedLists) -> Vec<Self> {
         let text = format!("{word} = \"{}\"", rule.host);
-        let one = |target: &Target, text: String| {
+        let one = |target: &Destination, text: String| {
             let hosts = match &target.hosts {
                 Hosts::Any => Meant::Any,
                 Hosts::Pattern(pattern) => Meant::Pattern(pattern.clone()),
@@ -65,7 +66,7 @@ impl Grant {
     }
 
     /// Makes a rule of what a user has granted by name.
-    pub(super) fn approved(target: &Target) -> Self {
+    pub(super) fn approved(target: &Destination) -> Self {
         let hosts = match &target.hosts {
             Hosts::Pattern(pattern) => Meant::Pattern(pattern.clone()),
             Hosts::Network(network) => Meant::Network(*network),
@@ -77,17 +78,17 @@ impl Grant {
         Self { hosts, port, transport, methods, paths, private: false, text }
     }
 
-    /// Whether a rule that allows something opens connections.
-    pub(super) fn opens_connections(&self) -> bool {
+    /// Whether a rule that allows something allows connections.
+    pub(super) fn allows_connections(&self) -> bool {
         matches!(self.transport, None | Some(RuleTransport::Tcp))
     }
 
-    /// Whether it opens any datagrams.
-    pub(super) fn opens_datagrams(&self) -> bool {
-        !self.opens_connections()
+    /// Whether it allows any datagrams.
+    pub(super) fn allows_datagrams(&self) -> bool {
+        !self.allows_connections()
     }
 
-    /// Whether a rule that allows something opens what is carried so, to a port.
+    /// Whether a rule that allows something allows what is carried so, to a port.
     pub(super) fn carries(&self, transport: Transport, port: Option<u16>) -> bool {
         match (self.transport, transport) {
             (Some(RuleTransport::Udp), Transport::Udp) => self.port.is_some() && self.port == port,
@@ -107,7 +108,7 @@ impl Grant {
         carried && (self.port.is_none() || self.port == port)
     }
 
-    /// Returns the port for datagrams that it opens.
+    /// Returns the port for datagrams that it allows.
     pub(super) fn datagram_port(&self) -> Option<u16> {
         self.port.filter(|_| self.transport == Some(RuleTransport::Udp))
     }

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use hothouse_engine::{Engine, Exposed};
-use hothouse_ingress::{Activity, Route, StoppedSandbox, Target, direct::Leads, names::Address};
+use hothouse_ingress::{Activity, RoomPort, Route, StoppedSandbox, direct::Leads, names::Address};
 use hothouse_model::{Failure, SandboxRecord, SandboxState, stack::HostedOrder};
 
 use super::is_asleep;
@@ -32,7 +32,7 @@ struct KnownApp {
     service: String,
     direct: u16,
     /// Where it answers; nothing while its room is stopped.
-    target: Option<Target>,
+    target: Option<RoomPort>,
 }
 
 /// Gathers all sandboxes. What is wrong with one of them concerns no other.
@@ -62,7 +62,7 @@ pub(super) fn know(
         false => engine.sleeping_apps(&sandbox)?,
     };
     let awake = awake.into_iter().map(|app| KnownApp {
-        target: Some(Target { runtime: app.runtime, port: app.port }),
+        target: Some(RoomPort { runtime: app.runtime, port: app.port }),
         app: app.app,
         service: app.service,
         direct: app.direct,
@@ -128,7 +128,7 @@ impl Known {
             let (app, sandbox) = (app.to_owned(), self.sandbox.name.to_string());
             Address::App { app, sandbox, project: self.sandbox.label.clone() }.to_string()
         };
-        let leads = |app: &str, target: Option<Target>| Leads {
+        let leads = |app: &str, target: Option<RoomPort>| Leads {
             id: self.sandbox.id.to_string(),
             app: app.to_owned(),
             host: self.apps.iter().any(|known| known.app == app).then(|| host(app)),
@@ -139,7 +139,7 @@ impl Known {
         let begins = self.sandbox.state(None) == SandboxState::Starting;
         let reachable = self.lives || is_asleep(&self.sandbox) || begins;
         let exposed = self.exposed.iter().filter(|_| reachable).map(|exposed| {
-            let target = Target { runtime: exposed.runtime.clone(), port: exposed.port };
+            let target = RoomPort { runtime: exposed.runtime.clone(), port: exposed.port };
             (exposed.host_port, leads(&exposed.name(), Some(target)))
         });
         apps.chain(exposed).collect()

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use hothouse_ingress::{Rooms, Route, Sendable, Target, Told};
+use hothouse_ingress::{RoomPort, Rooms, Route, Sendable, Told};
 use tokio::{net::TcpStream, runtime::Handle};
 
 use crate::{Keepers, sleep};
@@ -22,7 +22,7 @@ impl DaemonRooms {
 }
 
 impl Rooms for DaemonRooms {
-    fn dial<'a>(&'a self, target: &'a Target) -> Sendable<'a, io::Result<TcpStream>> {
+    fn dial<'a>(&'a self, target: &'a RoomPort) -> Sendable<'a, io::Result<TcpStream>> {
         Box::pin(async move {
             let room =
                 self.keepers.connections.of(&target.runtime).await.map_err(io::Error::other)?;
@@ -32,7 +32,7 @@ impl Rooms for DaemonRooms {
         })
     }
 
-    fn wake<'a>(&'a self, id: &'a str, app: &'a str) -> Sendable<'a, Result<Target, String>> {
+    fn wake<'a>(&'a self, id: &'a str, app: &'a str) -> Sendable<'a, Result<RoomPort, String>> {
         let (keepers, id, app) = (self.keepers.clone(), id.to_owned(), app.to_owned());
         let woken = self.handle.spawn(async move { sleep::wake_for(&keepers, &id, &app).await });
         Box::pin(async move {

@@ -10,7 +10,7 @@ use std::{
 
 use hothouse_edge::{
     RoomEdge, Sendable,
-    terminate::{Dial, Note, RequestNote, Rewound, Target as EdgeTarget, Terminate},
+    terminate::{Dial, Endpoint as EdgeEndpoint, Note, RequestNote, Rewound, Terminate},
 };
 use hothouse_engine::{Engine, Termination, host_bundle};
 use hothouse_model::{
@@ -20,14 +20,14 @@ use hothouse_model::{
     secret::SecretValue,
 };
 use hothouse_terminate::{
-    Asked, Gate, Gates, IntegrationGate, RecordSink, Refusal, RequestRecord, SecretUse, StandIn,
-    StandInAnswer, StandInRequest, Target, Terminator, TerminatorSpec, Upstream, Vault, roots_of,
+    Asked, Endpoint, Gate, Gates, IntegrationGate, RecordSink, Refusal, RequestRecord, SecretUse,
+    StandIn, StandInAnswer, StandInRequest, Terminator, TerminatorSpec, Upstream, Vault, roots_of,
 };
 use tokio::net::TcpStream;
 
 use crate::mocks::{Mocks, RunMock, failed};
 
-/// Makes what opens the terminated hosts of a room; `None` if there are none.
+/// Makes the terminator of a room; `None` if there are none.
 pub(super) fn of(
     engine: &Arc<Engine>,
     (sandbox, mocks): (&SandboxRecord, &Mocks),
@@ -35,7 +35,7 @@ pub(super) fn of(
     edge: Weak<RoomEdge>,
 ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
     let Some(found) = engine.termination(sandbox, runtime)? else { return Ok(None) };
-    let Termination { authority, hosts, secrets, config } = found;
+    let Termination { ca, hosts, secrets, config } = found;
     let vault = EngineVault {
         engine: engine.clone(),
         project: sandbox.repository.common_dir.clone(),
@@ -53,7 +53,7 @@ pub(super) fn of(
         vec![integrations.clone(), Arc::new(PolicyGate { edge, sandbox: asks })];
     let (names, closed) = (exact_names(&config), closed_hosts(&config));
     let terminator = Terminator::new(TerminatorSpec {
-        authority,
+        ca,
         hosts,
         secrets: uses.collect(),
         vault: Arc::new(vault),
@@ -62,7 +62,7 @@ pub(super) fn of(
         stand_in: stand_in(engine, (sandbox, mocks), &config, &integrations),
     });
     let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
-    Ok(Some(Arc::new(Opened { terminator, integrations, names, closed })))
+    Ok(Some(Arc::new(RoomTerminator { terminator, integrations, names, closed })))
 }
 
 /// Returns what answers for the mocked hosts of a run, if there are any.
@@ -173,14 +173,14 @@ impl Gate for PolicyGate {
 }
 
 /// The terminator, behind the seam of egress.
-struct Opened {
+struct RoomTerminator {
     terminator: Terminator,
     integrations: Arc<IntegrationGate>,
     names: Vec<HostName>,
     closed: Vec<HostPattern>,
 }
 
-impl Terminate for Opened {
+impl Terminate for RoomTerminator {
     fn covers(&self, name: &str, port: u16) -> bool {
         let is_closed = |name: HostName| self.closed.iter().any(|host| host.matches(&name));
         self.terminator.covers(name, port) || name.parse().is_ok_and(is_closed)
@@ -205,13 +205,18 @@ impl Terminate for Opened {
     fn serve(
         &self,
         client: Rewound,
-        target: EdgeTarget,
+        target: EdgeEndpoint,
         dial: Dial,
         note: Note,
     ) -> Sendable<'_, ()> {
-        let EdgeTarget { name, port, tls } = target;
+        let EdgeEndpoint { name, port, tls } = target;
         let records: RecordSink = Arc::new(move |record| note(noted(record)));
-        Box::pin(self.terminator.serve(client, Target { name, port, tls }, Dialled(dial), records))
+        Box::pin(self.terminator.serve(
+            client,
+            Endpoint { name, port, tls },
+            Dialled(dial),
+            records,
+        ))
     }
 }
 

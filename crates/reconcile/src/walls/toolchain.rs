@@ -10,7 +10,7 @@ use std::{
 };
 
 use hothouse_host::{files, toolchain};
-use hothouse_model::config::Target;
+use hothouse_model::config::Destination;
 use tokio::sync::watch;
 
 /// How long what the tools said is believed.
@@ -24,7 +24,7 @@ pub(super) struct Toolchain {
     home: PathBuf,
     file: PathBuf,
     begun: Instant,
-    known: Mutex<Option<(Instant, Vec<Target>)>>,
+    known: Mutex<Option<(Instant, Vec<Destination>)>>,
     /// Whether the tools are being asked.
     asking: watch::Sender<bool>,
     generation: AtomicU64,
@@ -48,7 +48,7 @@ impl Toolchain {
     }
 
     /// Returns the registries. Until the tools have answered, those of the last time.
-    pub(super) async fn registries(self: &Arc<Self>, patience: Duration) -> Vec<Target> {
+    pub(super) async fn registries(self: &Arc<Self>, patience: Duration) -> Vec<Destination> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((asked, found)) = &known {
             if asked.elapsed() >= FRESH {
@@ -69,7 +69,7 @@ impl Toolchain {
         known.map_or(last, |(_, found)| found)
     }
 
-    fn last(&self) -> Vec<Target> {
+    fn last(&self) -> Vec<Destination> {
         let text = files::read_text(&self.file).unwrap_or_default();
         serde_json::from_str(&text).unwrap_or_default()
     }

@@ -9,8 +9,8 @@ use crate::spawn::{self, Program, Streams};
 use crate::{sys, terminal};
 use hothouse_room_wire::call::EXEC_ID_LIMIT;
 use hothouse_room_wire::{
-    Answer, Call, ExecId, ExecSpec, ListenSpec, PROTOCOL, Proto, Refusal, RefusalKind, Reply,
-    Request, RoomUser, Stdio, WindowSize, decode, speaks,
+    Answer, Call, CallRefusal, CallRefusalKind, ExecId, ExecSpec, ListenSpec, PROTOCOL, Proto,
+    Reply, Request, RoomUser, Stdio, WindowSize, decode, speaks,
 };
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -35,25 +35,25 @@ pub(super) struct Connecting {
 }
 
 /// An answer with its descriptors; `None` if it comes later.
-pub(super) type Outcome = Result<Option<(Answer, Vec<OwnedFd>)>, Refusal>;
+pub(super) type Outcome = Result<Option<(Answer, Vec<OwnedFd>)>, CallRefusal>;
 
 pub(super) fn now(answer: Answer) -> Outcome {
     Ok(Some((answer, Vec::new())))
 }
 
-pub(super) fn refuse(kind: RefusalKind, message: impl Into<String>) -> Refusal {
-    Refusal { kind, message: message.into(), errno: None }
+pub(super) fn refuse(kind: CallRefusalKind, message: impl Into<String>) -> CallRefusal {
+    CallRefusal { kind, message: message.into(), errno: None }
 }
 
-fn system(attempt: &'static str) -> impl FnOnce(io::Error) -> Refusal {
-    move |error| Refusal {
-        kind: RefusalKind::System,
+fn system(attempt: &'static str) -> impl FnOnce(io::Error) -> CallRefusal {
+    move |error| CallRefusal {
+        kind: CallRefusalKind::System,
         message: format!("cannot {attempt}: {error}"),
         errno: error.raw_os_error(),
     }
 }
 
-fn system_errno(attempt: &'static str) -> impl FnOnce(Errno) -> Refusal {
+fn system_errno(attempt: &'static str) -> impl FnOnce(Errno) -> CallRefusal {
     move |error| system(attempt)(error.into())
 }
 
@@ -70,7 +70,7 @@ impl Room {
         let authorized = self.daemons.get(&daemon).ok_or(Gone)?.authorized;
         let outcome = match authorized || greeting {
             true => self.dispatch(daemon, seq, call, descriptors),
-            false => Err(refuse(RefusalKind::Unauthorized, "`Hello` must come first")),
+            false => Err(refuse(CallRefusalKind::Unauthorized, "`Hello` must come first")),
         };
         let refused = outcome.is_err();
         let (answer, descriptors) = match outcome {
@@ -130,12 +130,12 @@ impl Room {
 
     fn greet(&mut self, daemon: u32, protocol: u16, token: &[u8]) -> Outcome {
         if !same(token, &self.boot.token) {
-            return Err(refuse(RefusalKind::Unauthorized, "wrong token"));
+            return Err(refuse(CallRefusalKind::Unauthorized, "wrong token"));
         }
         // A newer daemon learns our version, and decides itself whether it supports it.
         if protocol < PROTOCOL && !speaks(protocol) {
             let message = format!("protocol {protocol} is too old for this room");
-            return Err(refuse(RefusalKind::Unauthorized, message));
+            return Err(refuse(CallRefusalKind::Unauthorized, message));
         }
         if let Some(peer) = self.daemons.get_mut(&daemon) {
             peer.authorized = true;
@@ -146,22 +146,22 @@ impl Room {
     fn exec(&mut self, spec: ExecSpec) -> Outcome {
         let ExecSpec { id, argv, env, cwd, user, stdio, service } = spec;
         if self.ending.is_some() {
-            return Err(refuse(RefusalKind::Ending, "the room is ending"));
+            return Err(refuse(CallRefusalKind::Ending, "the room is ending"));
         }
         if id.0.is_empty() || id.0.len() > EXEC_ID_LIMIT || self.is_running(&id) {
             return Err(refuse(
-                RefusalKind::BadExec,
+                CallRefusalKind::BadExec,
                 format!("`{}` is already the name of a command, or not a valid one", id.0),
             ));
         }
         if user == RoomUser::Root && !self.boot.has_root {
             return Err(refuse(
-                RefusalKind::NoRoot,
+                CallRefusalKind::NoRoot,
                 "this room has a single uid, so there is no root in it",
             ));
         }
         let program = Program::new(argv, env, cwd, user).ok_or_else(|| {
-            refuse(RefusalKind::BadExec, "the command is empty or contains NUL bytes")
+            refuse(CallRefusalKind::BadExec, "the command is empty or contains NUL bytes")
         })?;
         let plumbing = Plumbing::open(stdio, program.user(), self.boot.has_root)
             .map_err(system("open the command's streams"))?;
@@ -212,7 +212,10 @@ impl Room {
         match &exec.terminal {
             Some(terminal) => terminal.resize(size).map_err(system("resize the terminal"))?,
             None => {
-                return Err(refuse(RefusalKind::BadExec, format!("`{}` has no terminal", id.0)));
+                return Err(refuse(
+                    CallRefusalKind::BadExec,
+                    format!("`{}` has no terminal", id.0),
+                ));
             }
         }
         now(Answer::Done)
@@ -236,7 +239,7 @@ impl Room {
                 output.close();
                 now(Answer::Done)
             }
-            _ => Err(refuse(RefusalKind::BadExec, "the command has no such output")),
+            _ => Err(refuse(CallRefusalKind::BadExec, "the command has no such output")),
         }
     }
 
@@ -463,8 +466,8 @@ fn signal_all(signal: i32) -> Outcome {
     }
 }
 
-fn unknown(id: &ExecId) -> Refusal {
-    refuse(RefusalKind::UnknownExec, format!("no command `{}`", id.0))
+fn unknown(id: &ExecId) -> CallRefusal {
+    refuse(CallRefusalKind::UnknownExec, format!("no command `{}`", id.0))
 }
 
 /// Compares secrets in constant time.

@@ -3,7 +3,7 @@
 use super::Room;
 use super::calls::{Outcome, now, refuse};
 use crate::services::Hands;
-use hothouse_room_wire::{Answer, LogStart, RefusalKind, Reply, ServiceOrder};
+use hothouse_room_wire::{Answer, CallRefusalKind, LogStart, Reply, ServiceOrder};
 use hothouse_service::ServiceSpec;
 use rustix::fd::OwnedFd;
 
@@ -22,25 +22,25 @@ impl Room {
         files: Vec<OwnedFd>,
     ) -> Outcome {
         if self.ending.is_some() {
-            return Err(refuse(RefusalKind::Ending, "the room is ending"));
+            return Err(refuse(CallRefusalKind::Ending, "the room is ending"));
         }
         let mut hands = Hands { boot: &self.boot, scratch: &mut self.scratch };
         match self.services.declare(service, log, files, &mut hands) {
             Ok(()) => now(Answer::Done),
-            Err(bad) => Err(refuse(RefusalKind::BadService, bad.0)),
+            Err(bad) => Err(refuse(CallRefusalKind::BadService, bad.0)),
         }
     }
 
     pub(super) fn order_service(&mut self, name: Option<&str>, order: ServiceOrder) -> Outcome {
         if self.ending.is_some() {
-            return Err(refuse(RefusalKind::Ending, "the room is ending"));
+            return Err(refuse(CallRefusalKind::Ending, "the room is ending"));
         }
         let mut hands = Hands { boot: &self.boot, scratch: &mut self.scratch };
         match self.services.order(name, order, &mut hands) {
             Ok(()) => now(Answer::Done),
             Err(_) => {
                 let name = name.unwrap_or_default();
-                Err(refuse(RefusalKind::UnknownService, format!("no service `{name}`")))
+                Err(refuse(CallRefusalKind::UnknownService, format!("no service `{name}`")))
             }
         }
     }

@@ -130,7 +130,7 @@ fn spec(state: &State, words: &mut Words) -> Result<RoomSpec, Box<dyn Error>> {
         ephemeral: false,
         mode: None,
         shifted_base: RoomSpec::DEFAULT_SHIFTED_BASE,
-        authority: None,
+        ca: None,
         claim: None,
         layers: None,
     };

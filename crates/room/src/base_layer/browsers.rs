@@ -6,11 +6,11 @@ use crate::browsers::{
     chromium, firefox,
 };
 use hothouse_host::files;
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use std::path::Path;
 
 impl Job<'_> {
-    pub(super) fn write_browser_policies(&self) -> Result<(), StepError> {
+    pub(super) fn write_browser_policies(&self) -> Result<(), SystemError> {
         let etc = self.fresh.join("etc");
         let folders = CHROMIUM_FOLDERS.map(|folder| etc.join(folder));
         let hosts = folders.iter().flat_map(|folder| files::list(folder).unwrap_or_default());
@@ -19,8 +19,9 @@ impl Job<'_> {
         for folder in folders {
             let link = folder.join(CHROMIUM_NAME);
             self.parents(&link)?;
-            files::remove_file(&link).step("write the base layer")?;
-            rustix::fs::symlink(Path::new("/etc").join(CHROMIUM), &link).step_at("link", &link)?;
+            files::remove_file(&link).context("write the base layer")?;
+            rustix::fs::symlink(Path::new("/etc").join(CHROMIUM), &link)
+                .context_at("link", &link)?;
         }
         let hosts = files::read_text(&etc.join(FIREFOX)).ok();
         if let Some(policies) = firefox(hosts.as_deref()) {

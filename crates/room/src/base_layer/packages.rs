@@ -4,7 +4,7 @@
 use super::write::Job;
 use hothouse_host::files;
 use hothouse_host::ids::Mode;
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -31,7 +31,7 @@ const OVERRIDES: &str = "var/lib/dpkg/statoverride";
 const PROGRAM: u64 = 16 << 20;
 
 impl Job<'_> {
-    pub(super) fn write_package_files(&self) -> Result<(), StepError> {
+    pub(super) fn write_package_files(&self) -> Result<(), SystemError> {
         for name in [
             "var/lib/dpkg/lock",
             "var/lib/dpkg/lock-frontend",
@@ -49,7 +49,7 @@ impl Job<'_> {
             let path = self.fresh.join(name);
             self.parents(&path.join("x"))?;
             std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))
-                .step_at("set the mode of", path)?;
+                .context_at("set the mode of", path)?;
         }
         self.write_stand_ins()?;
         self.file(HOOK, HOOK_SCRIPT.as_bytes(), 0o755)?;
@@ -65,7 +65,7 @@ impl Job<'_> {
     }
 
     /// Where a host has no dpkg, nothing needs to stand in for anything.
-    fn write_stand_ins(&self) -> Result<(), StepError> {
+    fn write_stand_ins(&self) -> Result<(), SystemError> {
         if !Path::new("/usr/bin/dpkg-deb").exists() {
             return Ok(());
         }

@@ -6,23 +6,23 @@
 use super::{in_namespace, word};
 use hothouse_host::files;
 use hothouse_host::ids::Mode;
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use hothouse_host::walls::Wall;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode as FileMode, OFlags};
 use std::path::{Path, PathBuf};
 
 /// Takes a layer into use, for as long as the descriptor or a copy of it is open.
-pub(super) fn hold(layer: &Path) -> Result<OwnedFd, StepError> {
+pub(super) fn hold(layer: &Path) -> Result<OwnedFd, SystemError> {
     let used = open_lock(layer)?;
-    rustix::fs::flock(&used, FlockOperation::LockShared).step_at("hold", layer)?;
+    rustix::fs::flock(&used, FlockOperation::LockShared).context_at("hold", layer)?;
     Ok(used)
 }
 
-fn open_lock(layer: &Path) -> Result<OwnedFd, StepError> {
+fn open_lock(layer: &Path) -> Result<OwnedFd, SystemError> {
     let path = layer.with_added_extension("used");
     let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC;
-    rustix::fs::open(&path, flags, FileMode::from_raw_mode(0o600)).step_at("open", path)
+    rustix::fs::open(&path, flags, FileMode::from_raw_mode(0o600)).context_at("open", path)
 }
 
 /// Removes the layers of `mode` in `folder` on which no room stands, all but `current`. What cannot
@@ -37,16 +37,16 @@ pub(super) fn prune(folder: &Path, current: &Path, mode: Mode, wall: &Wall) {
 
 /// Removes a layer unless it is in use. The lock's file stays: whoever waits for it would otherwise
 /// hold a file that nobody else can find.
-fn remove(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), StepError> {
+fn remove(folder: &Path, layer: &Path, mode: Mode, wall: &Wall) -> Result<(), SystemError> {
     let used = open_lock(layer)?;
     if rustix::fs::flock(&used, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Ok(());
     }
     let step = "remove an old base layer";
     match mode {
-        Mode::Root => files::remove_tree(layer).step(step),
+        Mode::Root => files::remove_tree(layer).context(step),
         Mode::Range | Mode::Single => in_namespace(mode, wall, folder, || {
-            files::remove_tree(Path::new(layer.file_name().unwrap_or_default())).step(step)
+            files::remove_tree(Path::new(layer.file_name().unwrap_or_default())).context(step)
         }),
     }
 }

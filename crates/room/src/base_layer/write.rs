@@ -4,7 +4,7 @@ use super::accounts;
 use super::scan::{Entry, Kind};
 use hothouse_host::files;
 use hothouse_host::ids::{AGENT_ID, Mode};
-use hothouse_host::step::{Step, StepError};
+use hothouse_host::system_error::{Context, SystemError};
 use rustix::fs::{CWD, FileType, Gid, Mode as FileMode, Uid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -28,9 +28,9 @@ pub(super) struct Job<'a> {
 
 impl Job<'_> {
     /// Writes the layer, removing what an interrupted attempt left.
-    pub(super) fn run(&self) -> Result<(), StepError> {
-        files::remove_tree(self.fresh).step("clear the way for the base layer")?;
-        files::make_folder(self.fresh).step("make the base layer")?;
+    pub(super) fn run(&self) -> Result<(), SystemError> {
+        files::remove_tree(self.fresh).context("clear the way for the base layer")?;
+        files::make_folder(self.fresh).context("make the base layer")?;
         let former = rustix::process::umask(FileMode::empty());
         let written = self.write();
         // The process that makes the layer then makes a room, whose cgroups must not be world-writable.
@@ -38,7 +38,7 @@ impl Job<'_> {
         written
     }
 
-    fn write(&self) -> Result<(), StepError> {
+    fn write(&self) -> Result<(), SystemError> {
         for entry in self.entries {
             self.make(entry)?;
         }
@@ -51,19 +51,19 @@ impl Job<'_> {
         for entry in self.entries.iter().rev().filter(|entry| entry.kind == Kind::Folder) {
             let path = self.fresh.join(&entry.path);
             std::fs::set_permissions(&path, PermissionsExt::from_mode(entry.mode))
-                .step_at("set the mode of", path)?;
+                .context_at("set the mode of", path)?;
         }
         // Its presence says that the layer is whole.
         self.file("room-init", self.init, 0o755)
     }
 
-    fn make(&self, entry: &Entry) -> Result<(), StepError> {
+    fn make(&self, entry: &Entry) -> Result<(), SystemError> {
         let path = self.fresh.join(&entry.path);
         self.parents(&path)?;
         match &entry.kind {
             Kind::Folder => rustix::fs::mkdir(&path, FileMode::from_raw_mode(0o755))
-                .step_at("make folder", &path)?,
-            Kind::Link(target) => rustix::fs::symlink(target, &path).step_at("link", &path)?,
+                .context_at("make folder", &path)?,
+            Kind::Link(target) => rustix::fs::symlink(target, &path).context_at("link", &path)?,
             Kind::File => match std::fs::copy(Path::new("/").join(&entry.path), &path) {
                 Ok(_) => {}
                 // It went away since the scan, or was never ours to read: a room does without.
@@ -72,7 +72,7 @@ impl Job<'_> {
                 {
                     return Ok(());
                 }
-                Err(error) => return Err(error).step_at("copy", &path),
+                Err(error) => return Err(error).context_at("copy", &path),
             },
             Kind::Whiteout => {
                 return rustix::fs::mknodat(
@@ -82,29 +82,30 @@ impl Job<'_> {
                     FileMode::empty(),
                     0,
                 )
-                .step_at("hide", &path);
+                .context_at("hide", &path);
             }
         }
         self.own(&path, entry.uid, entry.gid)?;
         if entry.kind == Kind::File {
             let mode = PermissionsExt::from_mode(entry.mode & 0o777);
-            std::fs::set_permissions(&path, mode).step_at("set the mode of", &path)?;
+            std::fs::set_permissions(&path, mode).context_at("set the mode of", &path)?;
         }
         Ok(())
     }
 
-    fn own(&self, path: &Path, uid: u32, gid: u32) -> Result<(), StepError> {
+    fn own(&self, path: &Path, uid: u32, gid: u32) -> Result<(), SystemError> {
         if self.mode == Mode::Single {
             return Ok(());
         }
         let (uid, gid) = (room_id(uid, self.owner.0), room_id(gid, self.owner.1));
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
         rustix::fs::chownat(CWD, path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), flags)
-            .step_at("own", path)
+            .context_at("own", path)
     }
 
-    fn write_accounts(&self) -> Result<(), StepError> {
-        let read = |path: &str| files::read_text(Path::new(path)).step("read the host's accounts");
+    fn write_accounts(&self) -> Result<(), SystemError> {
+        let read =
+            |path: &str| files::read_text(Path::new(path)).context("read the host's accounts");
         let passwd = accounts::passwd(&read("/etc/passwd")?);
         let group = accounts::group(&read("/etc/group")?);
         self.file("etc/shadow", accounts::shadow(&passwd).as_bytes(), 0o640)?;
@@ -115,7 +116,7 @@ impl Job<'_> {
 
     /// The top folder of a worktree may belong to the host's root, whom the room does not know, and
     /// git would refuse to work there. In a room nobody else's repository can lie in wait.
-    fn write_git_settings(&self) -> Result<(), StepError> {
+    fn write_git_settings(&self) -> Result<(), SystemError> {
         for (program, name) in GIT_SETTINGS {
             if !Path::new(program).exists() {
                 continue;
@@ -123,27 +124,27 @@ impl Job<'_> {
             let path = Path::new("/").join(name);
             let open = std::fs::metadata(&path).is_ok_and(|found| found.mode() & 0o004 != 0);
             let hosts = open.then(|| files::read_text(&path).ok()).flatten().unwrap_or_default();
-            files::remove_file(&self.fresh.join(name)).step("write the base layer")?;
+            files::remove_file(&self.fresh.join(name)).context("write the base layer")?;
             self.file(name, format!("{hosts}\n[safe]\n\tdirectory = *\n").as_bytes(), 0o644)?;
         }
         Ok(())
     }
 
-    pub(super) fn file(&self, name: &str, content: &[u8], mode: u32) -> Result<(), StepError> {
+    pub(super) fn file(&self, name: &str, content: &[u8], mode: u32) -> Result<(), SystemError> {
         let path = self.fresh.join(name);
         self.parents(&path)?;
-        files::write(&path, content).step("write the base layer")?;
+        files::write(&path, content).context("write the base layer")?;
         std::fs::set_permissions(&path, PermissionsExt::from_mode(mode))
-            .step_at("set the mode of", path)
+            .context_at("set the mode of", path)
     }
 
-    pub(super) fn parents(&self, path: &Path) -> Result<(), StepError> {
+    pub(super) fn parents(&self, path: &Path) -> Result<(), SystemError> {
         let mut missing: Vec<&Path> =
             path.ancestors().skip(1).take_while(|folder| !folder.exists()).collect();
         missing.reverse();
         for folder in missing {
             rustix::fs::mkdir(folder, FileMode::from_raw_mode(0o755))
-                .step_at("make folder", folder)?;
+                .context_at("make folder", folder)?;
         }
         Ok(())
     }

@@ -10,11 +10,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use hothouse_certificates::{Authority, Purpose};
+use hothouse_certificates::{CertificateAuthority, Purpose};
 use hothouse_model::{config::SecretForm, secret::SecretValue};
 use hothouse_terminate::{
-    Asked, Gate, RecordSink, Refusal, RequestRecord, SecretUse, Target, Terminator, TerminatorSpec,
-    Upstream, Vault, roots_of,
+    Asked, Endpoint, Gate, RecordSink, Refusal, RequestRecord, SecretUse, Terminator,
+    TerminatorSpec, Upstream, Vault, roots_of,
 };
 use http_body_util::{BodyExt, Full, StreamBody, combinators::BoxBody};
 use hyper::{
@@ -67,9 +67,9 @@ pub(crate) struct Seen {
 pub(crate) struct Ground {
     pub(crate) folder: tempfile::TempDir,
     /// Where clients connect.
-    pub(crate) door: SocketAddr,
+    pub(crate) address: SocketAddr,
     pub(crate) terminator: Terminator,
-    pub(crate) authority: Arc<Authority>,
+    pub(crate) ca: Arc<CertificateAuthority>,
     seen: Arc<Mutex<Vec<Seen>>>,
     records: Arc<Mutex<Vec<RequestRecord>>>,
     /// Lets the host's stream of events continue.
@@ -124,7 +124,7 @@ impl Upstream for Dial {
 }
 
 #[derive(Debug)]
-struct Any(Arc<Authority>);
+struct Any(Arc<CertificateAuthority>);
 
 impl ResolvesServerCert for Any {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
@@ -132,21 +132,23 @@ impl ResolvesServerCert for Any {
     }
 }
 
-fn authority(folder: &tempfile::TempDir, name: &str) -> Arc<Authority> {
+fn ca(folder: &tempfile::TempDir, name: &str) -> Arc<CertificateAuthority> {
     let purpose = Purpose { name, zone: None };
-    Arc::new(Authority::open(&folder.path().join(name), purpose, Timestamp::now()).unwrap())
+    Arc::new(
+        CertificateAuthority::open(&folder.path().join(name), purpose, Timestamp::now()).unwrap(),
+    )
 }
 
 impl Ground {
     pub(crate) async fn lay(plan: Plan) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (world, own) = (authority(&folder, "world"), authority(&folder, "own"));
+        let (world, own) = (ca(&folder, "world"), ca(&folder, "own"));
         let (go_on, go_on_rx) = mpsc::channel(1);
         let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
         let host = serve_host(world.clone(), seen.clone(), go_on_rx, plan.tls).await;
         let trusted = if plan.trusts_host { world.pem() } else { own.pem() };
         let terminator = Terminator::new(TerminatorSpec {
-            authority: own.clone(),
+            ca: own.clone(),
             hosts: vec![OTHER.parse().unwrap(), MOCKED.parse().unwrap()],
             secrets: vec![SecretUse {
                 name: "TOKEN".into(),
@@ -164,10 +166,10 @@ impl Ground {
         let terminator = terminator.unwrap();
         let records: Arc<Mutex<Vec<RequestRecord>>> = Arc::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let door = listener.local_addr().unwrap();
+        let address = listener.local_addr().unwrap();
         std::fs::write(folder.path().join("own.pem"), own.pem()).unwrap();
-        tokio::spawn(open_door(listener, terminator.clone(), host, records.clone(), plan.tls));
-        Self { folder, door, terminator, authority: own, seen, records, go_on }
+        tokio::spawn(accept_all(listener, terminator.clone(), host, records.clone(), plan.tls));
+        Self { folder, address, terminator, ca: own, seen, records, go_on }
     }
 
     /// Returns the certificate that clients trust, as a file.
@@ -192,7 +194,7 @@ impl Ground {
 
     /// Returns the host and port that a request names.
     pub(crate) fn named(&self, host: &str) -> String {
-        format!("{host}:{}", self.door.port())
+        format!("{host}:{}", self.address.port())
     }
 
     /// Greets the terminator as a client of the room would.
@@ -205,10 +207,10 @@ impl Ground {
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_root_certificates(Arc::new(roots_of(self.authority.pem().as_bytes())))
+            .with_root_certificates(Arc::new(roots_of(self.ca.pem().as_bytes())))
             .with_no_client_auth();
         config.alpn_protocols = vec![protocol.to_vec()];
-        let stream = TcpStream::connect(self.door).await?;
+        let stream = TcpStream::connect(self.address).await?;
         let name = ServerName::try_from(name.to_owned()).unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, stream).await
     }
@@ -245,7 +247,7 @@ pub(crate) async fn text_of(response: Response<Incoming>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-async fn open_door(
+async fn accept_all(
     listener: TcpListener,
     terminator: Terminator,
     host: SocketAddr,
@@ -264,7 +266,7 @@ async fn open_door(
                 true => sni(&mut stream).await,
                 false => HOST.to_owned(),
             };
-            terminator.serve(stream, Target { name, port, tls }, Dial(host), sink).await;
+            terminator.serve(stream, Endpoint { name, port, tls }, Dial(host), sink).await;
         });
     }
 }
@@ -280,14 +282,14 @@ async fn sni(stream: &mut TcpStream) -> String {
 
 /// A host that keeps what it saw and says it all again.
 async fn serve_host(
-    authority: Arc<Authority>,
+    ca: Arc<CertificateAuthority>,
     seen: Arc<Mutex<Vec<Seen>>>,
     go_on: mpsc::Receiver<()>,
     tls: bool,
 ) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let config = hothouse_certificates::server_config(Arc::new(Any(authority))).unwrap();
+    let config = hothouse_certificates::server_config(Arc::new(Any(ca))).unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let go_on = Arc::new(tokio::sync::Mutex::new(go_on));
     tokio::spawn(async move {

@@ -132,7 +132,7 @@ async fn a_client_that_never_reads_holds_nobody_up() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bytes_that_are_no_greeting_end_the_connection() {
     let ground = Ground::lay(Plan::default()).await;
-    let mut stream = TcpStream::connect(ground.door).await.unwrap();
+    let mut stream = TcpStream::connect(ground.address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: api.test.example\r\n\r\n").await.unwrap();
     let mut all = Vec::new();
     stream.read_to_end(&mut all).await.ok();

@@ -35,7 +35,7 @@ fn check(ground: &Ground, printed: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn curl_speaks_both_versions_and_expects_to_be_told_to_go_on() {
     let ground = Ground::lay(Plan::default()).await;
-    let port = ground.door.port();
+    let port = ground.address.port();
     let curl = |words: &[&str]| {
         let mut command = Command::new("curl");
         command.args(["-sS", "--fail-with-body", "--resolve", &format!("{HOST}:{port}:127.0.0.1")]);
@@ -67,7 +67,7 @@ async fn python_trusts_by_its_variable() {
          socket.getaddrinfo = lambda host, *rest, **more: real('127.0.0.1', *rest, **more)\n\
          ask = u.Request('https://{HOST}:{}/echo', headers={{'Authorization': 'Bearer {PLACEHOLDER}'}})\n\
          print(u.build_opener(u.ProxyHandler({{}})).open(ask).read().decode())",
-        ground.door.port()
+        ground.address.port()
     );
     let mut command = Command::new("python3");
     command.args(["-c", &script]).env("SSL_CERT_FILE", ground.trust());
@@ -79,7 +79,7 @@ async fn python_trusts_by_its_variable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn node_speaks_both_versions() {
     let ground = Ground::lay(Plan::default()).await;
-    let port = ground.door.port();
+    let port = ground.address.port();
     let script = format!(
         "const lookup = (host, options, done) => (done || options)(null, options.all ? [{{address: '127.0.0.1', family: 4}}] : '127.0.0.1', 4);\n\
          const headers = {{ authorization: 'Bearer {PLACEHOLDER}' }};\n\
@@ -103,7 +103,7 @@ async fn git_signs_in_with_a_placeholder() {
     let ground =
         Ground::lay(Plan { form: hothouse_model::config::SecretForm::Git, ..Plan::default() })
             .await;
-    let port = ground.door.port();
+    let port = ground.address.port();
     let mut command = Command::new("git");
     command
         .args(["-c", &format!("http.curloptResolve={HOST}:{port}:127.0.0.1")])

@@ -74,7 +74,7 @@ async fn without_verified_tls_nothing_is_sent() {
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_plain_connection_a_placeholder_stays_one() {
     let ground = Ground::lay(Plan { tls: false, ..Plan::default() }).await;
-    let stream = tokio::net::TcpStream::connect(ground.door).await.unwrap();
+    let stream = tokio::net::TcpStream::connect(ground.address).await.unwrap();
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
@@ -87,7 +87,7 @@ async fn on_a_plain_connection_a_placeholder_stays_one() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_value_that_comes_over_a_plain_connection_is_caught_too() {
     let ground = Ground::lay(Plan { tls: false, ..Plan::default() }).await;
-    let stream = tokio::net::TcpStream::connect(ground.door).await.unwrap();
+    let stream = tokio::net::TcpStream::connect(ground.address).await.unwrap();
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(hyper_util::rt::TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);

@@ -7,7 +7,7 @@
 
 use std::{hint::black_box, time::Instant};
 
-use hothouse_ingress::{Route, RouteTable, Target, names};
+use hothouse_ingress::{RoomPort, Route, RouteTable, names};
 
 use crate::bench::print;
 
@@ -52,7 +52,7 @@ fn table(sandboxes: usize) -> RouteTable {
             project: "shop".into(),
             app: app.into(),
             service: app.into(),
-            target: Some(Target { runtime: format!("/run/{sandbox:03}").into(), port: 3000 }),
+            target: Some(RoomPort { runtime: format!("/run/{sandbox:03}").into(), port: 3000 }),
             paused: false,
             activity: Default::default(),
         })

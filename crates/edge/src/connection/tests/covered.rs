@@ -1,4 +1,4 @@
-//! Hosts that must be opened are reached by nothing else, whatever a client says or does not say.
+//! Hosts that must be terminated are reached by nothing else, whatever a client says or does not say.
 
 use std::{
     net::IpAddr,
@@ -23,7 +23,7 @@ use crate::{
     wire::{dns::Question, hello},
 };
 
-/// What opens some hosts: it says so, and counts.
+/// A terminator of some hosts: it says so, and counts.
 struct Opener {
     hosts: Vec<HostName>,
     served: Arc<AtomicUsize>,
@@ -42,9 +42,9 @@ impl Terminate for Opener {
         Ok(())
     }
 
-    fn serve(&self, mut client: Rewound, _: Target, _: Dial, _: Note) -> Sendable<'_, ()> {
+    fn serve(&self, mut client: Rewound, _: Endpoint, _: Dial, _: Note) -> Sendable<'_, ()> {
         self.served.fetch_add(1, Ordering::Relaxed);
-        Box::pin(async move { client.write_all(b"opened").await.unwrap() })
+        Box::pin(async move { client.write_all(b"terminated").await.unwrap() })
     }
 }
 
@@ -76,7 +76,7 @@ async fn resolver() -> SocketAddr {
 }
 
 impl Scene {
-    /// A room with a mode and rules, where some hosts must be opened. `banner` is what the host says first.
+    /// A room with a mode and rules, where some hosts must be terminated. `banner` is what the host says first.
     async fn new(mode: &str, rules: &str, covered: &[&str], banner: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = listener.local_addr().unwrap();
@@ -197,10 +197,10 @@ async fn silence_does_not_reach_a_covered_host() {
 async fn a_covered_host_is_opened_whatever_address_leads_to_it() {
     let scene = Scene::new("open", "", &["api.example", "away.example"], "").await;
     for name in ["api.example", "API.example", "away.example"] {
-        assert_eq!(scene.say(&hello(Some(name))).await, b"opened");
+        assert_eq!(scene.say(&hello(Some(name))).await, b"terminated");
     }
     let plain = b"GET / HTTP/1.1\r\nHost: api.example\r\n\r\n";
-    assert_eq!(scene.say(plain).await, b"opened");
+    assert_eq!(scene.say(plain).await, b"terminated");
     assert_eq!((scene.served(), scene.came()), (4, String::new()));
 }
 
@@ -230,7 +230,7 @@ async fn a_client_that_speaks_late_is_seen_all_the_same() {
         client.write_all(start).await.unwrap();
         tokio::time::sleep(Duration::from_millis(500)).await;
         client.write_all(end).await.unwrap();
-        assert_eq!(rest(&mut client).await, b"opened");
+        assert_eq!(rest(&mut client).await, b"terminated");
     }
     assert_eq!((scene.served(), scene.came()), (2, String::new()));
 

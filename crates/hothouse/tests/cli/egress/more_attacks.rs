@@ -45,21 +45,21 @@ fn a_tunnel_leads_to_no_second_tunnel() {
         "mode = \"allowlist\"\nallow = [\"good.example\", \"ADDRESS\"]\n",
         |env, repository, internet| {
             let code = "
-def door():
+def proxy():
     stream = socket.create_connection(('127.0.0.1', 15080), timeout=10)
     return stream
 def head(stream):
     try: return stream.recv(400).split(b'\\r\\n')[0].decode() or 'closed'
     except OSError: return 'closed'
-# Through the door to a listed host, and there again a tunnel to one that is not.
-stream = door()
+# Through the proxy port to a listed host, and there again a tunnel to one that is not.
+stream = proxy()
 stream.sendall(b'CONNECT good.example:80 HTTP/1.1\\r\\nHost: good.example:80\\r\\n\\r\\n')
 print(head(stream))
 stream.sendall(b'CONNECT evil.example:443 HTTP/1.1\\r\\nHost: evil.example\\r\\n\\r\\n')
 print(head(stream))
-# To the door itself.
+# To the proxy port itself.
 for target in [b'127.0.0.1:15080', b'localhost:15080', b'[::1]:15080']:
-    stream = door()
+    stream = proxy()
     stream.sendall(b'CONNECT ' + target + b' HTTP/1.1\\r\\nHost: ' + target + b'\\r\\n\\r\\n')
     first = head(stream)
     if ' 200' in first:
@@ -67,7 +67,7 @@ for target in [b'127.0.0.1:15080', b'localhost:15080', b'[::1]:15080']:
         first += ', ' + head(stream)
     print(first)
 # A request to a proxy whose host is another than its target's.
-stream = door()
+stream = proxy()
 stream.sendall(b'GET http://good.example/ HTTP/1.1\\r\\nHost: evil.example\\r\\n\\r\\n')
 print(head(stream))
 # HTTP/2 without TLS, by upgrade: its requests could not be seen.

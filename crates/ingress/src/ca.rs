@@ -11,20 +11,20 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-pub use hothouse_certificates::{Authority, AuthorityError, CERTIFICATE_FILE};
+pub use hothouse_certificates::{CERTIFICATE_FILE, CaError, CertificateAuthority};
 
 use crate::names::{ZONE, parse};
 
 const PURPOSE: Purpose<'_> = Purpose { name: "Hothouse, local URLs", zone: Some(ZONE) };
 
 /// Opens the CA of a folder, creating it if there is none.
-pub fn open(folder: &Path, now: Timestamp) -> Result<Authority, AuthorityError> {
-    Authority::open(folder, PURPOSE, now)
+pub fn open(folder: &Path, now: Timestamp) -> Result<CertificateAuthority, CaError> {
+    CertificateAuthority::open(folder, PURPOSE, now)
 }
 
 /// Answers a ClientHello with the leaf certificate of its server name.
 #[derive(Debug)]
-struct Leaves(Arc<Authority>);
+struct Leaves(Arc<CertificateAuthority>);
 
 impl ResolvesServerCert for Leaves {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
@@ -44,6 +44,6 @@ fn now() -> Timestamp {
 }
 
 /// Makes the TLS settings of the router.
-pub(crate) fn server_config(authority: Arc<Authority>) -> io::Result<rustls::ServerConfig> {
-    hothouse_certificates::server_config(Arc::new(Leaves(authority)))
+pub(crate) fn server_config(ca: Arc<CertificateAuthority>) -> io::Result<rustls::ServerConfig> {
+    hothouse_certificates::server_config(Arc::new(Leaves(ca)))
 }

@@ -1,24 +1,24 @@
-//! The error of one step of the construction, precise enough to act on, and able to travel from
-//! the room's first process through the helper to the daemon.
+//! The error of a system call or file operation, able to cross processes: from the first process of a room
+//! through the helper to the daemon.
 
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A step that failed: what was attempted, on what, and why.
+/// An operation that failed: what was attempted, on what, and why.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StepError {
-    pub step: String,
+pub struct SystemError {
+    pub attempt: String,
     pub path: Option<PathBuf>,
     pub errno: Option<i32>,
     /// The reason, where it is not an error number.
     pub reason: Option<String>,
 }
 
-impl std::fmt::Display for StepError {
+impl std::fmt::Display for SystemError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(&self.step)?;
+        formatter.write_str(&self.attempt)?;
         if let Some(path) = &self.path {
             write!(formatter, " `{}`", path.display())?;
         }
@@ -31,7 +31,7 @@ impl std::fmt::Display for StepError {
 }
 
 // The reason is part of the text, because a number that crossed two processes has no source.
-impl std::error::Error for StepError {}
+impl std::error::Error for SystemError {}
 
 /// Errors that can say why in a way that survives a process border.
 pub trait Reason {
@@ -66,32 +66,32 @@ impl Reason for crate::files::FileError {
     }
 }
 
-/// Names the step that a result belongs to.
-pub trait Step<T> {
-    fn step(self, step: &str) -> Result<T, StepError>;
-    fn step_at(self, step: &str, path: impl AsRef<Path>) -> Result<T, StepError>;
+/// Adds what was attempted to a failed result.
+pub trait Context<T> {
+    fn context(self, attempt: &str) -> Result<T, SystemError>;
+    fn context_at(self, attempt: &str, path: impl AsRef<Path>) -> Result<T, SystemError>;
 }
 
-impl<T, E: Reason> Step<T> for Result<T, E> {
-    fn step(self, step: &str) -> Result<T, StepError> {
-        self.map_err(|error| StepError::new(step, None, &error))
+impl<T, E: Reason> Context<T> for Result<T, E> {
+    fn context(self, attempt: &str) -> Result<T, SystemError> {
+        self.map_err(|error| SystemError::new(attempt, None, &error))
     }
-    fn step_at(self, step: &str, path: impl AsRef<Path>) -> Result<T, StepError> {
-        self.map_err(|error| StepError::new(step, Some(path.as_ref().to_owned()), &error))
+    fn context_at(self, attempt: &str, path: impl AsRef<Path>) -> Result<T, SystemError> {
+        self.map_err(|error| SystemError::new(attempt, Some(path.as_ref().to_owned()), &error))
     }
 }
 
-impl StepError {
-    fn new(step: &str, path: Option<PathBuf>, error: &impl Reason) -> Self {
+impl SystemError {
+    fn new(attempt: &str, path: Option<PathBuf>, error: &impl Reason) -> Self {
         let errno = error.errno();
         let reason = errno.is_none().then(|| error.text());
-        Self { step: step.to_owned(), path, errno, reason }
+        Self { attempt: attempt.to_owned(), path, errno, reason }
     }
 
-    /// A step that cannot be taken for a reason of our own.
-    pub fn because(step: &str, path: Option<&Path>, reason: impl Into<String>) -> Self {
+    /// An operation that is refused for a reason of our own.
+    pub fn because(attempt: &str, path: Option<&Path>, reason: impl Into<String>) -> Self {
         Self {
-            step: step.to_owned(),
+            attempt: attempt.to_owned(),
             path: path.map(Path::to_owned),
             errno: None,
             reason: Some(reason.into()),
