@@ -7,10 +7,12 @@
 //! - [`taken`]: what a sink makes of a request
 //! - [`mail`]: mail and text messages
 //! - [`context`]: what a sink is given besides the request
+//! - [`webhook`]: webhooks as vendors send them
 
 pub mod context;
 pub mod mail;
 pub mod taken;
+pub mod webhook;
 
 pub use context::{Context, FlagSet};
 pub use hothouse_mock::request::Call;

@@ -33,6 +33,7 @@ bodies! {
     CommitBody => Commit,
     ExecBody => Exec,
     LogBody => Log,
+    WebhookBody => Webhook,
 }
 
 /// Bytes that are kept beside the timeline, by their hash.
@@ -428,4 +429,28 @@ pub struct LogBody {
     /// How many records, bytes or seconds the gap is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+}
+
+/// A webhook that was delivered to the app, or tried to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WebhookBody {
+    /// What it was made of, such as `stripe/invoice.paid`; none for one that a mock sent by itself.
+    pub fixture: Option<String>,
+    pub vendor: String,
+    pub r#type: String,
+    /// The URL.
+    pub to: String,
+    /// None where there was no answer.
+    pub status: Option<u16>,
+    /// Counts from 1.
+    pub attempt: u32,
+    pub duration_ms: u64,
+    /// How it went wrong on purpose, such as `duplicate`.
+    pub adversary: Option<String>,
+    pub error: Option<String>,
+    /// The id of the message, the same for every attempt.
+    pub message: String,
+    pub request: Message,
+    pub response: Message,
 }

@@ -131,6 +131,9 @@ impl Kind {
                 "duration_ms",
                 "adversary",
                 "error",
+                "message",
+                "request.*",
+                "response.*",
                 "header.*",
             ],
             Self::Object => {
