@@ -308,8 +308,17 @@ async fn terminated(
 ) {
     entry.inspected = true;
     Box::pin(entry.opened(verdict)).await;
-    let target =
-        Endpoint { name: name.to_string(), port: facts.port, tls: facts.protocol == Protocol::Tls };
+    // What is kept of a call is worth the moment that it takes to know whose it is.
+    let process = match edge.policy().answers_for(name) {
+        true => entry.process().await,
+        false => None,
+    };
+    let target = Endpoint {
+        name: name.to_string(),
+        port: facts.port,
+        tls: facts.protocol == Protocol::Tls,
+        process: process.clone(),
+    };
     let dial: Dial = {
         // The name decides, not the address that the room was given.
         let facts = Facts { address: None, answered: vec![name.clone()], ..facts.clone() };
@@ -338,6 +347,7 @@ async fn terminated(
             }
             record.host = Some(host.clone());
             record.port = Some(port);
+            record.process = process.clone();
             record.sent = note.sent;
             record.received = note.received;
             record.duration_ms = u64::try_from(note.duration.as_millis()).unwrap_or(u64::MAX);

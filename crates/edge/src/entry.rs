@@ -148,6 +148,11 @@ impl Entry {
         self.edge.ledger.append(&mut record);
     }
 
+    /// Returns the process whose connection it is, if that is known soon.
+    pub(crate) async fn process(&mut self) -> Option<RoomProcess> {
+        self.process.find().await
+    }
+
     async fn fill(&mut self, record: &mut LedgerRecord) {
         record.host = self.host.clone();
         record.address = self.address;

@@ -10,6 +10,7 @@ use std::{
 
 use hothouse_model::{
     config::HostName,
+    ledger::RoomProcess,
     policy::{Answerer, RequestLine},
 };
 use tokio::{
@@ -47,6 +48,8 @@ pub struct Endpoint {
     pub name: String,
     pub port: u16,
     pub tls: bool,
+    /// Who in the room made it, where the host is answered for here and that is known.
+    pub process: Option<RoomProcess>,
 }
 
 /// Dials the host, at addresses that the policy allows.

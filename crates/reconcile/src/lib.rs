@@ -3,6 +3,7 @@
 //!
 //! - [`walls`]: what leaves rooms, and by which policy
 //! - `mocks`: what answers for mocked hosts, one per run
+//! - `sinks`: what takes side effects in, and makes them durable
 //! - [`urls`]: the router, direct ports, and ports inside rooms
 //! - [`commits`]: commits of rooms, imported as they are made
 //! - [`sleep`]: who is not used sleeps, and who is needed wakes
@@ -18,6 +19,7 @@ mod chores;
 mod commits;
 pub mod connections;
 mod mocks;
+mod sinks;
 pub mod sleep;
 pub mod tasks;
 pub mod timelines;

@@ -226,7 +226,7 @@ impl RunMock {
 }
 
 /// Makes what the terminator plays. An unmatched call also hears of fixtures that do not load.
-fn told(answer: Answer, problems: &[Problem]) -> StandInAnswer {
+pub(crate) fn told(answer: Answer, problems: &[Problem]) -> StandInAnswer {
     let Answer { status, headers, body, latency, fault, matched, .. } = answer;
     let (matched, fixture) = match matched {
         Match::Fixture(name) | Match::Vendor(name) => (true, Some(name)),

@@ -98,6 +98,13 @@ impl Timelines {
         }
     }
 
+    /// Returns the timeline of a run that goes on, for whoever waits until a record is on the disk; none where it
+    /// cannot be written, or is as long as it may become.
+    pub(crate) fn writable(&self, run: &str) -> Option<Arc<Timeline>> {
+        let timeline = self.state().open.get(run).cloned()?;
+        (timeline.head().offset <= ROOM_LIMIT).then_some(timeline)
+    }
+
     /// Returns how many records of a run were lost that no record tells of yet.
     pub fn lost(&self, place: &RunPlace) -> u64 {
         let state = self.state();

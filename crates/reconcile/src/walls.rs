@@ -39,7 +39,7 @@ use hothouse_model::{
 use tokio::runtime::Handle;
 
 use self::toolchain::Toolchain;
-use crate::{Stop, Timelines, mocks::Mocks};
+use crate::{Stop, Timelines, mocks::Mocks, sinks::Sinks};
 
 /// The port of the room's loopback on which tools that insist find a proxy.
 const PROXY_PORT: u16 = 15_080;
@@ -82,8 +82,9 @@ pub struct Walls {
     policies: Mutex<Vec<Weak<Policy>>>,
     /// One ledger for all rooms of a sandbox.
     ledgers: Mutex<HashMap<PathBuf, Weak<Ledger>>>,
-    /// What answers for the mocked hosts of each run.
+    /// What answers for the mocked and sunk hosts of each run.
     mocks: Arc<Mocks>,
+    sinks: Arc<Sinks>,
     problems: Mutex<HashMap<SandboxKey, String>>,
     /// What a policy allows and this host cannot provide.
     limits: Mutex<HashMap<SandboxKey, Vec<Limit>>>,
@@ -172,6 +173,7 @@ impl Walls {
             engine,
             rooms,
             shares,
+            sinks: Sinks::new(timelines.clone()),
             timelines,
             handle: Handle::current(),
             user_config,
@@ -378,8 +380,11 @@ impl Walls {
     ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
         let (engine, sandbox) = (self.engine.clone(), sandbox.clone());
         let (runtime, edge) = (runtime.to_owned(), Arc::downgrade(edge));
-        let mocks = self.mocks.clone();
-        let made = move || terminate::of(&engine, (&sandbox, &mocks), &runtime, edge);
+        let (mocks, sinks) = (self.mocks.clone(), self.sinks.clone());
+        let made = move || {
+            let substitutes = terminate::Substitutes { mocks: &mocks, sinks: &sinks };
+            terminate::of(&engine, (&sandbox, substitutes), &runtime, edge)
+        };
         let made = tokio::task::spawn_blocking(made).await;
         made.map_err(|error| Failure::of(FailureKind::Internal, &error))?
     }

@@ -68,14 +68,15 @@ impl Own {
     }
 
     pub(crate) fn too_long_for_mock(most: usize) -> Self {
-        let message =
-            format!("the body has more than {most} bytes, decompressed, too many for a mock");
+        let message = format!(
+            "the body has more than {most} bytes, decompressed, too many to be answered here"
+        );
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_long", message)
     }
 
     pub(crate) fn unknown_coding(encoding: &str) -> Self {
         let encoding: String = encoding.chars().filter(|c| !c.is_control()).take(40).collect();
-        let message = format!("the body is in `{encoding}`, which a mock cannot decompress");
+        let message = format!("the body is in `{encoding}`, which cannot be decompressed here");
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "body_compressed", message)
     }
 

@@ -20,10 +20,7 @@ use hyper::{
     header::{self, HeaderValue},
     http::request::Parts,
 };
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    sync::Semaphore,
-};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use crate::{
     Endpoint,
@@ -37,7 +34,7 @@ use crate::{
     scan::Echoes,
     secrets::{Held, Known, Secrets},
     sigv4,
-    stand_in::{self, BrokenOff, StandIn},
+    stand_in::{self, BrokenOff, HeldWhole, StandIn},
     substitute,
     upstream::{Upstream, UpstreamError, Upstreams, Wanted},
 };
@@ -58,7 +55,7 @@ pub(crate) struct Exchange<U: Upstream> {
     pub(crate) gate: Arc<dyn Gate>,
     /// What answers instead of the host, if anything does.
     pub(crate) stand_in: Option<Arc<dyn StandIn>>,
-    pub(crate) held_whole: Arc<Semaphore>,
+    pub(crate) held_whole: Arc<HeldWhole>,
     pub(crate) records: RecordSink,
     /// The host's side of a connection that is about to be no HTTP any more.
     pub(crate) upgraded: Mutex<Option<Upgraded>>,
@@ -96,7 +93,7 @@ impl<U: Upstream> Exchange<U> {
             asked_upgrade(&request).filter(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
         let asked_host = host_value(&request);
         let (parts, incoming) = request.into_parts();
-        let Endpoint { name, port, tls } = &self.target;
+        let Endpoint { name, port, tls, .. } = &self.target;
         let (secrets, sink) = (self.secrets.clone(), self.records.clone());
         let draft = Draft::begin(&parts, (name, *port, *tls), HostClock.now(), (secrets, sink));
         draft.belongs_to(self.gate.integration(&self.host));
@@ -110,7 +107,7 @@ impl<U: Upstream> Exchange<U> {
         let answered = match (admitted, &self.stand_in, to) {
             (Err(own), _, _) => Err(own),
             (Ok(()), Some(stand_in), _) => {
-                let place = (&self.host, &*self.held_whole);
+                let place = (&self.host, &self.target, &*self.held_whole);
                 let head = parts.method == Method::HEAD;
                 let played = stand_in::play(&**stand_in, place, (parts, sent), &draft).await?;
                 played.and_then(|response| finish(response, guarded.echoes, None, head))

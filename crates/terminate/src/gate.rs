@@ -93,9 +93,11 @@ impl Gate for IntegrationGate {
         let found = self.of_host(asked.host);
         match (found.map(|one| one.class), asked.by) {
             // No exception leads to the host itself.
-            (Some(IntegrationClass::Mock), Answerer::StandIn) => return Ok(()),
-            (Some(IntegrationClass::Disable | IntegrationClass::Sink), _) => {}
-            (_, Answerer::StandIn) => return Err(no_longer_mocked(asked.host)),
+            (Some(IntegrationClass::Mock | IntegrationClass::Sink), Answerer::StandIn) => {
+                return Ok(());
+            }
+            (Some(IntegrationClass::Disable), _) => {}
+            (_, Answerer::StandIn) => return Err(no_longer_here(asked.host)),
             (_, Answerer::Host) => {}
         }
         let Some(one) = found else { return Ok(()) };
@@ -134,17 +136,13 @@ impl Gate for IntegrationGate {
                 ),
                 format!("ask for an exception under `[integration.{}]`: `exceptions`", one.name),
             ),
-            // A connection that was opened when the host was not mocked.
-            IntegrationClass::Mock => refuse(
-                format!("`{}` is mocked here, and this connection leads to the real one", one.name),
-                "open a new connection".into(),
-            ),
-            IntegrationClass::Sink => refuse(
+            // A connection that was opened when the host was not answered for here.
+            IntegrationClass::Mock | IntegrationClass::Sink => refuse(
                 format!(
-                    "`{}` never reaches the real service, and there is no substitute for it yet",
+                    "`{}` is answered for here, and this connection leads to the real one",
                     one.name
                 ),
-                "`hothouse status` shows which host has which substitute".into(),
+                "open a new connection".into(),
             ),
             IntegrationClass::Disable => refuse(
                 format!("`{}` is switched off", one.name),
@@ -155,11 +153,13 @@ impl Gate for IntegrationGate {
     }
 }
 
-/// Refuses a request on a connection that was opened when the host was mocked.
-fn no_longer_mocked(host: &HostName) -> Refusal {
+/// Refuses a request on a connection that was opened when a stand-in answered for the host.
+fn no_longer_here(host: &HostName) -> Refusal {
     Refusal {
         rule: "integration".into(),
-        reason: format!("{host} is no longer mocked, and this connection was opened when it was"),
+        reason: format!(
+            "{host} is no longer answered for here, and this connection was opened when it was"
+        ),
         hint: "open a new connection".into(),
     }
 }
@@ -196,6 +196,10 @@ mod tests {
             class = "mock"
             hosts = ["api.pay.example"]
             exceptions = [{ host = "api.pay.example", paths = ["/real"] }]
+            [integration.mail]
+            class = "sink"
+            hosts = ["api.mail.example"]
+            exceptions = [{ host = "api.mail.example", paths = ["/real"] }]
             [integration.off]
             class = "disable"
             hosts = ["off.example"]
@@ -244,6 +248,8 @@ mod tests {
             // With an at-sign a stand-in would answer.
             ("GET@", "api.pay.example", "/real", true),
             ("POST@", "api.pay.example", "/x/../y", true),
+            ("POST@", "api.mail.example", "/x/../y", true),
+            ("POST", "api.mail.example", "/real", false),
             ("GET@", "off.example", "/", false),
             ("GET@", "api.cms.example", "/x", false),
             ("GET@", "elsewhere.example", "/", false),

@@ -44,26 +44,27 @@ use std::{
 
 use hothouse_certificates::CertificateAuthority;
 use hothouse_host::{Clock, clock::HostClock};
-use hothouse_model::config::{HostName, HostPattern};
+use hothouse_model::{
+    config::{HostName, HostPattern},
+    ledger::RoomProcess,
+};
 use rustls::{
     RootCertStore, ServerConfig,
     server::{ClientHello, ResolvesServerCert},
     sign::CertifiedKey,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    sync::Semaphore,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
 pub use gate::{Asked, Gate, Gates, IntegrationGate, Refusal};
 pub use record::{BODY_CAP, RecordSink, RecordedBody, RequestRecord};
 pub use secrets::{SecretUse, Vault};
-pub use stand_in::{Fault, Piece, StandIn, StandInAnswer, StandInRequest};
+pub use stand_in::{BODY_LIMIT, Fault, Piece, StandIn, StandInAnswer, StandInRequest};
 pub use upstream::{Upstream, roots_of};
 
 use exchange::Exchange;
 use secrets::Secrets;
+use stand_in::HeldWhole;
 use talk::{Spoken, converse};
 use upstream::{ClientTls, Idle, Upstreams};
 
@@ -83,6 +84,8 @@ pub struct Endpoint {
     pub name: String,
     pub port: u16,
     pub tls: bool,
+    /// Who in the room made it, where a stand-in will answer and that is known.
+    pub process: Option<RoomProcess>,
 }
 
 /// What a terminator is made of.
@@ -110,8 +113,7 @@ pub struct Terminator {
     secrets: Arc<Secrets>,
     gate: Arc<dyn Gate>,
     stand_in: Option<Arc<dyn StandIn>>,
-    /// How many requests of the room are held whole at once.
-    held_whole: Arc<Semaphore>,
+    held_whole: Arc<HeldWhole>,
 }
 
 impl fmt::Debug for Terminator {
@@ -137,7 +139,7 @@ impl Terminator {
             secrets: Arc::new(Secrets::new(spec.secrets, spec.vault)),
             gate: spec.gate,
             stand_in: spec.stand_in,
-            held_whole: Arc::new(Semaphore::new(stand_in::AT_ONCE)),
+            held_whole: Arc::default(),
         })
     }
 

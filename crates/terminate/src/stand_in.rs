@@ -9,8 +9,8 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
-use hothouse_model::config::HostName;
+use bytes::{Bytes, BytesMut};
+use hothouse_model::{config::HostName, ledger::RoomProcess};
 use http_body_util::BodyExt;
 use hyper::{
     Method, Response, StatusCode,
@@ -19,25 +19,29 @@ use hyper::{
     http::request::Parts,
 };
 use tokio::{
-    sync::Semaphore,
+    sync::{Semaphore, SemaphorePermit},
     time::{Instant, Sleep, sleep, sleep_until, timeout},
 };
 
 use crate::{
+    Endpoint,
     answer::Own,
     body::{self, Body, BodyError, NotWhole},
     decode::{self, Undecodable},
     record::Draft,
 };
 
-/// How long a body may be, as it is sent and decompressed.
-const BODY_LIMIT: usize = 8 << 20;
+/// How long a body may be, as it is sent and decompressed, where the stand-in has no opinion.
+pub const BODY_LIMIT: usize = 8 << 20;
 
 /// How long a client may take for a body.
 const READING: Duration = Duration::from_secs(60);
 
 /// How many requests of one room are held whole at once.
-pub(crate) const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 8;
+
+/// How many of them may be longer than [`BODY_LIMIT`].
+const LONG_AT_ONCE: usize = 1;
 
 /// How long an answer may be waited for, or any part of it.
 const LONGEST: Duration = Duration::from_secs(10 * 60);
@@ -49,6 +53,11 @@ const CUTTING: Duration = Duration::from_millis(50);
 pub trait StandIn: Send + Sync {
     /// Whether it answers for a host.
     fn answers(&self, host: &HostName) -> bool;
+
+    /// Returns how long the body of a request to a host may be, as it is sent and decompressed.
+    fn body_limit(&self, _host: &HostName) -> usize {
+        BODY_LIMIT
+    }
 
     /// Answers a request.
     fn answer(
@@ -67,6 +76,49 @@ pub struct StandInRequest {
     pub query: String,
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: Bytes,
+    /// Who in the room sent it, if that is known.
+    pub process: Option<RoomProcess>,
+}
+
+/// What a room may have us hold in memory.
+pub(crate) struct HeldWhole {
+    turns: Semaphore,
+    long: Semaphore,
+}
+
+impl Default for HeldWhole {
+    fn default() -> Self {
+        Self { turns: Semaphore::new(AT_ONCE), long: Semaphore::new(LONG_AT_ONCE) }
+    }
+}
+
+/// The right to hold a long body, from the moment that one turns out to be long.
+type LongPermit<'a> = Option<SemaphorePermit<'a>>;
+
+impl HeldWhole {
+    /// Reads a body whole. One that turns out to be long waits until no other long one is held.
+    async fn collect<'a>(
+        &'a self,
+        body: Body,
+        most: usize,
+        long: &mut LongPermit<'a>,
+    ) -> Result<Bytes, NotWhole> {
+        let mut bytes = BytesMut::new();
+        let mut body = http_body_util::Limited::new(body, most);
+        while let Some(frame) = body.frame().await {
+            let frame =
+                frame.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
+                    true => NotWhole::TooLong,
+                    false => NotWhole::Broken,
+                })?;
+            let Some(data) = frame.data_ref() else { continue };
+            if long.is_none() && bytes.len() + data.len() > BODY_LIMIT {
+                *long = Some(self.long.acquire().await.map_err(|_| NotWhole::Broken)?);
+            }
+            bytes.extend_from_slice(data);
+        }
+        Ok(bytes.freeze())
+    }
 }
 
 /// What the room gets.
@@ -111,16 +163,20 @@ pub(crate) struct BrokenOff;
 /// Answers a request by a stand-in.
 pub(crate) async fn play(
     stand_in: &dyn StandIn,
-    (host, held_whole): (&HostName, &Semaphore),
+    (host, target, held_whole): (&HostName, &Endpoint, &HeldWhole),
     (parts, body): (Parts, Body),
     draft: &Draft,
 ) -> Result<Result<Response<Body>, Own>, BrokenOff> {
     let begun = Instant::now();
     let is_head = parts.method == Method::HEAD;
     let asked = async {
-        let _turn =
-            held_whole.acquire().await.map_err(|_| Own::mock_failed("the wall is closing"))?;
-        let request = read(host, parts, body).await?;
+        let turn = held_whole.turns.acquire().await;
+        let _turn = turn.map_err(|_| Own::mock_failed("the wall is closing"))?;
+        let most = stand_in.body_limit(host);
+        let mut long = None;
+        let body = read((held_whole, &mut long), most, &parts, body).await?;
+        let process = target.process.clone();
+        let request = StandInRequest { process, ..asked(host, &parts, body) };
         Ok::<_, Own>(stand_in.answer(request).await)
     };
     let answer = match asked.await {
@@ -140,29 +196,40 @@ pub(crate) async fn play(
     Ok(response(answer, is_head))
 }
 
-/// Reads a request whole.
-async fn read(host: &HostName, parts: Parts, body: Body) -> Result<StandInRequest, Own> {
+/// Reads the body of a request whole, and decompresses it.
+async fn read<'a>(
+    (held_whole, long): (&'a HeldWhole, &mut LongPermit<'a>),
+    most: usize,
+    parts: &Parts,
+    body: Body,
+) -> Result<Bytes, Own> {
     let not_whole = |why| match why {
-        NotWhole::TooLong => Own::too_long_for_mock(BODY_LIMIT),
+        NotWhole::TooLong => Own::too_long_for_mock(most),
         NotWhole::Broken => Own::broken_body(),
     };
-    let sent = timeout(READING, body::collect(body, BODY_LIMIT)).await;
+    let sent = timeout(READING, held_whole.collect(body, most, long)).await;
     let mut bytes = sent.map_err(|_| Own::broken_body())?.map_err(not_whole)?;
     let codings = decode::codings(&parts.headers);
     let codings = codings.map_err(|Undecodable(coding)| Own::unknown_coding(&coding))?;
     if !codings.is_empty() && !bytes.is_empty() {
         let decoded = decode::decoded(body::whole(bytes), &codings).ok_or_else(Own::busy)?;
-        bytes = body::collect(decoded, BODY_LIMIT).await.map_err(not_whole)?;
+        bytes = held_whole.collect(decoded, most, long).await.map_err(not_whole)?;
     }
+    Ok(bytes)
+}
+
+/// Makes what a stand-in is asked.
+fn asked(host: &HostName, parts: &Parts, body: Bytes) -> StandInRequest {
     let told = parts.headers.iter().filter(|(name, _)| **name != header::CONTENT_ENCODING);
-    Ok(StandInRequest {
+    StandInRequest {
         host: host.clone(),
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
         headers: told.map(|(name, value)| (name.to_string(), value.as_bytes().to_vec())).collect(),
-        body: bytes,
-    })
+        body,
+        process: None,
+    }
 }
 
 /// Makes what is sent. A header that HTTP cannot carry is left out.

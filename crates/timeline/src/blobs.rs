@@ -4,9 +4,10 @@
 //! reads a record finds its blob.
 
 use std::{
+    borrow::Cow,
     fs::File,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -20,16 +21,20 @@ pub const BLOB_CAP: usize = 8 << 20;
 
 const FOLDER: &str = "blobs";
 
-/// A blob that the next sync must reach.
-pub(crate) struct PendingBlob(PathBuf);
+/// A file that the next sync must reach.
+pub(crate) struct PendingBlob {
+    path: PathBuf,
+    /// The run's folder.
+    root: PathBuf,
+}
 
 impl PendingBlob {
     /// Waits until the blob and its name are on the disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
-        File::open(&self.0)?.sync_data()?;
-        // The name, and those of the two folders above where they are new.
-        let folders = self.0.ancestors().skip(1).take(3);
-        folders.into_iter().try_for_each(|folder| File::open(folder)?.sync_all())
+        File::open(&self.path)?.sync_data()?;
+        // The name, and those of the folders above where they are new.
+        let mut folders = self.path.ancestors().skip(1).take_while(|at| at.starts_with(&self.root));
+        folders.try_for_each(|folder| File::open(folder)?.sync_all())
     }
 }
 
@@ -49,7 +54,51 @@ pub(crate) fn put(
     }
     let (all, kept) = (bytes.len() as u64, kept.len() as u64);
     let sha256 = if all == kept { name } else { hex(&sha256(&[bytes])) };
-    Ok((BlobRef { sha256, bytes: all, kept, file }, PendingBlob(path)))
+    let pending = PendingBlob { path, root: folder.to_owned() };
+    Ok((BlobRef { sha256, bytes: all, kept, file }, pending))
+}
+
+/// Writes the files of a record below the run's folder, redacted already: all of them or none.
+pub(crate) fn put_files<'a>(
+    folder: &Path,
+    files: impl IntoIterator<Item = (&'a str, Cow<'a, [u8]>)>,
+) -> Result<Vec<PendingBlob>, FileError> {
+    let mut written = Vec::new();
+    for (name, bytes) in files {
+        let path = folder.join(name);
+        let put = match is_below(name) {
+            true => files::make_private_folder(path.parent().unwrap_or(folder))
+                .and_then(|()| write(&path, &bytes)),
+            false => Err(misplaced(&path)),
+        };
+        if let Err(error) = put {
+            take_back(&written);
+            return Err(error);
+        }
+        written.push(PendingBlob { path, root: folder.to_owned() });
+    }
+    Ok(written)
+}
+
+/// Whether a name leads to a file in a folder of the run's, and nowhere else.
+fn is_below(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    parts.all(|part| matches!(part, Component::Normal(_))) && Path::new(name).parent().is_some()
+}
+
+fn misplaced(path: &Path) -> FileError {
+    let source = io::ErrorKind::InvalidInput.into();
+    FileError { attempt: "write", path: path.to_owned(), source }
+}
+
+/// Removes files that no record will name.
+fn take_back(written: &[PendingBlob]) {
+    for file in written {
+        files::remove_file(&file.path).ok();
+    }
+    for folder in written.iter().filter_map(|file| file.path.parent()) {
+        files::remove_empty_folder(folder).ok();
+    }
 }
 
 /// Whether the blob is there whole: a crash of the host may have left its name without its bytes.

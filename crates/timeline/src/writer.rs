@@ -272,6 +272,20 @@ impl Timeline {
         Ok(blob)
     }
 
+    /// Keeps the files of a record that is appended next, redacted as its kind asks for: all of them or none.
+    /// Names are below the run's folder.
+    pub fn put_files<'a>(
+        &self,
+        kind: Kind,
+        files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
+    ) -> Result<(), FileError> {
+        let redacted = |bytes| self.redactor.bytes(bytes, Care::of(kind));
+        let files = files.into_iter().map(|(name, bytes)| (name, redacted(bytes)));
+        let pending = blobs::put_files(&self.folder, files)?;
+        pending.into_iter().for_each(|file| self.queue.add_blob(file));
+        Ok(())
+    }
+
     /// Makes up an id, for what must be named before its record is written.
     pub fn mint(&self, kind: Kind) -> String {
         kind.id(random::bytes())

@@ -20,17 +20,21 @@ use hothouse_model::{
     secret::SecretValue,
 };
 use hothouse_terminate::{
-    Asked, Endpoint, Gate, Gates, IntegrationGate, RecordSink, Refusal, RequestRecord, SecretUse,
-    StandIn, StandInAnswer, StandInRequest, Terminator, TerminatorSpec, Upstream, Vault, roots_of,
+    Asked, BODY_LIMIT, Endpoint, Gate, Gates, IntegrationGate, RecordSink, Refusal, RequestRecord,
+    SecretUse, StandIn, StandInAnswer, StandInRequest, Terminator, TerminatorSpec, Upstream, Vault,
+    roots_of,
 };
 use tokio::net::TcpStream;
 
-use crate::mocks::{Mocks, RunMock, failed};
+use crate::{
+    mocks::{Mocks, RunMock, failed},
+    sinks::{RunSinks, Sinks},
+};
 
 /// Makes the terminator of a room; `None` if there are none.
 pub(super) fn of(
     engine: &Arc<Engine>,
-    (sandbox, mocks): (&SandboxRecord, &Mocks),
+    (sandbox, substitutes): (&SandboxRecord, Substitutes<'_>),
     runtime: &Path,
     edge: Weak<RoomEdge>,
 ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
@@ -59,48 +63,75 @@ pub(super) fn of(
         vault: Arc::new(vault),
         roots: Arc::new(roots_of(&host_bundle(engine.host_variable("SSL_CERT_FILE")))),
         gate: Arc::new(Gates(gates)),
-        stand_in: stand_in(engine, (sandbox, mocks), &config, &integrations),
+        stand_in: stand_in(engine, (sandbox, substitutes), &config, &integrations),
     });
     let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
     Ok(Some(Arc::new(RoomTerminator { terminator, integrations, names, closed })))
 }
 
-/// Returns what answers for the mocked hosts of a run, if there are any.
+/// What answers for hosts that are never dialled.
+#[derive(Clone, Copy)]
+pub(super) struct Substitutes<'a> {
+    pub(super) mocks: &'a Mocks,
+    pub(super) sinks: &'a Sinks,
+}
+
+/// Returns what answers for the mocked and sunk hosts of a run, if there are any.
 fn stand_in(
     engine: &Arc<Engine>,
-    (sandbox, mocks): (&SandboxRecord, &Mocks),
+    (sandbox, substitutes): (&SandboxRecord, Substitutes<'_>),
     config: &Config,
     integrations: &Arc<IntegrationGate>,
 ) -> Option<Arc<dyn StandIn>> {
-    let run = mocks.of(engine, sandbox, config)?;
-    Some(Arc::new(Mocked { run, integrations: integrations.clone() }))
+    let mock = substitutes.mocks.of(engine, sandbox, config);
+    let sinks = substitutes.sinks.of(sandbox);
+    Some(Arc::new(Substituted { mock, sinks, integrations: integrations.clone() }))
 }
 
-/// The mock of a run, for the hosts that the config of this moment gives it.
-struct Mocked {
-    run: Arc<RunMock>,
+/// The mock and the sinks of a run, for the hosts that the config of this moment gives them.
+struct Substituted {
+    mock: Option<Arc<RunMock>>,
+    sinks: Arc<RunSinks>,
     integrations: Arc<IntegrationGate>,
 }
 
-impl StandIn for Mocked {
+impl StandIn for Substituted {
     fn answers(&self, host: &HostName) -> bool {
         let class = self.integrations.integration(host).map(|(_, class)| class);
-        class == Some(IntegrationClass::Mock)
+        matches!(class, Some(IntegrationClass::Mock | IntegrationClass::Sink))
+    }
+
+    fn body_limit(&self, host: &HostName) -> usize {
+        match self.integrations.integration(host) {
+            Some((_, IntegrationClass::Sink)) => RunSinks::body_limit(host),
+            _ => BODY_LIMIT,
+        }
     }
 
     fn answer(
         &self,
         request: StandInRequest,
     ) -> Pin<Box<dyn Future<Output = StandInAnswer> + Send + '_>> {
-        let run = self.run.clone();
         Box::pin(async move {
-            let answered = tokio::task::spawn_blocking(move || run.answer(&request)).await;
-            answered.unwrap_or_else(|error| {
-                tracing::error!(%error, "a mock failed");
-                failed("the mock failed; the daemon's log has the reason")
-            })
+            match (self.integrations.integration(&request.host), &self.mock) {
+                (Some((name, IntegrationClass::Sink)), _) => {
+                    self.sinks.clone().answer(request, name).await
+                }
+                (Some((_, IntegrationClass::Mock)), Some(mock)) => {
+                    mocked(mock.clone(), request).await
+                }
+                _ => failed("nothing answers for this host any more"),
+            }
         })
     }
+}
+
+async fn mocked(mock: Arc<RunMock>, request: StandInRequest) -> StandInAnswer {
+    let answered = tokio::task::spawn_blocking(move || mock.answer(&request)).await;
+    answered.unwrap_or_else(|error| {
+        tracing::error!(%error, "a mock failed");
+        failed("the mock failed; the daemon's log has the reason")
+    })
 }
 
 fn exact_names(config: &Config) -> Vec<HostName> {
@@ -209,14 +240,10 @@ impl Terminate for RoomTerminator {
         dial: Dial,
         note: Note,
     ) -> Sendable<'_, ()> {
-        let EdgeEndpoint { name, port, tls } = target;
+        let EdgeEndpoint { name, port, tls, process } = target;
         let records: RecordSink = Arc::new(move |record| note(noted(record)));
-        Box::pin(self.terminator.serve(
-            client,
-            Endpoint { name, port, tls },
-            Dialled(dial),
-            records,
-        ))
+        let target = Endpoint { name, port, tls, process };
+        Box::pin(self.terminator.serve(client, target, Dialled(dial), records))
     }
 }
 

@@ -266,7 +266,9 @@ async fn accept_all(
                 true => sni(&mut stream).await,
                 false => HOST.to_owned(),
             };
-            terminator.serve(stream, Endpoint { name, port, tls }, Dial(host), sink).await;
+            terminator
+                .serve(stream, Endpoint { name, port, tls, process: None }, Dial(host), sink)
+                .await;
         });
     }
 }

@@ -4,7 +4,7 @@ use std::{pin::Pin, time::Duration};
 
 use bytes::Bytes;
 use hothouse_model::config::HostName;
-use hothouse_terminate::{Fault, Piece, StandIn, StandInAnswer, StandInRequest};
+use hothouse_terminate::{BODY_LIMIT, Fault, Piece, StandIn, StandInAnswer, StandInRequest};
 use http_body_util::BodyExt;
 use hyper::{
     Request, Response, StatusCode, Version,
@@ -16,12 +16,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::ground::{Body, Ground, MOCKED, PLACEHOLDER, Plan, VALUE, body_of, text_of};
 
+/// How long a body may be.
+const LONG: usize = BODY_LIMIT + (1 << 20);
+
 /// Says what it was asked, or does what the path says.
 pub(crate) struct Played;
 
 impl StandIn for Played {
     fn answers(&self, host: &HostName) -> bool {
         host.as_str() == MOCKED
+    }
+
+    fn body_limit(&self, _host: &HostName) -> usize {
+        LONG
     }
 
     fn answer(
@@ -42,6 +49,7 @@ fn played(request: &StandInRequest) -> StandInAnswer {
         "/reset" => (200, vec![piece("never")], Some(Fault::Reset)),
         "/truncate" => (200, vec![piece("0123456789")], Some(Fault::Truncate)),
         "/continue" => (101, Vec::new(), None),
+        "/length" => (200, vec![piece(&body.len().to_string())], None),
         "/nothing" => (204, vec![piece("dropped")], None),
         _ => (200, vec![piece(&said)], None),
     };
@@ -173,7 +181,7 @@ async fn bodies_are_decompressed_within_bounds() {
             ("gzip", gzip(b"hello"), 200),
             ("identity", b"hello".to_vec(), 200),
             ("gzip", gzip(&vec![0; 64 << 20]), 413),
-            ("identity", vec![b'x'; (8 << 20) + 1], 413),
+            ("identity", vec![b'x'; LONG + 1], 413),
             ("gzip", b"not gzip at all".to_vec(), 400),
             ("rot13", b"uryyb".to_vec(), 415),
         ] {
@@ -187,4 +195,22 @@ async fn bodies_are_decompressed_within_bounds() {
         }
     }
     assert!(ground.seen().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_may_be_as_long_as_the_stand_in_says_and_long_ones_take_turns() {
+    let ground = Ground::lay(Plan::default()).await;
+    for version in BOTH {
+        let post = |length: usize| {
+            let asked = request(&ground, version, "POST", "/length");
+            send(&ground, version, asked.body(body_of("x".repeat(length))).unwrap())
+        };
+        let (one, other) = tokio::join!(post(LONG), post(BODY_LIMIT + 1));
+        assert_eq!(text_of(one.unwrap()).await, LONG.to_string(), "{version:?}");
+        assert_eq!(text_of(other.unwrap()).await, (BODY_LIMIT + 1).to_string(), "{version:?}");
+        // The client may be told before it has sent everything.
+        if let Ok(answer) = post(LONG + 1).await {
+            assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE, "{version:?}");
+        }
+    }
 }

@@ -99,6 +99,25 @@ fn blobs_are_kept_once_and_cut_with_their_length() {
     assert_eq!(read_blob(folder.path(), &escaping), None);
 }
 
+#[test]
+fn files_of_a_record_are_all_there_or_none_and_stay_in_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (timeline, _) = open(folder.path());
+    let files: [(&str, &[u8]); 2] =
+        [("mail/a/text.txt", b"link?token=abc sk_test_123"), ("mail/a/parts/1.bin", b"\xff\x00")];
+    timeline.put_files(Kind::Mail, files).unwrap();
+    let text = std::fs::read_to_string(folder.path().join("mail/a/text.txt")).unwrap();
+    assert!(text.contains("token=abc") && !text.contains("sk_test_123"), "{text}");
+    assert_eq!(std::fs::read(folder.path().join("mail/a/parts/1.bin")).unwrap(), b"\xff\x00");
+    timeline.append(log("names them")).unwrap();
+    for outside in ["../x", "/tmp/x", "mail/../../x", "."] {
+        let files: [(&str, &[u8]); 2] = [("mail/b/first", b"1"), (outside, b"2")];
+        timeline.put_files(Kind::Mail, files).unwrap_err();
+        assert!(!folder.path().join("mail/b").exists(), "{outside}");
+    }
+    timeline.append(log("nobody waits for what was taken back")).unwrap();
+}
+
 #[tokio::test]
 async fn tasks_append_without_blocking_their_thread() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,314 @@
+//! What takes side effects in: the sinks of one run, shared by all rooms of its sandbox.
+//!
+//! `hothouse_sinks` says what a request is; here it becomes files and records of the run's timeline, and only
+//! then the app is answered. Where the timeline cannot be written the app gets an error: nothing that was
+//! acknowledged is lost.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use futures_util::future::join_all;
+use hothouse_host::{Clock, clock::HostClock, random};
+use hothouse_mock::{Answer, Match};
+use hothouse_model::{
+    SandboxRecord,
+    config::HostName,
+    ledger::RoomProcess,
+    record::{
+        Draft, Process, Record,
+        bodies::{GapKind, LogBody},
+    },
+};
+use hothouse_sinks::{Call, Context, FlagSet, HostSink, Recorded, Taken, find};
+use hothouse_terminate::{BODY_LIMIT, StandInAnswer, StandInRequest};
+use hothouse_timeline::{AppendError, Timeline};
+use serde_json::{Value, json};
+
+use crate::{Timelines, mocks};
+
+/// How long the body of a request to a sink may be: a mail with attachments, or a recording of a session.
+const LONG_BODY: usize = 50 << 20;
+
+/// How many bytes of files one run may keep: a room that sends mail without end must not fill the disk.
+const FILES_LIMIT: u64 = 2 << 30;
+
+/// The sinks of all runs.
+pub(crate) struct Sinks {
+    timelines: Arc<Timelines>,
+    runs: Mutex<HashMap<String, Weak<RunSinks>>>,
+}
+
+/// The sinks of one run.
+pub(crate) struct RunSinks {
+    timelines: Arc<Timelines>,
+    /// Empty for rooms without a run, whose sinks take nothing.
+    run: String,
+    /// What was refused since the last record, because it could not be kept.
+    refused: AtomicU64,
+    /// How many bytes of files were kept.
+    kept: AtomicU64,
+}
+
+/// Something that could not be kept, so that nobody may be told that it was.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotKept {
+    #[error("no run of this sandbox is being recorded")]
+    NoRun,
+    #[error("this run has kept as much as a run may")]
+    Full,
+    #[error("{0}")]
+    Disk(String),
+}
+
+impl Sinks {
+    pub(crate) fn new(timelines: Arc<Timelines>) -> Arc<Self> {
+        Arc::new(Self { timelines, runs: Mutex::default() })
+    }
+
+    /// Returns the sinks of the run that a sandbox is in.
+    pub(crate) fn of(&self, sandbox: &SandboxRecord) -> Arc<RunSinks> {
+        let run = sandbox.room.as_ref().map(|room| room.run.id.clone()).unwrap_or_default();
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.retain(|_, known| known.strong_count() > 0);
+        if let Some(known) = runs.get(&run).and_then(Weak::upgrade) {
+            return known;
+        }
+        let made = Arc::new(RunSinks {
+            timelines: self.timelines.clone(),
+            run: run.clone(),
+            refused: AtomicU64::new(0),
+            kept: AtomicU64::new(0),
+        });
+        runs.insert(run, Arc::downgrade(&made));
+        made
+    }
+}
+
+impl RunSinks {
+    /// Returns how long the body of a request to a host may be.
+    pub(crate) fn body_limit(host: &HostName) -> usize {
+        find(host.as_str()).map_or(BODY_LIMIT, |_| LONG_BODY)
+    }
+
+    /// Answers a request to a host of an integration, once all that it says is kept.
+    pub(crate) async fn answer(
+        self: Arc<Self>,
+        request: StandInRequest,
+        integration: String,
+    ) -> StandInAnswer {
+        let Some(sink) = find(request.host.as_str()) else {
+            return mocks::told(unknown(&request, &integration), &[]);
+        };
+        let process = request.process.clone();
+        let took = tokio::task::spawn_blocking(move || take(sink, &request)).await;
+        let Ok(Taken { answer, records }) = took else {
+            return mocks::told(down("the sink failed; the daemon's log has the reason"), &[]);
+        };
+        match self.keep(records, process).await {
+            Ok(_) => mocks::told(answer, &[]),
+            Err(why) => mocks::told(down(&why.to_string()), &[]),
+        }
+    }
+
+    /// Writes records and their files down, and waits until all of them are on the disk.
+    pub(crate) async fn keep(
+        self: &Arc<Self>,
+        records: Vec<Recorded>,
+        process: Option<RoomProcess>,
+    ) -> Result<Vec<Record>, NotKept> {
+        if records.is_empty() {
+            return Ok(Vec::new());
+        }
+        let count = records.len() as u64;
+        let kept = self.try_keep(records, process).await;
+        if let Err(why) = &kept {
+            tracing::warn!(%why, run = self.run, "a sink cannot keep what it is sent");
+            self.refused.fetch_add(count, Ordering::Relaxed);
+        }
+        kept
+    }
+
+    async fn try_keep(
+        self: &Arc<Self>,
+        records: Vec<Recorded>,
+        process: Option<RoomProcess>,
+    ) -> Result<Vec<Record>, NotKept> {
+        let timeline = self.timelines.writable(&self.run).ok_or(NotKept::NoRun)?;
+        let own = self.clone();
+        let drafting = tokio::task::spawn_blocking(move || {
+            own.drafts(&timeline, records, process).map(|drafts| (timeline, drafts))
+        });
+        let drafted = drafting.await.map_err(|error| NotKept::Disk(error.to_string()))?;
+        let (timeline, mut drafts) = drafted?;
+        let missed = self.refused.swap(0, Ordering::Relaxed);
+        if missed > 0 {
+            drafts.insert(0, gap(missed));
+        }
+        let appended = join_all(drafts.into_iter().map(|draft| timeline.append_async(draft))).await;
+        let appended: Result<Vec<Record>, AppendError> = appended.into_iter().collect();
+        let mut appended = appended.map_err(|error| {
+            // What was missed before is still to be told of.
+            self.refused.fetch_add(missed, Ordering::Relaxed);
+            NotKept::Disk(error.to_string())
+        })?;
+        Ok(appended.split_off(usize::from(missed > 0)))
+    }
+
+    /// Writes the files of records, and makes drafts that name them.
+    fn drafts(
+        &self,
+        timeline: &Timeline,
+        records: Vec<Recorded>,
+        process: Option<RoomProcess>,
+    ) -> Result<Vec<Draft>, NotKept> {
+        let files = records.iter().flat_map(|record| &record.files);
+        let all: u64 = files.map(|file| file.bytes.len() as u64).sum();
+        if self.kept.load(Ordering::Relaxed).saturating_add(all) > FILES_LIMIT {
+            return Err(NotKept::Full);
+        }
+        let process = process.map(|one| Process { room_pid: one.pid, command: one.name });
+        let drafts = records.into_iter().map(|record| {
+            let draft = drafted(timeline, record)?;
+            Ok(Draft { process: process.clone(), ..draft })
+        });
+        let drafts = drafts.collect::<Result<Vec<_>, _>>()?;
+        self.kept.fetch_add(all, Ordering::Relaxed);
+        Ok(drafts)
+    }
+}
+
+/// Writes the files of a record, and drafts the record.
+fn drafted(timeline: &Timeline, record: Recorded) -> Result<Draft, NotKept> {
+    let Recorded { kind, id, trace, summary, mut body, files } = record;
+    let id = id.unwrap_or_else(|| timeline.mint(kind));
+    let mut named = Vec::with_capacity(files.len());
+    for file in files {
+        let path = file.path.replace("{id}", &id);
+        if let Some(pointer) = file.pointer {
+            point(&mut body, pointer, &path);
+        }
+        named.push((path, file.bytes));
+    }
+    let files = named.iter().map(|(path, bytes)| (path.as_str(), bytes.as_slice()));
+    timeline.put_files(kind, files).map_err(|error| NotKept::Disk(error.to_string()))?;
+    let (id, time) = (Some(id), HostClock.now());
+    Ok(Draft { kind, id, time, service: None, process: None, trace, summary, body })
+}
+
+/// Has a sink take a request.
+fn take(sink: HostSink, request: &StandInRequest) -> Taken {
+    let call = Call::read(hothouse_mock::Request {
+        method: &request.method,
+        host: request.host.as_str(),
+        path: &request.path,
+        query: &request.query,
+        headers: &request.headers,
+        body: &request.body,
+    });
+    let flags = FlagSet::new();
+    let mut random = random::bytes;
+    let mut context = Context { now: HostClock.now(), random: &mut random, flags: &flags };
+    (sink.take)(&call, &mut context)
+}
+
+/// Writes the path of a file where a body names it.
+fn point(body: &mut Value, pointer: &str, path: &str) {
+    let Some((above, name)) = pointer.rsplit_once('/') else { return };
+    match body.pointer_mut(above) {
+        Some(Value::Object(map)) => {
+            map.insert(name.to_owned(), path.into());
+        }
+        Some(Value::Array(all)) => {
+            let at = name.parse::<usize>().ok().and_then(|at| all.get_mut(at));
+            at.into_iter().for_each(|slot| *slot = path.into());
+        }
+        _ => {}
+    }
+}
+
+/// Answers for a host of which nobody knows what it takes.
+fn unknown(request: &StandInRequest, integration: &str) -> Answer {
+    let host = &request.host;
+    let tree = json!({ "error": {
+        "code": "no_sink",
+        "message": format!("integration `{integration}` is a sink, and no sink knows {host}"),
+        "host": host.to_string(),
+        "hints": [format!(
+            "set `class = \"mock\"` under `[integration.{integration}]` and write a fixture for it, \
+             or `class = \"disable\"`; docs/sinks.md lists the hosts that sinks know"
+        )],
+        "from": "hothouse",
+    }});
+    Answer::json(501, &tree, Match::Unmatched { nearest: Vec::new(), stub: String::new() })
+}
+
+/// Answers where what was sent could not be kept.
+fn down(why: &str) -> Answer {
+    let tree = json!({ "error": {
+        "code": "sink_down",
+        "message": format!("this was not accepted, because it cannot be kept: {why}"),
+        "hints": ["try again later; `hothouse doctor` on the host says what is wrong"],
+        "from": "hothouse",
+    }});
+    let mut answer = Answer::json(503, &tree, Match::Vendor("sink-down".into()));
+    answer.headers.push(("retry-after".into(), "1".into()));
+    answer
+}
+
+/// Drafts the note on what was refused.
+fn gap(count: u64) -> Draft {
+    let text = format!("sinks refused {count} records that could not be kept; the apps were told");
+    let body = LogBody {
+        source: "hothouse".into(),
+        level: "warning".into(),
+        text: text.clone(),
+        gap: Some(GapKind::SinkDown),
+        count: Some(count),
+    };
+    Draft::of(HostClock.now(), text, &body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_names_its_files_where_it_says() {
+        let mut body = json!({ "files": { "eml": null }, "attachments": [{ "name": "a" }, null] });
+        point(&mut body, "/files/eml", "mail/x/message.eml");
+        point(&mut body, "/attachments/0/file", "mail/x/0");
+        point(&mut body, "/attachments/1", "mail/x/1");
+        for nowhere in ["/no/where", "/attachments/7", "/attachments/x", "", "files"] {
+            point(&mut body, nowhere, "lost");
+        }
+        let expected = json!({
+            "files": { "eml": "mail/x/message.eml" },
+            "attachments": [{ "name": "a", "file": "mail/x/0" }, "mail/x/1"],
+        });
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn an_unknown_host_is_told_what_to_do() {
+        let request = StandInRequest {
+            host: "api.nobody.example".parse().unwrap(),
+            method: "POST".into(),
+            path: "/".into(),
+            query: String::new(),
+            headers: Vec::new(),
+            body: Default::default(),
+            process: None,
+        };
+        let answer = unknown(&request, "nobody");
+        let text = String::from_utf8(answer.body.bytes()).unwrap();
+        assert_eq!(answer.status, 501);
+        for told in ["integration `nobody`", "api.nobody.example", "class = \\\"mock\\\""] {
+            assert!(text.contains(told), "{told} in {text}");
+        }
+    }
+}
