@@ -1,6 +1,7 @@
 //! Egress on the wire: the ledger, why a connection was denied, and what a user allows.
 
 use hothouse_model::{
+    config::IntegrationClass,
     ledger::{AttemptKind, Learned, LedgerRecord},
     policy::{Decision, RecordedCode},
 };
@@ -144,6 +145,16 @@ pub struct DecisionView {
     #[schema(value_type = Option<String>)]
     pub code: Option<RecordedCode>,
     pub reason: Option<String>,
+    /// The integration that treats the host's requests.
+    pub integration: Option<TreatedView>,
+}
+
+/// An integration that treats the requests to a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TreatedView {
+    pub name: String,
+    #[schema(value_type = String)]
+    pub class: IntegrationClass,
 }
 
 /// A rule that would allow what was denied.

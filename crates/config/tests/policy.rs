@@ -654,7 +654,7 @@ fn a_rule_about_requests_limits_what_names_nobody_too() {
 }
 
 #[test]
-fn a_host_that_is_answered_for_here_needs_no_rule_and_reaches_nobody() {
+fn a_host_of_an_integration_needs_no_rule_and_one_that_is_answered_for_reaches_nobody() {
     let text = r#"
         [egress]
         mode = "allowlist"
@@ -673,15 +673,16 @@ fn a_host_that_is_answered_for_here_needs_no_rule_and_reaches_nobody() {
     let config = hothouse_config::parse("hothouse.toml", text).unwrap().config;
     let policy = Policy::new(&config.egress, &[], &NamedLists::default(), OwnAddresses(|_| false))
         .with_answered_here(AnsweredHere::of(&config));
-    for (name, terminated, passes) in [
-        ("api.pay.example", true, true),
-        ("off.example", true, true),
+    for (name, terminated, passes, asks_outside) in [
+        ("api.pay.example", true, true, false),
+        ("off.example", true, true, false),
         // What cannot be terminated would go outside.
-        ("api.pay.example", false, false),
+        ("api.pay.example", false, false, false),
         // The first integration decides, and this one leads to the real host.
-        ("real.pay.example", true, false),
-        ("no.pay.example", true, false),
-        ("other.example", true, false),
+        ("real.pay.example", true, true, true),
+        ("real.pay.example", false, false, true),
+        ("no.pay.example", true, false, false),
+        ("other.example", true, false, false),
     ] {
         let host: HostName = name.parse().unwrap();
         let verdict = policy.decide(&Attempt {
@@ -695,9 +696,9 @@ fn a_host_that_is_answered_for_here_needs_no_rule_and_reaches_nobody() {
             covered: Some(&host).filter(|_| name != "other.example"),
         });
         assert_eq!(verdict.allowed, passes, "{name} {terminated}: {}", verdict.why());
-        assert!(!policy.decide_name(&host).allowed, "{name} is never looked up");
+        assert_eq!(policy.decide_name(&host).allowed, asks_outside, "{name}");
         if terminated {
-            assert_eq!(policy.answers_for(&host), passes, "{name}");
+            assert_eq!(policy.answers_for(&host), passes && !asks_outside, "{name}");
             let line = RequestLine { method: "POST", path: "/x", upgrades: false };
             assert_eq!(policy.decide_request(&host, 443, &line).allowed, passes, "{name}");
         }

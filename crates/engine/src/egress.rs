@@ -8,8 +8,8 @@ use hothouse_host::FileError;
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{
-        self, Config, Destination, Egress, EgressMode, HostPattern, Hosts, PendingChange,
-        RuleTransport, pending_changes,
+        self, Config, Destination, Egress, EgressMode, HostName, HostPattern, Hosts,
+        IntegrationClass, PendingChange, RuleTransport, pending_changes,
     },
     policy::AnsweredHere,
 };
@@ -54,6 +54,10 @@ pub struct PendingConfig {
 pub enum EgressError {
     #[error("`{rule}` is not a valid egress rule: {why}")]
     Rule { rule: String, why: String },
+    #[error(
+        "`{rule}` belongs to the integration `{integration}` of class `{class}`, which no rule opens"
+    )]
+    Covered { rule: String, integration: String, class: IntegrationClass },
     #[error("`{rule}` was not allowed with `egress allow`")]
     Unknown { rule: String },
     #[error("the config has changed since it was shown")]
@@ -75,13 +79,16 @@ hothouse_model::explain! {
     kind {
         Self::Rule { .. } => FailureKind::Usage,
         Self::Unknown { .. } | Self::NoConfig => FailureKind::NotFound,
-        Self::Changed => FailureKind::Conflict,
+        Self::Covered { .. } | Self::Changed => FailureKind::Conflict,
         Self::NotText => FailureKind::Config,
     }
     hints {
         Self::Rule { .. } => vec![
             "a rule is a host, `*.host`, `host:port` or a block such as `10.0.0.0/8`".into(),
         ],
+        Self::Covered { integration, .. } => vec![format!(
+            "change `class` in `[integration.{integration}]` of {CONFIG_FILE}, then run `hothouse config approve`"
+        )],
         Self::Unknown { .. } => {
             vec!["`hothouse egress allow` without a host lists what was allowed".into()]
         }
@@ -135,10 +142,22 @@ impl Engine {
     ) -> Result<(), Failure> {
         let allow = || -> Result<(), EgressError> {
             let rules = rules.iter().map(|rule| grant(rule)).collect::<Result<Vec<_>, _>>()?;
+            let config = self.pinned_config(sandbox)?;
+            rules.iter().try_for_each(|rule| opens_something(&config, rule))?;
             let now = self.with.clock.now();
             Ok(self.with.store.grant_egress(sandbox.key, reach, &rules, now)?)
         };
         allow().map_err(|error| error.failure())
+    }
+
+    /// Returns the integration of a sandbox that treats a host, and its class.
+    pub fn integration_of(
+        &self,
+        sandbox: &SandboxRecord,
+        host: &HostName,
+    ) -> Result<Option<(String, IntegrationClass)>, Failure> {
+        let config = self.pinned_config(sandbox).map_err(|error| error.failure())?;
+        Ok(config.integration_of(host).map(|(name, one)| (name.to_string(), one.class)))
     }
 
     /// Takes back what was allowed by hand.
@@ -210,6 +229,22 @@ impl Engine {
         };
         let resolved = hothouse_config::resolve(&layers);
         Ok(resolved.map_err(|problems| ProjectError::Config { problems })?.config)
+    }
+}
+
+/// Refuses a rule for one host that an integration answers for: it would change nothing.
+fn opens_something(config: &Config, rule: &str) -> Result<(), EgressError> {
+    let destination = rule.parse::<Destination>().ok();
+    let Some(Hosts::Pattern(HostPattern::Name(host))) = destination.map(|to| to.hosts) else {
+        return Ok(());
+    };
+    match config.integration_of(&host) {
+        Some((name, one)) if one.class.is_answered_here() => Err(EgressError::Covered {
+            rule: rule.to_owned(),
+            integration: name.to_string(),
+            class: one.class,
+        }),
+        _ => Ok(()),
     }
 }
 

@@ -211,6 +211,7 @@ impl Policy {
                 Verdict::denied(rule.basis(), Reason::PublicResolver)
             }
             Some(rule) => Verdict::allowed(rule.basis()),
+            None if self.here.passes_on(name) => Verdict::allowed(Basis::Integration),
             None => Verdict::denied(Basis::Mode(self.mode), Reason::NotListed),
         }
     }
@@ -301,6 +302,9 @@ impl Policy {
             (None, Some(rule)) => Verdict::denied(rule.basis(), Reason::Request),
             (None, None) if self.here.holds(name) => Verdict::allowed(Basis::Integration),
             (None, None) if open => Verdict::allowed(Basis::Mode(self.mode)),
+            (None, None) if self.is_open_port(port) && self.here.passes_on(name) => {
+                Verdict::allowed(Basis::Integration)
+            }
             (None, None) => Verdict::denied(Basis::Mode(self.mode), Reason::NotListed),
         }
     }
@@ -366,6 +370,7 @@ impl Policy {
                 Verdict::denied(mode(), Reason::PublicResolver)
             }
             Claim::Name(name) => match self.listed(name, attempt.port) {
+                Err(_) if self.integrated(name, attempt) => Verdict::allowed(Basis::Integration),
                 Err(reason) => Verdict::denied(mode(), reason),
                 Ok(rule) if !attempt.answered.contains(name) => {
                     Verdict::denied(rule.basis(), Reason::NotAnswered)
@@ -385,6 +390,13 @@ impl Policy {
                 Verdict::denied(mode(), reason)
             }),
         }
+    }
+
+    /// Whether a connection to an integration's real host needs no rule of its own: its requests are read, and
+    /// the integration's class judges each.
+    fn integrated(&self, name: &HostName, attempt: &Attempt<'_>) -> bool {
+        let named = attempt.terminated && attempt.answered.contains(name);
+        named && self.is_open_port(attempt.port) && self.here.passes_on(name)
     }
 
     /// Returns the rule that lists a name for a port, or why none does.

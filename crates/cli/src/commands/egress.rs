@@ -10,7 +10,7 @@ use hothouse_api::{
     route,
     sandbox::FindQuery,
 };
-use hothouse_model::{Failure, ledger::AttemptKind, policy::Decision};
+use hothouse_model::{Failure, config::IntegrationClass, ledger::AttemptKind, policy::Decision};
 
 use super::sandbox::check_reference;
 use crate::{
@@ -165,6 +165,10 @@ pub(crate) fn why(session: &Session, ui: &Ui, args: EgressWhyArgs) -> Result<Exi
         lines.push(format!("  rule: {}", plain(&now.rule)));
         if let Some(reason) = &now.reason {
             lines.push(format!("  why:  {}", plain(reason)));
+        }
+        if let Some(one) = &now.integration {
+            lines.push(format!("  integration: {} ({})", plain(&one.name), treatment(one.class)));
+        } else if now.reason.is_some() {
             lines.push(format!(
                 "  ask:  hothouse egress allow {} -w {}",
                 plain(&asked(now)),
@@ -183,6 +187,20 @@ pub(crate) fn why(session: &Session, ui: &Ui, args: EgressWhyArgs) -> Result<Exi
         false => print(ui, &why.denied, true),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what an integration of a class does with requests.
+fn treatment(class: IntegrationClass) -> &'static str {
+    match class {
+        IntegrationClass::Mock => "mock: fixtures answer, the host is never reached",
+        IntegrationClass::Sink => "sink: requests are recorded, the host is never reached",
+        IntegrationClass::Disable => "disable: every request is refused",
+        IntegrationClass::ReadOnly => "read-only: requests that change something are refused",
+        IntegrationClass::TestMode => "test-mode: only requests with test credentials pass",
+        IntegrationClass::Local => "local: a service of the room stands in",
+        IntegrationClass::Shim => "shim: a script in the browser stands in",
+        IntegrationClass::Seam => "seam: the app has its own seam",
+    }
 }
 
 /// Returns what was asked about.

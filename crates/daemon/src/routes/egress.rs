@@ -7,7 +7,7 @@ use hothouse_api::{
     ErrorBody,
     egress::{
         AllowBody, ApproveBody, ChangeView, DecisionView, EgressPage, EgressQuery, EgressRecord,
-        GrantView, LearnedView, PendingView, WhyQuery, WhyView,
+        GrantView, LearnedView, PendingView, TreatedView, WhyQuery, WhyView,
     },
     sandbox::FindQuery,
 };
@@ -17,7 +17,7 @@ use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
     config::{self, HostName, HostPattern, RuleTransport},
-    ledger::{LedgerRecord, learn},
+    ledger::{AttemptKind, LedgerRecord, learn},
     policy::{Attempt, Claim, Datagram, Decision, Policy, Protocol, Transport, Verdict},
     record::{Draft, bodies::PolicyBody},
 };
@@ -122,10 +122,13 @@ pub(crate) async fn why(
             )));
         }
     };
-    let now = query.host.as_deref().map(|host| decision(&policy, &terminated, host)).transpose();
-    let now = now.map_err(ErrorResponse)?;
     let folder = daemon.engine.ledger_of(&sandbox);
     let records = blocking(move || Ok(ledger::read(&folder))).await?;
+    let now = query.host.as_deref().map(|host| decision(&policy, &terminated, host, &records));
+    let mut now = now.transpose().map_err(ErrorResponse)?;
+    if let Some(now) = &mut now {
+        now.integration = treated(&daemon, &sandbox, &now.host).await?;
+    }
     let count = |allowed: bool| {
         let of = records.iter().filter(|record| record.allowed == allowed).count();
         u64::try_from(of).unwrap_or(u64::MAX)
@@ -148,11 +151,35 @@ pub(crate) async fn why(
     }))
 }
 
-/// Decides as if the room had looked the host up and spoken what its port expects.
+/// Returns the integration that treats a host.
+async fn treated(
+    daemon: &Daemon,
+    sandbox: &SandboxRecord,
+    host: &str,
+) -> Result<Option<TreatedView>, ErrorResponse> {
+    let Ok(host) = host.parse::<HostName>() else { return Ok(None) };
+    let (engine, sandbox) = (daemon.engine.clone(), sandbox.clone());
+    let found = blocking(move || engine.integration_of(&sandbox, &host)).await?;
+    Ok(found.map(|(name, class)| TreatedView { name, class }))
+}
+
+/// Returns the address that the last connection to a name went to, if the ledger has it.
+fn last_address(records: &[LedgerRecord], name: &HostName, port: Option<u16>) -> Option<IpAddr> {
+    let is_last = |record: &&LedgerRecord| {
+        record.kind == AttemptKind::Connection
+            && record.host.as_deref() == Some(name.as_str())
+            && record.port == port
+    };
+    records.iter().rev().find(is_last)?.address
+}
+
+/// Decides as if the room had looked the host up, found the address that its last connection went to, and
+/// spoken what its port expects.
 fn decision(
     policy: &Policy,
     terminated: &[HostPattern],
     text: &str,
+    records: &[LedgerRecord],
 ) -> Result<DecisionView, Failure> {
     let (rest, transport) = match text.rsplit_once('/') {
         Some((rest, "tcp")) => (rest, RuleTransport::Tcp),
@@ -168,7 +195,7 @@ fn decision(
         _ => return Err(no_host(text)),
     };
     let (host, address, name) = match &claim {
-        Claim::Name(name) => (name.to_string(), None, Some(name)),
+        Claim::Name(name) => (name.to_string(), last_address(records, name, port), Some(name)),
         Claim::Address(address) => (address.to_string(), Some(*address), None),
         Claim::None | Claim::Bad(_) => return Err(no_host(text)),
     };
@@ -197,6 +224,7 @@ fn decision(
         code: verdict.reason.as_ref().map(|reason| reason.code().into()),
         reason: verdict.reason.as_ref().map(ToString::to_string),
         rule: verdict.rule,
+        integration: None,
     })
 }
 
@@ -249,16 +277,43 @@ pub(crate) async fn learned(
 ) -> Result<axum::Json<Vec<LearnedView>>, ErrorResponse> {
     let sandbox = find(&daemon, query.sandbox.as_deref(), &query.folder).await?;
     let folder = daemon.engine.ledger_of(&sandbox);
-    let mut learned = blocking(move || Ok(learn(&ledger::read(&folder)))).await?;
+    let (records, learned) = blocking(move || {
+        let records = ledger::read(&folder);
+        let learned = learn(&records);
+        Ok((records, learned))
+    })
+    .await?;
+    let (engine, record) = (daemon.engine.clone(), sandbox.clone());
+    let mut learned = blocking(move || {
+        // An integration treats its hosts as its class says, and no rule changes that.
+        let covered = |host: &str| match host.parse() {
+            Ok(host) => engine.integration_of(&record, &host).map(|found| found.is_some()),
+            Err(_) => Ok(false),
+        };
+        let mut kept = Vec::new();
+        for rule in learned {
+            if !covered(rule_host(&rule.rule))? {
+                kept.push(rule);
+            }
+        }
+        Ok(kept)
+    })
+    .await?;
     // What has been allowed since is no news.
     if let Some(walls) = daemon.keepers.walls.get() {
         let (policy, terminated) = walls.policy_of(&sandbox).await.map_err(ErrorResponse)?;
         learned.retain(|rule| {
-            decision(&policy, &terminated, &rule.rule)
+            decision(&policy, &terminated, &rule.rule, &records)
                 .is_ok_and(|decision| decision.verdict == Decision::Denied)
         });
     }
     Ok(axum::Json(learned.into_iter().map(LearnedView::from).collect()))
+}
+
+/// Returns the host of a rule, without its port and what carries it.
+fn rule_host(rule: &str) -> &str {
+    let host = rule.split_once('/').map_or(rule, |(host, _)| host);
+    host.rsplit_once(':').map_or(host, |(host, _)| host)
 }
 
 #[utoipa::path(

@@ -161,3 +161,29 @@ fn fixtures_of_the_worktree_answer_as_soon_as_they_are_written() {
         });
     });
 }
+
+#[test]
+fn rules_of_egress_do_not_speak_for_hosts_of_integrations() {
+    mocked(|env, repository| {
+        call(env, repository, "'https://cms.vendor.example/'");
+        call(env, repository, "'https://api.vendor.example:8443/'");
+        call(env, repository, "'https://elsewhere.example/'");
+        let why = env.ok(repository, &["egress", "why", "cms.vendor.example", "-w", "a", "--json"]);
+        let why: serde_json::Value = serde_json::from_str(&why).unwrap();
+        let integration = serde_json::json!({ "name": "cms", "class": "disable" });
+        assert_eq!(why["now"]["integration"], integration);
+        let text = env.ok(repository, &["egress", "why", "cms.vendor.example", "-w", "a"]);
+        assert!(text.contains("integration: cms (disable: every request is refused)"), "{text}");
+        assert!(!text.contains("egress allow"), "{text}");
+
+        let learned = env.ok(repository, &["egress", "learn", "-w", "a"]);
+        assert!(learned.contains("elsewhere.example"), "{learned}");
+        assert!(!learned.contains("vendor.example"), "{learned}");
+        for host in ["api.vendor.example", "cms.vendor.example:443", "x.tenants.example"] {
+            let refused = env.run(repository, &["egress", "allow", host, "-w", "a"]);
+            assert_eq!(refused.code, 5, "{refused}");
+            assert!(refused.stderr.contains("[integration."), "{refused}");
+        }
+        assert_eq!(env.run(repository, &["egress", "allow", "*.example", "-w", "a"]).code, 0);
+    });
+}

@@ -26,7 +26,7 @@ pub use self::{
 };
 use super::{
     egress::{Egress, Hosts},
-    host::HostPattern,
+    host::{HostName, HostPattern},
     near::nearest,
     text::{EntryName, SecretName, VariableName},
 };
@@ -102,6 +102,12 @@ impl Config {
         hosts.sort();
         hosts.dedup();
         hosts
+    }
+
+    /// Returns the integration that decides about a host: the first that means it and looks at its requests.
+    pub fn integration_of(&self, host: &HostName) -> Option<(&EntryName, &Integration)> {
+        let means = |one: &Integration| one.hosts.iter().any(|pattern| pattern.matches(host));
+        self.integrations.iter().find(|(_, one)| one.class.is_terminated() && means(one))
     }
 
     /// Returns a service by its name, as an argument of a command gives it.

@@ -1,4 +1,5 @@
-//! The hosts that Hothouse answers for: those of integrations that are mocked, sunk or switched off.
+//! The hosts of integrations: those that Hothouse answers for (mocked, sunk or switched off), and those that
+//! it reads every request to.
 
 use crate::config::{Config, HostName, HostPattern};
 
@@ -19,6 +20,15 @@ impl AnsweredHere {
 
     /// Whether a host is never dialled.
     pub fn holds(&self, name: &HostName) -> bool {
-        self.0.iter().find(|(host, _)| host.matches(name)).is_some_and(|(_, here)| *here)
+        self.find(name) == Some(true)
+    }
+
+    /// Whether an integration leads to the real host, whose requests its class judges one by one.
+    pub fn passes_on(&self, name: &HostName) -> bool {
+        self.find(name) == Some(false)
+    }
+
+    fn find(&self, name: &HostName) -> Option<bool> {
+        self.0.iter().find(|(host, _)| host.matches(name)).map(|(_, here)| *here)
     }
 }
