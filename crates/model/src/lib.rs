@@ -9,6 +9,7 @@ pub mod config;
 pub mod event;
 pub mod failure;
 pub mod fence;
+pub mod flag;
 pub mod glob;
 pub mod id;
 pub mod ledger;

@@ -1,18 +1,16 @@
 //! What a sink is given besides the request.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
+pub use hothouse_model::flag::{Flag, FlagSet};
 use jiff::Timestamp;
-use serde_json::Value;
-
-/// The values of flags that a sandbox has pinned, by key.
-pub type FlagSet = BTreeMap<String, Value>;
 
 /// What a sink is given besides the request.
 pub struct Context<'a> {
     pub now: Timestamp,
     /// Makes random bytes, for the ids that a vendor would make up.
     pub random: &'a mut dyn FnMut() -> [u8; 16],
+    /// The flags of the sandbox.
     pub flags: &'a FlagSet,
 }
 

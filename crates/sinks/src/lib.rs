@@ -7,15 +7,25 @@
 //! - [`taken`]: what a sink makes of a request
 //! - [`mail`]: mail and text messages
 //! - [`context`]: what a sink is given besides the request
+//! - [`analytics`]: events of analytics
+//! - [`flags`]: feature flags, one set in many dialects
 //! - [`webhook`]: webhooks as vendors send them
 
+pub mod analytics;
 pub mod context;
+pub mod flags;
 pub mod mail;
 mod multipart;
 pub mod taken;
 pub mod webhook;
 
-pub use context::{Context, FlagSet};
+mod bound;
+mod http;
+mod ids;
+#[cfg(test)]
+mod testing;
+
+pub use context::{Context, Flag, FlagSet};
 pub use hothouse_mock::request::Call;
 pub use taken::{RecordFile, Recorded, Taken};
 
@@ -32,6 +42,6 @@ pub struct HostSink {
 
 /// Finds what takes the requests to a host. Each area knows its own hosts.
 pub fn find(host: &str) -> Option<HostSink> {
-    const AREAS: &[fn(&str) -> Option<HostSink>] = &[mail::find];
+    const AREAS: &[fn(&str) -> Option<HostSink>] = &[mail::find, analytics::find, flags::find];
     AREAS.iter().find_map(|find| find(host))
 }

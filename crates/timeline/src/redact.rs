@@ -264,6 +264,11 @@ impl Redactor {
             Value::Object(map) => {
                 for (name, value) in map.iter_mut() {
                     self.people(value, names::is_person(name));
+                    if names::is_traits(name)
+                        && let Some(value) = value.get_mut("name")
+                    {
+                        self.people(value, true);
+                    }
                 }
             }
             _ => {}

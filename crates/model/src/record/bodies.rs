@@ -34,6 +34,10 @@ bodies! {
     ExecBody => Exec,
     LogBody => Log,
     WebhookBody => Webhook,
+    EventBody => Event,
+    FlagBody => Flag,
+    LlmBody => Llm,
+    TraceBody => Trace,
 }
 
 /// Bytes that are kept beside the timeline, by their hash.
@@ -453,4 +457,87 @@ pub struct WebhookBody {
     pub message: String,
     pub request: Message,
     pub response: Message,
+}
+
+/// An event of analytics. Who it is about is hashed when it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EventBody {
+    pub vendor: String,
+    pub name: String,
+    pub distinct_id: Option<String>,
+    pub properties: Value,
+    /// `track`, `identify`, `alias`, `group`, `page` or `screen`.
+    pub r#type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<Value>,
+    /// When it happened, as the app says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timestamp: Option<String>,
+}
+
+/// A flag that was evaluated or pinned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlagBody {
+    pub key: String,
+    pub value: Value,
+    /// What the project's config says.
+    pub default: Value,
+    /// Whether the sandbox has pinned it.
+    pub pinned: bool,
+    /// Whose SDK asked; none where a user pinned it.
+    pub vendor: Option<String>,
+}
+
+/// A call of a language model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LlmBody {
+    /// `openai`, `anthropic` or `gemini`.
+    pub provider: String,
+    pub model: String,
+    /// Such as `chat.completions`.
+    pub endpoint: String,
+    pub stream: bool,
+    /// Whether a fixture answered.
+    pub matched: bool,
+    pub fixture: Option<String>,
+    pub input_tokens: u64,
+    pub output_tokens: u64,
+    pub prompt: Prompt,
+}
+
+/// What a model was asked, as far as it is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Prompt {
+    /// Of the whole prompt.
+    pub sha256: String,
+    pub messages: u64,
+    pub chars: u64,
+    /// The names of the tools that the model may call.
+    pub tools: Vec<String>,
+    /// How the last message of the user begins.
+    pub begins: String,
+}
+
+/// A span of a trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TraceBody {
+    pub trace_id: String,
+    pub span_id: String,
+    pub parent_id: Option<String>,
+    pub name: String,
+    /// Such as `server` or `client`.
+    pub span_kind: String,
+    /// `unset`, `ok` or `error`.
+    pub status: String,
+    pub status_message: Option<String>,
+    pub start: Option<jiff::Timestamp>,
+    pub duration_ms: f64,
+    pub attributes: Value,
+    pub resource: Value,
+    pub events: Vec<Value>,
 }

@@ -54,7 +54,9 @@ impl Kind {
                 "envelope.*",
                 "header.*",
             ],
-            Self::Event => &["vendor", "name", "distinct_id", "properties.*"],
+            Self::Event => {
+                &["vendor", "name", "distinct_id", "properties.*", "type", "groups.*", "timestamp"]
+            }
             Self::Error => &[
                 "type",
                 "message",
@@ -156,10 +158,14 @@ impl Kind {
                 "span_id",
                 "parent_id",
                 "name",
+                "span_kind",
                 "status",
+                "status_message",
+                "start",
                 "duration_ms",
                 "attributes.*",
                 "resource.*",
+                "events.*",
             ],
             Self::Job => &["queue", "job", "name", "state", "attempts", "error"],
             Self::Log => &["source", "level", "text", "gap", "count"],

@@ -35,7 +35,7 @@ const ENDS: [&str; 27] = [
 const WHOLE: [&str; 7] = ["pin", "sig", "jwt", "bearer", "ssn", "iban", "cvv"];
 
 /// Names of fields that tell who somebody is, in analytics.
-const PEOPLE: [&str; 18] = [
+const PEOPLE: [&str; 19] = [
     "distinctid",
     "userid",
     "anonymousid",
@@ -51,9 +51,10 @@ const PEOPLE: [&str; 18] = [
     "displayname",
     "address",
     "ip",
-    "$ip",
     "alias",
-    "$anondistinctid",
+    "anondistinctid",
+    "deviceid",
+    "clientid",
 ];
 
 /// The longest name that is looked at.
@@ -71,6 +72,12 @@ pub(crate) fn is_sensitive(name: &str) -> bool {
 /// Whether what has this name says who somebody is.
 pub(super) fn is_person(name: &str) -> bool {
     name.len() <= LONGEST && PEOPLE.contains(&plain(name).trim_start_matches('$'))
+}
+
+/// Whether what has this name describes a person, so that a `name` in it is one.
+pub(super) fn is_traits(name: &str) -> bool {
+    let plain = plain(name);
+    ["set", "setonce", "traits", "userproperties"].contains(&plain.trim_start_matches('$'))
 }
 
 /// Whether a text is an e-mail address and nothing else.

@@ -133,6 +133,24 @@ fn people_in_analytics_are_hashed_with_the_salt_of_the_run() {
 }
 
 #[test]
+fn what_describes_a_person_is_hashed_in_every_vendors_terms() {
+    let body = json!({
+        "name": "$identify", "distinct_id": "u1",
+        "properties": {
+            "$set": { "name": "Jenny Rosen", "plan": "pro" }, "$set_once": { "name": "Jenny Rosen" },
+            "$anon_distinct_id": "jenny-anon", "device_id": "jenny-phone", "client_id": "jenny-web", "alias": "jenny",
+            "name": "Checkout",
+        },
+    });
+    let draft = redactor().draft(Draft::new(Kind::Event, Timestamp::UNIX_EPOCH, "", body));
+    let text = draft.body.to_string();
+    assert!(!text.to_lowercase().contains("jenny"), "{text}");
+    assert_eq!(draft.body["name"], "$identify");
+    assert_eq!(draft.body["properties"]["name"], "Checkout");
+    assert_eq!(draft.body["properties"]["$set"]["plan"], "pro");
+}
+
+#[test]
 fn mail_keeps_what_its_reader_must_use() {
     let usable = json!({
         "to": ["buyer@example.com"],

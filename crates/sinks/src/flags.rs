@@ -1,0 +1,78 @@
+//! Feature flags: one set of values, in the dialects of vendors.
+//!
+//! Everybody gets the same value, whoever asks. What an app looked at is recorded where its SDK says so: SDKs that have
+//! all flags evaluate by themselves and report later. [`crate::analytics::posthog`] has the dialect of PostHog.
+//!
+//! - [`launchdarkly`], [`unleash`], [`flagsmith`], [`statsig`]: the vendors
+//! - [`ofrep`]: the protocol of OpenFeature
+
+pub mod flagsmith;
+pub mod launchdarkly;
+pub mod ofrep;
+pub mod statsig;
+pub mod unleash;
+
+use hothouse_model::{glob, record::bodies::FlagBody};
+use serde_json::Value;
+
+use crate::{Call, Context, Flag, FlagSet, HostSink, Recorded, Take, Taken, bound};
+
+/// The most looks that one request may report.
+const SEEN: usize = 10_000;
+
+/// Hosts, and who takes what is sent to them.
+const HOSTS: [(&str, &str, Take); 11] = [
+    ("*.launchdarkly.com", "launchdarkly", launchdarkly::take),
+    ("*.launchdarkly.us", "launchdarkly", launchdarkly::take),
+    ("*.unleash-hosted.com", "unleash", unleash::take),
+    ("*.getunleash.io", "unleash", unleash::take),
+    ("*.flagsmith.com", "flagsmith", flagsmith::take),
+    ("*.statsig.com", "statsig", statsig::take),
+    ("*.statsigcdn.com", "statsig", statsig::take),
+    ("*statsigapi.net", "statsig", statsig::take),
+    ("*featureassets.org", "statsig", statsig::take),
+    ("*prodregistryv2.org", "statsig", statsig::take),
+    ("*featuregates.org", "statsig", statsig::take),
+];
+
+/// Finds what takes the requests to a host.
+pub fn find(host: &str) -> Option<HostSink> {
+    let fits = |known: &str| glob::fits(known.as_bytes(), host.as_bytes());
+    let (_, vendor, take) = HOSTS.into_iter().find(|(known, _, _)| fits(known))?;
+    Some(HostSink { vendor, take })
+}
+
+/// Takes the requests to a server of flags that nobody knows, by their paths.
+pub const GENERIC: HostSink = HostSink { vendor: "flags", take };
+
+fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
+    let has = |word: &str| call.segments.iter().any(|segment| segment == word);
+    match () {
+        () if has("ofrep") => ofrep::take(call, context),
+        () if has("client") || has("frontend") || has("proxy") => unleash::take(call, context),
+        () if has("v1") && (has("flags") || has("identities")) => flagsmith::take(call, context),
+        () => launchdarkly::take(call, context),
+    }
+}
+
+/// Whether a value means on.
+pub(crate) fn is_on(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(on) => *on,
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    }
+}
+
+/// Makes the record of a flag that the app looked at.
+pub(crate) fn seen(vendor: &str, key: &str, value: Value, set: &FlagSet) -> Recorded {
+    let Flag { default, pinned, .. } = set.get(key).cloned().unwrap_or_default();
+    let (key, value) = (bound::short(key), bound::fitting(value));
+    let summary = format!("{key} is {value} ({vendor})");
+    let vendor = Some(vendor.to_owned());
+    Recorded::of(summary, &FlagBody { key, value, default, pinned, vendor })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! What answers to browsers and to odd requests have in common.
+
+use hothouse_mock::{Answer, Body, Match};
+
+use crate::{Call, Taken};
+
+/// A script that does nothing, for what a page loads from the host of a vendor.
+pub(crate) const SCRIPT: &str =
+    "/* Hothouse answers for this host; the vendor's script is not loaded. */\n";
+
+/// Makes an answer of text.
+pub(crate) fn text(status: u16, kind: &str, text: impl Into<Vec<u8>>, vendor: &str) -> Taken {
+    let mut answer = Answer::empty(status, Match::Vendor(vendor.to_owned()));
+    answer.headers.push(("content-type".into(), kind.into()));
+    answer.body = Body::Whole(text.into());
+    Taken { answer, records: Vec::new() }
+}
+
+/// Makes an answer of a script that does nothing.
+pub(crate) fn script(vendor: &str) -> Taken {
+    text(200, "application/javascript; charset=utf-8", SCRIPT, vendor)
+}
+
+/// Lets pages of any origin read an answer, with their cookies.
+pub(crate) fn shared(mut taken: Taken, call: &Call<'_>) -> Taken {
+    let Some(origin) = call.request.header("origin") else { return taken };
+    let headers = &mut taken.answer.headers;
+    headers.push(("access-control-allow-origin".into(), origin.to_owned()));
+    headers.push(("access-control-allow-credentials".into(), "true".into()));
+    headers.push(("vary".into(), "Origin".into()));
+    taken
+}
+
+/// Answers a preflight of a browser, if the call is one.
+pub(crate) fn preflight(call: &Call<'_>, vendor: &str) -> Option<Taken> {
+    if call.request.method != "OPTIONS" {
+        return None;
+    }
+    let mut taken = Taken::empty(204, vendor, Vec::new());
+    let wanted = call.request.header("access-control-request-headers").unwrap_or("*");
+    for (name, value) in [
+        ("access-control-allow-methods", "GET, POST, PUT, DELETE, OPTIONS"),
+        ("access-control-allow-headers", wanted),
+        ("access-control-max-age", "3600"),
+    ] {
+        taken.answer.headers.push((name.into(), value.to_owned()));
+    }
+    Some(shared(taken, call))
+}
+
+/// Returns the path as a list that can be matched.
+pub(crate) fn path<'c>(call: &'c Call<'_>) -> Vec<&'c str> {
+    call.segments.iter().map(AsRef::as_ref).collect()
+}
