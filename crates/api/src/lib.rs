@@ -19,6 +19,7 @@ pub mod secret;
 pub mod service;
 pub mod timeline;
 pub mod ui;
+pub mod webhook;
 pub mod workspace;
 
 pub use client::{Client, ClientError};
@@ -71,6 +72,7 @@ pub mod route {
     pub const TIMELINE_WAIT: &str = "/v1/timeline/wait";
     pub const TIMELINE_SINCE: &str = "/v1/timeline/since";
     pub const TIMELINE_VERIFY: &str = "/v1/timeline/verify";
+    pub const WEBHOOKS: &str = "/v1/webhooks";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";

@@ -12,6 +12,7 @@ mod service;
 mod snapshot;
 mod timeline;
 mod url;
+mod webhook;
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
@@ -34,6 +35,7 @@ pub(crate) use self::{
     snapshot::{RestoreArgs, SnapshotArgs},
     timeline::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs},
     url::{ExposeArgs, PortsArgs, PortsCommand, TrustArgs, UrlArgs},
+    webhook::{WebhookArgs, WebhooksArgs},
 };
 
 /// Gives every coding agent its own universe for a repository.
@@ -274,6 +276,21 @@ pub(crate) enum Command {
                       hothouse requests --unmatched --json"
     )]
     Requests(RequestsArgs),
+    /// Send a webhook to an app, signed as its vendor does
+    ///
+    /// Exits with 1 if the app does not accept it, or with --adversary does not withstand it.
+    #[command(
+        after_help = "Examples:\n  hothouse webhook stripe/payment_intent.succeeded -w agent-a\n  \
+                      hothouse webhook stripe/invoice.paid --set amount_paid=500 --to api/webhooks/stripe\n  \
+                      hothouse webhook github/push --adversary wrong-secret\n  hothouse webhook event.json --vendor stripe"
+    )]
+    Webhook(WebhookArgs),
+    /// List the webhooks that were delivered to apps, an attempt each
+    #[command(
+        after_help = "Examples:\n  hothouse webhooks -w agent-a\n  hothouse webhooks type:payment_intent -status=200\n  \
+                      hothouse webhooks --out --json"
+    )]
+    Webhooks(WebhooksArgs),
     /// Delete every sandbox of every project; branches are kept
     #[command(after_help = "Examples:\n  hothouse nuke\n  hothouse nuke --yes")]
     Nuke(NukeArgs),

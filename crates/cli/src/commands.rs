@@ -18,6 +18,7 @@ mod snapshot;
 mod timeline;
 mod trust;
 mod url;
+mod webhook;
 
 use std::process::ExitCode;
 
@@ -76,6 +77,8 @@ pub(crate) fn run(
         Command::Wait(args) => timeline::wait(session, ui, args),
         Command::Verify(args) => timeline::verify(session, ui, args),
         Command::Requests(args) => timeline::requests(session, ui, args),
+        Command::Webhook(args) => webhook::send(session, ui, args),
+        Command::Webhooks(args) => webhook::list(session, ui, args),
         Command::Nuke(args) => sandbox::nuke(session, ui, &args),
         Command::Doctor(args) => doctor::run(session, ui, &args, surroundings),
         Command::Config(ConfigCommand::Check(args)) => {

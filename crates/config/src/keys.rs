@@ -6,7 +6,7 @@ use hothouse_model::config::{
     AppLabel, Backend, Command, Condition, EgressMode, FilePattern, Files, HostHeader, HostPath,
     IntegrationClass, Line, LogPattern, Method, Place, Recipe, RestartPolicy, RuleTransport,
     SecretForm, SecretName, Signal, Stack, Template, Tree, TreePath, TreePattern, UrlPath,
-    VariableKind, VariableName, Version,
+    VariableKind, VariableName, Vendor, Version,
     rules::{
         BYTE_SIZE, DESTINATION, DURATION, HOST_PATTERN, NAME_RULE, RESOLVER, SECRET_SOURCE,
         VALUE_SOURCE,
@@ -247,6 +247,11 @@ static INTEGRATION: Table = Table {
     required: &["class"],
     ..Table::of(&[
         key("class", Shape::Choice(IntegrationClass::WORDS), "How it is treated."),
+        key(
+            "vendor",
+            Shape::Choice(Vendor::WORDS),
+            "Whose protocol it speaks, where its hosts do not tell.",
+        ),
         key("hosts", Shape::List(&HOSTS), "The hosts by which it is reached."),
         key(
             "exceptions",

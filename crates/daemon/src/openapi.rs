@@ -58,6 +58,7 @@ use crate::routes;
         routes::timeline::wait,
         routes::timeline::since,
         routes::timeline::verify,
+        routes::webhook::send,
         routes::operation::wait,
         routes::event::follow,
         routes::doctor::look,

@@ -13,6 +13,7 @@ pub(crate) mod service;
 pub(crate) mod snapshot;
 pub(crate) mod timeline;
 pub(crate) mod ui;
+pub(crate) mod webhook;
 pub(crate) mod workspace;
 
 use axum::{
@@ -70,6 +71,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::TIMELINE_WAIT, get(timeline::wait))
         .route(route::TIMELINE_SINCE, get(timeline::since))
         .route(route::TIMELINE_VERIFY, get(timeline::verify))
+        .route(route::WEBHOOKS, post(webhook::send))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

@@ -243,7 +243,7 @@ async fn serve(
     let exec_listener = listen(&path.with_file_name(EXEC_SOCKET))?;
 
     let state = &daemon.about.state;
-    let shared = (daemon.keepers.shares.clone(), daemon.keepers.timelines.clone());
+    let shared = (daemon.keepers.shares.clone(), &daemon.keepers);
     let walls = Walls::new(daemon.engine.clone(), rooms, user_config, home, state, shared);
     daemon.keepers.walls.set(&walls);
     // Rooms that outlived the last daemon come first: they have no network until then.

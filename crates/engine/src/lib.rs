@@ -13,6 +13,7 @@ mod egress;
 pub mod environment;
 mod fixtures;
 mod fork;
+mod integrations;
 mod inventory;
 mod journal;
 mod keeper;
@@ -69,6 +70,7 @@ pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
 pub use hothouse_workspace::{
     closely::Finding, pool::Pool, promote::Merged, refs::watch::RefWatch,
 };
+pub use integrations::{WebhookPlace, WebhookTarget};
 pub use inventory::Stray;
 pub use journal::Journal;
 pub use keeper::{WallDown, WallKeeper};

@@ -139,6 +139,7 @@ impl Engine {
             golden: places.golden_data(),
             programs,
             names: self.names(sandbox),
+            sandbox: sandbox.id.as_str(),
         };
         let mut stack = stack::resolve(&config, &facts)?;
         stack.caveats.extend(self.refuse_live_keys(sandbox, &config, &stack)?);
@@ -146,7 +147,7 @@ impl Engine {
     }
 
     /// Reads the config of the worktree, which the agent may have written, under the pinned half.
-    fn worktree_config(&self, sandbox: &SandboxRecord) -> Result<Config, ServicesError> {
+    pub(crate) fn worktree_config(&self, sandbox: &SandboxRecord) -> Result<Config, ServicesError> {
         let folder = trees::open_worktree(sandbox)?;
         let own = match folder.read_capped(Path::new(CONFIG_FILE), MAX_BYTES as u64 + 1) {
             Ok(bytes) => Some(bytes),

@@ -42,6 +42,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) programs: BTreeMap<ServiceName, Programs>,
     /// How its apps are named, where there is a router.
     pub(crate) names: Option<Names<'a>>,
+    /// The sandbox, for signing secrets of webhooks that nobody has chosen.
+    pub(crate) sandbox: &'a str,
 }
 
 /// A stack, and the data that must be there first.
@@ -164,7 +166,37 @@ impl<'a> StackBuilder<'a> {
                 }
             }
         }
+        for (integration, one) in &self.config.integrations {
+            for (name, template) in &one.env {
+                let value = self.value(None, template);
+                let value = value.map_err(|reference| StackError::Reference {
+                    place: format!("integration `{integration}`"),
+                    variable: name.as_str().to_owned(),
+                    reference,
+                })?;
+                // What the project sets by itself is meant.
+                all.entry(name.as_str().to_owned()).or_insert(value);
+            }
+        }
+        for name in self.unset_webhook_secrets() {
+            let value = content::key(&[self.facts.sandbox.as_bytes(), name.as_bytes()]);
+            all.entry(name.to_owned()).or_insert_with(|| format!("whsec_{value}"));
+        }
         Ok((all, caveats))
+    }
+
+    /// Lists the variables of signing secrets that nothing in the config sets.
+    fn unset_webhook_secrets(&self) -> Vec<&'a str> {
+        let config = self.config;
+        let webhooks = config.integrations.values().filter_map(|one| one.webhook.as_ref());
+        let unset = webhooks.filter_map(|webhook| {
+            let name = webhook.secret.as_ref()?.as_str();
+            let service = config.services.get(&webhook.to);
+            let is_set = config.secrets.contains_key(name)
+                || service.is_some_and(|service| service.env.contains_key(name));
+            (!is_set).then_some(name)
+        });
+        unset.collect()
     }
 
     fn service(
@@ -419,6 +451,7 @@ mod tests {
             golden: "/s/.hothouse/golden-data".into(),
             programs: BTreeMap::from([("db".parse().unwrap(), programs)]),
             names: Some(Names { sandbox: "a", project: "shop", port: 8443 }),
+            sandbox: "shop-a-1",
         }
     }
 
@@ -470,6 +503,33 @@ mod tests {
         assert!(!stack.frozen && api.spec.build.is_none());
         let web = &stack.order.services[2].spec.probe.as_ref().unwrap().question;
         assert!(matches!(web, Question::Tcp { port: 80 }), "an app is asked by itself: {web:?}");
+    }
+
+    #[test]
+    fn variables_of_integrations_exist_in_the_room_alone_and_a_signing_secret_is_made_up() {
+        let text = format!(
+            r#"{SHOP}
+            [env.MODE]
+            kind = "public"
+            value = "own"
+            [integration.search]
+            class = "local"
+            env = {{ SEARCH_URL = "{{web.local}}/search", MODE = "emulator" }}
+            [integration.pay]
+            class = "mock"
+            webhook = {{ to = "api", path = "/hook", secret = "PAY_SECRET" }}
+            [integration.db]
+            class = "mock"
+            webhook = {{ to = "api", path = "/hook", secret = "DATABASE_URL" }}
+        "#
+        );
+        let stack = stack(&text, "dev").unwrap();
+        assert_eq!(stack.variables["SEARCH_URL"], "http://127.0.0.1:80/search");
+        assert_eq!(stack.variables["MODE"], "own");
+        assert!(stack.variables["PAY_SECRET"].starts_with("whsec_"));
+        assert!(!stack.variables.contains_key("DATABASE_URL"), "the service sets it");
+        let api = &stack.order.services[0].spec.env;
+        assert_eq!(api["PAY_SECRET"], stack.variables["PAY_SECRET"]);
     }
 
     #[test]

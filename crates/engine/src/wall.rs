@@ -280,6 +280,15 @@ impl Engine {
                 from.and_then(|from| self.with.wall.environment.get(from.0.as_str()).cloned());
             all.extend(own.or(from).map(|value| (name.to_string(), value)));
         }
+        for (name, template) in config.integrations.values().flat_map(|one| &one.env) {
+            let plain = |part: &Part| match part {
+                Part::Text(text) => Some(text.clone()),
+                Part::Reference(_) => None,
+            };
+            if let Some(value) = template.parts().iter().map(plain).collect::<Option<String>>() {
+                all.entry(name.to_string()).or_insert(value);
+            }
+        }
         let exposed = all.iter().map(|(name, value)| Exposed {
             variable: name.clone(),
             place: "`[env]`".into(),

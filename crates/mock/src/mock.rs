@@ -32,7 +32,7 @@ pub struct MockSpec {
 }
 
 /// An integration of class `mock`.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Integration {
     pub name: String,
     /// Host names in lower case; `*` stands for any text.

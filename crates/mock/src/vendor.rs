@@ -94,6 +94,8 @@ pub fn load(vendor: &str) -> (Package, Vec<Problem>) {
 
 #[cfg(test)]
 mod tests {
+    use hothouse_model::config::Vendor;
+
     use super::*;
 
     #[test]
@@ -103,6 +105,13 @@ mod tests {
             assert_eq!(problems, [], "{name}");
             assert!(!package.hosts.is_empty(), "{name} names no host");
             assert!(package.code.is_some() || !package.shelf.fixtures().is_empty(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_package_can_be_named_in_a_config() {
+        for name in names() {
+            assert!(Vendor::WORDS.contains(&name), "{name} is not a word of `vendor`");
         }
     }
 

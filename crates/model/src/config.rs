@@ -31,7 +31,7 @@ pub use self::{
         Integration, IntegrationClass, Lifetime, LiveKeyRule, LiveKeys, Mount, Need, Place, Probe,
         Profile, Project, Radius, Ready, Recipe, Restart, RestartPolicy, Role, Room,
         RowExpectation, Scenario, Secret, SecretForm, SecretSource, Seed, Service, Signal, Tree,
-        UnknownProfile, ValueSource, Variable, VariableKind, Webhook, Work,
+        UnknownProfile, ValueSource, Variable, VariableKind, Vendor, Webhook, Work,
     },
     template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, Template},
     text::{

@@ -9,6 +9,7 @@
 //! - [`sleep`]: who is not used sleeps, and who is needed wakes
 //! - [`chores`]: what the engine does from time to time
 //! - [`timelines`]: what happened in each run
+//! - [`webhooks`]: what vendors send to apps
 //! - [`tasks`]: all of these as loops with names, which are joined
 //!
 //! Deliberately absent: sockets for clients (those are the daemon's), and nothing that the next daemon
@@ -25,6 +26,7 @@ pub mod tasks;
 pub mod timelines;
 pub mod urls;
 pub mod walls;
+pub mod webhooks;
 
 use std::{
     path::PathBuf,
@@ -43,6 +45,7 @@ pub use tasks::{Stop, Tasks};
 pub use timelines::Timelines;
 pub use urls::Urls;
 pub use walls::{LateWalls, Walls};
+pub use webhooks::Webhooks;
 
 /// What reconcilers share with each other and with the daemon's API.
 #[derive(Clone)]
@@ -60,6 +63,8 @@ pub struct Keepers {
     pub walls: Arc<LateWalls>,
     /// What happens in each run, written down.
     pub timelines: Arc<Timelines>,
+    /// What vendors send to apps.
+    pub webhooks: Arc<Webhooks>,
     /// The state folder.
     pub state: PathBuf,
     /// What rooms may have of the daemon's descriptors.
@@ -77,8 +82,10 @@ impl Keepers {
         state: PathBuf,
         shares: Arc<Shares>,
     ) -> Self {
+        let timelines = Timelines::new(engine.clone());
         Self {
-            timelines: Timelines::new(engine.clone()),
+            webhooks: Webhooks::new(engine.clone(), timelines.clone()),
+            timelines,
             engine,
             event_tx,
             connections: Arc::new(Connections::new(rooms)),
@@ -97,6 +104,7 @@ impl Keepers {
             tasks.start("walls", |stop| async move { walls.watch(stop).await });
         }
         tasks.start("timelines", |stop| self.timelines.clone().watch(stop));
+        tasks.start("webhooks", |stop| webhooks::watch(self.clone(), stop));
         tasks.start("urls", |stop| urls::watch(self.clone(), stop));
         tasks.start("urls of starting rooms", |stop| urls::watch_steps(self.clone(), stop));
         tasks.start("commits", |stop| commits::watch(self.clone(), stop));

@@ -11,18 +11,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_engine::{Engine, FixtureFolder, FixtureStamp};
+use hothouse_engine::{Engine, FixtureFolder, FixtureStamp, WebhookTarget};
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_mock::{
     Answer, Body, Effect, Fault, FixtureFile, Integration, Match, Mock, MockSpec, Request, State,
+    vendor,
 };
 use hothouse_model::{
-    SandboxRecord,
-    config::{Config, IntegrationClass, Problem},
+    Failure, SandboxRecord,
+    config::{self, Config, IntegrationClass, Problem},
     id::fnv1a,
 };
-use hothouse_terminate::{Fault as Broken, Piece, StandInAnswer, StandInRequest};
+use hothouse_terminate::{Fault as Broken, Held, Piece, StandInAnswer, StandInRequest};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use crate::{Webhooks, webhooks::VendorWebhook};
 
 /// Where a run's mocks keep what they remember.
 const STATE: &str = "mock-state.json";
@@ -43,6 +47,7 @@ pub(crate) struct Mocks(Mutex<HashMap<String, Weak<RunMock>>>);
 /// The mock of one run.
 pub(crate) struct RunMock {
     engine: Arc<Engine>,
+    webhooks: Arc<Webhooks>,
     /// Where the state is kept; none for rooms without a run, which forget.
     kept: Option<PathBuf>,
     inner: Mutex<Inner>,
@@ -57,13 +62,15 @@ struct Inner {
     stamp: Option<FixtureStamp>,
     looked: Option<Instant>,
     problems: Vec<Problem>,
+    /// Vendor and target of each integration that has webhooks.
+    webhooks: HashMap<String, (Option<String>, WebhookTarget)>,
 }
 
 impl Mocks {
     /// Returns the mock of a sandbox's run, if its config mocks anything.
     pub(crate) fn of(
         &self,
-        engine: &Arc<Engine>,
+        (engine, webhooks): (&Arc<Engine>, &Arc<Webhooks>),
         sandbox: &SandboxRecord,
         config: &Config,
     ) -> Option<Arc<RunMock>> {
@@ -90,8 +97,14 @@ impl Mocks {
             stamp: None,
             looked: None,
             problems: Vec::new(),
+            webhooks: HashMap::new(),
         };
-        let made = Arc::new(RunMock { engine: engine.clone(), kept, inner: Mutex::new(inner) });
+        let made = Arc::new(RunMock {
+            engine: engine.clone(),
+            webhooks: webhooks.clone(),
+            kept,
+            inner: Mutex::new(inner),
+        });
         all.insert(key, Arc::downgrade(&made));
         Some(made)
     }
@@ -101,12 +114,12 @@ impl Mocks {
 fn mocked(config: &Config) -> (Vec<Integration>, Vec<FixtureFolder>) {
     let all = config.integrations.iter().filter(|(_, one)| one.class == IntegrationClass::Mock);
     all.map(|(name, one)| {
-        let usual = || Path::new("hothouse/fixtures").join(name.as_str());
-        let path = one.fixtures.as_ref().map_or_else(usual, |path| path.as_str().into());
+        let path = fixture_path(name.as_str(), one);
         let hosts = one.hosts.iter().map(ToString::to_string).collect();
         let name = name.to_string();
         let folder = FixtureFolder { integration: name.clone(), path };
-        (Integration { name, hosts, vendor: None }, folder)
+        let vendor = one.vendor.map(|vendor| vendor.as_str().to_owned());
+        (Integration { name, hosts, vendor }, folder)
     })
     .unzip()
 }
@@ -136,10 +149,7 @@ impl Inner {
         integrations: Vec<Integration>,
         folders: Vec<FixtureFolder>,
     ) {
-        let hosts = |all: &[Integration]| {
-            all.iter().map(|one| (one.name.clone(), one.hosts.clone())).collect::<Vec<_>>()
-        };
-        if hosts(&self.integrations) != hosts(&integrations) || self.folders != folders {
+        if self.integrations != integrations || self.folders != folders {
             (self.stamp, self.looked) = (None, None);
         }
         self.sandbox = sandbox.clone();
@@ -151,6 +161,7 @@ impl Inner {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK) {
             return;
         }
+        self.look_at_config(engine);
         let found = engine.fixtures(&self.sandbox, &self.folders, self.stamp.as_ref());
         self.looked = Some(Instant::now());
         let (stamp, found) = match found {
@@ -186,6 +197,47 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// Takes what the worktree itself decides: where webhooks go, and where fixtures are.
+    fn look_at_config(&mut self, engine: &Engine) {
+        let Ok(all) = engine.integrations(&self.sandbox) else { return };
+        self.webhooks = all.iter().filter_map(|(name, one)| webhook_of(name.as_str(), one)).collect();
+        for folder in &mut self.folders {
+            if let Some(one) = all.get(folder.integration.as_str()) {
+                folder.path = fixture_path(&folder.integration, one);
+            }
+        }
+    }
+}
+
+/// Returns vendor and target of an integration's webhooks.
+pub(crate) fn webhook_of(
+    name: &str,
+    integration: &config::Integration,
+) -> Option<(String, (Option<String>, WebhookTarget))> {
+    let webhook = integration.webhook.as_ref()?;
+    let target = WebhookTarget {
+        service: webhook.to.to_string(),
+        path: webhook.path.as_str().to_owned(),
+        secret: webhook.secret.as_ref().map(ToString::to_string),
+    };
+    Some((name.to_owned(), (vendor_of(integration), target)))
+}
+
+/// Returns whose protocol an integration speaks: what it says, or what its hosts tell.
+pub(crate) fn vendor_of(integration: &config::Integration) -> Option<String> {
+    let said = integration.vendor.map(|vendor| vendor.as_str().to_owned());
+    said.or_else(|| {
+        let hosts = integration.hosts.iter().map(ToString::to_string);
+        hosts.filter_map(|host| vendor::choose(&host, None)).next().map(str::to_owned)
+    })
+}
+
+fn fixture_path(name: &str, integration: &config::Integration) -> PathBuf {
+    let usual = || Path::new("hothouse/fixtures").join(name);
+    integration.fixtures.as_ref().map_or_else(usual, |path| path.as_str().into())
+}
+
 impl RunMock {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -204,17 +256,41 @@ impl RunMock {
             body: &asked.body,
         };
         let before = inner.mock.state().revision();
-        let answer = inner.mock.answer(&request, HostClock.now());
+        let mut answer = inner.mock.answer(&request, HostClock.now());
         if inner.mock.state().revision() != before
             && let Err(error) = self.keep(inner.mock.state_mut())
         {
             tracing::warn!(%error, "what the mocks remember cannot be kept");
             return failed("what the mock remembers cannot be kept on disk");
         }
-        for Effect::Webhook { integration, kind, .. } in &answer.effects {
-            tracing::debug!(integration, kind, "a webhook of a mock is dropped");
+        let held = match self.send_webhooks(&inner, std::mem::take(&mut answer.effects)) {
+            Ok(held) => held,
+            Err(failure) => {
+                tracing::warn!(?failure, "webhooks of a mock cannot be kept");
+                return failed("the webhooks of the mock cannot be kept on disk");
+            }
+        };
+        StandInAnswer { held, ..told(answer, &inner.problems) }
+    }
+
+    /// Queues the webhooks of a call. They leave when what is returned is let go of.
+    fn send_webhooks(
+        &self,
+        inner: &Inner,
+        effects: Vec<Effect>,
+    ) -> Result<Option<Held>, Failure> {
+        let wanted = effects.into_iter().filter_map(|effect| {
+            let Effect::Webhook { integration, kind, payload } = effect;
+            let (vendor, target) = inner.webhooks.get(&integration)?.clone();
+            Some(VendorWebhook { integration, vendor, kind, payload, target })
+        });
+        let wanted: Vec<_> = wanted.collect();
+        if wanted.is_empty() {
+            return Ok(None);
         }
-        told(answer, &inner.problems)
+        let (sent_tx, sent_rx) = oneshot::channel::<()>();
+        self.webhooks.queue_vendor(&inner.sandbox, wanted, sent_rx)?;
+        Ok(Some(Held::new(sent_tx)))
     }
 
     fn keep(&self, state: &mut State) -> Result<(), hothouse_host::FileError> {
@@ -247,7 +323,7 @@ pub(crate) fn told(answer: Answer, problems: &[Problem]) -> StandInAnswer {
         Fault::Timeout => Broken::Timeout,
         Fault::Truncate => Broken::Truncate,
     });
-    StandInAnswer { status, headers, pieces, latency, fault, matched, fixture }
+    StandInAnswer { status, headers, pieces, latency, fault, matched, fixture, held: None }
 }
 
 /// Adds what is wrong with fixtures to what an unmatched call is told: one of them may be meant for it.

@@ -39,7 +39,7 @@ use hothouse_model::{
 use tokio::runtime::Handle;
 
 use self::toolchain::Toolchain;
-use crate::{Stop, Timelines, mocks::Mocks, sinks::Sinks};
+use crate::{Keepers, Stop, Timelines, Webhooks, mocks::Mocks, sinks::Sinks};
 
 /// The port of the room's loopback on which tools that insist find a proxy.
 const PROXY_PORT: u16 = 15_080;
@@ -69,6 +69,7 @@ pub struct Walls {
     rooms: Arc<dyn Rooms>,
     shares: Arc<Shares>,
     timelines: Arc<Timelines>,
+    webhooks: Arc<Webhooks>,
     handle: Handle,
     user_config: PathBuf,
     toolchain: Arc<Toolchain>,
@@ -166,8 +167,9 @@ impl Walls {
         user_config: PathBuf,
         home: PathBuf,
         state: &Path,
-        (shares, timelines): (Arc<Shares>, Arc<Timelines>),
+        (shares, keepers): (Arc<Shares>, &Keepers),
     ) -> Arc<Self> {
+        let (timelines, webhooks) = (keepers.timelines.clone(), keepers.webhooks.clone());
         Arc::new_cyclic(|own| Self {
             own: own.clone(),
             engine,
@@ -175,6 +177,7 @@ impl Walls {
             shares,
             sinks: Sinks::new(timelines.clone()),
             timelines,
+            webhooks,
             handle: Handle::current(),
             user_config,
             toolchain: Toolchain::new(home, state.join("toolchain.json")),
@@ -380,9 +383,11 @@ impl Walls {
     ) -> Result<Option<Arc<dyn Terminate>>, Failure> {
         let (engine, sandbox) = (self.engine.clone(), sandbox.clone());
         let (runtime, edge) = (runtime.to_owned(), Arc::downgrade(edge));
-        let (mocks, sinks) = (self.mocks.clone(), self.sinks.clone());
+        let (mocks, sinks, webhooks) =
+            (self.mocks.clone(), self.sinks.clone(), self.webhooks.clone());
         let made = move || {
-            let substitutes = terminate::Substitutes { mocks: &mocks, sinks: &sinks };
+            let substitutes =
+                terminate::Substitutes { mocks: &mocks, sinks: &sinks, webhooks: &webhooks };
             terminate::of(&engine, (&sandbox, substitutes), &runtime, edge)
         };
         let made = tokio::task::spawn_blocking(made).await;

@@ -59,7 +59,7 @@ use tokio_rustls::TlsAcceptor;
 pub use gate::{Asked, Gate, Gates, IntegrationGate, Refusal};
 pub use record::{BODY_CAP, RecordSink, RecordedBody, RequestRecord};
 pub use secrets::{SecretUse, Vault};
-pub use stand_in::{BODY_LIMIT, Fault, Piece, StandIn, StandInAnswer, StandInRequest};
+pub use stand_in::{BODY_LIMIT, Fault, Held, Piece, StandIn, StandInAnswer, StandInRequest};
 pub use upstream::{Upstream, roots_of};
 
 use exchange::Exchange;

@@ -3,8 +3,11 @@
 //! Nothing here dials, and no value of a secret is put in.
 
 use std::{
+    any::Any,
     collections::VecDeque,
+    fmt,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -121,6 +124,24 @@ impl HeldWhole {
     }
 }
 
+/// Something that is let go of once an answer has been sent, or never will be.
+#[derive(Clone)]
+pub struct Held {
+    _what: Arc<dyn Any + Send + Sync>,
+}
+
+impl Held {
+    pub fn new(what: impl Any + Send + Sync) -> Self {
+        Self { _what: Arc::new(what) }
+    }
+}
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
+    }
+}
+
 /// What the room gets.
 #[derive(Clone, Debug)]
 pub struct StandInAnswer {
@@ -135,6 +156,8 @@ pub struct StandInAnswer {
     pub matched: bool,
     /// What answered.
     pub fixture: Option<String>,
+    /// Lives until the answer is out, for whoever waits for that.
+    pub held: Option<Held>,
 }
 
 /// A part of a body, and how long to wait before it.
@@ -234,17 +257,18 @@ fn asked(host: &HostName, parts: &Parts, body: Bytes) -> StandInRequest {
 
 /// Makes what is sent. A header that HTTP cannot carry is left out.
 fn response(answer: StandInAnswer, is_head: bool) -> Result<Response<Body>, Own> {
-    let StandInAnswer { status, headers, pieces, fault, .. } = answer;
+    let StandInAnswer { status, headers, pieces, fault, held, .. } = answer;
     let status = StatusCode::from_u16(status).ok().filter(|status| status.as_u16() >= 200);
     let status =
         status.ok_or_else(|| Own::mock_failed("the status is none that ends a request"))?;
     let bare = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let played = Played::new(pieces, fault == Some(Fault::Truncate));
+    let mut played = Played::new(pieces, fault == Some(Fault::Truncate), held);
     let length = hyper::body::Body::size_hint(&played).exact();
-    let body = match is_head || bare {
-        true => body::whole(Bytes::new()),
-        false => played.boxed_unsync(),
-    };
+    if is_head || bare {
+        played.pieces.clear();
+        (played.announced, played.until_cut) = (Some(0), None);
+    }
+    let body = played.boxed_unsync();
     let mut response = Response::new(body);
     *response.status_mut() = status;
     for (name, value) in headers {
@@ -270,10 +294,12 @@ struct Played {
     announced: Option<u64>,
     /// How many bytes are still to come before the body breaks off, if it does.
     until_cut: Option<usize>,
+    /// Let go of with the body, which lives until all of it is taken to be sent.
+    _held: Option<Held>,
 }
 
 impl Played {
-    fn new(pieces: Vec<Piece>, truncates: bool) -> Self {
+    fn new(pieces: Vec<Piece>, truncates: bool, held: Option<Held>) -> Self {
         let total: usize = pieces.iter().map(|piece| piece.bytes.len()).sum();
         let at_once = pieces.len() <= 1;
         Self {
@@ -281,6 +307,7 @@ impl Played {
             wait: None,
             announced: at_once.then_some(total as u64),
             until_cut: truncates.then_some(total / 2),
+            _held: held,
         }
     }
 

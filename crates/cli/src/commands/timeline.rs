@@ -158,7 +158,7 @@ fn request_row(line: &RequestLine<'_>) -> Vec<Cell> {
 }
 
 /// Fetches records page by page, all for JSON, some for a terminal, and no more than the budget.
-fn fetch(
+pub(super) fn fetch(
     session: &Session,
     ui: &Ui,
     mut query: TimelineQuery,
@@ -187,7 +187,7 @@ fn fetch(
     }
 }
 
-fn go_on(ui: &Ui, next: Option<u64>) {
+pub(super) fn go_on(ui: &Ui, next: Option<u64>) {
     if let Some(next) = next {
         ui.say(&format!("More: continue with `--since {next}`."));
     }
@@ -206,7 +206,7 @@ fn row(record: &Record) -> Vec<Cell> {
     ]
 }
 
-fn cut(text: &str) -> String {
+pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(SUMMARY) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
@@ -364,7 +364,7 @@ pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<Exi
 }
 
 /// Joins the words of a query. One in the form of an id stands for the record.
-fn terms(words: &[String]) -> String {
+pub(super) fn terms(words: &[String]) -> String {
     let term = |word: &String| match kind_of_id(word) {
         Some(_) => format!("id={word}"),
         None => word.clone(),
@@ -372,7 +372,7 @@ fn terms(words: &[String]) -> String {
     words.iter().map(term).collect::<Vec<_>>().join(" ")
 }
 
-fn checked(which: Which) -> Result<Option<String>, Failure> {
+pub(super) fn checked(which: Which) -> Result<Option<String>, Failure> {
     if let Some(text) = &which.sandbox {
         check_reference(text)?;
     }

@@ -21,7 +21,7 @@ pub use self::{
     },
     wall::{
         Integration, IntegrationClass, LiveKeyRule, LiveKeys, SECRET_SOURCE, Secret, SecretForm,
-        SecretSource, VALUE_SOURCE, ValueSource, Variable, VariableKind, Webhook,
+        SecretSource, VALUE_SOURCE, ValueSource, Variable, VariableKind, Vendor, Webhook,
     },
 };
 use super::{

@@ -27,6 +27,7 @@ use hothouse_terminate::{
 use tokio::net::TcpStream;
 
 use crate::{
+    Webhooks,
     mocks::{Mocks, RunMock, failed},
     sinks::{RunSinks, Sinks},
 };
@@ -74,6 +75,7 @@ pub(super) fn of(
 pub(super) struct Substitutes<'a> {
     pub(super) mocks: &'a Mocks,
     pub(super) sinks: &'a Sinks,
+    pub(super) webhooks: &'a Arc<Webhooks>,
 }
 
 /// Returns what answers for the mocked and sunk hosts of a run, if there are any.
@@ -83,7 +85,7 @@ fn stand_in(
     config: &Config,
     integrations: &Arc<IntegrationGate>,
 ) -> Option<Arc<dyn StandIn>> {
-    let mock = substitutes.mocks.of(engine, sandbox, config);
+    let mock = substitutes.mocks.of((engine, substitutes.webhooks), sandbox, config);
     let sinks = substitutes.sinks.of(sandbox);
     Some(Arc::new(Substituted { mock, sinks, integrations: integrations.clone() }))
 }

@@ -88,7 +88,7 @@ impl Ground {
         let (own, late_walls) = (state.to_owned(), late.clone());
         let keepers =
             Keepers::new(engine.clone(), rooms.clone(), late_walls, event_tx, own, shares.clone());
-        let shared = (shares, keepers.timelines.clone());
+        let shared = (shares, &keepers);
         let walls = Walls::new(engine.clone(), rooms, user_config, home, state, shared);
         late.set(&walls);
         Daemon { engine, keepers, walls }

@@ -63,6 +63,7 @@ fn played(request: &StandInRequest) -> StandInAnswer {
         fault,
         matched: path != "/unknown",
         fixture: (path != "/unknown").then(|| "a.toml".to_owned()),
+        held: None,
     }
 }
 

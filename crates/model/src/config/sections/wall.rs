@@ -70,11 +70,31 @@ choice_type! {
     VariableKind { ReadOnly = "read-only", Public = "public", Fake = "fake", TestMode = "test-mode" }
 }
 
+choice_type! {
+    /// Whose protocol an integration speaks, where its hosts do not tell.
+    Vendor {
+        Amplitude = "amplitude", Anthropic = "anthropic", AzureBlob = "azure-blob", Bugsnag = "bugsnag",
+        Clerk = "clerk", ConfigCat = "configcat", Discord = "discord", Flagsmith = "flagsmith",
+        Gcs = "gcs", Gemini = "gemini", GitHub = "github", GitLab = "gitlab",
+        GoogleAnalytics = "google-analytics", Honeybadger = "honeybadger",
+        LaunchDarkly = "launchdarkly", Mailchimp = "mailchimp", Mailgun = "mailgun",
+        Mixpanel = "mixpanel", OpenAi = "openai", OpenFeature = "openfeature", Otlp = "otlp",
+        Plausible = "plausible", PostHog = "posthog", Postmark = "postmark", Resend = "resend",
+        Rollbar = "rollbar", RudderStack = "rudderstack", S3 = "s3", Segment = "segment",
+        SendGrid = "sendgrid", Sentry = "sentry", Ses = "ses", Shippo = "shippo",
+        Shopify = "shopify", Slack = "slack", Sns = "sns", Standard = "standard",
+        Statsig = "statsig", Stripe = "stripe", Svix = "svix", TaxJar = "taxjar",
+        Twilio = "twilio", Unleash = "unleash", Vonage = "vonage",
+    }
+}
+
 /// `[integration.NAME]`: an outside service and how it is treated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Integration {
     pub class: IntegrationClass,
+    /// By default it follows from the hosts.
+    pub vendor: Option<Vendor>,
     #[serde(default)]
     pub hosts: Vec<HostPattern>,
     #[serde(default)]

@@ -1,0 +1,50 @@
+//! Webhooks on the wire: what to send to an app, and what came of it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A webhook to send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WebhookBody {
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
+    pub sandbox: Option<String>,
+    pub folder: String,
+    /// `VENDOR/TYPE`, or the name of the file that the payload is from.
+    pub what: String,
+    /// The payload, where it is from a file.
+    pub payload: Option<String>,
+    /// Whose webhook a payload from a file is.
+    pub vendor: Option<String>,
+    /// Fields of the object that have other values, as `field=value`.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// A way in which deliveries go wrong, or `all`.
+    pub adversary: Option<String>,
+    /// An app, a service or a URL of the sandbox, with a path; by default what the integration says.
+    pub to: Option<String>,
+}
+
+/// An attempt to deliver a webhook.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct WebhookView {
+    pub id: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub time: Timestamp,
+    pub fixture: String,
+    pub vendor: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub to: String,
+    /// None if the app did not answer.
+    pub status: Option<u16>,
+    pub attempt: u32,
+    pub duration_ms: u64,
+    pub adversary: Option<String>,
+    /// Why there is no status.
+    pub error: Option<String>,
+    /// What an endpoint should do: `accepted`, `accepted-once`, `refused` or `no-failure`.
+    pub expected: String,
+    /// Whether the app did what was expected.
+    pub ok: bool,
+}

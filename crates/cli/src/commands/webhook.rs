@@ -1,0 +1,229 @@
+//! `webhook` and `webhooks`: what vendors send to apps.
+
+use std::process::ExitCode;
+
+use hothouse_api::{
+    route,
+    timeline::TimelineQuery,
+    webhook::{WebhookBody as SendBody, WebhookView},
+};
+use hothouse_host::files;
+use hothouse_model::{
+    Failure, FailureKind,
+    record::{
+        Kind, Record,
+        bodies::{RequestBody, WebhookBody},
+    },
+};
+use serde::Serialize;
+
+use super::timeline::{checked, cut, fetch, go_on, terms};
+use crate::{
+    args::{WebhookArgs, WebhooksArgs},
+    render::{Cell, table},
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// The longest payload.
+const PAYLOAD_MOST: u64 = 4 << 20;
+
+/// Sends a webhook.
+pub(crate) fn send(session: &Session, ui: &Ui, args: WebhookArgs) -> Result<ExitCode, Failure> {
+    let payload = payload(session, &args)?;
+    let body = SendBody {
+        sandbox: checked(args.which)?,
+        folder: session.folder_text()?,
+        what: args.what,
+        payload,
+        vendor: args.vendor,
+        set: args.set,
+        adversary: args.adversary,
+        to: args.to,
+    };
+    let attempts: Vec<WebhookView> = session.post(route::WEBHOOKS, &session.operation(), &body)?;
+    match ui.json {
+        true => ui.print_json(&attempts),
+        false => ui.print(&table(
+            ui,
+            &["TYPE", "ADVERSARY", "TO", "STATUS", "EXPECTED", "MS"],
+            attempts.iter().map(sent_row).collect(),
+        )),
+    }
+    let code = match attempts.iter().all(|attempt| attempt.ok) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(FailureKind::Unmet.exit_code()),
+    };
+    Ok(code)
+}
+
+/// Reads the file that is meant: one that exists, or a word that is not in the form of a fixture.
+fn payload(session: &Session, args: &WebhookArgs) -> Result<Option<String>, Failure> {
+    let path = session.folder.join(&args.what);
+    let is_file = path.is_file();
+    if !is_file && args.what.contains('/') && args.vendor.is_none() {
+        return Ok(None);
+    }
+    if !is_file {
+        let message = format!("`{}` is neither VENDOR/TYPE nor a file", args.what);
+        return Err(Failure::new(FailureKind::Usage, message)
+            .hint("such as `hothouse webhook stripe/invoice.paid`"));
+    }
+    let bytes = files::read_capped(&path, PAYLOAD_MOST)
+        .map_err(|error| Failure::of(FailureKind::NotFound, &error))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::new(FailureKind::Usage, format!("`{}` is not text in UTF-8", args.what))
+    });
+    text.map(Some)
+}
+
+fn sent_row(attempt: &WebhookView) -> Vec<Cell> {
+    let tone = if attempt.ok { Tone::Good } else { Tone::Bad };
+    vec![
+        Cell::new(format!("{}/{}", attempt.vendor, attempt.kind)).tone(Tone::Strong),
+        Cell::new(attempt.adversary.as_deref().unwrap_or("-")),
+        Cell::new(&attempt.to),
+        Cell::new(answer(attempt.status, attempt.error.as_deref())).tone(tone),
+        Cell::new(&attempt.expected),
+        Cell::new(attempt.duration_ms.to_string()),
+    ]
+}
+
+fn answer(status: Option<u16>, error: Option<&str>) -> String {
+    match (status, error) {
+        (Some(status), _) => status.to_string(),
+        (None, Some(error)) => cut(error),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+/// An attempt, as it is listed.
+#[derive(Serialize)]
+struct WebhookLine<'a> {
+    id: &'a str,
+    time: jiff::Timestamp,
+    fixture: Option<String>,
+    vendor: String,
+    r#type: String,
+    to: String,
+    status: Option<u16>,
+    attempt: u32,
+    duration_ms: u64,
+    adversary: Option<String>,
+    error: Option<String>,
+}
+
+impl<'a> WebhookLine<'a> {
+    fn of(record: &'a Record) -> Self {
+        let body: WebhookBody = record.body().unwrap_or_default();
+        Self {
+            id: &record.id,
+            time: record.time,
+            fixture: body.fixture,
+            vendor: body.vendor,
+            r#type: body.r#type,
+            to: body.to,
+            status: body.status,
+            attempt: body.attempt,
+            duration_ms: body.duration_ms,
+            adversary: body.adversary,
+            error: body.error,
+        }
+    }
+
+    /// A request that the app sends out.
+    fn sent_by_app(record: &'a Record) -> Option<Self> {
+        let body: RequestBody = record.body().unwrap_or_default();
+        looks_like_webhook(&body).then(|| Self {
+            id: &record.id,
+            time: record.time,
+            fixture: None,
+            vendor: body.integration.unwrap_or_else(|| body.host.clone()),
+            r#type: body.method,
+            to: format!("https://{}{}", body.host, body.path),
+            status: body.status,
+            attempt: 1,
+            duration_ms: body.duration_ms,
+            adversary: None,
+            error: body.error,
+        })
+    }
+}
+
+/// Whether a request is one that apps send to endpoints of others.
+fn looks_like_webhook(body: &RequestBody) -> bool {
+    let says_so = |text: &str| {
+        text.to_ascii_lowercase().split(['/', '.', '-', '_']).any(|word| {
+            matches!(word, "hook" | "hooks" | "webhook" | "webhooks" | "callback" | "callbacks")
+        })
+    };
+    body.method == "POST" && (says_so(&body.host) || says_so(&body.path))
+}
+
+/// Lists webhooks.
+pub(crate) fn list(session: &Session, ui: &Ui, args: WebhooksArgs) -> Result<ExitCode, Failure> {
+    let kind = if args.out { Kind::Request } else { Kind::Webhook };
+    let query = TimelineQuery {
+        sandbox: checked(args.run.which)?,
+        folder: session.folder_text()?,
+        run: args.run.run,
+        kind: Some(kind.to_string()),
+        query: terms(&args.query),
+        since: args.since,
+        limit: None,
+    };
+    let (records, next) = fetch(session, ui, query, args.budget)?;
+    let lines: Vec<WebhookLine<'_>> = match args.out {
+        true => records.iter().filter_map(WebhookLine::sent_by_app).collect(),
+        false => records.iter().map(WebhookLine::of).collect(),
+    };
+    match ui.json {
+        true => ui.print_json(&lines),
+        false if lines.is_empty() => ui.say("No such webhooks."),
+        false => ui.print(&table(
+            ui,
+            &["TIME", "STATUS", "TYPE", "TO", "ATTEMPT", "ADVERSARY", "MS"],
+            lines.iter().map(row).collect(),
+        )),
+    }
+    go_on(ui, next);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(line: &WebhookLine<'_>) -> Vec<Cell> {
+    let accepted = line.status.is_some_and(|status| (200..300).contains(&status));
+    let tone = if accepted { Tone::Good } else { Tone::Bad };
+    vec![
+        Cell::new(line.time.strftime("%H:%M:%S").to_string()).tone(Tone::Faint),
+        Cell::new(answer(line.status, line.error.as_deref())).tone(tone),
+        Cell::new(format!("{}/{}", line.vendor, line.r#type)),
+        Cell::new(cut(&line.to)),
+        Cell::new(line.attempt.to_string()),
+        Cell::new(line.adversary.as_deref().unwrap_or("-")),
+        Cell::new(line.duration_ms.to_string()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_apps_send_to_endpoints_look_so() {
+        for (method, host, path, expected) in [
+            ("POST", "hooks.slack.com", "/services/T/B/x", true),
+            ("POST", "discord.com", "/api/webhooks/1/x", true),
+            ("POST", "customer.example", "/my-webhook", true),
+            ("GET", "hooks.slack.com", "/", false),
+            ("POST", "api.stripe.com", "/v1/customers", false),
+        ] {
+            let body = RequestBody {
+                method: method.into(),
+                host: host.into(),
+                path: path.into(),
+                ..RequestBody::default()
+            };
+            assert_eq!(looks_like_webhook(&body), expected, "{method} {host}{path}");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Integrations of a sandbox: what its worktree declares under what is pinned, and where their webhooks go.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxRecord,
+    config::{Config, EntryName, Integration},
+    stack::ServiceOrder,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::Engine;
+
+/// What receives webhooks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookTarget {
+    /// A service of the room.
+    pub service: String,
+    pub path: String,
+    /// The variable of the service that holds the signing secret.
+    pub secret: Option<String>,
+}
+
+/// Where a webhook is delivered in a room that is up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookPlace {
+    pub runtime: PathBuf,
+    pub port: u16,
+    /// The `Host` of the request.
+    pub host: String,
+    /// The whole address, as the app knows it.
+    pub url: String,
+    /// The value of the secret, as the app has it.
+    pub secret: Option<String>,
+}
+
+impl Engine {
+    /// Returns the integrations of a sandbox. A worktree whose config cannot be read has those that are pinned.
+    pub fn integrations(
+        &self,
+        sandbox: &SandboxRecord,
+    ) -> Result<BTreeMap<EntryName, Integration>, Failure> {
+        Ok(self.effective_config(sandbox)?.integrations)
+    }
+
+    /// Returns the config of a sandbox, or the pinned one where the worktree's cannot be read.
+    pub(crate) fn effective_config(&self, sandbox: &SandboxRecord) -> Result<Config, Failure> {
+        match self.worktree_config(sandbox) {
+            Ok(config) => Ok(config),
+            Err(_) => {
+                let pinned = self.pinned_config(sandbox).map_err(|error| error.failure())?;
+                Ok((*pinned).clone())
+            }
+        }
+    }
+
+    /// Finds the service that an app's label, a service's name or a host name of an app means.
+    pub fn webhook_service(&self, sandbox: &SandboxRecord, word: &str) -> Result<String, Failure> {
+        let stack = self.stack_of(sandbox).unwrap_or_default();
+        let hosts = |app: &str| self.names(sandbox).map(|names| names.hosts(app));
+        let is_meant = |service: &&ServiceOrder| {
+            let app = service.app.as_deref();
+            service.name() == word
+                || app == Some(word)
+                || app.and_then(hosts).is_some_and(|hosts| hosts.iter().any(|host| host == word))
+        };
+        let found = stack.services.iter().find(is_meant);
+        found.map(|service| service.name().to_owned()).ok_or_else(|| {
+            let names: Vec<&str> = stack.services.iter().map(ServiceOrder::name).collect();
+            let message = format!("no service of `{}` is called `{word}`", sandbox.name);
+            Failure::new(FailureKind::NotFound, message)
+                .hint(format!("services: {}", names.join(", ")))
+        })
+    }
+
+    /// Returns where a webhook is delivered.
+    pub fn webhook_place(
+        &self,
+        sandbox: &SandboxRecord,
+        target: &WebhookTarget,
+    ) -> Result<WebhookPlace, Failure> {
+        let stack = self.stack_of(sandbox).ok_or_else(|| {
+            Failure::new(FailureKind::Conflict, format!("`{}` is not up", sandbox.name))
+                .hint(format!("start it with `hothouse up -w {}`", sandbox.name))
+        })?;
+        let service = stack.services.iter().find(|service| service.name() == target.service);
+        let service = service.ok_or_else(|| {
+            let message = format!("`{}` has no service `{}`", sandbox.name, target.service);
+            Failure::new(FailureKind::NotFound, message)
+        })?;
+        place(service, target, self.places(sandbox).runtime)
+    }
+}
+
+fn place(
+    service: &ServiceOrder,
+    target: &WebhookTarget,
+    runtime: PathBuf,
+) -> Result<WebhookPlace, Failure> {
+    let url = service.url.as_deref();
+    let authority = url.and_then(|url| url.split_once("://")).map(|(_, rest)| rest);
+    let (Some(port), Some(url), Some(host), None) =
+        (service.port, url, authority, &service.database)
+    else {
+        let message = format!("service `{}` cannot receive webhooks", service.name());
+        return Err(Failure::new(FailureKind::Config, message).hint("give it a `port`"));
+    };
+    Ok(WebhookPlace {
+        runtime,
+        port,
+        host: host.to_owned(),
+        url: format!("{url}{}", target.path),
+        secret: target.secret.as_ref().and_then(|name| service.spec.env.get(name)).cloned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hothouse_model::stack::service::{Restart, RestartPolicy, ServiceSpec};
+
+    use super::*;
+
+    fn api() -> ServiceOrder {
+        let spec = ServiceSpec {
+            name: "api".into(),
+            run: Vec::new(),
+            build: None,
+            env: BTreeMap::from([("SECRET".to_owned(), "whsec_1".to_owned())]),
+            folder: "/w".into(),
+            task: false,
+            needs: Vec::new(),
+            restart: Restart { policy: RestartPolicy::Never, max: 0 },
+            stop_signal: 15,
+            stop_grace: Duration::ZERO,
+            pty: false,
+            watch: Vec::new(),
+            probe: None,
+        };
+        let url = Some("https://api.a.shop.localhost:8443".into());
+        ServiceOrder { spec, port: Some(3000), app: Some("api".into()), url, database: None }
+    }
+
+    #[test]
+    fn a_webhook_goes_to_the_address_of_the_app_with_the_secret_that_it_has() {
+        let mut service = api();
+        let target = WebhookTarget {
+            service: "api".into(),
+            path: "/hook".into(),
+            secret: Some("SECRET".into()),
+        };
+        let found = place(&service, &target, "/run/a".into()).unwrap();
+        assert_eq!(found.host, "api.a.shop.localhost:8443");
+        assert_eq!(found.url, "https://api.a.shop.localhost:8443/hook");
+        assert_eq!(found.secret.as_deref(), Some("whsec_1"));
+        service.port = None;
+        assert!(place(&service, &target, "/run/a".into()).is_err());
+    }
+}

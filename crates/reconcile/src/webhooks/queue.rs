@@ -1,0 +1,354 @@
+//! What waits to be delivered: a lane for each integration, and the file that outlives the daemon.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io::Write,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use hothouse_engine::WebhookTarget;
+use hothouse_host::{FileError, files};
+use hothouse_sinks::webhook::{Adversary, Delivery, Signing};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+/// Where a run keeps what is not delivered yet.
+const FILE: &str = "webhook-queue.jsonl";
+
+/// The most that is read of it.
+const FILE_MOST: u64 = 64 << 20;
+
+/// The most deliveries, and bytes of them, that wait in one run.
+const MOST: usize = 1_000;
+const BYTES_MOST: usize = 16 << 20;
+
+/// A webhook that is to be delivered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Pending {
+    /// Of its record.
+    pub(crate) id: String,
+    pub(crate) integration: String,
+    /// What it was made of, such as `stripe/invoice.paid`.
+    pub(crate) fixture: String,
+    pub(crate) vendor: String,
+    pub(crate) kind: String,
+    pub(crate) headers: Vec<(String, String)>,
+    #[serde(with = "as_base64")]
+    pub(crate) body: Vec<u8>,
+    /// The id of the message, which attempts share.
+    pub(crate) message: String,
+    pub(crate) target: WebhookTarget,
+    /// How many attempts were made.
+    pub(crate) attempts: u32,
+    /// When it is tried again; at once if it was never tried.
+    pub(crate) due: Option<Timestamp>,
+    /// Not kept: only commands go wrong on purpose, and they wait for the outcome.
+    #[serde(skip)]
+    pub(crate) twist: Twist,
+}
+
+/// How a delivery differs from an ordinary one.
+#[derive(Clone, Debug)]
+pub(crate) struct Twist {
+    pub(crate) adversary: Option<Adversary>,
+    pub(crate) signing: Signing,
+    /// How long ago it was signed.
+    pub(crate) age: SignedDuration,
+    pub(crate) pace: Option<Duration>,
+}
+
+impl Default for Twist {
+    fn default() -> Self {
+        Self { adversary: None, signing: Signing::Current, age: SignedDuration::ZERO, pace: None }
+    }
+}
+
+impl Pending {
+    /// Makes a delivery wait for its first attempt.
+    pub(crate) fn of(
+        delivery: Delivery,
+        (id, integration, fixture): (String, &str, String),
+        target: WebhookTarget,
+        now: Timestamp,
+    ) -> Self {
+        let Delivery { adversary, payload, id: message, signed_at, signing, pace, .. } = delivery;
+        Self {
+            id,
+            integration: integration.to_owned(),
+            fixture,
+            vendor: payload.vendor,
+            kind: payload.kind,
+            headers: payload.headers,
+            body: payload.bytes,
+            message,
+            target,
+            attempts: 0,
+            due: None,
+            twist: Twist { adversary, signing, age: now.duration_since(signed_at), pace },
+        }
+    }
+
+    fn size(&self) -> usize {
+        self.body.len() + 1024
+    }
+}
+
+/// A delivery in memory, with the answer that must be out before it.
+pub(crate) struct Queued {
+    pub(crate) pending: Pending,
+    pub(crate) after: Option<oneshot::Receiver<()>>,
+}
+
+/// The deliveries of one integration. First attempts keep their order; what is tried again waits beside them, so
+/// that an event which the app refuses holds no other up.
+#[derive(Default)]
+pub(crate) struct Lane {
+    fresh: VecDeque<Queued>,
+    again: Vec<Pending>,
+    pub(crate) is_served: bool,
+}
+
+/// What a lane is about to do.
+pub(crate) enum Next {
+    Deliver(Queued),
+    Wait(Duration),
+    Nothing,
+}
+
+impl Lane {
+    pub(crate) fn push(&mut self, queued: Queued) {
+        match queued.pending.due {
+            Some(_) => self.again.push(queued.pending),
+            None => self.fresh.push_back(queued),
+        }
+    }
+
+    /// Takes what is to be delivered at this moment.
+    pub(crate) fn next(&mut self, now: Timestamp) -> Next {
+        let due = |pending: &Pending| pending.due.unwrap_or(now);
+        let earliest = (0..self.again.len()).min_by_key(|at| due(&self.again[*at]));
+        let wait = earliest.map(|at| (at, due(&self.again[at]).duration_since(now)));
+        match (wait, self.fresh.pop_front()) {
+            (_, Some(queued)) => Next::Deliver(queued),
+            (Some((at, wait)), None) if wait <= SignedDuration::ZERO => {
+                Next::Deliver(Queued { pending: self.again.swap_remove(at), after: None })
+            }
+            (Some((_, wait)), None) => Next::Wait(wait.unsigned_abs()),
+            (None, None) => Next::Nothing,
+        }
+    }
+}
+
+/// A change of what waits, as a line of the file.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Line {
+    Add(Pending),
+    Again { id: String, attempts: u32, due: Timestamp },
+    Done(String),
+}
+
+/// No more deliveries fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many webhooks wait to be delivered")]
+pub(crate) struct Full;
+
+/// What waits in one run, on the disk.
+pub(crate) struct RunFile {
+    path: PathBuf,
+    waiting: BTreeMap<String, usize>,
+}
+
+impl RunFile {
+    /// Opens the file of a run, and returns what an earlier daemon left in it, in order.
+    pub(crate) fn open(artifacts: &Path) -> (Self, Vec<Pending>) {
+        let path = artifacts.join(FILE);
+        let bytes = files::read_capped(&path, FILE_MOST).unwrap_or_default();
+        let left = replayed(&bytes);
+        let lines: Vec<Line> = left.iter().cloned().map(Line::Add).collect();
+        // Written anew, so that nothing follows a torn line.
+        if !bytes.is_empty()
+            && let Err(error) = files::replace(&path, &text(&lines), 0o600)
+        {
+            tracing::warn!(%error, "the queue of webhooks cannot be written");
+        }
+        let waiting = left.iter().map(|one| (one.id.clone(), one.size())).collect();
+        (Self { path, waiting }, left)
+    }
+
+    /// Makes deliveries durable, or refuses all of them.
+    pub(crate) fn add(&mut self, all: &[Pending]) -> Result<Result<(), FileError>, Full> {
+        let bytes: usize = self.waiting.values().sum::<usize>();
+        let new: usize = all.iter().map(Pending::size).sum();
+        if self.waiting.len() + all.len() > MOST || bytes + new > BYTES_MOST {
+            return Err(Full);
+        }
+        let kept = all.iter().filter(|one| one.twist.adversary.is_none());
+        let lines: Vec<Line> = kept.cloned().map(Line::Add).collect();
+        let written = self.write(&lines);
+        if written.is_ok() {
+            self.waiting.extend(all.iter().map(|one| (one.id.clone(), one.size())));
+        }
+        Ok(written)
+    }
+
+    pub(crate) fn again(&mut self, pending: &Pending) -> Result<(), FileError> {
+        let Some(due) = pending.due else { return Ok(()) };
+        let (id, attempts) = (pending.id.clone(), pending.attempts);
+        self.write(&[Line::Again { id, attempts, due }])
+    }
+
+    /// Forgets a delivery. Once nothing waits the file is empty again.
+    pub(crate) fn done(&mut self, id: &str) -> Result<(), FileError> {
+        if self.waiting.remove(id).is_none() {
+            return Ok(());
+        }
+        match self.waiting.is_empty() {
+            true => files::remove_file(&self.path),
+            false => self.write(&[Line::Done(id.to_owned())]),
+        }
+    }
+
+    fn write(&self, lines: &[Line]) -> Result<(), FileError> {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        let mut file = files::open_append(&self.path)?;
+        let written = file.write_all(&text(lines)).and_then(|()| file.sync_data());
+        written.map_err(|source| FileError { attempt: "write", path: self.path.clone(), source })
+    }
+}
+
+fn text(lines: &[Line]) -> Vec<u8> {
+    let mut text = Vec::new();
+    for line in lines {
+        serde_json::to_writer(&mut text, line).expect("a line has text as keys");
+        text.push(b'\n');
+    }
+    text
+}
+
+/// Returns what waits after all lines of a file. A torn line at its end was never acknowledged.
+fn replayed(bytes: &[u8]) -> Vec<Pending> {
+    let mut left: Vec<Pending> = Vec::new();
+    for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        match serde_json::from_slice(line) {
+            Ok(Line::Add(pending)) if left.len() < MOST => left.push(pending),
+            Ok(Line::Again { id, attempts, due }) => {
+                if let Some(one) = left.iter_mut().find(|one| one.id == id) {
+                    (one.attempts, one.due) = (attempts, Some(due));
+                }
+            }
+            Ok(Line::Done(id)) => left.retain(|one| one.id != id),
+            Ok(Line::Add(_)) | Err(_) => {}
+        }
+    }
+    left
+}
+
+mod as_base64 {
+    use base64::{Engine as _, prelude::BASE64_STANDARD};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&BASE64_STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        BASE64_STANDARD.decode(text).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pending(id: &str) -> Pending {
+        let target =
+            WebhookTarget { service: "api".into(), path: "/hook".into(), secret: Some("S".into()) };
+        Pending {
+            id: id.into(),
+            integration: "stripe".into(),
+            fixture: "stripe/invoice.paid".into(),
+            vendor: "stripe".into(),
+            kind: "invoice.paid".into(),
+            headers: Vec::new(),
+            body: b"\xff{}".to_vec(),
+            message: "msg_1".into(),
+            target,
+            attempts: 0,
+            due: None,
+            twist: Twist::default(),
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn what_was_not_delivered_is_found_again_in_its_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut file, left) = RunFile::open(folder.path());
+        assert!(left.is_empty());
+        file.add(&[pending("a"), pending("b"), pending("c")]).unwrap().unwrap();
+        file.done("b").unwrap();
+        let tried = Pending { attempts: 2, due: Some(at(9)), ..pending("c") };
+        file.again(&tried).unwrap();
+        let (mut file, left) = RunFile::open(folder.path());
+        let found: Vec<_> = left.iter().map(|one| (&*one.id, one.attempts, one.due)).collect();
+        assert_eq!(found, [("a", 0, None), ("c", 2, Some(at(9)))]);
+        assert_eq!(left[0].body, b"\xff{}");
+        // A torn line is no delivery, and harms none after it.
+        let path = folder.path().join(FILE);
+        files::open_append(&path).unwrap().write_all(b"{\"add\":{\"id\":\"d").unwrap();
+        let (mut torn, left) = RunFile::open(folder.path());
+        assert_eq!(left.len(), 2);
+        torn.add(&[pending("e")]).unwrap().unwrap();
+        assert_eq!(RunFile::open(folder.path()).1.len(), 3);
+        torn.done("e").unwrap();
+        file.done("a").unwrap();
+        file.done("c").unwrap();
+        assert!(!files::exists(&path), "nothing waits");
+    }
+
+    #[test]
+    fn a_run_has_a_bound() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut file, _) = RunFile::open(folder.path());
+        let many: Vec<_> = (0..MOST).map(|number| pending(&number.to_string())).collect();
+        file.add(&many).unwrap().unwrap();
+        assert_eq!(file.add(&[pending("x")]).unwrap_err(), Full);
+        file.done("7").unwrap();
+        file.add(&[pending("x")]).unwrap().unwrap();
+        let large = Pending { body: vec![0; BYTES_MOST], ..pending("y") };
+        file.done("8").unwrap();
+        assert_eq!(file.add(&[large]).unwrap_err(), Full);
+    }
+
+    #[test]
+    fn first_attempts_keep_their_order_and_what_failed_waits_beside() {
+        let mut lane = Lane::default();
+        let taken = |lane: &mut Lane, second| match lane.next(at(second)) {
+            Next::Deliver(queued) => queued.pending.id,
+            Next::Wait(time) => format!("wait {}", time.as_secs()),
+            Next::Nothing => "nothing".into(),
+        };
+        for id in ["a", "b"] {
+            lane.push(Queued { pending: pending(id), after: None });
+        }
+        assert_eq!(taken(&mut lane, 0), "a");
+        for (id, due) in [("a", 5), ("z", 3)] {
+            let failed = Pending { attempts: 1, due: Some(at(due)), ..pending(id) };
+            lane.push(Queued { pending: failed, after: None });
+        }
+        assert_eq!(taken(&mut lane, 9), "b", "a first attempt goes before");
+        assert_eq!(taken(&mut lane, 1), "wait 2");
+        assert_eq!(taken(&mut lane, 3), "z");
+        assert_eq!(taken(&mut lane, 5), "a");
+        assert_eq!(taken(&mut lane, 5), "nothing");
+    }
+}
