@@ -65,6 +65,8 @@ mod timeline;
 mod trust;
 #[path = "cli/url.rs"]
 mod url;
+#[path = "cli/webhooks.rs"]
+mod webhooks;
 #[path = "cli/workspace.rs"]
 mod workspace;
 

@@ -1,0 +1,210 @@
+//! Webhooks: what a mocked vendor sends, and what a user sends, arrive in the app as in production.
+
+use std::{fs, path::Path};
+
+use hothouse_testkit::{TestEnv, git, wait_until};
+use serde_json::Value;
+
+use crate::surroundings;
+
+const CONFIG: &str = r#"[project]
+name = "shop"
+[egress]
+mode = "allowlist"
+allow = ["@toolchain"]
+[service.hook]
+run = "exec python3 hook.py"
+port = 3000
+ready = { tcp = true }
+url = "hook"
+[integration.payments]
+class = "mock"
+hosts = ["api.stripe.com"]
+webhook = { to = "hook", path = "/hook", secret = "STRIPE_WEBHOOK_SECRET" }
+"#;
+
+const SECRET: &str =
+    "[env.STRIPE_WEBHOOK_SECRET]\nkind = \"fake\"\nvalue = \"whsec_of_the_test\"\n";
+
+/// Verifies as Stripe's libraries do, and writes down what came. While there is a file `closed` it fails.
+const APP: &str = r#"
+import hashlib, hmac, http.server, json, os, time
+class Hook(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        parts = [part.split("=", 1) for part in self.headers["stripe-signature"].split(",")]
+        at = [value for key, value in parts if key == "t"][0]
+        digest = hmac.new(os.environ["STRIPE_WEBHOOK_SECRET"].encode(), at.encode() + b"." + body, hashlib.sha256)
+        good = digest.hexdigest() in [value for key, value in parts if key == "v1"] and abs(time.time() - int(at)) < 300
+        status = 503 if os.path.exists("closed") else 200 if good else 400
+        event = json.loads(body)
+        with open("got.jsonl", "a") as file:
+            file.write(json.dumps({"path": self.path, "host": self.headers["host"], "type": event["type"],
+                                   "id": event["id"], "status": status, "made": event["created"]}) + "\n")
+        self.send_response(status)
+        self.send_header("content-length", "0")
+        self.end_headers()
+    def log_message(self, *words): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Hook).serve_forever()
+"#;
+
+/// Makes and confirms a payment, as a shop does.
+const PAY: &str = r#"
+import base64, json, urllib.request as u
+def post(path, body):
+    request = u.Request("https://api.stripe.com" + path, data=body.encode())
+    request.add_header("Authorization", "Basic " + base64.b64encode(b"sk_test_1:").decode())
+    return json.load(u.urlopen(request, timeout=20))
+print(post("/v1/payment_intents", "amount=500&currency=usd&payment_method=pm_card_visa&confirm=true&return_url=https://shop.example/")["status"])
+"#;
+
+struct Shop {
+    env: TestEnv,
+    repository: std::path::PathBuf,
+}
+
+impl Shop {
+    fn open(config: &str) -> Option<Self> {
+        let env = surroundings();
+        if !env.can_have_rooms("webhooks") {
+            return None;
+        }
+        let repository = env.repository("shop", config);
+        fs::write(repository.join("hook.py"), APP).unwrap();
+        git(&repository, &["add", "-A"]);
+        git(&repository, &["commit", "-qm", "app"]);
+        env.ok(&repository, &["fork", "a"]);
+        env.ok(&repository, &["up", "-w", "a"]);
+        Some(Self { env, repository })
+    }
+
+    fn worktree(&self) -> std::path::PathBuf {
+        self.env.root().join("shop-sandboxes/a")
+    }
+
+    /// What the app got, in order.
+    fn got(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.worktree().join("got.jsonl")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn pay(&self) {
+        let paid =
+            self.env.ok(&self.repository, &["exec", "-w", "a", "--", "python3", "-c", PAY]);
+        assert_eq!(paid.trim(), "succeeded");
+    }
+
+    fn listed(&self) -> Vec<Value> {
+        let all = self.env.json(&self.repository, &["webhooks", "-w", "a", "--json"]);
+        all.as_array().unwrap().clone()
+    }
+
+    fn send(&self, words: &[&str]) -> (i32, Vec<Value>) {
+        let words = [&["webhook"], words, &["-w", "a", "--json"]].concat();
+        let ran = self.env.run(&self.repository, &words);
+        let printed = serde_json::from_str(&ran.stdout);
+        (ran.code, printed.unwrap_or_else(|error| panic!("{error}: {ran}")))
+    }
+}
+
+#[test]
+fn a_webhook_by_hand_is_signed_with_the_secret_of_the_app() {
+    let Some(shop) = Shop::open(&format!("{CONFIG}{SECRET}")) else { return };
+    let (code, sent) = shop.send(&["stripe/payment_intent.succeeded", "--set", "amount=4200"]);
+    assert_eq!((code, &sent[0]["status"]), (0, &200.into()), "{sent:?}");
+    let got = &shop.got()[0];
+    assert_eq!((&got["path"], &got["type"]), (&"/hook".into(), &"payment_intent.succeeded".into()));
+    assert!(got["host"].as_str().unwrap().starts_with("hook.a.shop.localhost"), "{got}");
+    let listed = shop.listed();
+    let last = listed.last().unwrap();
+    assert_eq!((&last["status"], &last["attempt"]), (&200.into(), &1.into()), "{last}");
+    assert_eq!((&last["vendor"], &last["fixture"]), (&"stripe".into(), &"stripe/payment_intent.succeeded".into()));
+    // The secret is in no record.
+    let status = shop.env.json(&shop.repository, &["status", "-w", "a", "--json"]);
+    let timeline = Path::new(status["run"]["artifacts"].as_str().unwrap()).join("timeline.jsonl");
+    assert!(!fs::read_to_string(timeline).unwrap().contains("whsec_of_the_test"));
+    // Unknown ones are named with what is near, and nothing is sent.
+    let ran = shop.env.run(&shop.repository, &["webhook", "stripe/payment_intent.suceeded", "-w", "a"]);
+    assert!(ran.code == 4 && ran.stderr.contains("payment_intent.succeeded"), "{ran}");
+    let ran = shop.env.run(&shop.repository, &["webhook", "github/push", "-w", "a"]);
+    assert!(ran.code == 3 && ran.stderr.contains("--to"), "{ran}");
+    assert_eq!(shop.got().len(), 1);
+    // A file goes as it is, also to another path.
+    let file = shop.repository.join("event.json");
+    fs::write(&file, r#"{"id": "evt_own", "type": "own.made", "created": 1}"#).unwrap();
+    let (code, _) = shop.send(&["event.json", "--to", "hook/elsewhere"]);
+    assert_eq!(code, 0);
+    assert_eq!((&shop.got()[1]["id"], &shop.got()[1]["path"]), (&"evt_own".into(), &"/elsewhere".into()));
+}
+
+#[test]
+fn an_app_that_verifies_withstands_every_adversary() {
+    let Some(shop) = Shop::open(&format!("{CONFIG}{SECRET}")) else { return };
+    let (code, sent) = shop.send(&["stripe/invoice.paid", "--adversary"]);
+    let of = |kind: &str| {
+        let found = sent.iter().filter(|one| one["adversary"] == kind);
+        found.map(|one| one["status"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(code, 0, "{sent:#?}");
+    assert_eq!((of("wrong-secret"), of("stale-timestamp")), (vec![400], vec![400]));
+    assert_eq!((of("duplicate"), of("rotated-secret"), of("slow")), (vec![200; 2], vec![200], vec![200]));
+    // Nothing that went wrong on purpose is tried again.
+    assert!(shop.listed().iter().all(|one| one["attempt"] == 1));
+    // An app that takes everything does not.
+    let careless = APP.replace("200 if good else 400", "200");
+    fs::write(shop.worktree().join("hook.py"), careless).unwrap();
+    shop.env.ok(&shop.repository, &["restart", "hook", "-w", "a"]);
+    let (code, sent) = shop.send(&["stripe/invoice.paid", "--adversary", "wrong-secret"]);
+    assert_eq!((code, &sent[0]["ok"]), (1, &false.into()), "{sent:?}");
+}
+
+#[test]
+fn what_a_mock_sends_arrives_in_order_and_is_tried_again() {
+    // Nobody sets the secret, so it is made up, and the app has it.
+    let Some(shop) = Shop::open(CONFIG) else { return };
+    fs::write(shop.worktree().join("closed"), "").unwrap();
+    shop.pay();
+    let kinds = ["payment_intent.created", "charge.succeeded", "payment_intent.succeeded"];
+    wait_until("the first attempts are made", || shop.got().len() >= kinds.len());
+    fs::remove_file(shop.worktree().join("closed")).unwrap();
+    let first: Vec<Value> = shop.got().iter().map(|got| got["type"].clone()).collect();
+    let at = |kind: &str| first.iter().position(|found| found == kind).unwrap();
+    assert!(at(kinds[0]) < at(kinds[2]), "{first:?}");
+    wait_until("all of them are accepted", || {
+        let listed = shop.listed();
+        kinds.iter().all(|kind| {
+            let mut of = listed.iter().filter(|one| one["type"] == *kind);
+            of.any(|one| one["status"] == 200 && one["attempt"].as_u64() > Some(1))
+        })
+    });
+}
+
+#[test]
+fn what_was_not_delivered_outlives_the_daemon() {
+    let Some(shop) = Shop::open(&format!("{CONFIG}{SECRET}")) else { return };
+    fs::write(shop.worktree().join("closed"), "").unwrap();
+    shop.pay();
+    wait_until("an attempt fails", || !shop.got().is_empty());
+    shop.env.kill_daemon();
+    fs::remove_file(shop.worktree().join("closed")).unwrap();
+    shop.env.ok(&shop.repository, &["daemon", "start"]);
+    wait_until("the next daemon delivers it", || {
+        shop.got().iter().any(|got| got["type"] == "payment_intent.succeeded" && got["status"] == 200)
+    });
+    let status = shop.env.json(&shop.repository, &["status", "-w", "a", "--json"]);
+    let queue = Path::new(status["run"]["artifacts"].as_str().unwrap()).join("webhook-queue.jsonl");
+    wait_until("nothing waits any more", || !queue.exists());
+}
+
+#[test]
+fn a_webhook_wakes_a_sandbox() {
+    let config = format!("{CONFIG}{SECRET}[sandbox]\nidle = \"2s\"\nidle-stop = \"1s\"\n");
+    let Some(shop) = Shop::open(&config) else { return };
+    wait_until("it sleeps", || {
+        let status = shop.env.json(&shop.repository, &["status", "-w", "a", "--json"]);
+        status["state"] == "stopped"
+    });
+    let (code, sent) = shop.send(&["stripe/invoice.paid"]);
+    assert_eq!((code, &sent[0]["status"]), (0, &200.into()), "{sent:?}");
+}
