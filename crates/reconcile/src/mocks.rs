@@ -201,7 +201,8 @@ impl Inner {
     /// Takes what the worktree itself decides: where webhooks go, and where fixtures are.
     fn look_at_config(&mut self, engine: &Engine) {
         let Ok(all) = engine.integrations(&self.sandbox) else { return };
-        self.webhooks = all.iter().filter_map(|(name, one)| webhook_of(name.as_str(), one)).collect();
+        self.webhooks =
+            all.iter().filter_map(|(name, one)| webhook_of(name.as_str(), one)).collect();
         for folder in &mut self.folders {
             if let Some(one) = all.get(folder.integration.as_str()) {
                 folder.path = fixture_path(&folder.integration, one);
@@ -274,11 +275,7 @@ impl RunMock {
     }
 
     /// Queues the webhooks of a call. They leave when what is returned is let go of.
-    fn send_webhooks(
-        &self,
-        inner: &Inner,
-        effects: Vec<Effect>,
-    ) -> Result<Option<Held>, Failure> {
+    fn send_webhooks(&self, inner: &Inner, effects: Vec<Effect>) -> Result<Option<Held>, Failure> {
         let wanted = effects.into_iter().filter_map(|effect| {
             let Effect::Webhook { integration, kind, payload } = effect;
             let (vendor, target) = inner.webhooks.get(&integration)?.clone();

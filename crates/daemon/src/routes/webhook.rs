@@ -15,7 +15,7 @@ use hothouse_reconcile::{
 };
 
 use super::{Json, blocking, sandbox::reference};
-use crate::{Daemon, failure::Refusal};
+use crate::{Daemon, failure::ErrorResponse};
 
 /// How long the first attempts may take, all together.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -28,12 +28,12 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) async fn send(
     State(daemon): State<Daemon>,
     Json(body): Json<WebhookBody>,
-) -> Result<axum::Json<Vec<WebhookView>>, Refusal> {
+) -> Result<axum::Json<Vec<WebhookView>>, ErrorResponse> {
     let wanted = body.sandbox.as_deref().map(reference).transpose()?;
     let (engine, folder) = (daemon.engine.clone(), PathBuf::from(body.folder.clone()));
     let found = blocking(move || engine.find(wanted.as_ref(), &folder)).await?;
     // The services of a sandbox that sleeps are known when it is awake.
-    let sandbox = sleep::awake(&daemon.keepers, found.key).await.map_err(Refusal)?;
+    let sandbox = sleep::awake(&daemon.keepers, found.key).await.map_err(ErrorResponse)?;
     let webhooks = daemon.keepers.webhooks.clone();
     let sent = blocking(move || {
         let WebhookBody { what, payload, vendor, set, adversary, to, .. } = body;
@@ -51,9 +51,9 @@ pub(crate) async fn send(
     Ok(axum::Json(views))
 }
 
-fn unsettled() -> Refusal {
+fn unsettled() -> ErrorResponse {
     let failure = Failure::new(FailureKind::Backend, "the webhook was not delivered in time");
-    Refusal(failure.hint("`hothouse webhooks` lists what was delivered since"))
+    ErrorResponse(failure.hint("`hothouse webhooks` lists what was delivered since"))
 }
 
 fn view(attempt: Attempt, expected: Expected) -> WebhookView {

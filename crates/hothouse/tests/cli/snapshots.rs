@@ -233,6 +233,15 @@ const RECORDS: [(&str, &str); 4] = [
     (r"--since \d+", "--since [SEQ]"),
 ];
 
+/// How long an attempt took, and which record it has.
+const ATTEMPTS: [(&str, &str); 5] = [
+    (r"TO +(STATUS|ATTEMPT)", "TO  $1"),
+    (r#""duration_ms": \d+"#, r#""duration_ms": "[MS]""#),
+    (r"(?m)(accepted|  -) +\d+$", "$1  [MS]"),
+    (r"hook_[0-9a-f]{16}", "hook_[ID]"),
+    (r"(?m)^\d\d:\d\d:\d\d  ", "[TIME]  "),
+];
+
 /// What happened in the run of `a`, told in ways that do not depend on what else did.
 fn timeline(story: &Story) {
     let both = |name: &str, commands: &[&str]| story.both_with(name, commands, &RECORDS);
@@ -244,6 +253,11 @@ fn timeline(story: &Story) {
     let timeline = ["timeline --kind policy -w a", "timeline --kind mail -w a"];
     both("timeline", &[&timeline[..], &["timeline x~( -w a", "timeline --run nothing"]].concat());
     both("requests", &["requests --unmatched -w a", "requests hots:x -w a"]);
+    let to = "webhook stripe/invoice.paid --to web/hook -w a";
+    let wrong =
+        ["webhook stripe/invoice.payd --to web/hook -w a", "webhook stripe/invoice.paid -w a"];
+    story.both_with("webhook", &[&[to][..], &wrong, &["webhook nothing -w a"]].concat(), &ATTEMPTS);
+    story.both_with("webhooks", &["webhooks attempt=1 -w a", "webhooks tpye:x -w a"], &ATTEMPTS);
     let status = story.env.json(&story.repository, &["status", "-w", "a", "--json"]);
     let verify = format!("verify {}", status["run"]["id"].as_str().unwrap());
     both("verify", &[&verify, "verify nothing"]);

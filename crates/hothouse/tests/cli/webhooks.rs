@@ -90,8 +90,7 @@ impl Shop {
     }
 
     fn pay(&self) {
-        let paid =
-            self.env.ok(&self.repository, &["exec", "-w", "a", "--", "python3", "-c", PAY]);
+        let paid = self.env.ok(&self.repository, &["exec", "-w", "a", "--", "python3", "-c", PAY]);
         assert_eq!(paid.trim(), "succeeded");
     }
 
@@ -119,13 +118,17 @@ fn a_webhook_by_hand_is_signed_with_the_secret_of_the_app() {
     let listed = shop.listed();
     let last = listed.last().unwrap();
     assert_eq!((&last["status"], &last["attempt"]), (&200.into(), &1.into()), "{last}");
-    assert_eq!((&last["vendor"], &last["fixture"]), (&"stripe".into(), &"stripe/payment_intent.succeeded".into()));
+    assert_eq!(
+        (&last["vendor"], &last["fixture"]),
+        (&"stripe".into(), &"stripe/payment_intent.succeeded".into())
+    );
     // The secret is in no record.
     let status = shop.env.json(&shop.repository, &["status", "-w", "a", "--json"]);
     let timeline = Path::new(status["run"]["artifacts"].as_str().unwrap()).join("timeline.jsonl");
     assert!(!fs::read_to_string(timeline).unwrap().contains("whsec_of_the_test"));
     // Unknown ones are named with what is near, and nothing is sent.
-    let ran = shop.env.run(&shop.repository, &["webhook", "stripe/payment_intent.suceeded", "-w", "a"]);
+    let ran =
+        shop.env.run(&shop.repository, &["webhook", "stripe/payment_intent.suceeded", "-w", "a"]);
     assert!(ran.code == 4 && ran.stderr.contains("payment_intent.succeeded"), "{ran}");
     let ran = shop.env.run(&shop.repository, &["webhook", "github/push", "-w", "a"]);
     assert!(ran.code == 3 && ran.stderr.contains("--to"), "{ran}");
@@ -135,7 +138,10 @@ fn a_webhook_by_hand_is_signed_with_the_secret_of_the_app() {
     fs::write(&file, r#"{"id": "evt_own", "type": "own.made", "created": 1}"#).unwrap();
     let (code, _) = shop.send(&["event.json", "--to", "hook/elsewhere"]);
     assert_eq!(code, 0);
-    assert_eq!((&shop.got()[1]["id"], &shop.got()[1]["path"]), (&"evt_own".into(), &"/elsewhere".into()));
+    assert_eq!(
+        (&shop.got()[1]["id"], &shop.got()[1]["path"]),
+        (&"evt_own".into(), &"/elsewhere".into())
+    );
 }
 
 #[test]
@@ -148,7 +154,10 @@ fn an_app_that_verifies_withstands_every_adversary() {
     };
     assert_eq!(code, 0, "{sent:#?}");
     assert_eq!((of("wrong-secret"), of("stale-timestamp")), (vec![400], vec![400]));
-    assert_eq!((of("duplicate"), of("rotated-secret"), of("slow")), (vec![200; 2], vec![200], vec![200]));
+    assert_eq!(
+        (of("duplicate"), of("rotated-secret"), of("slow")),
+        (vec![200; 2], vec![200], vec![200])
+    );
     // Nothing that went wrong on purpose is tried again.
     assert!(shop.listed().iter().all(|one| one["attempt"] == 1));
     // An app that takes everything does not.
@@ -190,7 +199,9 @@ fn what_was_not_delivered_outlives_the_daemon() {
     fs::remove_file(shop.worktree().join("closed")).unwrap();
     shop.env.ok(&shop.repository, &["daemon", "start"]);
     wait_until("the next daemon delivers it", || {
-        shop.got().iter().any(|got| got["type"] == "payment_intent.succeeded" && got["status"] == 200)
+        shop.got()
+            .iter()
+            .any(|got| got["type"] == "payment_intent.succeeded" && got["status"] == 200)
     });
     let status = shop.env.json(&shop.repository, &["status", "-w", "a", "--json"]);
     let queue = Path::new(status["run"]["artifacts"].as_str().unwrap()).join("webhook-queue.jsonl");

@@ -139,10 +139,7 @@ async fn answer(
     timeout(most, sent).await.unwrap_or_else(|_| Err(late()))
 }
 
-async fn send(
-    stream: TcpStream,
-    request: Request<Paced>,
-) -> Result<(u16, Message), hyper::Error> {
+async fn send(stream: TcpStream, request: Request<Paced>) -> Result<(u16, Message), hyper::Error> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let served = tokio::spawn(connection);
     let response = sender.send_request(request).await;

@@ -151,9 +151,10 @@ fn kind_of(file: &str, text: &str) -> String {
 
 /// Reads `field=value`; a value that is JSON is taken as such.
 fn field(text: &str) -> Result<(String, Value), Failure> {
-    let (name, value) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
-        Failure::new(FailureKind::Usage, format!("`--set {text}` is not FIELD=VALUE"))
-    })?;
+    let (name, value) =
+        text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(|| {
+            Failure::new(FailureKind::Usage, format!("`--set {text}` is not FIELD=VALUE"))
+        })?;
     let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
     Ok((name.to_owned(), value))
 }
@@ -243,7 +244,11 @@ mod tests {
         for (text, host, path) in [
             ("api", "api", None),
             ("api/hook", "api", Some("/hook")),
-            ("https://API.a.shop.localhost:8443/hook?x=1", "api.a.shop.localhost", Some("/hook?x=1")),
+            (
+                "https://API.a.shop.localhost:8443/hook?x=1",
+                "api.a.shop.localhost",
+                Some("/hook?x=1"),
+            ),
         ] {
             let found = destination(text).unwrap();
             assert_eq!((&*found.0, found.1.as_deref()), (host, path));

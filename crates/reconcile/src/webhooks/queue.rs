@@ -112,7 +112,7 @@ pub(crate) struct Lane {
 
 /// What a lane is about to do.
 pub(crate) enum Next {
-    Deliver(Queued),
+    Deliver(Box<Queued>),
     Wait(Duration),
     Nothing,
 }
@@ -131,9 +131,10 @@ impl Lane {
         let earliest = (0..self.again.len()).min_by_key(|at| due(&self.again[*at]));
         let wait = earliest.map(|at| (at, due(&self.again[at]).duration_since(now)));
         match (wait, self.fresh.pop_front()) {
-            (_, Some(queued)) => Next::Deliver(queued),
+            (_, Some(queued)) => Next::Deliver(Box::new(queued)),
             (Some((at, wait)), None) if wait <= SignedDuration::ZERO => {
-                Next::Deliver(Queued { pending: self.again.swap_remove(at), after: None })
+                let pending = self.again.swap_remove(at);
+                Next::Deliver(Box::new(Queued { pending, after: None }))
             }
             (Some((_, wait)), None) => Next::Wait(wait.unsigned_abs()),
             (None, None) => Next::Nothing,
@@ -145,7 +146,7 @@ impl Lane {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Line {
-    Add(Pending),
+    Add(Box<Pending>),
     Again { id: String, attempts: u32, due: Timestamp },
     Done(String),
 }
@@ -167,7 +168,7 @@ impl RunFile {
         let path = artifacts.join(FILE);
         let bytes = files::read_capped(&path, FILE_MOST).unwrap_or_default();
         let left = replayed(&bytes);
-        let lines: Vec<Line> = left.iter().cloned().map(Line::Add).collect();
+        let lines: Vec<Line> = left.iter().cloned().map(Box::new).map(Line::Add).collect();
         // Written anew, so that nothing follows a torn line.
         if !bytes.is_empty()
             && let Err(error) = files::replace(&path, &text(&lines), 0o600)
@@ -186,7 +187,7 @@ impl RunFile {
             return Err(Full);
         }
         let kept = all.iter().filter(|one| one.twist.adversary.is_none());
-        let lines: Vec<Line> = kept.cloned().map(Line::Add).collect();
+        let lines: Vec<Line> = kept.cloned().map(Box::new).map(Line::Add).collect();
         let written = self.write(&lines);
         if written.is_ok() {
             self.waiting.extend(all.iter().map(|one| (one.id.clone(), one.size())));
@@ -235,7 +236,7 @@ fn replayed(bytes: &[u8]) -> Vec<Pending> {
     let mut left: Vec<Pending> = Vec::new();
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line) {
-            Ok(Line::Add(pending)) if left.len() < MOST => left.push(pending),
+            Ok(Line::Add(pending)) if left.len() < MOST => left.push(*pending),
             Ok(Line::Again { id, attempts, due }) => {
                 if let Some(one) = left.iter_mut().find(|one| one.id == id) {
                     (one.attempts, one.due) = (attempts, Some(due));
