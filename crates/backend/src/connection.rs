@@ -10,7 +10,7 @@ use std::{
     pin::Pin,
 };
 
-use hothouse_model::{ledger::RoomProcess, policy::Transport};
+use hothouse_model::{ledger::RoomProcess, policy::Transport, stack::StackReport};
 
 pub use hothouse_room::{
     Attached, Egress, ExecStreams,
@@ -49,6 +49,9 @@ pub trait RoomConnection: Send + Sync {
     /// Lists the commands that run, and the ended ones that are still remembered.
     fn execs(&self) -> Pending<'_, Vec<ExecRecord>>;
 
+    /// Returns how the services stand, once that has changed since version `after`. Their pids are those in the room.
+    fn services(&self, after: Option<u64>) -> Pending<'_, StackReport>;
+
     /// Connects to a port on the room's loopback.
     fn dial(&self, port: u16) -> Pending<'_, TcpStream>;
 
@@ -60,6 +63,24 @@ pub trait RoomConnection: Send + Sync {
     fn take_egress(&self) -> Pending<'_, Egress>;
 }
 
+/// A process of a room that has a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub process: RoomProcess,
+    pub top: Option<Top>,
+}
+
+/// The process between room-init and others: a command, or the keeper of a service.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Top {
+    /// Its number in the room.
+    pub pid: u32,
+    /// Tells it from others that had the number before: clock ticks since boot.
+    pub started: u64,
+    /// Whether it says that it keeps a service.
+    pub is_keeper: bool,
+}
+
 /// One room from its start to its end. Another one at the same place is another instance.
 pub trait RoomInstance: Send + Sync {
     /// Tells it from every other room, also from one that ended long ago.
@@ -68,10 +89,13 @@ pub trait RoomInstance: Send + Sync {
     fn is_alive(&self) -> bool;
 
     /// Returns the process that has a connection from `client`, an address inside, to `target`.
-    fn stream_owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess>;
+    fn stream_owner(&self, client: SocketAddr, target: SocketAddr) -> Option<Owner>;
 
     /// Returns the process that sends datagrams from a port, or echo requests with that identifier.
-    fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess>;
+    fn datagram_owner(&self, transport: Transport, port: u16) -> Option<Owner>;
+
+    /// Returns the process below which one of the room's processes is, as [`Owner::top`].
+    fn top_of(&self, pid: u32) -> Option<Top>;
 }
 
 /// A call that a room did not answer as it should.

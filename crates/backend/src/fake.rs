@@ -290,13 +290,7 @@ impl Rooms for FakeRooms {
         _after: Option<u64>,
         _patience: Duration,
     ) -> Result<StackReport, RoomError> {
-        let services = self.stack(runtime).unwrap_or_default().services.into_iter();
-        let ready = services.map(|service| ServiceReport {
-            name: service.spec.name,
-            state: ServiceState::Ready,
-            ..ServiceReport::default()
-        });
-        Ok(StackReport { version: 1, services: ready.collect() })
+        Ok(report_of(self.stack(runtime)))
     }
 
     fn act(
@@ -312,4 +306,14 @@ impl Rooms for FakeRooms {
             _ => Ok(()),
         }
     }
+}
+
+/// Reports every service of a stack as ready.
+fn report_of(stack: Option<StackOrder>) -> StackReport {
+    let ready = stack.unwrap_or_default().services.into_iter().map(|service| ServiceReport {
+        name: service.spec.name,
+        state: ServiceState::Ready,
+        ..ServiceReport::default()
+    });
+    StackReport { version: 1, services: ready.collect() }
 }

@@ -1,6 +1,7 @@
 //! The routes, by noun.
 
 pub(crate) mod daemon;
+mod decision;
 pub(crate) mod doctor;
 pub(crate) mod egress;
 pub(crate) mod event;

@@ -309,10 +309,7 @@ async fn terminated(
     entry.inspected = true;
     Box::pin(entry.opened(verdict)).await;
     // What is kept of a call is worth the moment that it takes to know whose it is.
-    let process = match edge.policy().answers_for(name) {
-        true => entry.process().await,
-        false => None,
-    };
+    let process = Box::pin(entry.process()).await;
     let target = Endpoint {
         name: name.to_string(),
         port: facts.port,
@@ -352,6 +349,7 @@ async fn terminated(
             record.received = note.received;
             record.duration_ms = u64::try_from(note.duration.as_millis()).unwrap_or(u64::MAX);
             record.request = Some(note.to_json());
+            record.bodies = note.bodies;
             edge.ledger.append(&mut record);
         })
     };

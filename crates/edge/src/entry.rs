@@ -16,10 +16,10 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 
 use crate::{room::RoomEdge, splice::Counts};
 
-/// How many look-ups of processes may run at once in all rooms; who comes later stays unknown.
+/// How many look-ups of processes may run at once in all rooms; who waits too long for one stays unknown.
 static LOOKUPS: Semaphore = Semaphore::const_new(4);
 
-/// How long the end of a connection waits to know whose it was.
+/// How long a connection waits to know whose it is, once somebody asks.
 const LOOKUP_WAIT: Duration = Duration::from_millis(200);
 
 /// One connection in the ledger, or the datagrams between two ends.
@@ -46,14 +46,14 @@ struct Whose {
 
 type Search = JoinHandle<Option<RoomProcess>>;
 
-/// Looks for a process, unless too many are being looked for.
-fn search(find: impl FnOnce() -> Option<RoomProcess> + Send + 'static) -> Option<Search> {
-    let permit = LOOKUPS.try_acquire().ok()?;
-    Some(tokio::task::spawn_blocking(move || {
-        let owner = find();
+/// Looks for a process, as soon as not too many are being looked for.
+fn search(find: impl FnOnce() -> Option<RoomProcess> + Send + 'static) -> Search {
+    tokio::spawn(async move {
+        let permit = timeout(LOOKUP_WAIT, LOOKUPS.acquire()).await.ok()?.ok()?;
+        let owner = tokio::task::spawn_blocking(find).await.ok().flatten();
         drop(permit);
         owner
-    }))
+    })
 }
 
 impl Entry {
@@ -63,7 +63,7 @@ impl Entry {
         client: Option<SocketAddr>,
         target: SocketAddr,
     ) -> Self {
-        let search = client.and_then(|client| {
+        let search = client.map(|client| {
             let processes = edge.processes.clone();
             search(move || processes.owner(client, target))
         });
@@ -78,7 +78,7 @@ impl Entry {
         transport: Transport,
         target: (IpAddr, Option<u16>),
     ) -> Self {
-        let search = source.and_then(|source| {
+        let search = source.map(|source| {
             let processes = edge.processes.clone();
             search(move || processes.datagram_owner(transport, source))
         });

@@ -196,6 +196,7 @@ pub(crate) mod tests {
             inspected: false,
             error: None,
             request: None,
+            bodies: None,
         }
     }
 

@@ -13,9 +13,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use hothouse_http::{asked_upgrade, strip_hop_by_hop, strip_overrides};
+use hothouse_http::{
+    asked_upgrade, redacted_headers, redacted_target, strip_hop_by_hop, strip_overrides,
+};
 use hothouse_model::{
-    ledger::AttemptKind,
+    ledger::{AttemptKind, RoomProcess},
     policy::{Claim, Protocol, Reason, RequestLine, Verdict},
 };
 use http_body_util::{BodyExt, Full, combinators::BoxBody};
@@ -47,6 +49,9 @@ use crate::{
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
+/// How much of a path and its query is written down.
+const TARGET_CAP: usize = 2000;
+
 /// How long a head may take to come.
 const HEAD_TIME: Duration = Duration::from_secs(20);
 
@@ -60,6 +65,7 @@ struct Talk {
     reached: std::sync::OnceLock<IpAddr>,
     /// What has become something else than HTTP; it ends with the connection's own task.
     upgraded: Mutex<JoinSet<()>>,
+    process: Option<RoomProcess>,
 }
 
 /// Serves a connection whose first request was allowed.
@@ -72,8 +78,9 @@ pub(crate) async fn serve(
     way: Way,
 ) {
     entry.opened(&verdict).await;
-    let counts = entry.counts.clone();
+    let (counts, process) = (entry.counts.clone(), entry.process().await);
     let talk = Arc::new(Talk {
+        process,
         edge: edge.clone(),
         facts: facts.clone(),
         way,
@@ -124,8 +131,8 @@ impl Talk {
         let (asked, begun) = (Asked::of(&request), Instant::now());
         match self.forward(request, &facts).await {
             Ok(mut response) => {
-                let status = Some(response.status());
-                self.note(&facts, &verdict, &asked, status, begun);
+                let answered = Answered::of(&response);
+                self.note(&facts, &verdict, &asked, Some(answered), begun);
                 // The next request to a proxy may be for another host, and begins anew.
                 if self.way == Way::Asked && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
@@ -174,7 +181,7 @@ impl Talk {
         facts: &Facts,
         verdict: &Verdict,
         asked: &Asked,
-        status: Option<StatusCode>,
+        answered: Option<Answered>,
         begun: Instant,
     ) {
         let mut record = self.edge.record(AttemptKind::Request, verdict);
@@ -186,10 +193,15 @@ impl Talk {
         record.address = facts.address;
         record.protocol = Some(Protocol::Http.as_str().to_owned());
         record.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let status = status.map(|status| status.as_u16());
-        let Asked { method, path } = asked;
-        record.request =
-            Some(serde_json::json!({ "method": method, "path": path, "status": status }));
+        record.process = self.process.clone();
+        let Asked { method, path, headers, length } = asked;
+        (record.sent, record.received) = (*length, answered.as_ref().map_or(0, |one| one.length));
+        let status = answered.as_ref().map(|one| one.status);
+        let answer = answered.map(|one| one.headers).unwrap_or_default();
+        record.request = Some(serde_json::json!({
+            "method": method, "path": path, "status": status,
+            "detail": { "request": { "headers": headers }, "response": { "headers": answer } },
+        }));
         self.edge.ledger.append(&mut record);
     }
 
@@ -309,13 +321,43 @@ impl Talk {
 struct Asked {
     method: String,
     path: String,
+    headers: Vec<(String, String)>,
+    /// The length of its body, where that is known from the beginning.
+    length: u64,
 }
 
 impl Asked {
     fn of(request: &Request<impl Sized>) -> Self {
-        let path = request.uri().path().chars().take(200).collect();
-        Self { method: request.method().as_str().chars().take(40).collect(), path }
+        let target = request.uri().path_and_query().map_or("/", |path| path.as_str());
+        Self {
+            method: request.method().as_str().chars().take(40).collect(),
+            path: redacted_target(target).chars().take(TARGET_CAP).collect(),
+            headers: redacted_headers(request.headers()),
+            length: announced(request.headers()),
+        }
     }
+}
+
+/// What was answered, as the ledger has it.
+struct Answered {
+    status: u16,
+    headers: Vec<(String, String)>,
+    length: u64,
+}
+
+impl Answered {
+    fn of(response: &Response<impl Sized>) -> Self {
+        Self {
+            status: response.status().as_u16(),
+            headers: redacted_headers(response.headers()),
+            length: announced(response.headers()),
+        }
+    }
+}
+
+fn announced(headers: &hyper::HeaderMap) -> u64 {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    length.and_then(|length| length.parse().ok()).unwrap_or(0)
 }
 
 enum Trouble {

@@ -315,6 +315,7 @@ impl RoomEdge {
             inspected: false,
             error: None,
             request: None,
+            bodies: None,
         }
     }
 

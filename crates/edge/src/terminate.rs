@@ -10,7 +10,7 @@ use std::{
 
 use hothouse_model::{
     config::HostName,
-    ledger::RoomProcess,
+    ledger::{RequestBodies, RoomProcess},
     policy::{Answerer, RequestLine},
 };
 use tokio::{
@@ -75,8 +75,10 @@ pub struct RequestNote {
     pub matched: Option<bool>,
     /// What the stand-in answered by.
     pub fixture: Option<String>,
-    /// Headers and bodies, redacted and cut.
+    /// Headers and the beginning of bodies, redacted.
     pub detail: serde_json::Value,
+    /// What is kept of both bodies.
+    pub bodies: Option<Arc<RequestBodies>>,
 }
 
 impl RequestNote {

@@ -25,6 +25,7 @@ use hothouse_workspace::{
     Repository, WorktreeError,
     import::{BRANCH_LIMIT, BranchOutcome, Import, ImportError, Imported, Wanted},
     refs::{self, Branches},
+    review::NewCommit,
     room_git::{RoomGit, RoomGitError, exact_pattern, keep_excluded, pointer},
 };
 
@@ -114,6 +115,12 @@ impl Seen {
         self.refused().get(&key).is_some_and(|(refused, _)| *refused == print)
     }
 }
+
+/// How many commits of one import are told of.
+const TOLD_COMMITS: usize = 1000;
+
+/// Is told of a commit that was imported: of which sandbox, to which branch.
+pub type ImportListener = Box<dyn Fn(&SandboxRecord, &str, &NewCommit) + Send + Sync>;
 
 /// Whether what was refused is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -239,6 +246,29 @@ impl Engine {
         note_seen(&self.seen.room, sandbox.key, print);
         self.seen.refused().remove(&sandbox.key);
         Ok(Some(outcome))
+    }
+
+    /// Has somebody told of every commit that is imported from now on. The first one who asks stays.
+    pub fn on_import(&self, told: ImportListener) {
+        self.import_listener.set(told).ok();
+    }
+
+    /// Tells of the commits that an import brought, the oldest first.
+    fn tell_imported(&self, sandbox: &SandboxRecord, repository: &Repository, imported: &Imported) {
+        let Some(told) = self.import_listener.get() else { return };
+        let own = match &imported.branch {
+            BranchOutcome::Updated { .. } => Some(sandbox.branch.clone()),
+            BranchOutcome::UserMoved { agent_branch, .. }
+            | BranchOutcome::UserRemoved { agent_branch } => Some(agent_branch.clone()),
+            BranchOutcome::Unchanged | BranchOutcome::AgentRemoved => None,
+        };
+        let known = [sandbox.known_tip(), sandbox.base_commit.as_str()];
+        for branch in own.into_iter().chain(imported.others.iter().cloned()) {
+            match repository.new_commits(&branch, &known, TOLD_COMMITS) {
+                Ok(commits) => commits.iter().rev().for_each(|new| told(sandbox, &branch, new)),
+                Err(error) => tracing::warn!(%error, branch, "commits were imported unseen"),
+            }
+        }
     }
 
     /// Returns whether the room's own branch is where it was imported, and every other where the room began.
@@ -490,6 +520,7 @@ impl Importing<'_> {
         });
         let imported = imported.map_err(|source| self.about(source))?;
         tracing::info!(sandbox = %sandbox.name, ?wanted, ?imported, "imported");
+        engine.tell_imported(sandbox, &repository, &imported);
         if imported.branch == BranchOutcome::AgentRemoved
             && refs::branches(&git)?.tips.contains_key(&sandbox.branch)
             && !matches!(wanted, Wanted::Only(branch) if branch != sandbox.branch)

@@ -61,14 +61,14 @@ use hothouse_store::{PlanRecord, Store};
 pub use adopt::AdoptError;
 pub use apps::{App, Exposed, PortError};
 pub use clean::{CleanWish, Cleaned, Doing};
-pub use commits::CommitError;
+pub use commits::{CommitError, ImportListener};
 pub use data::DataError;
 pub use delete::{DeleteError, Losses};
 pub use egress::{EgressError, PendingConfig, RoomEgress};
 pub use fixtures::{FixtureFolder, FixtureStamp, WorktreeFixture};
 pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
 pub use hothouse_workspace::{
-    closely::Finding, pool::Pool, promote::Merged, refs::watch::RefWatch,
+    closely::Finding, pool::Pool, promote::Merged, refs::watch::RefWatch, review::NewCommit,
 };
 pub use integrations::{WebhookPlace, WebhookTarget};
 pub use inventory::Stray;
@@ -132,9 +132,11 @@ pub struct Engine {
     drivers: trees::Drivers,
     settled: trees::Settled,
     seen: commits::Seen,
+    import_listener: OnceLock<commits::ImportListener>,
     router: OnceLock<apps::Router>,
     held_ports: apps::HeldPorts,
     project_cas: wall::ProjectCas,
+    known: secrets::known::KnownValues,
     read: room::ReadConfigs,
     kept: masks::KeptSecrets,
     left_out: trees::LeftOutFolders,
@@ -152,9 +154,11 @@ impl Engine {
             drivers: trees::Drivers::default(),
             settled: trees::Settled::default(),
             seen: commits::Seen::default(),
+            import_listener: OnceLock::new(),
             router: OnceLock::new(),
             held_ports: apps::HeldPorts::default(),
             project_cas: wall::ProjectCas::default(),
+            known: secrets::known::KnownValues::default(),
             read: room::ReadConfigs::default(),
             kept: masks::KeptSecrets::default(),
             left_out: trees::LeftOutFolders::default(),

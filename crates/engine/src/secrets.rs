@@ -4,6 +4,8 @@
 //! What the user set for a project wins over what was set for every project, which wins over what the
 //! config says; the config alone can name only a variable, or, in the user's own file, a command.
 
+pub(crate) mod known;
+
 use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -12,7 +14,7 @@ use std::{
 
 use hothouse_host::{FileError, Program, RunError, files, keyring::KeyringError};
 use hothouse_model::{
-    Explain, Failure, FailureKind,
+    Explain, Failure, FailureKind, SandboxRecord,
     config::{HostPattern, Secret, SecretName, SecretSource},
     id::fnv1a,
     secret::{MOST_LENGTH, SecretValue, ValueError},
@@ -251,6 +253,42 @@ impl Engine {
         }
     }
 
+    /// Fetches the values that no record of a sandbox may hold and that are not known yet, as far as they can be had: of
+    /// the secrets that its config declares, and of those that the user set. It may take as long as a command of the
+    /// user's does.
+    pub fn learn_secrets(&self, sandbox: &SandboxRecord) {
+        let project = &sandbox.repository.common_dir;
+        let declared = self.pinned_config(sandbox).ok();
+        let is_new = |name: &SecretName| {
+            !self.known.of(project).1.iter().any(|(known, _)| known == name.as_str())
+        };
+        let declared = declared.iter().flat_map(|config| &config.secrets);
+        for (name, secret) in declared.filter(|(name, _)| is_new(name)) {
+            self.secret_value(project, name, secret).ok();
+        }
+        let records = self.with.store.secrets().unwrap_or_default();
+        let ours = |one: &&SecretRecord| one.project.as_ref().is_none_or(|of| of == project);
+        for one in records.iter().filter(ours).filter(|one| is_new(&one.name)) {
+            self.fetch(one.project.as_deref(), &one.name, &one.source).ok();
+        }
+    }
+
+    /// Returns the values of a project's secrets that were fetched so far, with their names, and the count of changes
+    /// that this is of.
+    pub fn known_secrets(&self, project: &Path) -> (u64, Vec<(String, SecretValue)>) {
+        self.known.of(project)
+    }
+
+    /// Returns the git folder of the repository around a folder, by which its project is known.
+    pub fn project_folder(&self, folder: &Path) -> Option<PathBuf> {
+        Some(self.repository_around(folder).ok()?.place.common_dir)
+    }
+
+    /// Counts how often another value became known.
+    pub fn secrets_generation(&self) -> u64 {
+        self.known.generation()
+    }
+
     /// Returns the hosts to which a secret goes: those of the config that the user did not rule out.
     pub fn secret_hosts(
         &self,
@@ -317,6 +355,17 @@ impl Engine {
     }
 
     fn fetch(
+        &self,
+        project: Option<&Path>,
+        name: &SecretName,
+        source: &SecretSource,
+    ) -> Result<SecretValue, SecretError> {
+        let value = self.fetch_anew(project, name, source)?;
+        self.known.note(project, name.as_str(), &value);
+        Ok(value)
+    }
+
+    fn fetch_anew(
         &self,
         project: Option<&Path>,
         name: &SecretName,

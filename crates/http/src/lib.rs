@@ -1,6 +1,10 @@
 //! What every proxy must know about HTTP: the host of a request, hop-by-hop headers, and upgrades.
 //! Pure.
 
+mod redact;
+
+pub use redact::{redacted_headers, redacted_target};
+
 use hyper::{
     HeaderMap, Request, Version,
     header::{self, HeaderName, HeaderValue},

@@ -1,6 +1,6 @@
 //! The ledger of what rooms tried to reach: one record per connection, look-up or request.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -29,6 +29,9 @@ pub struct RoomProcess {
     /// Its number in the room.
     pub pid: u32,
     pub name: String,
+    /// The service that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
 }
 
 /// One record. A connection has two with the same `id`, one when it opens and one when it ends; the
@@ -78,6 +81,16 @@ pub struct LedgerRecord {
     /// What was asked and answered, where that can be seen; without secrets.
     #[serde(default)]
     pub request: Option<serde_json::Value>,
+    /// The bodies of the request, for whoever keeps more of a run than its ledger.
+    #[serde(skip)]
+    pub bodies: Option<Arc<RequestBodies>>,
+}
+
+/// What is kept of the bodies of a request and its answer, as they went over the wire but not compressed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestBodies {
+    pub request: Vec<u8>,
+    pub response: Vec<u8>,
 }
 
 /// Proposes rules for what was denied: hosts, with a port where it is not one that is open anyway. A lookup asks for
@@ -173,11 +186,12 @@ mod tests {
             sent: 0,
             received: 0,
             duration_ms: 0,
-            process: Some(RoomProcess { pid: 2, name: "curl".into() }),
+            process: Some(RoomProcess { pid: 2, name: "curl".into(), service: None }),
             open: false,
             inspected: false,
             error: None,
             request: None,
+            bodies: None,
         }
     }
 

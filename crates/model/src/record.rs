@@ -243,6 +243,26 @@ impl Draft {
     }
 }
 
+/// Returns the trace that a request belongs to, as its headers name it: those of W3C, of Sentry, or the baggage that
+/// Sentry sends along. 32 digits, in lower case.
+pub fn trace_of<'a>(headers: impl Iterator<Item = (&'a str, &'a str)> + Clone) -> Option<String> {
+    let header = |wanted: &str| {
+        let found = headers.clone().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.map(|(_, value)| value)
+    };
+    let id = |text: &str| {
+        let is_id = text.len() == 32 && text.bytes().all(|c| c.is_ascii_hexdigit());
+        (is_id && text.bytes().any(|c| c != b'0')).then(|| text.to_ascii_lowercase())
+    };
+    let parent = || id(header("traceparent")?.trim().split('-').nth(1)?);
+    let sentry = || id(header("sentry-trace")?.trim().split('-').next()?);
+    let baggage = || {
+        let mut pairs = header("baggage")?.split(',').filter_map(|pair| pair.split_once('='));
+        id(pairs.find(|(name, _)| name.trim() == "sentry-trace_id")?.1.split(';').next()?.trim())
+    };
+    parent().or_else(sentry).or_else(baggage)
+}
+
 /// Returns whether a value nests no deeper than [`DEPTH_LIMIT`].
 ///
 /// Without recursion, because the value may be of any depth.
@@ -321,6 +341,29 @@ mod tests {
             r#"{"seq":41,"id":"mail_0","kind":"mail","time":"1970-01-01T00:00:00Z","sandbox":"agent-a","run":"run_1","service":"worker","process":{"room_pid":77,"command":"node"},"trace":null,"summary":"receipt","prev":"sha256:0","hash":"sha256:1","body":{}}"#
         );
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+    }
+
+    #[test]
+    fn a_trace_is_known_by_the_headers_of_w3c_and_sentry() {
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+        let sentry = format!("{}-00f067aa0ba902b7-1", trace.to_uppercase());
+        let baggage = format!("a=b, sentry-trace_id={trace};x=1 ,sentry-release=1");
+        for (name, value, known) in [
+            ("traceparent", parent.as_str(), true),
+            ("TraceParent", &parent, true),
+            ("sentry-trace", &sentry, true),
+            ("sentry-trace", trace, true),
+            ("baggage", &baggage, true),
+            ("baggage", "sentry-trace_id=short", false),
+            ("traceparent", "00-00000000000000000000000000000000-00f067aa0ba902b7-01", false),
+            ("traceparent", "ü-ü-ü", false),
+            ("traceparent", "", false),
+            ("x-request-id", trace, false),
+        ] {
+            let found = trace_of([("accept", "*/*"), (name, value)].into_iter());
+            assert_eq!(found.as_deref(), known.then_some(trace), "{name}: {value}");
+        }
     }
 
     #[test]

@@ -105,6 +105,7 @@ impl Keepers {
         }
         tasks.start("timelines", |stop| self.timelines.clone().watch(stop));
         tasks.start("webhooks", |stop| webhooks::watch(self.clone(), stop));
+        tasks.start("services", |stop| timelines::services::watch(self.clone(), stop));
         tasks.start("urls", |stop| urls::watch(self.clone(), stop));
         tasks.start("urls of starting rooms", |stop| urls::watch_steps(self.clone(), stop));
         tasks.start("commits", |stop| commits::watch(self.clone(), stop));

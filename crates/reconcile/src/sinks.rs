@@ -171,10 +171,11 @@ impl RunSinks {
         if self.kept.load(Ordering::Relaxed).saturating_add(all) > FILES_LIMIT {
             return Err(NotKept::Full);
         }
+        let service = process.as_ref().and_then(|one| one.service.clone());
         let process = process.map(|one| Process { room_pid: one.pid, command: one.name });
         let drafts = records.into_iter().map(|record| {
             let draft = drafted(timeline, record)?;
-            Ok(Draft { process: process.clone(), ..draft })
+            Ok(Draft { process: process.clone(), service: service.clone(), ..draft })
         });
         let drafts = drafts.collect::<Result<Vec<_>, _>>()?;
         self.kept.fetch_add(all, Ordering::Relaxed);

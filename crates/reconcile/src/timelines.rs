@@ -3,7 +3,10 @@
 //! Nothing waits for a timeline that cannot be written, neither a wall nor a command: what is lost is counted, and
 //! the next record that can be written tells how much.
 
+mod commits;
 mod draft;
+mod secrets;
+pub(crate) mod services;
 
 use std::{
     collections::HashMap,
@@ -12,19 +15,21 @@ use std::{
     time::Duration,
 };
 
-use hothouse_engine::Engine;
+use hothouse_engine::{Engine, NewCommit};
 use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     ledger::LedgerRecord,
-    record::{Draft, Record},
+    record::{Draft, Kind, Record},
     room::RoomWish,
 };
 use hothouse_store::AnchorRecord;
 use hothouse_timeline::{
-    Anchor, AppendError, Identity, Reader, Redactor, Timeline, TimelineOrder, Verification, verify,
+    Anchor, AppendError, BLOB_CAP, Identity, Reader, Redactor, Timeline, TimelineOrder,
+    Verification, verify,
 };
 
+use self::{commits::Told, secrets::Redacting};
 use crate::Stop;
 
 /// How soon a timeline is opened that could not be, and one is ended whose run has ended.
@@ -48,10 +53,18 @@ pub struct Timelines {
 #[derive(Default)]
 struct State {
     /// By run.
-    open: HashMap<String, Arc<Timeline>>,
+    open: HashMap<String, Open>,
     /// What was to be written of runs whose timelines are not open.
     missed: HashMap<String, u64>,
     closed: bool,
+}
+
+/// A timeline that is being written.
+#[derive(Clone)]
+struct Open {
+    timeline: Arc<Timeline>,
+    redacting: Arc<Redacting>,
+    commits: Arc<Told>,
 }
 
 /// Where the timeline of a run is.
@@ -62,8 +75,20 @@ pub struct RunPlace {
 }
 
 impl Timelines {
+    /// Writes down nothing yet, but for commits that the engine imports.
     pub fn new(engine: Arc<Engine>) -> Arc<Self> {
-        Arc::new(Self { engine, opening: Mutex::default(), state: Mutex::default() })
+        let all = Arc::new(Self {
+            engine: engine.clone(),
+            opening: Mutex::default(),
+            state: Mutex::default(),
+        });
+        let told = Arc::downgrade(&all);
+        engine.on_import(Box::new(move |sandbox, branch, commit| {
+            if let Some(all) = told.upgrade() {
+                all.note_commit(sandbox, branch, commit);
+            }
+        }));
+        all
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -80,15 +105,19 @@ impl Timelines {
             (state.open.get(run).cloned(), state.closed)
         };
         match known {
-            (Some(timeline), _) => return Some(timeline),
+            (Some(open), _) => return Some(self.refreshed(&open)),
             (None, true) => return None,
             (None, false) => {}
         }
         match self.open(sandbox, run, &room.run.artifacts) {
             Ok(timeline) => {
-                let (timeline, mut state) = (Arc::new(timeline), self.state());
+                let redacting = Arc::new(Redacting::of(&self.engine, sandbox));
+                let commits = Arc::new(Told::of(&timeline));
+                let open = Open { timeline: Arc::new(timeline), redacting, commits };
+                let timeline = self.refreshed(&open);
+                let mut state = self.state();
                 timeline.count_dropped(state.missed.remove(run).unwrap_or(0));
-                state.open.insert(run.clone(), timeline.clone());
+                state.open.insert(run.clone(), open);
                 Some(timeline)
             }
             Err(failure) => {
@@ -101,15 +130,21 @@ impl Timelines {
     /// Returns the timeline of a run that goes on, for whoever waits until a record is on the disk; none where it
     /// cannot be written, or is as long as it may become.
     pub(crate) fn writable(&self, run: &str) -> Option<Arc<Timeline>> {
-        let timeline = self.state().open.get(run).cloned()?;
-        (timeline.head().offset <= ROOM_LIMIT).then_some(timeline)
+        let open = self.state().open.get(run).cloned()?;
+        Some(self.refreshed(&open)).filter(|timeline| !is_full(timeline))
+    }
+
+    /// Returns a timeline that redacts by what is known now.
+    fn refreshed(&self, open: &Open) -> Arc<Timeline> {
+        open.redacting.refresh(&self.engine, &open.timeline);
+        open.timeline.clone()
     }
 
     /// Returns how many records of a run were lost that no record tells of yet.
     pub fn lost(&self, place: &RunPlace) -> u64 {
         let state = self.state();
         match state.open.get(&place.run) {
-            Some(timeline) => timeline.dropped(),
+            Some(open) => open.timeline.dropped(),
             None => state.missed.get(&place.run).copied().unwrap_or(0),
         }
     }
@@ -144,10 +179,28 @@ impl Timelines {
         Ok(timeline)
     }
 
-    /// Writes down what the wall noted. Neither waits nor fails.
+    /// Writes down what the wall noted. Neither waits for the disk nor fails.
     pub fn note(&self, record: &LedgerRecord) {
-        if !record.run.is_empty() {
-            self.append_to(&record.run, draft::of(record));
+        if record.run.is_empty() {
+            return;
+        }
+        let open = self.state().open.get(&record.run).cloned();
+        let timeline = open.map(|open| self.refreshed(&open));
+        let keep = |bytes: &[u8]| {
+            let timeline = timeline.as_ref().filter(|timeline| !is_full(timeline))?;
+            timeline.put_blob(Kind::Request, bytes, BLOB_CAP).ok()
+        };
+        let draft = draft::of(record, &keep);
+        self.append_to(&record.run, draft);
+    }
+
+    /// Writes down a commit that was imported from a room, unless this run has it.
+    fn note_commit(&self, sandbox: &SandboxRecord, branch: &str, commit: &NewCommit) {
+        let room = sandbox.room.as_ref().filter(|room| room.wish != RoomWish::Stopped);
+        let Some(room) = room else { return };
+        let known = self.state().open.get(&room.run.id).map(|open| open.commits.clone());
+        if known.is_none_or(|known| known.is_new(&commit.commit.id)) {
+            self.append_to(&room.run.id, commits::draft(branch, commit, HostClock.now()));
         }
     }
 
@@ -162,9 +215,10 @@ impl Timelines {
     fn append_to(&self, run: &str, draft: Draft) {
         let mut state = self.state();
         match state.open.get(run).cloned() {
-            Some(timeline) => {
+            Some(open) => {
                 drop(state);
-                if timeline.head().offset > ROOM_LIMIT {
+                let timeline = self.refreshed(&open);
+                if is_full(&timeline) {
                     timeline.count_dropped(1);
                 } else if let Err(error) = timeline.append_later(draft) {
                     tracing::debug!(%error, run, "a record was dropped");
@@ -197,7 +251,7 @@ impl Timelines {
     pub fn reader(&self, place: &RunPlace) -> Result<Reader, Failure> {
         let open = self.state().open.get(&place.run).cloned();
         let reader = match &open {
-            Some(timeline) => {
+            Some(Open { timeline, .. }) => {
                 timeline.settle(SETTLE);
                 timeline.reader()
             }
@@ -220,7 +274,7 @@ impl Timelines {
             Anchor { run: place.run.clone(), seq, hash, ended }
         });
         let anchors: Vec<Anchor> = anchors.collect();
-        let upto = open.map(|timeline| {
+        let upto = open.map(|Open { timeline, .. }| {
             timeline.settle(SETTLE);
             timeline.head().offset
         });
@@ -248,6 +302,10 @@ impl Timelines {
         }
         let runs = self.engine.runs()?;
         let goes_on = |id: &String| runs.iter().any(|run| run.id == *id && run.ended.is_none());
+        let open: Vec<Open> = self.state().open.values().cloned().collect();
+        // Who holds a timeline appends by itself.
+        open.iter().for_each(|open| drop(self.refreshed(open)));
+        drop(open);
         let ended: Vec<Timeline> = {
             let mut state = self.state();
             state.missed.retain(|run, _| goes_on(run));
@@ -270,13 +328,18 @@ impl Timelines {
     }
 }
 
+/// Whether a room may not make a timeline longer.
+fn is_full(timeline: &Timeline) -> bool {
+    timeline.head().offset > ROOM_LIMIT
+}
+
 /// Takes a timeline that nobody uses; one in use is for the next time.
 fn take(state: &mut State, run: &str) -> Option<Timeline> {
-    let timeline = state.open.remove(run)?;
+    let Open { timeline, redacting, commits } = state.open.remove(run)?;
     match Arc::try_unwrap(timeline) {
         Ok(timeline) => Some(timeline),
         Err(timeline) => {
-            state.open.insert(run.to_owned(), timeline);
+            state.open.insert(run.to_owned(), Open { timeline, redacting, commits });
             None
         }
     }

@@ -6,10 +6,11 @@
 
 mod terminate;
 mod toolchain;
+mod whose;
 
 use std::{
     collections::HashMap,
-    net::{Ipv4Addr, SocketAddr},
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     pin::Pin,
     sync::{
@@ -21,7 +22,7 @@ use std::{
 
 use hothouse_backend::{CallError, RoomConnection, RoomInstance, Rooms};
 use hothouse_edge::{
-    About, Limit, Processes, RoomEdge, RoomSpec, Serving, Settle, Sockets,
+    About, Limit, RoomEdge, RoomSpec, Serving, Settle, Sockets,
     ledger::{Ledger, Mirror},
     resolver::Servers,
     terminate::Terminate,
@@ -32,13 +33,12 @@ use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     config::{EgressMode, HostPattern, NamedHosts},
     id::SandboxKey,
-    ledger::RoomProcess,
-    policy::{NamedLists, OwnAddresses, Policy, Transport, common_hosts},
+    policy::{NamedLists, OwnAddresses, Policy, common_hosts},
     room::{RoomWish, WallOrder},
 };
 use tokio::runtime::Handle;
 
-use self::toolchain::Toolchain;
+use self::{toolchain::Toolchain, whose::RoomProcesses};
 use crate::{Keepers, Stop, Timelines, Webhooks, mocks::Mocks, sinks::Sinks};
 
 /// The port of the room's loopback on which tools that insist find a proxy.
@@ -325,7 +325,12 @@ impl Walls {
             policy,
             ledger,
             servers: Arc::new(Servers::new(servers)),
-            processes: Arc::new(RoomProcesses(instance.clone())),
+            processes: Arc::new(RoomProcesses {
+                instance: instance.clone(),
+                rooms: self.rooms.clone(),
+                runtime: runtime.to_owned(),
+                kept: Mutex::default(),
+            }),
             own_names: names.unwrap_or_else(|| found.own_names.clone()),
             terminate: None,
             share: self.shares.of(sandbox.id.as_str()),
@@ -544,17 +549,4 @@ fn slow() -> Failure {
 
 fn unknown() -> Failure {
     Failure::new(FailureKind::Backend, "the room's own record cannot be read")
-}
-
-/// The processes of a room, for the ledger.
-struct RoomProcesses(Arc<dyn RoomInstance>);
-
-impl Processes for RoomProcesses {
-    fn owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess> {
-        self.0.stream_owner(client, target)
-    }
-
-    fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess> {
-        self.0.datagram_owner(transport, port)
-    }
 }

@@ -104,6 +104,39 @@ fn pid_inside(status: &str) -> Option<u32> {
     numbers.next_back()?.parse().ok()
 }
 
+/// The name of the process between room-init and a service.
+pub const KEEPER: &str = "keeper";
+
+/// How many parents a process is thought to have at most.
+const DEEPEST: usize = 1000;
+
+/// A child of room-init: a command, or the keeper of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topmost {
+    /// Its number in the room.
+    pub pid: u32,
+    /// In clock ticks since boot.
+    pub started: u64,
+    pub name: String,
+}
+
+/// Returns the child of room-init below which a process is, by its number on the host.
+pub fn topmost(room: &RoomIdentity, outside: u32) -> Option<Topmost> {
+    let mut pid = i32::try_from(outside).ok()?;
+    for _ in 0..DEEPEST {
+        let parent = parent_of(pid)?;
+        if parent == room.pid {
+            let own = Path::new("/proc").join(pid.to_string());
+            let inside = pid_inside(&files::read_text(&own.join("status")).ok()?)?;
+            let name = files::read_text(&own.join("comm")).ok()?.trim_end().to_owned();
+            let started = parse_stat(&files::read_text(&stat_file(pid)).ok()?)?.start_time;
+            return Some(Topmost { pid: inside, started, name });
+        }
+        pid = parent;
+    }
+    None
+}
+
 fn stat_file(pid: i32) -> PathBuf {
     Path::new("/proc").join(pid.to_string()).join("stat")
 }

@@ -44,7 +44,7 @@ pub use claim::{Claim, ClaimError, Claimant, claimant};
 pub use client::{Attached, ClientError, Egress, ExecStreams, RoomClient, Started as ExecStarted};
 pub use hothouse_host::ids::Mode;
 pub use hothouse_room_wire as wire;
-pub use identity::{IdentityError, RoomIdentity, host_pids};
+pub use identity::{IdentityError, KEEPER, RoomIdentity, Topmost, host_pids, topmost};
 pub use launcher::{HelperError, LAUNCHER_ARGUMENT, Launcher, room_launcher_main};
 pub use measure::{MeasureError, Measured};
 pub use owner::{SocketOwner, datagram_owner, echo_owner, socket_owner};

@@ -11,6 +11,8 @@ use std::path::Path;
 pub struct SocketOwner {
     /// Its number in the room.
     pub pid: u32,
+    /// Its number on the host.
+    pub outside: u32,
     pub name: String,
 }
 
@@ -56,7 +58,7 @@ fn holder_of(room: &RoomIdentity, inode: u64) -> Option<SocketOwner> {
     };
     let (inside, outside) = host_pids(room).into_iter().find(|(_, pid)| has(pid))?;
     let name = files::read_text(Path::new(&format!("/proc/{outside}/comm"))).ok()?;
-    Some(SocketOwner { pid: inside, name: name.trim_end().to_owned() })
+    Some(SocketOwner { pid: inside, outside, name: name.trim_end().to_owned() })
 }
 
 /// Finds a connection by its own port and its far end.

@@ -11,7 +11,7 @@ use std::{
     io,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
 use async_compression::{
@@ -19,10 +19,10 @@ use async_compression::{
     zstd::DParameter,
 };
 use bytes::{Buf, Bytes, BytesMut};
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, Full};
 use hyper::{
     HeaderMap,
-    body::Frame,
+    body::{Body as _, Frame},
     header::{self, HeaderValue},
 };
 use tokio::{
@@ -119,6 +119,20 @@ pub(crate) fn decoded(body: Body, codings: &[Coding]) -> Option<Body> {
     let decoded =
         Decoded { reader, piece: BytesMut::new(), trailers, ended: false, _permit: permit };
     Some(decoded.boxed_unsync())
+}
+
+/// Unpacks the beginning of a body that is there already, up to a length: as much as can be.
+pub(crate) fn unpacked(kept: &[u8], codings: &[Coding], most: usize) -> Vec<u8> {
+    let whole = Full::new(Bytes::copy_from_slice(kept)).map_err(|never| match never {});
+    let Some(mut body) = decoded(whole.boxed_unsync(), codings) else { return Vec::new() };
+    let (mut found, mut context) = (Vec::new(), Context::from_waker(Waker::noop()));
+    while found.len() < most
+        && let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(&mut context)
+    {
+        let piece = frame.into_data().unwrap_or_default();
+        found.extend_from_slice(&piece[..piece.len().min(most - found.len())]);
+    }
+    found
 }
 
 type Reader = Pin<Box<dyn AsyncBufRead + Send>>;

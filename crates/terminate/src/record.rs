@@ -10,53 +10,23 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hothouse_http::{redacted_headers, redacted_target};
 use hothouse_model::config::IntegrationClass;
-use hyper::{HeaderMap, Response, StatusCode, Version, http::request::Parts};
+use hyper::{
+    Response, StatusCode, Version,
+    header::{CONTENT_ENCODING, HeaderValue},
+    http::request::Parts,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{scan::Echoes, secrets::Secrets};
+use crate::{decode, scan::Echoes, secrets::Secrets};
 
 /// Takes records, one per request, when the answer has ended.
 pub type RecordSink = Arc<dyn Fn(RequestRecord) + Send + Sync>;
 
 /// How much of each body is kept.
 pub const BODY_CAP: usize = 64 << 10;
-
-/// How much of a header's value is kept.
-const HEADER_CAP: usize = 4 << 10;
-
-/// Headers whose values are credentials.
-const REDACTED: [&str; 14] = [
-    "authorization",
-    "proxy-authorization",
-    "cookie",
-    "set-cookie",
-    "x-api-key",
-    "api-key",
-    "x-auth-token",
-    "x-access-token",
-    "x-amz-security-token",
-    "x-csrf-token",
-    "x-goog-api-key",
-    "x-shopify-access-token",
-    "private-token",
-    "x-vault-token",
-];
-
-/// Parameters of a query whose values are credentials.
-const REDACTED_PARAMETERS: [&str; 10] = [
-    "key",
-    "token",
-    "secret",
-    "password",
-    "signature",
-    "sig",
-    "code",
-    "credential",
-    "auth",
-    "apikey",
-];
 
 /// One request to a terminated host, and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,9 +68,9 @@ pub struct RequestRecord {
 /// A body, as far as it is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedBody {
-    /// The beginning.
+    /// The beginning, not compressed.
     pub kept: Vec<u8>,
-    /// How many bytes there were.
+    /// How many bytes there were on the wire.
     pub total: u64,
 }
 
@@ -136,9 +106,9 @@ impl Draft {
             tls,
             version: if parts.version == Version::HTTP_2 { "2" } else { "1.1" }.to_owned(),
             method: parts.method.to_string(),
-            path: redacted_path(path),
+            path: redacted_target(path),
             status: None,
-            request_headers: shown(&parts.headers),
+            request_headers: redacted_headers(&parts.headers),
             response_headers: Vec::new(),
             request_body: RecordedBody::default(),
             response_body: RecordedBody::default(),
@@ -155,7 +125,7 @@ impl Draft {
     pub(crate) fn answered<B>(&self, response: &Response<B>) {
         let mut record = self.record();
         record.status = Some(response.status().as_u16());
-        record.response_headers = shown(response.headers());
+        record.response_headers = redacted_headers(response.headers());
     }
 
     pub(crate) fn used(&self, secrets: impl IntoIterator<Item = String>) {
@@ -200,10 +170,26 @@ impl Drop for Draft {
     fn drop(&mut self) {
         let mut record = self.record().clone();
         record.duration = self.begun.elapsed();
+        unpack(&mut record.request_body, &record.request_headers);
+        unpack(&mut record.response_body, &record.response_headers);
         if let Some(echoes) = Echoes::of(&self.secrets.seen(), Vec::new()) {
             clean(&mut record, &echoes);
         }
         (self.sink)(record);
+    }
+}
+
+/// Unpacks what is kept of a compressed body: nobody could find a credential in it otherwise. One that cannot be
+/// unpacked is not kept.
+fn unpack(body: &mut RecordedBody, headers: &[(String, String)]) {
+    let is_coding = |name: &str| name.eq_ignore_ascii_case(CONTENT_ENCODING.as_str());
+    let values = headers.iter().filter(|(name, _)| is_coding(name));
+    let values =
+        values.filter_map(|(_, text)| Some((CONTENT_ENCODING, HeaderValue::from_str(text).ok()?)));
+    match decode::codings(&values.collect()) {
+        Ok(codings) if codings.is_empty() => {}
+        Ok(codings) => body.kept = decode::unpacked(&body.kept, &codings, BODY_CAP),
+        Err(_) => body.kept.clear(),
     }
 }
 
@@ -226,46 +212,6 @@ fn clean(record: &mut RequestRecord, echoes: &Echoes) {
     if let Cow::Owned(clean) = echoes.replace(&record.request_body.kept) {
         record.request_body.kept = clean;
     }
-}
-
-fn shown(headers: &HeaderMap) -> Vec<(String, String)> {
-    let show = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
-        let text = String::from_utf8_lossy(value.as_bytes());
-        let text = match REDACTED.contains(&name.as_str()) {
-            true => redacted(&text),
-            false => text.chars().take(HEADER_CAP).collect(),
-        };
-        (name.as_str().to_owned(), text)
-    };
-    headers.iter().map(show).collect()
-}
-
-/// Keeps the scheme of a credential, which says how it was sent.
-fn redacted(text: &str) -> String {
-    match text.split_once(' ') {
-        Some((scheme, _))
-            if scheme.len() <= 20
-                && scheme.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') =>
-        {
-            format!("{scheme} [redacted]")
-        }
-        _ => "[redacted]".to_owned(),
-    }
-}
-
-fn redacted_path(path: &str) -> String {
-    let Some((path, query)) = path.split_once('?') else { return path.to_owned() };
-    let pairs = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((name, _)) if is_credential(name) => format!("{name}=[redacted]"),
-        _ => pair.to_owned(),
-    });
-    format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"))
-}
-
-fn is_credential(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let words = name.split(['_', '-', '.']);
-    words.into_iter().any(|word| REDACTED_PARAMETERS.contains(&word))
 }
 
 #[cfg(test)]
@@ -314,5 +260,34 @@ mod tests {
         );
         assert_eq!(record.response_body.kept.len(), BODY_CAP);
         assert_eq!(record.response_body.total, BODY_CAP as u64 + 1);
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        use std::io::Write;
+        let mut child = std::process::Command::new("gzip")
+            .arg("-c")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(bytes).unwrap();
+        child.wait_with_output().unwrap().stdout
+    }
+
+    #[test]
+    fn a_compressed_body_is_kept_unpacked_or_not_at_all() {
+        let coded = |coding: &str| vec![("Content-Encoding".to_owned(), coding.to_owned())];
+        let unpacked = |kept: Vec<u8>, coding: &str| {
+            let mut body = RecordedBody { total: kept.len() as u64, kept };
+            unpack(&mut body, &coded(coding));
+            body.kept
+        };
+        assert_eq!(unpacked(gzip(b"password=zzz"), "gzip"), b"password=zzz");
+        assert_eq!(unpacked(b"as it is".to_vec(), "identity"), b"as it is");
+        assert_eq!(unpacked(b"?".to_vec(), "of-tomorrow"), b"");
+        assert_eq!(unpacked(b"not compressed at all".to_vec(), "gzip"), b"");
+        let bomb = gzip(&vec![0; 64 << 20]);
+        assert!(bomb.len() < BODY_CAP * 2);
+        assert_eq!(unpacked(bomb[..bomb.len() / 2].to_vec(), "gzip").len(), BODY_CAP);
     }
 }

@@ -7,13 +7,14 @@ mod keys;
 mod names;
 mod text;
 
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use hothouse_model::{
     id::hex,
     record::{Draft, Kind},
 };
 use serde_json::Value;
+use zeroize::Zeroizing;
 
 use crate::chain::sha256;
 pub(crate) use names::is_sensitive;
@@ -49,8 +50,8 @@ impl Care {
 /// Takes credentials out of texts.
 #[derive(Clone)]
 pub struct Redactor {
-    /// What is looked for, and what stands for it; the longest first.
-    values: Vec<(String, String)>,
+    /// What is looked for, and what stands for it; the longest first. Wiped when it is dropped.
+    values: Arc<Vec<(Zeroizing<String>, String)>>,
     salt: [u8; 16],
 }
 
@@ -72,7 +73,12 @@ impl Redactor {
             })
             .collect();
         values.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
-        Self { values, salt }
+        Self { values: Arc::new(values), salt }
+    }
+
+    /// Returns one of the same run that knows other values.
+    pub fn with<'a>(&self, secrets: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        Self::new(secrets, self.salt)
     }
 
     /// Redacts a text.
@@ -88,15 +94,19 @@ impl Redactor {
         }
     }
 
-    /// Replaces the values that are known.
+    /// Replaces the values that are known, also one whose end was cut off with the text's.
     fn known<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
-        for (value, stands) in &self.values {
+        for (value, stands) in self.values.iter() {
             if text.contains(value.as_str()) {
                 text = text.replace(value.as_str(), stands).into();
             }
         }
-        text
+        let cut = self.values.iter().find_map(|(value, stands)| {
+            let kept = text.len() - text::cut_off(&text, value)?;
+            Some(format!("{}{stands}", &text[..kept]))
+        });
+        cut.map_or(text, Cow::Owned)
     }
 
     /// Redacts a text and cuts it; what is cut has its length and its hash.

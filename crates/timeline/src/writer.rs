@@ -12,7 +12,7 @@ use std::{
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
     },
     thread::JoinHandle,
@@ -136,7 +136,7 @@ impl Signal {
 pub struct Timeline {
     folder: PathBuf,
     identity: Identity,
-    redactor: Redactor,
+    redactor: RwLock<Redactor>,
     queue: Arc<Queue>,
     signal: Arc<Signal>,
     ended: Arc<AtomicBool>,
@@ -188,7 +188,7 @@ impl Timeline {
         let timeline = Self {
             folder: folder.to_owned(),
             identity,
-            redactor,
+            redactor: RwLock::new(redactor),
             queue,
             signal,
             ended,
@@ -266,7 +266,8 @@ impl Timeline {
 
     /// Keeps bytes beside the timeline, redacted, for a record of some kind that is appended later.
     pub fn put_blob(&self, kind: Kind, bytes: &[u8], cap: usize) -> Result<BlobRef, FileError> {
-        let redacted = self.redactor.bytes(bytes, Care::of(kind));
+        let redactor = self.redactor();
+        let redacted = redactor.bytes(bytes, Care::of(kind));
         let (blob, pending) = blobs::put(&self.folder, &redacted, cap)?;
         self.queue.add_blob(pending);
         Ok(blob)
@@ -279,7 +280,7 @@ impl Timeline {
         kind: Kind,
         files: impl IntoIterator<Item = (&'a str, &'a [u8])>,
     ) -> Result<(), FileError> {
-        let redacted = |bytes| self.redactor.bytes(bytes, Care::of(kind));
+        let redacted = |bytes| self.redactor().bytes(bytes, Care::of(kind));
         let files = files.into_iter().map(|(name, bytes)| (name, redacted(bytes)));
         let pending = blobs::put_files(&self.folder, files)?;
         pending.into_iter().for_each(|file| self.queue.add_blob(file));
@@ -292,8 +293,13 @@ impl Timeline {
     }
 
     /// Returns what this timeline redacts by.
-    pub fn redactor(&self) -> &Redactor {
-        &self.redactor
+    pub fn redactor(&self) -> Redactor {
+        self.redactor.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Redacts all that is appended from now on by other values.
+    pub fn redact_by(&self, redactor: Redactor) {
+        *self.redactor.write().unwrap_or_else(PoisonError::into_inner) = redactor;
     }
 
     /// Returns the durable end.
@@ -344,7 +350,7 @@ impl Timeline {
         if !draft.body.is_object() {
             return Err(AppendError::Body);
         }
-        let mut draft = self.redactor.draft(draft);
+        let mut draft = self.redactor().draft(draft);
         bound(&mut draft);
         draft.body.sort_all_objects();
         let id = match draft.id.take() {

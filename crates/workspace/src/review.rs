@@ -159,6 +159,56 @@ impl Repository {
     }
 }
 
+/// A commit that a branch got, and how many files it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewCommit {
+    pub commit: CommitLine,
+    pub files: u64,
+}
+
+impl Repository {
+    /// Lists the commits of a branch that are not in the history of known ones, newest first. Merges change no
+    /// file of their own.
+    pub fn new_commits(
+        &self,
+        branch: &str,
+        known: &[&str],
+        most: usize,
+    ) -> Result<Vec<NewCommit>, ReviewError> {
+        let failed = |source| ReviewError::Log { branch: branch.to_owned(), source };
+        let git = self.git().args(["log", "-z", "--no-show-signature", "--no-color"]);
+        let git = git.args(["--name-only", "--no-renames", "--no-ext-diff", "--no-textconv"]);
+        let git = git.args(["--ignore-submodules=all", &format!("--max-count={most}")]);
+        let git = git.args(["--format=%x00%H%n%an%n%aI%n%s", &format!("refs/heads/{branch}")]);
+        let git = git.args(known.iter().map(|known| format!("^{known}"))).arg("--");
+        let output = git.output_within(git::PATIENCE).map_err(failed)?;
+        Ok(parse_new(&String::from_utf8_lossy(&output)))
+    }
+}
+
+/// Reads commits, each after an empty field and followed by the names of its files.
+fn parse_new(output: &str) -> Vec<NewCommit> {
+    let mut found: Vec<NewCommit> = Vec::new();
+    let mut fields = output.split('\0').peekable();
+    while let Some(field) = fields.next() {
+        match (field.is_empty(), fields.peek()) {
+            (true, Some(next)) => {
+                if let Some(commit) = parse_log(next).pop() {
+                    fields.next();
+                    found.push(NewCommit { commit, files: 0 });
+                }
+            }
+            (false, _) => {
+                if let Some(last) = found.last_mut() {
+                    last.files += 1;
+                }
+            }
+            (true, None) => {}
+        }
+    }
+    found
+}
+
 /// Leaves repositories below the worktree out of a listing of names: theirs end in `/`.
 fn without_repositories(listed: &[u8]) -> Vec<u8> {
     let names = listed.split_inclusive(|byte| *byte == 0);

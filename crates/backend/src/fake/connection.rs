@@ -7,12 +7,12 @@ use std::{
     sync::Arc,
 };
 
-use hothouse_model::{ledger::RoomProcess, policy::Transport};
+use hothouse_model::{policy::Transport, stack::StackReport};
 
 use super::{Living, Shared, commands::refused};
 use crate::connection::{
     Attached, CallError, CallRefusal, CallRefusalKind, Egress, ExecId, ExecRecord, ExecSpec,
-    ExecStreams, Exit, Pending, RoomConnection, RoomInstance, WindowSize,
+    ExecStreams, Exit, Owner, Pending, RoomConnection, RoomInstance, Top, WindowSize,
 };
 
 /// A connection to the room that had a number, or one room as it was found.
@@ -94,6 +94,17 @@ impl RoomConnection for FakeConnection {
         self.answer(self.with(|room| Ok(room.commands.records())))
     }
 
+    fn services(&self, after: Option<u64>) -> Pending<'_, StackReport> {
+        let stack = || {
+            let state = self.rooms.lock().expect("no holder of this lock panics");
+            state.stacks.get(&self.runtime).cloned()
+        };
+        match self.with(|_| Ok(())).map(|()| super::report_of(stack())) {
+            Ok(report) if after == Some(report.version) => Box::pin(std::future::pending()),
+            report => self.answer(report),
+        }
+    }
+
     fn dial(&self, port: u16) -> Pending<'_, TcpStream> {
         let alive = self.with(|_| Ok(()));
         let at = (Ipv4Addr::LOCALHOST, port);
@@ -135,11 +146,15 @@ impl RoomInstance for FakeConnection {
         !self.is_closed()
     }
 
-    fn stream_owner(&self, _client: SocketAddr, _target: SocketAddr) -> Option<RoomProcess> {
+    fn stream_owner(&self, _client: SocketAddr, _target: SocketAddr) -> Option<Owner> {
         None
     }
 
-    fn datagram_owner(&self, _transport: Transport, _port: u16) -> Option<RoomProcess> {
+    fn datagram_owner(&self, _transport: Transport, _port: u16) -> Option<Owner> {
+        None
+    }
+
+    fn top_of(&self, _pid: u32) -> Option<Top> {
         None
     }
 }

@@ -6,15 +6,17 @@ use std::{
     path::Path,
 };
 
-use hothouse_model::{ledger::RoomProcess, policy::Transport};
+use hothouse_model::{ledger::RoomProcess, policy::Transport, stack::StackReport};
 use hothouse_room::{
-    ClientError, RoomClient, RoomIdentity, SocketOwner, datagram_owner, echo_owner, socket_owner,
+    ClientError, KEEPER, RoomClient, RoomIdentity, SocketOwner, Topmost, datagram_owner,
+    echo_owner, host_pids, socket_owner, topmost,
     wire::{ListenSpec, Proto},
 };
 
+use super::services;
 use crate::connection::{
-    Attached, CallError, Egress, ExecId, ExecRecord, ExecSpec, ExecStreams, Exit, Pending,
-    RoomConnection, RoomInstance, WindowSize,
+    Attached, CallError, Egress, ExecId, ExecRecord, ExecSpec, ExecStreams, Exit, Owner, Pending,
+    RoomConnection, RoomInstance, Top, WindowSize,
 };
 
 /// A connection to room-init.
@@ -77,6 +79,14 @@ impl RoomConnection for NativeConnection {
         asked(self.0.execs())
     }
 
+    fn services(&self, after: Option<u64>) -> Pending<'_, StackReport> {
+        asked(async move {
+            let report = self.0.services(after).await?;
+            let shown = report.services.into_iter().map(|record| services::shown(record, |_| None));
+            Ok(StackReport { version: report.version, services: shown.collect() })
+        })
+    }
+
     fn dial(&self, port: u16) -> Pending<'_, TcpStream> {
         asked(async move { Ok(self.0.connect_inside(port).await?.into()) })
     }
@@ -104,19 +114,33 @@ impl RoomInstance for NativeInstance {
         self.0.is_alive()
     }
 
-    fn stream_owner(&self, client: SocketAddr, target: SocketAddr) -> Option<RoomProcess> {
-        socket_owner(&self.0, client, target).map(process)
+    fn stream_owner(&self, client: SocketAddr, target: SocketAddr) -> Option<Owner> {
+        socket_owner(&self.0, client, target).map(|owner| self.owner(owner))
     }
 
-    fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess> {
+    fn datagram_owner(&self, transport: Transport, port: u16) -> Option<Owner> {
         let owner = match transport {
             Transport::Icmp => echo_owner(&self.0, port),
             _ => datagram_owner(&self.0, port),
         };
-        owner.map(process)
+        owner.map(|owner| self.owner(owner))
+    }
+
+    fn top_of(&self, pid: u32) -> Option<Top> {
+        let outside = *host_pids(&self.0).get(&pid)?;
+        topmost(&self.0, outside).map(top)
     }
 }
 
-fn process(owner: SocketOwner) -> RoomProcess {
-    RoomProcess { pid: owner.pid, name: owner.name }
+impl NativeInstance {
+    fn owner(&self, owner: SocketOwner) -> Owner {
+        let SocketOwner { pid, outside, name } = owner;
+        let process = RoomProcess { pid, name, service: None };
+        Owner { process, top: topmost(&self.0, outside).map(top) }
+    }
+}
+
+fn top(found: Topmost) -> Top {
+    let Topmost { pid, started, name } = found;
+    Top { pid, started, is_keeper: name == KEEPER }
 }

@@ -110,7 +110,7 @@ pub(super) fn grace(runtime: &Path) -> Duration {
 /// room-init itself gives up on its services after this long.
 const LONGEST_STOP: Duration = Duration::from_secs(120);
 
-fn shown(record: ServiceRecord, host_pid: impl Fn(u32) -> Option<u32>) -> ServiceReport {
+pub(super) fn shown(record: ServiceRecord, host_pid: impl Fn(u32) -> Option<u32>) -> ServiceReport {
     let room_pid = record.pid.and_then(|pid| u32::try_from(pid).ok());
     ServiceReport {
         name: record.name,

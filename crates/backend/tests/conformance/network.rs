@@ -101,6 +101,8 @@ fn the_process_behind_a_connection_is_known(ground: &Ground) {
     let instance = ground.rooms.instance(room.runtime()).unwrap();
     let owner = instance.stream_owner(client, (Ipv4Addr::new(192, 0, 2, 1), 80).into());
     // The shell opens it, and hands it on to the program that reads from it.
-    let owner = owner.expect("its owner").name;
+    let owner = owner.expect("its owner");
+    assert!(owner.top.is_some_and(|top| !top.is_keeper), "it is below a command");
+    let owner = owner.process.name;
     assert!(["bash", "cat"].contains(&owner.as_str()), "{owner}");
 }

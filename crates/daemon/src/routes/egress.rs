@@ -19,12 +19,15 @@ use hothouse_model::{
     config::{self, HostName, HostPattern, RuleTransport},
     ledger::{AttemptKind, LedgerRecord, learn},
     policy::{Attempt, Claim, Datagram, Decision, Policy, Protocol, Transport, Verdict},
-    record::{Draft, bodies::PolicyBody},
 };
 use hothouse_store::GrantReach;
 use jiff::Timestamp;
 
-use super::{Json, blocking, sandbox::reference};
+use super::{
+    Json, blocking,
+    decision::{self, Concerned},
+    sandbox::reference,
+};
 use crate::{Daemon, failure::ErrorResponse};
 
 /// How many denials `why` shows.
@@ -334,10 +337,12 @@ pub(crate) async fn allow(
             false => engine.allow_egress(&sandbox, reach, &body.rules)?,
         }
         let action = if body.remove { "removed" } else { "allowed" };
-        for concerned in concerned(&engine, &sandbox, reach)? {
-            for rule in &body.rules {
-                timelines.append(&concerned, policy_draft("egress", rule, action));
-            }
+        let concerned = match reach {
+            GrantReach::Sandbox => Concerned::One(sandbox.key),
+            GrantReach::Project => Concerned::Project(sandbox.repository.common_dir.clone()),
+        };
+        for rule in &body.rules {
+            decision::note(&engine, &timelines, &concerned, ("egress", rule, action));
         }
         engine.egress_grants(&sandbox)
     })
@@ -375,39 +380,13 @@ pub(crate) async fn approve(
     let sandbox = find(&daemon, body.sandbox.as_deref(), &body.folder).await?;
     let (engine, record) = (daemon.engine.clone(), sandbox.clone());
     blocking(move || engine.approve_config(&record, &body.text)).await?;
-    daemon.keepers.timelines.append(&sandbox, policy_draft("config", "hothouse.toml", "approved"));
+    let decided = ("config", "hothouse.toml", "approved");
+    decision::append(&daemon.keepers.timelines, &sandbox, decided);
     daemon.keepers.renew_walls().await;
     let engine = daemon.engine.clone();
     let now =
         blocking(move || engine.sandbox(sandbox.key).map(|now| now.unwrap_or(sandbox))).await?;
     pending_view(daemon.engine, now).await
-}
-
-/// Returns the sandboxes that a grant is about.
-fn concerned(
-    engine: &Engine,
-    sandbox: &SandboxRecord,
-    reach: GrantReach,
-) -> Result<Vec<SandboxRecord>, Failure> {
-    if reach == GrantReach::Sandbox {
-        return Ok(vec![sandbox.clone()]);
-    }
-    let project = &sandbox.repository.common_dir;
-    let mut all = engine.sandboxes()?;
-    all.retain(|other| other.repository.common_dir == *project);
-    Ok(all)
-}
-
-/// Drafts the record of a user's decision.
-fn policy_draft(area: &str, rule: &str, action: &str) -> Draft {
-    let body = PolicyBody {
-        area: area.to_owned(),
-        rule: rule.to_owned(),
-        action: action.to_owned(),
-        by: "user".to_owned(),
-        ..PolicyBody::default()
-    };
-    Draft::of(HostClock.now(), format!("{area}: {action} {rule}"), &body)
 }
 
 async fn pending_view(

@@ -9,7 +9,7 @@ use hothouse_api::{
 use hothouse_model::{Failure, FailureKind};
 use hothouse_store::PortReservation;
 
-use super::{Json, blocking, sandbox::reference};
+use super::{Json, blocking, decision, sandbox::reference};
 use crate::{Daemon, failure::ErrorResponse};
 
 #[utoipa::path(get, path = "/v1/ports", operation_id = "port_list", responses((status = 200, body = [PortView])))]
@@ -51,10 +51,13 @@ pub(crate) async fn expose(
         )));
     }
     let wanted = sandbox.as_deref().map(reference).transpose()?;
-    let engine = daemon.engine.clone();
+    let (engine, timelines) = (daemon.engine.clone(), daemon.keepers.timelines.clone());
     let exposed = blocking(move || {
         let sandbox = engine.find(wanted.as_ref(), std::path::Path::new(&folder))?;
-        engine.expose(&sandbox, port, host_port)
+        let exposed = engine.expose(&sandbox, port, host_port)?;
+        let rule = format!("{} at {}", exposed.port, exposed.host_port);
+        decision::append(&timelines, &sandbox, ("port", &rule, "exposed"));
+        Ok(exposed)
     })
     .await?;
     daemon.keepers.refresh_urls().await;

@@ -7,10 +7,13 @@ use hothouse_api::{
     ErrorBody,
     secret::{SecretBody, SecretQuery, SecretRemoveBody, SecretView},
 };
-use hothouse_engine::{SecretLine, SecretSpec};
+use hothouse_engine::{Engine, SecretLine, SecretSpec};
 use hothouse_model::{Failure, FailureKind, config::SecretSource};
 
-use super::{Json, blocking};
+use super::{
+    Json, blocking,
+    decision::{self, Concerned},
+};
 use crate::{Daemon, failure::ErrorResponse};
 
 #[utoipa::path(
@@ -42,8 +45,15 @@ pub(crate) async fn set(
         everywhere: body.everywhere,
         hosts: body.hosts.iter().map(|text| parsed("--host", text)).collect::<Result<_, _>>()?,
     };
-    let engine = daemon.engine.clone();
-    let set = blocking(move || engine.set_secret(spec)).await?;
+    let (engine, timelines) = (daemon.engine.clone(), daemon.keepers.timelines.clone());
+    let set = blocking(move || {
+        let (folder, everywhere) = (spec.folder.clone(), spec.everywhere);
+        let set = engine.set_secret(spec)?;
+        let decided = ("secret", set.name.as_str(), "set");
+        decision::note(&engine, &timelines, &concerned(&engine, &folder, everywhere), decided);
+        Ok(set)
+    });
+    let set = set.await?;
     daemon.keepers.renew_walls().await;
     Ok(axum::Json(view(set)))
 }
@@ -57,10 +67,25 @@ pub(crate) async fn remove(
     Json(body): Json<SecretRemoveBody>,
 ) -> Result<axum::Json<()>, ErrorResponse> {
     let name = parsed("the name", &body.name)?;
-    let engine = daemon.engine.clone();
-    blocking(move || engine.remove_secret(Path::new(&body.folder), &name, body.everywhere)).await?;
+    let (engine, timelines) = (daemon.engine.clone(), daemon.keepers.timelines.clone());
+    let removed = blocking(move || {
+        let folder = Path::new(&body.folder);
+        engine.remove_secret(folder, &name, body.everywhere)?;
+        let decided = ("secret", name.as_str(), "removed");
+        decision::note(&engine, &timelines, &concerned(&engine, folder, body.everywhere), decided);
+        Ok(())
+    });
+    removed.await?;
     daemon.keepers.renew_walls().await;
     Ok(axum::Json(()))
+}
+
+/// Returns whose runs a secret of a folder's project is about.
+fn concerned(engine: &Engine, folder: &Path, everywhere: bool) -> Concerned {
+    match engine.project_folder(folder).filter(|_| !everywhere) {
+        Some(project) => Concerned::Project(project),
+        None => Concerned::Everybody,
+    }
 }
 
 /// Parses a value of the user's; the error does not repeat it beyond what its type allows.

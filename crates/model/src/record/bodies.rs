@@ -266,6 +266,8 @@ pub struct RequestBody {
     pub version: String,
     pub method: String,
     pub path: String,
+    /// The names in the query, in the order in which they came.
+    pub query: Vec<String>,
     /// None where the connection broke before an answer.
     pub status: Option<u16>,
     pub integration: Option<String>,

@@ -93,6 +93,7 @@ impl Kind {
                 "version",
                 "method",
                 "path",
+                "query",
                 "status",
                 "integration",
                 "class",

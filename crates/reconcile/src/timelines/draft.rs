@@ -1,32 +1,47 @@
-//! What the wall notes, as a record of the timeline. Pure.
+//! What the wall notes, as a record of the timeline. Pure, but for who keeps bytes that are too many for a record.
 
 use hothouse_model::{
     id::fnv1a,
-    ledger::{AttemptKind, LedgerRecord},
+    ledger::{AttemptKind, LedgerRecord, RequestBodies},
     record::{
         Draft, Process,
-        bodies::{ConnectionBody, Message, RequestBody, Transport},
+        bodies::{BlobRef, ConnectionBody, Message, RequestBody, Transport},
+        trace_of,
     },
 };
 use serde_json::Value;
 
+/// The longest text of a body that is in the record itself.
+const SHORT: usize = 8 << 10;
+
+/// The most names of a query that are listed.
+const NAMES: usize = 64;
+
+/// Keeps bytes beside the timeline.
+pub(super) type Keep<'a> = &'a dyn Fn(&[u8]) -> Option<BlobRef>;
+
 /// Drafts the record of an attempt to reach something.
-pub(super) fn of(record: &LedgerRecord) -> Draft {
+pub(super) fn of(record: &LedgerRecord, keep: Keep<'_>) -> Draft {
     let mut draft = match (record.kind, &record.request) {
-        (AttemptKind::Request, Some(seen)) => request(record, seen),
+        (AttemptKind::Request, Some(seen)) => request(record, seen, keep),
         _ => connection(record),
     };
     let process = record.process.as_ref();
     draft.process =
         process.map(|process| Process { room_pid: process.pid, command: process.name.clone() });
-    draft.service = record.request.as_ref().and_then(|seen| text(seen, "service"));
+    let of_process = process.and_then(|process| process.service.clone());
+    draft.service =
+        of_process.or_else(|| record.request.as_ref().and_then(|seen| text(seen, "service")));
     // What is noted of one attempt at different times has one id.
     draft.id = Some(draft.kind.id(fnv1a(&[record.id.as_bytes()]).to_be_bytes()));
     draft
 }
 
-fn request(record: &LedgerRecord, seen: &Value) -> Draft {
+fn request(record: &LedgerRecord, seen: &Value, keep: Keep<'_>) -> Draft {
     let detail = &seen["detail"];
+    let bodies = record.bodies.as_deref();
+    let kept = |side: fn(&RequestBodies) -> &[u8]| bodies.map(side).unwrap_or_default();
+    let path = text(seen, "path").unwrap_or_default();
     // What stood in for a host says so beside the request or in its detail.
     let either = |name: &str| match &seen[name] {
         Value::Null => detail[name].clone(),
@@ -40,7 +55,8 @@ fn request(record: &LedgerRecord, seen: &Value) -> Draft {
         tls: detail["tls"].as_bool().unwrap_or(false),
         version: text(detail, "http").unwrap_or_else(|| "1.1".into()),
         method: text(seen, "method").unwrap_or_default(),
-        path: text(seen, "path").unwrap_or_default(),
+        query: names_of(&path),
+        path,
         status,
         integration: word("integration"),
         class: word("class"),
@@ -50,12 +66,22 @@ fn request(record: &LedgerRecord, seen: &Value) -> Draft {
         secrets: texts(&detail["secrets"]),
         refused: text(detail, "refused").or_else(|| denied(record)),
         error: record.error.clone(),
-        request: message(&detail["request"], record.sent),
-        response: message(&detail["response"], record.received),
+        request: message(&detail["request"], record.sent, kept(|all| &all.request), keep),
+        response: message(&detail["response"], record.received, kept(|all| &all.response), keep),
     };
     let answer = body.status.map_or_else(|| "no answer".into(), |status| status.to_string());
     let summary = format!("{} {}{} {answer}", body.method, body.host, body.path);
-    Draft::of(record.time, summary, &body)
+    let headers = body.request.headers.iter();
+    let trace = trace_of(headers.map(|(name, value)| (name.as_str(), value.as_str())));
+    Draft { trace, ..Draft::of(record.time, summary, &body) }
+}
+
+/// Returns the names in the query of a path.
+fn names_of(path: &str) -> Vec<String> {
+    let query = path.split_once('?').map_or("", |(_, query)| query);
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let names = pairs.map(|pair| pair.split_once('=').map_or(pair, |(name, _)| name).to_owned());
+    names.take(NAMES).collect()
 }
 
 fn connection(record: &LedgerRecord) -> Draft {
@@ -105,15 +131,17 @@ fn denied(record: &LedgerRecord) -> Option<String> {
     record.reason.clone().filter(|_| !record.allowed)
 }
 
-/// Reads what one side sent.
-fn message(side: &Value, bytes: u64) -> Message {
+/// Reads what one side sent. Short text is in the record, everything else beside it.
+fn message(side: &Value, bytes: u64, body: &[u8], keep: Keep<'_>) -> Message {
     let pair = |pair: &Value| Some((pair[0].as_str()?.to_owned(), pair[1].as_str()?.to_owned()));
     let headers = side["headers"].as_array().into_iter().flatten().filter_map(pair);
+    let short = std::str::from_utf8(body).ok().filter(|text| text.len() <= SHORT);
+    let blob = if short.is_none() { keep(body) } else { None };
     Message {
         headers: headers.collect(),
         bytes: side["body"]["bytes"].as_u64().unwrap_or(bytes),
-        text: text(&side["body"], "text").filter(|text| !text.is_empty()),
-        blob: None,
+        text: short.filter(|text| !text.is_empty()).map(str::to_owned),
+        blob,
     }
 }
 
@@ -132,6 +160,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// Drafts where no bytes can be kept.
+    fn of(record: &LedgerRecord) -> Draft {
+        super::of(record, &|_| None)
+    }
 
     fn record(kind: &str, more: Value) -> LedgerRecord {
         let mut all = json!({
@@ -169,12 +202,14 @@ mod tests {
 
     #[test]
     fn headers_and_bodies_are_kept_and_a_refusal_says_why() {
-        let side =
-            json!({ "headers": [["a", "b"], ["broken"]], "body": { "bytes": 9, "text": "x" } });
+        let side = json!({ "headers": [["a", "b"], ["broken"]], "body": { "bytes": 9 } });
         let detail = json!({ "http": "2", "tls": true, "secrets": ["KEY"], "request": side, "response": {} });
         let seen = json!({ "method": "GET", "path": "/", "status": 403, "detail": detail });
-        let draft =
-            of(&record("request", json!({ "request": seen, "allowed": false, "reason": "no" })));
+        let mut noted =
+            record("request", json!({ "request": seen, "allowed": false, "reason": "no" }));
+        let bodies = RequestBodies { request: b"x".to_vec(), response: b"\xff".to_vec() };
+        noted.bodies = Some(std::sync::Arc::new(bodies));
+        let draft = of(&noted);
         let body: RequestBody = serde_json::from_value(draft.body).unwrap();
         assert_eq!(body.request.headers, [("a".to_owned(), "b".to_owned())]);
         assert_eq!((body.request.bytes, body.request.text.as_deref()), (9, Some("x")));
@@ -183,14 +218,44 @@ mod tests {
     }
 
     #[test]
+    fn long_bodies_and_bytes_that_are_no_text_are_kept_beside_the_record() {
+        let seen = json!({ "method": "POST", "path": "/x?a=1&b&c=[redacted]", "status": 200 });
+        let mut noted = record("request", json!({ "request": seen }));
+        let bodies = RequestBodies { request: vec![b'x'; SHORT + 1], response: vec![0xff, 0xfe] };
+        noted.bodies = Some(std::sync::Arc::new(bodies));
+        let keep = |bytes: &[u8]| {
+            let bytes = bytes.len() as u64;
+            Some(BlobRef { sha256: "0".into(), bytes, kept: bytes, file: "blobs/0".into() })
+        };
+        let body: RequestBody = serde_json::from_value(super::of(&noted, &keep).body).unwrap();
+        assert_eq!(body.query, ["a", "b", "c"]);
+        assert_eq!(body.request.text, None);
+        let kept = |message: &Message| message.blob.as_ref().map(|blob| blob.bytes);
+        assert_eq!((kept(&body.request), kept(&body.response)), (Some(SHORT as u64 + 1), Some(2)));
+    }
+
+    #[test]
+    fn the_trace_of_a_request_is_that_of_its_headers() {
+        let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let headers = json!([["traceparent", format!("00-{trace}-00f067aa0ba902b7-01")]]);
+        let seen = json!({ "method": "GET", "path": "/", "detail": { "request": { "headers": headers } } });
+        assert_eq!(
+            of(&record("request", json!({ "request": seen }))).trace.as_deref(),
+            Some(trace)
+        );
+    }
+
+    #[test]
     fn a_connection_has_one_id_from_its_beginning_to_its_end() {
         let mut opened = record("connection", json!({ "open": true, "protocol": "TLS" }));
-        opened.process = Some(RoomProcess { pid: 7, name: "curl".into() });
+        opened.process =
+            Some(RoomProcess { pid: 7, name: "curl".into(), service: Some("web".into()) });
         let (begun, ended) = (of(&opened), of(&LedgerRecord { open: false, ..opened.clone() }));
         assert_eq!((begun.kind, &begun.id), (Kind::Connection, &ended.id));
         assert_eq!(begun.body["inspected"], false);
         assert_eq!(of(&LedgerRecord { inspected: true, ..opened }).body["inspected"], true);
         assert_eq!(ended.process.unwrap().command, "curl");
+        assert_eq!(ended.service.as_deref(), Some("web"));
         assert_eq!(ended.summary, "api.example.com:443 ended");
         let plain = of(&record("connection", json!({ "protocol": "HTTP" })));
         assert_eq!(plain.body["inspected"], true);

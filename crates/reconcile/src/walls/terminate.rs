@@ -16,6 +16,7 @@ use hothouse_engine::{Engine, Termination, host_bundle};
 use hothouse_model::{
     Failure, FailureKind, SandboxRecord,
     config::{Config, HostName, HostPattern, IntegrationClass, Secret, SecretName},
+    ledger::RequestBodies,
     policy::{Answerer, RequestLine},
     secret::SecretValue,
 };
@@ -272,7 +273,12 @@ fn noted(record: RequestRecord) -> RequestNote {
             "cut": body.total > body.kept.len() as u64,
         })
     };
+    let bodies = RequestBodies {
+        request: record.request_body.kept.clone(),
+        response: record.response_body.kept.clone(),
+    };
     RequestNote {
+        bodies: Some(Arc::new(bodies)),
         refused: record.refused.clone(),
         detail: serde_json::json!({
             "http": record.version,

@@ -62,12 +62,41 @@ fn other_text_stays_as_it_is() {
 
 #[test]
 fn known_values_are_found_in_every_writing() {
-    for text in ["a placeholder-of-stripe b", "cGxhY2Vob2xkZXItb2Ytc3RyaXBl"] {
+    for text in [
+        "a placeholder-of-stripe b",
+        "cGxhY2Vob2xkZXItb2Ytc3RyaXBl",
+        // `x:placeholder-of-stripe`, `xy:…` and `xyz:…`.
+        "eDpwbGFjZWhvbGRlci1vZi1zdHJpcGU=",
+        "eHk6cGxhY2Vob2xkZXItb2Ytc3RyaXBl",
+        "eHl6OnBsYWNlaG9sZGVyLW9mLXN0cmlwZQ==",
+        "cut off in the middle: placeholder-of-s",
+    ] {
         let redacted = redactor().text(text).into_owned();
         assert!(redacted.contains("[secret STRIPE_KEY]"), "{redacted}");
     }
     assert_eq!(redactor().text("abc"), "abc", "too short to be told from other text");
     assert_eq!(format!("{:?}", redactor()).matches("placeholder").count(), 0);
+}
+
+#[test]
+fn no_part_of_a_value_is_left_whatever_it_looks_like() {
+    let value = "correct horse/battery \"staple\"+ü";
+    let redactor = redactor().with([("WORDS", value)]);
+    let form = "a=correct+horse%2Fbattery+%22staple%22%2B%C3%BC&b=1";
+    let json = serde_json::to_string(&json!({ "note": value })).unwrap();
+    let lower = form.replace("%2F", "%2f").replace("%2B", "%2b").replace("%C3%BC", "%c3%bc");
+    for text in [value, form, &lower, &json] {
+        let redacted = redactor.text(text).into_owned();
+        assert!(redacted.contains("[secret WORDS]") && !redacted.contains("horse"), "{redacted}");
+    }
+    for length in LEAST..value.len() {
+        let Some(part) = value.get(..length) else { continue };
+        let redacted = redactor.text(&format!("echo {part}")).into_owned();
+        assert_eq!(redacted, "echo [secret WORDS]", "{part}");
+    }
+    let mut draft = Draft::new(Kind::Mail, Timestamp::UNIX_EPOCH, value, json!({ "text": value }));
+    draft.trace = Some(value.to_owned());
+    assert!(!format!("{:?}", redactor.draft(draft)).contains("battery"));
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! One pass over a text: known shapes, schemes with credentials, pairs of names and values, passwords in URLs and
 //! private keys.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::{
+    Engine,
+    engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD},
+};
+use zeroize::Zeroizing;
 
 use super::{Care, REDACTED, is_sensitive, keys};
 
@@ -28,22 +32,51 @@ pub(super) fn redact(text: &str, care: Care) -> Option<String> {
     pass.end()
 }
 
-/// Returns the ways in which a value may be written: as it is, in base64, in JSON and in URLs.
-pub(super) fn writings(value: &str) -> Vec<String> {
-    let json = serde_json::to_string(value).expect("text is JSON");
-    let encoded: String = value
-        .bytes()
-        .map(|c| match c {
-            b'-' | b'_' | b'.' | b'~' => char::from(c).to_string(),
-            _ if c.is_ascii_alphanumeric() => char::from(c).to_string(),
-            _ => format!("%{c:02X}"),
-        })
-        .collect();
-    let base64 = STANDARD.encode(value).trim_end_matches('=').to_owned();
-    let mut all = vec![value.to_owned(), base64, json[1..json.len() - 1].to_owned(), encoded];
+/// Returns the ways in which a value may be written: as it is, in base64 wherever it stands in what is encoded, in
+/// JSON, and in URLs and forms.
+pub(super) fn writings(value: &str) -> Vec<Zeroizing<String>> {
+    let json = Zeroizing::new(serde_json::to_string(value).expect("text is JSON"));
+    let mut all = vec![value.to_owned(), json[1..json.len() - 1].to_owned()];
+    for encoded in [
+        percent_encoded(value, |c| format!("%{c:02X}")),
+        percent_encoded(value, |c| format!("%{c:02x}")),
+    ] {
+        all.extend([encoded.replace("%20", "+"), encoded]);
+    }
+    for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
+        all.extend((0..3).map(|shift| base64_inside(engine, value, shift)));
+    }
     all.sort();
     all.dedup();
-    all
+    all.retain(|writing| writing.len() >= super::LEAST);
+    all.into_iter().map(Zeroizing::new).collect()
+}
+
+fn percent_encoded(value: &str, hex: fn(u8) -> String) -> String {
+    let encode = |c: u8| match c {
+        b'-' | b'_' | b'.' | b'~' => char::from(c).to_string(),
+        _ if c.is_ascii_alphanumeric() => char::from(c).to_string(),
+        _ => hex(c),
+    };
+    value.bytes().map(encode).collect()
+}
+
+/// Returns the characters of base64 that depend on nothing but the value, where `shift` bytes more than a multiple of
+/// three come before it.
+fn base64_inside(engine: &impl Engine, value: &str, shift: usize) -> String {
+    let padded = Zeroizing::new([&[0; 2][..shift], value.as_bytes()].concat());
+    let encoded = Zeroizing::new(engine.encode(&padded[..]));
+    let (first, bits) = ((shift * 8).div_ceil(6), padded.len() * 8);
+    encoded[first..bits / 6].to_owned()
+}
+
+/// Returns how many bytes at the end of a text are the beginning of a value, if they are too many for chance.
+pub(super) fn cut_off(text: &str, value: &str) -> Option<usize> {
+    let longest = value.len().saturating_sub(1).min(text.len());
+    let begins = |length: &usize| {
+        value.is_char_boundary(*length) && text.as_bytes().ends_with(&value.as_bytes()[..*length])
+    };
+    (super::LEAST..=longest).rev().find(begins)
 }
 
 struct Pass<'a> {

@@ -1,0 +1,53 @@
+//! What users decide, as records of the runs that it concerns.
+
+use std::path::PathBuf;
+
+use hothouse_engine::Engine;
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{
+    SandboxRecord,
+    id::SandboxKey,
+    record::{Draft, bodies::PolicyBody},
+};
+use hothouse_reconcile::Timelines;
+
+/// Whose runs a decision is about.
+pub(super) enum Concerned {
+    One(SandboxKey),
+    /// Those of a repository, by its git folder.
+    Project(PathBuf),
+    Everybody,
+}
+
+/// Area, rule and action: `("egress", "api.example", "allowed")`.
+pub(super) type Decided<'a> = (&'a str, &'a str, &'a str);
+
+/// Writes a decision down for every run that it concerns.
+pub(super) fn note(
+    engine: &Engine,
+    timelines: &Timelines,
+    concerned: &Concerned,
+    decided: Decided<'_>,
+) {
+    let is_concerned = |sandbox: &&SandboxRecord| match concerned {
+        Concerned::One(one) => *one == sandbox.key,
+        Concerned::Project(project) => sandbox.repository.common_dir == *project,
+        Concerned::Everybody => true,
+    };
+    let all = engine.sandboxes().unwrap_or_default();
+    all.iter().filter(is_concerned).for_each(|sandbox| append(timelines, sandbox, decided));
+}
+
+/// Writes a decision down for one sandbox.
+pub(super) fn append(timelines: &Timelines, sandbox: &SandboxRecord, decided: Decided<'_>) {
+    let (area, rule, action) = decided;
+    let body = PolicyBody {
+        area: area.to_owned(),
+        rule: rule.to_owned(),
+        action: action.to_owned(),
+        by: "user".to_owned(),
+        ..PolicyBody::default()
+    };
+    let draft = Draft::of(HostClock.now(), format!("{area}: {action} {rule}"), &body);
+    timelines.append(sandbox, draft);
+}

@@ -1,0 +1,58 @@
+//! Commits that were imported from rooms, as records: each once in a run.
+
+use std::{
+    collections::HashSet,
+    sync::{Mutex, PoisonError},
+};
+
+use hothouse_engine::NewCommit;
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{
+    query::Query,
+    record::{Draft, Kind, bodies::CommitBody},
+};
+use hothouse_timeline::{Order, Selection, Timeline};
+use jiff::Timestamp;
+
+/// How many commits of a run are remembered.
+const REMEMBERED: usize = 10_000;
+
+/// The commits that a timeline has.
+#[derive(Default)]
+pub(super) struct Told(Mutex<HashSet<String>>);
+
+impl Told {
+    /// Reads the commits that a timeline has.
+    pub(super) fn of(timeline: &Timeline) -> Self {
+        let query = Query::parse("", Some(Kind::Commit)).expect("nothing is a query");
+        let (now, limit) = (HostClock.now(), REMEMBERED);
+        let selection = Selection { query, since: None, now, limit, order: Order::NewestFirst };
+        let records = timeline.reader().and_then(|reader| reader.records(&selection));
+        let commits = records.unwrap_or_default().into_iter();
+        let commits = commits.filter_map(|record| Some(record.body::<CommitBody>().ok()?.commit));
+        Self(Mutex::new(commits.collect()))
+    }
+
+    /// Remembers a commit; false if it is known. A branch that is imported again has most of its commits already.
+    pub(super) fn is_new(&self, commit: &str) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= REMEMBERED {
+            all.clear();
+        }
+        all.insert(commit.to_owned())
+    }
+}
+
+/// Drafts the record of a commit.
+pub(super) fn draft(branch: &str, new: &NewCommit, now: Timestamp) -> Draft {
+    let NewCommit { commit, files } = new;
+    let body = CommitBody {
+        commit: commit.id.clone(),
+        branch: branch.to_owned(),
+        author: commit.author.clone(),
+        subject: commit.subject.clone(),
+        files: *files,
+    };
+    let short = commit.id.get(..12).unwrap_or(&commit.id);
+    Draft::of(now, format!("{short} on {branch}: {}", commit.subject), &body)
+}

@@ -1,0 +1,261 @@
+//! How services stand, as records: every change that a room reports.
+//!
+//! Each room with services has a task that waits for its next report. What changed while no daemon ran is found by
+//! comparing the first report with the last records.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::PathBuf,
+    time::Duration,
+};
+
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{
+    SandboxRecord,
+    query::Query,
+    record::{
+        Draft, Kind, Process,
+        bodies::{GapKind, LogBody, ServiceBody},
+    },
+    room::RoomWish,
+    stack::{ServiceReport, StackReport, service::ServiceState},
+};
+use hothouse_timeline::{Order, Selection};
+use jiff::Timestamp;
+use tokio::{sync::broadcast::error::RecvError, task::JoinSet};
+
+use super::{RunPlace, Timelines};
+use crate::{Keepers, Stop};
+
+/// How often it is looked for rooms that have no task yet.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long a room rests that could not be asked.
+const REST: Duration = Duration::from_millis(200);
+
+/// How many services are remembered of a run.
+const SERVICES: usize = 1000;
+
+/// Writes down how services stand for as long as the daemon runs.
+pub(crate) async fn watch(keepers: Keepers, mut stop: Stop) {
+    let mut event_rx = keepers.event_tx.subscribe();
+    let mut followed: HashMap<String, tokio::task::Id> = HashMap::new();
+    let mut tasks: JoinSet<()> = JoinSet::new();
+    loop {
+        for (sandbox, runtime) in with_services(&keepers).await {
+            let Some(run) = sandbox.room.as_ref().map(|room| room.run.id.clone()) else { continue };
+            followed
+                .entry(run)
+                .or_insert_with(|| tasks.spawn(follow(keepers.clone(), sandbox, runtime)).id());
+        }
+        tokio::select! {
+            () = stop.told() => return,
+            () = tokio::time::sleep(LOOK) => {}
+            Some(ended) = tasks.join_next_with_id() => {
+                let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
+                followed.retain(|_, task| *task != id);
+            }
+            event = event_rx.recv() => if matches!(event, Err(RecvError::Closed)) { return },
+        }
+    }
+}
+
+/// Returns the rooms that were told services, and where they are.
+async fn with_services(keepers: &Keepers) -> Vec<(SandboxRecord, PathBuf)> {
+    let engine = keepers.engine.clone();
+    let look = move || {
+        let all = engine.sandboxes().unwrap_or_default().into_iter();
+        let is_up = |sandbox: &SandboxRecord| {
+            sandbox.room.as_ref().is_some_and(|room| room.wish != RoomWish::Stopped)
+        };
+        let found = all.filter(is_up).filter_map(|sandbox| {
+            engine.stack_of(&sandbox).filter(|stack| !stack.services.is_empty())?;
+            let runtime = engine.places(&sandbox).runtime;
+            Some((sandbox, runtime))
+        });
+        found.collect()
+    };
+    tokio::task::spawn_blocking(look).await.unwrap_or_default()
+}
+
+/// Writes down every change of one room's services, until the room is gone or cannot be asked.
+async fn follow(keepers: Keepers, sandbox: SandboxRecord, runtime: PathBuf) {
+    let timelines = keepers.timelines.clone();
+    let (all, of) = (timelines.clone(), sandbox.clone());
+    let known = tokio::task::spawn_blocking(move || last_records(&all, &of)).await;
+    let mut known = known.unwrap_or_default();
+    let mut after = None;
+    loop {
+        let Ok(room) = keepers.connections.of(&runtime).await else { break };
+        let Ok(report) = room.services(after).await else { break };
+        after = Some(report.version);
+        for draft in changes(&mut known, &report, HostClock.now()) {
+            timelines.append(&sandbox, draft);
+        }
+    }
+    let engine = keepers.engine.clone();
+    let (gone, of) = (known, sandbox.clone());
+    let ended = move || engine.room_of(&of).is_none().then_some(gone);
+    if let Ok(Some(mut known)) = tokio::task::spawn_blocking(ended).await {
+        for draft in all_stopped(&mut known, HostClock.now()) {
+            timelines.append(&sandbox, draft);
+        }
+    }
+    tokio::time::sleep(REST).await;
+}
+
+/// What the timeline has of each service.
+type Known = BTreeMap<String, ServiceBody>;
+
+/// Reads how services stood when that was written down last.
+fn last_records(timelines: &Timelines, sandbox: &SandboxRecord) -> Known {
+    let Some(room) = &sandbox.room else { return Known::new() };
+    let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };
+    // Opened, so that what is appended next has its place.
+    timelines.of(sandbox);
+    let Ok(reader) = timelines.reader(&place) else { return Known::new() };
+    let query = Query::parse("", Some(Kind::Service)).expect("nothing is a query");
+    let now = HostClock.now();
+    let selection =
+        Selection { query, since: None, now, limit: SERVICES, order: Order::NewestFirst };
+    let mut known = Known::new();
+    for record in reader.records(&selection).unwrap_or_default() {
+        if let Ok(body) = record.body::<ServiceBody>() {
+            known.entry(body.name.clone()).or_insert(body);
+        }
+    }
+    known
+}
+
+/// Drafts what changed since the last report, and remembers it.
+fn changes(known: &mut Known, report: &StackReport, now: Timestamp) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for service in &report.services {
+        let body = body(service);
+        let before = known.insert(body.name.clone(), body.clone());
+        if before.as_ref().is_some_and(|before| is_same(before, &body)) {
+            continue;
+        }
+        // Of one restart there is the exit in this record.
+        let restarts = before.map_or(0, |before| body.restarts.saturating_sub(before.restarts));
+        if restarts > 1 {
+            drafts.push(unseen(&body.name, restarts - 1, now));
+        }
+        drafts.push(draft(&body, now));
+    }
+    drafts
+}
+
+/// Drafts that services ended with their room.
+fn all_stopped(known: &mut Known, now: Timestamp) -> Vec<Draft> {
+    let is_over = |state: &str| ServiceState::parse(state).is_some_and(|state| !state.is_running());
+    let running = known.values_mut().filter(|body| !is_over(&body.state));
+    let stopped = running.map(|body| {
+        body.state = ServiceState::Stopped.as_str().to_owned();
+        (body.room_pid, body.health) = (None, None);
+        Draft { summary: format!("{} stopped with its room", body.name), ..draft(body, now) }
+    });
+    stopped.collect()
+}
+
+fn is_same(before: &ServiceBody, body: &ServiceBody) -> bool {
+    // What a probe said may change with each of its answers.
+    ServiceBody { health: None, ..before.clone() } == ServiceBody { health: None, ..body.clone() }
+}
+
+fn body(service: &ServiceReport) -> ServiceBody {
+    ServiceBody {
+        name: service.name.clone(),
+        state: service.state.as_str().to_owned(),
+        room_pid: service.room_pid,
+        restarts: service.restarts,
+        exit: service.exit.as_ref().map(ToString::to_string),
+        health: service.answers.last().map(|answer| answer.found.to_string()),
+    }
+}
+
+fn draft(body: &ServiceBody, now: Timestamp) -> Draft {
+    let how = match (&body.exit, &body.health) {
+        (Some(exit), _) if body.room_pid.is_none() => format!(" ({exit})"),
+        (_, Some(health)) => format!(" ({health})"),
+        _ => String::new(),
+    };
+    let mut draft = Draft::of(now, format!("{} is {}{how}", body.name, body.state), body);
+    draft.service = Some(body.name.clone());
+    draft.process = body.room_pid.map(|room_pid| Process { room_pid, command: body.name.clone() });
+    draft
+}
+
+/// Drafts that restarts happened between two reports.
+fn unseen(service: &str, count: u32, now: Timestamp) -> Draft {
+    let text = format!("{count} more restarts of `{service}` happened between two looks at it");
+    let body = LogBody {
+        source: "hothouse".into(),
+        level: "warning".into(),
+        text: text.clone(),
+        gap: Some(GapKind::Dropped),
+        count: Some(u64::from(count)),
+    };
+    Draft::of(now, text, &body)
+}
+
+#[cfg(test)]
+mod tests {
+    use hothouse_model::stack::service::{Exit, Found, ProbeAnswer};
+
+    use super::*;
+
+    fn service(state: ServiceState, pid: Option<u32>, restarts: u32) -> ServiceReport {
+        ServiceReport {
+            name: "web".into(),
+            state,
+            room_pid: pid,
+            restarts,
+            ..ServiceReport::default()
+        }
+    }
+
+    fn summaries(known: &mut Known, service: ServiceReport) -> Vec<String> {
+        let report = StackReport { version: 1, services: vec![service] };
+        let drafts = changes(known, &report, Timestamp::UNIX_EPOCH);
+        drafts.into_iter().map(|draft| draft.summary).collect()
+    }
+
+    #[test]
+    fn every_change_has_a_record_and_what_stays_has_none() {
+        let mut known = Known::new();
+        let starting = service(ServiceState::Starting, Some(7), 0);
+        assert_eq!(summaries(&mut known, starting.clone()), ["web is starting"]);
+        assert_eq!(summaries(&mut known, starting), Vec::<String>::new());
+        let mut ready = service(ServiceState::Ready, Some(7), 0);
+        ready.answers = vec![ProbeAnswer::good(Found::Tcp { port: 80 })];
+        assert_eq!(summaries(&mut known, ready.clone()), ["web is ready (tcp 80 open)"]);
+        ready.answers.push(ProbeAnswer::good(Found::Notified));
+        assert_eq!(summaries(&mut known, ready), Vec::<String>::new(), "only its probe said more");
+        let mut failed = service(ServiceState::Failed, None, 0);
+        failed.exit = Some(Exit::Code(3));
+        assert_eq!(summaries(&mut known, failed), ["web is failed (exit 3)"]);
+        assert_eq!(known["web"].exit.as_deref(), Some("exit 3"));
+    }
+
+    #[test]
+    fn restarts_that_nobody_saw_are_a_gap() {
+        let mut known = Known::new();
+        summaries(&mut known, service(ServiceState::Ready, Some(7), 0));
+        let once = summaries(&mut known, service(ServiceState::Ready, Some(8), 1));
+        assert_eq!(once, ["web is ready"]);
+        let often = summaries(&mut known, service(ServiceState::Ready, Some(12), 5));
+        assert_eq!(often[0], "3 more restarts of `web` happened between two looks at it");
+        assert_eq!(often[1], "web is ready");
+    }
+
+    #[test]
+    fn services_end_with_their_room_once() {
+        let mut known = Known::new();
+        summaries(&mut known, service(ServiceState::Ready, Some(7), 0));
+        let stopped = all_stopped(&mut known, Timestamp::UNIX_EPOCH);
+        assert_eq!(stopped.len(), 1);
+        assert_eq!((&stopped[0].body["state"], &stopped[0].process), (&"stopped".into(), &None));
+        assert_eq!(all_stopped(&mut known, Timestamp::UNIX_EPOCH), []);
+    }
+}
