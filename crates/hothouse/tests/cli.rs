@@ -23,6 +23,8 @@ mod dashboard;
 mod doctor;
 #[path = "cli/egress.rs"]
 mod egress;
+#[path = "cli/evidence.rs"]
+mod evidence;
 #[path = "cli/first_steps.rs"]
 mod first_steps;
 #[path = "cli/flood.rs"]

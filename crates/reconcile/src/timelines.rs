@@ -3,6 +3,7 @@
 //! Nothing waits for a timeline that cannot be written, neither a wall nor a command: what is lost is counted, and
 //! the next record that can be written tells how much.
 
+mod absence;
 mod commits;
 mod draft;
 mod secrets;
@@ -176,6 +177,10 @@ impl Timelines {
         if recovery.cut_bytes > 0 || recovery.damaged_lines > 0 {
             tracing::warn!(?recovery, run, "a timeline was recovered");
         }
+        if let Some(draft) = absence::draft(folder, recovery.records, HostClock.now()) {
+            timeline.append_later(draft).ok();
+        }
+        absence::note(folder, HostClock.now());
         Ok(timeline)
     }
 
@@ -304,8 +309,9 @@ impl Timelines {
         let goes_on = |id: &String| runs.iter().any(|run| run.id == *id && run.ended.is_none());
         let open: Vec<Open> = self.state().open.values().cloned().collect();
         // Who holds a timeline appends by itself.
-        open.iter().for_each(|open| drop(self.refreshed(open)));
-        drop(open);
+        for open in open {
+            absence::note(self.refreshed(&open).folder(), HostClock.now());
+        }
         let ended: Vec<Timeline> = {
             let mut state = self.state();
             state.missed.retain(|run, _| goes_on(run));
@@ -324,6 +330,7 @@ impl Timelines {
             state.closed = true;
             std::mem::take(&mut state.open)
         };
+        open.values().for_each(|open| absence::note(open.timeline.folder(), HostClock.now()));
         drop(open);
     }
 }

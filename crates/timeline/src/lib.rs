@@ -39,7 +39,7 @@ pub use since::{Gap, SinceReport};
 pub use tail::Tail;
 pub use verify::{Verification, verify};
 pub use views::{VIEWS, write_views};
-pub use writer::{Head, Identity, OpenError, Order as TimelineOrder, Timeline};
+pub use writer::{Head, Identity, OpenError, Order as TimelineOrder, Timeline, gap};
 
 /// The name of the file that is the truth.
 pub const FILE: &str = "timeline.jsonl";

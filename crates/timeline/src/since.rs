@@ -24,7 +24,7 @@ const GAPS: usize = 100;
 /// Something that the timeline could not see.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Gap {
-    /// `not-opened`, `udp`, `dropped`, `recovered` or `sink-down`.
+    /// `not-opened`, `udp`, `dropped`, `recovered`, `sink-down` or `absent`.
     pub kind: String,
     /// The host, or what happened.
     pub what: String,

@@ -302,6 +302,11 @@ impl Timeline {
         *self.redactor.write().unwrap_or_else(PoisonError::into_inner) = redactor;
     }
 
+    /// Returns the folder of the run.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Returns the durable end.
     pub fn head(&self) -> Head {
         self.signal.head()
@@ -427,7 +432,7 @@ fn one_line(text: &str, limit: usize) -> String {
 }
 
 /// Drafts the record of a gap.
-pub(crate) fn gap(gap: GapKind, count: u64, text: String, time: Timestamp) -> Draft {
+pub fn gap(gap: GapKind, count: u64, text: String, time: Timestamp) -> Draft {
     let body = LogBody {
         source: "hothouse".into(),
         level: "warning".into(),

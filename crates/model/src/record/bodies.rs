@@ -409,6 +409,8 @@ pub enum GapKind {
     Dropped,
     /// A sink did not take anything for a while.
     SinkDown,
+    /// No daemon ran for a while: nothing could leave the room, and what happened in it was not seen.
+    Absent,
 }
 
 impl GapKind {
@@ -418,6 +420,7 @@ impl GapKind {
             Self::Recovered => "recovered",
             Self::Dropped => "dropped",
             Self::SinkDown => "sink-down",
+            Self::Absent => "absent",
         }
     }
 }

@@ -15,12 +15,12 @@ use hothouse_model::{
     query::Query,
     record::{
         Draft, Kind, Process,
-        bodies::{GapKind, LogBody, ServiceBody},
+        bodies::{GapKind, ServiceBody},
     },
     room::RoomWish,
     stack::{ServiceReport, StackReport, service::ServiceState},
 };
-use hothouse_timeline::{Order, Selection};
+use hothouse_timeline::{Order, Selection, gap};
 use jiff::Timestamp;
 use tokio::{sync::broadcast::error::RecvError, task::JoinSet};
 
@@ -189,14 +189,7 @@ fn draft(body: &ServiceBody, now: Timestamp) -> Draft {
 /// Drafts that restarts happened between two reports.
 fn unseen(service: &str, count: u32, now: Timestamp) -> Draft {
     let text = format!("{count} more restarts of `{service}` happened between two looks at it");
-    let body = LogBody {
-        source: "hothouse".into(),
-        level: "warning".into(),
-        text: text.clone(),
-        gap: Some(GapKind::Dropped),
-        count: Some(u64::from(count)),
-    };
-    Draft::of(now, text, &body)
+    gap(GapKind::Dropped, u64::from(count), text, now)
 }
 
 #[cfg(test)]

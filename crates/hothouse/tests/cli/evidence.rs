@@ -1,0 +1,206 @@
+//! What a run leaves behind: who did what, without what nobody may see, and still there after `delete`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use hothouse_testkit::{TestEnv, User, wait_until};
+use serde_json::Value;
+
+use crate::surroundings;
+
+const CONFIG: &str = r#"[project]
+name = "acme"
+[egress]
+mode = "allowlist"
+allow = ["@toolchain"]
+[integration.vendor]
+class = "mock"
+hosts = ["api.vendor.example"]
+[secret.WORDS]
+hosts = ["api.vendor.example"]
+from = "file"
+[service.web]
+run = "exec python3 serve.py"
+port = 8000
+ready = { tcp = true }
+"#;
+
+/// A service that asks a mocked host whatever it is asked, by a child of its own.
+const SERVE: &str = r#"
+import http.server, subprocess, sys
+ASK = '''
+import sys, urllib.request as u, urllib.error
+request = u.Request("https://api.vendor.example" + sys.argv[1])
+request.add_header("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+try: u.urlopen(request, timeout=20)
+except urllib.error.HTTPError as error: print(error.code)
+'''
+class Serve(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/exit": sys.stdout.flush(); import os; os._exit(3)
+        done = subprocess.run([sys.executable, "-c", ASK, self.path], capture_output=True)
+        self.send_response(200); self.end_headers(); self.wfile.write(done.stdout + done.stderr)
+print("web is about to serve", flush=True)
+http.server.HTTPServer(("127.0.0.1", 8000), Serve).serve_forever()
+"#;
+
+/// Has no shape by which anybody could know it for a secret.
+const VALUE: &str = "correct horse battery staple";
+
+fn ask(env: &TestEnv, repository: &Path, words: &[&str]) -> Value {
+    env.json(repository, &[words, &["--json"]].concat())
+}
+
+fn run_of(env: &TestEnv, repository: &Path) -> (String, PathBuf) {
+    let run = ask(env, repository, &["status", "-w", "a"])["run"].clone();
+    (run["id"].as_str().unwrap().to_owned(), run["artifacts"].as_str().unwrap().into())
+}
+
+fn set_secret(env: &TestEnv, repository: &Path, name: &str, value: &str) {
+    use std::{io::Write, process::Stdio};
+    let words = ["secret", "set", name, "--from", "file"];
+    let mut command = env.command(repository, &words);
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(value.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+/// Asks the service of the room for a path.
+fn serve(env: &TestEnv, repository: &Path, path: &str) -> String {
+    let code = format!(
+        "import urllib.request as u\ntry: print(u.urlopen('http://127.0.0.1:8000{path}', timeout=30).read().decode())\nexcept OSError as e: print('ERROR', e)"
+    );
+    env.ok(repository, &["exec", "-w", "a", "--", "python3", "-c", &code])
+}
+
+fn with_room(test: impl Fn(&TestEnv, &Path)) {
+    for user in std::iter::once(None).chain(User::ordinary().map(Some)) {
+        let mut env = surroundings();
+        if let Some(user) = user {
+            env.become_user(user);
+        }
+        if !env.can_have_rooms("evidence") {
+            continue;
+        }
+        let repository = env.repository_with("acme", CONFIG, &[("serve.py", SERVE)]);
+        set_secret(&env, &repository, "WORDS", VALUE);
+        env.ok(&repository, &["fork", "a"]);
+        env.ok(&repository, &["up", "-w", "a"]);
+        test(&env, &repository);
+    }
+}
+
+/// No file below a folder holds a text.
+fn is_nowhere(folder: &Path, text: &str) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let (path, kind) = (entry.path(), entry.file_type().unwrap());
+        if kind.is_dir() {
+            is_nowhere(&path, text);
+        } else if kind.is_file() {
+            let found = String::from_utf8_lossy(&fs::read(&path).unwrap()).contains(text);
+            assert!(!found, "{text} is in {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn who_did_what_is_told_and_what_nobody_may_see_is_not() {
+    with_room(|env, repository| {
+        let (run, artifacts) = run_of(env, repository);
+        // A value without any shape, as an argument, in a body, and in what a service sends.
+        env.ok(repository, &["exec", "-w", "a", "--", "echo", VALUE]);
+        env.ok(
+            repository,
+            &["exec", "-w", "a", "--", "echo", &format!("{}{VALUE}", "x".repeat(990))],
+        );
+        let exec = ask(env, repository, &["wait", "exec", "argv:secret exit=0", "-w", "a"]);
+        assert_eq!(exec["body"]["argv"][1], "[secret WORDS]", "{exec:#}");
+        assert!(
+            serve(env, repository, "/v1/correct%20horse%20battery%20staple?b=2").contains("501")
+        );
+        set_secret(env, repository, "LATER", "a value that comes later");
+        env.ok(repository, &["exec", "-w", "a", "--", "echo", "a value that comes later"]);
+        ask(env, repository, &["wait", "exec", "argv:LATER", "-w", "a"]);
+        ask(env, repository, &["wait", "policy", "area=secret rule=LATER action=set", "-w", "a"]);
+
+        // The request is the service's, by a child that has ended long since.
+        let asked =
+            ask(env, repository, &["wait", "request", "host=api.vendor.example", "-w", "a"]);
+        assert_eq!(asked["service"], "web", "{asked:#}");
+        assert_eq!(asked["trace"], "4bf92f3577b34da6a3ce929d0e0e4736");
+        assert_eq!(asked["body"]["query"][0], "b");
+        assert_eq!(
+            (&asked["body"]["matched"], &asked["body"]["status"]),
+            (&false.into(), &501.into())
+        );
+        // One from outside of every service has none.
+        let call = "import urllib.request as u\ntry: u.urlopen('https://api.vendor.example/exec')\nexcept OSError as e: print(e)";
+        env.ok(repository, &["exec", "-w", "a", "--", "python3", "-c", call]);
+        let asked = ask(env, repository, &["wait", "request", "path=/exec", "-w", "a"]);
+        assert_eq!(
+            (&asked["service"], asked["process"].is_object()),
+            (&Value::Null, true),
+            "{asked:#}"
+        );
+
+        // States of services, with how they ended.
+        let ready = ask(env, repository, &["wait", "service", "name=web state=ready", "-w", "a"]);
+        assert_eq!(ready["service"], "web");
+        serve(env, repository, "/exit");
+        let ended = ["wait", "service", "name=web exit=\"exit 3\"", "--timeout", "60s", "-w", "a"];
+        assert_eq!(ask(env, repository, &ended)["body"]["restarts"], 1);
+        let again = ["wait", "service", "restarts=1 state=ready", "--timeout", "60s", "-w", "a"];
+        ask(env, repository, &again);
+
+        // Commits, each once.
+        let commit = "git -c user.name=Ada -c user.email=a@b.example commit -qam 'make it blue' && git branch side";
+        env.ok(
+            repository,
+            &[
+                "exec",
+                "-w",
+                "a",
+                "--",
+                "sh",
+                "-c",
+                &format!("echo '#' >> serve.py; echo > new; git add . && {commit}"),
+            ],
+        );
+        env.ok(repository, &["exec", "-w", "a", "--", "true"]);
+        let commits = ask(env, repository, &["timeline", "--kind", "commit", "-w", "a"]);
+        assert_eq!(commits.as_array().unwrap().len(), 1, "{commits:#}");
+        let body = &commits[0]["body"];
+        assert_eq!(
+            (&body["subject"], &body["author"], &body["files"]),
+            (&"make it blue".into(), &"Ada".into(), &2.into())
+        );
+        env.ok(repository, &["expose", "8000", "-w", "a"]);
+        ask(env, repository, &["wait", "policy", "area=port action=exposed", "-w", "a"]);
+
+        for secret in [VALUE, "a value that comes later", "correct horse", "correct%20horse"] {
+            is_nowhere(&artifacts, secret);
+        }
+        assert_eq!(ask(env, repository, &["verify", &run])["ok"], true);
+    });
+}
+
+#[test]
+fn what_happened_while_no_daemon_ran_is_a_gap() {
+    with_room(|env, repository| {
+        ask(env, repository, &["mark", "before", "-w", "a"]);
+        env.kill_daemon();
+        // Nothing leaves the room now, and its service ends and starts again unseen.
+        let since = ask(env, repository, &["since", "before", "-w", "a"]);
+        let gap = since["gaps"].as_array().unwrap().iter().find(|gap| gap["kind"] == "absent");
+        assert!(gap.is_some(), "{since:#}");
+        let states = ask(
+            env,
+            repository,
+            &["timeline", "name=web state=ready", "--kind", "service", "-w", "a"],
+        );
+        assert_eq!(states.as_array().unwrap().len(), 1, "what did not change has no second record");
+        wait_until("the wall stands again", || serve(env, repository, "/again").contains("501"));
+    });
+}
