@@ -208,6 +208,14 @@ impl OpenApiMock {
     }
 }
 
+/// Makes a value that fits a JSON Schema, which may refer to parts of itself.
+pub fn example_of_schema(schema: &Value) -> Value {
+    let document = schema.clone();
+    let (file, operations, paths) = (String::new(), Vec::new(), PathTree::default());
+    let mock = OpenApiMock { file, document, operations, paths };
+    mock.example_of(&json!({ "schema": schema }))
+}
+
 fn operations(document: &Value) -> Result<Vec<Operation>, String> {
     let base = document.pointer("/servers/0/url").and_then(Value::as_str).unwrap_or_default();
     let base = base

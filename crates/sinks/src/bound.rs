@@ -89,16 +89,34 @@ fn size(value: &Value) -> usize {
     while let Some(value) = open.pop() {
         total += 4;
         match value {
-            Value::String(text) => total += text.len(),
+            Value::String(text) => total += written(text),
             Value::Array(values) => open.extend(values),
             Value::Object(map) => {
-                total += map.keys().map(String::len).sum::<usize>();
+                total += map.keys().map(|key| written(key)).sum::<usize>();
                 open.extend(map.values());
             }
             _ => total += 8,
         }
     }
     total
+}
+
+/// Returns how long a text is at most in JSON, where some characters are escaped.
+fn written(text: &str) -> usize {
+    let escaped = |byte: &u8| matches!(byte, 0..0x20 | b'"' | b'\\' | 0x7f);
+    text.len() + 5 * text.bytes().filter(escaped).count()
+}
+
+/// Keeps the first values of a list that fit in a record together.
+pub(crate) fn first_fitting(values: Vec<Value>, most: usize) -> Vec<Value> {
+    let mut room = FREE_PART / 2;
+    let fits = |value: &Value| {
+        let size = size(value);
+        let fits = size <= room && depth_fits(value);
+        room = room.saturating_sub(size);
+        fits
+    };
+    values.into_iter().take(most).take_while(fits).collect()
 }
 
 fn depth_fits(value: &Value) -> bool {

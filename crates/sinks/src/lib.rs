@@ -9,14 +9,18 @@
 //! - [`context`]: what a sink is given besides the request
 //! - [`analytics`]: events of analytics
 //! - [`flags`]: feature flags, one set in many dialects
+//! - [`llm`]: language models, for which fixtures answer first
+//! - [`traces`]: spans of OpenTelemetry
 //! - [`webhook`]: webhooks as vendors send them
 
 pub mod analytics;
 pub mod context;
 pub mod flags;
+pub mod llm;
 pub mod mail;
 mod multipart;
 pub mod taken;
+pub mod traces;
 pub mod webhook;
 
 mod bound;
@@ -40,8 +44,29 @@ pub struct HostSink {
     pub take: Take,
 }
 
+/// Finds what takes requests by the name of a vendor, for hosts that nobody knows: those of one's own.
+pub fn find_named(vendor: &str) -> Option<HostSink> {
+    const HOSTS: &[&str] = &[
+        "us.i.posthog.com",
+        "api.segment.io",
+        "hosted.rudderlabs.com",
+        "api2.amplitude.com",
+        "api.mixpanel.com",
+        "www.google-analytics.com",
+        "plausible.io",
+        "sdk.launchdarkly.com",
+        "us.getunleash.io",
+        "api.flagsmith.com",
+        "api.statsig.com",
+    ];
+    let own = [analytics::GENERIC, flags::GENERIC, traces::OTLP];
+    let known = HOSTS.iter().filter_map(|host| find(host));
+    known.chain(own).find(|sink| sink.vendor == vendor)
+}
+
 /// Finds what takes the requests to a host. Each area knows its own hosts.
 pub fn find(host: &str) -> Option<HostSink> {
-    const AREAS: &[fn(&str) -> Option<HostSink>] = &[mail::find, analytics::find, flags::find];
+    const AREAS: &[fn(&str) -> Option<HostSink>] =
+        &[mail::find, analytics::find, flags::find, traces::find];
     AREAS.iter().find_map(|find| find(host))
 }

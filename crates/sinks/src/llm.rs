@@ -1,0 +1,159 @@
+//! Language models: OpenAI, Anthropic, Gemini.
+//!
+//! Fixtures of the worktree answer first, and [`observed`] makes the record of it. What no fixture matches gets an
+//! [`echo`]: the last message of the user comes back, or a call of the tool that the app insists on, or a value that
+//! fits the schema it asks for. The same request has the same answer, but for its ids.
+//!
+//! A token is counted for every four bytes, rounded up.
+//!
+//! - [`ask`]: what a request asks for, whoever is asked
+//! - [`openai`], [`anthropic`], [`gemini`]: the answers of each
+//! - [`stream`]: answers in pieces
+
+pub mod anthropic;
+pub mod ask;
+pub mod gemini;
+pub mod openai;
+pub mod stream;
+
+use hothouse_mock::Answer;
+use hothouse_model::record::bodies::{LlmBody, Prompt};
+use serde_json::Value;
+
+use crate::{Call, Context, Recorded, Taken, bound, http, ids};
+use ask::{Asked, Refused};
+
+/// How many characters of the last message a record keeps.
+const BEGINNING: usize = 200;
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    OpenAi,
+    Anthropic,
+    Gemini,
+}
+
+impl Provider {
+    /// Returns the word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    fn read(self, call: &Call<'_>) -> Result<Asked, Refused> {
+        match self {
+            Self::OpenAi => openai::read(call),
+            Self::Anthropic => anthropic::read(call),
+            Self::Gemini => gemini::read(call),
+        }
+    }
+}
+
+/// Finds who answers at a host.
+pub fn find(host: &str) -> Option<Provider> {
+    match host {
+        "api.openai.com" | "eu.api.openai.com" | "us.api.openai.com" => Some(Provider::OpenAi),
+        "api.anthropic.com" => Some(Provider::Anthropic),
+        "generativelanguage.googleapis.com" => Some(Provider::Gemini),
+        _ => None,
+    }
+}
+
+/// Answers what no fixture matched. None for a host of no model.
+pub fn echo(call: &Call<'_>, context: &mut Context<'_>) -> Option<Taken> {
+    let provider = find(call.request.host)?;
+    if let Some(taken) = http::preflight(call, provider.as_str()) {
+        return Some(taken);
+    }
+    let taken = match provider.read(call) {
+        Err(refused) => refused.answered(provider),
+        Ok(asked) => {
+            let answered = match provider {
+                Provider::OpenAi => openai::answer(&asked, call, context),
+                Provider::Anthropic => anthropic::answer(&asked, context),
+                Provider::Gemini => gemini::answer(&asked, call, context),
+            };
+            with_record(answered, provider, &asked)
+        }
+    };
+    Some(http::shared(taken, call))
+}
+
+/// An answer, and how many tokens it has. None for answers that no model makes, as a list of models is.
+pub(crate) struct Answered {
+    pub(crate) taken: Taken,
+    pub(crate) output_tokens: Option<u64>,
+}
+
+fn with_record(answered: Answered, provider: Provider, asked: &Asked) -> Taken {
+    let Answered { mut taken, output_tokens } = answered;
+    if let Some(output_tokens) = output_tokens {
+        taken.records.push(record(provider, asked, None, (asked.input_tokens(), output_tokens)));
+    }
+    taken
+}
+
+/// Makes the record of a call that a fixture answered. None for a host of no model, or a request to none.
+pub fn observed(call: &Call<'_>, answer: &Answer, fixture: &str) -> Option<Recorded> {
+    let provider = find(call.request.host)?;
+    let asked = provider.read(call).ok()?;
+    if !asked.is_generation() {
+        return None;
+    }
+    let bytes = answer.body.bytes();
+    let told = usage(&bytes);
+    let tokens = (
+        told.0.unwrap_or_else(|| asked.input_tokens()),
+        told.1.unwrap_or_else(|| ask::tokens(bytes.len())),
+    );
+    Some(record(provider, &asked, Some(fixture), tokens))
+}
+
+/// Returns the tokens that an answer says it took, in whoever's words.
+fn usage(bytes: &[u8]) -> (Option<u64>, Option<u64>) {
+    let tree: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let usage = tree.get("usage").or_else(|| tree.get("usageMetadata"));
+    let number = |names: &[&str]| names.iter().find_map(|name| usage?.get(name)?.as_u64());
+    (
+        number(&["prompt_tokens", "input_tokens", "promptTokenCount"]),
+        number(&["completion_tokens", "output_tokens", "candidatesTokenCount"]),
+    )
+}
+
+fn record(
+    provider: Provider,
+    asked: &Asked,
+    fixture: Option<&str>,
+    (input_tokens, output_tokens): (u64, u64),
+) -> Recorded {
+    let begins: String = asked.last.chars().take(BEGINNING).collect();
+    let tools = asked.tools.iter().take(50).map(|tool| bound::short(&tool.name)).collect();
+    let body = LlmBody {
+        provider: provider.as_str().to_owned(),
+        model: bound::short(&asked.model),
+        endpoint: asked.endpoint.to_owned(),
+        stream: asked.stream,
+        matched: fixture.is_some(),
+        fixture: fixture.map(str::to_owned),
+        input_tokens,
+        output_tokens,
+        prompt: Prompt {
+            sha256: ids::fingerprint(asked.prompt.as_bytes()),
+            messages: asked.messages,
+            chars: asked.prompt.chars().count() as u64,
+            tools,
+            begins,
+        },
+    };
+    let how = if body.matched { "fixture" } else { "echo" };
+    let summary =
+        format!("{} {}: {input_tokens} in, {output_tokens} out ({how})", body.model, body.endpoint);
+    Recorded::of(summary, &body)
+}
+
+#[cfg(test)]
+mod tests;
