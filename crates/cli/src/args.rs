@@ -3,6 +3,7 @@
 mod config;
 mod daemon;
 mod egress;
+mod help;
 mod pool;
 mod review;
 mod room;
@@ -34,7 +35,7 @@ pub(crate) use self::{
     service::{DbArgs, LogsArgs, ServiceArgs, SignalArgs},
     snapshot::{RestoreArgs, SnapshotArgs},
     timeline::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs},
-    url::{ExposeArgs, PortsArgs, PortsCommand, TrustArgs, UrlArgs},
+    url::{ExposeArgs, OpenArgs, PortsArgs, PortsCommand, TrustArgs, UiArgs, UrlArgs},
     webhook::{WebhookArgs, WebhooksArgs},
 };
 
@@ -46,7 +47,6 @@ pub(crate) use self::{
 #[command(
     name = "hothouse",
     version,
-    disable_help_subcommand = true,
     after_help = "Exit codes: 0 done, 1 failed, 2 usage, 3 config, 4 not found, 5 conflict, 6 not possible on this host, \
                   7 backend, 70 internal.\n\nExamples:\n  hothouse doctor            what works on this host\n  \
                   hothouse fork agent-a      a sandbox on its own branch\n  hothouse list              all sandboxes"
@@ -54,8 +54,9 @@ pub(crate) use self::{
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
+    /// Without a command: where you are, and what to do next.
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
 }
 
 /// Options of every command.
@@ -80,6 +81,22 @@ pub(crate) struct Which {
     pub(crate) sandbox: Option<String>,
 }
 
+/// Which sandbox is meant, for commands that need no other name: `status agent-a` or `status -w agent-a`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct Named {
+    /// The sandbox, as with -w
+    #[arg(value_name = "SANDBOX", conflicts_with = "sandbox")]
+    name: Option<String>,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Named {
+    pub(crate) fn which(self) -> Which {
+        Which { sandbox: self.name.or(self.which.sandbox) }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Make a sandbox: a branch and a worktree of its own
@@ -92,11 +109,12 @@ pub(crate) enum Command {
                             cd \"$(hothouse fork agent-b)\""
     )]
     Fork(ForkArgs),
-    /// Delete a sandbox with its worktree and data; the branch is kept
+    /// Delete sandboxes with their worktrees and data; branches are kept
     ///
     /// Refuses to lose uncommitted work unless you pass --force.
     #[command(
-        after_help = "Examples:\n  hothouse delete agent-a\n  hothouse delete other-project/agent-a --force"
+        visible_alias = "rm",
+        after_help = "Examples:\n  hothouse delete agent-a\n  hothouse delete agent-a agent-b\n  hothouse delete other-project/agent-a --force"
     )]
     Delete(DeleteArgs),
     /// Make a sandbox from an existing worktree
@@ -106,11 +124,11 @@ pub(crate) enum Command {
     Adopt(AdoptArgs),
     /// Show what a sandbox changed since its base, uncommitted work included
     #[command(
-        after_help = "Examples:\n  hothouse diff -w agent-a --stat\n  hothouse diff --base v2.1 --budget 4000"
+        after_help = "Examples:\n  hothouse diff agent-a --stat\n  hothouse diff --base v2.1 --budget 4000"
     )]
     Diff(DiffArgs),
     /// List the commits of a sandbox since its base
-    #[command(after_help = "Example:\n  hothouse log -w agent-a")]
+    #[command(after_help = "Examples:\n  hothouse log agent-a\n  hothouse log --base v2.1")]
     Log(LogArgs),
     /// Push a sandbox's branch and open a pull request, or merge it here
     ///
@@ -127,13 +145,13 @@ pub(crate) enum Command {
     )]
     Snapshot(SnapshotArgs),
     /// List the snapshots of a sandbox
-    #[command(after_help = "Example:\n  hothouse snapshots -w agent-a")]
-    Snapshots(Which),
+    #[command(after_help = "Example:\n  hothouse snapshots agent-a")]
+    Snapshots(Named),
     /// Restore a sandbox to a snapshot; a running room is restarted
     #[command(after_help = "Example:\n  hothouse restore before-migration -w agent-a")]
     Restore(RestoreArgs),
     /// Show the disk usage of sandboxes, and how much of it is shared
-    #[command(after_help = "Examples:\n  hothouse size\n  hothouse size -w agent-a --json")]
+    #[command(after_help = "Examples:\n  hothouse size\n  hothouse size agent-a --json")]
     Size(SizeArgs),
     /// Delete sandboxes with nothing to lose, or the artifacts of finished runs
     #[command(
@@ -145,6 +163,16 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse url web -w agent-a\n  curl \"$(hothouse url api --direct)/health\""
     )]
     Url(UrlArgs),
+    /// Open an app in the browser
+    ///
+    /// Without a name, opens the only app, or the one whose label is `web`. Prints the URL.
+    #[command(after_help = "Examples:\n  hothouse open\n  hothouse open web -w agent-a")]
+    Open(OpenArgs),
+    /// Print the variables of a run, to be sourced by a shell
+    ///
+    /// They name the sandbox, its run, its artifacts and the URLs of its apps.
+    #[command(after_help = "Examples:\n  . <(hothouse env agent-a)\n  hothouse env agent-a --json")]
+    Env(Named),
     /// List the host ports reserved for apps, or release some
     #[command(
         after_help = "Examples:\n  hothouse ports\n  hothouse ports release\n  hothouse ports release 43100"
@@ -166,45 +194,44 @@ pub(crate) enum Command {
     )]
     Trust(TrustArgs),
     /// Print a single-use link to the dashboard, or with -w to one sandbox in it
-    #[command(after_help = "Examples:\n  xdg-open \"$(hothouse ui)\"\n  hothouse ui -w agent-a")]
-    Ui(Which),
+    #[command(after_help = "Examples:\n  hothouse ui --open\n  hothouse ui agent-a")]
+    Ui(UiArgs),
     /// List runs, including those of deleted sandboxes
     #[command(after_help = "Example:\n  hothouse runs --json")]
     Runs,
     /// List the sandboxes of all projects
     #[command(
+        visible_aliases = ["ls", "ps"],
         after_help = "Examples:\n  hothouse list\n  hothouse list --json | jq -r '.[].worktree'"
     )]
     List,
     /// Show one sandbox in full
-    #[command(
-        after_help = "Examples:\n  hothouse status -w agent-a\n  hothouse status --all --json"
-    )]
+    #[command(after_help = "Examples:\n  hothouse status agent-a\n  hothouse status --all --json")]
     Status(StatusArgs),
     /// Start the room of a sandbox with its services, and wait until they are ready
     ///
     /// The services are those of the worktree's hothouse.toml. If the room is already up, changed
     /// services are restarted; a room that died is replaced, and no file or row is lost.
     #[command(
-        after_help = "Examples:\n  hothouse up -w agent-a\n  hothouse up --ttl 2h\n  hothouse up --profile e2e --timeout 5m\n  \
+        after_help = "Examples:\n  hothouse up agent-a\n  hothouse up --ttl 2h\n  hothouse up --profile e2e --timeout 5m\n  \
                       hothouse up --no-wait"
     )]
     Up(UpArgs),
     /// Stop the room; worktree, installed packages and home are kept
-    #[command(after_help = "Example:\n  hothouse down -w agent-a")]
-    Down(Which),
+    #[command(after_help = "Example:\n  hothouse down agent-a")]
+    Down(Named),
     /// Pause every process of the room
-    #[command(after_help = "Example:\n  hothouse pause -w agent-a")]
-    Pause(Which),
+    #[command(after_help = "Example:\n  hothouse pause agent-a")]
+    Pause(Named),
     /// Resume a paused room
-    #[command(after_help = "Example:\n  hothouse resume -w agent-a")]
-    Resume(Which),
+    #[command(after_help = "Example:\n  hothouse resume agent-a")]
+    Resume(Named),
     /// Show the logs of services; -f follows them
     ///
     /// Lines of several services are sorted by time. --json and --budget print a cursor; pass it to
     /// --since to continue from there. Colours are stripped unless you pass --raw.
     #[command(
-        after_help = "Examples:\n  hothouse logs api --tail 50\n  hothouse logs -f api web\n  hothouse logs --grep 'ERROR|panic' -B 2 -A 5\n  \
+        after_help = "Examples:\n  hothouse logs api --tail 50\n  hothouse logs agent-a api\n  hothouse logs -f api web\n  hothouse logs --grep 'ERROR|panic' -B 2 -A 5\n  \
                       hothouse logs --since 5m --json\n  hothouse logs --since api:120,web:7 --budget 2000"
     )]
     Logs(LogsArgs),
@@ -238,7 +265,7 @@ pub(crate) enum Command {
     )]
     Exec(ExecArgs),
     /// Open a shell in the room
-    #[command(after_help = "Examples:\n  hothouse shell -w agent-a\n  hothouse shell --root")]
+    #[command(after_help = "Examples:\n  hothouse shell agent-a\n  hothouse shell --root")]
     Shell(ShellArgs),
     /// List what happened in a run: requests, connections, marks, snapshots and more
     ///
@@ -339,6 +366,8 @@ pub(crate) struct Early {
     error: clap::Error,
     hint: Option<String>,
     json: bool,
+    /// The help of `hothouse` itself, if that is wanted.
+    help: Option<String>,
 }
 
 impl Arguments {
@@ -348,13 +377,17 @@ impl Arguments {
         let json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
         Self::try_parse_from(arguments).map_err(|error| {
             let hint = misplaced(&error, arguments);
-            Early { error, hint, json }
+            let help = help::asked(arguments).map(|extent| help::text(&command(), extent));
+            Early { error, hint, json, help }
         })
     }
 }
 
-/// Returns a hint for a sandbox that was named without `-w`.
+/// Returns a hint for a sandbox that was named without `-w`, or a command of `exec` without `--`.
 fn misplaced(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    if let Some(hint) = command_without_dashes(error, arguments) {
+        return Some(hint);
+    }
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
         return None;
@@ -368,9 +401,29 @@ fn misplaced(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
         .then(|| format!("pass the sandbox with -w: `hothouse {name} -w {word}`"))
 }
 
+/// Returns a hint for `exec npm test`, where `npm` was taken for a service.
+fn command_without_dashes(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
+    let kinds = [ErrorKind::UnknownArgument, ErrorKind::MissingRequiredArgument];
+    let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
+    let at = words.iter().position(|word| *word == "exec")?;
+    let is_plain = !words.iter().any(|word| *word == "--" || *word == "--attach");
+    let first = words[at + 1..].iter().position(|word| !word.starts_with('-'))?;
+    let follows_a_flag = first > 0 && matches!(words[at + first], "-w" | "--sandbox" | "-C");
+    if !is_plain || follows_a_flag || !kinds.contains(&error.kind()) {
+        return None;
+    }
+    let (options, command) = words[at + 1..].split_at(first);
+    let options: String = options.iter().map(|word| format!("{word} ")).collect();
+    Some(format!("put the command after `--`: `hothouse exec {options}-- {}`", command.join(" ")))
+}
+
 impl Early {
     /// Prints the help or error and returns the exit code.
     pub(crate) fn finish(self) -> ExitCode {
+        if let Some(help) = self.help {
+            writeln!(std::io::stdout(), "{help}").ok();
+            return ExitCode::SUCCESS;
+        }
         let help = matches!(self.error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
         if help || !self.json {
             self.error.print().ok();
@@ -402,6 +455,32 @@ mod tests {
     #[test]
     fn the_command_tree_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn a_name_can_stand_alone_and_a_command_without_dashes_is_recognized() {
+        let parse = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            Arguments::parse(&words)
+        };
+        let status = parse("hothouse status agent-a").ok().and_then(|parsed| parsed.command);
+        let Some(Command::Status(args)) = status else { panic!("status agent-a is not parsed") };
+        assert_eq!(args.which.which().sandbox.as_deref(), Some("agent-a"));
+        assert!(parse("hothouse status agent-a -w agent-b").is_err());
+        for (line, hint) in [
+            ("hothouse exec npm test", Some("`hothouse exec -- npm test`")),
+            (
+                "hothouse exec --root apt-get update",
+                Some("`hothouse exec --root -- apt-get update`"),
+            ),
+            ("hothouse exec npm", Some("`hothouse exec -- npm`")),
+            ("hothouse exec -w agent-a", None),
+            ("hothouse url web agent-a", Some("`hothouse url -w agent-a`")),
+        ] {
+            let early = parse(line).err().unwrap_or_else(|| panic!("{line} is parsed"));
+            let told = early.hint.unwrap_or_default();
+            assert!(hint.map_or(told.is_empty(), |hint| told.ends_with(hint)), "{line}: {told}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod egress;
 mod exec;
 mod logs;
 mod maintenance;
+mod overview;
 mod panel;
 mod pool;
 mod review;
@@ -34,11 +35,12 @@ use crate::{
 
 /// Runs a command.
 pub(crate) fn run(
-    command: Command,
+    command: Option<Command>,
     session: &Session,
     ui: &Ui,
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
+    let Some(command) = command else { return overview::show(session, ui) };
     match command {
         Command::Fork(args) => sandbox::fork(session, ui, args, surroundings),
         Command::Adopt(args) => maintenance::adopt(session, ui, args),
@@ -46,23 +48,25 @@ pub(crate) fn run(
         Command::Log(args) => review::log(session, ui, args),
         Command::Promote(args) => review::promote(session, ui, args, &surroundings.credentials),
         Command::Snapshot(args) => snapshot::take(session, ui, args),
-        Command::Snapshots(which) => snapshot::list(session, ui, which),
+        Command::Snapshots(named) => snapshot::list(session, ui, named.which()),
         Command::Restore(args) => snapshot::restore(session, ui, args),
         Command::Size(args) => maintenance::size(session, ui, args),
         Command::Clean(args) => maintenance::clean(session, ui, args),
         Command::Runs => maintenance::runs(session, ui),
         Command::Url(args) => url::url(session, ui, args),
+        Command::Open(args) => url::open(session, ui, args),
+        Command::Env(named) => url::env(session, ui, named.which()),
         Command::Ports(args) => url::ports(session, ui, &args),
         Command::Expose(args) => url::expose(session, ui, args),
         Command::Trust(args) => trust::trust(session, ui, &args, &session.folders.home),
-        Command::Ui(which) => trust::ui(session, ui, which),
+        Command::Ui(args) => trust::ui(session, ui, args),
         Command::Delete(args) => sandbox::delete(session, ui, &args),
         Command::List => sandbox::list(session, ui),
         Command::Status(args) => sandbox::status(session, ui, args),
         Command::Up(args) => room::up(session, ui, args),
-        Command::Down(which) => room::act(session, ui, which, room::Action::Down),
-        Command::Pause(which) => room::act(session, ui, which, room::Action::Pause),
-        Command::Resume(which) => room::act(session, ui, which, room::Action::Resume),
+        Command::Down(named) => room::act(session, ui, named.which(), room::Action::Down),
+        Command::Pause(named) => room::act(session, ui, named.which(), room::Action::Pause),
+        Command::Resume(named) => room::act(session, ui, named.which(), room::Action::Resume),
         Command::Logs(args) => logs::show(session, ui, &args),
         Command::Start(args) => service::act(session, ui, args, ServiceAct::Start),
         Command::Stop(args) => service::act(session, ui, args, ServiceAct::Stop),

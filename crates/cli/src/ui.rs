@@ -122,13 +122,21 @@ impl Ui {
         writeln!(io::stderr().lock(), "{}", visible::lines(text)).ok();
     }
 
+    /// Whether only results are wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Whether a progress line may be drawn.
     pub(crate) fn shows_progress(&self) -> bool {
         self.progress
     }
 
-    /// Redraws the progress line, or clears it.
+    /// Redraws the progress line, or clears it. What the terminal has no room for is cut: a line that wraps could
+    /// not be cleared.
     pub(crate) fn redraw(&self, line: &str) {
+        let columns = terminal::columns(io::stderr().as_fd()).map_or(80, usize::from);
+        let line = cut(line, columns.saturating_sub(1));
         let mut err = io::stderr().lock();
         write!(err, "\r\x1b[2K{line}").and_then(|()| err.flush()).ok();
     }
@@ -170,6 +178,14 @@ impl Ui {
     }
 }
 
+/// Cuts a line to a number of characters.
+fn cut(line: &str, columns: usize) -> String {
+    match line.chars().count() > columns {
+        true => line.chars().take(columns.saturating_sub(1)).chain(['…']).collect(),
+        false => line.to_owned(),
+    }
+}
+
 fn painted(color: bool, tone: Tone, text: &str) -> String {
     if !color {
         return text.to_owned();
@@ -182,4 +198,16 @@ fn painted(color: bool, tone: Tone, text: &str) -> String {
         Tone::Strong => "1",
     };
     format!("\x1b[{code}m{text}\x1b[0m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_progress_line_never_wraps() {
+        assert_eq!(cut("| waiting for api", 80), "| waiting for api");
+        assert_eq!(cut("| waiting for api", 10), "| waiting…");
+        assert_eq!(cut("abc", 0), "…");
+    }
 }

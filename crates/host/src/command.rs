@@ -253,6 +253,23 @@ impl Program {
         if killed { Err(RunError::TooSlow { command, limit }) } else { run }
     }
 
+    /// Starts it and leaves it alone: it outlives us, and nobody reads what it says.
+    #[expect(clippy::disallowed_methods, reason = "this is the module that the ban points to")]
+    pub fn leave(self) -> Result<(), RunError> {
+        let mut command = std::process::Command::new(&self.name);
+        command.args(&self.arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let program = self.name.to_string_lossy().into_owned();
+        match command.spawn() {
+            Ok(_) => Ok(()),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                Err(RunError::Missing { program })
+            }
+            Err(source) => Err(RunError::Spawn { program, source }),
+        }
+    }
+
     fn shown(&self) -> String {
         let words = std::iter::once(&self.name).chain(&self.arguments);
         let mut text = words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");

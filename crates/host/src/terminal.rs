@@ -20,6 +20,12 @@ pub fn size() -> Option<(u16, u16)> {
     Some((size.ws_row, size.ws_col))
 }
 
+/// Returns how many columns a terminal has.
+pub fn columns(terminal: BorrowedFd<'_>) -> Option<u16> {
+    let size = tcgetwinsize(terminal).ok()?;
+    Some(size.ws_col).filter(|columns| *columns > 0)
+}
+
 /// Passes every key on as it is, until it is dropped.
 pub struct RawMode {
     before: Termios,

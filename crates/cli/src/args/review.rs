@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use super::Which;
+use super::{Named, Which};
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: Named,
     /// List the changed files with line counts
     #[arg(long)]
     pub(crate) stat: bool,
@@ -25,7 +25,7 @@ pub(crate) struct DiffArgs {
 #[derive(Debug, Args)]
 pub(crate) struct LogArgs {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: Named,
     /// List commits since the merge base with this commit [default: the base of the fork]
     #[arg(long, value_name = "REF")]
     pub(crate) base: Option<String>,

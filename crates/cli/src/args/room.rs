@@ -4,12 +4,12 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use super::Which;
+use super::Named;
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: Named,
     /// Stop the room automatically after this time, such as 30m or 2h
     #[arg(long, value_name = "DURATION")]
     pub(crate) ttl: Option<String>,
@@ -59,7 +59,7 @@ pub(crate) struct ExecArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShellArgs {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: Named,
     /// Run as the room's root
     #[arg(long)]
     pub(crate) root: bool,

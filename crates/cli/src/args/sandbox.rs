@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Which;
+use super::Named;
 
 #[derive(Debug, Args)]
 pub(crate) struct ForkArgs {
@@ -50,16 +50,16 @@ pub(crate) struct AdoptArgs {
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: Named,
     /// Show the sandboxes of all projects
-    #[arg(long, conflicts_with = "sandbox")]
+    #[arg(long, conflicts_with_all = ["sandbox", "name"])]
     pub(crate) all: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SizeArgs {
     #[command(flatten)]
-    pub(crate) which: Which,
+    pub(crate) which: Named,
 }
 
 #[derive(Debug, Args)]
@@ -83,8 +83,9 @@ pub(crate) struct CleanArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DeleteArgs {
-    /// The sandbox: NAME, or PROJECT/NAME
-    pub(crate) name: String,
+    /// The sandboxes: NAME, or PROJECT/NAME
+    #[arg(required = true, value_name = "NAME")]
+    pub(crate) names: Vec<String>,
     /// Discard uncommitted work
     #[arg(long)]
     pub(crate) force: bool,

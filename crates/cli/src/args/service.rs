@@ -8,7 +8,7 @@ use super::Which;
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// The services [default: all]
+    /// The services [default: all]; a sandbox may be named first
     pub(crate) services: Vec<String>,
     #[command(flatten)]
     pub(crate) which: Which,

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::Which;
+use super::{Named, Which};
 
 #[derive(Debug, Args)]
 pub(crate) struct UrlArgs {
@@ -13,6 +13,26 @@ pub(crate) struct UrlArgs {
     /// Print the address on 127.0.0.1, which needs no trusted certificate and no name resolution
     #[arg(long)]
     pub(crate) direct: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OpenArgs {
+    /// The app, by its label in URLs
+    pub(crate) app: Option<String>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    /// Open the address on 127.0.0.1, which needs no trusted certificate
+    #[arg(long)]
+    pub(crate) direct: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UiArgs {
+    #[command(flatten)]
+    pub(crate) which: Named,
+    /// Open it in the browser
+    #[arg(long)]
+    pub(crate) open: bool,
 }
 
 #[derive(Debug, Args)]

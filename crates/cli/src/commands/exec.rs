@@ -103,12 +103,13 @@ pub(crate) fn shell(
     args: ShellArgs,
     kind: &str,
 ) -> Result<ExitCode, Failure> {
-    if let Some(name) = &args.which.sandbox {
+    let which = args.which.which();
+    if let Some(name) = &which.sandbox {
         check_reference(name)?;
     }
     let words = ["/bin/sh", "-c", "command -v bash >/dev/null && exec bash -l; exec sh -l"];
     let ask = Ask::Run(RunAsk {
-        target: target(session, ui, args.which.sandbox)?,
+        target: target(session, ui, which.sandbox)?,
         words: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
         root: args.root,
         fresh: false,

@@ -8,7 +8,7 @@ use hothouse_api::{
 };
 use hothouse_model::{Failure, visible};
 
-use super::sandbox::check_reference;
+use super::{overview::names_sandbox, sandbox::check_reference};
 use crate::{
     args::LogsArgs,
     session::Session,
@@ -26,10 +26,17 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCo
     if let Some(text) = &args.which.sandbox {
         check_reference(text)?;
     }
+    let (sandbox, services) = match (&args.which.sandbox, args.services.split_first()) {
+        (None, Some((first, rest))) => match names_sandbox(session, "logs", first)? {
+            true => (Some(first.clone()), rest),
+            false => (None, &args.services[..]),
+        },
+        (which, _) => (which.clone(), &args.services[..]),
+    };
     let mut query = LogQuery {
-        sandbox: args.which.sandbox.clone(),
+        sandbox,
         folder: session.folder_text()?,
-        services: (!args.services.is_empty()).then(|| args.services.join(",")),
+        services: (!services.is_empty()).then(|| services.join(",")),
         grep: args.grep.clone(),
         before: args.before,
         after: args.after,
@@ -39,7 +46,7 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCo
         raw: args.raw,
         wait_ms: None,
     };
-    let several = args.services.len() != 1;
+    let several = services.len() != 1;
     let mut printer = Printer { ui, several, last: None };
     let mut gathered = Vec::new();
     loop {

@@ -41,10 +41,11 @@ pub(crate) fn adopt(session: &Session, ui: &Ui, args: AdoptArgs) -> Result<ExitC
 
 /// Shows the disk usage of sandboxes.
 pub(crate) fn size(session: &Session, ui: &Ui, args: SizeArgs) -> Result<ExitCode, Failure> {
-    if let Some(text) = &args.which.sandbox {
+    let which = args.which.which();
+    if let Some(text) = &which.sandbox {
         check_reference(text)?;
     }
-    let query = FindQuery { sandbox: args.which.sandbox, folder: session.folder_text()? };
+    let query = FindQuery { sandbox: which.sandbox, folder: session.folder_text()? };
     let all: Vec<SizeView> = session.query(route::SIZES, &query)?;
     if ui.json {
         ui.print_json(&all);
@@ -81,7 +82,7 @@ pub(crate) fn clean(session: &Session, ui: &Ui, args: CleanArgs) -> Result<ExitC
                 "--dry-run does not apply to a single sandbox",
             )
             .hint("`hothouse delete NAME` already refuses to lose work")),
-            false => delete(session, ui, &DeleteArgs { name, force: false }),
+            false => delete(session, ui, &DeleteArgs { names: vec![name], force: false }),
         };
     }
     let what = match (args.all, args.merged, args.runs) {

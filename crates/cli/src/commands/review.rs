@@ -23,7 +23,7 @@ use crate::{
 
 /// Shows what a sandbox changed.
 pub(crate) fn diff(session: &Session, ui: &Ui, args: DiffArgs) -> Result<ExitCode, Failure> {
-    let query = query(session, args.which, args.base)?;
+    let query = query(session, args.which.which(), args.base)?;
     let diff: DiffView = session.query(route::SANDBOX_DIFF, &query)?;
     if ui.json {
         ui.print_json(&diff);
@@ -91,7 +91,7 @@ fn print_within(
 
 /// Lists the commits of a sandbox.
 pub(crate) fn log(session: &Session, ui: &Ui, args: LogArgs) -> Result<ExitCode, Failure> {
-    let query = query(session, args.which, args.base)?;
+    let query = query(session, args.which.which(), args.base)?;
     let log: LogView = session.query(route::SANDBOX_LOG, &query)?;
     if ui.json {
         ui.print_json(&log);

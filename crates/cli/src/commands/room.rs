@@ -50,11 +50,12 @@ impl Action {
 pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, Failure> {
     let ttl = duration("--ttl", args.ttl.as_deref())?;
     let timeout = duration("--timeout", args.timeout.as_deref())?;
-    if let Some(text) = &args.which.sandbox {
+    let which = args.which.which();
+    if let Some(text) = &which.sandbox {
         check_reference(text)?;
     }
     let body = UpBody {
-        sandbox: args.which.sandbox,
+        sandbox: which.sandbox,
         folder: session.folder_text()?,
         ttl_seconds: ttl.map(|ttl| ttl.as_secs().max(1)),
         profile: args.profile,
@@ -70,6 +71,8 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
     let shown = shown?;
     if ui.json {
         ui.print_json(&shown);
+    } else if ui.is_quiet() {
+        shown.apps.values().for_each(|app| ui.print(&app.url));
     } else {
         ui.print(&panel(ui, &shown));
         let chain = critical_chain(&shown.services);

@@ -85,20 +85,34 @@ fn read_context(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Deletes a sandbox.
+/// Deletes sandboxes, in order, until one cannot be deleted.
 pub(crate) fn delete(session: &Session, ui: &Ui, args: &DeleteArgs) -> Result<ExitCode, Failure> {
-    check_reference(&args.name)?;
-    let body = DeleteBody {
-        sandbox: args.name.clone(),
-        folder: session.folder_text()?,
-        force: args.force,
-    };
-    let operation = session.operation();
-    let progress = Progress::follow(session, ui, &operation);
-    let gone: Result<DeletedView, Failure> = session.post(route::SANDBOX_DELETE, &operation, &body);
-    drop(progress);
-    show_deleted(ui, &gone?);
+    args.names.iter().try_for_each(|name| check_reference(name))?;
+    let mut all = DeletedView { deleted: Vec::new(), branches: Vec::new() };
+    for name in &args.names {
+        match delete_one(session, ui, name, args.force) {
+            Ok(gone) => {
+                all.deleted.extend(gone.deleted);
+                all.branches.extend(gone.branches);
+            }
+            // What is gone by now is told before the reason why the rest is not.
+            Err(failure) => {
+                if !all.deleted.is_empty() && !ui.json {
+                    show_deleted(ui, &all);
+                }
+                return Err(failure);
+            }
+        }
+    }
+    show_deleted(ui, &all);
     Ok(ExitCode::SUCCESS)
+}
+
+fn delete_one(session: &Session, ui: &Ui, name: &str, force: bool) -> Result<DeletedView, Failure> {
+    let body = DeleteBody { sandbox: name.to_owned(), folder: session.folder_text()?, force };
+    let operation = session.operation();
+    let _progress = Progress::follow(session, ui, &operation);
+    session.post(route::SANDBOX_DELETE, &operation, &body)
 }
 
 /// Deletes every sandbox, after asking.
@@ -174,10 +188,11 @@ pub(crate) fn status(session: &Session, ui: &Ui, args: StatusArgs) -> Result<Exi
     if args.all {
         return list(session, ui);
     }
-    if let Some(text) = &args.which.sandbox {
+    let which = args.which.which();
+    if let Some(text) = &which.sandbox {
         check_reference(text)?;
     }
-    let query = FindQuery { sandbox: args.which.sandbox, folder: session.folder_text()? };
+    let query = FindQuery { sandbox: which.sandbox, folder: session.folder_text()? };
     let sandbox: SandboxView = session.query(route::SANDBOX_FIND, &query)?;
     if ui.json {
         ui.print_json(&sandbox);
@@ -221,7 +236,7 @@ fn in_full(ui: &Ui, sandbox: &SandboxView) -> String {
     shown.collect::<Vec<_>>().join("\n\n")
 }
 
-fn tone(state: SandboxState) -> Tone {
+pub(super) fn tone(state: SandboxState) -> Tone {
     match state {
         SandboxState::Ready => Tone::Good,
         SandboxState::Failed => Tone::Bad,

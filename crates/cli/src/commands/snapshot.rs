@@ -8,9 +8,9 @@ use hothouse_api::{
     workspace::{SnapshotBody, SnapshotView},
 };
 use hothouse_host::{Clock, clock::HostClock};
-use hothouse_model::Failure;
+use hothouse_model::{Failure, FailureKind};
 
-use super::sandbox::check_reference;
+use super::{overview::is_sandbox, sandbox::check_reference};
 use crate::{
     args::{RestoreArgs, SnapshotArgs, Which},
     progress::Progress,
@@ -21,6 +21,9 @@ use crate::{
 
 /// Takes a snapshot, or removes one.
 pub(crate) fn take(session: &Session, ui: &Ui, args: SnapshotArgs) -> Result<ExitCode, Failure> {
+    if let (None, Some(label)) = (&args.which.sandbox, &args.label) {
+        refuse_sandbox_as_label(session, label)?;
+    }
     let forget = args.remove;
     let route = if forget { route::SNAPSHOT_FORGET } else { route::SNAPSHOTS };
     let snapshot = post(session, ui, route, args.which, args.label)?;
@@ -38,6 +41,18 @@ pub(crate) fn take(session: &Session, ui: &Ui, args: SnapshotArgs) -> Result<Exi
     ));
     ui.print(&snapshot.label);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a label that is the name of a sandbox: `snapshot agent-a` most likely means the sandbox.
+fn refuse_sandbox_as_label(session: &Session, label: &str) -> Result<(), Failure> {
+    if !is_sandbox(session, label)? {
+        return Ok(());
+    }
+    let message =
+        format!("`{label}` is the name of a sandbox: is it the label, or what to snapshot?");
+    Err(Failure::new(FailureKind::Usage, message)
+        .hint(format!("to snapshot that sandbox: `hothouse snapshot -w {label}`"))
+        .hint(format!("to use it as the label: `hothouse snapshot {label} -w SANDBOX`")))
 }
 
 /// Restores a sandbox to a snapshot.

@@ -11,9 +11,9 @@ use hothouse_host::trust::{self, Outcome, Place, TrustError, Wish};
 use hothouse_model::{Failure, FailureKind};
 use serde::Serialize;
 
-use super::sandbox::check_reference;
+use super::{sandbox::check_reference, url::browse};
 use crate::{
-    args::{TrustArgs, Which},
+    args::{TrustArgs, UiArgs},
     session::Session,
     ui::{Tone, Ui},
 };
@@ -112,8 +112,8 @@ fn say(ui: &Ui, told: &Told) {
 }
 
 /// Prints a single-use link to the dashboard, or to one sandbox in it.
-pub(crate) fn ui(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
-    let one = match which.sandbox {
+pub(crate) fn ui(session: &Session, ui: &Ui, args: UiArgs) -> Result<ExitCode, Failure> {
+    let one = match args.which.which().sandbox {
         None => None,
         Some(name) => {
             check_reference(&name)?;
@@ -130,6 +130,10 @@ pub(crate) fn ui(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, F
         ui.print_json(&link);
     } else {
         ui.print(&link.url);
+        if args.open {
+            browse(ui, &link.url);
+            return Ok(ExitCode::SUCCESS);
+        }
         ui.say("Open it in a browser on this machine; it works once, within two minutes.");
         ui.say("If the browser warns about the certificate: `hothouse trust`.");
     }

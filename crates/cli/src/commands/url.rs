@@ -1,6 +1,6 @@
 //! `url`, `ports` and `expose`: the addresses of apps.
 
-use std::process::ExitCode;
+use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 use hothouse_api::{
     SandboxView,
@@ -8,11 +8,12 @@ use hothouse_api::{
     route,
     sandbox::{ExposedView, FindQuery},
 };
+use hothouse_host::{command::Program, files};
 use hothouse_model::{Failure, FailureKind};
 
 use super::{panel::is_up, sandbox::check_reference};
 use crate::{
-    args::{ExposeArgs, PortsArgs, PortsCommand, UrlArgs},
+    args::{ExposeArgs, OpenArgs, PortsArgs, PortsCommand, UrlArgs, Which},
     render::{Cell, table},
     session::Session,
     ui::{Tone, Ui},
@@ -20,29 +21,100 @@ use crate::{
 
 /// Prints the URL of an app.
 pub(crate) fn url(session: &Session, ui: &Ui, args: UrlArgs) -> Result<ExitCode, Failure> {
-    if let Some(text) = &args.which.sandbox {
-        check_reference(text)?;
-    }
-    let query = FindQuery { sandbox: args.which.sandbox, folder: session.folder_text()? };
-    let sandbox: SandboxView = session.query(route::SANDBOX_FIND, &query)?;
-    let Some(app) = sandbox.apps.get(&args.app) else {
-        let message = format!("sandbox `{}` has no app `{}`", sandbox.name, args.app);
-        let known: Vec<_> = sandbox.apps.keys().map(String::as_str).collect();
-        let hint = match known.is_empty() {
-            true if is_up(sandbox.state) => {
-                "add `url = \"NAME\"` to a service in hothouse.toml".to_owned()
-            }
-            true => format!("apps have URLs while it is up: `hothouse up -w {}`", sandbox.name),
-            false => format!("available: {}", known.join(", ")),
-        };
-        return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
-    };
+    let sandbox = found(session, args.which)?;
+    let app = sandbox.apps.get(&args.app).ok_or_else(|| no_app(&sandbox, &args.app))?;
     if ui.json {
         ui.print_json(app);
     } else {
         ui.print(if args.direct { &app.direct } else { &app.url });
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Opens an app in the browser.
+pub(crate) fn open(session: &Session, ui: &Ui, args: OpenArgs) -> Result<ExitCode, Failure> {
+    let sandbox = found(session, args.which)?;
+    let label = match &args.app {
+        Some(label) => label.clone(),
+        None => usual_app(&sandbox)?,
+    };
+    let app = sandbox.apps.get(&label).ok_or_else(|| no_app(&sandbox, &label))?;
+    let url = if args.direct { &app.direct } else { &app.url };
+    match ui.json {
+        true => ui.print_json(app),
+        false => ui.print(url),
+    }
+    browse(ui, url);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Chooses the app that is meant where none is named.
+fn usual_app(sandbox: &SandboxView) -> Result<String, Failure> {
+    let mut labels = sandbox.apps.keys();
+    match (labels.next(), labels.next()) {
+        (None, _) => Err(no_app(sandbox, "web")),
+        (Some(only), None) => Ok(only.clone()),
+        _ if sandbox.apps.contains_key("web") => Ok("web".to_owned()),
+        _ => {
+            let labels: Vec<_> = sandbox.apps.keys().map(String::as_str).collect();
+            let message = format!("sandbox `{}` has several apps", sandbox.name);
+            let hint = format!("name one of them: {}", labels.join(", "));
+            Err(Failure::new(FailureKind::Usage, message).hint(hint))
+        }
+    }
+}
+
+/// Shows a URL in the user's browser, if there is a desktop. The URL is printed in any case.
+pub(super) fn browse(ui: &Ui, url: &str) {
+    if let Err(error) = Program::new("xdg-open").arg(url).leave() {
+        ui.say(&format!("No browser was opened: {error}. Open the URL yourself."));
+    }
+}
+
+/// Prints the variables of a run.
+pub(crate) fn env(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
+    let sandbox = found(session, which)?;
+    let Some(run) = &sandbox.run else {
+        let message = format!("sandbox `{}` has not been up yet", sandbox.name);
+        let hint = format!("start it with `hothouse up {}`", sandbox.name);
+        return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
+    };
+    let path = Path::new(&run.artifacts).join("env.sh");
+    let text = files::read_text(&path).map_err(|error| Failure::of(FailureKind::Host, &error))?;
+    match ui.json {
+        true => ui.print_json(&variables(&text)),
+        false => ui.print(text.trim_end()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the lines `export NAME='VALUE'` that a run's file of variables has.
+fn variables(text: &str) -> BTreeMap<&str, String> {
+    let quoted =
+        |value: &str| Some(value.strip_prefix('\'')?.strip_suffix('\'')?.replace("'\\''", "'"));
+    let pairs = text.lines().filter_map(|line| line.strip_prefix("export ")?.split_once('='));
+    pairs.filter_map(|(name, value)| Some((name, quoted(value)?))).collect()
+}
+
+fn found(session: &Session, which: Which) -> Result<SandboxView, Failure> {
+    if let Some(text) = &which.sandbox {
+        check_reference(text)?;
+    }
+    let query = FindQuery { sandbox: which.sandbox, folder: session.folder_text()? };
+    session.query(route::SANDBOX_FIND, &query)
+}
+
+fn no_app(sandbox: &SandboxView, app: &str) -> Failure {
+    let message = format!("sandbox `{}` has no app `{app}`", sandbox.name);
+    let known: Vec<_> = sandbox.apps.keys().map(String::as_str).collect();
+    let hint = match known.is_empty() {
+        true if is_up(sandbox.state) => {
+            "add `url = \"NAME\"` to a service in hothouse.toml".to_owned()
+        }
+        true => format!("apps have URLs while it is up: `hothouse up {}`", sandbox.name),
+        false => format!("available: {}", known.join(", ")),
+    };
+    Failure::new(FailureKind::NotFound, message).hint(hint)
 }
 
 /// Forwards a port of the host to a port of a room.
@@ -103,4 +175,18 @@ pub(crate) fn ports(session: &Session, ui: &Ui, args: &PortsArgs) -> Result<Exit
         ui.say("Released.");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_read_as_a_shell_would() {
+        let text = "export A='1'\nexport B='it'\\''s here'\n# a comment\n";
+        let all = variables(text);
+        assert_eq!(all.get("A").map(String::as_str), Some("1"));
+        assert_eq!(all.get("B").map(String::as_str), Some("it's here"));
+        assert_eq!(all.len(), 2);
+    }
 }

@@ -7,22 +7,33 @@ use hothouse_testkit::git;
 use crate::{services::can_run, surroundings};
 
 #[test]
-fn a_name_without_its_flag_is_told_where_it_belongs() {
+fn a_name_needs_no_flag_where_nothing_else_has_one() {
     let env = surroundings();
-    for command in ["up", "down", "status", "diff", "logs", "restart"] {
-        let words = [command, "agent-a"];
-        let ran = env.run(env.root(), &words);
-        let told = ran
-            .stderr
-            .contains(&format!("hint: pass the sandbox with -w: `hothouse {command} -w agent-a`"));
-        // `logs` and `restart` take the name of a service there.
-        assert_eq!((ran.code != 0, told), (true, !matches!(command, "logs" | "restart")), "{ran}");
+    for command in ["up", "down", "status", "diff", "log", "shell", "snapshots", "env"] {
+        let ran = env.run(env.root(), &[command, "agent-a"]);
+        assert_eq!(ran.code, 4, "{ran}");
+        assert!(ran.stderr.contains("no sandbox `agent-a`"), "{ran}");
     }
-    let ran = env.run(env.root(), &["up", "agent-a", "--json"]);
+    let ran = env.run(env.root(), &["url", "web", "agent-a", "--json"]);
     let told: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert!(told["error"]["hints"][0].as_str().unwrap().contains("-w agent-a"), "{ran}");
     let ran = env.run(env.root(), &["up", "--agent-a"]);
     assert!(ran.code == 2 && !ran.stderr.contains("hint:"), "{ran}");
+}
+
+#[test]
+fn hothouse_alone_says_where_you_are_and_what_comes_next() {
+    let env = surroundings();
+    let repository = env.repository("shop", "[project]\nname = \"shop\"\n");
+    let ran = env.run(&repository, &[]);
+    assert_eq!(ran.code, 0, "{ran}");
+    assert!(ran.stdout.contains("hothouse fork agent-a"), "{ran}");
+    let worktree = env.ok(&repository, &["fork", "agent-a"]);
+    env.ok(&repository, &["fork", "agent-b"]);
+    let ran = env.run(std::path::Path::new(worktree.trim()), &[]);
+    assert!(ran.stdout.contains("shop/agent-a (here)"), "{ran}");
+    assert!(ran.stdout.contains("hothouse up agent-a"), "{ran}");
+    assert!(ran.stdout.contains("shop/agent-b "), "{ran}");
 }
 
 #[test]

@@ -102,19 +102,29 @@ impl Story {
     }
 }
 
-/// Answers as a resolver that knows names below `.localhost`, which not every host has.
+/// Answers as a resolver that knows names below `.localhost`, and as a desktop, which not every host has.
 fn know_names(env: &mut TestEnv) {
     let folder = env.root().join("programs");
     fs::create_dir_all(&folder).unwrap();
-    let program = folder.join("getent");
-    fs::write(&program, "#!/bin/sh\necho 127.0.0.1 STREAM $2\n").unwrap();
-    fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    for (name, line) in [("getent", "echo 127.0.0.1 STREAM $2"), ("xdg-open", "true")] {
+        let program = folder.join(name);
+        fs::write(&program, format!("#!/bin/sh\n{line}\n")).unwrap();
+        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
     let path = std::env::var("PATH").unwrap_or_default();
     env.set("PATH", format!("{}:{path}", folder.display()));
 }
 
 /// Lists the commands below one, as its help names them.
 fn commands_of(help: &str) -> Vec<&str> {
+    if help.contains("Usage: hothouse [OPTIONS] [COMMAND]") {
+        let named = help.lines().filter_map(|line| line.strip_prefix("  "));
+        let named = named.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+        return named
+            .filter_map(|line| line.split(' ').next())
+            .filter(|name| *name != "help")
+            .collect();
+    }
     let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = below.take_while(|line| !line.is_empty());
     let names =
@@ -186,6 +196,7 @@ fn commands_without_a_room_print_their_pages() {
     story.env.ok(&story.repository, &["fork", "c", "--tree", "copy"]);
     let snapshot = ["snapshot one -w c", "snapshot two -w c --json", "snapshot one -w c"];
     let removed = ["snapshot two --remove -w c", "snapshot two --remove -w c --json"];
+    let snapshot = [&snapshot[..], &["snapshot c"]].concat();
     story.page("snapshot", &[&snapshot[..], &["snapshot one -w c --json"], &removed].concat());
     story.both("snapshots", &["snapshots -w c", "snapshots -w a", "snapshots -w nothing"]);
     story.both("restore", &["restore one -w c", "restore nothing -w c", "restore one -w nothing"]);
@@ -208,6 +219,7 @@ fn commands_without_a_room_print_their_pages() {
     story.both("pool-status", &["pool status", "pool status nonsense"]);
     story.both("trust", &["trust", "trust --remove"]);
     let delete = ["delete a", "delete a --json", "delete a --force", "delete mine --json"];
+    let delete = [&delete[..], &["delete b other nothing --force"]].concat();
     story.page("delete", &[&delete[..], &["delete a", "delete a --json"]].concat());
     story.both("nuke", &["nuke", "nuke --yes"]);
     let stop = ["daemon stop --json", "daemon stop --json", "daemon start", "daemon stop"];
@@ -278,13 +290,27 @@ fn commands_on_a_room_print_their_pages() {
     fs::write(story.worktree("b").join("hothouse.toml"), broken).unwrap();
     story.both("up", &["up -w a", "up -w b", "up -w nothing", "up a"]);
     story.both("status", &["status -w a", "status -w nothing"]);
+    story.both("open", &["open -w a", "open web -w a --direct", "open nothing -w a"]);
+    story.both("env", &["env a", "env nothing"]);
     story.both("url", &["url web -w a", "url web -w a --direct", "url nothing -w a"]);
     story.both("expose", &["expose 9000 -w a", "expose 0 -w a", "expose 9000 -w nothing"]);
     story.both("ports", &["ports", "ports nonsense"]);
     story.both("ports-release", &["ports release", "ports release 1"]);
-    story.both("logs", &["logs -w a", "logs worker -w a --tail 1", "logs nothing -w a"]);
+    story.both(
+        "logs",
+        &[
+            "logs a",
+            "logs a worker --tail 1",
+            "logs -w a",
+            "logs worker -w a --tail 1",
+            "logs nothing -w a",
+        ],
+    );
     let exec = ["exec -w a -- cat README", "exec -w a -- nothing", "exec -w nothing -- true"];
-    story.page("exec", &[&exec[..], &["exec -w nothing --json -- true", "exec -w a"]].concat());
+    story.page(
+        "exec",
+        &[&exec[..], &["exec -w nothing --json -- true", "exec -w a", "exec npm test"]].concat(),
+    );
     story.both("shell", &["shell -w a", "shell -w nothing"]);
     story.both("db", &["db -w a", "db nothing -w a"]);
     let service = |verb: &str| {
