@@ -38,6 +38,9 @@ const IMPORT_LIMIT: u64 = 2 << 30;
 /// time, and a hundred bytes for each object.
 const IMPORT_MEMORY: u64 = 1 << 30;
 
+/// The most objects that an import may bring at once.
+const IMPORT_OBJECTS: u32 = 1_000_000;
+
 /// How many branches are tried one by one where git refused them together.
 const ONE_BY_ONE: usize = 16;
 
@@ -188,7 +191,7 @@ impl Engine {
         Ok(folders.filter(|(folder, _)| files::exists(folder)).collect())
     }
 
-    /// Imports for somebody whose work goes on without. What was refused is not tried again before
+    /// Imports for somebody whose work continues without. What was refused is not tried again before
     /// the room's branches change; `status` says why.
     pub fn import_if_possible(&self, sandbox: &SandboxRecord) {
         let print = refs::print(&trees::places(sandbox).git()).unwrap_or_default();
@@ -272,7 +275,7 @@ impl Engine {
     }
 
     /// Returns whether the room's own branch is where it was imported, and every other where the room began.
-    /// Another branch at an imported tip may be one that is not imported yet: it has a name of its own.
+    /// Another branch at an imported tip may be one that is not imported yet: it has its own name.
     fn nothing_new(&self, sandbox: &SandboxRecord, branches: &Branches) -> bool {
         let own = branches.tips.get(&sandbox.branch);
         let mut others = branches.tips.iter().filter(|(name, _)| **name != sandbox.branch);
@@ -511,6 +514,7 @@ impl Importing<'_> {
             known: sandbox.known_tip(),
             limit: IMPORT_LIMIT,
             memory: IMPORT_MEMORY,
+            objects: IMPORT_OBJECTS,
             wanted,
             reserved: &engine.reserved(sandbox)?,
         };

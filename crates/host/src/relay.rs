@@ -32,7 +32,12 @@ pub enum RelayEnd {
     OverLimit,
     /// The other side said nothing for too long.
     Silent,
+    /// Whoever inspects what the other side says refused it.
+    Refused,
 }
+
+/// What looks at each part of what an untrusted program says before it is passed on; false ends it.
+pub type Inspect<'a> = &'a mut (dyn FnMut(&[u8]) -> bool + Send);
 
 /// Passes bytes on between `socket`, behind which is a program of ours, and the untrusted one, until
 /// either side closes. No more than `limit` bytes come in, and no silence longer than `patience` is
@@ -44,13 +49,16 @@ pub fn relay(
     pipes: Pipes,
     limit: u64,
     patience: Duration,
+    inspect: Inspect<'_>,
 ) -> io::Result<RelayEnd> {
     let Pipes { to, from } = pipes;
     let patience = Timespec::try_from(patience).ok();
     thread::scope(|scope| {
-        let outward =
-            scope.spawn(move || pass_on(socket.as_fd(), to, socket.as_fd(), u64::MAX, None));
-        let end = pass_on(from.as_fd(), socket.try_clone()?, socket.as_fd(), limit, patience);
+        let outward = scope.spawn(move || {
+            pass_on(socket.as_fd(), to, socket.as_fd(), (u64::MAX, None), &mut |_| true)
+        });
+        let bounds = (limit, patience);
+        let end = pass_on(from.as_fd(), socket.try_clone()?, socket.as_fd(), bounds, inspect);
         // Ours learns that nothing more comes; the other thread that nothing more goes.
         socket.shutdown(std::net::Shutdown::Both).ok();
         outward.join().map_err(|_| io::Error::other("the relay panicked"))??;
@@ -63,8 +71,8 @@ fn pass_on(
     from: BorrowedFd<'_>,
     to: impl AsFd,
     ours: BorrowedFd<'_>,
-    limit: u64,
-    patience: Option<Timespec>,
+    (limit, patience): (u64, Option<Timespec>),
+    inspect: Inspect<'_>,
 ) -> io::Result<RelayEnd> {
     let mut buffer = [0; CHUNK];
     let mut left = limit;
@@ -84,6 +92,9 @@ fn pass_on(
             return Ok(RelayEnd::OverLimit);
         }
         left -= length as u64;
+        if !inspect(&buffer[..length]) {
+            return Ok(RelayEnd::Refused);
+        }
         let mut rest = &buffer[..length];
         while !rest.is_empty() {
             if wait(to.as_fd(), PollFlags::OUT, ours, None)? != Waited::Ready {
@@ -155,7 +166,8 @@ mod tests {
         let (child, pipes) = Program::new("sh").args(["-c", script]).converse().unwrap();
         thread::scope(|scope| {
             scope.spawn(move || work(ours));
-            let end = relay(&theirs, pipes, limit, patience).unwrap();
+            let end =
+                relay(&theirs, pipes, limit, patience, &mut |part| !part.contains(&b'!')).unwrap();
             child.end();
             end
         })
@@ -180,6 +192,16 @@ mod tests {
             assert!(heard.len() <= 100_000, "{}", heard.len());
         });
         assert_eq!(end, RelayEnd::OverLimit);
+    }
+
+    #[test]
+    fn what_an_inspector_refuses_is_not_passed_on() {
+        let end = conversation("printf good; printf 'bad!'; exec sleep 600", 100, |mut ours| {
+            let mut heard = Vec::new();
+            ours.read_to_end(&mut heard).unwrap();
+            assert!(!heard.contains(&b'!'), "{heard:?}");
+        });
+        assert_eq!(end, RelayEnd::Refused);
     }
 
     #[test]

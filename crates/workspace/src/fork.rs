@@ -1,7 +1,7 @@
 //! Forks: a worktree whose files come from a tree driver, and which git sees as clean immediately.
 //!
 //! ```text
-//! draft of branch and admin folder      what `git worktree add` would write, in a place of its own
+//! draft of branch and admin folder      what `git worktree add` would write, in its own place
 //! tree from golden ones, or a snapshot  beside the copying of the index; any number at a time
 //! the draft is taken in                 under the repository's lock: two renames
 //! .git                                  last: a folder with files and index is a worktree now

@@ -40,7 +40,10 @@ pub use self::{
     follow::IndexOutcome,
     staged::{StagedCommits, Version, Versions},
 };
-use crate::{Repository, WorktreeError, git};
+use crate::{
+    Repository, WorktreeError, git,
+    pack_stream::{PackWatch, Refused},
+};
 
 /// How long a fetch may take.
 const FETCH_LIMIT: Duration = Duration::from_secs(600);
@@ -63,6 +66,8 @@ pub struct Import<'a> {
     pub limit: u64,
     /// The most memory for the git that reads them: some hundred bytes can say how to make gigabytes.
     pub memory: u64,
+    /// The most objects that may come at once: each takes time and space forever after.
+    pub objects: u32,
     /// Which of the agent's branches to take.
     pub wanted: Wanted<'a>,
     /// Paths in the user's checkout where sandboxes are, which no commit may touch: merged, it would
@@ -126,6 +131,10 @@ pub enum ImportError {
         "the commits of `{sandbox}` need more than {} MiB of memory to be read", .limit >> 20
     )]
     TooMuchMemory { sandbox: SandboxName, limit: u64 },
+    #[error("the commits of `{sandbox}` bring more than {limit} objects")]
+    TooManyObjects { sandbox: SandboxName, limit: u32 },
+    #[error("the git in the room of `{sandbox}` does not speak git's protocol")]
+    Malformed { sandbox: SandboxName },
     #[error("the history of `{sandbox}` is cut short in its room")]
     CutShort { sandbox: SandboxName },
     #[error("the git in the room of `{sandbox}` does not answer")]
@@ -173,6 +182,7 @@ impl Explain for ImportError {
             Self::TooManyBranches { .. }
             | Self::TooLarge { .. }
             | Self::TooMuchMemory { .. }
+            | Self::TooManyObjects { .. }
             | Self::CutShort { .. }
             | Self::Reserved { .. } => FailureKind::Conflict,
             _ => FailureKind::Host,
@@ -195,13 +205,16 @@ impl Explain for ImportError {
             Self::TooLarge { .. } => {
                 vec!["remove large files from the commits, or raise the limit".into()]
             }
+            Self::TooManyObjects { .. } => {
+                vec!["commit fewer files, or what they are made from instead of them".into()]
+            }
             Self::TooMuchMemory { .. } => {
                 vec!["take what is large, or very deeply packed, out of the commits".into()]
             }
             Self::CutShort { sandbox } => vec![format!(
                 "complete it: `hothouse exec -w {sandbox} -- git fetch --unshallow`; a file `shallow` in the room's git folder that cuts nothing off can be removed"
             )],
-            Self::Silent { sandbox } => {
+            Self::Silent { sandbox } | Self::Malformed { sandbox } => {
                 vec![format!("see its state: `hothouse exec -w {sandbox} -- git log -1`")]
             }
             Self::Relay { .. } => Vec::new(),
@@ -283,9 +296,13 @@ impl Work<'_> {
         let relayed = |source| ImportError::Relay { sandbox: self.import.sandbox.clone(), source };
         let (ours, for_git) = UnixStream::pair().map_err(relayed)?;
         let git = self.fetch_command(for_git)?;
+        let (mut watch, mut refused) = (PackWatch::new(self.import.objects), None);
         let (fetched, end) = thread::scope(|scope| {
             let fetch = scope.spawn(|| git.output_within(FETCH_LIMIT));
-            let end = relay(&ours, room, self.import.limit, SILENCE_LIMIT);
+            let end = relay(&ours, room, self.import.limit, SILENCE_LIMIT, &mut |part| {
+                refused = watch.read(part).err();
+                refused.is_none()
+            });
             // git, if it still waits for more, gets an end instead.
             drop(ours);
             (fetch.join().expect("a fetch does not panic"), end)
@@ -299,6 +316,13 @@ impl Work<'_> {
             (Err(_), Ok(RelayEnd::Silent)) => {
                 Err(ImportError::Silent { sandbox: self.import.sandbox.clone() })
             }
+            (Err(_), Ok(RelayEnd::Refused)) => Err(match refused {
+                Some(Refused::TooMany) => ImportError::TooManyObjects {
+                    sandbox: self.import.sandbox.clone(),
+                    limit: self.import.objects,
+                },
+                _ => ImportError::Malformed { sandbox: self.import.sandbox.clone() },
+            }),
             (Err(source), Ok(RelayEnd::Closed)) if is_out_of_memory(&source) => {
                 Err(ImportError::TooMuchMemory {
                     sandbox: self.import.sandbox.clone(),

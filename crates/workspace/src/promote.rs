@@ -1,6 +1,6 @@
 //! From a sandbox's branch to the user's own: merged here, or pushed to where others see it.
 //!
-//! A merge is worked out on commits alone; only one without conflicts touches a checkout, and git
+//! A merge is computed on commits alone; only one without conflicts touches a checkout, and git
 //! refuses it where that would overwrite changes of the user's.
 
 use std::path::PathBuf;
@@ -94,7 +94,7 @@ pub enum Merged {
     Commit { id: String },
 }
 
-/// A merge that was worked out and not carried out.
+/// A merge that was computed and not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
     into: String,

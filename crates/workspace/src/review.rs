@@ -100,6 +100,15 @@ impl Repository {
         Ok(git::maybe_line(ask)?.is_some())
     }
 
+    /// Returns how many commits one commit has that the other has not, and the other way round.
+    pub fn ahead_and_behind(&self, one: &str, other: &str) -> Result<(u64, u64), RunError> {
+        let range = format!("{one}...{other}");
+        let ask = ["rev-list", "--left-right", "--count", "--end-of-options", &range];
+        let counts = git::maybe_line(self.git().args(ask))?.unwrap_or_default();
+        let mut counts = counts.split_whitespace().map(|count| count.parse().unwrap_or_default());
+        Ok((counts.next().unwrap_or_default(), counts.next().unwrap_or_default()))
+    }
+
     /// Compares the files of a worktree, including untracked ones, with a commit.
     pub fn difference(&self, worktree: &Path, base: &str) -> Result<Difference, ReviewError> {
         let about = |source| ReviewError::Diff { worktree: worktree.to_owned(), source };

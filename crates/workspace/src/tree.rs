@@ -48,7 +48,7 @@ pub fn driver(name: DriverName) -> Box<dyn TreeDriver> {
 }
 
 /// Returns the driver that makes trees for an agent with these ids on the host, if root gave it
-/// ids of its own.
+/// its own ids.
 pub fn driver_for(name: DriverName, agent: Option<Owner>) -> Box<dyn TreeDriver> {
     match name {
         DriverName::Btrfs => Box::new(Btrfs),
@@ -317,7 +317,7 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), FileError> {
     hands::remove_tree(path)
 }
 
-/// Moves a file or folder into the trash, under a name of its own. A missing one is not an error.
+/// Moves a file or folder into the trash, under its own name. A missing one is not an error.
 pub(crate) fn set_aside(path: &Path, trash: &Path) -> Result<(), FileError> {
     if !host_files::exists(path) {
         return Ok(());

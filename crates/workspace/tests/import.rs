@@ -63,6 +63,9 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output).unwrap().trim_end().to_owned()
 }
 
+/// How many objects an import may bring in these tests.
+const OBJECTS: u32 = 2000;
+
 /// What the git of an import may take here.
 const MEMORY: u64 = 192 << 20;
 
@@ -151,6 +154,7 @@ impl Case {
             known,
             limit,
             memory: MEMORY,
+            objects: OBJECTS,
             wanted: Wanted::All,
             reserved: &self.reserved,
         };
@@ -511,7 +515,7 @@ fn alternates_and_links_to_other_repositories_bring_nothing_in() {
     let outcome = case.import_with(&case.commit, in_room(), 1 << 20);
     let kind = plain_git().args(["cat-file", "-e", &stolen]).folder(case.root()).run().unwrap();
     assert!(!kind.status.success(), "an object of another repository came in");
-    // The broken refs may spoil the import; without them it goes on.
+    // The broken refs may spoil the import; without them it continues.
     fs::remove_file(case.room.join("refs/heads/stolen")).unwrap();
     fs::remove_file(case.room.join("refs/heads/linked")).unwrap();
     let known = outcome.map_or(case.commit.clone(), |imported| imported.tip);
@@ -1087,6 +1091,24 @@ fn an_object_that_grows_beyond_all_memory_is_refused_and_says_so() {
     assert!(matches!(error, ImportError::TooMuchMemory { limit: MEMORY, .. }), "{error:?}");
     assert_eq!(case.tip("agent"), case.commit);
     // What is not of that kind still comes.
+    case.agent(&["reset", "--quiet", &case.commit]);
+    let tip = case.agent_commits("new", "new");
+    assert_eq!(case.import(&case.commit).tip, tip);
+}
+
+#[test]
+fn more_objects_than_may_come_are_refused_before_git_reads_them() {
+    let case = Case::new();
+    for number in 0..OBJECTS {
+        fs::write(case.place.path.join(format!("tiny-{number}")), number.to_string()).unwrap();
+    }
+    case.agent(&["add", "--all"]);
+    case.agent(&["commit", "--quiet", "-m", "many"]);
+    let before = git(case.root(), &["count-objects", "-v"]);
+    let error = case.import_with(&case.commit, case.upload_pack(), 64 << 20).unwrap_err();
+    assert!(matches!(error, ImportError::TooManyObjects { limit: OBJECTS, .. }), "{error:?}");
+    assert_eq!(git(case.root(), &["count-objects", "-v"]), before);
+    assert_eq!(case.tip("agent"), case.commit);
     case.agent(&["reset", "--quiet", &case.commit]);
     let tip = case.agent_commits("new", "new");
     assert_eq!(case.import(&case.commit).tip, tip);

@@ -61,7 +61,7 @@ impl Config {
         let output = of(git_dir).args(["config", "--list", "-z"]).output()?;
         let text = String::from_utf8_lossy(&output).into_owned();
         let entries = text.split('\0').filter(|entry| !entry.is_empty());
-        // A key without a value, such as `[core] bare`, is on a line of its own.
+        // A key without a value, such as `[core] bare`, is on its own line.
         let pairs = entries.map(|entry| entry.split_once('\n').unwrap_or((entry, "true")));
         let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
         Ok(Self(Arc::new(pairs.collect())))

@@ -76,13 +76,13 @@ impl Explain for ChooseError {
     }
 }
 
-/// Chooses a driver for the trees beside a store, without an agent with ids of its own.
+/// Chooses a driver for the trees beside a store, without an agent with its own ids.
 pub fn choose(store: &TreeStore, wish: TreeWish) -> Result<Chosen, ChooseError> {
     choose_for(store, wish, None)
 }
 
 /// Chooses a driver for the trees beside a store. `agent` works in them in rooms, if root gave it
-/// ids of its own.
+/// its own ids.
 pub fn choose_for(
     store: &TreeStore,
     wish: TreeWish,
