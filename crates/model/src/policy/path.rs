@@ -1,16 +1,25 @@
 //! The path of a request, read in the one way in which every server reads it. Pure.
 //!
-//! A rule about paths is worth as much as the agreement of whoever judges a path with whoever serves it.
+//! A rule about paths works only if the proxy and the server interpret a path in the same way.
 //! Servers differ: some decode twice, drop `;params`, take a backslash for a slash, join empty segments, or
 //! leave out a dot at the end. So a path is decoded once, and one that any of them could take for
 //! another is not judged at all: [`PlainPath::of`] refuses it, and so does every gate, whether its rule
 //! allows or denies.
+//!
+//! An encoded slash is the one exception, because names of packages (`/@scope%2fname`) and of projects
+//! (`/projects/group%2Fname`) have it: some servers take it for a slash and some for a letter. Both readings
+//! are kept; a rule that allows must match both, one that denies either.
 
 use std::fmt;
 
-/// A path without anything that could be read in two ways, decoded.
+/// A path without anything that could be read in two ways but encoded slashes, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlainPath(String);
+pub struct PlainPath {
+    /// Encoded slashes are slashes.
+    split: String,
+    /// Encoded slashes are parts of their segments, and written `%2F`. No other `%` is left.
+    whole: String,
+}
 
 /// What can be read in two ways in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +35,7 @@ pub enum Ambiguity {
     Parameters,
     /// A control character, or a space at the end of a segment.
     Invisible,
-    /// A slash, backslash, semicolon, question mark, hash or percent sign that is encoded.
+    /// A backslash, semicolon, question mark, hash or percent sign that is encoded.
     Encoded,
     /// `%` without two digits after it, or bytes that are not UTF-8.
     BadEncoding,
@@ -45,7 +54,7 @@ impl fmt::Display for Ambiguity {
             Self::Backslash => "a backslash",
             Self::Parameters => "a semicolon",
             Self::Invisible => "a control character, or a space at the end of a segment",
-            Self::Encoded => "an encoded slash, backslash, `;`, `?`, `#` or `%`",
+            Self::Encoded => "an encoded backslash, `;`, `?`, `#` or `%`",
             Self::BadEncoding => "a `%` without two digits, or bytes that are not UTF-8",
             Self::Lookalike => "a character that looks like another",
             Self::Method => "a method that is not in capitals",
@@ -57,7 +66,8 @@ impl PlainPath {
     /// Reads the path of a request, without its query.
     pub fn of(path: &str) -> Result<Self, Ambiguity> {
         let Some(below) = path.strip_prefix('/') else { return Err(Ambiguity::NoPath) };
-        let decoded = decode(path)?;
+        let whole = decode(path)?;
+        let decoded = whole.replace(SLASH, "/");
         if path.contains([';', '?', '#']) {
             return Err(Ambiguity::Parameters);
         }
@@ -70,7 +80,7 @@ impl PlainPath {
         if decoded.contains(is_lookalike) {
             return Err(Ambiguity::Lookalike);
         }
-        // Slashes are never encoded here, so segments are the same before and after.
+        // What is odd in a segment of the other reading is so in one of these, too.
         let segments: Vec<&str> = decoded.split('/').skip(1).collect();
         if segments.iter().any(|segment| segment.ends_with('.')) {
             return Err(Ambiguity::Dots);
@@ -82,24 +92,29 @@ impl PlainPath {
         if !below.is_empty() && inner.iter().any(|segment| segment.is_empty()) {
             return Err(Ambiguity::EmptySegment);
         }
-        Ok(Self(decoded))
+        Ok(Self { split: decoded, whole })
     }
 
-    /// Whether it is a path of a rule, or below it.
+    /// Whether it is a path of a rule, or below it, however a server reads it.
     pub fn is_below(&self, above: &str) -> bool {
-        is_below(&self.0, &plain(above))
+        let above = plain(above);
+        is_below(&self.whole, &above.whole) && is_below(&self.split, &above.split)
     }
 
     /// Whether a server that does not tell capitals apart would take it for a path of a rule, or one
     /// below it. What is denied is denied there too.
     pub fn is_below_in_any_case(&self, above: &str) -> bool {
-        is_below(&self.0.to_lowercase(), &plain(above).to_lowercase())
+        is_below(&self.split.to_lowercase(), &plain(above).split.to_lowercase())
     }
 }
 
+/// How the path of [`PlainPath::whole`] has an encoded slash.
+const SLASH: &str = "%2F";
+
 /// The path of a rule as it is compared; one that is not plain equals no path that is.
-fn plain(above: &str) -> String {
-    PlainPath::of(above).map_or_else(|_| above.to_owned(), |path| path.0)
+fn plain(above: &str) -> PlainPath {
+    let as_it_is = || PlainPath { split: above.to_owned(), whole: above.to_owned() };
+    PlainPath::of(above).unwrap_or_else(|_| as_it_is())
 }
 
 fn is_below(path: &str, above: &str) -> bool {
@@ -107,7 +122,7 @@ fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Decodes a path once.
+/// Decodes a path once, except slashes.
 fn decode(path: &str) -> Result<String, Ambiguity> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut bytes = path.bytes();
@@ -121,7 +136,8 @@ fn decode(path: &str) -> Result<String, Ambiguity> {
             return Err(Ambiguity::BadEncoding);
         };
         match u8::try_from(high * 16 + low).unwrap_or_default() {
-            b'/' | b'\\' | b';' | b'?' | b'#' | b'%' => return Err(Ambiguity::Encoded),
+            b'/' => decoded.extend(SLASH.bytes()),
+            b'\\' | b';' | b'?' | b'#' | b'%' => return Err(Ambiguity::Encoded),
             byte => decoded.push(byte),
         }
     }
@@ -141,7 +157,7 @@ fn is_lookalike(c: char) -> bool {
         // Letters in circles, as symbols, and as mathematics.
         | '\u{aa}' | '\u{ba}' | '\u{2070}'..='\u{209c}' | '\u{2100}'..='\u{214f}'
         | '\u{2460}'..='\u{24ff}' | '\u{1d400}'..='\u{1d7ff}' | '\u{1f100}'..='\u{1f1ff}'
-        // What nobody sees.
+        // Invisible characters.
         | '\u{a0}' | '\u{ad}' | '\u{180e}' | '\u{2000}'..='\u{200f}' | '\u{2028}'..='\u{202f}'
         | '\u{205f}'..='\u{206f}' | '\u{3000}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
         | '\u{e0000}'..='\u{e0fff}')
@@ -157,6 +173,8 @@ mod tests {
     fn a_path_is_plain_or_says_why_it_is_not() {
         for (path, expected) in [
             ("/", Ok("/")),
+            ("/@scope%2fname", Ok("/@scope/name")),
+            ("/projects/group%2Fname/x", Ok("/projects/group/name/x")),
             ("/admin", Ok("/admin")),
             ("/admin/", Ok("/admin/")),
             ("/%61dmin", Ok("/admin")),
@@ -177,8 +195,13 @@ mod tests {
             ("//admin", Err(Ambiguity::EmptySegment)),
             ("/x//admin", Err(Ambiguity::EmptySegment)),
             ("/admin//", Err(Ambiguity::EmptySegment)),
-            ("/admin%2fkeys", Err(Ambiguity::Encoded)),
-            ("/admin%2Fkeys", Err(Ambiguity::Encoded)),
+            ("/x%2f..%2fadmin", Err(Ambiguity::Dots)),
+            ("/x%2f%2e%2e/admin", Err(Ambiguity::Dots)),
+            ("/x%2f.", Err(Ambiguity::Dots)),
+            ("/%2fadmin", Err(Ambiguity::EmptySegment)),
+            ("/x%2f%2fadmin", Err(Ambiguity::EmptySegment)),
+            ("/x%2f/admin", Err(Ambiguity::EmptySegment)),
+            ("/admin%252fkeys", Err(Ambiguity::Encoded)),
             ("/x%5cadmin", Err(Ambiguity::Encoded)),
             ("/%252e%252e/admin", Err(Ambiguity::Encoded)),
             ("/v1/%25", Err(Ambiguity::Encoded)),
@@ -210,7 +233,7 @@ mod tests {
         ] {
             let found = PlainPath::of(path);
             assert_eq!(
-                found.as_ref().map(|path| path.0.as_str()),
+                found.as_ref().map(|path| path.split.as_str()),
                 expected.as_ref().copied(),
                 "{path}"
             );
@@ -225,6 +248,31 @@ mod tests {
         assert!(!path("/v1x").is_below("/v1") && !path("/V1").is_below("/v1"));
         assert!(path("/V1/x").is_below_in_any_case("/v1"));
         assert!(!path("/v1").is_below("/v1;x"));
+    }
+
+    #[test]
+    fn an_encoded_slash_passes_only_where_both_readings_agree() {
+        for (path, rule, allowed, denied) in [
+            ("/@scope%2fname", "/", true, true),
+            ("/@scope%2fname", "/@scope%2Fname", true, true),
+            ("/@scope%2fname/-/x.tgz", "/@scope%2fname", true, true),
+            ("/projects/group%2Fname/x", "/projects", true, true),
+            // One server serves what is below the rule, and another does not.
+            ("/@scope%2fname", "/@scope", false, true),
+            ("/@scope%2fname", "/@scope/name", false, true),
+            ("/@scope/name", "/@scope%2fname", false, true),
+            ("/v1%2f", "/v1", false, true),
+            ("/v1%2fx/y", "/v1/x", false, true),
+            ("/V1%2Fx", "/v1", false, true),
+            ("/admin%2fkeys", "/admin", false, true),
+            ("/a%2fb", "/a%2fb%2fc", false, false),
+            ("/x%2fadmin", "/admin", false, false),
+            ("/adminx%2fy", "/admin", false, false),
+        ] {
+            let plain = PlainPath::of(path).unwrap();
+            assert_eq!(plain.is_below(rule), allowed, "{path} {rule}");
+            assert_eq!(plain.is_below_in_any_case(rule), denied, "{path} {rule}");
+        }
     }
 
     /// What servers do to a path before they look for what it means.
@@ -273,6 +321,10 @@ mod tests {
                     // A server that decodes nothing finds nothing under a name that is encoded.
                     let undecoded = meant.contains('%');
                     prop_assert!(undecoded || judged == is_below(&meant, "/admin"), "{path} {served}");
+                    // What is allowed is below the rule for every server.
+                    let allowed = plain.is_below("/admin");
+                    let lower = is_below(&served, "/admin");
+                    prop_assert!(!allowed || lower, "{path} {served}");
                 }
             }
         }
@@ -280,7 +332,7 @@ mod tests {
         #[test]
         fn no_text_breaks_it(path in "\\PC{0,40}") {
             if let Ok(plain) = PlainPath::of(&path) {
-                prop_assert!(!plain.0.contains("//") && !plain.0.contains("/../"));
+                prop_assert!(!plain.split.contains("//") && !plain.split.contains("/../"));
             }
         }
     }
