@@ -86,11 +86,16 @@ pub struct CaveatView {
     #[schema(value_type = String)]
     pub class: Class,
     pub text: String,
+    /// The same as a value: its kind, with what belongs to it. What an older daemon tells has none.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub value: Option<Caveat>,
 }
 
 impl From<Caveat> for CaveatView {
     fn from(caveat: Caveat) -> Self {
-        Self { area: caveat.area(), class: caveat.class(), text: caveat.to_string() }
+        let (area, class, text) = (caveat.area(), caveat.class(), caveat.to_string());
+        Self { area, class, text, value: Some(caveat) }
     }
 }
 

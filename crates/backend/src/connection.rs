@@ -28,7 +28,7 @@ pub trait RoomConnection: Send + Sync {
     /// Whether the room has closed the connection, which it does when it ends.
     fn is_closed(&self) -> bool;
 
-    /// Runs a command. Its end is told by [`wait`](Self::wait).
+    /// Runs a command. [`wait`](Self::wait) reports its end.
     fn exec(&self, spec: ExecSpec) -> Pending<'_, ExecStreams>;
 
     /// Joins a command: what was kept of its output comes first.
@@ -83,7 +83,7 @@ pub struct Top {
 
 /// One room from its start to its end. Another one at the same place is another instance.
 pub trait RoomInstance: Send + Sync {
-    /// Tells it from every other room, also from one that ended long ago.
+    /// Distinguishes it from every other room, also from one that ended long ago.
     fn id(&self) -> String;
 
     fn is_alive(&self) -> bool;

@@ -14,7 +14,10 @@ use hothouse_host::{Program, command::Talker, relay::Pipes};
 use hothouse_model::{
     config::Backend,
     room::{Capabilities, Capability, DiskUse, RoomOrder, RoomReport, RoomWall},
-    stack::{ServiceAction, ServiceReport, StackOrder, StackReport, service::ServiceState},
+    stack::{
+        ServiceAction, ServiceReport, StackOrder, StackReport,
+        service::{ServiceState, ServiceStatus},
+    },
 };
 
 use self::{commands::Commands, connection::FakeConnection};
@@ -92,7 +95,7 @@ impl FakeRooms {
         self.state().alive.len()
     }
 
-    /// Whether somebody has taken what leaves a room.
+    /// Whether a wall has taken over what leaves a room.
     pub fn is_egress_taken(&self, runtime: &Path) -> bool {
         let state = self.state();
         let holder = state.alive.get(runtime).and_then(|room| room.egress.as_ref());
@@ -159,7 +162,7 @@ impl Rooms for FakeRooms {
         if state.refuses {
             return Err(RoomError::Told("start the room".into()));
         }
-        let report = RoomReport { mode: "fake".into(), ..RoomReport::default() };
+        let report = RoomReport::default();
         state.count += 1;
         let room = Living {
             number: state.count,
@@ -311,9 +314,12 @@ impl Rooms for FakeRooms {
 /// Reports every service of a stack as ready.
 fn report_of(stack: Option<StackOrder>) -> StackReport {
     let ready = stack.unwrap_or_default().services.into_iter().map(|service| ServiceReport {
-        name: service.spec.name,
-        state: ServiceState::Ready,
-        ..ServiceReport::default()
+        status: ServiceStatus {
+            name: service.spec.name,
+            state: ServiceState::Ready,
+            ..ServiceStatus::default()
+        },
+        host_pid: None,
     });
     StackReport { version: 1, services: ready.collect() }
 }

@@ -48,14 +48,14 @@ pub trait Rooms: Send + Sync {
     /// Returns the room that was started last with a runtime folder, alive or not.
     fn instance(&self, runtime: &Path) -> Option<Arc<dyn RoomInstance>>;
 
-    /// Starts a room. One that still claims the same files, though nobody can reach it, ends first.
+    /// Starts a room. An unreachable one that still claims the same files is stopped first.
     fn start(&self, order: &RoomOrder) -> Result<RoomReport, RoomError>;
 
     /// Ends a room, politely at first. One that is gone already is fine. A room whose runtime folder is
     /// gone is found by its claim.
     fn stop(&self, runtime: &Path, claim: Option<&Path>) -> Result<(), RoomError>;
 
-    /// Ends a room at once.
+    /// Ends a room immediately.
     fn kill(&self, runtime: &Path) -> Result<(), RoomError>;
 
     /// Returns the runtime folders below a folder, of living rooms and of dead ones.
@@ -89,7 +89,7 @@ pub trait Rooms: Send + Sync {
     /// Lets them continue.
     fn thaw(&self, runtime: &Path) -> Result<(), RoomError>;
 
-    /// Pauses a room whose own files take more of the disk than it may; says so if it did.
+    /// Pauses a room whose own files take more disk space than allowed; returns how much, if it did.
     fn pause_if_full(&self, runtime: &Path) -> Result<Option<DiskUse>, RoomError>;
 
     /// Removes what earlier rooms shared and no room needs any more.
@@ -104,14 +104,14 @@ pub trait Rooms: Send + Sync {
     /// Runs a command as the agent to its end.
     fn run(&self, runtime: &Path, command: &RoomCommand) -> Result<RoomRun, RoomError>;
 
-    /// Tells a room its services, and starts them. Those that are unchanged continue; changed ones are
+    /// Declares services to a room, and starts them. Unchanged ones continue; changed ones are
     /// started again, and others end.
     fn supervise(&self, runtime: &Path, stack: &StackOrder) -> Result<(), RoomError>;
 
-    /// Returns the services that a room was told.
+    /// Returns the services that were declared to a room.
     fn stack(&self, runtime: &Path) -> Option<StackOrder>;
 
-    /// Returns how the services stand: at once, or when version `after` is no longer the newest, or
+    /// Returns the state of the services: immediately, or when version `after` is no longer the newest, or
     /// when patience ends.
     fn services(
         &self,
@@ -136,7 +136,7 @@ pub struct RoomCommand {
     pub folder: PathBuf,
 }
 
-/// What a command in a room came to. Its bytes are not to be trusted.
+/// The result of a command in a room. Its bytes must not be trusted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoomRun {
     /// Its exit code, if it ended by itself.
@@ -173,7 +173,7 @@ pub enum RoomError {
     Runtime(#[source] std::io::Error),
     #[error("no service `{service}`")]
     NoService { service: String },
-    /// What a fake was told to say.
+    /// A failure that a fake was told to report.
     #[error("{0}")]
     Told(String),
 }

@@ -35,14 +35,14 @@ use self::{
 };
 use crate::{Pending, RoomCommand, RoomConnection, RoomError, RoomInstance, RoomRun, Rooms};
 
-/// Its presence in a runtime folder says that the room is suspended by signals, of which the kernel
+/// Its presence in a runtime folder means that the room is suspended by signals, of which the kernel
 /// keeps no trace.
 const SUSPENDED: &str = "suspended";
 
-/// Its presence in a runtime folder says that the room was paused because it was full, and how full.
+/// Its presence in a runtime folder means that the room was paused because it was full; it contains how full.
 const FULL: &str = "full";
 
-/// How long a room whose files cannot be measured may go on after it was resumed.
+/// How long a room whose files cannot be measured may continue after it was resumed.
 const CLEANUP: Duration = Duration::from_secs(10 * 60);
 
 /// What the wall gave a room, in its runtime folder.
@@ -54,7 +54,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A file system that has filled by less is not worth a walk through a room's files.
 const NOTABLE: u64 = 8 << 20;
 
-/// After so long a walk is made anyway: somebody else may have freed what the room took.
+/// After this time the room is measured anyway: other programs may have freed what the room took.
 const LONG_AGO: Duration = Duration::from_secs(300);
 
 /// The native backend.
@@ -94,13 +94,10 @@ impl RoomFile {
     }
 
     fn report(&self) -> RoomReport {
-        let Started { mode, groups, fences, caveats, disk, .. } = &self.started;
+        let Started { groups, fences, caveats, disk, .. } = &self.started;
         let frozen = self.suspended || groups.is_frozen();
         let full = self.full.filter(|_| frozen).map(Caveat::Full);
-        let mode =
-            serde_json::to_value(mode).ok().and_then(|word| word.as_str().map(str::to_owned));
         RoomReport {
-            mode: mode.unwrap_or_default(),
             fences: all_fences(fences, *disk),
             caveats: caveats.iter().cloned().chain(full).collect(),
             frozen,
@@ -123,7 +120,7 @@ impl Rooms for NativeRooms {
     fn capabilities(&self) -> Capabilities {
         let mut offered = BTreeSet::from(Capability::ALL);
         if crate::agent().is_none() {
-            // With a single uid there is nobody else to be.
+            // With a single uid there is no other user.
             offered.remove(&Capability::Root);
         }
         Capabilities { backend: Backend::Native, offered }
@@ -244,7 +241,8 @@ impl Rooms for NativeRooms {
         if suspended || started.groups.is_frozen() || !self.may_have_grown(storage) {
             return Ok(None);
         }
-        let measured = self.launcher.measure_storage(storage, None).map_err(RoomError::Measure)?;
+        let measured = self.launcher.measure_storage(storage, None, &started.groups);
+        let measured = measured.map_err(RoomError::Measure)?;
         let found = DiskUse { used: measured.bytes, limit, beyond: measured.beyond };
         let is_beyond = found.beyond && !is_being_cleaned(runtime, full);
         if !is_beyond && !found.is_too_much(full.map(|full| full.used)) {
@@ -400,7 +398,7 @@ fn git_binds(git: &RoomGitPlaces, order: &RoomOrder) -> (Vec<Bind>, Vec<Bind>) {
 /// How long a helper may take to make a room.
 const MAKING: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether a helper has made its room.
+/// How often it is checked whether a helper has made its room.
 const MAKING_CHECK: Duration = Duration::from_millis(5);
 
 /// Ends the room that holds a claim and was started with this very runtime folder: the folder was
@@ -430,7 +428,7 @@ fn in_use(claimant: Option<&Claimant>) -> RoomError {
     }
 }
 
-/// Whether a room whose files could not be measured has been resumed so that somebody deletes some.
+/// Whether a room whose files could not be measured was resumed so that the user can delete some.
 fn is_being_cleaned(runtime: &Path, full: Option<DiskUse>) -> bool {
     let since = || Some(files::age(&runtime.join(FULL)).ok()? < CLEANUP);
     full.is_some_and(|full| full.beyond) && since().unwrap_or_default()

@@ -107,7 +107,7 @@ impl Session {
         Ok(stopped)
     }
 
-    /// Returns how to connect to the daemon, for code with connections of its own.
+    /// Returns how to connect to the daemon, for code with its own connections.
     pub(crate) fn reach(&self) -> Reach {
         self.reach.clone()
     }

@@ -92,7 +92,7 @@ impl Ui {
         self.print(&visible::json(&text));
     }
 
-    /// Prints data as JSON on a line of its own.
+    /// Prints data as JSON on its own line.
     pub(crate) fn print_json_line(&self, value: &impl Serialize) {
         let text = serde_json::to_string(value).expect("what we print is plain data");
         self.print(&visible::json(&text));

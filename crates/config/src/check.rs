@@ -33,7 +33,7 @@ pub(super) fn check_tree(tree: &Node) -> Vec<Problem> {
     problems
 }
 
-/// Limits below which no room comes up at all.
+/// Limits below which no room can start.
 const LEAST: [(&str, &str, u64); 2] = [("memory", "16M", 16 << 20), ("disk", "1M", 1 << 20)];
 
 /// Reports limits that make no sense.

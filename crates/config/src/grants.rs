@@ -30,13 +30,13 @@ enum RoomSetting {
     Unknown { approved: String },
 }
 
-/// What rooms brought into a repository's configs and nobody has approved.
+/// What rooms brought into a repository's configs and was not approved.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RoomSettings(Vec<RoomSetting>);
 
 impl RoomSettings {
-    /// Reads the record. One that is broken stands for anything.
+    /// Reads the record. A damaged one counts as if it held everything.
     pub fn from_json(bytes: &[u8]) -> Self {
         let anything = || Self(vec![RoomSetting::Unknown { approved: String::new() }]);
         serde_json::from_slice(bytes).unwrap_or_else(|_| anything())
@@ -123,7 +123,7 @@ fn has(found: Option<&Value>, value: &Value) -> bool {
     }
 }
 
-/// Reads a text over the defaults alone: what the user's own file says is not a room's doing.
+/// Reads a text over the defaults only: what the user's own file sets does not come from a room.
 fn parse(text: &str) -> Option<Config> {
     layers::parse("hothouse.toml", text).ok().map(|resolved| resolved.config)
 }
@@ -139,7 +139,7 @@ pub fn in_words(changes: &[PendingChange]) -> Vec<String> {
     changes.iter().flat_map(pieces).map(|piece| piece.in_words()).collect()
 }
 
-/// One value, or one entry of a list, that comes or goes.
+/// One value, or one entry of a list, that is added or removed.
 struct Piece {
     key: String,
     value: Value,
@@ -162,7 +162,7 @@ fn pieces(change: &PendingChange) -> Vec<Piece> {
         let new = after.iter().filter(|entry| !before.contains(entry));
         let new: Vec<_> = new.map(|entry| piece(entry.clone(), true, true)).collect();
         let all: Vec<_> = gone.chain(new).collect();
-        // The order alone differs, and the first rule that fits decides.
+        // Only the order differs, and the first rule that matches decides.
         return match all.is_empty() {
             true => vec![piece(Value::Array(after), true, false)],
             false => all,

@@ -89,7 +89,7 @@ pub fn parse_bytes(file: &str, bytes: &[u8]) -> Result<Resolved, Vec<Problem>> {
     resolve(&Layers { project: Some(File { name: file, bytes }), ..Layers::default() })
 }
 
-/// Lays all layers over each other and proves the result, or says everything that is wrong.
+/// Merges all layers and validates the result, or reports everything that is wrong.
 pub fn resolve(layers: &Layers<'_>) -> Result<Resolved, Vec<Problem>> {
     let Layers { user, project, environment } = *layers;
     let mut problems = Vec::new();

@@ -12,7 +12,7 @@ pub(super) enum Shape {
     /// A number above the first limit and at most the second.
     Number(f64, f64),
     Switch,
-    /// Only `true`: its absence says the other thing.
+    /// Only `true`: its absence means `false`.
     Yes,
     List(&'static List),
     Table(&'static Table),
@@ -49,7 +49,7 @@ pub(super) struct Map {
     pub entry: &'static str,
     pub name: &'static TextRule,
     pub value: Shape,
-    /// How many entries there may be; keeps a hostile file from costing more than it says.
+    /// The maximum number of entries, which limits the cost of a hostile file.
     pub most: usize,
 }
 

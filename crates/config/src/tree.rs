@@ -36,7 +36,7 @@ pub(super) enum Value {
     Switch(bool),
     List(Vec<Node>),
     Table(BTreeMap<String, Node>),
-    /// Something that was refused: it is there, so that nobody says it is missing.
+    /// A value that was refused: kept, so that it is not reported as missing.
     Broken,
 }
 
@@ -158,7 +158,7 @@ impl Node {
     }
 }
 
-/// Lays a higher layer over a lower one, key by key as the shape says.
+/// Merges a higher layer into a lower one, key by key as the shape says.
 pub(super) fn overlay(lower: Node, upper: Node, shape: &Shape) -> Node {
     match (shape, lower.value, upper.value) {
         (Shape::Table(table), Value::Table(lower), Value::Table(entries)) if !table.whole => {

@@ -27,7 +27,7 @@ pub(super) enum Templates {
     Refused,
 }
 
-/// Walks a whole file, and says what is wrong with it.
+/// Walks a whole file, and reports what is wrong with it.
 pub(super) fn walk_file(source: &Source<'_>, templates: Templates) -> (Node, Vec<Problem>) {
     let (table, mut problems) = source.read();
     let broken_lines: BTreeSet<usize> = problems.iter().map(|problem| problem.line).collect();

@@ -1,6 +1,6 @@
 //! What the engine knows, in the words of the API.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path};
 
 use hothouse_api::{
     OperationView, SandboxView,
@@ -142,10 +142,7 @@ fn services(
     report: Option<StackReport>,
     logs: &Path,
 ) -> Vec<ServiceView> {
-    let milliseconds = |time: Option<Duration>| {
-        time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-    };
-    let view = |service: ServiceReport| {
+    let view = |ServiceReport { status: service, host_pid }: ServiceReport| {
         let order =
             stack.and_then(|stack| stack.services.iter().find(|o| o.name() == service.name));
         ServiceView {
@@ -154,15 +151,15 @@ fn services(
             health: service.answers.last().map(|answer| answer.found.clone()),
             log: logs.join(&service.name).to_string_lossy().into_owned(),
             state: service.state,
-            pid: service.pid,
-            room_pid: service.room_pid,
+            pid: host_pid,
+            room_pid: service.pid.and_then(|pid| u32::try_from(pid).ok()),
             restarts: service.restarts,
             task: service.task,
             needs: service.needs,
             exit: service.exit,
             probes: service.answers,
-            started_ms: milliseconds(service.started),
-            ready_ms: milliseconds(service.ready),
+            started_ms: service.started_ms,
+            ready_ms: service.ready_ms,
             name: service.name,
         }
     };
@@ -197,6 +194,8 @@ fn wall_caveats(daemon: &Daemon, record: &SandboxRecord, lives: bool) -> Vec<Cav
         Limit::Datagrams => Caveat::NoDatagrams,
         Limit::Echo => Caveat::NoEcho,
     }));
+    let refused = daemon.keepers.shares.refused(record.id.as_str());
+    all.extend((refused > 0).then_some(Caveat::OverBudget { refused }));
     // A config that cannot be read requests nothing; `up` says what is wrong with it.
     let pending = daemon.engine.pending_config(record).map(|pending| in_words(&pending.changes));
     let sandbox = record.name.clone();

@@ -1,6 +1,6 @@
-//! What a room was told about names: which addresses stand for which of them.
+//! What a room was told about names: which address belongs to which name.
 //!
-//! Pure: time comes in. A name that may not be looked up gets a synthetic address of its own, so that
+//! Pure: time comes in. A name that may not be looked up gets its own synthetic address, so that
 //! the attempt comes to us and gets its reason; so does one whose address means something else inside
 //! the room. Both books are bounded; the oldest entries make way.
 
@@ -15,7 +15,7 @@ use hothouse_model::{
     policy::{STAND_INS, stand_in_number, stand_ins},
 };
 
-/// How long an address stands for a name after it was last given out. Clients keep addresses longer
+/// How long an address belongs to a name after it was last given out. Clients keep addresses longer
 /// than they should, and longer than most records live.
 const LIFE: Duration = Duration::from_secs(3600);
 
@@ -54,7 +54,7 @@ impl NameBook {
         names.push_back((name.clone(), now + LIFE));
     }
 
-    /// Returns the names that an address stands for, newest first.
+    /// Returns the names that an address belongs to, newest first.
     pub fn names(&self, address: IpAddr, now: Instant) -> Vec<HostName> {
         if let Some(name) = self.synthetic_name(address) {
             return vec![name.clone()];

@@ -1,4 +1,4 @@
-//! What is recorded when a room wants more than its share: one line in a while, with a count.
+//! What is recorded when a room exceeds its share: one line every few seconds, with a count.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -29,7 +29,7 @@ pub(crate) struct Refused {
 }
 
 impl RoomEdge {
-    /// Writes down that something was refused, at once or with others.
+    /// Records that something was refused, immediately or together with others.
     pub(crate) fn note_refused(self: &Arc<Self>) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.count += 1;
@@ -59,6 +59,6 @@ impl RoomEdge {
 
     fn write_refused(&self, refused: u64) {
         let verdict = Verdict::refused(Reason::Budget { refused });
-        self.ledger.append(&mut self.record(AttemptKind::Connection, &verdict));
+        self.append(&mut self.record(AttemptKind::Connection, &verdict));
     }
 }

@@ -87,13 +87,13 @@ impl Caught {
         let terminator = covering
             .and_then(|name| edge.terminator(&name, target.port()).map(|opens| (name, opens)));
         if let Some((name, terminator)) = terminator {
-            let client = Rewound::new(first, stream);
+            let client = Rewound::new(first, stream).paced(&edge);
             let opened = terminated(&edge, entry, client, &facts, &verdict, (&name, terminator));
             return Box::pin(opened).await;
         }
         let facts = Facts { passed: true, ..facts };
         if matches!(sniffed, Sniffed::Http(_)) {
-            let client = Rewound::new(first, stream);
+            let client = Rewound::new(first, stream).paced(&edge);
             return Box::pin(plain::serve(edge, entry, client, facts, verdict, way)).await;
         }
         let caught = Self { edge, entry, stream, target, way };
@@ -350,7 +350,7 @@ async fn terminated(
             record.duration_ms = u64::try_from(note.duration.as_millis()).unwrap_or(u64::MAX);
             record.request = Some(note.to_json());
             record.bodies = note.bodies;
-            edge.ledger.append(&mut record);
+            edge.append(&mut record);
         })
     };
     let mut changes = edge.watch_policy();

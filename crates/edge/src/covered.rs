@@ -1,7 +1,7 @@
 //! Which addresses belong to hosts that must be terminated.
 //!
 //! A room that looks such a host up is given a synthetic address, but it may know the real one from
-//! elsewhere, or have a name of its own that leads there. So the addresses of all hosts that are named
+//! elsewhere, or have its own name that leads there. So the addresses of all hosts that are named
 //! exactly are looked up before anything is passed on as it is, and remembered for as long as clients
 //! remember them. Of a pattern (`*.example.com`) only those are known that somebody has looked up.
 
@@ -19,13 +19,13 @@ use crate::{book::NameBook, room::RoomEdge};
 
 /// How often the addresses of a host are looked up.
 const AGAIN: Duration = Duration::from_secs(30);
-/// How long somebody waits for them.
+/// How long a connection waits for them.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What is known of the hosts that are covered.
 #[derive(Debug, Default)]
 pub(crate) struct Covered {
-    /// Holds covered names alone, so that names of the room's choice cannot push them out.
+    /// Holds only covered names, so that names of the room's choice cannot evict them.
     book: Mutex<NameBook>,
     asked: Mutex<HashMap<HostName, Instant>>,
     asking: tokio::sync::Mutex<()>,

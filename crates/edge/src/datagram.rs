@@ -52,7 +52,7 @@ impl Noted {
     }
 }
 
-/// Everything that a decision rests on, kept for when the policy changes.
+/// All inputs of a decision, kept for when the policy changes.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) transport: Transport,
@@ -63,7 +63,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Collects what is known at once.
+    /// Collects what is known without waiting.
     pub(crate) fn of(
         edge: &RoomEdge,
         transport: Transport,
@@ -110,7 +110,7 @@ impl Facts {
             && !edge.was_noted((self.transport, address, self.port))
     }
 
-    /// Looks whether a name that a rule allows leads to the address.
+    /// Checks whether a name that a rule allows leads to the address.
     async fn find_names(&mut self, edge: &RoomEdge) {
         let Some(address) = self.address else { return };
         let policy = edge.policy();

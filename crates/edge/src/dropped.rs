@@ -15,7 +15,7 @@ use crate::{
     wire::packet::{self, Packet},
 };
 
-/// Records what is dropped, for as long as the room's kernel tells.
+/// Records dropped packets for as long as the room's kernel reports them.
 pub(crate) async fn serve(edge: Arc<RoomEdge>, socket: UnixDatagram) {
     loop {
         if socket.readable().await.is_err() {
@@ -57,7 +57,7 @@ async fn note(edge: &Arc<RoomEdge>, packet: &Packet) {
 }
 
 pub(crate) fn is_passing(error: &std::io::Error) -> bool {
-    // A wake-up for nothing has no number: tokio says it in its own words.
+    // A spurious wake-up has no errno: tokio reports it as its own error.
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     error.kind() == std::io::ErrorKind::WouldBlock
         || matches!(errno, Some(Errno::NOBUFS | Errno::INTR))

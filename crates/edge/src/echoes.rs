@@ -1,6 +1,6 @@
-//! Echo requests that a rule allows, asked from this host and answered in its target's name.
+//! Echo requests that a rule allows, sent from this host and answered under the target's address.
 //!
-//! The kernel tells of each request and drops it (`host::network::rules`), because it would answer
+//! The kernel reports each request and drops it (`host::network::rules`), because it would answer
 //! by itself: every address is its own. The answer that came to this host is sent into the room by a
 //! socket that writes its own headers, and passes as the answer to what the kernel saw leave.
 
@@ -24,6 +24,7 @@ use tokio::{
 };
 
 use crate::{
+    budget,
     datagram::{self, Facts},
     dropped::is_passing,
     entry::Entry,
@@ -31,7 +32,7 @@ use crate::{
     wire::echo::{self, Echo, Request},
 };
 
-/// How many may ask at once in a room; those who come later are not answered.
+/// How many pairs may ping at once in a room; further ones are not answered.
 const ASKING: usize = 64;
 
 /// How many requests of one may wait for the host.
@@ -40,10 +41,10 @@ const WAITING: usize = 32;
 /// After so long without a request or an answer it has ended.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Who asks whom.
+/// Client, target and identifier.
 type Pair = (IpAddr, IpAddr, u16);
 
-/// Serves what the kernel tells of echo requests; `raw` are the sockets for answers.
+/// Serves echo requests that the kernel reports; `raw` are the sockets for answers.
 pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<OwnedFd>) {
     let raw = Arc::new(raw);
     // here --request--> the task of a pair
@@ -68,19 +69,29 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<Owne
             if request.target.to_canonical().is_loopback() {
                 continue;
             }
+            // Too many are lost, as on a network.
+            if !edge.echoes.take() {
+                edge.note_refused();
+                continue;
+            }
             let pair = (request.client, request.target, request.echo.identifier);
             if let Some(request_tx) = request_txs.get(&pair).filter(|known| !known.is_closed()) {
-                // One too many is lost, as on a network.
                 request_tx.try_send(request.echo).ok();
                 continue;
             }
             request_txs.retain(|_, request_tx| !request_tx.is_closed());
             if request_txs.len() >= ASKING {
+                edge.note_refused();
                 continue;
             }
+            let Some(permit) = edge.take(budget::SOCKET) else { continue };
             let (request_tx, request_rx) = mpsc::channel(WAITING);
             request_txs.insert(pair, request_tx);
-            tasks.spawn(run(edge.clone(), raw.clone(), request, request_rx));
+            let (edge, raw) = (edge.clone(), raw.clone());
+            tasks.spawn(async move {
+                run(edge, raw, request, request_rx).await;
+                drop(permit);
+            });
         }
     }
 }
@@ -168,7 +179,7 @@ fn answer(raw: &[OwnedFd], request: &Request, echo: &Echo) -> bool {
     sendto(socket, &packet, SendFlags::DONTWAIT, &to).is_ok()
 }
 
-/// A socket of this host that asks one address.
+/// A socket of this host that pings one address.
 struct Host {
     socket: UdpSocket,
     address: IpAddr,
@@ -203,7 +214,7 @@ impl Host {
         loop {
             self.socket.readable().await?;
             let mut buffer = vec![0; 16 << 10];
-            // An error is one of an earlier request: nobody is there, and a network says nothing, either.
+            // An error belongs to an earlier request that was not delivered; a network does not report that either.
             let Ok(length) = self.socket.try_recv(&mut buffer) else { continue };
             let echo = echo::read_answer(&buffer[..length], self.address.is_ipv4(), self.is_raw);
             if let Some(echo) = echo

@@ -16,7 +16,7 @@ use tokio::{sync::Semaphore, task::JoinHandle, time::timeout};
 
 use crate::{room::RoomEdge, splice::Counts};
 
-/// How many look-ups of processes may run at once in all rooms; who waits too long for one stays unknown.
+/// How many lookups of processes may run at once in all rooms; who waits too long for one stays unknown.
 static LOOKUPS: Semaphore = Semaphore::const_new(4);
 
 /// How long a connection waits to know whose it is, once somebody asks.
@@ -114,17 +114,19 @@ impl Entry {
 
     /// Writes down that a connection was denied.
     pub(crate) async fn denied(mut self, verdict: &Verdict) {
+        self.edge.records.turn().await;
         let mut record = self.edge.record(self.kind, verdict);
         if let Some(opened) = &self.record {
             record.id = opened.id.clone();
             record.time = opened.time;
         }
         self.fill(&mut record).await;
-        self.edge.ledger.append(&mut record);
+        self.edge.append(&mut record);
     }
 
     /// Writes down that a connection was let through.
     pub(crate) async fn opened(&mut self, verdict: &Verdict) {
+        self.edge.records.turn().await;
         let mut record = self.edge.record(self.kind, verdict);
         if let Some(opened) = &self.record {
             (record.id, record.time) = (opened.id.clone(), opened.time);
@@ -135,7 +137,7 @@ impl Entry {
         record.address = self.address;
         record.port = self.port;
         record.protocol = self.protocol.as_deref().map(str::to_owned);
-        self.edge.ledger.append(&mut record);
+        self.edge.append(&mut record);
         self.record = Some(record);
     }
 
@@ -145,7 +147,7 @@ impl Entry {
         record.open = false;
         record.error = error;
         self.fill(&mut record).await;
-        self.edge.ledger.append(&mut record);
+        self.edge.append(&mut record);
     }
 
     /// Returns the process whose connection it is, if that is known soon.

@@ -1,4 +1,4 @@
-//! Datagrams that a rule allows, passed on: between each pair of ends a flow with a socket of its own on
+//! Datagrams that a rule allows, passed on: between each pair of ends a flow with its own socket on
 //! the host.
 //!
 //! A redirected datagram has lost where it was to go. The kernel remembers, and is asked once for each
@@ -23,7 +23,7 @@ use tokio::{net::UdpSocket, task::JoinSet};
 use self::flow::Flow;
 use crate::{budget, datagram::Facts, dropped::is_passing, entry::Entry, room::RoomEdge};
 
-/// How many flows a room may have at once; the one that was quiet for longest makes way.
+/// How many flows a room may have at once; the one that was idle longest is dropped for a new one.
 const FLOWS: usize = 2048;
 
 /// The largest datagram, and a little more.
@@ -42,7 +42,7 @@ fn with_buffer<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
     })
 }
 
-/// The flows of one room, by whom the datagrams come from.
+/// The flows of one room, by the sender of their datagrams.
 #[derive(Default)]
 struct Table(Mutex<HashMap<SocketAddr, Arc<Flow>>>);
 
@@ -109,7 +109,7 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, gate: Arc<PacketGate>, socket: Ud
     }
 }
 
-/// What cannot be done at once.
+/// Work that has to wait for something.
 enum Work {
     /// To write down that something was denied.
     Note(Box<Entry>, Verdict),
@@ -131,7 +131,7 @@ impl Work {
 }
 
 impl Catch {
-    /// Takes one datagram and passes it on, or says what is to be done first.
+    /// Takes one datagram and passes it on, or returns what must be done first.
     fn receive(self: &Arc<Self>, buffer: &mut [u8]) -> io::Result<Option<Work>> {
         let (length, peer) = self.socket.try_recv_from(buffer)?;
         let datagram = &buffer[..length];
@@ -143,7 +143,7 @@ impl Catch {
             }
             flow.end();
         }
-        // One that was not redirected was sent to our own port, which is nobody's target.
+        // A datagram that was not redirected was sent to our own port, which is not a destination.
         let tracked = self.gate.tracked(self.at, peer).unwrap_or_else(|error| {
             tracing::warn!(%error, "the kernel does not report the destination of a datagram");
             None

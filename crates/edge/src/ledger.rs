@@ -51,7 +51,7 @@ struct State {
 }
 
 impl Ledger {
-    /// Opens the ledger in a folder, making it if need be.
+    /// Opens the ledger in a folder, making it if necessary.
     pub fn open(folder: &Path) -> Result<Self, FileError> {
         files::make_private_folder(folder)?;
         let last = [FILE, OLDER].iter().find_map(|name| last_seq(&folder.join(name)));
@@ -94,7 +94,7 @@ impl Ledger {
         let Ok(mut line) = serde_json::to_vec(record) else { return };
         line.push(b'\n');
         if self.write(&mut state, &line).is_err() {
-            // Reopened at the next record: the disk may have room by then.
+            // Reopened at the next record: the disk may have free space by then.
             state.file = None;
             if self.lost.fetch_add(1, Ordering::Relaxed) == 0 {
                 tracing::error!(folder = %self.folder.display(), "the ledger cannot be written");
@@ -147,7 +147,7 @@ pub fn record_id() -> String {
     format!("eg_{}", hex(&random::bytes::<5>()))
 }
 
-/// Reads the ledger of a folder, oldest first, each attempt as it stands last.
+/// Reads the ledger of a folder, oldest first, with the last record of each attempt.
 pub fn read(folder: &Path) -> Vec<LedgerRecord> {
     let mut found: Vec<LedgerRecord> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
@@ -231,7 +231,7 @@ pub(crate) mod tests {
         assert!(!old.is_current());
         let new = Ledger::open(&folder).unwrap();
         assert!(!old.is_current() && new.is_current());
-        // What the old one still writes is nobody's any more.
+        // What the old one still writes belongs to nobody.
         old.append(&mut record("late", false));
         new.append(&mut record("new", false));
         let ids: Vec<_> = read(&folder).into_iter().map(|record| (record.seq, record.id)).collect();

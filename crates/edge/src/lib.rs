@@ -30,6 +30,7 @@ mod fixture;
 mod flows;
 pub mod ledger;
 mod names;
+mod pace;
 mod plain;
 mod proxy_port;
 mod refuse;

@@ -1,4 +1,4 @@
-//! The resolver that every room has, on whatever address it asks.
+//! The resolver of every room, on whatever address it queries.
 //!
 //! A name outside the policy is never looked up upstream: it gets a synthetic address, so that the
 //! attempt comes to us and gets its reason. The same goes for hosts that we terminate, and for names
@@ -36,7 +36,7 @@ use crate::{
 const SYNTHETIC_TTL: u32 = 5;
 const OWN_TTL: u32 = 5;
 
-/// How many questions may be worked on; more are dropped, and asked again by those who want to know.
+/// How many questions may be in progress; others are dropped, and clients retry.
 const AT_ONCE: usize = 512;
 const STREAMS: usize = 64;
 const STREAM_IDLE: Duration = Duration::from_secs(10);
@@ -49,6 +49,8 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
     let mut tasks = JoinSet::new();
     loop {
         while tasks.try_join_next().is_some() {}
+        // What is denied is recorded.
+        edge.records.turn().await;
         // A room that asks nothing needs no buffer.
         if socket.readable().await.is_err() {
             return;
@@ -85,7 +87,7 @@ pub(crate) async fn serve_datagrams(edge: Arc<RoomEdge>, socket: UdpSocket) {
     }
 }
 
-/// Whether a socket continues working after an error: a peer's port was closed, or so.
+/// Whether a socket continues working after an error: a peer's port was closed, or similar.
 fn is_passing(error: &io::Error) -> bool {
     use io::ErrorKind::{
         ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, WouldBlock,
@@ -128,6 +130,7 @@ async fn serve_stream(edge: &RoomEdge, mut stream: TcpStream) -> io::Result<()> 
             stream.read_exact(&mut bytes).await?;
             Ok(bytes)
         };
+        edge.records.turn().await;
         let bytes = timeout(STREAM_IDLE, question).await??;
         let answer = match read(edge, &bytes) {
             Work::Silence => return Ok(()),
@@ -148,7 +151,7 @@ enum Work {
     Ask(Question),
 }
 
-/// Answers what can be answered at once.
+/// Answers what can be answered without waiting.
 fn read(edge: &RoomEdge, bytes: &[u8]) -> Work {
     let question = match Question::read(bytes) {
         Ok(question) => question,

@@ -14,7 +14,8 @@ use std::{
 
 use bytes::Bytes;
 use hothouse_http::{
-    asked_upgrade, redacted_headers, redacted_target, strip_hop_by_hop, strip_overrides,
+    HostProblem, asked_upgrade, host_value, redacted_headers, redacted_target, strip_hop_by_hop,
+    strip_overrides,
 };
 use hothouse_model::{
     ledger::{AttemptKind, RoomProcess},
@@ -44,7 +45,7 @@ use crate::{
     room::{DialError, RoomEdge},
     splice::Counts,
     terminate::Rewound,
-    wire::head::{HEAD_LIMIT, authority_of},
+    wire::head::HEAD_LIMIT,
 };
 
 type Body = BoxBody<Bytes, hyper::Error>;
@@ -133,7 +134,7 @@ impl Talk {
             Ok(mut response) => {
                 let answered = Answered::of(&response);
                 self.note(&facts, &verdict, &asked, Some(answered), begun);
-                // The next request to a proxy may be for another host, and begins anew.
+                // The next request to a proxy may be for another host, and starts again.
                 if self.way == Way::Asked && response.status() != StatusCode::SWITCHING_PROTOCOLS {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
@@ -202,7 +203,7 @@ impl Talk {
             "method": method, "path": path, "status": status,
             "detail": { "request": { "headers": headers }, "response": { "headers": answer } },
         }));
-        self.edge.ledger.append(&mut record);
+        self.edge.append(&mut record);
     }
 
     fn deny(
@@ -254,7 +255,7 @@ impl Talk {
         if let (Some(name), Some(false)) =
             (facts.claim.name(), host.map(|host| host.as_bytes().is_ascii()))
         {
-            // The host is told the name by which it was judged.
+            // The host gets the name for which the request was judged.
             let usual = if facts.port == 80 { String::new() } else { format!(":{}", facts.port) };
             let named = HeaderValue::from_str(&format!("{name}{usual}"));
             let named = named.map_err(|error| Trouble::Failed(io::Error::other(error)))?;
@@ -373,23 +374,17 @@ fn key(facts: &Facts) -> String {
     }
 }
 
-/// Returns the host of a request, which must be said once or twice the same.
-fn claim_of(request: &Request<Incoming>) -> Result<Claim, Reason> {
+/// Returns whose request it is, in the terms of the policy.
+fn claim_of(request: &Request<impl Sized>) -> Result<Claim, Reason> {
     if request.method() == Method::CONNECT {
         return Err(Reason::Nested);
     }
-    let mut hosts = request.headers().get_all(header::HOST).iter();
-    let host = hosts.next().map_or(Claim::None, |host| Claim::with_port(host.as_bytes()).0);
-    if hosts.next().is_some() {
-        return Err(Reason::TwoNames);
-    }
-    let target = request.uri().to_string();
-    match authority_of(request.method().as_str(), &target) {
-        None => Ok(host),
-        Some(authority) => {
-            let (by_target, _) = Claim::with_port(authority);
-            let same = host == Claim::None || host == by_target;
-            if same { Ok(by_target) } else { Err(Reason::TwoNames) }
+    match host_value(request) {
+        Ok(host) => Ok(Claim::with_port(host.as_bytes()).0),
+        Err(HostProblem::None) => Ok(Claim::None),
+        Err(HostProblem::Twice | HostProblem::Different) => Err(Reason::TwoNames),
+        Err(problem @ (HostProblem::NotText | HostProblem::User)) => {
+            Err(Reason::BadName(problem.to_string()))
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::{
     },
 };
 
-/// How long a tool may take to say where it wants to go.
+/// How long a tool may take to name its destination.
 const ASKING: Duration = Duration::from_secs(10);
 
 /// Serves the proxy port.

@@ -14,12 +14,12 @@ use crate::{room::About, wire::sniff::Sniffed};
 /// A fatal alert, access denied (RFC 8446, section 6).
 const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 
-/// How long and how much of what a client still sends is thrown away, so that it reads the answer
+/// How long and how much of what a client still sends is discarded, so that it reads the answer
 /// before it sees the connection break.
 const DRAIN: Duration = Duration::from_millis(500);
 const DRAIN_LIMIT: usize = 256 << 10;
 
-/// What is said about a denial.
+/// What a client is told about a denial.
 pub(crate) struct Denial<'a> {
     pub(crate) verdict: &'a Verdict,
     pub(crate) host: Option<&'a str>,
@@ -32,7 +32,7 @@ impl Denial<'_> {
     }
 
     /// Returns the rule that a user would have to grant. What is not public must be named by its
-    /// address, whoever says that it is his.
+    /// address, whatever the name is.
     fn grant(&self) -> String {
         let host = match self.verdict.reason {
             Some(Reason::Sphere { address, .. }) => address.to_string(),
@@ -102,7 +102,7 @@ pub(crate) async fn refuse(
     }
 }
 
-/// Says that a host that may be reached was not.
+/// Reports that an allowed host was not reached.
 pub(crate) async fn unreachable(
     stream: TcpStream,
     sniffed: &Sniffed,

@@ -1,4 +1,4 @@
-//! Asks the host's own resolvers, and remembers what they said.
+//! Queries the host's resolvers, and caches their answers.
 
 use std::{
     collections::HashMap,
@@ -21,7 +21,7 @@ use tokio::{
 use crate::wire::dns::{self, Answered, Code, Question};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
-/// How long what it says is believed.
+/// How long an answer is cached.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// How long one server may take, first and second time. The resolvers in rooms wait five seconds.
@@ -40,7 +40,7 @@ const NOTHING: Duration = Duration::from_secs(10);
 /// How many questions of one room may be on their way.
 const IN_FLIGHT: usize = 256;
 
-/// What is known of a name.
+/// What is cached for a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// No record of the requested type means that the name has other records.
@@ -103,7 +103,7 @@ fn parse_servers(text: &str) -> Vec<SocketAddr> {
     addresses.take(SERVERS).map(|address| SocketAddr::new(address, 53)).collect()
 }
 
-/// What was found, and for how long that is believed.
+/// What was found, and for how long it may be cached.
 #[derive(Debug)]
 struct Remembered {
     noted: Instant,
@@ -125,7 +125,7 @@ impl Resolver {
         Self { servers, cache: Mutex::default(), in_flight: Semaphore::new(IN_FLIGHT) }
     }
 
-    /// Returns what is remembered of a name.
+    /// Returns what is cached for a name.
     pub fn remembered(&self, name: &HostName, kind: u16) -> Option<Found> {
         let now = Instant::now();
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,7 +157,7 @@ impl Resolver {
         Ok(found)
     }
 
-    /// Looks up both kinds of addresses at once. One kind alone is an answer.
+    /// Looks up both kinds of addresses in parallel. One kind is enough.
     pub async fn addresses(&self, name: &HostName) -> Result<Vec<IpAddr>, LookupError> {
         let (v4, v6) =
             tokio::join!(self.lookup(name, dns::TYPE_A), self.lookup(name, dns::TYPE_AAAA));
@@ -230,7 +230,7 @@ async fn by_datagram(server: SocketAddr, question: &[u8]) -> io::Result<(Vec<u8>
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
         SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    // A port of its own for each question: an answer must be guessed twice.
+    // Its own port for each question: an answer must be guessed twice.
     let socket = UdpSocket::bind((any, 0)).await?;
     socket.connect(server).await?;
     socket.send(question).await?;

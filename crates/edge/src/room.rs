@@ -33,6 +33,7 @@ use crate::{
     covered::Covered,
     datagram::{Noted, Place},
     ledger::{Ledger, record_id},
+    pace::Paced,
     resolver::{Resolver, Servers},
     terminate::Terminate,
 };
@@ -54,7 +55,7 @@ pub trait Processes: Send + Sync {
     fn datagram_owner(&self, transport: Transport, port: u16) -> Option<RoomProcess>;
 }
 
-/// Completes a policy that was made before everything it rests on was known.
+/// Completes a policy that was made before all of its inputs were known.
 pub trait Settle: Send + Sync {
     /// Returns the policy with all of it; none where it was whole. It may take seconds.
     fn settle(&self) -> Pin<Box<dyn Future<Output = Option<Arc<Policy>>> + Send + '_>>;
@@ -90,7 +91,11 @@ pub struct RoomEdge {
     book: Mutex<NameBook>,
     pub(crate) covered: Covered,
     pub(crate) resolver: Resolver,
-    pub(crate) ledger: Arc<Ledger>,
+    ledger: Arc<Ledger>,
+    /// How fast records may be made.
+    pub(crate) records: Paced,
+    /// How fast echo requests may leave.
+    pub(crate) echoes: Paced,
     pub(crate) processes: Arc<dyn Processes>,
     own_names: RwLock<Vec<String>>,
     terminate: RwLock<Option<Arc<dyn Terminate>>>,
@@ -119,7 +124,7 @@ pub(crate) struct Gate {
 }
 
 impl RoomEdge {
-    /// Makes the wall of a room; it stands when sockets are [served](Self::serve).
+    /// Makes the wall of a room; it starts when sockets are [served](Self::serve).
     pub fn new(spec: RoomSpec) -> Arc<Self> {
         Arc::new(Self {
             about: spec.about,
@@ -128,6 +133,8 @@ impl RoomEdge {
             covered: Covered::default(),
             resolver: Resolver::new(spec.servers),
             ledger: spec.ledger,
+            records: Paced::records(),
+            echoes: Paced::echoes(),
             processes: spec.processes,
             own_names: RwLock::new(spec.own_names),
             terminate: RwLock::new(spec.terminate),
@@ -158,7 +165,7 @@ impl RoomEdge {
         }
     }
 
-    /// Makes sure that everything the policy rests on is known, once.
+    /// Makes sure, once, that all inputs of the policy are known.
     pub(crate) async fn settle(&self) {
         let settle = async || {
             let Some(settle) = &self.settle else { return };
@@ -268,7 +275,7 @@ impl RoomEdge {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the names that an address stands for in this room.
+    /// Returns the names that an address belongs to in this room.
     pub(crate) fn names_of(&self, address: IpAddr) -> Vec<HostName> {
         self.book().names(address, Instant::now())
     }
@@ -288,7 +295,14 @@ impl RoomEdge {
         }
         let mut record = self.record(AttemptKind::Lookup, verdict);
         record.host = Some(host.to_owned());
-        self.ledger.append(&mut record);
+        self.append(&mut record);
+    }
+
+    /// Writes a record into the ledger, and counts it. Who makes one waits for its turn
+    /// ([`Paced::turn`]) before.
+    pub(crate) fn append(&self, record: &mut LedgerRecord) {
+        self.records.count();
+        self.ledger.append(record);
     }
 
     /// Begins a record.
@@ -360,7 +374,7 @@ impl RoomEdge {
 /// A host that was not reached.
 #[derive(Debug)]
 pub(crate) enum DialError {
-    /// The name leads where nobody may go: rebinding, or a mistake.
+    /// The name leads to a forbidden address: rebinding, or a mistake.
     Denied(Verdict),
     Failed(io::Error),
 }

@@ -34,7 +34,7 @@ pub struct Sockets {
     pub dropped: Option<OwnedFd>,
     /// For datagrams to the ports that rules open.
     pub datagrams: Vec<OwnedFd>,
-    /// Tells of echo requests that a rule may allow.
+    /// Reports echo requests that a rule may allow.
     pub echoes: Option<OwnedFd>,
     /// Sends their answers into the room, one per address family.
     pub raw: Vec<OwnedFd>,
@@ -44,7 +44,7 @@ pub struct Sockets {
     pub proxy_port: Option<OwnedFd>,
 }
 
-/// A wall that stands; it falls, and everything that passes through it is cut, when this is dropped.
+/// A wall that is started. When this is dropped it stops, and everything that passes through it ends.
 #[derive(Debug)]
 pub struct Serving(Vec<JoinHandle<()>>);
 
@@ -162,7 +162,7 @@ fn original_target(stream: &TcpStream) -> Option<SocketAddr> {
         IpAddr::V4(_) => rustix::net::sockopt::ip_original_dst(stream).map(SocketAddr::V4),
         IpAddr::V6(_) => rustix::net::sockopt::ipv6_original_dst(stream).map(SocketAddr::V6),
     };
-    // One that was not redirected was made to our own port, which is nobody's target.
+    // A connection that was not redirected was made to our own port, which is not a destination.
     let target = target.ok().filter(|target| *target != local)?;
     Some(SocketAddr::new(target.ip().to_canonical(), target.port()))
 }

@@ -46,7 +46,7 @@ pub async fn relay(room: &TcpStream, outside: &TcpStream, counts: &Counts) -> io
     let out = one_way(room, outside, &counts.sent, &counts.last, begun);
     let back = one_way(outside, room, &counts.received, &counts.last, begun);
     tokio::pin!(out, back);
-    // Either end may stop talking and continue listening.
+    // Either end may close its sending half and continue to receive.
     let (first, rest) = tokio::select! {
         ended = &mut out => (ended, true),
         ended = &mut back => (ended, false),
@@ -140,7 +140,7 @@ impl Pipe {
         Ok(Self { read, write, size })
     }
 
-    /// Keeps an empty pipe for the next who needs one. One that is not empty must be dropped.
+    /// Returns an empty pipe to the pool. One that is not empty must be dropped.
     fn give_back(self) {
         let mut pool = PIPES.lock().unwrap_or_else(PoisonError::into_inner);
         if pool.len() < POOL {
@@ -222,7 +222,7 @@ mod tests {
             let counts = counts.clone();
             async move { relay(&room, &outside, &counts).await }
         });
-        // The client never reads: what waits for it is bounded by buffers, not by what is sent.
+        // The client never reads: buffers limit what waits for it, not the sender.
         let write = async {
             let block = vec![0; 1 << 20];
             let mut total = 0_u64;

@@ -4,7 +4,7 @@ use std::{
     io,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -16,20 +16,21 @@ use hothouse_model::{
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     net::TcpStream,
+    time::Sleep,
 };
 
-use crate::Sendable;
+use crate::{RoomEdge, Sendable, pace::Paced};
 
 /// Terminates connections to hosts that the config marks as mocked, recorded or secret-bearing.
 pub trait Terminate: Send + Sync {
     /// Whether a host must be terminated.
     fn covers(&self, name: &str, port: u16) -> bool;
 
-    /// Returns the hosts that are named exactly, whose addresses can be known before anybody asks.
+    /// Returns the hosts that are named exactly, whose addresses can be looked up in advance.
     fn names(&self) -> Vec<HostName>;
 
     /// Decides about a request to a host that is terminated, or says why it may not be made. Connections
-    /// that were opened by an earlier one ask the one of this moment.
+    /// that were opened under an earlier one ask the current one.
     fn admits(
         &self,
         name: &HostName,
@@ -110,12 +111,36 @@ pub struct Rewound {
     first: Vec<u8>,
     at: usize,
     stream: TcpStream,
+    /// The pace of the records that its requests make.
+    pace: Option<Paced>,
+    waits: Option<Pin<Box<Sleep>>>,
 }
 
 impl Rewound {
     /// Puts bytes before what a stream has yet to say.
     pub fn new(first: Vec<u8>, stream: TcpStream) -> Self {
-        Self { first, at: 0, stream }
+        Self { first, at: 0, stream, pace: None, waits: None }
+    }
+
+    /// Reads no further while the room makes more records than it may.
+    pub(crate) fn paced(self, edge: &RoomEdge) -> Self {
+        Self { pace: Some(edge.records.clone()), ..self }
+    }
+
+    /// Waits for the room's turn.
+    fn poll_turn(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(pace) = &self.pace else { return Poll::Ready(()) };
+        loop {
+            if let Some(waits) = &mut self.waits {
+                ready!(waits.as_mut().poll(context));
+                self.waits = None;
+            }
+            let wait = pace.wait();
+            if wait.is_zero() {
+                return Poll::Ready(());
+            }
+            self.waits = Some(Box::pin(tokio::time::sleep(wait)));
+        }
     }
 
     /// Returns the stream and what of the first bytes was not read again.
@@ -130,10 +155,11 @@ impl AsyncRead for Rewound {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let left = &self.first[self.at..];
-        if left.is_empty() {
+        if self.at == self.first.len() {
+            ready!(self.poll_turn(context));
             return Pin::new(&mut self.stream).poll_read(context, buffer);
         }
+        let left = &self.first[self.at..];
         let count = left.len().min(buffer.remaining());
         buffer.put_slice(&left[..count]);
         self.at += count;

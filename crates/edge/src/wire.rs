@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         self.take(4).map(|bytes| u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    /// Takes what a length of so many bytes in front says.
+    /// Takes a field that follows its length, which has this many bytes.
     pub(crate) fn prefixed(&mut self, length: usize) -> Option<Cursor<'a>> {
         let length = self.take(length)?.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte));
         self.take(length).map(Cursor)

@@ -35,7 +35,7 @@ pub struct App {
     pub port: u16,
     /// Its port on the host.
     pub direct: u16,
-    /// Where the room is reached.
+    /// How the room is reached.
     pub runtime: PathBuf,
 }
 
@@ -46,7 +46,7 @@ pub struct Exposed {
     pub port: u16,
     /// The port on the host.
     pub host_port: u16,
-    /// Where the room is reached.
+    /// How the room is reached.
     pub runtime: PathBuf,
 }
 
@@ -77,7 +77,7 @@ impl Exposed {
 #[derive(Debug)]
 pub(crate) struct Router {
     pub(crate) port: u16,
-    /// The certificate of the CA that vouches for routed URLs.
+    /// The certificate of the CA that signs for routed URLs.
     pub(crate) ca: String,
 }
 
@@ -239,7 +239,7 @@ impl Engine {
         Ok(exposed.collect())
     }
 
-    /// Leads a port of the host to a port of a room, from now on and whenever that is up.
+    /// Forwards a port of the host to a port of a room, from now on and whenever that is up.
     pub fn expose(
         &self,
         sandbox: &SandboxRecord,
@@ -268,7 +268,7 @@ impl Engine {
         expose().map_err(|error| error.failure())
     }
 
-    /// Returns who has a port of the host, if somebody has.
+    /// Returns the process that listens on a port of the host, if there is one.
     fn check_free(&self, port: u16) -> Result<(), PortError> {
         let kept = self.with.store.port_reservations()?;
         if let Some(kept) = kept.into_iter().find(|kept| kept.port == port) {
@@ -297,7 +297,7 @@ impl Engine {
         for port in wanted.filter(|port| !taken.contains(port)) {
             let Ok(listener) = bind(port) else { continue };
             store.reserve_port(sandbox.key, app, port, self.with.clock.now())?;
-            // Somebody may have been quicker, with this port or for this app.
+            // Another process may have been quicker, with this port or for this app.
             if let Some(kept) = store.reserved_port(sandbox.key, app)? {
                 if kept == port {
                     self.held_ports().insert(port, (listener, Instant::now()));
@@ -313,7 +313,7 @@ impl Engine {
         self.held_ports().remove(&port);
     }
 
-    /// Lets go of ports that nobody came for, because their room did not start.
+    /// Releases ports that were not used because their room did not start.
     pub fn let_go_of_old(&self) {
         self.held_ports().retain(|_, (_, since)| since.elapsed() < LONGEST_HOLD);
     }
@@ -327,7 +327,7 @@ impl Engine {
         self.with.store.port_reservations().map_err(|error| error.failure())
     }
 
-    /// Gives a port back, or all whose sandboxes are gone.
+    /// Releases a port, or all whose sandboxes are gone.
     pub fn release_ports(&self, port: Option<u16>) -> Result<Vec<PortReservation>, Failure> {
         let release = || -> Result<Vec<PortReservation>, PortError> {
             let all = self.with.store.port_reservations()?;

@@ -1,4 +1,4 @@
-//! The data of services: made once in a room of its own, then copied for each sandbox.
+//! The data of services: made once in a separate room, then copied for each sandbox.
 //!
 //! ```text
 //! golden-data/KEY.new   being made; never used, removed by the next build
@@ -31,10 +31,10 @@ use crate::{
     room::{TEMPORARY, room_id},
 };
 
-/// Says in a data folder what fills it. The room may change it; that misleads nobody but the room.
+/// The file in a data folder that names its recipe. The room may change it; that misleads only the room.
 const KIND_FILE: &str = ".hothouse-recipe";
 
-/// Says the version of a data folder of PostgreSQL, wherever it came from.
+/// The file that names the version of a data folder of PostgreSQL.
 const POSTGRES_VERSION: &str = "PG_VERSION";
 
 /// Data that a service cannot start from.
@@ -93,13 +93,13 @@ pub(crate) fn check(order: &DataOrder) -> Result<(), DataError> {
     }
 }
 
-/// Makes a text of the room fit for one line.
+/// Makes a text of the room one line.
 fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(40).collect()
 }
 
 impl Engine {
-    /// Makes sure that a service has data to start from; what is there already stays.
+    /// Makes sure that a service has data to start from; existing data stays.
     pub(crate) fn prepare_data(&self, order: &DataOrder) -> Result<(), DataError> {
         if files::exists(&order.folder) {
             return check(order);
@@ -132,7 +132,7 @@ impl Engine {
         }
         let kind = format!("{}\n", order.kind);
         hands::write(&new, Path::new(KIND_FILE), kind.as_bytes(), 0o644)?;
-        // Half of it on disk under a good name would be worse than none.
+        // An incomplete copy under its final name would be worse than none.
         files::sync_file_system(around)?;
         files::rename(&new, &order.golden)?;
         Ok(lock)
@@ -214,7 +214,7 @@ fn golden_room(folder: &Path, runtime: &Path, nonce: u64) -> RoomOrder {
     }
 }
 
-/// Removes golden data that nobody holds where the disk has less room than is wanted; it is made again
+/// Removes golden data that is not in use if the disk has too little free space; it is made again
 /// when a sandbox needs it.
 pub(crate) fn evict(around: &Path, wanted: u64) -> Result<Vec<PathBuf>, FileError> {
     let mut evicted = Vec::new();
@@ -231,7 +231,7 @@ pub(crate) fn evict(around: &Path, wanted: u64) -> Result<Vec<PathBuf>, FileErro
             Err(LockError::Held { .. }) => continue,
             Err(LockError::File(error)) => return Err(error),
         };
-        // Half of it under a good name would be taken for whole.
+        // An incomplete copy under its final name would be mistaken for a complete one.
         let gone = golden.with_added_extension("new");
         remove_unfinished(&gone)?;
         files::rename(&golden, &gone)?;
@@ -241,7 +241,7 @@ pub(crate) fn evict(around: &Path, wanted: u64) -> Result<Vec<PathBuf>, FileErro
     Ok(evicted)
 }
 
-/// Removes what somebody who was interrupted left.
+/// Removes what an interrupted attempt left.
 pub(crate) fn remove_unfinished(path: &Path) -> Result<(), FileError> {
     match files::exists(path) {
         true => hands::remove_tree(path),

@@ -41,7 +41,7 @@ pub struct RoomEgress {
     pub ledger: PathBuf,
 }
 
-/// A config of the worktree that differs where a user must say yes.
+/// A config of the worktree with changes that a user must approve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingConfig {
     pub changes: Vec<PendingChange>,
@@ -98,7 +98,7 @@ hothouse_model::explain! {
 }
 
 impl Engine {
-    /// Works out what the room of a sandbox may reach.
+    /// Computes what the room of a sandbox may reach.
     pub fn room_egress(&self, sandbox: &SandboxRecord) -> Result<RoomEgress, Failure> {
         let find = || -> Result<RoomEgress, EgressError> {
             let config = self.pinned_config(sandbox)?;
@@ -160,7 +160,7 @@ impl Engine {
         Ok(config.integration_of(host).map(|(name, one)| (name.to_string(), one.class)))
     }
 
-    /// Takes back what was allowed by hand.
+    /// Revokes what a user allowed.
     pub fn revoke_egress(
         &self,
         sandbox: &SandboxRecord,
@@ -195,7 +195,7 @@ impl Engine {
         Ok(PendingConfig { changes: pending_changes(&base, &asked), text })
     }
 
-    /// Pins the worktree's config, if it still is the text that a user has seen.
+    /// Pins the worktree's config, if it is still the text that the user has seen.
     pub fn approve_config(&self, sandbox: &SandboxRecord, seen: &str) -> Result<(), Failure> {
         let approve = || -> Result<(), EgressError> {
             let pending = self.try_pending(sandbox)?;

@@ -50,7 +50,7 @@ pub(crate) fn pairs(
         ("LOGNAME", name.to_owned()),
         ("SHELL", "/bin/bash".to_owned()),
         ("LANG", "C.UTF-8".to_owned()),
-        // Where its output is no terminal Python keeps it back by the block, and a log shows nothing.
+        // Without a terminal Python buffers its output in blocks, and a log would show nothing.
         ("PYTHONUNBUFFERED", "1".to_owned()),
         ("HOTHOUSE_SANDBOX", sandbox.name.to_string()),
         ("HOTHOUSE_ID", sandbox.id.to_string()),

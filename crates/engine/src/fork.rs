@@ -1,6 +1,9 @@
-//! `fork`: a branch and a worktree of its own, beside the user's checkout and without touching it.
+//! `fork`: a branch and a separate worktree, beside the user's checkout and without touching it.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use hothouse_host::{FileError, RunError, files};
 use hothouse_model::{
@@ -26,7 +29,7 @@ use crate::{
     trees::{self, Others},
 };
 
-/// What a fork is asked to be.
+/// The parameters of a fork.
 #[derive(Clone, Debug)]
 pub struct ForkSpec {
     pub name: SandboxName,
@@ -44,13 +47,13 @@ pub struct ForkSpec {
     pub repository: Option<RemoteRepository>,
     /// The tree driver to use, or none for what the config says.
     pub tree: Option<String>,
-    /// Whether dependencies are installed anew rather than brought along.
+    /// Whether dependencies are installed again rather than brought along.
     pub setup: bool,
     /// The caller's `HOTHOUSE_*` variables, which win over the files.
     pub variables: Vec<(String, String)>,
 }
 
-/// A repository known by its address.
+/// A repository that is identified by its URL.
 #[derive(Clone, Debug)]
 pub struct RemoteRepository {
     pub url: String,
@@ -90,8 +93,8 @@ pub enum ForkError {
     NoBase { base: String },
     #[error("`{branch}` is not a valid branch name")]
     BranchName { branch: String },
-    #[error("branch `{branch}` already exists at another commit than `{base}`")]
-    BranchTaken { branch: String, base: String },
+    #[error("branch `{branch}` already exists at {tip:.7}, {distance} `{base}`")]
+    BranchTaken { branch: String, base: String, tip: String, distance: Distance },
     #[error("branch `{branch}` is checked out in {}", .worktree.display())]
     BranchInUse { branch: String, worktree: PathBuf },
     #[error("the path {} is not valid UTF-8", .path.display())]
@@ -124,6 +127,27 @@ pub enum ForkError {
     Plan(#[from] PlanFailure),
     #[error(transparent)]
     Elsewhere(#[from] ElsewhereError),
+}
+
+/// How far apart two commits are, as it precedes the name of the second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Distance {
+    pub ahead: u64,
+    pub behind: u64,
+}
+
+impl fmt::Display for Distance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let commits =
+            |count| if count == 1 { "1 commit".into() } else { format!("{count} commits") };
+        match (self.ahead, self.behind) {
+            (ahead, 0) => write!(f, "{} ahead of", commits(ahead)),
+            (0, behind) => write!(f, "{} behind", commits(behind)),
+            (ahead, behind) => {
+                write!(f, "{} ahead of and {} behind", commits(ahead), commits(behind))
+            }
+        }
+    }
 }
 
 hothouse_model::explain! {
@@ -176,7 +200,7 @@ hothouse_model::explain! {
     }
 }
 
-/// The commit a fork starts from, and the word the user knows it by.
+/// The commit a fork starts from, and the name by which the user knows it.
 struct Base {
     commit: String,
     label: String,
@@ -185,7 +209,7 @@ struct Base {
 impl Engine {
     /// Makes a sandbox.
     pub fn fork(&self, spec: &ForkSpec, operation: OperationId) -> Result<SandboxRecord, Failure> {
-        // What a fork starts from must hold still.
+        // What a fork starts from must not change meanwhile.
         let parent = spec.from.as_ref().map(|from| self.find(Some(&from.sandbox), &spec.folder));
         let parent = parent.transpose()?;
         let turn = parent.map(|parent| self.turn(&parent, "fork", Some(&operation))).transpose()?;
@@ -346,7 +370,7 @@ impl Engine {
             }
             Some(parent) => {
                 let places = SandboxPlaces { sandboxes: &tree.sandboxes, name: &tree.name };
-                // Commits are in the user's repository by now: the new room gets a git of its own.
+                // Commits are in the user's repository by now: the new room gets its own git.
                 let data: Vec<_> = parent
                     .others
                     .iter()
@@ -464,7 +488,7 @@ impl Engine {
         })
     }
 
-    /// Returns the runtime folder of a room that runs and must hold still while trees are copied.
+    /// Returns the runtime folder of a running room that must be frozen while trees are copied.
     pub(crate) fn holds_still(&self, sandbox: &SandboxRecord) -> Option<PathBuf> {
         let room = self.room_of(sandbox).filter(|room| !room.frozen);
         room.map(|_| self.places(sandbox).runtime)
@@ -484,7 +508,7 @@ struct Parent {
 }
 
 impl Parent {
-    /// The new branch begins where the other one is, and is compared with the same base.
+    /// The new branch starts at the other one's tip, and is compared with the same base.
     fn base(&self) -> Base {
         Base { commit: self.commit.clone(), label: self.sandbox.base.clone() }
     }
@@ -525,7 +549,9 @@ fn find_branch(
     if spec.branch.is_none() && repository.is_ancestor(&tip, &base.commit)? {
         return Ok(BranchOrigin::Behind);
     }
-    Err(ForkError::BranchTaken { branch: branch.to_owned(), base: base.label.clone() })
+    let (ahead, behind) = repository.ahead_and_behind(&tip, &base.commit)?;
+    let (branch, base) = (branch.to_owned(), base.label.clone());
+    Err(ForkError::BranchTaken { branch, base, tip, distance: Distance { ahead, behind } })
 }
 
 fn check_place(worktree: &Path) -> Result<(), ForkError> {

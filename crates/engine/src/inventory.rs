@@ -1,4 +1,4 @@
-//! One look at everything that Hothouse has on this host, compared with what is wanted.
+//! Everything that Hothouse has on this host, compared with what is wanted.
 //!
 //! `doctor`, `doctor --fix`, the start of a daemon, `delete` and `nuke` all use it. What it cannot explain it
 //! shows; it removes only what no sandbox can belong to.
@@ -21,20 +21,20 @@ use crate::{
     trees,
 };
 
-/// Something that is there and should not be, or should be known and is not.
+/// Something that exists and should not, or should be known and is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stray {
-    /// A sandbox that describes itself and that the database knows nothing of.
+    /// A sandbox with a record that the database does not know.
     Unlisted { name: SandboxName, sandboxes: PathBuf },
-    /// A room that nobody wants.
+    /// A room that belongs to no sandbox.
     Room { runtime: PathBuf, alive: bool },
     /// A room that holds a sandbox's files, though the sandbox is down or its runtime folder is gone.
     OutOfReach { name: SandboxName },
-    /// Control groups of a room that there is not.
+    /// Control groups of a room that does not exist.
     Groups { id: String },
-    /// A mount for a tree that there is not.
+    /// A mount for a tree that does not exist.
     Mount { path: PathBuf },
-    /// Files kept for a sandbox that there is not.
+    /// Files kept for a sandbox that does not exist.
     Files { path: PathBuf },
     /// What is left of a sandbox that the database does not know, and whose record or worktree is
     /// missing or damaged.

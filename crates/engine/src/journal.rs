@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 /// Records plans. The store does it; tests wrap the store and die at a chosen write.
 pub trait Journal: Send + Sync {
-    /// Writes a plan down before its first step.
+    /// Records a plan before its first step.
     fn begin_plan(&self, plan: &NewPlan, subject: &Subject<'_>) -> Result<PlanRecord, StoreError>;
     /// Marks a step as done, or as not done.
     fn tick_step(&self, plan: PlanKey, position: u32, done: bool) -> Result<(), StoreError>;

@@ -1,4 +1,4 @@
-//! Who keeps the walls of rooms. What leaves a room passes through its wall; where none stands, nothing does.
+//! What starts the walls of rooms. What leaves a room passes through its wall; without one, nothing does.
 //!
 //! ```text
 //! up:            StartRoom -> RaiseWall -> [Supervise]     a wall that cannot be raised ends the room
@@ -15,11 +15,11 @@ use crate::{Engine, StepError};
 
 /// Keeps walls for as long as it lives itself.
 pub trait WallKeeper: Send + Sync {
-    /// Makes sure that the wall of a room stands, with the policy of this moment. Blocks.
+    /// Makes sure that the wall of a room is started, with the current policy. Blocks.
     fn raise(&self, wall: &WallOrder) -> Result<(), Failure>;
 }
 
-/// A wall that does not stand.
+/// A wall that could not be started.
 #[derive(Debug, thiserror::Error)]
 #[error("start the wall of the room")]
 pub struct WallDown(#[source] pub Failure);
@@ -39,12 +39,12 @@ impl Explain for WallDown {
 }
 
 impl Engine {
-    /// Raises a wall, or fails.
+    /// Starts a wall, or fails.
     pub(crate) fn raise_wall(&self, wall: &WallOrder) -> Result<(), WallDown> {
         self.with.walls.raise(wall).map_err(WallDown)
     }
 
-    /// Starts a room whose wall stands before anything can run in it; or none.
+    /// Starts a room and its wall before anything can run in it; neither, if one of them fails.
     pub(crate) fn start_walled(&self, order: &RoomOrder) -> Result<(), StepError> {
         self.with.rooms.start(order)?;
         let Some(wall) = WallOrder::of(order) else { return Ok(()) };
@@ -55,8 +55,8 @@ impl Engine {
         Ok(raised?)
     }
 
-    /// Brings the wall of a room that is up in step with what was done with its sandbox. A room that is
-    /// paused answers nobody: its turn is when it continues.
+    /// Updates the wall of a running room after a change of its sandbox. A room that is
+    /// paused does not answer: its wall is updated when it continues.
     pub(crate) fn keep_wall(&self, sandbox: &SandboxRecord) -> Result<(), WallDown> {
         if self.room_of(sandbox).is_none_or(|room| room.frozen) {
             return Ok(());

@@ -22,7 +22,7 @@ pub enum Leftover {
     Unknown(Box<SandboxRecord>),
     /// A sandbox whose repository is gone from its place.
     NoRepository(Box<SandboxRecord>),
-    /// Something that is there and should not be, or should be known and is not.
+    /// Something that exists and should not, or should be known and is not.
     Stray(Stray),
 }
 

@@ -108,7 +108,7 @@ pub struct Collaborators {
     pub walls: Arc<dyn WallKeeper>,
     /// Holds the runtime folders of rooms.
     pub runtime: PathBuf,
-    /// Lists the folders in which sandboxes are, for the day on which the database is lost.
+    /// Lists the folders that have sandboxes, in case the database is lost.
     pub folders: PathBuf,
     /// Holds the artifact folders of runs.
     pub runs: PathBuf,
@@ -122,7 +122,7 @@ pub struct Collaborators {
     pub wall: WallSources,
 }
 
-/// Does what commands ask for.
+/// Performs the operations behind commands.
 pub struct Engine {
     with: Collaborators,
     in_flight: Mutex<HashSet<PlanKey>>,
@@ -143,7 +143,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Makes an engine of its collaborators.
+    /// Makes an engine from its collaborators.
     pub fn new(with: Collaborators) -> Self {
         Self {
             with,

@@ -1,4 +1,4 @@
-//! Masked files of a worktree: found without git, kept from the room by their rights, told.
+//! Masked files of a worktree: found without git, closed to the room by their permissions, reported.
 //!
 //! A mask is a mount, which whoever writes the folder around it can get rid of, and which falls off
 //! when a program of the host replaces the file. So where rooms have a user of their own, what is the
@@ -166,7 +166,7 @@ impl Engine {
         };
         for sandbox in self.sandboxes()?.iter().filter(|sandbox| is_up(sandbox)) {
             if let Err(error) = self.watch_one(sandbox) {
-                // The others are looked at all the same.
+                // The others are checked anyway.
                 tracing::warn!(?error, sandbox = %sandbox.name, "secrets were not looked for");
             }
         }
@@ -182,7 +182,7 @@ impl Engine {
         }
         let Some(known) = self.kept(|all| all.get(&sandbox.key).map(|kept| kept.now.clone()))
         else {
-            // This daemon is new.
+            // This daemon has just started.
             return self.keep_secrets(sandbox).map(drop);
         };
         let folders = known.iter().filter_map(|secret| secret.path.parent());
@@ -219,7 +219,7 @@ impl Engine {
         });
     }
 
-    /// Tells which files came, or were replaced, since the room was started.
+    /// Returns which files were created or replaced since the room was started.
     pub fn uncovered_secrets(&self, sandbox: &SandboxRecord) -> Option<Caveat> {
         let look = |kept: &Kept| (kept.now.clone(), kept.covered.clone());
         let (now, covered) = self.kept(|all| all.get(&sandbox.key).map(look))?;

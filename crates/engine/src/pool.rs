@@ -20,7 +20,7 @@ use crate::{
     run::PlanFailure,
 };
 
-/// What a pool is asked to be.
+/// The parameters of a pool.
 #[derive(Clone, Debug)]
 pub struct PoolSpec {
     /// Where the command was given; the pool is for the sandboxes of its repository.
@@ -130,7 +130,7 @@ impl Engine {
         Ok((repository, settings))
     }
 
-    /// Returns every pool that there is.
+    /// Returns every pool.
     pub fn pools(&self) -> Result<Vec<Pool>, Failure> {
         let folders = self.with.store.pools().map_err(|error| error.failure())?;
         let pools = folders.iter().map(|folder| pool::look(folder));

@@ -25,14 +25,14 @@ pub enum Promotion {
     Request,
 }
 
-/// What the user says to changes of the pinned half that a branch brings.
+/// The user's answer to changes of the pinned half that a branch brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrantsAnswer {
-    /// Nothing yet: a branch that brings any is not promoted.
+    /// None yet: a branch that brings any is not promoted.
     None,
-    /// Yes to those that were shown, and to no others.
+    /// Approves those that were shown, and no others.
     These(Vec<String>),
-    /// Yes to whatever there is.
+    /// Approves all of them.
     All,
 }
 
@@ -46,7 +46,7 @@ impl GrantsAnswer {
     }
 }
 
-/// What a promotion came to.
+/// The result of a promotion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promoted {
     pub branch: String,
@@ -283,7 +283,7 @@ impl ConfigChange {
     }
 }
 
-/// Works out what a promotion changes in the config. What is pushed is compared with where it left its
+/// Computes what a promotion changes in the config. What is pushed is compared with where it left its
 /// base, since nobody knows here what it will be merged into.
 fn change_of_config(
     repository: &Repository,
@@ -302,7 +302,7 @@ fn change_of_config(
     Ok(ConfigChange::between(repository, &base, tip.as_deref())?)
 }
 
-/// Returns what changes, if the user said yes to it.
+/// Returns what changes, if the user approved it.
 fn accepted(
     sandbox: &SandboxRecord,
     change: &ConfigChange,

@@ -24,7 +24,7 @@ use crate::{
     project::{self, CONFIG_FILE, read_file},
 };
 
-/// How many versions of the config one import may bring before all of it is taken for a room's.
+/// How many versions of the config one import may bring before all of it is treated as a room's.
 const VERSION_LIMIT: usize = 64;
 /// How many earlier versions of the config are looked at for one that can be trusted.
 const HISTORY_LIMIT: usize = 256;
@@ -46,7 +46,7 @@ pub(crate) enum ConfigOrigin {
     /// At an earlier commit, since the base has settings that came out of a room. The worktree has
     /// them too, so they wait for approval there.
     Earlier,
-    /// The same, but the settings are in the user's working copy alone.
+    /// The same, but the settings are only in the user's working copy.
     EarlierThanCopy,
 }
 
@@ -116,7 +116,7 @@ impl Engine {
         Ok(texts)
     }
 
-    /// Takes what a config holds out of the record: a user has seen it and said yes.
+    /// Removes the settings of a config from the record: a user has seen and approved it.
     pub(crate) fn approve_settings(&self, common_dir: &Path, text: &str) -> Result<(), FileError> {
         if room_settings(common_dir)?.is_empty() {
             return Ok(());
@@ -151,7 +151,7 @@ impl Engine {
             return Ok(Repository { place: sandbox.repository.clone() });
         }
         let found = Repository::discover(&folder)?;
-        // Nothing but sandboxes is in such a folder, and no room may answer for it.
+        // Such a folder holds only sandboxes, and a room must not decide what it is.
         let among = known.iter().find(|known| folder.starts_with(&known.sandboxes));
         match among {
             Some(sandbox) if sandbox.repository.common_dir != found.place.common_dir => {

@@ -78,7 +78,7 @@ impl Busy {
 pub(crate) struct Turn<'a> {
     queue: &'a Queue,
     keys: Vec<SandboxKey>,
-    /// Held, never used.
+    /// Held until it is dropped.
     _locks: Vec<Lock>,
 }
 
@@ -222,7 +222,7 @@ fn operation_lock(sandbox: &SandboxRecord, what: &str) -> Result<Lock, Failure> 
     loop {
         match Lock::try_take(&path) {
             Ok(mut lock) => {
-                // It tells others more, and is as good without.
+                // The content is informative only; the lock works without it.
                 lock.describe(&format!("`{what}` of process {}", std::process::id())).ok();
                 return Ok(lock);
             }

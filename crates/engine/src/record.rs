@@ -1,8 +1,8 @@
-//! What a sandbox says of itself, in a file beside its data.
+//! The record of a sandbox, in a file beside its data.
 //!
 //! The database can be lost; worktrees and data cannot be made again. So each sandbox has a record
 //! from which [`Engine::rebuild_own`] makes its row, and which names the operation that was begun on it
-//! last: a database that went back in time must not carry an older one out.
+//! last: a database that was restored from a backup must not repeat an older one.
 
 use std::{
     collections::BTreeSet,
@@ -32,7 +32,7 @@ const RECORD_LIMIT: u64 = 16 << 20;
 /// The file of a snapshot that says what it is.
 const SNAPSHOT_FILE: &str = "snapshot.json";
 
-/// A sandbox in its own words.
+/// The record of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SelfRecord {
     id: SandboxId,
@@ -50,7 +50,7 @@ pub(crate) struct SelfRecord {
     pinned_config: Option<String>,
     imported: Option<String>,
     agent_branch: Option<String>,
-    /// What was begun on it last.
+    /// The operation that was started on it last.
     operation: Option<OperationId>,
     /// The state folder that it belongs to; earlier builds did not name it.
     #[serde(default)]
@@ -106,7 +106,7 @@ enum Lasts {
     Crash,
 }
 
-/// A snapshot in its own words.
+/// The record of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SnapshotNote {
     tip: String,
@@ -137,7 +137,7 @@ impl SelfRecord {
         }
     }
 
-    /// Reads a record; one that is damaged is none.
+    /// Reads a record; a damaged one counts as missing.
     fn read(path: &Path) -> Option<Self> {
         serde_json::from_slice(&files::read_capped(path, RECORD_LIMIT).ok()?).ok()
     }
@@ -163,7 +163,7 @@ impl SelfRecord {
 }
 
 impl Engine {
-    /// Begins a plan on sandboxes, each of which says so first.
+    /// Begins a plan on sandboxes, after noting it in the record of each.
     pub(crate) fn begin(
         &self,
         sandboxes: &[SandboxRecord],
@@ -180,7 +180,7 @@ impl Engine {
         self.with.journal.begin_plan(plan, subject)
     }
 
-    /// Writes down that an operation is about to begin on a sandbox.
+    /// Records that an operation is about to begin on a sandbox.
     pub(crate) fn describe(
         &self,
         sandbox: &SandboxRecord,
@@ -190,7 +190,7 @@ impl Engine {
         self.write_record(sandbox, Some(operation.clone()), Lasts::Crash)
     }
 
-    /// The same, and outlasts a power cut.
+    /// The same, and survives a power cut.
     pub(crate) fn describe_for_good(
         &self,
         sandbox: &SandboxRecord,
@@ -220,7 +220,7 @@ impl Engine {
         }
     }
 
-    /// Writes down what has changed about a sandbox, outside of an operation.
+    /// Records what has changed about a sandbox outside of an operation.
     pub(crate) fn describe_again(&self, key: SandboxKey) {
         let _alone = self.records.lock();
         let Ok(Some(sandbox)) = self.sandbox(key) else { return };
@@ -301,7 +301,7 @@ impl Engine {
         plan.sandboxes.iter().filter_map(latest).any(|latest| latest != plan.operation)
     }
 
-    /// Says in the folder of a snapshot what it is.
+    /// Writes the record of a snapshot into its folder.
     pub(crate) fn describe_snapshot(
         &self,
         sandbox: &SandboxRecord,
@@ -340,7 +340,7 @@ impl Engine {
         Ok(folders)
     }
 
-    /// Returns the records of a folder that the database knows nothing of.
+    /// Returns the records of a folder whose sandboxes the database does not know.
     fn lost_records(&self, sandboxes: &Path, whose: Whose) -> Result<Vec<SelfRecord>, Failure> {
         let mut lost = Vec::new();
         for record in records(sandboxes) {
@@ -360,7 +360,7 @@ impl Engine {
         Ok(lost)
     }
 
-    /// Returns the sandboxes of a folder that describe themselves and that the database has lost.
+    /// Returns the sandboxes of a folder that have a record and that the database has lost.
     pub(crate) fn unlisted(&self, sandboxes: &Path) -> Result<Vec<SandboxName>, Failure> {
         let lost = self.lost_records(sandboxes, Whose::Nobodys)?;
         Ok(lost.into_iter().map(|record| record.name).collect())
@@ -378,7 +378,7 @@ impl Engine {
         self.rebuild(&self.known_folders()?, Whose::Ours)
     }
 
-    /// Makes the rows of sandboxes that describe themselves and that the database knows nothing of.
+    /// Restores the rows of sandboxes that have a record and that the database does not know.
     pub(crate) fn rebuild(
         &self,
         folders: &BTreeSet<PathBuf>,
@@ -447,7 +447,7 @@ impl Engine {
             run: self.run_of(sandbox),
             profile: profile.unwrap_or_else(|| hothouse_model::config::DEFAULT_PROFILE.to_owned()),
             ends: None,
-            // What it was allowed is unknown; tighter is always right.
+            // What it was allowed is unknown; the stricter setting is always safe.
             restricted: true,
         };
         files::make_private_folder(&room.run.artifacts).map_err(|error| error.failure())?;
@@ -455,7 +455,7 @@ impl Engine {
     }
 }
 
-/// Reads what the sandboxes of a folder say of themselves.
+/// Reads the records of the sandboxes of a folder.
 fn records(sandboxes: &Path) -> Vec<SelfRecord> {
     let all = places::all_own(sandboxes).into_iter();
     let all = all.filter_map(|own| SelfRecord::read(&own.join(places::RECORD_FILE)));

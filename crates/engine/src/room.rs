@@ -298,7 +298,7 @@ impl Engine {
         down(sandbox).map_err(|error| error.failure())
     }
 
-    /// Stops every process of a room in its tracks, until it is told to go on.
+    /// Stops every process of a room in its tracks, until it is told to continue.
     pub fn pause(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "pause", None)?;
         self.pause_room(&sandbox)?;
@@ -310,7 +310,7 @@ impl Engine {
         self.with.rooms.freeze(&runtime).map_err(|error| error.failure())
     }
 
-    /// Lets the processes of a room go on.
+    /// Lets the processes of a room continue.
     pub fn resume_room(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "resume", None)?;
         self.living(&sandbox, &[SandboxState::Ready, SandboxState::Paused])?;
@@ -347,7 +347,7 @@ impl Engine {
         self.with.rooms.tools(runtime)
     }
 
-    /// Starts a room of its own beside the sandbox's, which is gone when it ends.
+    /// Starts a separate room beside the sandbox's, which is gone when it ends.
     pub fn start_fresh(&self, sandbox: &SandboxRecord, nonce: &str) -> Result<PathBuf, Failure> {
         let start = || -> Result<PathBuf, RoomRequestError> {
             let config = self.pinned_config(sandbox)?;
@@ -513,7 +513,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the run that goes on when a broken room is replaced, or a new one.
+    /// Returns the run that continues when a broken room is replaced, or a new one.
     pub(crate) fn run_of(&self, sandbox: &SandboxRecord) -> RunRecord {
         match &sandbox.room {
             Some(room) if room.wish != RoomWish::Stopped || room.slept.is_some() => {

@@ -1,4 +1,4 @@
-//! Runs, as whoever keeps their timelines needs them.
+//! Runs, for whoever keeps their timelines.
 
 use hothouse_host::random;
 use hothouse_model::{Explain, Failure, FailureKind};
@@ -22,7 +22,7 @@ impl Engine {
         })
     }
 
-    /// Returns the salt of a run, made when it is asked for first.
+    /// Returns the salt of a run, creating it at the first call.
     pub fn run_salt(&self, run: &str) -> Result<[u8; 16], Failure> {
         let salt = self.with.store.salt_of_run(run, random::bytes());
         let salt = salt.map_err(|error| error.failure())?;
@@ -39,7 +39,7 @@ impl Engine {
         self.with.store.keep_anchor(run, anchor).map_err(|error| error.failure())
     }
 
-    /// Has the timeline of a run go on that had ended.
+    /// Reopens the timeline of a run that had ended.
     pub fn continue_timeline(&self, run: &str) -> Result<(), Failure> {
         self.with.store.continue_run(run).map_err(|error| error.failure())
     }

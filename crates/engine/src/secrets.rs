@@ -31,7 +31,7 @@ use crate::{
 /// How long a command that prints a value may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A secret that cannot be set, or whose value cannot be had.
+/// A secret that cannot be set, or whose value is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     #[error("secret `{name}` has no value")]
@@ -180,7 +180,7 @@ impl Engine {
         let declared = self.declared(folder).unwrap_or_default();
         let ours = |record: &&SecretRecord| match &record.project {
             Some(of) => Some(of) == project.as_ref(),
-            // What the project has of its own hides what there is for all.
+            // What the project has of its own hides what exists for all.
             None => !records
                 .iter()
                 .any(|r| r.name == record.name && r.project.is_some() && r.project == project),
@@ -401,12 +401,12 @@ impl Engine {
                 SecretValue::new(value.clone()).map_err(unfit)
             }
             SecretSource::Command(command) => {
-                // Never in a project's folder: what is there is not the user's to answer for.
+                // Never in a project's folder, whose content the user may not have written.
                 let home = &self.with.home;
                 let folder = if files::is_folder(home) { home } else { Path::new("/") };
                 let program = Program::new("/bin/sh").args(["-c", command]).folder(folder);
                 let gave_none = |error: RunError| {
-                    // Not the error itself: a command may hold, or print, what nobody is to see.
+                    // Not the error itself: a command line or its output may contain the value.
                     tracing::warn!(%name, missing = matches!(error, RunError::Missing { .. }), "the command of a secret failed");
                     SecretError::Command { name: name.clone() }
                 };

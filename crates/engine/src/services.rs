@@ -14,8 +14,8 @@ use hothouse_model::{
     config::{self, Config, UnapprovedService, UnknownProfile, Work},
     room::{RoomWall, RoomWish},
     stack::{
-        ServiceAction, ServiceReport, StackOrder, StackReport, Verdict,
-        service::{Found, ServiceState},
+        ServiceAction, StackOrder, StackReport, Verdict,
+        service::{Found, ServiceState, ServiceStatus},
     },
 };
 
@@ -32,7 +32,7 @@ use crate::{
 /// How many lines of a service's log a failed start shows.
 const LAST_LINES: usize = 12;
 
-/// How often a wait looks up, to see whether the room still lives.
+/// How often a wait checks whether the room is still alive.
 const LOOK_UP: Duration = Duration::from_secs(1);
 
 /// For how long a service must refuse its probe to be given up: some answer with 404 while they load.
@@ -43,7 +43,7 @@ const STEADY: Duration = Duration::from_secs(10);
 enum NotUp {
     Ended,
     After(Duration),
-    /// They answer their probes with a client error, which no time mends.
+    /// They answer their probes with a client error, which waiting does not fix.
     Refusing,
 }
 
@@ -52,10 +52,10 @@ enum NotUp {
 struct SteadyAnswers(HashMap<String, (u16, Instant)>);
 
 impl SteadyAnswers {
-    /// Takes a report in, and returns the services that have refused for long enough.
+    /// Adds a report, and returns the services that have refused for long enough.
     fn refusing(&mut self, report: &StackReport, now: Instant) -> Vec<String> {
         let mut refusing = Vec::new();
-        for service in &report.services {
+        for service in report.statuses() {
             let answer = service.answers.last().filter(|_| service.state == ServiceState::Starting);
             let Some(Found::Http { status: status @ 400..=499, .. }) =
                 answer.map(|answer| &answer.found)
@@ -110,7 +110,7 @@ hothouse_model::explain! {
 }
 
 impl Engine {
-    /// Works out the stack of a sandbox from its worktree's config, under what is pinned.
+    /// Computes the stack of a sandbox from its worktree's config, within what is pinned.
     pub(crate) fn stack_for(
         &self,
         sandbox: &SandboxRecord,
@@ -222,7 +222,7 @@ impl Engine {
                     return Err(self.not_up(sandbox, &report, &refusing, NotUp::Refusing));
                 }
                 Verdict::Pending if left.is_zero() => {
-                    let open = report.services.iter().filter(|service| !service.state.is_settled());
+                    let open = report.statuses().filter(|service| !service.state.is_settled());
                     let names: Vec<_> = open.map(|service| service.name.clone()).collect();
                     return Err(self.not_up(sandbox, &report, &names, NotUp::After(timeout)));
                 }
@@ -231,8 +231,8 @@ impl Engine {
         }
     }
 
-    /// Explains a room that does not answer any more. One that another command has replaced is waited
-    /// for in its place.
+    /// Explains a room that no longer answers. If another command has replaced it, the new one is waited
+    /// for instead.
     fn check_replaced(
         &self,
         sandbox: &SandboxRecord,
@@ -256,9 +256,9 @@ impl Engine {
         }
     }
 
-    /// Says who is waited for, when that has changed.
+    /// Reports which services are waited for, if that has changed.
     fn say_waiting(&self, report: &StackReport, told: &mut Vec<String>, operation: &OperationId) {
-        let open = report.services.iter().filter(|service| !service.state.is_settled());
+        let open = report.statuses().filter(|service| !service.state.is_settled());
         let open: Vec<String> = open.map(|s| format!("{} ({})", s.name, s.state)).collect();
         if !open.is_empty() && open != *told {
             let title = format!("wait for {}", open.join(", "));
@@ -268,7 +268,7 @@ impl Engine {
         }
     }
 
-    /// Tells of the first crash of a service at once: its restarts take a while.
+    /// Reports the first crash of a service immediately: its restarts take a while.
     fn say_crashes(
         &self,
         sandbox: &SandboxRecord,
@@ -276,7 +276,7 @@ impl Engine {
         told: &mut HashSet<String>,
         operation: &OperationId,
     ) {
-        for service in report.services.iter().filter(|service| service.restarts > 0) {
+        for service in report.statuses().filter(|service| service.restarts > 0) {
             let Some(exit) = &service.exit else { continue };
             if service.state == ServiceState::Failed || !told.insert(service.name.clone()) {
                 continue;
@@ -306,7 +306,7 @@ impl Engine {
         let stack = self.with.rooms.stack(&runtime).unwrap_or_default();
         let order = stack.services.iter().find(|order| order.name() == service);
         let unasked = order.is_some_and(|order| order.spec.probe.is_none() && !order.spec.task);
-        let done = |report: &ServiceReport| match action {
+        let done = |report: &ServiceStatus| match action {
             ServiceAction::Signal(_) => true,
             ServiceAction::Stop => !report.state.is_running(),
             ServiceAction::Start | ServiceAction::Restart => {
@@ -319,7 +319,7 @@ impl Engine {
             let left = deadline.saturating_duration_since(Instant::now());
             let report = self.with.rooms.services(&runtime, after, left.min(LOOK_UP));
             let report = report.map_err(|error| error.failure())?;
-            let own = report.services.iter().find(|report| report.name == service);
+            let own = report.statuses().find(|report| report.name == service);
             let Some(own) = own else {
                 return Err(RoomError::NoService { service: service.to_owned() }.failure());
             };
@@ -337,7 +337,7 @@ impl Engine {
         }
     }
 
-    /// Tells which services did not start, and all that is known of why.
+    /// Reports which services did not start, and all that is known about the reason.
     fn not_up(
         &self,
         sandbox: &SandboxRecord,
@@ -361,7 +361,7 @@ impl Engine {
             }
         };
         let mut failure = Failure::new(FailureKind::Unmet, message);
-        for service in report.services.iter().filter(|service| names.contains(&service.name)) {
+        for service in report.statuses().filter(|service| names.contains(&service.name)) {
             failure.causes.extend(why(service));
             let lines = self.last_lines(sandbox, &service.name);
             if !lines.is_empty() {
@@ -381,12 +381,12 @@ impl Engine {
             .hint(format!("the other services are up: see `hothouse status -w {name}`, try again with `hothouse up -w {name}`"))
     }
 
-    /// Returns the last lines of a service's log, fit to be shown.
+    /// Returns the last lines of a service's log, escaped for display.
     pub fn last_lines(&self, sandbox: &SandboxRecord, service: &str) -> Vec<String> {
         self.tail_of(sandbox, service, LAST_LINES)
     }
 
-    /// Returns so many of the last lines of a service's log, fit to be shown.
+    /// Returns this many of the last lines of a service's log, escaped for display.
     pub fn tail_of(&self, sandbox: &SandboxRecord, service: &str, lines: usize) -> Vec<String> {
         let folder = self.logs_of(sandbox).join(service);
         let stream = logs::Stream { service: service.to_owned(), folder };
@@ -411,7 +411,7 @@ impl Engine {
             .into_iter()
             .filter_map(|folder| {
                 let service = folder.file_name()?.to_str()?.to_owned();
-                // What is no service's begins with a dot.
+                // Names that begin with a dot belong to no service.
                 (!service.starts_with('.')).then_some(logs::Stream { service, folder })
             })
             .collect();
@@ -430,7 +430,7 @@ impl Engine {
         Ok(known.into_iter().filter(wanted).collect())
     }
 
-    /// Says how a sandbox stands, its services included.
+    /// Returns the state of a sandbox, including its services.
     pub fn state_with_services(
         &self,
         state: SandboxState,
@@ -439,8 +439,7 @@ impl Engine {
         match (state, report.map(StackReport::verdict)) {
             (SandboxState::Ready, Some(Verdict::Failed(_))) => SandboxState::Degraded,
             (SandboxState::Ready, Some(Verdict::Pending)) => {
-                let is_ill =
-                    |report: &StackReport| report.services.iter().any(|s| s.state.is_ill());
+                let is_ill = |report: &StackReport| report.statuses().any(|s| s.state.is_ill());
                 match report.is_some_and(is_ill) {
                     true => SandboxState::Degraded,
                     false => SandboxState::Starting,
@@ -451,8 +450,8 @@ impl Engine {
     }
 }
 
-/// Says in words what is wrong with a service.
-fn why(service: &ServiceReport) -> Vec<String> {
+/// Explains what is wrong with a service.
+fn why(service: &ServiceStatus) -> Vec<String> {
     let name = &service.name;
     let mut causes = Vec::new();
     if let Some(exit) = &service.exit {

@@ -1,4 +1,4 @@
-//! `size`: what a sandbox takes on the disk, honest about what is shared.
+//! `size`: how much disk space a sandbox takes, and how much of it is shared.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! Sleep and wake: a room that nobody uses is paused, later stopped, and comes back by itself.
 //!
-//! When, is [`hothouse_model::sleep::decide`]'s to say; who uses it, the daemon knows.
+//! [`hothouse_model::sleep::decide`] decides when; the daemon knows who uses it.
 
 use std::time::Duration;
 

@@ -93,7 +93,7 @@ impl Engine {
         self.with.store.snapshots(sandbox.key).map_err(|error| error.failure())
     }
 
-    /// Takes a snapshot, also of a sandbox whose room runs: it holds still meanwhile.
+    /// Takes a snapshot, also of a sandbox whose room is running: it is frozen meanwhile.
     pub fn snapshot(
         &self,
         sandbox: &SandboxRecord,
@@ -160,7 +160,7 @@ impl Engine {
         Ok(snapshot)
     }
 
-    /// Removes what is left of snapshots that did not come about.
+    /// Removes what failed snapshots left.
     fn remove_broken(&self, sandbox: &SandboxRecord) -> Result<(), SnapshotError> {
         for label in self.with.store.broken_snapshots(sandbox.key)? {
             trees::remove(&all_trees(sandbox, &label)?)?;
@@ -179,7 +179,7 @@ impl Engine {
         operation: OperationId,
     ) -> Result<(SnapshotRecord, bool), Failure> {
         let (_turn, sandbox) = self.turn(sandbox, "restore", Some(&operation))?;
-        // A label that is not there must not cost the user a running room.
+        // An unknown label must not stop a running room.
         self.known(&sandbox, label).map_err(|error| error.failure())?;
         let was_up = self.room_of(&sandbox).is_some();
         let profile = self.stack_of(&sandbox).map(|stack| stack.profile);
@@ -241,7 +241,7 @@ impl Engine {
                 index: folder.join(trees::INDEX_FILE),
             });
         }
-        // Only what has taken its place is thrown away.
+        // Only what has taken its place is discarded.
         steps.push(Step::RemoveTrees { trees: [replaced, surplus].concat() });
         let plan = NewPlan {
             operation,
@@ -250,7 +250,7 @@ impl Engine {
             steps,
             begun: self.with.clock.now(),
         };
-        // Without its word on disk an older restore could be carried out after this one.
+        // Without the record on disk an older restore could be repeated after this one.
         self.describe_for_good(sandbox, &plan.operation)?;
         let one = std::slice::from_ref(sandbox);
         let plan = self.begin(one, &plan, &Subject::Changes(sandbox.key))?;

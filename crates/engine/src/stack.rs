@@ -59,7 +59,7 @@ pub(crate) struct Stack {
     pub(crate) caveats: Vec<Caveat>,
 }
 
-/// A service that cannot be told to a room.
+/// A service that cannot be declared to a room.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StackError {
     #[error("variable `{variable}` of {place} refers to `{reference}`, which has no such value")]
@@ -141,7 +141,7 @@ impl<'a> StackBuilder<'a> {
         Ok(Self { config, facts, prepared, variables: BTreeMap::new() })
     }
 
-    /// Resolves the curated variables; one that the host does not have is left out, and said so.
+    /// Resolves the curated variables; one that the host does not have is left out and reported.
     fn variables(&self) -> Result<(BTreeMap<String, String>, Vec<Caveat>), StackError> {
         let (mut all, mut caveats) = (BTreeMap::new(), Vec::new());
         for (name, variable) in &self.config.variables {
@@ -326,7 +326,7 @@ impl<'a> StackBuilder<'a> {
         routed.or_else(|| self.local(name, service))
     }
 
-    /// Returns the host name by which an app is asked for from outside.
+    /// Returns the host name under which an app is requested from outside.
     fn hostname(&self, service: &Service) -> Option<String> {
         let label = service.url.as_ref().filter(|_| !service.host)?;
         let [own, _] = self.facts.names?.hosts(label.as_str());
@@ -381,7 +381,7 @@ fn probe(
         }
     };
     let Some(ready) = &service.ready else {
-        // An app that nobody can reach yet is not ready, whatever else it does.
+        // An app that cannot be reached yet is not ready.
         let app = service.url.as_ref().and(service.main_port()).map(|port| Question::Tcp { port });
         let question = prepared.map(|prepared| prepared.question.clone()).or(app);
         return question.map(|question| timing(question, None));

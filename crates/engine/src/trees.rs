@@ -38,13 +38,13 @@ pub(crate) const INDEX_LIMIT: u64 = 1 << 30;
 /// The file of a snapshot that holds git's index.
 pub(crate) const INDEX_FILE: &str = "index";
 
-/// Of how many worktrees it is remembered what is their agents'.
+/// How many worktrees are remembered.
 const SETTLED_KEPT: usize = 256;
 
-/// A worktree is looked at, without being asked, no more than once in so many times as long as it takes.
+/// How many times as long as a look at a worktree takes the next one waits, unless it is requested.
 const LOOK_SHARE: u32 = 50;
 
-/// Which driver works in which folder; trying them out costs milliseconds.
+/// Which driver works in which folder; trying them takes milliseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Drivers(Mutex<HashMap<(PathBuf, u64), DriverName>>);
 
@@ -74,20 +74,20 @@ impl Drivers {
     }
 }
 
-/// What of each worktree is known to be its agent's, by the worktree's path.
+/// What is known to belong to the agent, by the worktree's path.
 #[derive(Debug, Default)]
 pub(crate) struct Settled(Mutex<HashMap<PathBuf, Look>>);
 
-/// What the last look at a worktree came to.
+/// The result of the last look at a worktree.
 #[derive(Debug)]
 struct Look {
     seen: Seen,
-    /// When it is worth looking again without being asked.
+    /// When to look again without a request.
     due: Instant,
 }
 
 impl Settled {
-    /// Takes what is known of a worktree; whoever comes meanwhile looks for himself.
+    /// Takes what is known of a worktree; a concurrent caller looks again.
     fn of(&self, worktree: &Path) -> Seen {
         self.lock().remove(worktree).map(|look| look.seen).unwrap_or_default()
     }
@@ -101,7 +101,7 @@ impl Settled {
         known.insert(worktree.to_owned(), Look { seen, due });
     }
 
-    /// Whether a worktree is to be looked at without being asked.
+    /// Whether a worktree is due for a look without a request.
     pub(crate) fn is_due(&self, worktree: &Path) -> bool {
         self.lock().get(worktree).is_none_or(|look| look.due <= Instant::now())
     }
@@ -126,10 +126,10 @@ pub(crate) fn worktree(sandbox: &SandboxRecord) -> TreeOrder {
     }
 }
 
-/// The files of a sandbox's worktree, wherever they are seen.
+/// The files of a sandbox's worktree, wherever they are visible.
 pub(crate) struct WorktreeFolder {
     folder: beneath::Folder,
-    /// Where the room alone shows them, we look through this.
+    /// The view, if only the room shows them.
     _view: Option<View>,
 }
 
@@ -151,13 +151,13 @@ pub(crate) fn open_worktree(sandbox: &SandboxRecord) -> Result<WorktreeFolder, F
     Ok(WorktreeFolder { folder: beneath::Folder::open(view.path())?, _view: Some(view) })
 }
 
-/// Returns what a worktree is made of, if its room alone shows it.
+/// Returns the layers of a worktree that only its room shows.
 pub(crate) fn layers(sandbox: &SandboxRecord) -> Option<WorktreeLayers> {
     let HiddenTree { private, lowers, .. } = HiddenTree::at(&sandbox.worktree)?;
     Some(WorktreeLayers { private, lowers })
 }
 
-/// Whether a sandbox's files are seen in its room alone.
+/// Whether a sandbox's files are visible only in its room.
 pub(crate) fn is_hidden(sandbox: &SandboxRecord) -> bool {
     HiddenTree::at(&sandbox.worktree).is_some()
 }
@@ -230,7 +230,7 @@ impl Others {
     }
 }
 
-/// The dependency folders that did not come along, by worktree. The next daemon does not know: whoever forked was told.
+/// The dependency folders that were not copied, by worktree. Kept in memory only: the user who forked was told.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOutFolders(Mutex<HashMap<PathBuf, Vec<String>>>);
 
@@ -244,13 +244,13 @@ impl LeftOutFolders {
 }
 
 impl Engine {
-    /// Returns which dependency folders did not come along, and why.
+    /// Returns which dependency folders were not copied, and why.
     pub fn left_out(&self, sandbox: &SandboxRecord) -> Vec<String> {
         let all = self.left_out.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(&sandbox.worktree).cloned().unwrap_or_default()
     }
 
-    /// Whether the files of a sandbox are seen in its room alone.
+    /// Whether the files of a sandbox are visible only in its room.
     pub fn is_hidden(&self, sandbox: &SandboxRecord) -> bool {
         is_hidden(sandbox)
     }
@@ -291,7 +291,7 @@ impl Engine {
         }
     }
 
-    /// Takes back what [`add_worktree`](Self::add_worktree) did.
+    /// Undoes [`add_worktree`](Self::add_worktree).
     pub(crate) fn undo_worktree(&self, order: &WorktreeOrder) -> Result<(), StepError> {
         let lock = self.repository_lock(&order.common_dir)?;
         let (_, place) = place(&order.tree)?;
@@ -310,7 +310,7 @@ impl Engine {
         let (_, place) = place(tree)?;
         let repository = repository(common_dir);
         if tree.driver == TreeMaker::Foreign {
-            // Made before there were drivers.
+            // Made by a release without drivers.
             return Ok(repository.remove_worktree(&lock, &tree.path)?);
         }
         Ok(repository.remove_worktree_from(&lock, &*driver(tree)?, &place)?)
@@ -328,7 +328,7 @@ impl Engine {
         let plain = dependencies.iter().filter(|folder| !glob::is_wild(folder.as_str().as_bytes()));
         let skip = plain.map(|folder| folder.as_str().into()).chain(secrets);
         let skip: Vec<_> = skip.collect();
-        // One that somebody else made is a plain folder.
+        // A worktree that Hothouse did not make is a plain folder.
         let tree = match sandbox.is_adopted() {
             true => TreeOrder { driver: PLAIN.into(), ..worktree(sandbox) },
             false => worktree(sandbox),
@@ -340,7 +340,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts the `.git` file of a worktree back where somebody replaced it; returns whether that was so.
+    /// Restores the `.git` file of a worktree if somebody replaced it; returns whether that was necessary.
     /// Where agents have an id of their own the kernel keeps them from it, and it costs nothing to look
     /// before a room starts; with a single uid it is looked at before each command.
     pub(crate) fn mend_pointer(&self, sandbox: &SandboxRecord) -> Result<bool, StepError> {
@@ -354,7 +354,7 @@ impl Engine {
         Ok(mended)
     }
 
-    /// Brings every tree back to its path after the host was restarted.
+    /// Restores every tree at its path after the host was restarted.
     pub fn restore_trees(&self) -> Result<(), Failure> {
         for sandbox in self.sandboxes()?.iter().filter(|sandbox| !sandbox.is_adopted()) {
             let snapshots = self.snapshots(sandbox)?.into_iter();
@@ -369,7 +369,7 @@ impl Engine {
                         tracing::info!(path = %tree.path.display(), "mounted again");
                     }
                     Ok(Restored::WasThere) => {}
-                    // The others are brought back all the same; `doctor` names this one.
+                    // The others are restored anyway; `doctor` names this one.
                     Err(error) => {
                         tracing::error!(error = ?error.failure(), "a worktree could not be mounted again")
                     }
@@ -417,7 +417,7 @@ impl Engine {
     }
 }
 
-/// Copies trees, each wholly or not at all after its undoing.
+/// Copies trees, each completely or, once undone, not at all.
 pub(crate) fn copy(copies: &[TreeCopy]) -> Result<(), StepError> {
     for TreeCopy { from, to } in copies {
         let (_, source) = place(from)?;
@@ -449,7 +449,7 @@ pub(crate) fn unstage(copies: &[TreeCopy]) -> Result<(), StepError> {
     remove(&copies.iter().map(|copy| staged(&copy.to)).collect::<Vec<_>>())
 }
 
-/// Makes sure that a sandbox's worktree is at its path: a mount may be missing.
+/// Makes sure that a sandbox's worktree is at its path: its mount may be missing.
 pub(crate) fn ensure_there(sandbox: &SandboxRecord) -> Result<(), StepError> {
     if sandbox.is_adopted() {
         return Ok(());
@@ -479,11 +479,11 @@ impl Swap {
         })
     }
 
-    /// Puts the staged tree in the place of the one that is there, which waits to come back.
+    /// Replaces a tree with the staged one, and sets it aside.
     fn replace(&self) -> Result<(), StepError> {
         let Self { driver, staged, target, former } = self;
         if exists(staged) {
-            // Whose private part alone is there has begun to come.
+            // If only its private part exists, the swap has begun.
             let is_there = files::exists(&target.path)
                 || files::exists(&target.private) && files::exists(&staged.private);
             if is_there && !files::exists(&former.path) {
@@ -498,7 +498,7 @@ impl Swap {
         Ok(())
     }
 
-    /// Brings back the tree that waits, if one does; the one in its place is staged again.
+    /// Restores the tree that was set aside, if there is one; the one in its place is staged again.
     fn bring_back(&self) -> Result<(), StepError> {
         let Self { driver, staged, target, former } = self;
         if !exists(former) {
@@ -519,29 +519,29 @@ fn exists(place: &TreePlace) -> bool {
     files::exists(&place.path) || files::exists(&place.private)
 }
 
-/// Puts staged copies in the place of what is there. Interrupted, it is done by doing it again: what
+/// Replaces trees with their staged copies. After an interruption it is simply repeated: what
 /// is no longer staged has its place already.
 pub(crate) fn swap(copies: &[TreeCopy]) -> Result<(), StepError> {
     copies.iter().try_for_each(|copy| Swap::of(&copy.to)?.replace())
 }
 
-/// Takes [`swap`] back, however far it came.
+/// Undoes [`swap`], however far it got.
 pub(crate) fn swap_back(copies: &[TreeCopy]) -> Result<(), StepError> {
     copies.iter().try_for_each(|copy| Swap::of(&copy.to)?.bring_back())
 }
 
-/// Returns the trees that wait to come back.
+/// Returns the trees that were set aside.
 pub(crate) fn formers(copies: &[TreeCopy]) -> Vec<TreeOrder> {
     copies.iter().map(|copy| former(&copy.to)).collect()
 }
 
-/// Whether copies wait to take the place of a sandbox's trees, though nobody is at it any more.
+/// Whether an interrupted swap left staged copies of a sandbox's trees.
 pub(crate) fn is_half_restored(sandbox: &SandboxRecord) -> Result<bool, FileError> {
     let names = places::all_staged(&sandbox.sandboxes, sandbox.name.as_str())?;
     Ok(names.iter().any(|name| !name.ends_with(FORMER)))
 }
 
-/// Returns the trees that wait to take the place of a sandbox's trees, or to come back to it.
+/// Returns the staged copies of a sandbox's trees, and the trees that were set aside.
 pub(crate) fn all_staged(sandbox: &SandboxRecord) -> Result<Vec<TreeOrder>, FileError> {
     let names = places::all_staged(&sandbox.sandboxes, sandbox.name.as_str())?;
     let worktree = format!("{}~", sandbox.name);
@@ -557,12 +557,12 @@ pub(crate) fn all_staged(sandbox: &SandboxRecord) -> Result<Vec<TreeOrder>, File
     Ok(names.into_iter().map(order).collect())
 }
 
-/// Returns where a copy waits that is to take a tree's place.
+/// Returns the path of a tree's staged copy.
 fn staged(tree: &TreeOrder) -> TreeOrder {
     waiting(tree, "")
 }
 
-/// Returns where a tree waits whose place was taken.
+/// Returns the path of a tree that was set aside.
 fn former(tree: &TreeOrder) -> TreeOrder {
     waiting(tree, FORMER)
 }
@@ -573,7 +573,7 @@ fn waiting(tree: &TreeOrder, end: &str) -> TreeOrder {
     TreeOrder { name, path, ..tree.clone() }
 }
 
-/// Measures a tree; one that is gone takes nothing.
+/// Measures a tree; a missing one has size 0.
 pub(crate) fn sizes(tree: &TreeOrder) -> Result<TreeSizes, StepError> {
     if !files::exists(&tree.path) {
         return Ok(TreeSizes::default());

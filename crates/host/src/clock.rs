@@ -20,7 +20,7 @@ impl Clock for HostClock {
     }
 }
 
-/// A clock that stands still until it is told otherwise.
+/// A clock that stands still until it is advanced.
 #[derive(Debug)]
 pub struct FakeClock(Mutex<Timestamp>);
 

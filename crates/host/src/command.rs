@@ -163,14 +163,14 @@ impl Program {
         self
     }
 
-    /// Hands it a descriptor, which it has under the same number as we do. Nobody else inherits it.
+    /// Passes it a descriptor, which it has under the same number as we do. Nobody else inherits it.
     #[must_use]
     pub fn pass(mut self, descriptor: OwnedFd) -> Self {
         self.passed.push(descriptor);
         self
     }
 
-    /// Lets the program follow no link of a tree, which somebody else may put there meanwhile, but for
+    /// Lets the program follow no link of a tree, which somebody else may put there meanwhile, except for
     /// those in a folder of it that is nobody else's.
     #[must_use]
     pub fn without_links(mut self, tree: &Path, except: Option<&Path>) -> Self {
@@ -339,7 +339,7 @@ pub fn bare(program: impl AsRef<OsStr>) -> std::process::Command {
 fn keep_open(command: &mut std::process::Command, descriptor: RawFd) {
     let clear = move || {
         // SAFETY: between fork and exec the child has its own table of descriptors, in which this one
-        // is open because `Program` holds it until the spawn is over; fcntl is async-signal-safe.
+        // is open because `Program` holds it until the spawn has finished; fcntl is async-signal-safe.
         let answer = unsafe { libc::fcntl(descriptor, libc::F_SETFD, 0) };
         if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     };
@@ -402,7 +402,7 @@ fn last_words(bytes: &[u8]) -> String {
     said.join("; ").chars().filter(|c| !c.is_control()).take(400).collect()
 }
 
-/// How many reasons of a program are told.
+/// How many lines of a program's error output are kept.
 const REASON_LIMIT: usize = 3;
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
+    time::Duration,
 };
 
 use rustix::{
@@ -28,11 +29,13 @@ use crate::{
     beneath::{Entry, EntryKind, open_beneath},
     crew::work_through,
     files::{FileError, about},
-    walk::{Bookmark, Place, read_part},
+    walk::{Bookmark, Deadline, Place, read_part},
 };
 
 /// Below this many bytes a plain copy is cheaper than asking for shared blocks.
 const SHARE_FROM: u64 = 64 << 10;
+/// How long a copy may take: large trees are large data, and a tree that never ends is an attack.
+const PATIENCE: Duration = Duration::from_secs(3600);
 /// How many files of one folder are one job.
 const BATCH: usize = 512;
 
@@ -156,7 +159,11 @@ pub(crate) fn copy_tree_with(
         owners,
         found: Mutex::default(),
     };
-    work_through(vec![Job::Folder(Place::default(), None)], |job, more| copier.serve(job, more))?;
+    let deadline = Deadline::after(PATIENCE);
+    work_through(vec![Job::Folder(Place::default(), None)], |job, more| {
+        deadline.check().map_err(io::Error::from).map_err(about("copy", source))?;
+        copier.serve(job, more)
+    })?;
     copier.finish()
 }
 

@@ -24,9 +24,12 @@ pub(crate) fn work_through<J: Send, E: Send>(
     let changed = Condvar::new();
     let crew = thread::available_parallelism().map_or(2, NonZero::get).clamp(2, 8);
     thread::scope(|scope| {
-        for _ in 0..crew {
-            scope.spawn(|| serve(&desk, &changed, &work));
+        for _ in 1..crew {
+            // Where no thread can be had, the others do the work, and this one in any case.
+            let thread = thread::Builder::new();
+            thread.spawn_scoped(scope, || serve(&desk, &changed, &work)).ok();
         }
+        serve(&desk, &changed, &work);
     });
     let desk = desk.into_inner().unwrap_or_else(PoisonError::into_inner);
     desk.failure.map_or(Ok(()), Err)

@@ -140,7 +140,7 @@ pub fn write_quick(path: &Path, bytes: &[u8], mode: u32) -> Result<(), FileError
     written.map_err(about("write", path))
 }
 
-/// Returns a standard input for a child that holds some bytes, in memory alone.
+/// Returns a standard input for a child that holds some bytes, only in memory.
 pub fn memory(bytes: &[u8]) -> Result<std::process::Stdio, FileError> {
     let make = || -> io::Result<fs::File> {
         let flags = rustix::fs::MemfdFlags::CLOEXEC;
@@ -219,7 +219,7 @@ pub fn is_folder(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|stat| stat.is_dir())
 }
 
-/// Makes a file for the owner alone that is all hole: it takes room as it is written in.
+/// Makes a file for the owner only that is all hole: it takes space as it is written in.
 pub fn make_sparse(path: &Path, size: u64) -> Result<(), FileError> {
     let made = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
     made.and_then(|file| file.set_len(size)).map_err(about("make", path))
@@ -258,7 +258,7 @@ pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|stat| stat.is_symlink())
 }
 
-/// Makes a folder and its parents for the owner alone; one that exists is left as it is.
+/// Makes a folder and its parents for the owner only; one that exists is left as it is.
 pub fn make_private_folder(path: &Path) -> Result<(), FileError> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -388,7 +388,7 @@ pub fn remove_file(path: &Path) -> Result<(), FileError> {
     }
 }
 
-/// Opens a file for appending, making it for the owner alone.
+/// Opens a file for appending, making it for the owner only.
 pub fn open_append(path: &Path) -> Result<fs::File, FileError> {
     fs::OpenOptions::new()
         .create(true)

@@ -153,7 +153,7 @@ pub fn give_tree(path: &Path, give: &Give) -> Result<(), FileError> {
     }
 }
 
-/// Does the same in a process of its own, for one that must not have had threads.
+/// Does the same in its own process, for one that must not have had threads.
 pub fn give_tree_apart(path: &Path, give: &Give) -> Result<(), FileError> {
     ask(&Work::Give { path: path.to_owned(), give: give.clone() }, path).map(drop)
 }

@@ -152,7 +152,7 @@ fn kernel_remove(name: &str) -> Result<bool, KeyringError> {
     Ok(true)
 }
 
-/// A keyring in memory, which can be told that it is none.
+/// A keyring in memory, which can be set to be missing.
 pub mod fakes {
     use std::{
         collections::BTreeMap,

@@ -25,7 +25,7 @@ pub enum LockError {
     File(#[from] FileError),
 }
 
-/// A held lock. Dropping it, or the end of the process, lets go.
+/// A held lock. It is released when it is dropped or the process ends.
 #[derive(Debug)]
 pub struct Lock {
     file: File,

@@ -165,7 +165,7 @@ pub(crate) fn build_view(layers: &[&Path]) -> io::Result<OwnedFd> {
 }
 
 /// Makes an overlay over mounts that must be somewhere to be named, on older kernels: in a thread
-/// with a view of its own, in which they are on the `target`. It is gone with the thread, also when
+/// with its own view, in which they are on the `target`. It is gone with the thread, also when
 /// we are killed.
 fn build_elsewhere(
     overlay: &Overlay<'_>,
@@ -210,7 +210,7 @@ pub fn mounts_below(folder: &Path) -> Result<Vec<PathBuf>, FileError> {
 pub fn unmount_tree(path: &Path) -> Result<(), FileError> {
     while is_mount_point(path) {
         match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-            // Somebody else was faster.
+            // Another process was faster.
             Ok(()) | Err(rustix::io::Errno::INVAL) if !is_mount_point(path) => return Ok(()),
             Ok(()) => {}
             Err(errno) => return Err(about("unmount", path)(errno.into())),

@@ -9,6 +9,7 @@ use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::{
@@ -19,11 +20,14 @@ use rustix::{
 use crate::{
     beneath::{Entry, EntryKind, FileStat, Folder, entries, open_beneath},
     files::{FileError, about},
-    walk::weight,
+    walk::{Deadline, weight},
 };
 
 /// The most names that are looked at. A tree with more is an error: a secret might be among the rest.
 const NAMES: usize = 1 << 22;
+
+/// How long it may take.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The extended attribute that holds an access-control list.
 const ACCESS_LIST: &str = "system.posix_acl_access";
@@ -79,7 +83,12 @@ pub fn find_again(
     let mut known = std::mem::take(&mut memory.0);
     let (mut found, mut seen) = (Vec::new(), 0);
     let mut left = vec![PathBuf::new()];
+    let deadline = Deadline::after(PATIENCE);
     while let Some(folder) = left.pop() {
+        deadline
+            .check()
+            .map_err(io::Error::from)
+            .map_err(about("look for secrets in", top.path()))?;
         let same = known.remove(&folder).filter(|listed| listed.is_current(top, &folder));
         let listed = match same {
             Some(listed) => listed,
@@ -176,13 +185,13 @@ impl Listed {
     }
 }
 
-/// Whether a folder went away, became something else, or is somebody's who keeps us out.
+/// Whether a folder is gone, became something else, or must not be entered.
 fn is_passed_over(error: &io::Error) -> bool {
     let codes = [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::ACCESS];
     codes.into_iter().any(|code| error.raw_os_error() == Some(code.raw_os_error()))
 }
 
-/// Takes everybody's rights on a file but its owner's, also those of an access-control list. Returns
+/// Removes all permissions on a file except its owner's, also those of an access-control list. Returns
 /// whether anything changed; a file that is gone, or that is not `owner`'s any more, is left alone.
 pub fn close_to_others(top: &Folder, path: &Path, owner: u32) -> Result<bool, FileError> {
     let close = || -> io::Result<bool> {

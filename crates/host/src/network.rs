@@ -39,13 +39,13 @@ pub struct Catch {
     pub tcp: Vec<OwnedFd>,
     pub dns_datagram: Vec<OwnedFd>,
     pub dns_stream: Vec<OwnedFd>,
-    /// Shut until a daemon takes them: each is connected to itself, so what is sent to it is refused.
+    /// Closed until a daemon takes them: each is connected to itself, so the kernel refuses what is sent to it.
     pub datagrams: Vec<OwnedFd>,
     /// Reports packets that the nftables rules dropped; none where the kernel cannot.
     pub dropped: Option<OwnedFd>,
-    /// Tells of echo requests that a rule may allow; none where the kernel cannot.
+    /// Reports echo requests that a rule may allow; `None` if the kernel cannot.
     pub echoes: Option<OwnedFd>,
-    /// Sends packets with headers of their own into the room, for answers to echo requests.
+    /// Sends packets with their own headers into the room, for answers to echo requests.
     pub raw: Vec<OwnedFd>,
     /// The netlink socket for the nftables rules; its user also needs the permission.
     pub rules: OwnedFd,

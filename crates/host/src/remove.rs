@@ -1,6 +1,6 @@
 //! Removal of whole trees, in parallel and never through a link.
 //!
-//! How deep a tree is chose whoever made it: what lies deeper than [`LIFT`] folders is renamed to the
+//! Whoever made a tree chose its depth: what is deeper than [`LIFT`] folders is renamed to the
 //! top first, so neither paths nor open folders nor memory grow with it.
 
 use std::{
@@ -228,7 +228,7 @@ impl Removal {
     }
 }
 
-/// Opens a folder, and lets its owner in first if need be.
+/// Opens a folder, and lets its owner in first if necessary.
 fn open_folder(parent: impl AsFd, name: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     match rustix::fs::openat(&parent, name, flags | OFlags::RDONLY, Mode::empty()) {

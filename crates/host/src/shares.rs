@@ -1,11 +1,18 @@
-//! Who has how much of what all rooms share, counted as it is taken and given back.
+//! How much each room has of what all rooms share, counted as it is taken and returned.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use hothouse_model::budget::{Budget, Taken};
+
+/// How long a refusal is remembered.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
+/// How often refusals of one room are logged.
+const LOGGED: Duration = Duration::from_secs(5);
 
 /// The count of one daemon.
 #[derive(Debug)]
@@ -18,6 +25,15 @@ pub struct Shares {
 struct Counts {
     all: u64,
     rooms: HashMap<Arc<str>, u64>,
+    refused: HashMap<Arc<str>, Refused>,
+}
+
+/// What a room was refused lately.
+#[derive(Clone, Copy, Debug)]
+struct Refused {
+    count: u64,
+    last: Instant,
+    logged: Instant,
 }
 
 impl Shares {
@@ -26,13 +42,37 @@ impl Shares {
         Arc::new(Self { budget: Budget::of(limit), taken: Mutex::default() })
     }
 
-    /// Returns the share of a room, by any name that is its own.
+    /// Returns the share of a room, by any name that identifies it.
     pub fn of(self: &Arc<Self>, room: &str) -> RoomShare {
         RoomShare { shares: self.clone(), room: room.into() }
     }
 
+    /// Returns how often a room was refused something lately; zero if it is a minute since the last time.
+    pub fn refused(&self, room: &str) -> u64 {
+        let counts = self.counts();
+        let refused = counts.refused.get(room).filter(|known| known.last.elapsed() < REMEMBERED);
+        refused.map_or(0, |known| known.count)
+    }
+
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Counts {
+    /// Remembers a refusal; returns how many there are by now, if it is time to log them.
+    fn note_refused(&mut self, room: &Arc<str>, now: Instant) -> Option<u64> {
+        let is_old = |last: Instant| now.duration_since(last) >= REMEMBERED;
+        self.refused.retain(|_, known| !is_old(known.last));
+        let first = !self.refused.contains_key(room);
+        let known = self.refused.entry(room.clone());
+        let known = known.or_insert(Refused { count: 0, last: now, logged: now });
+        (known.count, known.last) = (known.count + 1, now);
+        let is_due = first || now.duration_since(known.logged) >= LOGGED;
+        if is_due {
+            known.logged = now;
+        }
+        is_due.then_some(known.count)
     }
 }
 
@@ -51,11 +91,21 @@ impl RoomShare {
         let rooms = counts.rooms.len() + usize::from(by_room == 0);
         let rooms = u64::try_from(rooms).unwrap_or(u64::MAX / 2);
         if !self.shares.budget.admits(Taken { by_all: counts.all, by_room, rooms }, cost) {
+            drop(counts);
+            self.refuse();
             return None;
         }
         counts.all += cost;
         *counts.rooms.entry(self.room.clone()).or_default() += cost;
         Some(Permit { share: self.clone(), cost })
+    }
+
+    /// Counts a refusal, also one that another limit has decided, and logs it once in a while.
+    pub fn refuse(&self) {
+        let refused = self.shares.counts().note_refused(&self.room, Instant::now());
+        if let Some(refused) = refused {
+            tracing::warn!(sandbox = %self.room, refused, "a sandbox wants more than its share");
+        }
     }
 }
 
@@ -82,6 +132,21 @@ impl Drop for Permit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusals_are_counted_for_each_room_and_logged_once_in_a_while() {
+        let shares = Shares::new(400);
+        let (flood, other) = (shares.of("a"), shares.of("b"));
+        let _taken: Vec<_> = std::iter::from_fn(|| flood.take(5)).collect();
+        assert!((0..99).all(|_| flood.take(5).is_none()));
+        assert!(other.take(5).is_some());
+        assert_eq!((shares.refused("a"), shares.refused("b")), (100, 0));
+        let (mut counts, now) = (Counts::default(), Instant::now());
+        let at = |seconds| now + Duration::from_secs(seconds);
+        let told =
+            [0, 1, 4, 5, 9, 10, 300].map(|second| counts.note_refused(&"a".into(), at(second)));
+        assert_eq!(told, [Some(1), None, None, Some(4), None, Some(6), Some(1)]);
+    }
 
     #[test]
     fn what_is_given_back_can_be_taken_again() {

@@ -55,7 +55,7 @@ pub fn lengthen_queue(listener: &std::net::TcpListener) -> io::Result<()> {
     Ok(rustix::net::listen(listener, 4096)?)
 }
 
-/// Binds a socket for the owner alone, replacing a dead one.
+/// Binds a socket for the owner only, replacing a dead one.
 pub fn bind(path: &Path) -> Result<UnixListener, SocketError> {
     files::remove_file(path)?;
     let (short, _folder) = short_path(path)?;

@@ -14,7 +14,7 @@ use hothouse_model::config::Destination;
 
 use crate::{Program, files};
 
-/// How long one tool may take. All are asked at once.
+/// How long one tool may take. All are queried in parallel.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The most of a tool's files that is read.
@@ -35,7 +35,7 @@ const QUESTIONS: &[Question] = &[
     Question { program: "yarn", words: &["config", "get", "registry"], lines: &[] },
     Question { program: "yarn", words: &["config", "get", "npmRegistryServer"], lines: &[] },
     Question { program: "pip3", words: &["config", "list"], lines: &["index-url", "find-links"] },
-    // The help names the index that is used when nobody says otherwise.
+    // The help names the default index.
     Question { program: "pip3", words: &["install", "--help"], lines: &["(default"] },
     // An index may keep its files on another host: only the index itself knows.
     Question {

@@ -1,10 +1,10 @@
-//! How much room a tree takes: by itself, and together with others.
+//! How much space a tree takes: by itself, and together with others.
 #![expect(unsafe_code, reason = "the map of extents has no safe wrapper")]
 
 use std::{
     collections::HashSet,
     io,
-    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::Path,
     sync::{Mutex, PoisonError},
     time::Instant,
@@ -17,7 +17,7 @@ use crate::{
     beneath::{EntryKind, open_beneath},
     crew::work_through,
     files::{self, FileError, about},
-    walk::{Bookmark, Place, TooDeep, read_part},
+    walk::{Bookmark, MEASURED_DEPTH, Spot, TooDeep, read_part},
 };
 
 /// Whether blocks may belong to several files.
@@ -54,7 +54,7 @@ pub fn usage(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
     usage_until(folder, blocks, None)
 }
 
-/// Adds up what a tree takes, or what was seen of it when the time was over.
+/// Adds up what a tree takes, or what was seen of it when the time ran out.
 pub fn usage_until(
     folder: &Path,
     blocks: Blocks,
@@ -64,15 +64,15 @@ pub fn usage_until(
     let root = rustix::fs::open(folder, flags, Mode::empty())
         .map_err(|errno| about("open the folder", folder)(errno.into()))?;
     let measure = Measure {
-        root,
         blocks,
         deadline,
         found: Mutex::new(Usage::default()),
         seen: Mutex::new(HashSet::new()),
     };
-    let walked = work_through(vec![Part::default()], |part: Part, more| {
+    let top = Part { spot: Spot::top(root), from: None };
+    let walked = work_through(vec![top], |part: Part, more| {
         let measured = match measure.part(&part, more) {
-            // Folders of other users, such as those that a room's root made, count for themselves alone.
+            // Folders of other users, such as those that a room's root made, count only for themselves.
             Err(error)
                 if matches!(
                     error.kind(),
@@ -81,7 +81,7 @@ pub fn usage_until(
             {
                 Ok(Usage::default())
             }
-            other => other.map_err(about("measure", &folder.join(part.place.path()))),
+            other => other.map_err(about("measure", &folder.join(part.spot.place.path()))),
         };
         measure.add(&measured.map_err(End::Failed)?)
     });
@@ -95,9 +95,8 @@ pub fn usage_until(
 }
 
 /// A folder, or what is left of one that is read in parts.
-#[derive(Default)]
 struct Part {
-    place: Place,
+    spot: Spot,
     from: Option<Bookmark>,
 }
 
@@ -108,7 +107,6 @@ enum End {
 }
 
 struct Measure {
-    root: OwnedFd,
     blocks: Blocks,
     deadline: Option<Instant>,
     found: Mutex<Usage>,
@@ -133,11 +131,10 @@ impl Measure {
     }
 
     fn part(&self, part: &Part, more: &mut Vec<Part>) -> io::Result<Usage> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let folder = open_beneath(&self.root, &part.place.path(), flags, Mode::empty())?;
+        let folder = part.spot.open()?;
         let (entries, rest) = read_part(&folder, part.from)?;
         if rest.is_some() {
-            more.push(Part { place: part.place.clone(), from: rest });
+            more.push(Part { spot: part.spot.clone(), from: rest });
         }
         let mut usage = Usage::default();
         for entry in entries {
@@ -146,8 +143,8 @@ impl Measure {
                 continue;
             };
             if entry.kind == EntryKind::Folder {
-                match part.place.folder(&entry.name) {
-                    Ok(place) => more.push(Part { place, from: None }),
+                match part.spot.folder(&folder, &entry.name, MEASURED_DEPTH) {
+                    Ok(spot) => more.push(Part { spot, from: None }),
                     Err(TooDeep) => usage.beyond = true,
                 }
             } else if stat.st_nlink > 1 && !self.is_first_name(&stat) {
@@ -244,7 +241,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::walk::{DEPTH, planted};
+    use crate::walk::planted;
 
     #[test]
     fn the_request_has_the_size_that_its_number_names() {
@@ -253,13 +250,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_deeper_than_anybody_follows_is_measured_in_part_and_said_to_be() {
+    fn a_tree_deeper_than_any_path_is_measured_whole() {
         let ground = planted::ground();
         let tree = ground.path().join("tree");
         fs::create_dir(&tree).unwrap();
-        planted::chain(&tree, 3_000, "d");
+        planted::chain(&tree, 6_000, "d");
         let found = usage(&tree, Blocks::AreOwn).unwrap();
-        assert!(found.beyond && found.entries <= DEPTH as u64 + 1, "{found:?}");
+        assert!(!found.beyond && found.entries == 6_001, "{found:?}");
         crate::remove::remove_tree(&tree).unwrap();
     }
 

@@ -1,7 +1,7 @@
 //! Trees that only a room shows, seen from the host: in a process that has them mounted for itself.
 //!
 //! An ordinary user cannot mount an overlay where the whole host sees it, but a process of theirs can
-//! in namespaces of its own. Such a view is read-only and made again each time, so it is correct even
+//! in its own namespaces. Such a view is read-only and made again each time, so it is correct even
 //! while a room works in the same layers. This very program is started for it under
 //! [`VIEW_ARGUMENT`]; it either becomes the command that wants to see, or stays for as long as
 //! somebody reads through [`View::path`].
@@ -49,7 +49,7 @@ impl ViewSpec {
     }
 }
 
-/// A view that somebody reads through.
+/// A view that is in use.
 #[derive(Debug)]
 pub struct View {
     child: Child,

@@ -1,24 +1,36 @@
 //! What every walk over a tree that somebody else made has in common.
 //!
 //! Whoever made the tree chose how deep and how wide it is. So a place in it shares the names above it
-//! with its neighbours instead of having a path of its own, a folder is read in parts, and nobody but
-//! removal, which brings what is deep up to the top, goes deeper than [`DEPTH`].
+//! with its neighbours instead of having its own path, a folder is read in parts and opened from a
+//! folder above that is held open ([`Spot`]), a walk has a [`Deadline`], and nobody but removal and
+//! measuring goes deeper than [`DEPTH`].
 
 use std::{
     ffi::{OsStr, OsString},
     fmt, io,
-    os::{fd::AsFd, unix::ffi::OsStrExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
     path::{Path, PathBuf},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
-use rustix::fs::{AtFlags, FileType, RawDir, SeekFrom};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
 
-use crate::beneath::{Entry, EntryKind};
+use crate::beneath::{Entry, EntryKind, open_beneath};
 
 /// The most folders that lie within each other. A path that programs can name has at most 2048 names,
 /// and trees that somebody works with have some dozens.
 pub const DEPTH: usize = 1024;
+
+/// The most folders that lie within each other where a tree is measured.
+pub(crate) const MEASURED_DEPTH: usize = 1 << 16;
+
+/// How many bytes of names may lie between a folder and the one above that is held open. The kernel
+/// takes paths of 4096.
+const REACH: usize = 1024;
 
 /// How many names of a folder are read at once.
 const PART: usize = 8192;
@@ -96,9 +108,14 @@ impl<T> Place<T> {
 
     /// Returns the names that lead to it from the top.
     pub(crate) fn path(&self) -> PathBuf {
-        let mut names = Vec::with_capacity(self.depth());
+        self.path_below(0)
+    }
+
+    /// Returns the names that lead to it from the folder above it at this depth.
+    pub(crate) fn path_below(&self, depth: usize) -> PathBuf {
+        let mut names = Vec::with_capacity(self.depth().saturating_sub(depth));
         let mut at = self;
-        while let Some((above, name)) = at.above() {
+        while let Some((above, name)) = at.above().filter(|_| at.depth() > depth) {
             names.push(name);
             at = above;
         }
@@ -113,18 +130,105 @@ impl Place {
     }
 }
 
-/// Returns as how many names one in a folder counts where each has a path of its own: a long path is as
+/// A folder that a walk comes to. It is opened from the nearest folder above that is held open, so that it
+/// costs the same however deep it lies, and links are never followed. A copy is cheap.
+#[derive(Clone)]
+pub(crate) struct Spot {
+    pub(crate) place: Place,
+    anchor: Arc<Anchor>,
+    /// The length of the path from the anchor.
+    reach: usize,
+}
+
+struct Anchor {
+    folder: Arc<OwnedFd>,
+    depth: usize,
+}
+
+impl Spot {
+    /// The top folder of a tree.
+    pub(crate) fn top(folder: OwnedFd) -> Self {
+        let anchor = Anchor { folder: Arc::new(folder), depth: 0 };
+        Self { place: Place::default(), anchor: Arc::new(anchor), reach: 0 }
+    }
+
+    /// Opens the folder.
+    pub(crate) fn open(&self) -> io::Result<Arc<OwnedFd>> {
+        if self.reach == 0 {
+            // Its own descriptor: where it is read is not shared with others.
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            return Ok(Arc::new(rustix::fs::openat(
+                &self.anchor.folder,
+                ".",
+                flags,
+                Mode::empty(),
+            )?));
+        }
+        let path = self.place.path_below(self.anchor.depth);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        Ok(Arc::new(open_beneath(&self.anchor.folder, &path, flags, Mode::empty())?))
+    }
+
+    /// A folder in this one, which is `opened`; an error if it lies too deep.
+    pub(crate) fn folder(
+        &self,
+        opened: &Arc<OwnedFd>,
+        name: &OsStr,
+        deepest: usize,
+    ) -> Result<Self, TooDeep> {
+        if self.place.depth() >= deepest {
+            return Err(TooDeep);
+        }
+        let (anchor, reach) = match self.reach > REACH {
+            true => {
+                let anchor = Anchor { folder: opened.clone(), depth: self.place.depth() };
+                (Arc::new(anchor), 0)
+            }
+            false => (self.anchor.clone(), self.reach),
+        };
+        let reach = reach + name.len() + 1;
+        Ok(Self { place: self.place.below(name, ()), anchor, reach })
+    }
+}
+
+/// When a walk is to be over. A tree that takes longer is an error, whoever made it so large.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline(Instant);
+
+/// A walk that took too long.
+#[derive(Debug, thiserror::Error)]
+#[error("it takes too long: there are too many files, or they lie too deep")]
+pub struct TooLong;
+
+impl From<TooLong> for io::Error {
+    fn from(error: TooLong) -> Self {
+        Self::new(io::ErrorKind::TimedOut, error)
+    }
+}
+
+impl Deadline {
+    pub(crate) fn after(time: Duration) -> Self {
+        Self(Instant::now() + time)
+    }
+
+    /// Returns an error if the time has run out.
+    pub(crate) fn check(self) -> Result<(), TooLong> {
+        if Instant::now() > self.0 { Err(TooLong) } else { Ok(()) }
+    }
+}
+
+/// Returns as how many names one in a folder counts where each has its own path: a long path is as
 /// much as many short ones. `None` if the folder is too deep.
 pub fn weight(folder: &Path) -> Option<usize> {
     let is_deep = folder.iter().nth(DEPTH).is_some();
     (!is_deep).then(|| 1 + folder.as_os_str().len() / 64)
 }
 
-/// Where to go on in a folder that has been read in part.
+/// Where to continue in a folder that has been read in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bookmark(u64);
 
-/// Reads some names of an open folder, in the kernel's order; tells where to go on, if there may be more.
+/// Reads some names of an open folder, in the kernel's order; tells where to continue, if there may be more.
 pub(crate) fn read_part(
     folder: impl AsFd,
     from: Option<Bookmark>,
@@ -203,6 +307,43 @@ mod tests {
             deep = deep.folder("d".as_ref()).unwrap();
         }
         assert!(deep.folder("d".as_ref()).is_err());
+    }
+
+    #[test]
+    fn a_spot_is_opened_from_a_folder_that_is_held_however_deep_it_lies() {
+        for (levels, name) in [(5_000, "d".to_owned()), (300, "n".repeat(250))] {
+            let ground = planted::ground();
+            let tree = ground.path().join("tree");
+            fs::create_dir(&tree).unwrap();
+            planted::chain(&tree, levels, &name);
+            let mut spot = Spot::top(fs::File::open(&tree).unwrap().into());
+            for level in 0.. {
+                let opened = spot.open().unwrap();
+                let (entries, _) = read_part(&opened, None).unwrap();
+                let Some(folder) = entries.iter().find(|one| one.kind == EntryKind::Folder) else {
+                    assert_eq!((level, spot.place.depth()), (levels, levels));
+                    break;
+                };
+                spot = spot.folder(&opened, &folder.name, usize::MAX).unwrap();
+            }
+            assert!(spot.folder(&spot.open().unwrap(), "d".as_ref(), levels).is_err());
+            crate::remove::remove_tree(&tree).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_folder_is_not_followed() {
+        let ground = tempfile::tempdir().unwrap();
+        fs::create_dir_all(ground.path().join("tree/a/b")).unwrap();
+        let top = Spot::top(fs::File::open(ground.path().join("tree")).unwrap().into());
+        let opened = top.open().unwrap();
+        let a = top.folder(&opened, "a".as_ref(), DEPTH).unwrap();
+        let b = a.folder(&a.open().unwrap(), "b".as_ref(), DEPTH).unwrap();
+        b.open().unwrap();
+        fs::rename(ground.path().join("tree/a"), ground.path().join("other")).unwrap();
+        std::os::unix::fs::symlink(ground.path().join("other"), ground.path().join("tree/a"))
+            .unwrap();
+        assert!(a.open().is_err() && b.open().is_err());
     }
 
     #[test]

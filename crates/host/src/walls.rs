@@ -35,7 +35,7 @@ impl Wall {
     }
 }
 
-/// Returns who the agent of our rooms is on the host, where rooms have ids of their own. With a single
+/// Returns who the agent of our rooms is on the host, where rooms have their own ids. With a single
 /// uid, agent and user are one.
 ///
 /// Nor is there one where root is that of a container, which has not the ids of rooms.
@@ -125,7 +125,7 @@ pub fn write_maps(pid: i32, mode: Mode, wall: &Wall) -> Result<(), SystemError> 
         Mode::Range => map_by_program(pid, wall),
         Mode::Root | Mode::Single => {
             if mode == Mode::Single {
-                // Without it the kernel lets nobody but root map a group.
+                // Without it the kernel lets only root map a group.
                 files::write(&own.join("setgroups"), "deny").context("map groups")?;
             }
             files::write(&own.join("uid_map"), uids).context("map users")?;

@@ -6,8 +6,9 @@ mod redact;
 pub use redact::{redacted_headers, redacted_target};
 
 use hyper::{
-    HeaderMap, Request, Version,
+    HeaderMap, Request, Uri, Version,
     header::{self, HeaderName, HeaderValue},
+    http::uri::Scheme,
 };
 
 /// Hop-by-hop headers (RFC 9110, section 7.6.1).
@@ -23,26 +24,56 @@ const HOP_BY_HOP: [HeaderName; 6] = [
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
-/// Returns the host of a request, borrowed if possible; `None` unless there is exactly one.
-pub fn host_value<B>(request: &Request<B>) -> Result<HeaderValue, &'static str> {
+/// Why nobody can say whose request it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HostProblem {
+    #[error("the request names no host")]
+    None,
+    #[error("the request names its host twice")]
+    Twice,
+    #[error("the request names two different hosts")]
+    Different,
+    #[error("the host is not plain text")]
+    NotText,
+    #[error("an address has no user here")]
+    User,
+}
+
+/// Returns the host of a request, with its port if one is named: the target's, which `Host` must repeat if
+/// it is there (RFC 9112, section 3.2). Every proxy asks here, so that no two of them disagree.
+pub fn host_value<B>(request: &Request<B>) -> Result<HeaderValue, HostProblem> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let header = match (hosts.next(), hosts.next()) {
-        (_, Some(_)) => return Err("the request names its host twice"),
+        (_, Some(_)) => return Err(HostProblem::Twice),
         (header, None) => header,
     };
     if header.is_some_and(|host| host.to_str().is_err()) {
-        return Err("the host is not plain text");
+        return Err(HostProblem::NotText);
     }
     let Some(authority) = request.uri().authority().map(|authority| authority.as_str()) else {
-        return header.cloned().ok_or("the request names no host");
+        return header.cloned().ok_or(HostProblem::None);
     };
     if authority.contains('@') {
-        return Err("an address has no user here");
+        return Err(HostProblem::User);
     }
-    if header.is_some_and(|host| !host.as_bytes().eq_ignore_ascii_case(authority.as_bytes())) {
-        return Err("the request names two different hosts");
+    let port = usual_port(request.uri());
+    let is_same = |host: &HeaderValue| {
+        bare(host.as_bytes(), port).eq_ignore_ascii_case(bare(authority.as_bytes(), port))
+    };
+    if header.is_some_and(|host| !is_same(host)) {
+        return Err(HostProblem::Different);
     }
-    HeaderValue::from_str(authority).map_err(|_| "the host is not plain text")
+    HeaderValue::from_str(authority).map_err(|_| HostProblem::NotText)
+}
+
+/// How the port is written that an address has if it names none.
+fn usual_port(uri: &Uri) -> &'static [u8] {
+    if uri.scheme() == Some(&Scheme::HTTPS) { b":443" } else { b":80" }
+}
+
+/// A host without the port that it would have anyway.
+fn bare<'a>(host: &'a [u8], usual: &[u8]) -> &'a [u8] {
+    host.strip_suffix(usual).unwrap_or(host)
 }
 
 /// Removes the hop-by-hop headers.
@@ -147,6 +178,10 @@ mod tests {
         check("/", &[("host", "web.a.shop.localhost")], Ok("web.a.shop.localhost"));
         check("https://web.a.shop.localhost/x", &[], Ok("web.a.shop.localhost"));
         check("http://a.localhost/x", &[("host", "b.localhost")], Err(()));
+        check("http://a.localhost/x", &[("host", "A.localhost:80")], Ok("a.localhost"));
+        check("http://a.localhost:80/x", &[("host", "a.localhost")], Ok("a.localhost:80"));
+        check("http://a.localhost/x", &[("host", "a.localhost:81")], Err(()));
+        check("http://a.localhost/x", &[("host", "a.localhost:443")], Err(()));
         check("http://u@a.localhost/x", &[], Err(()));
         check("/", &[("host", "a.localhost"), ("host", "b.localhost")], Err(()));
         check("/", &[], Err(()));

@@ -94,7 +94,7 @@ impl Pool {
         Ok(response)
     }
 
-    /// Sends a request on a connection of its own, which may be upgraded.
+    /// Sends a request on its own connection, which may be upgraded.
     pub async fn send_alone(
         &self,
         target: &RoomPort,

@@ -109,7 +109,7 @@ impl Proxy {
     pub async fn answer(&self, request: Request<Incoming>, from: &Connection) -> Response<Body> {
         let host = match host_value(&request) {
             Ok(host) => host,
-            Err(why) => return pages::plain(StatusCode::BAD_REQUEST, why),
+            Err(why) => return pages::plain(StatusCode::BAD_REQUEST, &why.to_string()),
         };
         if request.method() == Method::CONNECT && websocket::asked(&request).is_none() {
             return pages::plain(StatusCode::METHOD_NOT_ALLOWED, "CONNECT is not supported here");

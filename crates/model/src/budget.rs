@@ -1,9 +1,11 @@
 //! Shares of what the daemon has for all rooms together: descriptors, and with each of them a task and
 //! some memory.
 //!
-//! Pure: whoever takes something asks [`Budget::admits`] first. A room alone may have a quarter. When half
-//! is taken, each has what is left of its even share, so that whoever came first does not have it all; and
-//! a part is nobody's but the control plane's.
+//! Pure: code that takes something asks [`Budget::admits`] first. A single room may have a quarter. When half
+//! is taken, each room is limited to its even share, so that the first one does not get everything; and
+//! a part is reserved for the control plane.
+
+use std::time::Duration;
 
 /// What may be shared out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,34 @@ impl Budget {
     }
 }
 
+/// How often a room may do something: a rate per second, and a burst. Times are counted from any
+/// fixed moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    interval: Duration,
+    at_once: Duration,
+    /// When everything that was counted is due at this rate.
+    due: Duration,
+}
+
+impl Pace {
+    /// A rate per second, with a burst.
+    pub fn new(a_second: u32, at_once: u32) -> Self {
+        let interval = Duration::from_secs(1) / a_second.max(1);
+        Self { interval, at_once: interval.saturating_mul(at_once), due: Duration::ZERO }
+    }
+
+    /// Counts one.
+    pub fn count(&mut self, now: Duration) {
+        self.due = self.due.max(now).saturating_add(self.interval);
+    }
+
+    /// Returns how long the next one has to wait.
+    pub fn wait(&self, now: Duration) -> Duration {
+        self.due.saturating_sub(self.at_once).saturating_sub(now)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
@@ -50,6 +80,23 @@ mod tests {
         assert!(admits(186, 186, 1) && !admits(187, 187, 1));
         assert!(admits(374, 100, 4) && admits(400, 92, 4) && !admits(400, 93, 4));
         assert!(admits(749, 0, 100) && !admits(750, 0, 100));
+    }
+
+    #[test]
+    fn a_pace_lets_some_pass_at_once_and_the_rest_one_by_one() {
+        let mut pace = Pace::new(10, 5);
+        let at = Duration::from_millis;
+        for _ in 0..5 {
+            assert_eq!(pace.wait(at(1000)), Duration::ZERO);
+            pace.count(at(1000));
+        }
+        pace.count(at(1000));
+        assert_eq!(pace.wait(at(1000)), at(100));
+        assert_eq!(pace.wait(at(1100)), Duration::ZERO);
+        // Idle time is not saved up beyond the burst.
+        assert_eq!(pace.wait(at(9000)), Duration::ZERO);
+        (0..6).for_each(|_| pace.count(at(9000)));
+        assert_eq!(pace.wait(at(9000)), at(100));
     }
 
     proptest! {

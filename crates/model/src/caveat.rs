@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::{fence::Fence, name::SandboxName, room::DiskUse, words::word_type};
 
 word_type! {
-    /// What a caveat is about. Each limit of a room is an area of its own.
+    /// What a caveat is about. Each limit of a room is its own area.
     Area {
         Config = "config",
         Dependencies = "dependencies",
@@ -64,7 +64,7 @@ word_type! {
     }
 }
 
-/// Something that a sandbox does not keep, or that somebody should know of it.
+/// A limitation of a sandbox, or something a reader should know about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Caveat {
@@ -88,7 +88,7 @@ pub enum Caveat {
     NoLink,
     /// The room was paused because its own files take too much.
     Full(DiskUse),
-    /// The room has ended without being told to.
+    /// The room ended unexpectedly.
     Died,
     /// The room's wall is shut.
     Closed {
@@ -96,14 +96,18 @@ pub enum Caveat {
     },
     NoDatagrams,
     NoEcho,
-    /// The worktree's config requests what nobody approved.
+    /// It was refused connections lately, because it has more than its share.
+    OverBudget {
+        refused: u64,
+    },
+    /// The worktree's config requests what was not approved.
     Pending {
         changes: Several,
         sandbox: SandboxName,
     },
-    /// The files of the worktree are seen in the room alone.
+    /// The files of the worktree are seen only in the room.
     Hidden,
-    /// A pattern of dependency folders that brings nothing along.
+    /// A pattern of dependency folders that matches nothing.
     LeftOut {
         problem: String,
     },
@@ -217,7 +221,9 @@ impl Caveat {
             Self::NoLink => Area::NoLink,
             Self::Full(_) => Area::Disk,
             Self::Died => Area::Room,
-            Self::Closed { .. } | Self::NoDatagrams | Self::NoEcho => Area::Network,
+            Self::Closed { .. } | Self::NoDatagrams | Self::NoEcho | Self::OverBudget { .. } => {
+                Area::Network
+            }
             Self::Pending { .. } => Area::Config,
             Self::Hidden | Self::FullCopies => Area::Tree,
             Self::LeftOut { .. } => Area::Dependencies,

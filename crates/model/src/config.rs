@@ -1,7 +1,7 @@
 //! The configuration as values: what a `hothouse.toml` says, proved valid.
 //!
 //! Reading one (text, layers, checks, the JSON Schema) is the crate `hothouse-config`; decisions here
-//! need the values alone.
+//! need only the values.
 
 mod egress;
 mod halves;

@@ -1,4 +1,4 @@
-//! What the engine says while it works. Terminal, JSON stream and log are its consumers.
+//! Events that the engine emits while it works. Terminal, JSON stream and log consume them.
 
 use serde::{Deserialize, Serialize};
 

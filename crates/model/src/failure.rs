@@ -19,7 +19,7 @@ pub enum FailureKind {
     Config,
     /// What was named does not exist.
     NotFound,
-    /// What exists stands in the way.
+    /// Something that exists is in the way.
     Conflict,
     /// This host cannot do it.
     Host,

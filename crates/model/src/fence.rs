@@ -1,4 +1,4 @@
-//! The fences of a room: which there are, and how each stands.
+//! The fences of a room, and the state of each.
 //!
 //! In JSON a state is one text, such as `on`, `v1` or `off: reason`. This module alone writes that
 //! text and reads it back, for `status --json` and for the files of rooms.
@@ -88,7 +88,7 @@ impl FenceState {
     pub fn parse(text: &str) -> Self {
         let told = || Self::Told(text.to_owned());
         match text.split_once(": ").unwrap_or((text, "")) {
-            // Earlier builds wrote details behind it, which nobody read.
+            // Earlier builds wrote details after it, which are not used.
             ("on", _) => Self::On,
             ("off", reason) => OffReason::parse(reason).map_or_else(told, Self::Off),
             _ => CgroupVersion::parse(text).map_or_else(told, Self::Cgroup),

@@ -72,7 +72,7 @@ pub struct LedgerRecord {
     pub process: Option<RoomProcess>,
     #[serde(default)]
     pub open: bool,
-    /// Whether its requests could be seen and have records of their own.
+    /// Whether its requests could be seen and have their own records.
     #[serde(default)]
     pub inspected: bool,
     /// What went wrong although it was allowed.

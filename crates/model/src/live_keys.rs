@@ -1,4 +1,4 @@
-//! Live credentials: what must not enter a room, told by prefix, by shape and by what was declared.
+//! Live credentials, which must not enter a room: recognized by prefix, by shape and by declaration.
 //!
 //! Pure: texts come in, findings go out, and a finding never holds the text it is about. A rule that is
 //! *certain* knows a production credential by its form; a *likely* one (a private key, the URL of a
@@ -48,7 +48,7 @@ pub struct LiveKey {
     certain: bool,
 }
 
-/// A credential, and where it stands.
+/// A credential, and where it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub variable: String,
@@ -231,7 +231,7 @@ fn by_address(text: &str) -> Option<LiveKey> {
     None
 }
 
-/// Returns whether a text holds a token that begins with a prefix and goes on long enough.
+/// Returns whether a text holds a token that begins with a prefix and continues long enough.
 fn holds_token(text: &str, prefix: &str, form: &Form) -> bool {
     let mut from = 0;
     while let Some(at) = text[from..].find(prefix).map(|at| from + at) {
@@ -252,7 +252,7 @@ fn is_of_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-./+=$:".contains(c)
 }
 
-/// Vendors' documentation shows keys that open nothing, and people write `xxxx` where one goes.
+/// Vendors' documentation shows keys that are not valid, and people write `xxxx` as a placeholder.
 fn is_an_example(tail: &str) -> bool {
     let first = tail.chars().next();
     let one_letter = tail.len() >= 8 && tail.chars().all(|c| Some(c) == first);
@@ -265,7 +265,7 @@ pub fn env_file_entries(text: &str) -> Vec<(String, String)> {
     let mut open: Option<char> = None;
     for line in text.lines() {
         if let Some(quote) = open {
-            // A value in quotes may go on over lines, as keys in PEM do.
+            // A value in quotes may continue over lines, as keys in PEM do.
             let ends = line.trim_end().ends_with(quote);
             if let Some((_, value)) = entries.last_mut() {
                 value.push('\n');

@@ -14,7 +14,7 @@ use crate::{
     glob,
 };
 
-/// Names of secrets below a worktree, and the folders in which nobody looks for them.
+/// Names of secrets below a worktree, and the folders that are not searched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Masks {
     mask: Vec<Pattern>,
@@ -35,7 +35,7 @@ impl FolderPatterns {
     /// Reads patterns such as `node_modules`, `apps/web/vendor` and `**/node_modules`.
     pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
         let whole = |text: &str| match Pattern::parse(text.trim_end_matches('/'))? {
-            // Not all that lies below: whoever asks does not look there.
+            // Not everything below: callers do not look there.
             Pattern::Plain(parts) => Some(Pattern::Path(parts)),
             other => Some(other),
         };

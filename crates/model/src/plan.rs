@@ -47,7 +47,7 @@ pub enum Direction {
     /// Undo in reverse: the world is as if the plan had never been made.
     Back,
     /// Stay: going back would resurrect what the user threw away. The next operation on the same
-    /// sandbox begins anew.
+    /// sandbox starts again.
     Stay,
 }
 
@@ -315,7 +315,7 @@ pub struct DeleteFacts {
     pub had_room: bool,
 }
 
-/// What becomes of a worktree when its sandbox is deleted.
+/// What happens to a worktree when its sandbox is deleted.
 #[derive(Clone, Debug)]
 pub enum DeletedWorktree {
     Goes(TreeOrder),

@@ -216,7 +216,7 @@ impl Policy {
         }
     }
 
-    /// Decides about a connection by what it says of itself.
+    /// Decides about a connection by what it claims.
     pub fn decide(&self, attempt: &Attempt<'_>) -> Verdict {
         if let Claim::Bad(text) = attempt.claim {
             return Verdict::denied(Basis::Always, Reason::BadName(text.clone()));
@@ -272,7 +272,7 @@ impl Policy {
         forbidden.unwrap_or_else(|| Verdict::allowed(Basis::Mode(self.mode)))
     }
 
-    /// Returns whether an address that nobody may reach by default was named by a rule.
+    /// Returns whether a rule names an address that is forbidden by default.
     pub fn names_address(&self, address: IpAddr) -> bool {
         self.allow.iter().chain(&self.datagrams).any(|rule| rule.holds(address))
     }

@@ -21,7 +21,7 @@ use crate::{
 pub struct RoomOrder {
     /// Names the room on the host.
     pub id: String,
-    /// Whose room it is; one that only makes first data belongs to nobody.
+    /// Whose room it is; a room that only makes golden data belongs to no sandbox.
     #[serde(default)]
     pub sandbox: Option<SandboxKey>,
     pub hostname: String,
@@ -57,12 +57,12 @@ pub struct RoomOrder {
     /// The lock by which the room holds the sandbox's files; one for a single command shares them.
     #[serde(default)]
     pub claim: Option<PathBuf>,
-    /// What the worktree is made of, where the room alone shows it.
+    /// The layers of the worktree, if only the room shows it.
     #[serde(default)]
     pub layers: Option<WorktreeLayers>,
 }
 
-/// A worktree that exists inside its room alone.
+/// A worktree that exists only inside its room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeLayers {
     /// Holds `upper`, where changes go, and `work` for the kernel.
@@ -92,12 +92,12 @@ pub struct WallOrder {
     pub sandbox: SandboxKey,
     /// Where the room is reached.
     pub runtime: PathBuf,
-    /// The names of its services, of a room that was not told them yet.
+    /// The names of its services, if the room does not know them yet.
     pub names: Option<Vec<String>>,
 }
 
 impl WallOrder {
-    /// Returns the wall of a room that is about to start. One that belongs to nobody stays closed.
+    /// Returns the wall of a room that is about to start. A room that belongs to no sandbox stays closed.
     pub fn of(order: &RoomOrder) -> Option<Self> {
         let (runtime, names) = (order.runtime.clone(), Some(order.names.clone()));
         order.sandbox.map(|sandbox| Self { sandbox, runtime, names })
@@ -138,8 +138,6 @@ pub struct RoomMount {
 /// A room as it was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomReport {
-    /// How ids are mapped: `root`, `range` or `single`.
-    pub mode: String,
     pub fences: Fences,
     /// What this room does not keep.
     pub caveats: Vec<Caveat>,
@@ -159,7 +157,7 @@ impl Capabilities {
     }
 }
 
-/// Something that not every backend can do. Rooms, commands with pipes and their signals are had from all.
+/// Something that not every backend can do. All of them have rooms, commands with pipes, and signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Capability {
@@ -187,7 +185,7 @@ pub enum Capability {
     Services,
     /// Their output is kept in the files of their logs.
     Logs,
-    /// A worktree can be mounted from its layers in the room alone.
+    /// A worktree can be mounted from its layers only in the room.
     HiddenTrees,
     /// Rooms outlive the daemon, and the next one finds them.
     Adoption,
@@ -244,7 +242,7 @@ pub struct DiskUse {
 
 impl DiskUse {
     /// Returns whether the room is to be paused. One that was resumed although it was full may grow by a
-    /// twentieth, so that somebody can clean up in it.
+    /// twentieth, so that the user can clean up in it.
     pub fn is_too_much(self, forgiven: Option<u64>) -> bool {
         let allowed = forgiven.map_or(self.limit, |used| used.saturating_add(self.limit / 20));
         self.used > allowed.max(self.limit)
@@ -297,7 +295,7 @@ pub struct RoomRecord {
     pub restricted: bool,
 }
 
-/// How often it is looked whether a room takes too much of the disk.
+/// How often it is checked whether a room takes too much of the disk.
 pub const DISK_CHECK: Duration = Duration::from_secs(5);
 
 /// How long a room may take to end by itself.

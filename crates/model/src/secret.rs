@@ -1,4 +1,4 @@
-//! Secrets: values that nobody may see by accident, and what stands for them in a room.
+//! Secrets: values that must not be shown by accident, and their placeholders in a room.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use zeroize::Zeroizing;
 
 use crate::id::hex;
 
-/// The shortest value: a shorter one could not be told from other text in an answer.
+/// The shortest value: a shorter one could not be distinguished from other text in an answer.
 pub const LEAST_LENGTH: usize = 8;
 
 /// The longest value.
@@ -73,7 +73,7 @@ impl fmt::Debug for SecretValue {
 /// Makes up what a room sees instead of a value: the same length, the same prefix, the same kinds of
 /// characters at the same places.
 ///
-/// A value with too little to make up gets a placeholder of its own form, which cannot be taken for
+/// A value with too little to make up gets its own placeholder form, which cannot be taken for
 /// another text.
 pub fn placeholder(value: &SecretValue, seed: [u8; 16]) -> String {
     let value = value.expose();

@@ -11,7 +11,7 @@ pub struct SleepPolicy {
     pub stop: Option<Duration>,
 }
 
-/// How a sandbox rests.
+/// How a sandbox sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// Something uses it: a request, a command, an agent.
@@ -30,7 +30,7 @@ pub enum SleepStep {
     Stop,
 }
 
-/// Decides what becomes of a sandbox.
+/// Decides what to do with a sandbox.
 pub fn decide(policy: SleepPolicy, rest: Rest) -> SleepStep {
     let over = |limit: Option<Duration>, time| limit.is_some_and(|limit| time >= limit);
     match rest {

@@ -1,8 +1,8 @@
 //! The stack of a sandbox: its services with every decision made, and how they stand.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
-use hothouse_service::{Exit, ProbeAnswer, ServiceSpec, ServiceState};
+use hothouse_service::{ServiceSpec, ServiceState, ServiceStatus};
 use serde::{Deserialize, Serialize};
 
 pub use hothouse_service as service;
@@ -32,7 +32,7 @@ pub struct HostedOrder {
     pub port: u16,
 }
 
-/// One service: what room-init is told, and what is known of it besides.
+/// One service: what is declared to room-init, and what else is known about it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceOrder {
     #[serde(flatten)]
@@ -92,25 +92,12 @@ pub struct StackReport {
     pub services: Vec<ServiceReport>,
 }
 
-/// How one service stands. Times count from the beginning of the room.
+/// A service as room-init reports it, and what only the host knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceReport {
-    pub name: String,
-    pub state: ServiceState,
-    pub pid: Option<u32>,
-    pub room_pid: Option<u32>,
-    pub restarts: u32,
-    pub task: bool,
-    /// Whether it waits for one that has failed.
-    pub stuck: bool,
-    pub needs: Vec<String>,
-    /// How its first process ended last.
-    pub exit: Option<Exit>,
-    /// The last answers of its probe, the newest last.
-    pub answers: Vec<ProbeAnswer>,
-    pub wanted: Option<Duration>,
-    pub started: Option<Duration>,
-    pub ready: Option<Duration>,
+    pub status: ServiceStatus,
+    /// The pid on the host.
+    pub host_pid: Option<u32>,
 }
 
 /// Whether a stack is up.
@@ -124,29 +111,34 @@ pub enum Verdict {
 }
 
 impl StackReport {
+    /// Returns the status of each service.
+    pub fn statuses(&self) -> impl Iterator<Item = &ServiceStatus> {
+        self.services.iter().map(|service| &service.status)
+    }
+
     /// Judges the start of a stack.
     pub fn verdict(&self) -> Verdict {
-        let failed = self.services.iter().filter(|service| service.state == ServiceState::Failed);
+        let failed = self.statuses().filter(|service| service.state == ServiceState::Failed);
         let failed: Vec<String> = failed.map(|service| service.name.clone()).collect();
         match () {
             () if !failed.is_empty() => Verdict::Failed(failed),
-            () if self.services.iter().all(|service| service.state.is_settled()) => Verdict::Ready,
+            () if self.statuses().all(|service| service.state.is_settled()) => Verdict::Ready,
             () => Verdict::Pending,
         }
     }
 
     /// Returns the chain of services that the start had to wait for, the last one first: each with
     /// the need that became ready last.
-    pub fn critical_chain(&self) -> Vec<&ServiceReport> {
-        let by_name = |name: &str| self.services.iter().find(|service| service.name == name);
-        let mut next = self.services.iter().max_by_key(|service| service.ready);
-        let mut chain: Vec<&ServiceReport> = Vec::new();
+    pub fn critical_chain(&self) -> Vec<&ServiceStatus> {
+        let by_name = |name: &str| self.statuses().find(|service| service.name == name);
+        let mut next = self.statuses().max_by_key(|service| service.ready_ms);
+        let mut chain: Vec<&ServiceStatus> = Vec::new();
         while let Some(service) = next.filter(|service| {
-            service.ready.is_some() && !chain.iter().any(|known| known.name == service.name)
+            service.ready_ms.is_some() && !chain.iter().any(|known| known.name == service.name)
         }) {
             chain.push(service);
             let needs = service.needs.iter().filter_map(|need| by_name(need));
-            next = needs.max_by_key(|need| need.ready);
+            next = needs.max_by_key(|need| need.ready_ms);
         }
         chain
     }
@@ -154,17 +146,20 @@ impl StackReport {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use ServiceState::{Completed, Failed, Ready, Starting, Unhealthy, Waiting};
 
     fn service(name: &str, state: ServiceState, needs: &[&str], ready: u64) -> ServiceReport {
-        ServiceReport {
+        let status = ServiceStatus {
             name: name.into(),
             state,
             needs: needs.iter().map(|need| (*need).into()).collect(),
-            ready: (ready > 0).then(|| Duration::from_millis(ready)),
-            ..ServiceReport::default()
-        }
+            ready_ms: (ready > 0).then_some(ready),
+            ..ServiceStatus::default()
+        };
+        ServiceReport { status, host_pid: None }
     }
 
     fn report(services: Vec<ServiceReport>) -> StackReport {

@@ -1,4 +1,4 @@
-//! Text that somebody else wrote, made fit to be looked at.
+//! Text that somebody else wrote, made safe to display.
 //!
 //! A file name, the subject of a commit or a line of a service may hold characters that nobody sees but
 //! that change what is seen: they move the cursor, turn the order of letters around or take no space. Each
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 /// Whether a character changes what is seen without being seen.
 ///
-/// Beside controls these are the default-ignorable and directional ones of Unicode, but for the two
+/// Beside controls these are the default-ignorable and directional ones of Unicode, except for the two
 /// variation selectors that choose between the text and the picture of an emoji.
 pub fn is_deceptive(c: char) -> bool {
     c.is_control()
@@ -38,7 +38,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     shown(text, |c| matches!(c, '\n' | '\t'))
 }
 
-/// The same, where somebody asked for the sequences by which programs paint on a terminal.
+/// The same, but escape sequences for colours are kept, because the user asked for them.
 pub fn painted_line(text: &str) -> Cow<'_, str> {
     shown(text, |c| matches!(c, '\t' | '\u{1b}' | '\u{7}'))
 }

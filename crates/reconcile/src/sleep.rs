@@ -17,7 +17,7 @@ use hothouse_model::{
 
 use crate::{Keepers, Stop, urls::is_asleep};
 
-/// How often it is looked whether a sandbox is used.
+/// How often it is checked whether a sandbox is used.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// How long the services of a sandbox may take to wake up.
@@ -127,7 +127,7 @@ async fn starts(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
     let is_starting = |state: ServiceState| {
         matches!(state, ServiceState::Building | ServiceState::Starting | ServiceState::Waiting)
     };
-    report.services.iter().any(|service| is_starting(service.state) && !service.stuck)
+    report.statuses().any(|service| is_starting(service.state) && !service.stuck)
 }
 
 /// Returns whether a command runs in a room, also one whose client has gone.
@@ -166,7 +166,7 @@ pub async fn wake(keepers: &Keepers, key: SandboxKey) -> Result<SandboxRecord, F
     Ok(sandbox)
 }
 
-/// Returns a sandbox that is awake: one that sleeps is woken, a start that goes on is waited for.
+/// Returns a sandbox that is awake: one that sleeps is woken, a start that continues is waited for.
 pub async fn awake(keepers: &Keepers, key: SandboxKey) -> Result<SandboxRecord, Failure> {
     let engine = keepers.engine.clone();
     let sandbox = tokio::task::spawn_blocking(move || {

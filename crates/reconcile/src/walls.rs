@@ -59,7 +59,7 @@ const REGISTRIES: Duration = Duration::from_secs(5);
 /// How long a connection waits for them that would be denied without.
 const ASKED: Duration = Duration::from_secs(15);
 
-/// After so long a policy is worked out anew although nothing is known to have changed.
+/// After so long a policy is computed again although nothing is known to have changed.
 const LONG_AGO: Duration = Duration::from_secs(60);
 
 /// All walls.
@@ -77,7 +77,7 @@ pub struct Walls {
     standing: Mutex<HashMap<PathBuf, Place>>,
     /// Counts what may change a policy.
     generation: AtomicU64,
-    /// What was worked out last for each sandbox: a room for one command must not wait for it again.
+    /// What was computed last for each sandbox: a room for one command must not wait for it again.
     worked_out: Mutex<HashMap<SandboxKey, WorkedOut>>,
     /// The policies in use: most rooms have the same.
     policies: Mutex<Vec<Weak<Policy>>>,
@@ -149,7 +149,7 @@ impl WorkedOut {
     }
 }
 
-/// What a policy was worked out from.
+/// What a policy was computed from.
 #[derive(Clone, PartialEq)]
 struct Seen {
     run: Option<String>,

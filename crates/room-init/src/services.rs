@@ -17,7 +17,7 @@ pub(crate) mod watch;
 
 use crate::boot::Adopted;
 use entry::Entry;
-use hothouse_room_wire::{LogStart, ServiceOrder, ServiceRecord, ServicesReport};
+use hothouse_room_wire::{LogStart, ServiceOrder, ServiceStatus, ServicesReport};
 use hothouse_service::{Found, ProbeAnswer, ServiceSpec};
 use hothouse_supervise::{Action, Event, Machine};
 use output::{Log, Turn};
@@ -173,13 +173,13 @@ impl Services {
 
     pub(crate) fn report(&self) -> ServicesReport {
         let shown = self.entries.iter().enumerate().filter(|(_, entry)| !entry.hidden);
-        let services = shown.map(|(at, entry)| self.record(at, entry)).collect();
+        let services = shown.map(|(at, entry)| self.status(at, entry)).collect();
         ServicesReport { version: self.machine.version(), services }
     }
 
-    fn record(&self, at: usize, entry: &Entry) -> ServiceRecord {
+    fn status(&self, at: usize, entry: &Entry) -> ServiceStatus {
         let service = &self.machine.services()[at];
-        ServiceRecord {
+        ServiceStatus {
             name: entry.spec.name.clone(),
             state: service.state.shown(),
             pid: entry.pid(),

@@ -25,11 +25,12 @@ pub use boot::Boot;
 pub use call::{Call, ExecId, ExecSpec, ListenSpec, Proto, Request, RoomUser, Stdio, WindowSize};
 pub use elevate::{Elevate, Elevated};
 pub use frame::{Frame, FrameBuffer, WireError, decode, encode};
+pub use hothouse_service::ServiceStatus;
 pub use hothouse_service::{
     Condition, Exit, Found, Need, ProbeAnswer, ProbeSpec, Question, Restart, RestartPolicy,
     ServiceSpec, ServiceState,
 };
-pub use service::{LogStart, ServiceOrder, ServiceRecord, ServicesReport};
+pub use service::{LogStart, ServiceOrder, ServicesReport};
 
 /// The version that this build speaks.
 pub const PROTOCOL: u16 = 5;

@@ -1,6 +1,6 @@
 //! Services: what the daemon declares, and their state.
 
-use hothouse_service::{Exit, ProbeAnswer, ServiceState};
+use hothouse_service::ServiceStatus;
 use serde::{Deserialize, Serialize};
 
 /// The folder in the room in which services make their sockets.
@@ -36,26 +36,5 @@ pub enum ServiceOrder {
 pub struct ServicesReport {
     /// Grows with every change.
     pub version: u64,
-    pub services: Vec<ServiceRecord>,
-}
-
-/// The state of one service. Times are milliseconds since room-init started.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServiceRecord {
-    pub name: String,
-    pub state: ServiceState,
-    /// The pid in the room.
-    pub pid: Option<i32>,
-    pub restarts: u32,
-    pub task: bool,
-    /// Whether it waits for one that has failed.
-    pub stuck: bool,
-    pub needs: Vec<String>,
-    /// How its first process ended last.
-    pub exit: Option<Exit>,
-    /// The last results of its probe, the newest last.
-    pub answers: Vec<ProbeAnswer>,
-    pub wanted_ms: Option<u64>,
-    pub started_ms: Option<u64>,
-    pub ready_ms: Option<u64>,
+    pub services: Vec<ServiceStatus>,
 }

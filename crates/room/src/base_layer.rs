@@ -48,7 +48,7 @@ pub(super) fn ensure(folder: &Path, mode: Mode, wall: &Wall) -> Result<BaseLayer
     }
     let used = prune::hold(&layer)?;
     if !layer.join(INIT_NAME).exists() {
-        // Removed between our look and our hold, by somebody for whom it was an old one.
+        // Removed before we could lock it, by a process that considered it outdated.
         make(folder, &layer, mode, wall)?;
     }
     Ok(BaseLayer { folder: layer, used })

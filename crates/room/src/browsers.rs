@@ -1,13 +1,13 @@
 //! Policies for browsers in a room: none hides the names of hosts, and all trust the room's CA.
 //!
-//! Browsers greet with a (possibly empty) encrypted name, which a wall that decides by names has to
+//! Browsers send a (possibly empty) encrypted SNI, which a wall that decides by names has to
 //! refuse, and bring trusted CAs of their own. Both are for the machine's owner to settle, by
 //! files below `/etc`. Policies that the host has stay, beside ours or within.
 
 use serde_json::{Map, Value, json};
 
 /// The policies of Chromium and its derivatives, below `/etc`: one file, to which a link leads from the folder of
-/// each browser. A room with a CA has it anew.
+/// each browser. A room with a CA has its own version.
 pub(super) const CHROMIUM: &str = "ssl/certs/hothouse-chromium.json";
 
 /// Where Chromium and its derivatives look, below `/etc`.
@@ -20,8 +20,8 @@ pub(super) const CHROMIUM_FOLDERS: [&str; 6] = [
     "brave/policies/managed",
 ];
 
-/// The name of our policies among the host's. Where two files say something of the same, Chromium believes
-/// the one that is last by name.
+/// The name of our policies among the host's. Where two files set the same policy, Chromium uses
+/// the one whose name sorts last.
 pub(super) const CHROMIUM_NAME: &str = "zz-hothouse.json";
 
 /// The policies of Firefox, below `/etc`: there is but one file.
@@ -72,7 +72,7 @@ pub(super) fn chromium_trusting(policies: &str, ca: &str) -> Option<String> {
     Some(policies.to_string() + "\n")
 }
 
-/// Returns the host's policies of Firefox with ours among them, unless they are beyond understanding.
+/// Returns the host's policies of Firefox with ours added, unless they cannot be parsed.
 pub(super) fn firefox(hosts: Option<&str>) -> Option<String> {
     let mut all: Value = match hosts {
         Some(text) => serde_json::from_str(text).ok()?,
@@ -88,7 +88,7 @@ pub(super) fn firefox(hosts: Option<&str>) -> Option<String> {
     Some(all.to_string() + "\n")
 }
 
-/// Takes the certificates of a text in PEM apart.
+/// Splits a PEM text into its certificates.
 pub(super) fn certificates(pem: &str) -> impl Iterator<Item = &str> {
     const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     const END: &str = "-----END CERTIFICATE-----\n";

@@ -20,7 +20,7 @@ pub struct Groups {
     pub version: FenceState,
     /// What was made, children first.
     pub folders: Vec<PathBuf>,
-    /// The file that freezes, with the words for it.
+    /// The file that freezes, with the values to write.
     pub freezer: Option<Freezer>,
 }
 
@@ -47,7 +47,7 @@ pub enum CgroupError {
     Remove { path: PathBuf, source: io::Error },
 }
 
-/// What to do, worked out before anything is done.
+/// What to do, computed before anything is done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) groups: Groups,
@@ -276,6 +276,32 @@ impl Plan {
 }
 
 impl Groups {
+    /// Puts the calling process under the room's limits of memory and processor time, but not into the
+    /// group that freezes: whoever works for a room does so at its cost.
+    pub(super) fn enter(&self) {
+        for file in self.working_files() {
+            // Without it the work has the limits of the daemon.
+            files::write(&file, "0").ok();
+        }
+    }
+
+    /// The files by which a process enters: those of limits, except of the number of processes, which
+    /// a room may have used up.
+    fn working_files(&self) -> Vec<PathBuf> {
+        let frozen = self.freezer.as_ref().and_then(|freezer| freezer.switch.parent());
+        let free = self.folders.iter().filter(|folder| Some(folder.as_path()) != frozen);
+        match self.version {
+            FenceState::Cgroup(CgroupVersion::V2) => free
+                .filter(|folder| folder.ends_with("init"))
+                .map(|folder| folder.join("cgroup.procs"))
+                .collect(),
+            _ => {
+                let counts = |folder: &Path| files::exists(&folder.join("pids.max"));
+                free.filter(|folder| !counts(folder)).map(|folder| folder.join("tasks")).collect()
+            }
+        }
+    }
+
     /// Whether the room is frozen right now.
     pub fn is_frozen(&self) -> bool {
         let state = self.freezer.as_ref().and_then(|freezer| {
@@ -289,7 +315,7 @@ impl Groups {
     pub fn freeze(&self) -> Result<(), CgroupError> {
         let freezer = self.freezer.as_ref().ok_or(CgroupError::NoFreezer)?;
         for _ in 0..500 {
-            // v1 wants to be asked again when it could not freeze all at once.
+            // v1 must be asked again if it could not freeze all processes at once.
             files::write(&freezer.switch, &freezer.frozen)?;
             if files::read_text(&freezer.state)?.contains(&freezer.state_when_frozen) {
                 return Ok(());
@@ -405,6 +431,24 @@ mod tests {
     }
 
     #[test]
+    fn who_works_for_a_room_is_neither_frozen_nor_counted_with_it() {
+        let controllers = ["cpu", "memory", "pids"].map(str::to_owned).to_vec();
+        let v2 = Offer { unified: Some(("/cg".into(), controllers)), legacy: Vec::new() };
+        let files = plan(&v2, "r1", &ALL).groups.working_files();
+        assert_eq!(files, [PathBuf::from("/cg/hothouse/r1/init/cgroup.procs")]);
+        let top = tempfile::tempdir().unwrap();
+        let legacy = legacy().into_iter();
+        let legacy = legacy.map(|(name, _)| (name.clone(), top.path().join(name))).collect();
+        let groups = plan(&Offer { unified: None, legacy }, "r1", &ALL).groups;
+        let pids = top.path().join("pids/hothouse/r1");
+        files::make_folder(&pids).unwrap();
+        files::write(&pids.join("pids.max"), "64").unwrap();
+        let expected =
+            ["memory", "cpu"].map(|name| top.path().join(name).join("hothouse/r1/tasks"));
+        assert_eq!(groups.working_files(), expected);
+    }
+
+    #[test]
     fn v1_limits_what_was_asked_and_freezes_commands_alone() {
         let plan = plan(&Offer { unified: None, legacy: legacy() }, "r1", &ALL);
         assert_eq!(plan.groups.version, FenceState::Cgroup(CgroupVersion::V1));
@@ -449,7 +493,7 @@ mod tests {
             assert_eq!(files::read_text(&room.join(file)).unwrap(), content, "{file}");
         }
         assert_eq!(plan.join, [room.join("commands/cgroup.procs")]);
-        // Groups with processes of their own may not hand controllers on, so the room's does not.
+        // Groups with their own processes may not hand controllers on, so the room's does not.
         assert!(!files::exists(&room.join("cgroup.subtree_control")));
         files::write(&room.join("commands/cgroup.events"), "populated 1\nfrozen 1\n").unwrap();
         assert!(plan.groups.is_frozen());

@@ -27,7 +27,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// What a command gets that writes where nobody reads.
+/// The signal for a command that writes to a pipe without a reader.
 const SIGPIPE: i32 = 13;
 
 /// Says the same to a room that knows probes without a host name alone.
@@ -75,7 +75,7 @@ pub struct RoomClient {
     writer: tokio::sync::Mutex<OwnedWriteHalf>,
     waiting: Arc<Mutex<Waiting>>,
     reader: JoinHandle<()>,
-    /// The answer to our greeting, until somebody has looked at it.
+    /// The answer to our `Hello`, until somebody has looked at it.
     greeting: tokio::sync::Mutex<Option<oneshot::Receiver<Answered>>>,
     protocol: AtomicU16,
 }
@@ -122,17 +122,17 @@ pub struct Egress {
     pub dropped: Option<OwnedFd>,
     /// For redirected UDP; like those below none in a room of an older release.
     pub datagrams: Vec<OwnedFd>,
-    /// Tells of echo requests; none where the kernel cannot.
+    /// Reports echo requests; `None` if the kernel cannot.
     pub echoes: Option<OwnedFd>,
-    /// Send packets with headers of their own into the room.
+    /// Send packets with their own headers into the room.
     pub raw: Vec<OwnedFd>,
     /// For a [`PacketGate`](super::PacketGate).
     pub rules: Option<OwnedFd>,
 }
 
 impl RoomClient {
-    /// Connects to the room whose control socket lies in `runtime`, and greets it. The first call
-    /// does not wait for the room to greet back, but fails as the greeting does.
+    /// Connects to the room whose control socket is in `runtime`, and sends `Hello`. The first call
+    /// does not wait for the answer to it, but fails if it failed.
     pub async fn connect(runtime: &Path) -> Result<Self, ClientError> {
         let token =
             files::read_capped(&runtime.join(TOKEN_FILE), 1 << 20).map_err(ClientError::Token)?;
@@ -165,11 +165,11 @@ impl RoomClient {
         self.protocol.store(PROTOCOL, Ordering::Relaxed);
     }
 
-    /// Makes sure that the room has greeted back.
+    /// Makes sure that the room has answered our `Hello`.
     async fn greeted(&self) -> Result<(), ClientError> {
         let mut greeting = self.greeting.lock().await;
         let Some(answer_rx) = greeting.as_mut() else {
-            // Somebody heard it, and it was none of ours.
+            // Somebody has read it already.
             let unheard = self.protocol() == 0;
             return if unheard { Err(ClientError::Unexpected) } else { Ok(()) };
         };
@@ -191,7 +191,7 @@ impl RoomClient {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).closed
     }
 
-    /// Runs a command. Its end is told by [`wait`](Self::wait).
+    /// Runs a command. [`wait`](Self::wait) reports its end.
     pub async fn exec(&self, spec: ExecSpec) -> Result<Started, ClientError> {
         let (answer, descriptors) = self.call(Call::Exec(Box::new(spec))).await?;
         let Answer::Started { pid } = answer else { return Err(ClientError::Unexpected) };
@@ -510,7 +510,7 @@ async fn read(socket: OwnedReadHalf, waiting: Arc<Mutex<Waiting>>) {
     waiting.answer_txs.clear();
 }
 
-/// Reads what is there; false at the end.
+/// Reads what is available; false at the end.
 async fn receive(
     socket: &OwnedReadHalf,
     buffer: &mut FrameBuffer,

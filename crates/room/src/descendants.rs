@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Kills everything below `root`, but not `root`. What is started meanwhile is missed: call it until
+/// Kills everything below `root`, but not `root`. Processes that start meanwhile are missed: call it until
 /// nothing is left.
 pub(super) fn kill(root: i32) {
     for pid in below(root, &parents()) {
@@ -16,8 +16,8 @@ pub(super) fn kill(root: i32) {
     }
 }
 
-/// Kills one process through a descriptor, after making sure that it still belongs there: its number
-/// could have been given to a stranger.
+/// Kills one process through a pidfd, after checking that it still belongs there: its pid
+/// could have been reused.
 fn end(pid: i32, root: i32) {
     let Some(process) = Pid::from_raw(pid) else { return };
     let Ok(held) = rustix::process::pidfd_open(process, PidfdFlags::empty()) else { return };
@@ -30,7 +30,7 @@ fn end(pid: i32, root: i32) {
     }
 }
 
-/// Reads who is whose child on this host.
+/// Reads the parent of every process on this host.
 fn parents() -> BTreeMap<i32, i32> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return BTreeMap::new() };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());

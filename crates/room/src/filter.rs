@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// System calls that are refused with any arguments.
 const DENIED: &[c_long] = &[
-    // Whole interfaces with a history of holes, or not bound to namespaces.
+    // Interfaces with a history of vulnerabilities, or not bound to namespaces.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
@@ -96,13 +96,13 @@ pub(super) fn compile(mode: Mode) -> Result<Vec<Vec<Instruction>>, BackendError>
     ])
 }
 
-/// Calls that programs do without where the kernel does not know them.
+/// Calls that programs can do without if the kernel does not support them.
 fn unknown() -> Rules {
     // The mode of the one and the length of the other lie in memory, where a filter cannot look;
     // programs fall back to `openat` and `setxattr`.
     let unseen = [libc::SYS_openat2, SETXATTRAT];
-    // The host has so many of these requests for all its users together (`fs.aio-max-nr`), and nothing
-    // bounds one of them. Databases fall back to threads.
+    // The host limits these requests for all its users together (`fs.aio-max-nr`), and nothing
+    // limits a single user. Databases fall back to threads.
     let unbounded = [libc::SYS_io_setup];
     unseen.into_iter().chain(unbounded).map(|call| (call, vec![])).collect()
 }

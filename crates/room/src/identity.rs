@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// A process of this boot, beyond doubt.
+/// A process of this boot, identified beyond doubt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoomIdentity {
     /// The host's pid of room-init.

@@ -82,7 +82,7 @@ pub(super) enum Word {
         has_ipv6: bool,
         has_link: bool,
     },
-    /// room-init has taken over. It says so in a word of its own.
+    /// room-init has taken over. It says so itself.
     Ready,
     Failed(SystemError),
 }

@@ -5,8 +5,8 @@
 //!                                   launcher ──fork──> the next helpers, when one was taken
 //! ```
 //!
-//! Starting the whole program anew for each room costs a millisecond and a half. A helper that
-//! waits for a job costs a wake-up; two wait, and the next are made when nobody has asked for a moment.
+//! Starting the whole program again for each room costs a millisecond and a half. A helper that
+//! waits for a job costs a wake-up; two wait, and the next are forked when there was no job for a moment.
 //! The daemon, which has many threads, never forks.
 
 use super::ahead::Ahead;
@@ -105,7 +105,7 @@ impl Launcher {
                 }
             };
         }
-        // None yet, or somebody killed it: a job that could not be passed on was not begun.
+        // There is none yet, or somebody killed it: a job that could not be passed on was not started.
         let process = running.insert(Process::start()?);
         send(&process.jobs, &channel)?;
         Ok(None)
@@ -146,7 +146,7 @@ pub fn room_launcher_main() -> ExitCode {
 /// How many helpers wait for a job: one for a room that is requested while the last is being made.
 const READY: usize = 2;
 
-/// How long nobody must have asked before the next helper is made: a fork beside a room that is being
+/// How long there must be no job before the next helper is forked: a fork beside a room that is being
 /// made would only slow it down.
 const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 25_000_000 };
 
@@ -182,7 +182,7 @@ fn serve() -> io::Result<()> {
     }
 }
 
-/// Waits until a helper has taken a job, and forgets those that have. False when the time was over.
+/// Waits until a helper has taken a job, and forgets those that have. False when the time ran out.
 fn let_go(waiting: &mut Vec<OwnedFd>, most: Option<&Timespec>) -> io::Result<bool> {
     let mut pipes: Vec<_> = waiting.iter().map(|pipe| PollFd::new(pipe, PollFlags::IN)).collect();
     match rustix::event::poll(&mut pipes, most) {
@@ -196,7 +196,7 @@ fn let_go(waiting: &mut Vec<OwnedFd>, most: Option<&Timespec>) -> io::Result<boo
     Ok(waiting.len() < before)
 }
 
-/// Waits a little for the next job. Returns whether the daemon is gone for good.
+/// Waits a little for the next job. Returns whether the daemon is gone.
 fn is_shut() -> io::Result<bool> {
     let mut jobs = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
     match rustix::event::poll(&mut jobs, Some(&SHORT_REST)) {
@@ -206,7 +206,7 @@ fn is_shut() -> io::Result<bool> {
     }
 }
 
-/// The life of one helper. What every room needs is done before there is one to make.
+/// The life of one helper. What every room needs is prepared before there is a job.
 fn wait_for_a_job(taken: OwnedFd, ahead: &Ahead) -> i32 {
     let session = setup::leave_the_session();
     let may = session.is_ok() && !has_job();
@@ -230,7 +230,7 @@ fn wait_for_a_job(taken: OwnedFd, ahead: &Ahead) -> i32 {
     }
 }
 
-/// Whether somebody waits already: nothing is made ahead for him.
+/// Whether a job waits already: then nothing is prepared ahead of it.
 fn has_job() -> bool {
     let mut jobs = [PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

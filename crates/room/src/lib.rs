@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The wall owns network, PIDs and the whole mount tree; the room gets locked copies. Every
-//! decision (maps, mounts, filters, rules) is a plain value worked out by a pure function; the
+//! decision (maps, mounts, filters, rules) is a plain value computed by a pure function; the
 //! helper and PID 1 apply them.
 
 mod ahead;

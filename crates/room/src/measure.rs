@@ -4,6 +4,7 @@
 //! ordinary user measures from inside a user namespace.
 
 use super::base_layer::in_namespace;
+use super::cgroups::Groups;
 use super::launcher::{HelperError, Launcher};
 use super::layout::LAYERS;
 use super::setup::{Job, Report};
@@ -29,13 +30,25 @@ pub enum MeasureError {
 }
 
 impl Launcher {
-    /// Returns what a room's own files take. Blocks, but not for ever.
+    /// Returns what a living room's own files take, measured under the room's limits. Where these do not
+    /// let it be done, it is done without: the fence must hold. Blocks, but not forever.
     pub fn measure_storage(
         &self,
         storage: &Path,
         mode: Option<Mode>,
+        groups: &Groups,
     ) -> Result<Measured, MeasureError> {
-        match self.ask(&Job::MeasureStorage { storage: storage.to_owned(), mode })? {
+        self.measure(storage, mode, Some(groups.clone()))
+            .or_else(|_| self.measure(storage, mode, None))
+    }
+
+    fn measure(
+        &self,
+        storage: &Path,
+        mode: Option<Mode>,
+        groups: Option<Groups>,
+    ) -> Result<Measured, MeasureError> {
+        match self.ask(&Job::MeasureStorage { storage: storage.to_owned(), mode, groups })? {
             Report::Measured(measured) => Ok(measured),
             Report::Failed(error) => Err(MeasureError::Step(error)),
             Report::Removed | Report::Started(_) => Err(MeasureError::OtherJob),
@@ -87,7 +100,7 @@ fn sum(layers: &Path, deadline: Instant) -> Result<Measured, SystemError> {
 }
 
 /// The folders that hold what a room wrote. Overlay's work folders are closed even to their owner,
-/// and empty but for a moment.
+/// and empty except for a moment.
 fn own_files(layers: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut folders = Vec::new();
     for entry in std::fs::read_dir(layers)? {

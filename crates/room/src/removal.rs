@@ -32,7 +32,7 @@ impl Launcher {
 }
 
 impl Launcher {
-    /// Removes base layers that no room stands on and none will be made from. Blocks.
+    /// Removes base layers that no room uses and none will be made from. Blocks.
     pub fn prune_layers(&self, folder: &Path, mode: Option<Mode>) -> Result<(), RemoveError> {
         match self.ask(&Job::PruneLayers { folder: folder.to_owned(), mode })? {
             Report::Failed(error) => Err(RemoveError::Step(error)),
@@ -52,7 +52,7 @@ pub(super) fn remove(storage: &Path, mode: Mode, wall: &Wall) -> Result<(), Syst
 }
 
 /// Removes all that is in the current folder. What forbids its owner to write, as overlay's work folders
-/// do, is no obstacle.
+/// do, is removed too.
 fn clear_all() -> Result<(), SystemError> {
     for path in files::list(Path::new(".")).context("look at the room's layers")? {
         files::remove_tree(&path).context("remove the room's layers")?;

@@ -3,7 +3,7 @@
 //! It alone makes namespaces; the daemon, with its many threads, never does.
 
 use super::ahead::{Ahead, reserve_boot_fd};
-use super::cgroups::Plan;
+use super::cgroups::{Groups, Plan};
 use super::claim::{Claim, ClaimError, Claimant};
 use super::early::{Early, send_descriptors};
 use super::inside::{GO, MORE, Order, Word};
@@ -38,9 +38,20 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Job {
     Start(Box<RoomSpec>),
-    RemoveStorage { storage: PathBuf, mode: Option<Mode> },
-    MeasureStorage { storage: PathBuf, mode: Option<Mode> },
-    PruneLayers { folder: PathBuf, mode: Option<Mode> },
+    RemoveStorage {
+        storage: PathBuf,
+        mode: Option<Mode>,
+    },
+    MeasureStorage {
+        storage: PathBuf,
+        mode: Option<Mode>,
+        /// Of the room that the storage belongs to, while it lives.
+        groups: Option<Groups>,
+    },
+    PruneLayers {
+        folder: PathBuf,
+        mode: Option<Mode>,
+    },
 }
 
 /// What the helper says before it leaves.
@@ -112,7 +123,7 @@ fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Repor
     let job =
         serde_json::from_slice(&bytes).map_err(std::io::Error::from).context("read the job")?;
     if !matches!(job, Job::Start(_)) {
-        // A walk over files is nothing to whoever comes after the daemon; it begins anew.
+        // A walk over files is nothing to whoever comes after the daemon; it starts again.
         hothouse_host::sys::die_with_parent().context("end with the launcher")?;
     }
     match job {
@@ -127,7 +138,10 @@ fn serve(session: Fences, made: Option<(&Ahead, Option<Early>)>) -> Result<Repor
             base_layer::prune(&folder, mode, &wall);
             Ok(Report::Removed)
         }
-        Job::MeasureStorage { storage, mode } => {
+        Job::MeasureStorage { storage, mode, groups } => {
+            if let Some(groups) = groups {
+                groups.enter();
+            }
             let (mode, wall) = walls(mode, RoomSpec::DEFAULT_SHIFTED_BASE)?;
             Ok(Report::Measured(measure::measure(&storage, mode, &wall)?))
         }

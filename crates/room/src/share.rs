@@ -34,7 +34,7 @@ pub(super) fn with_agent(spec: &RoomSpec, mode: Mode, wall: &Wall) -> Result<(),
     Ok(())
 }
 
-/// Returns what an agent with an id of its own cannot read of what it was granted by a user who is not root:
+/// Returns what an agent with its own id cannot read of what it was granted by a user who is not root:
 /// what neither their group nor others may.
 pub(super) fn unreadable(spec: &RoomSpec, mode: Mode) -> Vec<Caveat> {
     if mode != Mode::Range {

@@ -2,7 +2,7 @@
 //!
 //! Where rooms have the user's own uid, all of them and the user draw on the same numbers. The kernel
 //! has the same numbers for each user namespace, and what is made in a nested one counts in all above.
-//! So the wall has a bound, which the room's root, in a namespace of its own below, cannot change.
+//! So the wall has a bound, which the room's root, in its own namespace below, cannot change.
 
 use hothouse_host::files;
 use hothouse_host::system_error::{Context, SystemError};

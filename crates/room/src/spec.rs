@@ -52,7 +52,7 @@ pub struct RoomSpec {
     pub layers: Option<WorktreeLayers>,
 }
 
-/// The layers of a worktree that is an overlay in the room alone.
+/// The layers of a worktree that is an overlay only in the room.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeLayers {
     /// Holds `upper`, where changes go, and `work` for the kernel.

@@ -20,10 +20,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long a killed room may take to go.
+/// How long a killed room may take to exit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A room that stands; all that is needed to find, freeze and end it, also after a restart.
+/// A room that is running: all that is needed to find, freeze and end it, also after a restart.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Started {
     pub identity: RoomIdentity,
@@ -85,7 +85,7 @@ impl Launcher {
     }
 }
 
-/// Ends a room at once, whatever it does, and removes what it had on the host but its storage.
+/// Ends a room immediately, whatever it does, and removes what it had on the host except its storage.
 /// To end it politely, request [`shutdown`](super::RoomClient::shutdown) first. Blocks.
 pub fn stop(room: &Started, runtime: &Path) -> Result<(), StopError> {
     // A frozen process does not die.

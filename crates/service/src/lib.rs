@@ -12,7 +12,9 @@ mod codec;
 mod found;
 mod spec;
 mod state;
+mod status;
 
 pub use found::{Found, ProbeAnswer};
 pub use spec::{Condition, Need, ProbeSpec, Question, Restart, RestartPolicy, ServiceSpec};
 pub use state::{Exit, ServiceState};
+pub use status::ServiceStatus;

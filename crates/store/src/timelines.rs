@@ -49,7 +49,7 @@ impl Store {
         Ok(())
     }
 
-    /// Records that a run goes on which had ended: a broken room that is replaced keeps its run.
+    /// Records that a run continues which had ended: a broken room that is replaced keeps its run.
     pub fn continue_run(&self, run: &str) -> Result<(), StoreError> {
         self.change("continue the timeline of a run", |transaction| {
             transaction.execute("UPDATE anchors SET ended = 0 WHERE run_id = ?1 AND ended", [run])

@@ -36,7 +36,7 @@ pub(crate) enum BodyError {
     /// It is made of messages that are compressed each for itself.
     #[error(transparent)]
     Packed(#[from] Compressed),
-    /// A fixture says that it breaks off.
+    /// A fixture asks for the connection to break off.
     #[error("the answer is cut off on purpose")]
     Cut,
 }

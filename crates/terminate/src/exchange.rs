@@ -7,7 +7,7 @@ use std::{
 
 use bytes::BytesMut;
 use hothouse_host::{Clock, clock::HostClock};
-use hothouse_http::{asked_upgrade, host_value, strip_hop_by_hop, strip_overrides};
+use hothouse_http::{HostProblem, asked_upgrade, host_value, strip_hop_by_hop, strip_overrides};
 use hothouse_model::{
     config::{HostName, SecretForm},
     policy::Answerer,
@@ -82,13 +82,13 @@ struct Ready {
 }
 
 impl<U: Upstream> Exchange<U> {
-    /// Answers a request. What is on its way shows in the pulse of the conversation, if it has one.
+    /// Answers a request. Work in progress is counted in the connection's pulse, if it has one.
     pub(crate) async fn answer(
         &self,
         request: Request<Incoming>,
         pulse: Option<&Arc<Pulse>>,
     ) -> Result<Response<Body>, BrokenOff> {
-        // Only to a WebSocket: behind any other upgrade (`h2c`) requests would go on unseen.
+        // Only to a WebSocket: behind any other upgrade (`h2c`) requests would continue unseen.
         let to =
             asked_upgrade(&request).filter(|to| to.as_bytes().eq_ignore_ascii_case(b"websocket"));
         let asked_host = host_value(&request);
@@ -128,10 +128,10 @@ impl<U: Upstream> Exchange<U> {
     fn admit(
         &self,
         parts: &Parts,
-        host: Result<HeaderValue, &'static str>,
+        host: Result<HeaderValue, HostProblem>,
         upgrades: bool,
     ) -> Result<(), Own> {
-        let host = host.map_err(Own::bad_request)?;
+        let host = host.map_err(|problem| Own::bad_request(&problem.to_string()))?;
         let asked = host.to_str().unwrap_or_default();
         if !self.is_own(asked) {
             return Err(Own::misdirected(asked, &self.target.name));
@@ -236,7 +236,7 @@ impl<U: Upstream> Exchange<U> {
         }
     }
 
-    /// Puts values into the body, or signs again, where that is asked for; else the body streams.
+    /// Inserts values into the body, or signs again, if that is required; otherwise the body is streamed.
     async fn body(
         &self,
         parts: &mut Parts,

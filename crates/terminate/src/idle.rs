@@ -37,7 +37,7 @@ pub(crate) struct IdlePool<T> {
 struct Shelf<T> {
     /// The one that has waited longest comes first.
     waiting: VecDeque<Waiting<T>>,
-    /// Whether somebody closes those that wait too long.
+    /// Whether a task closes those that wait too long.
     watched: bool,
 }
 

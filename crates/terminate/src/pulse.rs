@@ -1,8 +1,8 @@
-//! What is going on in a conversation, by which it is told that it rests.
+//! Counts what is in progress on a connection, to detect that it is idle.
 //!
 //! A server of HTTP keeps buffers for the next request from the moment it has answered the last one.
 //! Thousands of clients keep their connections open without using them, so the buffers are let go of
-//! ([`crate::talk`]) once it is certain that nothing is on its way in either direction.
+//! ([`crate::talk`]) once it is certain that nothing is in progress in either direction.
 
 use std::{
     io,
@@ -17,7 +17,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What is on its way. It is asked by the one task that changes it, so the order is the program's.
+/// What is in progress. Only one task changes and reads it, so the order is the program's.
 #[derive(Debug, Default)]
 pub(crate) struct Pulse {
     /// Requests and answers that have not ended.
@@ -38,7 +38,7 @@ impl Pulse {
         Beat(self.clone())
     }
 
-    /// Whether a request was answered, and nothing is on its way any more.
+    /// Whether a request was answered and nothing is in progress.
     pub(crate) fn rests(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
             && self.open.load(Ordering::Relaxed) == 0

@@ -1,4 +1,4 @@
-//! What is written down of a request to a terminated host.
+//! The record of a request to a terminated host.
 //!
 //! A record holds the request as the room sent it and the answer as the room gets it: with
 //! placeholders, never with values. What rooms themselves hold of credentials is redacted. A room that
@@ -81,7 +81,7 @@ pub(crate) enum Side {
     Response,
 }
 
-/// A record that is being written. It is handed over when nobody adds to it any more.
+/// A record that is being written. It is handed over when nobody adds to it any longer.
 pub(crate) struct Draft {
     record: Mutex<RequestRecord>,
     /// What must not be written down.

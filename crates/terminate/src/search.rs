@@ -3,7 +3,7 @@
 //! A search that looks at a value byte by byte takes longer where more of it fits, and an agent that may
 //! choose the text of a long answer could count on that. So the hashes of all stretches of a length are
 //! compared (Rabin and Karp): the same few operations for each byte, whatever it is, until a whole value
-//! is there. The multiplier is drawn anew for each search.
+//! is there. The multiplier is drawn again for each search.
 
 use std::{
     collections::BTreeMap,

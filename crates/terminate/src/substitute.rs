@@ -1,4 +1,4 @@
-//! Putting values in: from the request as the room sent it to the one that the host gets. Pure.
+//! Inserts values: turns the request that the room sent into the one that the host gets. Pure.
 //!
 //! A value goes only where its declared form says. A placeholder elsewhere stays a placeholder: in a
 //! body that a host stores and shows to others, a value would be lost.

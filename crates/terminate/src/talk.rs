@@ -1,4 +1,4 @@
-//! The conversation with a client, in the HTTP that it speaks.
+//! The connection of a client, in its version of HTTP.
 //!
 //! ```text
 //! rest --first bytes--> serve --nothing on its way--> rest …
@@ -31,10 +31,10 @@ use crate::{
 /// How long a client may take for the head of a request, and stay silent between two.
 const HEAD: Duration = Duration::from_secs(60);
 
-/// With these words a client says that it speaks HTTP/2, without having agreed on it by TLS.
+/// The preface of HTTP/2, for clients that did not negotiate it by TLS.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
-/// What a client was heard to speak.
+/// The protocol that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spoken {
     Http1,
@@ -77,7 +77,7 @@ where
     }
 }
 
-/// Waits for a client to say something, holding no buffer meanwhile; `None` if it has left.
+/// Waits for a client's next bytes without a buffer; `None` if it has disconnected.
 async fn rest<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Bytes> {
     let mut few = [0; 16];
     let count = timeout(HEAD, stream.read(&mut few)).await.unwrap_or(Ok(0))?;
@@ -100,7 +100,7 @@ where
         if first.is_empty() {
             return stream.shutdown().await;
         }
-        // In a box, which is there only while requests are: a conversation that rests has no room for one.
+        // Boxed, and only while there are requests: an idle connection should not pay for it.
         let served = Box::pin(serve_http1(stream, first, exchange.clone())).await?;
         (first, stream) = (served.first, served.stream);
         if let Some(upgraded) = exchange.take_upgraded() {
@@ -119,11 +119,11 @@ struct Served<S> {
     stream: S,
     /// What came after the last request.
     first: Bytes,
-    /// Whether one side has said that this was the last one.
+    /// Whether either side announced that this was the last request.
     ended: bool,
 }
 
-/// Serves requests until nothing is on its way any more.
+/// Serves requests until none is in progress.
 async fn serve_http1<S, U>(
     stream: S,
     first: Bytes,

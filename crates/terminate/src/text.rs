@@ -14,12 +14,12 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b
 /// Bytes that may hold a secret.
 pub(crate) type Secret = Zeroizing<Vec<u8>>;
 
-/// Writes a text as it stands in a query or a form.
+/// Encodes a text for a query or a form.
 pub(crate) fn percent(text: &str) -> Secret {
     Zeroizing::new(percent_encode(text.as_bytes(), RESERVED).to_string().into_bytes())
 }
 
-/// Writes a text as it stands within quotes in JSON.
+/// Escapes a text for a JSON string.
 pub(crate) fn json(text: &str) -> Secret {
     let quoted = Zeroizing::new(serde_json::to_string(text).unwrap_or_default());
     let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
@@ -61,7 +61,7 @@ pub(crate) fn unicode_json(text: &str, upper: bool) -> Secret {
 /// Writes a text as JSON that may stand in a page: .NET and Go take care of more characters there.
 pub(crate) fn json_of_web(text: &str, upper: bool) -> Secret {
     let (delicate, quote) = if upper { ("&'<>+`", "\\u0022") } else { ("&<>", "\\\"") };
-    // A quote never stands in JSON without a backslash of its own.
+    // A quote in a JSON string always has a backslash before it.
     let plain = json(text);
     let plain = replaced(&plain, b"\\\"", quote.as_bytes()).unwrap_or(plain);
     each(&String::from_utf8_lossy(&plain), |c, all| match delicate.contains(c) {

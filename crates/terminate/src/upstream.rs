@@ -146,7 +146,7 @@ impl<U: Upstream> Upstreams<U> {
         self.send_http1(self.as_http1(request)).await
     }
 
-    /// Sends a request on a connection of its own, which may become something else than HTTP.
+    /// Sends a request on its own connection, which may become something else than HTTP.
     pub(crate) async fn send_alone(
         &self,
         request: Request<Body>,

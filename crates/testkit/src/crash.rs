@@ -2,7 +2,7 @@
 //!
 //! Each sandbox has a small database that acknowledges rows and shouts when a second writer comes. After
 //! each step: what was acknowledged is there, nobody writes twice, nothing hangs; at the end nothing is left.
-//! What is done depends on the seed alone; how it ends also on the time, as in life.
+//! The steps depend only on the seed; their outcome also depends on timing.
 
 mod dice;
 mod ground;
@@ -27,7 +27,7 @@ use self::{
 };
 use crate::Ran;
 
-/// How many steps are told after a failure.
+/// How many steps are printed after a failure.
 const TOLD: usize = 30;
 
 /// How long what was begun may take to come to rest.
@@ -154,7 +154,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Does what a step says; an error is something that hangs.
+    /// Performs a step; an error means that something hangs.
     fn carry_out(&mut self, step: &Step) -> Result<Vec<Ran>, String> {
         let runtime = match step.fault {
             Some(Fault::OtherRuntime) => Runtime::Other,

@@ -64,7 +64,7 @@ impl TestEnv {
         Path::new(&self.cache()).join("doctor-works")
     }
 
-    /// Runs `doctor` with a daemon of its own, so that the test still finds none.
+    /// Runs `doctor` with its own daemon, so that the test still finds none.
     fn probe(&self) -> Vec<Value> {
         let folder = self.root().join("doctor");
         let run = folder.join("run");

@@ -100,7 +100,7 @@ pub struct TestEnv {
 }
 
 impl TestEnv {
-    /// Makes surroundings for a binary; a test says `env!("CARGO_BIN_EXE_hothouse")`.
+    /// Makes an environment for a binary; a test passes `env!("CARGO_BIN_EXE_hothouse")`.
     pub fn new(binary: &str) -> Self {
         Self::below(binary, &std::env::temp_dir())
     }

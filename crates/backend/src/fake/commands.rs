@@ -74,7 +74,7 @@ impl Commands {
         streams.map_err(|error| refused(CallRefusalKind::System, error.to_string()))
     }
 
-    /// Returns what tells the end of a command.
+    /// Returns a receiver for the end of a command.
     pub(super) fn end_of(&self, id: &ExecId) -> Result<watch::Receiver<Option<Exit>>, CallRefusal> {
         Ok(self.find(id)?.exit_rx.clone())
     }

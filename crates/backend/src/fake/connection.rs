@@ -20,7 +20,7 @@ use crate::connection::{
 pub(super) struct FakeConnection {
     pub(super) rooms: Shared,
     pub(super) runtime: PathBuf,
-    /// Tells this room from others at the same place.
+    /// Distinguishes this room from others at the same path.
     pub(super) number: u64,
     /// Shared by all users of this connection; the wall ends with it.
     pub(super) held: Arc<()>,

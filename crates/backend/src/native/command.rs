@@ -11,7 +11,7 @@ use hothouse_room::{
 use super::block_on;
 use crate::{RoomCommand, RoomError, RoomRun};
 
-/// The most that is kept of what a command says.
+/// How much of a command's output is kept.
 const OUTPUT_LIMIT: u64 = 1 << 20;
 /// How long a command of ours may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -41,7 +41,7 @@ pub(super) fn run(runtime: &Path, command: &RoomCommand) -> Result<RoomRun, Room
         drop(stdin);
         let read = tokio::task::spawn_blocking(move || {
             let mut bytes = Vec::new();
-            // What could be read is what there is.
+            // What could be read is what exists.
             std::fs::File::from(stdout).take(OUTPUT_LIMIT).read_to_end(&mut bytes).ok();
             bytes
         });

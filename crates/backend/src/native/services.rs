@@ -1,4 +1,4 @@
-//! Services of a native room: told to room-init, which supervises them.
+//! Services of a native room: declared to room-init, which supervises them.
 
 use std::{collections::BTreeSet, path::Path, time::Duration};
 
@@ -6,7 +6,7 @@ use hothouse_host::{files, logs};
 use hothouse_model::stack::{ServiceAction, ServiceOrder, ServiceReport, StackOrder, StackReport};
 use hothouse_room::{
     self as room, ClientError, RoomClient,
-    wire::{CallRefusalKind, LogStart, ServiceOrder as Order, ServiceRecord},
+    wire::{CallRefusalKind, LogStart, ServiceOrder as Order, ServiceStatus},
 };
 
 use super::{RoomFile, talk};
@@ -15,7 +15,7 @@ use crate::RoomError;
 /// The stack as it was ordered, in the runtime folder of its room.
 const STACK: &str = "stack.json";
 
-/// Tells a room its services, and to start them.
+/// Declares services to a room, and starts them.
 pub(super) fn supervise(runtime: &Path, stack: &StackOrder) -> Result<(), RoomError> {
     let text = serde_json::to_vec(stack).map_err(|error| RoomError::Told(error.to_string()))?;
     let known = talk(runtime, async |client: &RoomClient| client.services(None).await)?;
@@ -45,10 +45,10 @@ pub(super) fn supervise(runtime: &Path, stack: &StackOrder) -> Result<(), RoomEr
     })
 }
 
-/// Where a log goes on that room-init has already.
+/// Where a log continues that room-init has already.
 const NO_LOG: LogStart = LogStart { segment: 0, offset: 0, index: 0, line: 0 };
 
-/// Returns the stack that a room was told.
+/// Returns the stack that was declared to a room.
 pub(super) fn stack(runtime: &Path) -> Option<StackOrder> {
     let text = files::read_text(&runtime.join(STACK)).ok()?;
     serde_json::from_str(&text).ok()
@@ -110,21 +110,7 @@ pub(super) fn grace(runtime: &Path) -> Duration {
 /// room-init itself gives up on its services after this long.
 const LONGEST_STOP: Duration = Duration::from_secs(120);
 
-pub(super) fn shown(record: ServiceRecord, host_pid: impl Fn(u32) -> Option<u32>) -> ServiceReport {
-    let room_pid = record.pid.and_then(|pid| u32::try_from(pid).ok());
-    ServiceReport {
-        name: record.name,
-        state: record.state,
-        pid: room_pid.and_then(host_pid),
-        room_pid,
-        restarts: record.restarts,
-        task: record.task,
-        stuck: record.stuck,
-        needs: record.needs,
-        exit: record.exit,
-        answers: record.answers,
-        wanted: record.wanted_ms.map(Duration::from_millis),
-        started: record.started_ms.map(Duration::from_millis),
-        ready: record.ready_ms.map(Duration::from_millis),
-    }
+pub(super) fn shown(status: ServiceStatus, host_pid: impl Fn(u32) -> Option<u32>) -> ServiceReport {
+    let room_pid = status.pid.and_then(|pid| u32::try_from(pid).ok());
+    ServiceReport { host_pid: room_pid.and_then(host_pid), status }
 }

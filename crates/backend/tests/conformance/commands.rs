@@ -20,6 +20,7 @@ pub(crate) const CASES: &[Case] = &[
     ("environment_and_folder_are_what_was_asked", environment_and_folder_are_what_was_asked),
     ("what_is_no_program_is_told", what_is_no_program_is_told),
     ("a_signal_reaches_the_whole_group", a_signal_reaches_the_whole_group),
+    ("an_output_that_nobody_reads_ends_its_writer", an_output_that_nobody_reads_ends_its_writer),
     ("each_command_has_its_own_name", each_command_has_its_own_name),
     ("a_terminal_has_a_size", a_terminal_has_a_size),
     ("root_is_root_of_the_room", root_is_root_of_the_room),
@@ -28,6 +29,7 @@ pub(crate) const CASES: &[Case] = &[
 ];
 
 const TERMINATE: i32 = 15;
+const BROKEN_PIPE: i32 = 13;
 
 fn three_streams_and_an_end(ground: &Ground) {
     let room = ground.room("a");
@@ -67,6 +69,18 @@ fn a_signal_reaches_the_whole_group(ground: &Ground) {
     assert_eq!(room.end_of("sleep"), Exit::Signal(TERMINATE));
     let mut rest = Vec::new();
     started.stdout.read_to_end(&mut rest).expect("nobody has the pipe any more");
+}
+
+fn an_output_that_nobody_reads_ends_its_writer(ground: &Ground) {
+    let room = ground.room("a");
+    let started = ground.wait(room.connection.exec(room.spec("yes", &["yes"])));
+    let Pipes { stdin: _stdin, mut stdout, stderr: _stderr } = pipes(started.unwrap());
+    let mut some = [0; 4];
+    stdout.read_exact(&mut some).unwrap();
+    assert_eq!(&some, b"y\ny\n");
+    drop(stdout);
+    ground.wait(room.connection.close_output(ExecId("yes".into()), 0)).unwrap();
+    assert_eq!(room.end_of("yes"), Exit::Signal(BROKEN_PIPE));
 }
 
 fn each_command_has_its_own_name(ground: &Ground) {

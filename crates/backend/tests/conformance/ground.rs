@@ -1,4 +1,4 @@
-//! A backend in a folder of its own, and short words for what every case does.
+//! A backend in its own folder, and short words for what every case does.
 
 use std::{
     fs::File,
@@ -83,7 +83,7 @@ impl Ground {
         self.folder.path().join("run")
     }
 
-    /// Returns an order for a room with a worktree of its own.
+    /// Returns an order for a room with its own worktree.
     pub(crate) fn order(&self, name: &str) -> RoomOrder {
         let folder = self.folder.path();
         let worktree = folder.join("trees").join(name);

@@ -66,8 +66,7 @@ fn services_start_and_are_told_of(ground: &Ground) {
     until("the service is ready", || {
         let report = ground.rooms.services(room.runtime(), None, patience).unwrap();
         report
-            .services
-            .iter()
+            .statuses()
             .any(|service| service.name == "web" && service.state == ServiceState::Ready)
     });
     ground.rooms.stop(room.runtime(), room.order.claim.as_deref()).unwrap();

@@ -9,7 +9,7 @@ use hothouse_api::{
 };
 use hothouse_model::{
     Failure, FailureKind, config,
-    stack::{ServiceReport, StackReport},
+    stack::{ServiceReport, StackReport, service::ServiceStatus},
 };
 
 use super::{panel::panel, sandbox::check_reference};
@@ -107,25 +107,27 @@ pub(super) fn duration(flag: &str, text: Option<&str>) -> Result<Option<Duration
 
 /// Shows the slowest chain: the service that was ready last, and those it needed.
 fn critical_chain(services: &[ServiceView]) -> String {
-    let milliseconds = |time: Option<u64>| time.map(Duration::from_millis);
     let services = services.iter().map(|service| ServiceReport {
-        name: service.name.clone(),
-        needs: service.needs.clone(),
-        started: milliseconds(service.started_ms),
-        ready: milliseconds(service.ready_ms),
-        ..ServiceReport::default()
+        status: ServiceStatus {
+            name: service.name.clone(),
+            needs: service.needs.clone(),
+            started_ms: service.started_ms,
+            ready_ms: service.ready_ms,
+            ..ServiceStatus::default()
+        },
+        host_pid: None,
     });
     let report = StackReport { version: 0, services: services.collect() };
     let chain = report.critical_chain();
-    let Some(last) = chain.first().and_then(|service| service.ready) else { return String::new() };
-    let took = |service: &ServiceReport| {
-        let took =
-            service.ready.unwrap_or_default().saturating_sub(service.started.unwrap_or_default());
-        seconds(took)
+    let at = |time: Option<u64>| Duration::from_millis(time.unwrap_or_default());
+    let Some(last) = chain.first() else { return String::new() };
+    let last = at(last.ready_ms);
+    let took = |service: &ServiceStatus| {
+        seconds(at(service.ready_ms).saturating_sub(at(service.started_ms)))
     };
     let mut text = format!("Ready in {}. Slowest chain:", seconds(last));
     for (depth, service) in chain.iter().enumerate() {
-        let ready = seconds(service.ready.unwrap_or_default());
+        let ready = seconds(at(service.ready_ms));
         text.push_str(&format!(
             "\n  {}{} @{ready} +{}",
             "  ".repeat(depth),

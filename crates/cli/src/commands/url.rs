@@ -172,9 +172,24 @@ pub(crate) fn ports(session: &Session, ui: &Ui, args: &PortsArgs) -> Result<Exit
     });
     ui.print(&table(ui, &["PORT", "SANDBOX", "APP"], rows.collect()));
     if released {
-        ui.say("Released.");
+        let now: Vec<PortView> = session.get(route::PORTS)?;
+        ports.iter().for_each(|port| ui.say(&told_released(port, &now)));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells that a port was released, and which one its app has now if it runs.
+fn told_released(port: &PortView, now: &[PortView]) -> String {
+    let is_same = |other: &&PortView| {
+        (&other.project, &other.sandbox, &other.app) == (&port.project, &port.sandbox, &port.app)
+    };
+    match now.iter().find(is_same) {
+        Some(next) if next.port == port.port => {
+            format!("Released {}. `{}` is running and has it again.", port.port, port.app)
+        }
+        Some(next) => format!("Released {}. `{}` moved to {}.", port.port, port.app, next.port),
+        None => format!("Released {}.", port.port),
+    }
 }
 
 #[cfg(test)]
@@ -188,5 +203,22 @@ mod tests {
         assert_eq!(all.get("A").map(String::as_str), Some("1"));
         assert_eq!(all.get("B").map(String::as_str), Some("it's here"));
         assert_eq!(all.len(), 2);
+    }
+
+    #[test]
+    fn who_releases_a_port_is_told_where_its_app_is_now() {
+        let port = |port, app: &str| PortView {
+            port,
+            project: "shop".into(),
+            sandbox: "a".into(),
+            app: app.into(),
+            reserved: jiff::Timestamp::UNIX_EPOCH,
+        };
+        let told = |now: &[PortView]| told_released(&port(43300, "web"), now);
+        assert_eq!(told(&[port(43301, "api")]), "Released 43300.");
+        let moved = told(&[port(43301, "api"), port(43303, "web")]);
+        assert_eq!(moved, "Released 43300. `web` moved to 43303.");
+        let same = told(&[port(43300, "web")]);
+        assert_eq!(same, "Released 43300. `web` is running and has it again.");
     }
 }

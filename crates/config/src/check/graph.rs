@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{tree::Node, tree::Place};
 use hothouse_model::config::{Complaint, Problem};
 
-/// Who needs whom, and where that is written.
+/// Which service needs which, and where that is written.
 pub(super) type Graph<'a> = BTreeMap<&'a str, Vec<(&'a str, &'a Place)>>;
 
 /// Builds the graph of services from their `needs`.

@@ -331,7 +331,12 @@ mod tests {
                 .into(),
             exposed: Vec::new(),
             fences: BTreeMap::new(),
-            caveats: vec![CaveatView { area: Area::Room, class: Class::Limited, text: word() }],
+            caveats: vec![CaveatView {
+                area: Area::Room,
+                class: Class::Limited,
+                text: word(),
+                value: None,
+            }],
         };
         let logs = vec![Log { name: word(), lines: vec![word(), word()] }];
         Shown { view, asleep: false, failure: Some(word()), logs, now: time(NOW) }

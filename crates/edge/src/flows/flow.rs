@@ -31,7 +31,7 @@ use crate::{
 const IDLE: Duration = Duration::from_secs(30);
 const IDLE_ANSWERED: Duration = Duration::from_secs(120);
 
-/// After so long the kernel is asked whether a flow is still the same.
+/// How often the kernel is asked whether a flow is still the same.
 const DOUBT: Duration = Duration::from_secs(10);
 
 /// How much may wait until it is decided about a flow; more is lost, as on a network.
@@ -67,7 +67,7 @@ struct Open {
 }
 
 impl Open {
-    /// Whether the policy of this moment allows it still. The flow's own task ends what a change
+    /// Whether the current policy still allows it. The flow's own task ends what a change
     /// forbids, and that may be a moment later.
     fn holds(&mut self, edge: &RoomEdge) -> bool {
         let now = edge.policy();
@@ -222,7 +222,7 @@ async fn deny(edge: &RoomEdge, entry: Entry, flow: &Flow, verdict: &Verdict) {
     }
 }
 
-/// Opens a socket of the host that speaks to one target alone.
+/// Opens a socket of the host that is connected to one target.
 async fn connect(target: SocketAddr) -> io::Result<UdpSocket> {
     let any = match target.ip() {
         IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -267,7 +267,7 @@ async fn bring_back(
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
-                    // Nobody listens there, or it cannot be reached: a network says nothing, either.
+                    // Nobody listens there, or it cannot be reached: a network does not report that either.
                     Err(_) => {}
                 }
             }

@@ -24,7 +24,7 @@ pub const CLASS_IN: u16 = 1;
 const HEADER: usize = 12;
 const NAME_LIMIT: usize = 255;
 const LABEL_LIMIT: usize = 63;
-/// What fits in a datagram if the asker says nothing (RFC 1035), and the most that we send anyway:
+/// What fits in a datagram without EDNS (RFC 1035), and the most that we send anyway:
 /// larger datagrams are lost on some ways.
 const PLAIN_SIZE: usize = 512;
 const LARGEST_SIZE: usize = 4096;
@@ -52,12 +52,12 @@ pub struct Question {
     pub claim: Claim,
     pub kind: u16,
     pub class: u16,
-    /// The largest datagram that the asker takes.
+    /// The largest datagram that the client accepts.
     size: usize,
     extended: bool,
 }
 
-/// A message that is not a question that we answer, with what is said to it, if anything.
+/// A message that is not a question we answer, with the reply to it, if any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoQuestion(pub Option<Vec<u8>>);
 
@@ -152,17 +152,17 @@ impl Question {
         bytes
     }
 
-    /// Makes the answer of an answer that somebody else gave, passing its records on.
+    /// Makes an answer from an upstream resolver's answer, passing its records on.
     pub fn relay(&self, answer: &[u8]) -> Option<Vec<u8>> {
         let mut bytes = answer.to_vec();
         let id = bytes.get_mut(..2)?;
         id.copy_from_slice(&self.id.to_be_bytes());
-        // Nobody here has verified anything.
+        // Nothing was verified here.
         *bytes.get_mut(3)? &= !0x20;
         Some(bytes)
     }
 
-    /// Cuts an answer to what fits in a datagram; the asker comes again by TCP.
+    /// Truncates an answer to what fits in a datagram; the client retries by TCP.
     pub fn cut(&self, answer: Vec<u8>) -> Vec<u8> {
         if answer.len() <= self.size {
             return answer;
@@ -178,7 +178,7 @@ impl Question {
         self.wire[..self.wire.len().saturating_sub(4)].is_ascii()
     }
 
-    /// Makes the question that is asked of somebody else.
+    /// Makes the question for an upstream resolver.
     pub fn asked(&self, id: u16) -> Vec<u8> {
         query(id, &self.wire)
     }
@@ -225,7 +225,7 @@ pub struct Answered {
     pub ttl: Option<u32>,
 }
 
-/// Reads the answer to a question that we asked; anything else is none.
+/// Reads the answer to a question that we asked; rejects anything else.
 pub fn read_answer(question: &[u8], answer: &[u8]) -> Option<Answered> {
     let mut cursor = Cursor::new(answer);
     let id = cursor.short()?;

@@ -10,7 +10,7 @@ const MAX_HEADERS: usize = 128;
 /// The longest method that anybody uses.
 const METHOD_LIMIT: usize = 24;
 
-/// What a request says of itself.
+/// The head of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub method: String,
@@ -86,7 +86,7 @@ fn request_of(request: &httparse::Request<'_, '_>) -> Option<Head> {
 
 /// Returns the host in a target that is a whole address (RFC 9112, section 3.2), without what stands
 /// before an `@`, which is not a host.
-pub fn authority_of<'a>(method: &str, target: &'a str) -> Option<&'a [u8]> {
+fn authority_of<'a>(method: &str, target: &'a str) -> Option<&'a [u8]> {
     if method == "CONNECT" {
         return Some(target.as_bytes());
     }

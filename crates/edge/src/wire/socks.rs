@@ -10,7 +10,7 @@ pub const VERSION: u8 = 5;
 const CONNECT: u8 = 1;
 const NO_AUTHENTICATION: u8 = 0;
 
-/// What goes back after a greeting: no authentication, or no way that we share.
+/// The reply to a greeting: no authentication, or no acceptable method (RFC 1928, section 3).
 pub const WELCOME: [u8; 2] = [VERSION, NO_AUTHENTICATION];
 pub const NO_WAY: [u8; 2] = [VERSION, 0xff];
 
@@ -31,7 +31,7 @@ impl Answer {
     }
 }
 
-/// A request, or why there is none.
+/// A request, or the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     Connect { claim: Claim, port: u16 },

@@ -10,7 +10,7 @@ const PLACES: [(&str, &str); 2] = [("/usr/lib/postgresql", ""), ("/usr", "pgsql-
 
 const USER: &str = "postgres";
 
-/// What is set besides places and ports. Nothing here can lose a committed row.
+/// Settings besides paths and ports. None of them can lose a committed row.
 const SETTINGS: [&str; 12] = [
     "listen_addresses=*",
     "fsync=on",
@@ -29,7 +29,7 @@ const SETTINGS: [&str; 12] = [
 pub(super) fn find() -> Vec<Programs> {
     let mut found = Vec::new();
     for (place, prefix) in PLACES {
-        // A folder that cannot be listed holds nothing that we could run.
+        // A folder that cannot be listed has nothing that we could run.
         for folder in files::list(place.as_ref()).unwrap_or_default() {
             let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let Some(version) = name.strip_prefix(prefix) else { continue };

@@ -6,14 +6,14 @@ use super::{
     PreparedRecipe, Programs, RecipeContext, SOCKETS, TERMINATE, folder_of, quoted, words,
 };
 
-/// The port that its client takes when nobody says otherwise.
+/// The default port of its client.
 const DEFAULT_PORT: u16 = 6379;
 
 pub(super) fn find(names: &[&str]) -> Vec<Programs> {
     let found = names.iter().find_map(|name| Some((folder_of(name)?, name)));
     let programs = found.map(|(folder, name)| Programs {
         folder: folder.join(name),
-        // Data of all versions that are about can be read by all later ones.
+        // Every version can read the data of all earlier ones that are in use.
         version: String::new(),
     });
     programs.into_iter().collect()
@@ -34,7 +34,7 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
         quoted(&server),
         quoted(&data),
     );
-    // The client reads its port from nowhere but its arguments.
+    // The client takes its port only from its arguments.
     let is_default = port == DEFAULT_PORT;
     let shim = format!(
         "#!/bin/sh\\nexec /usr/bin/env PATH=/usr/local/bin:/usr/bin:/bin {client} -p {port} \"$@\"\\n"

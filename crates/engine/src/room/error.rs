@@ -1,4 +1,4 @@
-//! Why a room is not as it was asked to be.
+//! Why a room could not be started or changed.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::{
     wall::WallError,
 };
 
-/// A room that is not as it was asked to be.
+/// A room that could not be started or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RoomRequestError {
     #[error("sandbox `{name}` is being deleted")]

@@ -115,7 +115,7 @@ pub fn read(streams: &[Stream], wanted: &Wanted) -> Page {
     merge(streams, found, wanted)
 }
 
-/// Brings the lines of all logs into one order, and cuts what is too much.
+/// Sorts the lines of all logs, and cuts what exceeds the limit.
 fn merge(streams: &[Stream], found: Vec<Found>, wanted: &Wanted) -> Page {
     let mut page = Page { more: found.iter().any(|found| found.more), ..Page::default() };
     // Beyond the last line of a log that was not read to its end, the order is not known yet.
@@ -260,7 +260,7 @@ impl Search<'_> {
         let mut shown = walk.number;
         while let Some(hit) = pattern.find_at(walk.bytes, walk.at) {
             let begin = memchr::memrchr(b'\n', &walk.bytes[..hit.start()]).map_or(0, |at| at + 1);
-            // A match that crosses a line end is none, unless its first line matches by itself.
+            // A match that crosses a line end does not count, unless its first line matches by itself.
             let end = begin
                 + memchr::memchr(b'\n', &walk.bytes[begin..]).unwrap_or(walk.bytes.len() - begin);
             let matched = hit.end() <= end || pattern.is_match(&walk.bytes[begin..end]);

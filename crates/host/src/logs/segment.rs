@@ -61,7 +61,7 @@ fn read_file(path: &Path, limit: u64) -> Option<Vec<u8>> {
 
 impl Segment {
     /// Reads the data from a line on, or from somewhat before it; with it comes the number of the
-    /// line that the data begins with. Nothing comes when the segment was used anew meanwhile.
+    /// line that the data begins with. Nothing comes when the segment was used again meanwhile.
     pub(super) fn read_from(&self, line: u64) -> Option<(u64, Vec<u8>)> {
         let after = self.marks.partition_point(|mark| mark.line < line);
         // A mark may be in the middle of its line: the one before it is safely outside.

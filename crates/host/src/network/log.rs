@@ -1,4 +1,4 @@
-//! The sockets on which the kernel tells of packets (NFLOG).
+//! The sockets on which the kernel reports packets (NFLOG).
 //!
 //! They are opened and bound here, where there is the right to; the daemon only reads from them. While
 //! nobody does, the kernel keeps as much as the sockets hold.
@@ -9,10 +9,10 @@ use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::netlink as families;
 
-/// A group of packets that are told. Groups belong to one network namespace.
+/// A group of reported packets. Groups belong to one network namespace.
 pub(super) struct Book {
     pub(super) group: u16,
-    /// How much of a packet is told.
+    /// How much of a packet is reported.
     pub(super) snap: u32,
 }
 
@@ -32,7 +32,7 @@ impl Book {
         let bind = config(1).attribute(NFULA_CFG_CMD, &[NFULNL_CFG_CMD_BIND]).finish();
         let range = self.snap.to_be_bytes();
         let mode = [&range[..], &[NFULNL_COPY_PACKET, 0]].concat();
-        // Each packet is told at once: there are few, and somebody may ask why.
+        // Each packet is reported immediately: there are few, and somebody may ask why.
         let mode = config(2).attribute(NFULA_CFG_MODE, &mode).number(NFULA_CFG_QTHRESH, 1).finish();
         let socket = super::open(Some(families::NETFILTER))?;
         super::talk(&socket, &bind, 1)?;

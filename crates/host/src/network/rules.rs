@@ -84,7 +84,7 @@ const ICMP_TYPE: Field = Field(NFT_PAYLOAD_TRANSPORT_HEADER, 0, 1);
 #[derive(Clone, Copy)]
 struct Field(u32, u32, u32);
 
-/// Whether the kernel tells of packets, in what it is asked to log.
+/// Whether the kernel reports packets that it is asked to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Yes,
@@ -329,7 +329,7 @@ impl Expressions {
         })
     }
 
-    /// Goes on for so many packets a second, and for some more at once.
+    /// Continues for this many packets a second, with a burst of some more.
     fn limit(self, rate: u64, burst: u32) -> Self {
         const NO_FLAGS: u32 = 0;
         let second = 1_u64.to_be_bytes();

@@ -6,6 +6,7 @@ use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::{
@@ -18,11 +19,14 @@ use super::{NAMES, Owner, or_gone, tree::is_readable};
 use crate::{
     beneath::{EntryKind, entries, open_beneath},
     files::{FileError, about},
-    walk::weight,
+    walk::{Deadline, weight},
 };
 
 /// How long ago a folder must have changed for its time to tell the next change from that one.
 const SETTLED_NANOSECONDS: i128 = 50_000_000;
+
+/// How long one look may take; the next one begins where it is due.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// When a folder was changed last: a time that nobody can set.
 type Stamp = (i64, i64);
@@ -54,7 +58,7 @@ impl Seen {
         let top = rustix::fs::fstat(&root).map_err(|errno| about("look at", tree)(errno.into()))?;
         let whose = Whose { users: [Owner::us().user, top.st_uid], group };
         let (mut left, mut ours, mut names) = (vec![PathBuf::new()], Vec::new(), 0);
-        let mut looked = HashMap::new();
+        let (mut looked, deadline) = (HashMap::new(), Deadline::after(PATIENCE));
         while let Some(relative) = left.pop() {
             let known = self.0.remove(&relative);
             let folder = or_gone(look(root.as_fd(), &relative, known, &skip, &whose, &mut ours))
@@ -65,7 +69,7 @@ impl Seen {
             names += (folder.folders.len() + 1) * weight;
             left.extend(folder.folders.iter().map(|name| relative.join(name)));
             looked.insert(relative, folder);
-            if names > NAMES {
+            if names > NAMES || deadline.check().is_err() {
                 break;
             }
         }

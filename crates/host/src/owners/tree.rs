@@ -2,10 +2,15 @@
 
 use std::{
     collections::HashSet,
+    ffi::OsStr,
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid};
@@ -17,18 +22,21 @@ use super::{
     or_gone,
 };
 use crate::{
-    beneath::{Entry, EntryKind, entries, open_beneath},
+    beneath::{EntryKind, open_beneath},
     crew::work_through,
     files::{FileError, about},
     ids::INIT_ID,
-    walk::Place,
+    walk::{Bookmark, DEPTH, Deadline, Spot, read_part},
 };
+
+/// How long the owners of a whole tree may take.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The mode of the top folder of a worktree: agents write in it by its group, and because it is sticky
 /// they cannot rename or remove what is the user's there, `.git` above all.
 const SHARED_TOP: u32 = 0o1775;
 
-/// The mode of a folder that is the user's alone again.
+/// The mode of a folder that is only the user's again.
 const FOLDER_MODE: u32 = 0o755;
 
 /// What new names in a folder get that user and agent share, at most: the user is in the agent's group.
@@ -108,10 +116,43 @@ fn inherited() -> List {
     List::of_mode(SHARED_MODE)
 }
 
+/// A folder, or what is left of one that is read in parts.
+struct Part {
+    spot: Spot,
+    from: Option<Bookmark>,
+}
+
+/// Visits every name of a tree, folder by folder and in parts. `enters` is asked once about each folder.
+fn visit(
+    root: OwnedFd,
+    enters: impl Fn(&Spot, &Arc<OwnedFd>) -> io::Result<bool> + Sync,
+    each: impl Fn(&Spot, BorrowedFd<'_>, &OsStr, EntryKind) -> io::Result<bool> + Sync,
+) -> Result<(), (PathBuf, io::Error)> {
+    let deadline = Deadline::after(PATIENCE);
+    let serve = |Part { spot, from }: &Part, more: &mut Vec<Part>| -> io::Result<()> {
+        deadline.check()?;
+        let folder = spot.open()?;
+        if from.is_none() && !enters(spot, &folder)? {
+            return Ok(());
+        }
+        let (entries, rest) = read_part(&folder, *from)?;
+        more.extend(rest.map(|rest| Part { spot: spot.clone(), from: Some(rest) }));
+        for entry in entries {
+            let goes_on = or_gone(each(spot, folder.as_fd(), &entry.name, entry.kind))?;
+            if goes_on && entry.kind == EntryKind::Folder {
+                more.push(Part { spot: spot.folder(&folder, &entry.name, DEPTH)?, from: None });
+            }
+        }
+        Ok(())
+    };
+    let top = Part { spot: Spot::top(root), from: None };
+    work_through(vec![top], |part: Part, more| {
+        or_gone(serve(&part, more)).map(drop).map_err(|error| (part.spot.place.path(), error))
+    })
+}
+
 /// A tree that is being given away.
 struct Giving<'a> {
-    root: OwnedFd,
-    path: &'a Path,
     gift: &'a Gift,
     /// Whose the tree is.
     user: Owner,
@@ -129,67 +170,56 @@ pub(crate) fn give_tree(path: &Path, gift: &Gift, give: &Give) -> Result<u64, Fi
     let user = rustix::fs::fstat(&root).map(|top| Owner::of(&top));
     let user = user.map_err(|errno| about("look at", path)(errno.into()))?;
     let giving = Giving {
-        root,
-        path,
         gift,
         user,
         by_group: give.top == Top::Shared && gift.by_group,
         skip: give.skip.iter().map(PathBuf::as_path).collect(),
         given: AtomicU64::new(0),
     };
-    work_through(vec![Place::default()], |place: Place, more| giving.folder(&place, more))?;
+    let held = root.try_clone().map_err(about("open the folder", path))?;
+    visit(held, |_, _| Ok(true), |spot, folder, name, kind| giving.entry(spot, folder, name, kind))
+        .map_err(|(below, error)| about("set the owner of", &path.join(below))(error))?;
     let top = match give.top {
-        Top::Shared => set_shared(giving.root.as_fd(), gift),
-        Top::Given => change_owner(giving.root.as_fd(), gift.agent),
+        Top::Shared => set_shared(root.as_fd(), gift),
+        Top::Given => change_owner(root.as_fd(), gift.agent),
     };
     top.map_err(about("set the owner of", path))?;
     Ok(giving.given.into_inner())
 }
 
 impl Giving<'_> {
-    /// Gives the names in a folder, and puts the folders among them on the list.
-    fn folder(&self, place: &Place, more: &mut Vec<Place>) -> Result<(), FileError> {
-        let relative = place.path();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let listed = open_beneath(&self.root, &relative, flags, Mode::empty())
-            .and_then(|folder| entries(&folder).map(|entries| Some((folder, entries))));
-        let Some((folder, all)) =
-            or_gone(listed).map_err(about("look into", &self.path.join(&relative)))?
-        else {
-            return Ok(());
-        };
-        for entry in all {
-            let below = relative.join(&entry.name);
-            if self.skip.contains(below.as_path()) {
-                continue;
-            }
-            or_gone(self.entry(folder.as_fd(), &entry.name, entry.kind))
-                .map_err(about("set the owner of", &self.path.join(&below)))?;
-            if entry.kind == EntryKind::Folder {
-                let below = place.folder(&entry.name).map_err(io::Error::from);
-                more.push(below.map_err(about("set the owner of", &self.path.join(&relative)))?);
-            }
-        }
-        Ok(())
-    }
-
+    /// Gives one name; returns whether to continue below it.
     fn entry(
         &self,
+        spot: &Spot,
         folder: BorrowedFd<'_>,
-        name: &std::ffi::OsStr,
+        name: &OsStr,
         kind: EntryKind,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
+        if self.skips(spot, name) {
+            return Ok(false);
+        }
         let held = rustix::fs::openat(folder, name, held_flags(), Mode::empty())?;
         let stat = rustix::fs::fstat(&held)?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::Socket {
             // A program of the user's listens there.
-            return Ok(());
+            return Ok(false);
         }
         if stat.st_uid == self.user.user {
             give_away(held.as_fd(), self.gift.agent)?;
             self.given.fetch_add(1, Ordering::Relaxed);
         }
-        if self.by_group { open_to_group(folder, name, kind) } else { Ok(()) }
+        if self.by_group {
+            open_to_group(folder, name, kind)?;
+        }
+        Ok(true)
+    }
+
+    /// Whether a name stays the user's. Only a few do, and those do not lie deep.
+    fn skips(&self, spot: &Spot, name: &OsStr) -> bool {
+        let depth = spot.place.depth() + 1;
+        let mut skipped = self.skip.iter().filter(|path| path.iter().count() == depth);
+        skipped.any(|path| path.file_name() == Some(name) && **path == spot.place.path().join(name))
     }
 }
 
@@ -204,32 +234,26 @@ pub(crate) fn take_back(path: &Path, agent: Owner, first: u32) -> Result<(), Fil
     let top = rustix::fs::fstat(&root).map_err(|errno| about("look at", path)(errno.into()))?;
     let user = Owner { user: top.st_uid, group: Owner::us().group };
     let room = first..=first + INIT_ID;
-    work_through(vec![Place::default()], |place: Place, more| {
-        let relative = place.path();
-        let mut take = || -> io::Result<()> {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            let folder = open_beneath(&root, &relative, flags, Mode::empty())?;
-            let all = entries(&folder)?;
-            let is_top = relative.as_os_str().is_empty();
-            if !is_top && is_repository(&all) {
-                return change_owner(folder.as_fd(), agent);
-            }
-            for entry in all {
-                let held = rustix::fs::openat(&folder, &entry.name, held_flags(), Mode::empty())?;
-                if !is_top && entry.name == ".git" {
-                    continue;
-                }
-                if room.contains(&rustix::fs::fstat(&held)?.st_uid) {
-                    change_owner(held.as_fd(), user)?;
-                }
-                if entry.kind == EntryKind::Folder {
-                    more.push(place.folder(&entry.name)?);
-                }
-            }
-            Ok(())
-        };
-        or_gone(take()).map_err(about("set the owner of", &path.join(&relative)))
-    })?;
+    let held = root.try_clone().map_err(about("open the folder", path))?;
+    let enters = |spot: &Spot, folder: &Arc<OwnedFd>| -> io::Result<bool> {
+        let is_kept = spot.place.depth() > 0 && is_repository(folder.as_fd());
+        if is_kept {
+            change_owner(folder.as_fd(), agent)?;
+        }
+        Ok(!is_kept)
+    };
+    let take = |spot: &Spot, folder: BorrowedFd<'_>, name: &OsStr, _| -> io::Result<bool> {
+        if spot.place.depth() > 0 && name == ".git" {
+            return Ok(false);
+        }
+        let held = rustix::fs::openat(folder, name, held_flags(), Mode::empty())?;
+        if room.contains(&rustix::fs::fstat(&held)?.st_uid) {
+            change_owner(held.as_fd(), user)?;
+        }
+        Ok(true)
+    };
+    visit(held, enters, take)
+        .map_err(|(below, error)| about("set the owner of", &path.join(below))(error))?;
     let restore = || -> io::Result<()> {
         change_owner(root.as_fd(), user)?;
         Ok(rustix::fs::fchmod(&root, Mode::from_raw_mode(FOLDER_MODE))?)
@@ -237,9 +261,9 @@ pub(crate) fn take_back(path: &Path, agent: Owner, first: u32) -> Result<(), Fil
     restore().map_err(about("set the owner of", path))
 }
 
-/// Whether git would take a folder with these names for a repository without a worktree.
-fn is_repository(all: &[Entry]) -> bool {
-    let has = |name: &str| all.iter().any(|entry| entry.name == name);
+/// Whether git would take a folder for a repository without a worktree.
+fn is_repository(folder: BorrowedFd<'_>) -> bool {
+    let has = |name: &str| rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).is_ok();
     has("HEAD") && (has("commondir") || has("objects") || has("refs"))
 }
 
@@ -303,23 +327,18 @@ pub(crate) fn open_to(path: &Path, gift: &Gift) -> Result<(), FileError> {
     let root = rustix::fs::open(path, flags, Mode::empty())
         .map_err(|errno| about("open the folder", path)(errno.into()))?;
     let us = Owner::us();
-    work_through(vec![Place::default()], |place: Place, more| {
-        let relative = place.path();
-        let mut open = || -> io::Result<()> {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-            let folder = open_beneath(&root, &relative, flags, Mode::empty())?;
-            open_folder_to(folder.as_fd(), gift, us)?;
-            for entry in entries(&folder)? {
-                match entry.kind {
-                    EntryKind::Folder => more.push(place.folder(&entry.name)?),
-                    EntryKind::File => open_file_to(folder.as_fd(), &entry.name, gift, us)?,
-                    EntryKind::Link | EntryKind::Other => {}
-                }
-            }
-            Ok(())
-        };
-        or_gone(open()).map_err(about("let the room write in", &path.join(&relative)))
-    })
+    let enters = |_: &Spot, folder: &Arc<OwnedFd>| -> io::Result<bool> {
+        open_folder_to(folder.as_fd(), gift, us)?;
+        Ok(true)
+    };
+    let open = |_: &Spot, folder: BorrowedFd<'_>, name: &OsStr, kind| -> io::Result<bool> {
+        if kind == EntryKind::File {
+            open_file_to(folder, name, gift, us)?;
+        }
+        Ok(true)
+    };
+    visit(root, enters, open)
+        .map_err(|(below, error)| about("let the room write in", &path.join(below))(error))
 }
 
 fn open_folder_to(folder: BorrowedFd<'_>, gift: &Gift, us: Owner) -> io::Result<()> {
@@ -332,12 +351,7 @@ fn open_folder_to(folder: BorrowedFd<'_>, gift: &Gift, us: Owner) -> io::Result<
     inherited().with(gift.agent.user, all).set_default(folder)
 }
 
-fn open_file_to(
-    folder: BorrowedFd<'_>,
-    name: &std::ffi::OsStr,
-    gift: &Gift,
-    us: Owner,
-) -> io::Result<()> {
+fn open_file_to(folder: BorrowedFd<'_>, name: &OsStr, gift: &Gift, us: Owner) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
@@ -351,11 +365,7 @@ fn open_file_to(
 }
 
 /// Lets the user reach a file or folder that is the agent's, by its group.
-fn open_to_group(
-    folder: BorrowedFd<'_>,
-    name: &std::ffi::OsStr,
-    kind: EntryKind,
-) -> io::Result<()> {
+fn open_to_group(folder: BorrowedFd<'_>, name: &OsStr, kind: EntryKind) -> io::Result<()> {
     if !matches!(kind, EntryKind::Folder | EntryKind::File) {
         return Ok(());
     }

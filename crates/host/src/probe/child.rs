@@ -1,4 +1,4 @@
-//! What is tried in new namespaces, in a child of its own.
+//! What is tried in new namespaces, in a child process.
 //!
 //! ```text
 //! parent --spawn--> child: unshare, try, say "NAME ok" or "NAME why not" ... "done", wait for the

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Child, Command, Stdio},
 };
@@ -153,6 +154,8 @@ except urllib.error.HTTPError as error: print(error.code)
             assert_eq!(ran.stdout, "403\n", "the wall answers another room: {ran}");
         }
         others_work(env, repository, daemon);
+        let status = env.json(repository, &["status", "-w", "a", "--json"]);
+        assert!(status.to_string().contains("more open than its share"), "{status}");
         it_ends(env, repository, all);
         let lines = env.json(repository, &["egress", "log", "-w", "a", "--json"]);
         let over = lines.as_array().unwrap().iter().filter(|line| line["code"] == "over-budget");
@@ -196,6 +199,76 @@ time.sleep(100)
         env.ok(repository, &["resume", "-w", "a"]);
         let clean = env.run(repository, &["exec", "-w", "a", "--", "sh", "-c", CLEAN_UP]);
         assert_eq!(clean.code, 0, "{clean}");
+        env.ok(repository, &["down", "-w", "a"]);
+        all.wait().unwrap();
+    });
+}
+
+/// Returns the helpers of a daemon that have a room's own files open.
+fn walkers(daemon: u32, root: &Path) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let is_below = |pid: &u32| {
+        let open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut links = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+        links.any(|link| link.starts_with(root) && link.iter().any(|name| name == "layers"))
+    };
+    let own = fs::read_link(format!("/proc/{daemon}/exe")).unwrap();
+    let is_own = |pid: &u32| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == own);
+    pids.filter(|pid| *pid != daemon && is_own(pid) && is_below(pid)).collect()
+}
+
+#[test]
+fn nobody_in_a_room_makes_control_groups() {
+    // The first room of a host: its helper has just made the base layer, with a umask of its own.
+    rooms_with("", |env, repository| {
+        let pid = room_pid(env);
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+        let own = groups.lines().filter_map(|line| {
+            let mut fields = line.splitn(3, ':').skip(1);
+            let (controller, path) = (fields.next()?, fields.next()?.trim_start_matches('/'));
+            let top = Path::new("/sys/fs/cgroup").join(controller.trim_start_matches("name="));
+            path.contains("hothouse/").then(|| top.join(path))
+        });
+        let own: Vec<_> = own.filter(|folder| folder.exists()).collect();
+        if own.is_empty() {
+            return skip("modes of control groups", "a control group that this user may write");
+        }
+        for folder in own {
+            let mode = fs::metadata(&folder).unwrap().permissions().mode();
+            assert_eq!(mode & 0o022, 0, "{}: {mode:o}", folder.display());
+        }
+        let make =
+            "for group in /sys/fs/cgroup /sys/fs/cgroup/*; do mkdir $group/mine && echo made; done";
+        let ran = env.run(repository, &["exec", "-w", "a", "--", "sh", "-c", make]);
+        assert!(!ran.stdout.contains("made"), "{ran}");
+    });
+}
+
+#[test]
+fn a_walk_over_a_room_ends_with_its_daemon() {
+    rooms_with("[room]\ndisk = \"2G\"\n", |env, repository| {
+        let daemon = neighbour(env, repository);
+        // The home grows all the time, so that it is measured again and again.
+        let grow = "
+import os
+home = os.path.expanduser('~/many')
+os.mkdir(home)
+for n in range(400):
+    os.mkdir(f'{home}/{n}')
+    for m in range(100): open(f'{home}/{n}/{m}', 'w').write('x' * 20000)
+";
+        let mut all = flood(env, repository, &["python3", "-c", grow]);
+        let mut walker = None;
+        wait_until("a helper measures the room", || {
+            walker = walkers(daemon, env.root()).first().copied();
+            let stop = |pid: u32| Command::new("kill").args(["-STOP", &pid.to_string()]).status();
+            // Stopped in the middle, it would stay for ever if nothing ended it.
+            walker.is_some_and(|pid| stop(pid).unwrap().success())
+        });
+        env.kill_daemon();
+        let walker = walker.unwrap();
+        wait_until("the helper is gone", || !is_running(walker));
         env.ok(repository, &["down", "-w", "a"]);
         all.wait().unwrap();
     });

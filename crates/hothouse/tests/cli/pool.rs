@@ -12,7 +12,7 @@ use hothouse_testkit::{TestEnv, User, git, is_root, kill, skip, wait_until};
 use crate::surroundings;
 
 /// Returns why pools cannot be tried here.
-fn is_possible() -> bool {
+pub(crate) fn is_possible() -> bool {
     let made = Path::new("/usr/sbin/mkfs.btrfs").exists() || Path::new("/sbin/mkfs.btrfs").exists();
     let systems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
     let checks = [("root", is_root()), ("mkfs.btrfs", made), ("btrfs", systems.contains("btrfs"))];

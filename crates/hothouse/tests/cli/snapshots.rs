@@ -169,6 +169,22 @@ fn every_command_has_its_page() {
 }
 
 #[test]
+fn making_a_pool_prints_its_page() {
+    if !crate::pool::is_possible() {
+        return;
+    }
+    let story = Story::new();
+    let commands = ["pool create --size nonsense", "pool create --size nonsense --json"];
+    let made = ["pool create --size 1G", "pool create --size 1G", "pool create --size 1G --json"];
+    story.page("pool-create", &[&commands[..], &made].concat());
+    let status = story.env.json(&story.repository, &["pool", "status", "--json"]);
+    assert_eq!(status.as_array().map(Vec::len), Some(1), "{status}");
+    // With its mount.
+    story.env.ok(&story.repository, &["nuke", "--yes"]);
+    story.pages.end();
+}
+
+#[test]
 fn commands_without_a_room_print_their_pages() {
     let story = Story::new();
     story.both("version", &["version"]);
@@ -215,7 +231,6 @@ fn commands_without_a_room_print_their_pages() {
     story.both("secret-set", &[secret, "secret set TOKEN", "secret set nonsense! --from file"]);
     story.both("secret-list", &["secret list", "secret list nonsense"]);
     story.both("secret-rm", &["secret rm TOKEN", "secret rm NOTHING"]);
-    story.both("pool-create", &["pool create --size nonsense"]);
     story.both("pool-status", &["pool status", "pool status nonsense"]);
     story.both("trust", &["trust", "trust --remove"]);
     let delete = ["delete a", "delete a --json", "delete a --force", "delete mine --json"];

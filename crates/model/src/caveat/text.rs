@@ -65,6 +65,10 @@ impl fmt::Display for Caveat {
             Self::NoUrlsInside { problem } => {
                 write!(f, "routed URLs do not work inside the room: {problem}")
             }
+            Self::OverBudget { refused } => write!(
+                f,
+                "{refused} connections were refused in the last minute, because the sandbox has more open than its share"
+            ),
             Self::Told { text, .. } => f.write_str(text),
             Self::SecretMissing { problem, hint } => {
                 write!(f, "{problem}: requests that need it are refused; {hint}")

@@ -1,6 +1,6 @@
 //! The near miss: which known word a mistyped one was meant to be.
 
-/// Words longer than this are nobody's typing mistake.
+/// Words longer than this are not typing mistakes.
 const LONGEST: usize = 40;
 
 /// Returns the known word closest to `typed`, if one is close enough to be worth a question.

@@ -10,7 +10,7 @@ pub(super) struct Form {
     pub(super) least: usize,
 }
 
-/// A credential with a prefix of its own.
+/// A credential with its own prefix.
 pub(super) struct Vendor {
     pub(super) name: &'static str,
     pub(super) what: &'static str,

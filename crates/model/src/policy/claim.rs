@@ -7,7 +7,7 @@ use crate::config::{HostName, ascii_form};
 /// How much of a name that makes no sense is repeated.
 const SHOWN: usize = 64;
 
-/// What a connection says it wants to reach. Bytes of a room, so they may be anything.
+/// What a connection claims to be for. These are bytes of a room, so they may be anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
     None,

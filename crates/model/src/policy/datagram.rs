@@ -33,7 +33,7 @@ pub struct Datagram<'a> {
     pub address: Option<IpAddr>,
     /// The names for which our DNS answered with this address.
     pub answered: &'a [HostName],
-    /// Of UDP alone.
+    /// Only for UDP.
     pub port: Option<u16>,
     /// Whether the host is one that is terminated. Datagrams cannot be.
     pub terminated: bool,
@@ -115,7 +115,7 @@ impl Policy {
             let listed = self.mode != EgressMode::Allowlist || !self.is_resolver_of_datagrams(name);
             listed && rule.names_host(name)
         });
-        // Where names decide, an address without one is nobody that `*` could mean.
+        // Where names decide, `*` does not match an address without a name.
         let by_name = self.is_by_name() || !self.no_datagrams.is_empty();
         let anybody = sent.answered.is_empty() && sent.address.is_some() && !by_name;
         held || named || (anybody && rule.means_any())

@@ -1,4 +1,4 @@
-//! Why something may pass or may not, in words that an agent can act on.
+//! Why something may or may not pass, so that an agent can act on it.
 
 use std::{fmt, net::IpAddr};
 
@@ -10,7 +10,7 @@ use crate::{
     words::word_type,
 };
 
-/// What a decision rests on.
+/// What a decision is based on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Basis {
     /// What holds in every mode.
@@ -25,7 +25,7 @@ pub(super) enum Basis {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub allowed: bool,
-    /// What it rests on, in the words of the config.
+    /// What it is based on, as the config writes it.
     pub rule: String,
     /// Why not.
     pub reason: Option<Reason>,
@@ -83,7 +83,7 @@ pub enum Reason {
     Budget {
         refused: u64,
     },
-    /// What came is not what it claims to be.
+    /// The bytes are not what they claim to be.
     Malformed,
 }
 
@@ -93,7 +93,7 @@ word_type! {
 }
 
 impl Decision {
-    /// Returns the one that a flag stands for.
+    /// Returns the decision for a flag.
     pub fn of(allowed: bool) -> Self {
         if allowed { Self::Allowed } else { Self::Denied }
     }
@@ -181,7 +181,7 @@ impl Verdict {
     }
 
     /// Whether it was denied as a registry of the host's tools would be while nobody knows it:
-    /// such a one may have a port of its own, or an address that is not public.
+    /// such a one may have its own port, or an address that is not public.
     pub fn may_be_a_registry(&self) -> bool {
         match &self.reason {
             Some(Reason::Port { .. }) => true,

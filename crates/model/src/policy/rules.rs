@@ -19,7 +19,7 @@ pub(super) struct Grant {
     transport: Option<RuleTransport>,
     methods: Vec<Method>,
     paths: Vec<UrlPath>,
-    /// Whether its hosts may have private addresses: the host's own tools are told to go there.
+    /// Whether its hosts may have private addresses: the host's own tools are configured to use them.
     private: bool,
     /// The rule in the words of the config.
     text: String,
@@ -113,7 +113,7 @@ impl Grant {
         self.port.filter(|_| self.transport == Some(RuleTransport::Udp))
     }
 
-    /// Returns the name, where it means one alone.
+    /// Returns the name, if it means exactly one.
     pub(super) fn exact_name(&self) -> Option<&HostName> {
         match &self.hosts {
             Meant::Pattern(HostPattern::Name(name)) => Some(name),

@@ -25,8 +25,8 @@ pub enum Sphere {
 }
 
 impl Sphere {
-    /// Whether a registry that the host's own tools are told of may be there. Reserved ones count:
-    /// whoever runs a mirror without the Internet may have put it there.
+    /// Whether a registry that the host's own tools use may be there. Reserved addresses count:
+    /// a mirror in a network without Internet access may have one.
     pub fn may_hold_registries(self) -> bool {
         matches!(self, Self::Private | Self::Shared | Self::Reserved)
     }
@@ -69,7 +69,7 @@ pub fn stand_ins(number: u32) -> [IpAddr; 2] {
     ]
 }
 
-/// Returns the number of an address that stands in for a name.
+/// Returns the number of a synthetic address.
 pub fn stand_in_number(address: IpAddr) -> Option<u32> {
     let number = match address.to_canonical() {
         IpAddr::V4(address) => address.to_bits().checked_sub(STAND_IN_V4)?,

@@ -1,4 +1,4 @@
-//! The text of a query, in words.
+//! Splits the text of a query into terms.
 
 use std::fmt;
 

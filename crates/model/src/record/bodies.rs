@@ -312,7 +312,7 @@ pub struct ConnectionBody {
     pub reason: Option<String>,
     /// Whether requests on it could be seen. Where not, the connection is a gap in what is proved.
     pub inspected: bool,
-    /// Whether it goes on.
+    /// Whether it continues.
     pub open: bool,
     pub sent: u64,
     pub received: u64,
@@ -350,7 +350,7 @@ pub struct SnapshotBody {
     pub bytes: Option<u64>,
 }
 
-/// A snapshot that the sandbox went back to. The timeline goes on: it is never rewound.
+/// A snapshot that the sandbox went back to. The timeline continues: it is never rewound.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RestoreBody {
@@ -399,7 +399,7 @@ pub struct ExecBody {
     pub duration_ms: Option<u64>,
 }
 
-/// Something that went missing, so that nobody takes silence for proof.
+/// A gap in the records, so that their absence is not taken for proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GapKind {

@@ -18,7 +18,10 @@ use hothouse_model::{
         bodies::{GapKind, ServiceBody},
     },
     room::RoomWish,
-    stack::{ServiceReport, StackReport, service::ServiceState},
+    stack::{
+        StackReport,
+        service::{ServiceState, ServiceStatus},
+    },
 };
 use hothouse_timeline::{Order, Selection, gap};
 use jiff::Timestamp;
@@ -130,7 +133,7 @@ fn last_records(timelines: &Timelines, sandbox: &SandboxRecord) -> Known {
 /// Drafts what changed since the last report, and remembers it.
 fn changes(known: &mut Known, report: &StackReport, now: Timestamp) -> Vec<Draft> {
     let mut drafts = Vec::new();
-    for service in &report.services {
+    for service in report.statuses() {
         let body = body(service);
         let before = known.insert(body.name.clone(), body.clone());
         if before.as_ref().is_some_and(|before| is_same(before, &body)) {
@@ -163,11 +166,11 @@ fn is_same(before: &ServiceBody, body: &ServiceBody) -> bool {
     ServiceBody { health: None, ..before.clone() } == ServiceBody { health: None, ..body.clone() }
 }
 
-fn body(service: &ServiceReport) -> ServiceBody {
+fn body(service: &ServiceStatus) -> ServiceBody {
     ServiceBody {
         name: service.name.clone(),
         state: service.state.as_str().to_owned(),
-        room_pid: service.room_pid,
+        room_pid: service.pid.and_then(|pid| u32::try_from(pid).ok()),
         restarts: service.restarts,
         exit: service.exit.as_ref().map(ToString::to_string),
         health: service.answers.last().map(|answer| answer.found.to_string()),
@@ -194,21 +197,19 @@ fn unseen(service: &str, count: u32, now: Timestamp) -> Draft {
 
 #[cfg(test)]
 mod tests {
-    use hothouse_model::stack::service::{Exit, Found, ProbeAnswer};
+    use hothouse_model::stack::{
+        ServiceReport,
+        service::{Exit, Found, ProbeAnswer},
+    };
 
     use super::*;
 
-    fn service(state: ServiceState, pid: Option<u32>, restarts: u32) -> ServiceReport {
-        ServiceReport {
-            name: "web".into(),
-            state,
-            room_pid: pid,
-            restarts,
-            ..ServiceReport::default()
-        }
+    fn service(state: ServiceState, pid: Option<i32>, restarts: u32) -> ServiceStatus {
+        ServiceStatus { name: "web".into(), state, pid, restarts, ..ServiceStatus::default() }
     }
 
-    fn summaries(known: &mut Known, service: ServiceReport) -> Vec<String> {
+    fn summaries(known: &mut Known, status: ServiceStatus) -> Vec<String> {
+        let service = ServiceReport { status, host_pid: None };
         let report = StackReport { version: 1, services: vec![service] };
         let drafts = changes(known, &report, Timestamp::UNIX_EPOCH);
         drafts.into_iter().map(|draft| draft.summary).collect()

@@ -28,10 +28,10 @@ const CONNECTIONS: usize = 256;
 /// What a connection costs: a socket on either side.
 const COST: u64 = 2;
 
-/// How often it is looked whether a room has ended.
+/// How often it is checked whether a room has ended.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// A room is one run of a sandbox: a new one has a network of its own.
+/// A room is one run of a sandbox: a new one has its own network.
 type InsideKey = (SandboxKey, String, u16);
 
 /// The ports that are open inside.
@@ -175,7 +175,10 @@ async fn serve(
     loop {
         let Ok((stream, _)) = listener.accept().await else { return };
         let place = places.clone().try_acquire_owned().ok();
-        let Some(permit) = place.zip(share.take(COST)) else {
+        if place.is_none() {
+            share.refuse();
+        }
+        let Some(permit) = place.and_then(|place| Some((place, share.take(COST)?))) else {
             // Whoever wants too much is told at once, and does not make others wait.
             stream.set_zero_linger().ok();
             continue;

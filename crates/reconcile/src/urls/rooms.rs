@@ -52,7 +52,7 @@ impl Rooms for DaemonRooms {
                 let all = engine.sandboxes().ok()?;
                 let sandbox = all.into_iter().find(|sandbox| sandbox.id.as_str() == id)?;
                 let report = engine.services(&sandbox).unwrap_or_default();
-                let stands = report.services.into_iter().find(|known| known.name == service);
+                let stands = report.statuses().find(|known| known.name == service);
                 let starts =
                     stands.is_some_and(|service| service.state.is_beginning() && !service.stuck);
                 Some(Told { lines: engine.last_lines(&sandbox, &service).join("\n"), starts })

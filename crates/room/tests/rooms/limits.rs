@@ -119,6 +119,10 @@ if len(sys.argv)>1: open('taken','w').close(); time.sleep(60)
 
 #[test]
 fn one_room_cannot_take_what_all_rooms_of_a_user_share() {
+    let watches = std::path::Path::new("/proc/sys/user/max_inotify_watches");
+    let watches = hothouse_host::files::read_text(watches).unwrap();
+    let watches: u32 = watches.trim().parse().unwrap();
+    let watch_errors = if watches / 4 < 60_000 { &["ENOSPC"][..] } else { &["ERANGE"] };
     for host in hosts() {
         let room = host.room();
         let take = "
@@ -145,6 +149,29 @@ def timer():
 if os.fork() == 0:
     until_refused('timers', 20000, timer); os._exit(0)
 os.wait()
+os.makedirs('watched', exist_ok=True)
+for n in range(4000): open(f'watched/{n}', 'w').close()
+instances = [called(libc.inotify_init1(0)) for _ in range(15)]
+watches = ((i, n) for n in range(4000) for i in instances)
+def watch():
+    i, n = next(watches, (None, None))
+    if n is None: raise OSError(errno.ERANGE, 'too few files')
+    return called(libc.inotify_add_watch(i, f'watched/{n}'.encode(), 2))
+until_refused('watches', 1000000, watch)
+for i in instances: os.close(i)
+for fd in until_refused('fanotify', 500, lambda: called(libc.syscall(300, 0x200, 0))): os.close(fd)
+class Attributes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_long) for name in ('flags', 'most', 'size', 'now', 'a', 'b', 'c', 'd')]
+def queue(n=iter(range(1000))):
+    attributes = Attributes(0, 10, 8192)
+    return called(libc.syscall(240, f'q{next(n)}'.encode(), 0o102, 0o600, ctypes.byref(attributes)))
+until_refused('queues', 100, queue)
+import mmap
+def locked():
+    page = mmap.mmap(-1, 1 << 20)
+    called(libc.mlock(ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(page))), 1 << 20))
+    return page
+until_refused('locked', 200, locked)
 context = ctypes.c_ulong(0)
 until_refused('requests', 1, lambda: called(libc.syscall(206, 8, ctypes.byref(context))))
 def user():
@@ -168,6 +195,11 @@ until_refused('uts', 2000, uts)
         for (what, least, most, errors) in [
             ("terminals", 100, 256, &["ENOSPC", "EIO"][..]),
             ("timers", 1000, 8192, &["EAGAIN"]),
+            // A quarter of what the host has; the test makes 60,000.
+            ("watches", 1000, (watches / 4).max(4096), watch_errors),
+            ("fanotify", 8, 64, &["EMFILE"]),
+            ("queues", 1, 5, &["EMFILE", "ENOMEM"]),
+            ("locked", 1, 64, &["ENOMEM", "EAGAIN"]),
             ("requests", 0, 0, &["ENOSYS"]),
             ("user", 64, 512, &["ENOSPC"]),
             ("uts", 64, 512, &["ENOSPC"]),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const RENAME: &str = include_str!("../../../hothouse/tests/attacks/rename.py");
 
-/// A user of the host who is not the room's agent. As root the worktree has a map of its own, in which
+/// A user of the host who is not the room's agent. As root the worktree has its own map, in which
 /// a file of somebody whom it does not know cannot even be renamed.
 fn stranger(mode: &str) -> u32 {
     if mode == "root" { 300_005 } else { 64_999 }

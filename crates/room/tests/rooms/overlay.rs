@@ -35,7 +35,7 @@ impl Mounted {
             work: &at("work"),
         };
         mount_overlay(&overlay, &mounted.room.worktree).unwrap();
-        // As in a real worktree, it is written anew after the tree was made, and so root's.
+        // As in a real worktree, it is written again after the tree was made, and so root's.
         mounted.room.host_shell("cp .git pointer && mv pointer .git");
         Some(mounted)
     }

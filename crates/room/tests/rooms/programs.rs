@@ -39,7 +39,8 @@ fn chromium_takes_a_picture_of_a_page() {
             --screenshot=$PWD/shot.png 'data:text/html,<body style=background:%2300ff00>' >chromium.log 2>&1; echo $?";
         let mut seen = room.sh(line);
         if seen.out != "0\n" {
-            // Its own sandbox wants more than some hosts give; the room is one already.
+            // The room is a sandbox already.
+            skip("Chromium's own sandbox in a room", "a kernel that lets a room nest namespaces");
             seen = room.sh(&line.replace("--headless", "--headless --no-sandbox"));
         }
         assert_eq!(seen.out, "0\n", "{}: {}", host.mode, room.sh("tail -5 chromium.log").out);

@@ -1,4 +1,4 @@
-//! Numbers that depend on the seed alone.
+//! Numbers that depend only on the seed.
 
 /// A generator of numbers (SplitMix64): small, and the same on every machine.
 #[derive(Clone, Debug)]

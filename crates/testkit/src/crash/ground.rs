@@ -1,4 +1,4 @@
-//! Where a run takes place: folders of its own, a repository, if possible a disk that can be filled.
+//! Where a run takes place: its own folders, a repository, if possible a disk that can be filled.
 
 use std::{
     collections::BTreeSet,
@@ -91,7 +91,7 @@ impl Ground {
         assert!(touched.is_ok_and(|status| status.success()), "touch works");
     }
 
-    /// Removes folders, as somebody who tidies up would.
+    /// Removes folders, as a user who cleans up would.
     pub(super) fn remove(&self, folders: &[&str]) {
         for folder in folders {
             fs::remove_dir_all(self.env.root().join(folder)).ok();
@@ -158,7 +158,7 @@ impl Ground {
         git(&self.repository, &["log", "--all", "--format=%s"]).lines().map(str::to_owned).collect()
     }
 
-    /// Ends whatever is left of a run that failed, so that it is in nobody's way.
+    /// Ends what is left of a failed run.
     pub(super) fn clear(&self) {
         self.run(&["nuke", "--yes"]).ok();
         self.run(&["daemon", "stop"]).ok();

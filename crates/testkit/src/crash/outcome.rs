@@ -30,7 +30,7 @@ impl Run<'_> {
                 _ => Ok(()),
             };
         }
-        // A client that was killed says nothing.
+        // A client that was killed prints nothing.
         if step.fault == Some(Fault::KillClient) {
             return Ok(());
         }

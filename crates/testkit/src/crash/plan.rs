@@ -1,4 +1,4 @@
-//! The choice of the next step, by the dice and by what there is.
+//! The choice of the next step, by the dice and by what exists.
 
 use super::{
     Run,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Something that is asked of the binary.
+/// A request to the binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Fork { new: String },
@@ -140,7 +140,7 @@ pub(super) enum Fault {
     FullDisk,
     /// The commands are of a newer build.
     Upgrade,
-    /// The daemon is told to end meanwhile.
+    /// The daemon is asked to stop meanwhile.
     StopDaemon,
 }
 

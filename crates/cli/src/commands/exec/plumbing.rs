@@ -101,7 +101,7 @@ impl Pumps {
         drop(self.raw);
     }
 
-    /// Copies an output of the command on a thread of its own.
+    /// Copies an output of the command on its own thread.
     fn carry(
         &mut self,
         from: File,

@@ -68,9 +68,9 @@ pub struct Expectation {
     pub object: Vec<Line>,
     pub job: Vec<Line>,
     pub log: Vec<Line>,
-    /// How many errors may be recorded; none means that nobody counts.
+    /// How many errors may be recorded; `None` means no limit.
     pub errors: Option<u32>,
-    /// How many calls may be without a fixture; none means that nobody counts.
+    /// How many calls may be without a fixture; `None` means no limit.
     pub unmatched: Option<u32>,
 }
 

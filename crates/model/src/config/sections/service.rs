@@ -41,7 +41,7 @@ choice_type! {
 }
 
 impl Recipe {
-    /// Returns the port on which the program listens unless told otherwise.
+    /// Returns the default port of the program.
     pub fn default_port(self) -> u16 {
         match self {
             Self::Postgres => 5432,

@@ -59,7 +59,7 @@ impl IntegrationClass {
 }
 
 choice_type! {
-    /// Where in a request a secret's value stands.
+    /// Where in a request a secret's value goes.
     SecretForm {
         Header = "header", Basic = "basic", Query = "query", Body = "body", SigV4 = "sigv4", Git = "git",
     }
