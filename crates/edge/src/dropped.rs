@@ -1,5 +1,5 @@
 //! What the nftables rules dropped, recorded: datagrams, echo requests, and whatever else is no
-//! connection. The kernel tells of a bounded number each second.
+//! connection. The kernel reports a bounded number each second.
 
 use std::sync::Arc;
 

@@ -69,13 +69,9 @@ pub(crate) async fn serve(edge: Arc<RoomEdge>, told: UnixDatagram, raw: Vec<Owne
             if request.target.to_canonical().is_loopback() {
                 continue;
             }
-            // Too many are lost, as on a network.
-            if !edge.echoes.take() {
-                edge.note_refused();
-                continue;
-            }
             let pair = (request.client, request.target, request.echo.identifier);
             if let Some(request_tx) = request_txs.get(&pair).filter(|known| !known.is_closed()) {
+                // One too many is lost, as on a network.
                 request_tx.try_send(request.echo).ok();
                 continue;
             }

@@ -94,8 +94,6 @@ pub struct RoomEdge {
     ledger: Arc<Ledger>,
     /// How fast records may be made.
     pub(crate) records: Paced,
-    /// How fast echo requests may leave.
-    pub(crate) echoes: Paced,
     pub(crate) processes: Arc<dyn Processes>,
     own_names: RwLock<Vec<String>>,
     terminate: RwLock<Option<Arc<dyn Terminate>>>,
@@ -134,7 +132,6 @@ impl RoomEdge {
             resolver: Resolver::new(spec.servers),
             ledger: spec.ledger,
             records: Paced::records(),
-            echoes: Paced::echoes(),
             processes: spec.processes,
             own_names: RwLock::new(spec.own_names),
             terminate: RwLock::new(spec.terminate),

@@ -256,7 +256,7 @@ impl Engine {
         self.import_listener.set(told).ok();
     }
 
-    /// Tells of the commits that an import brought, the oldest first.
+    /// Reports the commits that an import brought, the oldest first.
     fn tell_imported(&self, sandbox: &SandboxRecord, repository: &Repository, imported: &Imported) {
         let Some(told) = self.import_listener.get() else { return };
         let own = match &imported.branch {

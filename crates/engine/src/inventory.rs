@@ -273,7 +273,7 @@ impl Engine {
         if wanted && self.with.rooms.look(&runtime).is_some() {
             return false;
         }
-        // That of another state is in nobody's way here, except a start.
+        // A room of another state matters only for a start.
         self.user(&claim).is_some_and(|user| user.is_none_or(|user| user == runtime))
     }
 

@@ -121,7 +121,7 @@ pub struct Termination {
 }
 
 impl Engine {
-    /// Works out what the wall gives a room that is about to start.
+    /// Computes what the wall gives a room that is about to start.
     pub(crate) fn wall_for(
         &self,
         sandbox: &SandboxRecord,

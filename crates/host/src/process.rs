@@ -110,7 +110,7 @@ pub fn listener_of(port: u16) -> Option<u32> {
 /// Finds the inode of a listening socket in the text of `/proc/net/tcp`.
 fn listening_inode(table: &str, port: u16) -> Option<u64> {
     const LISTEN: &str = "0A";
-    // The same port on another address is in nobody's way.
+    // The same port on another address conflicts with nothing.
     const LOOPBACK: &str = "0100007F";
     const ANY: &str = "00000000";
     table.lines().skip(1).find_map(|line| {

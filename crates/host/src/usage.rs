@@ -7,7 +7,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd},
     path::Path,
     sync::{Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
@@ -49,17 +49,16 @@ impl Usage {
     }
 }
 
+/// How long a tree may take to be measured if the caller does not say.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Adds up what a tree takes. What goes away meanwhile, or may not be read, is not counted.
 pub fn usage(folder: &Path, blocks: Blocks) -> Result<Usage, FileError> {
-    usage_until(folder, blocks, None)
+    usage_until(folder, blocks, Instant::now() + PATIENCE)
 }
 
 /// Adds up what a tree takes, or what was seen of it when the time ran out.
-pub fn usage_until(
-    folder: &Path,
-    blocks: Blocks,
-    deadline: Option<Instant>,
-) -> Result<Usage, FileError> {
+pub fn usage_until(folder: &Path, blocks: Blocks, deadline: Instant) -> Result<Usage, FileError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(folder, flags, Mode::empty())
         .map_err(|errno| about("open the folder", folder)(errno.into()))?;
@@ -108,7 +107,7 @@ enum End {
 
 struct Measure {
     blocks: Blocks,
-    deadline: Option<Instant>,
+    deadline: Instant,
     found: Mutex<Usage>,
     /// Files with several names.
     seen: Mutex<HashSet<(u64, u64)>>,
@@ -121,7 +120,7 @@ impl Measure {
         found.shared += part.shared;
         found.entries += part.entries;
         found.beyond |= part.beyond;
-        match self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+        match Instant::now() > self.deadline {
             true => {
                 found.beyond = true;
                 Err(End::Late)
@@ -264,7 +263,7 @@ mod tests {
     fn a_tree_that_takes_too_long_is_said_to_be_more() {
         let ground = tempfile::tempdir().unwrap();
         fs::create_dir(ground.path().join("folder")).unwrap();
-        let late = usage_until(ground.path(), Blocks::AreOwn, Some(Instant::now())).unwrap();
+        let late = usage_until(ground.path(), Blocks::AreOwn, Instant::now()).unwrap();
         assert!(late.beyond && !usage(ground.path(), Blocks::AreOwn).unwrap().beyond);
     }
 

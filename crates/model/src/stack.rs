@@ -100,6 +100,13 @@ pub struct ServiceReport {
     pub host_pid: Option<u32>,
 }
 
+impl ServiceReport {
+    /// The pid in the room.
+    pub fn room_pid(&self) -> Option<u32> {
+        self.status.pid.and_then(|pid| u32::try_from(pid).ok())
+    }
+}
+
 /// Whether a stack is up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {

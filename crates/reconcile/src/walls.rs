@@ -455,7 +455,7 @@ impl Walls {
         }
     }
 
-    /// Works out what a sandbox may reach, unless that is known.
+    /// Computes what a sandbox may reach, unless that is known.
     async fn policy(&self, sandbox: &SandboxRecord) -> Result<WorkedOut, Failure> {
         let known = {
             let all = self.worked_out.lock().unwrap_or_else(PoisonError::into_inner);

@@ -91,8 +91,7 @@ pub(super) fn measure(storage: &Path, mode: Mode, wall: &Wall) -> Result<Measure
 fn sum(layers: &Path, deadline: Instant) -> Result<Measured, SystemError> {
     let mut total = Measured::default();
     for folder in own_files(layers).context_at("list", layers)? {
-        let found =
-            usage_until(&folder, Blocks::AreOwn, Some(deadline)).context("measure a layer")?;
+        let found = usage_until(&folder, Blocks::AreOwn, deadline).context("measure a layer")?;
         total.bytes += found.at_least();
         total.beyond |= found.beyond;
     }

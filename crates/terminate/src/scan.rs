@@ -38,7 +38,7 @@ pub(crate) struct Echoes {
 }
 
 impl Echoes {
-    /// Works out the forms in which a host could send values back; `None` if there is no value.
+    /// Computes the forms in which a host could send values back; `None` if there is no value.
     pub(crate) fn of(secrets: &[Known], sent: Vec<(Secret, Vec<u8>)>) -> Option<Self> {
         let mut pairs: Vec<Pair> = Vec::new();
         let mut add = |value: Secret, instead: Vec<u8>| {

@@ -120,7 +120,7 @@ impl Repository {
         self.carry_out(lock, branch, merge)
     }
 
-    /// Works out what a merge comes to. No branch and no checkout changes.
+    /// Computes the result of a merge. No branch and no checkout changes.
     pub fn work_out_merge(&self, branch: &str, into: &str) -> Result<Merge, PromoteError> {
         let about = |source| PromoteError::Merge {
             branch: branch.to_owned(),

@@ -1,4 +1,4 @@
-//! What the kernel tells of packets that were dropped: netlink messages of NFLOG, each with the headers
+//! What the kernel reports about packets that were dropped: netlink messages of NFLOG, each with the headers
 //! of one packet. The kernel wrote the messages, a room the packets.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -263,7 +263,7 @@ for n in range(400):
         wait_until("a helper measures the room", || {
             walker = walkers(daemon, env.root()).first().copied();
             let stop = |pid: u32| Command::new("kill").args(["-STOP", &pid.to_string()]).status();
-            // Stopped in the middle, it would stay for ever if nothing ended it.
+            // Stopped in the middle, it would stay forever if nothing ended it.
             walker.is_some_and(|pid| stop(pid).unwrap().success())
         });
         env.kill_daemon();

@@ -56,7 +56,7 @@ pub(crate) fn can_run(env: &TestEnv, config: &str) -> bool {
 }
 
 /// Whether a program of a server is there; Debian keeps those of PostgreSQL apart by version.
-fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let folders = versions.map(|version| version.path().join("bin"));
     let usual = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"].map(PathBuf::from);

@@ -291,6 +291,28 @@ fn timeline(story: &Story) {
 }
 
 #[test]
+fn the_client_of_a_database_prints_its_page() {
+    if !is_root() || !crate::services::is_installed("redis-server") {
+        return skip("the output of `db`", "root, or redis-server");
+    }
+    let story = Story::new();
+    if !story.env.can_have_rooms("the output of `db`") {
+        return;
+    }
+    story.env.ok(&story.repository, &["fork", "b", "--tree", "copy"]);
+    let config = format!("{CONFIG}\n[service.cache]\nrecipe = \"redis\"\n");
+    fs::write(story.repository.join("hothouse.toml"), config).unwrap();
+    git(&story.repository, &["commit", "-qam", "cache"]);
+    story.env.ok(&story.repository, &["fork", "a", "--tree", "copy"]);
+    story.env.ok(&story.repository, &["up", "-w", "a"]);
+    story.env.ok(&story.repository, &["up", "-w", "b"]);
+    // Nobody types anything.
+    let commands = ["db -w a", "db cache -w a", "db web -w a", "db nothing -w a", "db -w b"];
+    story.both("db", &commands);
+    story.pages.end();
+}
+
+#[test]
 fn commands_on_a_room_print_their_pages() {
     if !is_root() {
         return skip("the output of commands on a room", "root, whose rooms the pages show");
@@ -327,7 +349,6 @@ fn commands_on_a_room_print_their_pages() {
         &[&exec[..], &["exec -w nothing --json -- true", "exec -w a", "exec npm test"]].concat(),
     );
     story.both("shell", &["shell -w a", "shell -w nothing"]);
-    story.both("db", &["db -w a", "db nothing -w a"]);
     let service = |verb: &str| {
         let commands = [format!("{verb} worker -w a"), format!("{verb} nothing -w a")];
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();

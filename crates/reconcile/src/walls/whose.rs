@@ -60,10 +60,9 @@ impl RoomProcesses {
     /// Asks the room which services it has, and looks for their keepers.
     fn ask(&self) {
         let Ok(report) = self.rooms.services(&self.runtime, None, PATIENCE) else { return };
-        let keepers = report
-            .services
-            .into_iter()
-            .filter_map(|service| Some((self.instance.top_of(service.room_pid?)?, service.name)));
+        let keepers = report.services.into_iter().filter_map(|service| {
+            Some((self.instance.top_of(service.room_pid()?)?, service.status.name))
+        });
         let keepers: HashMap<Top, String> = keepers.collect();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         // A service whose first process has ended may have others, below the keeper that it had.

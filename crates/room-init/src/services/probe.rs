@@ -236,7 +236,7 @@ fn is_whole(answer: &[u8]) -> bool {
     let length = length.and_then(|length| length.trim().parse::<usize>().ok());
     match length {
         Some(length) => answer.len() >= (head + 4).saturating_add(length),
-        // A good answer may go on for ever; what an error says is worth the wait.
+        // A good answer may never end; what an error says is worth the wait.
         None => status_of(answer).is_some_and(|status| status < 400),
     }
 }
