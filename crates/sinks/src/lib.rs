@@ -6,6 +6,7 @@
 //!
 //! - [`taken`]: what a sink makes of a request
 //! - [`mail`]: mail and text messages
+//! - [`errors`]: errors and crashes
 //! - [`context`]: what a sink is given besides the request
 //! - [`analytics`]: events of analytics
 //! - [`flags`]: feature flags, one set in many dialects
@@ -15,6 +16,7 @@
 
 pub mod analytics;
 pub mod context;
+pub mod errors;
 pub mod flags;
 pub mod llm;
 pub mod mail;
@@ -67,6 +69,6 @@ pub fn find_named(vendor: &str) -> Option<HostSink> {
 /// Finds what takes the requests to a host. Each area knows its own hosts.
 pub fn find(host: &str) -> Option<HostSink> {
     const AREAS: &[fn(&str) -> Option<HostSink>] =
-        &[mail::find, analytics::find, flags::find, traces::find];
+        &[mail::find, errors::find, analytics::find, flags::find, traces::find];
     AREAS.iter().find_map(|find| find(host))
 }

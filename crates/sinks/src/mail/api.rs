@@ -54,7 +54,7 @@ fn is_aws(host: &str, service: &str) -> bool {
 }
 
 /// Writes random bytes as digits.
-pub(super) fn hex(random: [u8; 16]) -> String {
+pub(crate) fn hex(random: [u8; 16]) -> String {
     random.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -1,0 +1,64 @@
+//! Errors: what Sentry, Bugsnag, Rollbar and Honeybadger are sent.
+//!
+//! - `envelope`: how Sentry's SDKs pack what they send
+//! - `sentry`, `bugsnag`, `rollbar`, `honeybadger`: the payloads of vendors
+//! - `event`: what all of them become
+//! - `group`: which events are one issue, and why
+//!
+//! Every event is a record; all events of an issue have the same id.
+
+mod bugsnag;
+mod envelope;
+mod event;
+mod group;
+mod honeybadger;
+mod rollbar;
+mod sentry;
+
+use hothouse_mock::{Answer, Match};
+
+use crate::{Call, HostSink, Taken};
+
+/// Finds what takes the errors to a host.
+pub fn find(host: &str) -> Option<HostSink> {
+    let host = host.to_ascii_lowercase();
+    let (vendor, take): (_, crate::Take) = match host.as_str() {
+        "sentry.io" => ("sentry", sentry::take),
+        host if host.ends_with(".sentry.io") => ("sentry", sentry::take),
+        "notify.bugsnag.com" | "sessions.bugsnag.com" => ("bugsnag", bugsnag::take),
+        host if host.ends_with(".bugsnag.com") || host.ends_with(".insighthub.smartbear.com") => {
+            ("bugsnag", bugsnag::take)
+        }
+        "api.rollbar.com" => ("rollbar", rollbar::take),
+        "api.honeybadger.io" | "eu-api.honeybadger.io" => ("honeybadger", honeybadger::take),
+        _ => return None,
+    };
+    Some(HostSink { vendor, take })
+}
+
+/// Answers what a browser asks before it sends, and lets its script read every answer.
+fn with_cors(call: &Call<'_>, vendor: &str, take: impl FnOnce() -> Taken) -> Taken {
+    let mut taken = match call.request.method {
+        "OPTIONS" => Taken {
+            answer: Answer::empty(200, Match::Vendor(vendor.to_owned())),
+            records: Vec::new(),
+        },
+        _ => take(),
+    };
+    let asked = call.request.header("access-control-request-headers");
+    let allowed = asked.unwrap_or("content-type, x-sentry-auth, x-requested-with, authorization");
+    for (name, value) in [
+        ("access-control-allow-origin", "*"),
+        ("access-control-allow-methods", "GET, POST, OPTIONS"),
+        ("access-control-allow-headers", allowed),
+        ("access-control-expose-headers", "x-sentry-error, x-sentry-rate-limits, retry-after"),
+        ("access-control-max-age", "3600"),
+        ("cross-origin-resource-policy", "cross-origin"),
+    ] {
+        taken.answer.headers.push((name.to_owned(), value.to_owned()));
+    }
+    taken
+}
+
+#[cfg(test)]
+mod tests;
