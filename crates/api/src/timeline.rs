@@ -42,6 +42,9 @@ pub struct TimelineQuery {
     pub since: Option<String>,
     /// The most records that are returned, the oldest ones.
     pub limit: Option<usize>,
+    /// The newest ones instead, newest first. There is no cursor to continue from.
+    #[serde(default)]
+    pub newest: bool,
 }
 
 /// Some records, oldest first.
@@ -51,6 +54,9 @@ pub struct TimelinePage {
     pub records: Vec<Record>,
     /// Pass it as `since` to continue, if there are more.
     pub next: Option<u64>,
+    /// The folder of the run, which the files that records name are below.
+    #[serde(default)]
+    pub artifacts: String,
 }
 
 /// Waits for a record.

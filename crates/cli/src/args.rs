@@ -3,7 +3,9 @@
 mod config;
 mod daemon;
 mod egress;
+mod errors;
 mod help;
+mod mail;
 mod pool;
 mod review;
 mod room;
@@ -27,6 +29,8 @@ pub(crate) use self::{
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
     daemon::{DaemonCommand, DoctorArgs},
     egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
+    errors::ErrorsArgs,
+    mail::{EmailArgs, EmailsArgs},
     pool::{PoolCommand, PoolCreateArgs},
     review::{DiffArgs, LogArgs, PromoteArgs},
     room::{ExecArgs, ShellArgs, UpArgs},
@@ -318,6 +322,27 @@ pub(crate) enum Command {
                       hothouse webhooks --out --json"
     )]
     Webhooks(WebhooksArgs),
+    /// List the mails and text messages that apps sent; nothing leaves the host
+    #[command(
+        after_help = "Examples:\n  hothouse emails -w agent-a\n  hothouse emails 'to:ann subject:receipt'\n  \
+                      hothouse emails via=resend --since before-checkout --json"
+    )]
+    Emails(EmailsArgs),
+    /// Show one mail, its html, text, links or codes
+    #[command(
+        after_help = "Examples:\n  hothouse email latest\n  hothouse email latest --grep 'Your code' --codes\n  \
+                      hothouse email mail_0123456789abcdef --raw"
+    )]
+    Email(EmailArgs),
+    /// List the issues that apps reported, or show one with its last event
+    ///
+    /// Events of one place in the code are one issue. An issue is new if this run had not seen it
+    /// before the first event that is listed.
+    #[command(
+        after_help = "Examples:\n  hothouse errors -w agent-a\n  hothouse errors type=TypeError --since before-checkout\n  \
+                      hothouse errors err_0123456789abcdef"
+    )]
+    Errors(ErrorsArgs),
     /// Delete every sandbox of every project; branches are kept
     #[command(after_help = "Examples:\n  hothouse nuke\n  hothouse nuke --yes")]
     Nuke(NukeArgs),

@@ -4,8 +4,10 @@ mod config;
 mod daemon;
 mod doctor;
 mod egress;
+mod errors;
 mod exec;
 mod logs;
+mod mail;
 mod maintenance;
 mod overview;
 mod panel;
@@ -83,6 +85,9 @@ pub(crate) fn run(
         Command::Requests(args) => timeline::requests(session, ui, args),
         Command::Webhook(args) => webhook::send(session, ui, args),
         Command::Webhooks(args) => webhook::list(session, ui, args),
+        Command::Emails(args) => mail::list(session, ui, args),
+        Command::Email(args) => mail::show(session, ui, args),
+        Command::Errors(args) => errors::run(session, ui, args),
         Command::Nuke(args) => sandbox::nuke(session, ui, &args),
         Command::Doctor(args) => doctor::run(session, ui, &args, surroundings),
         Command::Config(ConfigCommand::Check(args)) => {

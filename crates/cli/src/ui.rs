@@ -68,6 +68,14 @@ impl Ui {
         }
     }
 
+    /// Prints bytes as they are, for a reader that is no terminal.
+    pub(crate) fn print_bytes(&self, bytes: &[u8]) {
+        let mut out = io::stdout().lock();
+        if let Err(error) = out.write_all(bytes).and_then(|()| out.flush()) {
+            CUT.set(error).ok();
+        }
+    }
+
     /// Returns the exit code of an endless command whose output nobody reads any more.
     pub(crate) fn cut_off(&self) -> Option<ExitCode> {
         let gone = CUT.get().is_some() || terminal::is_abandoned(io::stdout().as_fd());

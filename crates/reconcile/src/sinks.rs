@@ -5,7 +5,7 @@
 //! acknowledged is lost.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
@@ -20,7 +20,7 @@ use hothouse_model::{
     config::HostName,
     ledger::RoomProcess,
     record::{
-        Draft, Process, Record,
+        Draft, Kind, Process, Record,
         bodies::{GapKind, LogBody},
     },
 };
@@ -37,6 +37,9 @@ const LONG_BODY: usize = 50 << 20;
 /// How many bytes of files one run may keep: a room that sends mail without end must not fill the disk.
 const FILES_LIMIT: u64 = 2 << 30;
 
+/// How many issues of a run are remembered; beyond that the timeline is asked.
+const ISSUES_LIMIT: usize = 10_000;
+
 /// The sinks of all runs.
 pub(crate) struct Sinks {
     timelines: Arc<Timelines>,
@@ -52,6 +55,8 @@ pub(crate) struct RunSinks {
     refused: AtomicU64,
     /// How many bytes of files were kept.
     kept: AtomicU64,
+    /// Issues that were reported, by their ids.
+    issues: Mutex<HashSet<String>>,
 }
 
 /// Something that could not be kept, so that nobody may be told that it was.
@@ -83,6 +88,7 @@ impl Sinks {
             run: run.clone(),
             refused: AtomicU64::new(0),
             kept: AtomicU64::new(0),
+            issues: Mutex::default(),
         });
         runs.insert(run, Arc::downgrade(&made));
         made
@@ -174,12 +180,33 @@ impl RunSinks {
         let service = process.as_ref().and_then(|one| one.service.clone());
         let process = process.map(|one| Process { room_pid: one.pid, command: one.name });
         let drafts = records.into_iter().map(|record| {
-            let draft = drafted(timeline, record)?;
+            let draft = drafted(timeline, self.told_if_new(timeline, record))?;
             Ok(Draft { process: process.clone(), service: service.clone(), ..draft })
         });
         let drafts = drafts.collect::<Result<Vec<_>, _>>()?;
         self.kept.fetch_add(all, Ordering::Relaxed);
         Ok(drafts)
+    }
+}
+
+impl RunSinks {
+    /// Notes on an event whether the run has seen its issue before.
+    fn told_if_new(&self, timeline: &Timeline, mut record: Recorded) -> Recorded {
+        let Some(id) = record.id.as_deref().filter(|_| record.kind == Kind::Error) else {
+            return record;
+        };
+        let is_first = {
+            let mut issues = self.issues.lock().unwrap_or_else(PoisonError::into_inner);
+            if issues.len() >= ISSUES_LIMIT {
+                issues.clear();
+            }
+            issues.insert(id.to_owned())
+        };
+        // An earlier daemon may have recorded it.
+        let is_new =
+            is_first && timeline.reader().is_ok_and(|reader| matches!(reader.get(id), Ok(None)));
+        record.body["new"] = is_new.into();
+        record
     }
 }
 

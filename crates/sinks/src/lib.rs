@@ -49,6 +49,19 @@ pub struct HostSink {
 /// Finds what takes requests by the name of a vendor, for hosts that nobody knows: those of one's own.
 pub fn find_named(vendor: &str) -> Option<HostSink> {
     const HOSTS: &[&str] = &[
+        "api.resend.com",
+        "api.sendgrid.com",
+        "api.postmarkapp.com",
+        "api.mailgun.net",
+        "mandrillapp.com",
+        "email.us-east-1.amazonaws.com",
+        "sns.us-east-1.amazonaws.com",
+        "api.twilio.com",
+        "rest.nexmo.com",
+        "sentry.io",
+        "notify.bugsnag.com",
+        "api.rollbar.com",
+        "api.honeybadger.io",
         "us.i.posthog.com",
         "api.segment.io",
         "hosted.rudderlabs.com",

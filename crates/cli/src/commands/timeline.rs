@@ -1,6 +1,7 @@
 //! `timeline`, `mark`, `since`, `wait`, `verify`, `requests`: what happened in a run.
 
 use std::{
+    ops::ControlFlow,
     process::ExitCode,
     time::{Duration, Instant},
 };
@@ -51,7 +52,7 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: TimelineArgs) -> Result<Exi
         kind: args.kind,
         query: terms(&args.query),
         since: args.since,
-        limit: None,
+        ..TimelineQuery::default()
     };
     let (records, next) = fetch(session, ui, query, args.budget)?;
     match ui.json {
@@ -121,7 +122,7 @@ pub(crate) fn requests(
         kind: Some(Kind::Request.to_string()),
         query: terms,
         since: args.since,
-        limit: None,
+        ..TimelineQuery::default()
     };
     let (records, next) = fetch(session, ui, query, args.budget)?;
     let lines: Vec<_> = records.iter().map(RequestLine::of).collect();
@@ -161,28 +162,67 @@ fn request_row(line: &RequestLine<'_>) -> Vec<Cell> {
 pub(super) fn fetch(
     session: &Session,
     ui: &Ui,
-    mut query: TimelineQuery,
+    query: TimelineQuery,
     budget: Option<usize>,
 ) -> Result<(Vec<Record>, Option<u64>), Failure> {
-    let most = if ui.json { usize::MAX } else { SHOWN };
-    let budget = budget.map_or(usize::MAX, |tokens| tokens.saturating_mul(TOKEN_BYTES));
-    let size = |record: &Record| serde_json::to_string(record).map_or(0, |text| text.len());
-    let (mut all, mut used): (Vec<Record>, usize) = (Vec::new(), 0);
+    let mut budget = Budget::new(ui, budget);
+    let mut all = Vec::new();
+    let (_, next) = visit(session, query, &mut |record| {
+        if !budget.takes(&record) {
+            return ControlFlow::Break(());
+        }
+        all.push(record);
+        ControlFlow::Continue(())
+    })?;
+    Ok((all, next))
+}
+
+/// How much a list may still print.
+pub(super) struct Budget {
+    lines: usize,
+    bytes: usize,
+    is_first: bool,
+}
+
+impl Budget {
+    /// All for JSON, some for a terminal, and no more than so many tokens.
+    pub(super) fn new(ui: &Ui, tokens: Option<usize>) -> Self {
+        let lines = if ui.json { usize::MAX } else { SHOWN };
+        let bytes = tokens.map_or(usize::MAX, |tokens| tokens.saturating_mul(TOKEN_BYTES));
+        Self { lines, bytes, is_first: true }
+    }
+
+    /// Returns whether one more fits. The first always does, or a reader could never get past it.
+    pub(super) fn takes(&mut self, line: &impl Serialize) -> bool {
+        let size = serde_json::to_string(line).map_or(0, |text| text.len());
+        let fits = self.is_first || self.lines > 0 && self.bytes >= size;
+        self.is_first = false;
+        self.lines = self.lines.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(size);
+        fits
+    }
+}
+
+/// Visits records page by page until the visitor refuses one; returns the folder of the run, and where to continue.
+pub(super) fn visit(
+    session: &Session,
+    mut query: TimelineQuery,
+    visitor: &mut dyn FnMut(Record) -> ControlFlow<()>,
+) -> Result<(String, Option<u64>), Failure> {
+    query.limit = Some(PAGE);
+    let mut last = None;
     loop {
-        query.limit = Some(PAGE.min(most - all.len()));
-        let TimelinePage { records, next } = session.query(route::TIMELINE, &query)?;
+        let TimelinePage { records, next, artifacts } = session.query(route::TIMELINE, &query)?;
         for record in records {
-            used = used.saturating_add(size(&record));
-            // One is always shown, or a reader could never get past it.
-            if used > budget && !all.is_empty() {
-                let last = all.last().map(|record: &Record| record.seq);
-                return Ok((all, last));
+            let seq = record.seq;
+            if visitor(record).is_break() {
+                return Ok((artifacts, last));
             }
-            all.push(record);
+            last = Some(seq);
         }
         match next {
-            Some(seq) if all.len() < most => query.since = Some(seq.to_string()),
-            next => return Ok((all, next)),
+            Some(seq) => query.since = Some(seq.to_string()),
+            None => return Ok((artifacts, None)),
         }
     }
 }

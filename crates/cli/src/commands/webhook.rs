@@ -170,7 +170,7 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: WebhooksArgs) -> Result<Exi
         kind: Some(kind.to_string()),
         query: terms(&args.query),
         since: args.since,
-        limit: None,
+        ..TimelineQuery::default()
     };
     let (records, next) = fetch(session, ui, query, args.budget)?;
     let lines: Vec<WebhookLine<'_>> = match args.out {

@@ -78,14 +78,18 @@ pub(crate) async fn list(
     let mut selection = selection(&query.query, kind, query.since.as_deref())?;
     // One more than is wanted tells whether there are more.
     selection.limit = limit + 1;
+    if query.newest {
+        selection.order = Order::NewestFirst;
+    }
     let place = place(&daemon, query.run, query.sandbox.as_deref(), query.folder).await?;
     let page = blocking(move || {
         let reader = daemon.keepers.timelines.reader(&place)?;
         let mut records = reader.records(&selection).map_err(|error| error.failure())?;
         let more = records.len() > limit;
         records.truncate(limit);
-        let next = records.last().map(|record| record.seq).filter(|_| more);
-        Ok(TimelinePage { records, next })
+        let next = records.last().map(|record| record.seq).filter(|_| more && !query.newest);
+        let artifacts = place.folder.to_string_lossy().into_owned();
+        Ok(TimelinePage { records, next, artifacts })
     });
     page.await.map(axum::Json)
 }

@@ -280,6 +280,10 @@ fn timeline(story: &Story) {
     let timeline = ["timeline --kind policy -w a", "timeline --kind mail -w a"];
     both("timeline", &[&timeline[..], &["timeline x~( -w a", "timeline --run nothing"]].concat());
     both("requests", &["requests --unmatched -w a", "requests hots:x -w a"]);
+    both("emails", &["emails to:ann -w a", "emails form:x -w a"]);
+    let greps = ["email -w a", "email latest --grep x -w a", "email x -w a"];
+    both("email", &[&greps[..], &["email mail_0123456789abcdef -w a"]].concat());
+    both("errors", &["errors -w a", "errors tpye=x -w a", "errors err_0123456789abcdef -w a"]);
     let to = "webhook stripe/invoice.paid --to web/hook -w a";
     let wrong =
         ["webhook stripe/invoice.payd --to web/hook -w a", "webhook stripe/invoice.paid -w a"];

@@ -162,6 +162,8 @@ pub struct ErrorBody {
     /// Where it happened, such as `charge in app/billing.py`.
     pub culprit: String,
     pub level: String,
+    /// Whether the run had not seen the issue before this event.
+    pub new: bool,
     pub release: Option<String>,
     pub environment: Option<String>,
     /// The caller first, the place of the error last.

@@ -23,7 +23,11 @@ pub(super) const URL_LIMIT: usize = 2048;
 /// The longest entity, as in `&CounterClockwiseContourIntegral;`.
 const ENTITY_LIMIT: usize = 34;
 
+const HEAD: &str = "<!doctype html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n\
+                    <meta http-equiv=\"Content-Security-Policy\" content=\"";
 const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'";
+const TITLE: &str = "\">\n<meta name=\"referrer\" content=\"no-referrer\">\n<title>";
+const BODY: &str = "</title>\n</head>\n<body>\n";
 
 /// What html shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -222,18 +226,17 @@ pub(super) fn cut(text: &str, limit: usize) -> &str {
 }
 
 /// Makes a page that is safe to open: no script, nothing from the network, no form.
+///
+/// What `ammonia` has cleaned goes in as it is; everything else is escaped.
 pub(super) fn page(html: &str, title: &str) -> String {
     let body = if is_too_much(html) {
         let text = look(cut(html, PAGE_LIMIT)).text;
-        format!("<p><em>Too large to be shown as html.</em></p>\n<pre>{}</pre>", escaped(&text))
+        ["<p><em>Too large to be shown as html.</em></p>\n<pre>", &escaped(&text), "</pre>"]
+            .concat()
     } else {
         cleaner().clean(html).to_string()
     };
-    let title = escaped(cut(title, 500));
-    format!(
-        "<!doctype html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"referrer\" content=\"no-referrer\">\n<title>{title}</title>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
-    )
+    [HEAD, POLICY, TITLE, &escaped(cut(title, 500)), BODY, &body, "\n</body>\n</html>\n"].concat()
 }
 
 fn is_too_much(html: &str) -> bool {
