@@ -17,7 +17,7 @@ const VOLATILE: [(&str, &str); 8] = [
 ];
 
 /// What is replaced everywhere.
-const FILTERS: [(&str, &str); 30] = [
+const FILTERS: [(&str, &str); 31] = [
     (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[TIME]"),
     (r"Ready in [^ ]+\. Slowest", "Ready in [SPAN]. Slowest"),
@@ -42,6 +42,7 @@ const FILTERS: [(&str, &str); 30] = [
     (r"\b[0-9a-f]{32}\.hothouse\.localhost\b", "[LABEL].hothouse.localhost"),
     (r"\b4[345]\d{3}\b", "[PORT]"),
     (r"\buid \d+", "uid [UID]"),
+    (r#""uid": \d+"#, r#""uid": "[UID]""#),
     (r#""(cpu|memory|pids)": "[^"]*""#, r#""$1": "[HOST]""#),
     (r#""disk": "[^"]*""#, r#""disk": "[HOST]""#),
     (r"\b(cpu|memory|pids) (v\d|off[^,\n]*|on|[a-z]+: [^,\n]*), ", "$1 [HOST], "),

@@ -132,7 +132,7 @@ fn a_tree_deeper_than_any_path_is_measured_and_can_be_deleted() {
         let script = format!("(cd ~; python3 -c \"{nest}\"); python3 -c \"{nest}\"");
         agent(env, repository, &script);
         let size = env.json(repository, &["size", "-w", "a", "--json"]);
-        assert!(size["parts"]["worktree"].as_u64().unwrap() >= 1 << 24, "{size}");
+        assert!(size[0]["parts"]["worktree"].as_u64().unwrap() >= 1 << 24, "{size}");
         assert_eq!(status(env, repository, "b")["state"], "ready");
         let refused = env.run(repository, &["snapshot", "one", "-w", "a"]);
         assert!(
