@@ -35,6 +35,8 @@ mod masks;
 mod mocks;
 #[path = "cli/one_owner.rs"]
 mod one_owner;
+#[path = "cli/outbox.rs"]
+mod outbox;
 #[path = "cli/picker.rs"]
 mod picker;
 #[path = "cli/pool.rs"]

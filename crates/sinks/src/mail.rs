@@ -24,8 +24,8 @@ pub use self::api::find;
 use self::{html::cut, smtp::Delivery};
 use crate::{RecordFile, Recorded};
 
-/// How much of a text is in the record, in bytes; the files have all of it.
-const TEXT_LIMIT: usize = 32 << 10;
+/// How much of a text is in the record, in bytes; the files have all of it. The timeline cuts at 32 KiB.
+const TEXT_LIMIT: usize = 31 << 10;
 
 /// How much a list of a record may hold, in bytes.
 const LIST_LIMIT: usize = 32 << 10;
