@@ -132,7 +132,11 @@ pub(super) static SERVICES: Map = Map::of("service", &NAME_RULE, Shape::Table(&S
 pub(super) static SERVICE: Table = Table {
     one_of: &["recipe", "run"],
     ..Table::of(&[
-        key("recipe", Shape::Choice(Recipe::WORDS), "A built-in way to run a database or cache."),
+        key(
+            "recipe",
+            Shape::Choice(Recipe::WORDS),
+            "A built-in way to run a database or cache, or to take mail (`mailbox`), errors or traces (`otel`).",
+        ),
         key("version", Shape::Text(&Version::RULE), "The major version that the recipe must use."),
         key("run", COMMAND, "The command that is the service."),
         key("build", COMMAND, "A command that must end well before `run`."),

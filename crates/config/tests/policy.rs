@@ -712,3 +712,52 @@ fn a_host_of_an_integration_needs_no_rule_and_one_that_is_answered_for_reaches_n
         }
     }
 }
+
+#[test]
+fn mail_is_taken_for_sunk_hosts_on_the_ports_of_mail_and_nowhere_else() {
+    let text = r#"
+        [egress]
+        mode = "open"
+        deny = ["no.mail.example"]
+        [integration.mail]
+        class = "sink"
+        hosts = ["*.mail.example"]
+        [integration.pay]
+        class = "mock"
+        hosts = ["pay.example"]
+        [integration.off]
+        class = "disable"
+        hosts = ["off.example"]
+    "#;
+    let config = hothouse_config::parse("hothouse.toml", text).unwrap().config;
+    let policy = Policy::new(&config.egress, &[], &NamedLists::default(), OwnAddresses(|_| false))
+        .with_answered_here(AnsweredHere::of(&config));
+    let decide = |name: &str, port, terminated, protocol| {
+        let host: HostName = name.parse().unwrap();
+        let attempt = Attempt {
+            claim: &Claim::Name(host.clone()),
+            address: None,
+            answered: std::slice::from_ref(&host),
+            port,
+            protocol,
+            hidden: false,
+            terminated,
+            covered: Some(&host),
+        };
+        policy.decide(&attempt).allowed
+    };
+    for port in [24, 25, 465, 587, 2525] {
+        assert!(decide("smtp.mail.example", port, true, Protocol::Smtp), "{port}");
+        assert!(policy.takes_mail(&"smtp.mail.example".parse().unwrap(), port));
+        for other in ["no.mail.example", "pay.example", "off.example", "elsewhere.example"] {
+            assert!(!decide(other, port, true, Protocol::Smtp), "{other}:{port}");
+        }
+        for other in [Protocol::Other, Protocol::Ssh, Protocol::Smtp] {
+            assert!(!decide("smtp.mail.example", port, false, other), "{other:?} on {port}");
+        }
+    }
+    for port in [22, 110, 143, 993, 1025, 5432] {
+        assert!(!decide("smtp.mail.example", port, true, Protocol::Smtp), "{port}");
+        assert!(!decide("smtp.mail.example", port, false, Protocol::Other), "{port}");
+    }
+}

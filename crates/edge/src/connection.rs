@@ -12,7 +12,7 @@ use std::{
 use hothouse_model::{
     config::HostName,
     ledger::AttemptKind,
-    policy::{Claim, Policy, Protocol, Reason, Verdict},
+    policy::{Claim, MAIL_TLS_PORT, Policy, Protocol, Reason, Verdict},
 };
 use tokio::{io::AsyncWriteExt, net::TcpStream};
 
@@ -66,6 +66,9 @@ pub(crate) async fn serve(
         Box::pin(edge.learn_covered()).await;
     }
     let mut caught = Caught { edge, entry, stream, target, way };
+    if let Some(name) = caught.edge.mail_host(target) {
+        return Box::pin(caught.take_mail(name, first)).await;
+    }
     // One that broke off before it said anything is seen as such.
     let seen = Box::pin(look(&caught.edge, &mut caught.stream, first, target)).await;
     let seen = seen.unwrap_or_default();
@@ -98,6 +101,31 @@ impl Caught {
         }
         let caught = Self { edge, entry, stream, target, way };
         Box::pin(caught.pass(first, (facts, sniffed), verdict)).await;
+    }
+
+    /// Hands a connection to what takes mail for its host. The server speaks first, so nothing is read.
+    async fn take_mail(mut self, name: HostName, first: Vec<u8>) {
+        let facts = Facts::of_mail(name.clone(), self.target.port()).cover(&self.edge);
+        self.entry.protocol = Some(facts.protocol.as_str().into());
+        self.entry.host = Some(name.to_string());
+        let mut changes = self.edge.watch_policy();
+        let verdict = facts.decide(&self.edge.policy());
+        let terminator = self.edge.terminator(&name, facts.port).filter(|_| verdict.allowed);
+        let Self { edge, mut entry, stream, target, .. } = self;
+        let Some(terminator) = terminator else {
+            return deny(&edge, entry, stream, &Sniffed::Other, &verdict, target).await;
+        };
+        entry.inspected = true;
+        entry.opened(&verdict).await;
+        let process = entry.process().await;
+        let tls = facts.port == MAIL_TLS_PORT;
+        let endpoint = Endpoint { name: name.to_string(), port: facts.port, tls, process };
+        tokio::select! {
+            () = terminator.serve_mail(Rewound::new(first, stream), endpoint) => {
+                entry.closed(None).await;
+            }
+            denied = forbidden(&edge, &mut changes, &facts) => entry.denied(&denied).await,
+        }
     }
 
     /// Collects what the decision rests on, and decides.

@@ -28,7 +28,7 @@ use tokio::{
 };
 
 use crate::{
-    book::NameBook,
+    book::{NameBook, is_synthetic},
     budget::Refused,
     covered::Covered,
     datagram::{Noted, Place},
@@ -266,6 +266,16 @@ impl RoomEdge {
     /// Returns the terminator of a host, if it is to be terminated.
     pub(crate) fn terminator(&self, name: &HostName, port: u16) -> Option<Arc<dyn Terminate>> {
         self.terminate().filter(|terminate| terminate.covers(name.as_str(), port))
+    }
+
+    /// Returns the host whose mail is to be taken here, if a connection leads to one.
+    pub(crate) fn mail_host(&self, target: SocketAddr) -> Option<HostName> {
+        let (address, port) = (target.ip(), target.port());
+        let policy = self.policy();
+        let takes = |name: &HostName| {
+            policy.takes_mail(name, port) && self.terminator(name, port).is_some()
+        };
+        is_synthetic(address).then(|| self.names_of(address))?.into_iter().find(takes)
     }
 
     pub(crate) fn book(&self) -> MutexGuard<'_, NameBook> {

@@ -41,6 +41,13 @@ pub trait Terminate: Send + Sync {
 
     /// Serves one connection that was allowed, until it ends.
     fn serve(&self, client: Rewound, target: Endpoint, dial: Dial, note: Note) -> Sendable<'_, ()>;
+
+    /// Serves one connection to a mail server that was allowed, until it ends. Without anything that takes
+    /// mail it ends at once.
+    fn serve_mail(&self, client: Rewound, _target: Endpoint) -> Sendable<'_, ()> {
+        drop(client);
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// What a terminated connection is for.

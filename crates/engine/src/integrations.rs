@@ -139,7 +139,14 @@ mod tests {
             probe: None,
         };
         let url = Some("https://api.a.shop.localhost:8443".into());
-        ServiceOrder { spec, port: Some(3000), app: Some("api".into()), url, database: None }
+        ServiceOrder {
+            spec,
+            port: Some(3000),
+            app: Some("api".into()),
+            url,
+            database: None,
+            sink: None,
+        }
     }
 
     #[test]

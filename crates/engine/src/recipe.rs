@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use hothouse_host::files;
 use hothouse_model::{
     Explain, FailureKind,
-    config::{Recipe, Version},
+    config::{DatabaseRecipe, Version},
     stack::{DatabaseOrder, service::Question},
 };
 
@@ -87,41 +87,41 @@ const INTERRUPT: i32 = 2;
 const TERMINATE: i32 = 15;
 
 /// Follows a recipe.
-pub(crate) fn prepare(recipe: Recipe, with: &RecipeContext<'_>) -> PreparedRecipe {
+pub(crate) fn prepare(recipe: DatabaseRecipe, with: &RecipeContext<'_>) -> PreparedRecipe {
     match recipe {
-        Recipe::Postgres => postgres::prepare(with),
-        Recipe::Mariadb | Recipe::Mysql => mariadb::prepare(with),
-        Recipe::Redis | Recipe::Valkey => redis::prepare(with),
+        DatabaseRecipe::Postgres => postgres::prepare(with),
+        DatabaseRecipe::Mysql => mariadb::prepare(with),
+        DatabaseRecipe::Redis | DatabaseRecipe::Valkey => redis::prepare(with),
     }
 }
 
 /// Looks for the programs of a recipe on the host, whose system folders every room shows.
 pub(crate) fn find(
-    recipe: Recipe,
+    recipe: DatabaseRecipe,
     service: &str,
     version: Option<&Version>,
 ) -> Result<Programs, RecipeError> {
     let found = match recipe {
-        Recipe::Postgres => postgres::find(),
-        Recipe::Mariadb | Recipe::Mysql => mariadb::find(),
-        Recipe::Redis => redis::find(&["redis-server", "valkey-server"]),
-        Recipe::Valkey => redis::find(&["valkey-server", "redis-server"]),
+        DatabaseRecipe::Postgres => postgres::find(),
+        DatabaseRecipe::Mysql => mariadb::find(),
+        DatabaseRecipe::Redis => redis::find(&["redis-server", "valkey-server"]),
+        DatabaseRecipe::Valkey => redis::find(&["valkey-server", "redis-server"]),
     };
     choose(recipe, service, version.map(Version::as_str), found)
 }
 
 /// Chooses among installed versions: the one that is named, else the newest.
 fn choose(
-    recipe: Recipe,
+    recipe: DatabaseRecipe,
     service: &str,
     wanted: Option<&str>,
     mut found: Vec<Programs>,
 ) -> Result<Programs, RecipeError> {
     let (program, package) = match recipe {
-        Recipe::Postgres => ("PostgreSQL", "postgresql"),
-        Recipe::Mariadb | Recipe::Mysql => ("MariaDB or MySQL", "mariadb-server"),
-        Recipe::Redis => ("Redis", "redis-server"),
-        Recipe::Valkey => ("Valkey or Redis", "valkey-server"),
+        DatabaseRecipe::Postgres => ("PostgreSQL", "postgresql"),
+        DatabaseRecipe::Mysql => ("MariaDB or MySQL", "mariadb-server"),
+        DatabaseRecipe::Redis => ("Redis", "redis-server"),
+        DatabaseRecipe::Valkey => ("Valkey or Redis", "valkey-server"),
     };
     if found.is_empty() {
         return Err(RecipeError::Missing { service: service.to_owned(), program, package });
@@ -172,7 +172,7 @@ mod tests {
     }
 
     fn check(wanted: Option<&str>, installed: &[&str], expected: &str) {
-        let chosen = choose(Recipe::Postgres, "db", wanted, programs(installed));
+        let chosen = choose(DatabaseRecipe::Postgres, "db", wanted, programs(installed));
         let shown = chosen.map_or_else(|error| error.to_string(), |programs| programs.version);
         assert_eq!(shown, expected);
     }
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_names_its_package() {
-        let error = choose(Recipe::Redis, "cache", None, vec![]).unwrap_err().failure();
+        let error = choose(DatabaseRecipe::Redis, "cache", None, vec![]).unwrap_err().failure();
         assert_eq!(error.kind.exit_code(), 6);
         assert_eq!(error.hints, ["`apt-get install redis-server`"]);
     }
@@ -202,7 +202,7 @@ mod tests {
             data: Path::new("/var/lib/hothouse/db"),
             programs: &programs,
         };
-        for recipe in [Recipe::Postgres, Recipe::Mariadb, Recipe::Redis] {
+        for recipe in [DatabaseRecipe::Postgres, DatabaseRecipe::Mysql, DatabaseRecipe::Redis] {
             let prepared = prepare(recipe, &with);
             let line = prepared.run.join(" ");
             assert!(line.contains("7777") && prepared.url.contains("7777"), "{line}");

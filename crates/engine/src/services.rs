@@ -122,7 +122,7 @@ impl Engine {
         let config = self.worktree_config(sandbox)?.for_profile(Some(profile))?;
         let mut programs = std::collections::BTreeMap::new();
         for (name, service) in &config.services {
-            if let Work::Recipe(recipe) = service.work() {
+            if let Work::Database(recipe) = service.work() {
                 let version = service.version.as_ref();
                 programs.insert(name.clone(), recipe::find(recipe, name.as_str(), version)?);
             }

@@ -10,7 +10,9 @@ use std::{
 use hothouse_model::{
     Explain, FailureKind, ServiceName,
     caveat::Caveat,
-    config::{self, Config, Part, Probe, Ready, Reference, Service, Signal, Template, Work},
+    config::{
+        self, Config, Part, Probe, Ready, Reference, Service, Signal, SinkRecipe, Template, Work,
+    },
     stack::{
         DATA_INSIDE, DataOrder, FROZEN_INSIDE, HostedOrder, ServiceOrder, StackOrder,
         service::{Need, ProbeSpec, Question, ServiceSpec},
@@ -128,13 +130,13 @@ impl<'a> StackBuilder<'a> {
     fn open(config: &'a Config, facts: &'a Facts<'a>) -> Result<Self, StackError> {
         let mut prepared = BTreeMap::new();
         for (name, service) in &config.services {
-            let Work::Recipe(recipe) = service.work() else { continue };
+            let Work::Database(recipe) = service.work() else { continue };
             let programs = facts
                 .programs
                 .get(name)
                 .ok_or_else(|| StackError::Programs { service: name.to_string() })?;
             let data = Path::new(DATA_INSIDE).join(name.as_str());
-            let port = service.port.unwrap_or_else(|| recipe.default_port());
+            let port = service.main_port().unwrap_or_default();
             let with = RecipeContext { service: name.as_str(), port, data: &data, programs };
             prepared.insert(name.clone(), recipe::prepare(recipe, &with));
         }
@@ -242,6 +244,7 @@ impl<'a> StackBuilder<'a> {
             app: service.url.as_ref().map(|label| label.as_str().to_owned()),
             url: self.url(name, service),
             database: prepared.map(|prepared| prepared.database.clone()),
+            sink: sink(service),
         })
     }
 
@@ -334,10 +337,19 @@ impl<'a> StackBuilder<'a> {
     }
 
     fn local(&self, name: &ServiceName, service: &Service) -> Option<String> {
+        let scheme = sink(service).map_or("http", SinkRecipe::scheme);
         match self.prepared.get(name) {
             Some(prepared) => Some(prepared.url.clone()),
-            None => service.main_port().map(|port| format!("http://127.0.0.1:{port}")),
+            None => service.main_port().map(|port| format!("{scheme}://127.0.0.1:{port}")),
         }
+    }
+}
+
+/// Returns what a service takes, if Hothouse itself answers on its port.
+fn sink(service: &Service) -> Option<SinkRecipe> {
+    match service.work() {
+        Work::Sink(recipe) => Some(recipe),
+        Work::Database(_) | Work::Command(_) | Work::OnHost => None,
     }
 }
 
@@ -382,7 +394,8 @@ fn probe(
     };
     let Some(ready) = &service.ready else {
         // An app that cannot be reached yet is not ready.
-        let app = service.url.as_ref().and(service.main_port()).map(|port| Question::Tcp { port });
+        let known = service.url.is_some() || sink(service).is_some();
+        let app = service.main_port().filter(|_| known).map(|port| Question::Tcp { port });
         let question = prepared.map(|prepared| prepared.question.clone()).or(app);
         return question.map(|question| timing(question, None));
     };
@@ -482,6 +495,30 @@ mod tests {
         [profile.e2e.service.api]
         build = "npm run build"
     "#;
+
+    #[test]
+    fn a_port_that_takes_something_has_no_program_and_an_address() {
+        let text = r#"
+            [service.mail]
+            recipe = "mailbox"
+            [service.traces]
+            recipe = "otel"
+            port = 4000
+            [service.api]
+            run = "x"
+            needs = [{ service = "mail", condition = "ready" }]
+            env = { MAIL = "{mail.url}", TRACES = "{traces.url}", PORT_OF_MAIL = "{mail.port}" }
+        "#;
+        let stack = stack(text, "dev").unwrap();
+        let [api, mail, traces] = &stack.order.services[..] else { panic!("three services") };
+        assert_eq!(api.spec.env["MAIL"], "smtp://127.0.0.1:1025");
+        assert_eq!(api.spec.env["TRACES"], "http://127.0.0.1:4000");
+        assert_eq!((api.spec.env["PORT_OF_MAIL"].as_str(), api.spec.needs.len()), ("1025", 1));
+        assert_eq!((mail.sink, traces.sink), (Some(SinkRecipe::Mailbox), Some(SinkRecipe::Otel)));
+        assert!(mail.spec.run.is_empty() && mail.database.is_none() && api.sink.is_none());
+        assert_eq!(mail.spec.probe.as_ref().unwrap().question, Question::Tcp { port: 1025 });
+        assert!(stack.data.is_empty(), "there is nothing to keep");
+    }
 
     #[test]
     fn references_are_resolved_and_folders_lie_in_the_worktree() {

@@ -57,6 +57,8 @@ mod sandbox;
 mod secrets;
 #[path = "cli/services.rs"]
 mod services;
+#[path = "cli/sinks.rs"]
+mod sinks;
 #[path = "cli/sleep.rs"]
 mod sleep;
 #[path = "cli/snapshots.rs"]

@@ -39,6 +39,8 @@ pub enum Protocol {
     Http,
     Tls,
     Ssh,
+    /// Mail, to a host that takes it here: the server speaks first, so this is known by host and port.
+    Smtp,
     /// Something else, or nothing yet: some servers speak first.
     Other,
 }
@@ -50,6 +52,7 @@ impl Protocol {
             Self::Http => "HTTP",
             Self::Tls => "TLS",
             Self::Ssh => "SSH",
+            Self::Smtp => "SMTP",
             Self::Other => "something else",
         }
     }
@@ -64,6 +67,12 @@ impl Protocol {
         }
     }
 }
+
+/// The ports of mail servers: LMTP, SMTP, the one with TLS from the beginning, submission, and its usual second.
+pub const MAIL_PORTS: [u16; 5] = [24, 25, 465, 587, 2525];
+
+/// The one of them on which TLS comes first.
+pub const MAIL_TLS_PORT: u16 = 465;
 
 /// A connection that a room asks for.
 #[derive(Clone, Copy, Debug)]
@@ -181,6 +190,11 @@ impl Policy {
         self.here.holds(name) && !self.deny.iter().any(denied)
     }
 
+    /// Whether mail for a host on a port is taken here.
+    pub fn takes_mail(&self, name: &HostName, port: u16) -> bool {
+        MAIL_PORTS.contains(&port) && self.here.sinks(name)
+    }
+
     /// Returns the mode.
     pub fn mode(&self) -> EgressMode {
         self.mode
@@ -241,9 +255,14 @@ impl Policy {
         // It ends here: nothing is dialled, whatever the mode.
         if let Claim::Name(name) = attempt.claim
             && attempt.terminated
-            && self.here.holds(name)
         {
-            return Verdict::allowed(Basis::Integration);
+            match attempt.protocol {
+                Protocol::Smtp if !self.takes_mail(name, attempt.port) => {
+                    return Verdict::refused(Reason::Covered { host: name.clone() });
+                }
+                _ if self.here.holds(name) => return Verdict::allowed(Basis::Integration),
+                _ => {}
+            }
         }
         match self.mode {
             EgressMode::Open => self.decide_open(attempt),

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 pub use hothouse_service as service;
 
+use crate::config::SinkRecipe;
+
 /// Where a room shows the data of its services, one folder each.
 pub const DATA_INSIDE: &str = "/var/lib/hothouse";
 
@@ -44,6 +46,9 @@ pub struct ServiceOrder {
     pub url: Option<String>,
     /// How people talk to it, if it is a database.
     pub database: Option<DatabaseOrder>,
+    /// What its port takes, if Hothouse itself answers there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sink: Option<SinkRecipe>,
 }
 
 impl ServiceOrder {

@@ -4,6 +4,10 @@
 //! then the app is answered. Where the timeline cannot be written the app gets an error: nothing that was
 //! acknowledged is lost.
 
+pub(crate) mod local;
+pub(crate) mod mail;
+mod models;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::{
@@ -14,7 +18,7 @@ use std::{
 
 use futures_util::future::join_all;
 use hothouse_host::{Clock, clock::HostClock, random};
-use hothouse_mock::{Answer, Match};
+use hothouse_mock::{Answer, Match, request::Content};
 use hothouse_model::{
     SandboxRecord,
     config::HostName,
@@ -24,7 +28,7 @@ use hothouse_model::{
         bodies::{GapKind, LogBody},
     },
 };
-use hothouse_sinks::{Call, Context, FlagSet, HostSink, Recorded, Taken, find};
+use hothouse_sinks::{Call, Context, FlagSet, HostSink, Recorded, Taken, analytics, find, llm};
 use hothouse_terminate::{BODY_LIMIT, StandInAnswer, StandInRequest};
 use hothouse_timeline::{AppendError, Timeline};
 use serde_json::{Value, json};
@@ -32,7 +36,7 @@ use serde_json::{Value, json};
 use crate::{Timelines, mocks};
 
 /// How long the body of a request to a sink may be: a mail with attachments, or a recording of a session.
-const LONG_BODY: usize = 50 << 20;
+pub(crate) const LONG_BODY: usize = 50 << 20;
 
 /// How many bytes of files one run may keep: a room that sends mail without end must not fill the disk.
 const FILES_LIMIT: u64 = 2 << 30;
@@ -57,6 +61,7 @@ pub(crate) struct RunSinks {
     kept: AtomicU64,
     /// Issues that were reported, by their ids.
     issues: Mutex<HashSet<String>>,
+    large: mail::LargeMessages,
 }
 
 /// Something that could not be kept, so that nobody may be told that it was.
@@ -89,6 +94,7 @@ impl Sinks {
             refused: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             issues: Mutex::default(),
+            large: mail::LargeMessages::default(),
         });
         runs.insert(run, Arc::downgrade(&made));
         made
@@ -107,9 +113,23 @@ impl RunSinks {
         request: StandInRequest,
         integration: String,
     ) -> StandInAnswer {
-        let Some(sink) = find(request.host.as_str()) else {
-            return mocks::told(unknown(&request, &integration), &[]);
-        };
+        let host = request.host.as_str();
+        if llm::find(host).is_some() {
+            return self.answer_model(request, None).await;
+        }
+        // What a host of one's own is told in JSON is taken for an event.
+        match find(host).or_else(|| is_json(&request).then_some(analytics::GENERIC)) {
+            Some(sink) => self.answer_by(sink, request).await,
+            None => mocks::told(unknown(&request, &integration), &[]),
+        }
+    }
+
+    /// Answers a request by a sink, once all that it says is kept.
+    pub(crate) async fn answer_by(
+        self: Arc<Self>,
+        sink: HostSink,
+        request: StandInRequest,
+    ) -> StandInAnswer {
         let process = request.process.clone();
         let took = tokio::task::spawn_blocking(move || take(sink, &request)).await;
         let Ok(Taken { answer, records }) = took else {
@@ -230,18 +250,30 @@ fn drafted(timeline: &Timeline, record: Recorded) -> Result<Draft, NotKept> {
 
 /// Has a sink take a request.
 fn take(sink: HostSink, request: &StandInRequest) -> Taken {
-    let call = Call::read(hothouse_mock::Request {
+    with_context(|context| (sink.take)(&call(request), context))
+}
+
+/// Gives a sink what it needs besides a request.
+fn with_context<T>(take: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    let (flags, mut random) = (FlagSet::new(), random::bytes);
+    take(&mut Context { now: HostClock.now(), random: &mut random, flags: &flags })
+}
+
+/// Whether a request brings JSON.
+fn is_json(request: &StandInRequest) -> bool {
+    request.method == "POST" && matches!(call(request).content, Content::Json(_))
+}
+
+/// Decodes a request.
+fn call(request: &StandInRequest) -> Call<'_> {
+    Call::read(hothouse_mock::Request {
         method: &request.method,
         host: request.host.as_str(),
         path: &request.path,
         query: &request.query,
         headers: &request.headers,
         body: &request.body,
-    });
-    let flags = FlagSet::new();
-    let mut random = random::bytes;
-    let mut context = Context { now: HostClock.now(), random: &mut random, flags: &flags };
-    (sink.take)(&call, &mut context)
+    })
 }
 
 /// Writes the path of a file where a body names it.

@@ -182,10 +182,7 @@ impl Urls {
         }
         let mut conflicts = self.open_direct(known).await;
         let mut inside = self.inside.lock().await;
-        let connections = &self.keepers.connections;
-        for (key, why) in
-            inside.open(known, connections, self.server.as_ref(), &self.keepers.shares).await
-        {
+        for (key, why) in inside.open(known, &self.keepers, self.server.as_ref()).await {
             conflicts.entry(key).or_default().push(why);
         }
         *self.conflicts.lock().unwrap_or_else(PoisonError::into_inner) = conflicts;

@@ -22,7 +22,7 @@ use std::{
 
 use hothouse_backend::{CallError, RoomConnection, RoomInstance, Rooms};
 use hothouse_edge::{
-    About, Limit, RoomEdge, RoomSpec, Serving, Settle, Sockets,
+    About, Limit, Processes, RoomEdge, RoomSpec, Serving, Settle, Sockets,
     ledger::{Ledger, Mirror},
     resolver::Servers,
     terminate::Terminate,
@@ -31,7 +31,7 @@ use hothouse_engine::{Engine, RoomEgress, WallKeeper};
 use hothouse_host::{addresses, files, shares::Shares};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
-    config::{EgressMode, HostPattern, NamedHosts},
+    config::{EgressMode, HostPattern, NamedHosts, SinkRecipe},
     id::SandboxKey,
     policy::{NamedLists, OwnAddresses, Policy, common_hosts},
     room::{RoomWish, WallOrder},
@@ -39,7 +39,11 @@ use hothouse_model::{
 use tokio::runtime::Handle;
 
 use self::{toolchain::Toolchain, whose::RoomProcesses};
-use crate::{Keepers, Stop, Timelines, Webhooks, mocks::Mocks, sinks::Sinks};
+use crate::{
+    Keepers, Stop, Timelines, Webhooks,
+    mocks::Mocks,
+    sinks::{Sinks, local::LocalSink},
+};
 
 /// The port of the room's loopback on which tools that insist find a proxy.
 const PROXY_PORT: u16 = 15_080;
@@ -325,12 +329,7 @@ impl Walls {
             policy,
             ledger,
             servers: Arc::new(Servers::new(servers)),
-            processes: Arc::new(RoomProcesses {
-                instance: instance.clone(),
-                rooms: self.rooms.clone(),
-                runtime: runtime.to_owned(),
-                kept: Mutex::default(),
-            }),
+            processes: self.processes(instance.clone(), runtime),
             own_names: names.unwrap_or_else(|| found.own_names.clone()),
             terminate: None,
             share: self.shares.of(sandbox.id.as_str()),
@@ -372,6 +371,23 @@ impl Walls {
         let place = self.place(runtime);
         let standing = place.lock().await;
         standing.as_ref().map(|wall| wall.room.clone()).filter(|room| !room.is_closed())
+    }
+
+    fn processes(&self, instance: Arc<dyn RoomInstance>, runtime: &Path) -> Arc<dyn Processes> {
+        let (rooms, runtime) = (self.rooms.clone(), runtime.to_owned());
+        Arc::new(RoomProcesses { instance, rooms, runtime, kept: Mutex::default() })
+    }
+
+    /// Returns what takes in what a room sends to a port of its own.
+    pub(crate) fn local_sink(
+        &self,
+        sandbox: &SandboxRecord,
+        runtime: &Path,
+        takes: SinkRecipe,
+    ) -> LocalSink {
+        let instance = self.rooms.instance(runtime);
+        let whose = instance.map(|instance| self.processes(instance, runtime));
+        LocalSink::new(self.sinks.of(sandbox), takes, whose)
     }
 
     fn place(&self, runtime: &Path) -> Place {

@@ -343,7 +343,12 @@ impl Services {
                 let spawned = self.entries[service].spawn(phase, hands.boot);
                 return (!spawned).then_some(Event::NotSpawned { service });
             }
-            Action::Signal { service, signal } => self.entries[service].signal(signal),
+            Action::Signal { service, signal } => {
+                if self.entries[service].stop_serving() {
+                    return Some(Event::Empty { service });
+                }
+                self.entries[service].signal(signal);
+            }
             Action::Kill { service } => self.entries[service].kill(),
             Action::Probe { service, run } => match self.entries[service].ask(hands.boot) {
                 Step::Asking(asking) => self.entries[service].asking = Some((run, asking)),

@@ -20,6 +20,7 @@ mod finish;
 mod frames;
 mod gate;
 mod idle;
+mod local;
 mod messages;
 mod pulse;
 mod range;
@@ -54,9 +55,10 @@ use rustls::{
     sign::CertifiedKey,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 pub use gate::{Asked, Gate, Gates, IntegrationGate, Refusal};
+pub use local::LocalHttp;
 pub use record::{BODY_CAP, RecordSink, RecordedBody, RequestRecord};
 pub use secrets::{SecretUse, Vault};
 pub use stand_in::{BODY_LIMIT, Fault, Held, Piece, StandIn, StandInAnswer, StandInRequest};
@@ -110,6 +112,7 @@ pub struct Terminator {
     server: Arc<ServerConfig>,
     client: Arc<ClientTls>,
     idle: Arc<Idle>,
+    ca: Arc<CertificateAuthority>,
     secrets: Arc<Secrets>,
     gate: Arc<dyn Gate>,
     stand_in: Option<Arc<dyn StandIn>>,
@@ -130,12 +133,13 @@ impl Terminator {
         hosts.sort();
         hosts.dedup();
         let hosts: Arc<[HostPattern]> = hosts.into();
-        let leaves = Leaves { ca: spec.ca, hosts: hosts.clone() };
+        let leaves = Leaves { ca: spec.ca.clone(), hosts: hosts.clone() };
         Ok(Self {
             hosts,
             server: Arc::new(hothouse_certificates::server_config(Arc::new(leaves))?),
             client: Arc::new(ClientTls::new(spec.roots)?),
             idle: Idle::new(),
+            ca: spec.ca,
             secrets: Arc::new(Secrets::new(spec.secrets, spec.vault)),
             gate: spec.gate,
             stand_in: spec.stand_in,
@@ -200,6 +204,32 @@ impl Terminator {
             _ => Spoken::Http1,
         };
         converse(stream, exchange, spoken).await;
+    }
+}
+
+impl Terminator {
+    /// Negotiates TLS as a host, for what is not HTTP. Clients of such hosts need not name one, so the host
+    /// is the one that the connection leads to.
+    pub async fn greet<S>(&self, client: S, host: &HostName) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let leaf = self.ca.leaf(host.as_str(), HostClock.now());
+        let leaf = leaf.filter(|_| covers(&self.hosts, host)).ok_or(io::ErrorKind::NotFound)?;
+        let mut config = hothouse_certificates::server_config(Arc::new(OneLeaf(leaf)))?;
+        config.alpn_protocols.clear();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        tokio::time::timeout(GREETING, acceptor.accept(client)).await?
+    }
+}
+
+/// Answers every ClientHello with one leaf.
+#[derive(Debug)]
+struct OneLeaf(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for OneLeaf {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
     }
 }
 

@@ -39,7 +39,7 @@ fn service(room: &Room<'_>, name: &str, script: &str) -> ServiceOrder {
         watch: Vec::new(),
         probe: None,
     };
-    ServiceOrder { spec, port: None, app: None, url: None, database: None }
+    ServiceOrder { spec, port: None, app: None, url: None, database: None, sink: None }
 }
 
 fn supervise(room: &Room<'_>, script: &str) -> StackOrder {

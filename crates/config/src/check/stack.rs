@@ -8,7 +8,7 @@ use super::entries;
 use super::graph;
 use super::references;
 use crate::{keys::SERVICE, shape::Shape, tree::Node, tree::Origin};
-use hothouse_model::config::{Complaint, Problem};
+use hothouse_model::config::{Complaint, Problem, Recipe};
 
 /// Finds every problem of a set of services.
 pub(crate) fn check_services(services: &Node) -> Vec<Problem> {
@@ -77,6 +77,11 @@ fn check_kind(service: &Node, problems: &mut Vec<Problem>) {
         refuse("ready", "cannot be set for a task: it is done when it ends");
         refuse("recipe", "cannot be a task: a recipe keeps running");
     }
+    if !host && is_sink(service) {
+        for key in ["ready", "version", "watch", "restart", "stop-signal", "pty", "url", "ports"] {
+            refuse(key, "cannot be set for a port on which Hothouse answers: there is no program");
+        }
+    }
     if recipe && !host {
         refuse("build", "needs `run`: a recipe has nothing to build");
     }
@@ -87,6 +92,12 @@ fn check_kind(service: &Node, problems: &mut Vec<Problem>) {
         problems.push(service.place.problem(Complaint::new("needs a `port`: it runs on the host")));
     }
     check_probe(service, problems);
+}
+
+/// Whether a service is a port on which Hothouse answers.
+fn is_sink(service: &Node) -> bool {
+    let recipe = service.get("recipe").and_then(|node| serde_json::from_value(node.to_json()).ok());
+    matches!(recipe, Some(Recipe::Mailbox | Recipe::Errors | Recipe::Otel))
 }
 
 fn check_probe(service: &Node, problems: &mut Vec<Problem>) {

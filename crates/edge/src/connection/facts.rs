@@ -31,6 +31,22 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// Returns those of a connection to a mail server, which says nothing of itself: the synthetic address
+    /// that the room was given stands for one host.
+    pub(crate) fn of_mail(name: HostName, port: u16) -> Self {
+        Self {
+            claim: Claim::Name(name.clone()),
+            address: None,
+            answered: vec![name],
+            port,
+            protocol: Protocol::Smtp,
+            hidden: false,
+            passed: false,
+            terminated: false,
+            covered: None,
+        }
+    }
+
     /// Decides with a policy.
     pub(crate) fn decide(&self, policy: &Policy) -> Verdict {
         policy.decide(&Attempt {
@@ -57,7 +73,7 @@ impl Facts {
     pub(crate) fn cover(mut self, edge: &RoomEdge) -> Self {
         let is_covered = |name: &&HostName| edge.terminator(name, self.port).is_some();
         let claimed = self.claim.name().filter(is_covered).cloned();
-        let speaks_names = matches!(self.protocol, Protocol::Http | Protocol::Tls);
+        let speaks_names = matches!(self.protocol, Protocol::Http | Protocol::Tls | Protocol::Smtp);
         self.terminated = claimed.is_some() && speaks_names && !self.passed;
         self.covered = claimed
             .or_else(|| edge.covered_by(self.address?, self.port))

@@ -1,4 +1,5 @@
 mod covered;
+mod mail;
 
 use std::{pin::Pin, sync::atomic::AtomicUsize};
 

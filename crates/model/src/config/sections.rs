@@ -16,8 +16,8 @@ pub use self::{
     data::{Bundle, Expectation, Radius, Role, RowExpectation, Scenario, Seed},
     room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Tree},
     service::{
-        Condition, Files, Need, Probe, Profile, Ready, Recipe, Restart, RestartPolicy, Service,
-        Signal, Work,
+        Condition, DatabaseRecipe, Files, Need, Probe, Profile, Ready, Recipe, Restart,
+        RestartPolicy, Service, Signal, SinkRecipe, Work,
     },
     wall::{
         Integration, IntegrationClass, LiveKeyRule, LiveKeys, SECRET_SOURCE, Secret, SecretForm,

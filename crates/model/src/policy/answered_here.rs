@@ -1,34 +1,37 @@
 //! The hosts of integrations: those that Hothouse answers for (mocked, sunk or switched off), and those that
 //! it reads every request to.
 
-use crate::config::{Config, HostName, HostPattern};
+use crate::config::{Config, HostName, HostPattern, IntegrationClass};
 
-/// The hosts of integrations in their order, each with whether it is answered for here; the first that
-/// means a host decides, as it does for requests.
+/// The hosts of integrations in their order, each with its class; the first that means a host decides, as
+/// it does for requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AnsweredHere(Vec<(HostPattern, bool)>);
+pub struct AnsweredHere(Vec<(HostPattern, IntegrationClass)>);
 
 impl AnsweredHere {
     /// Takes the integrations of a config.
     pub fn of(config: &Config) -> Self {
         let seen = config.integrations.values().filter(|one| one.class.is_terminated());
-        let hosts = seen.flat_map(|one| {
-            one.hosts.iter().map(|host| (host.clone(), one.class.is_answered_here()))
-        });
+        let hosts = seen.flat_map(|one| one.hosts.iter().map(|host| (host.clone(), one.class)));
         Self(hosts.collect())
     }
 
     /// Whether a host is never dialled.
     pub fn holds(&self, name: &HostName) -> bool {
-        self.find(name) == Some(true)
+        self.class(name).is_some_and(IntegrationClass::is_answered_here)
     }
 
     /// Whether an integration leads to the real host, whose requests its class judges one by one.
     pub fn passes_on(&self, name: &HostName) -> bool {
-        self.find(name) == Some(false)
+        self.class(name).is_some_and(|class| !class.is_answered_here())
     }
 
-    fn find(&self, name: &HostName) -> Option<bool> {
-        self.0.iter().find(|(host, _)| host.matches(name)).map(|(_, here)| *here)
+    /// Whether what is sent to a host is taken and kept, mail included.
+    pub fn sinks(&self, name: &HostName) -> bool {
+        self.class(name) == Some(IntegrationClass::Sink)
+    }
+
+    fn class(&self, name: &HostName) -> Option<IntegrationClass> {
+        self.0.iter().find(|(host, _)| host.matches(name)).map(|(_, class)| *class)
     }
 }

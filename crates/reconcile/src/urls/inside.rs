@@ -10,7 +10,7 @@ use std::{
 };
 
 use hothouse_backend::{CallError, RoomConnection};
-use hothouse_host::shares::{RoomShare, Shares};
+use hothouse_host::shares::RoomShare;
 use hothouse_ingress::Server;
 use hothouse_model::{caveat::Caveat, id::SandboxKey};
 use tokio::{
@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::Known;
-use crate::Connections;
+use crate::{Keepers, sinks::local::LocalSink};
 
 /// How many connections one port of a room may have open: descriptors are the daemon's.
 const CONNECTIONS: usize = 256;
@@ -57,6 +57,8 @@ enum Way {
     Router { server: Arc<Server>, id: String },
     /// To the same port of the host's loopback.
     Host { service: String },
+    /// To what takes mail, errors or traces in.
+    Sink { service: String, local: LocalSink },
 }
 
 impl Inside {
@@ -64,20 +66,19 @@ impl Inside {
     pub(super) async fn open(
         &mut self,
         known: &[Known],
-        connections: &Connections,
+        keepers: &Keepers,
         server: Option<&Arc<Server>>,
-        shares: &Arc<Shares>,
     ) -> Vec<(SandboxKey, Caveat)> {
         let mut wanted = HashSet::new();
         for known in known.iter().filter(|known| known.lives) {
             let Some(room) = &known.sandbox.room else { continue };
-            for (port, way) in ways(known, server) {
+            for (port, way) in ways(known, keepers, server) {
                 let key = (known.sandbox.key, room.run.id.clone(), port);
                 wanted.insert(key.clone());
                 if self.is_settled(&key) {
                     continue;
                 }
-                match open_one(known, connections, (port, way), shares).await {
+                match open_one(known, keepers, (port, way)).await {
                     Ok(task) => {
                         self.open.insert(key, OpenPort(task));
                     }
@@ -103,7 +104,7 @@ impl Inside {
 }
 
 /// Lists the ports that a room is to have. What its own services listen on is theirs.
-fn ways(known: &Known, server: Option<&Arc<Server>>) -> Vec<(u16, Way)> {
+fn ways(known: &Known, keepers: &Keepers, server: Option<&Arc<Server>>) -> Vec<(u16, Way)> {
     let id = known.sandbox.id.to_string();
     let router = server.map(|server| (server.port, Way::Router { server: server.clone(), id }));
     // A room without an app has nothing to find there.
@@ -112,19 +113,25 @@ fn ways(known: &Known, server: Option<&Arc<Server>>) -> Vec<(u16, Way)> {
         .hosted
         .iter()
         .map(|hosted| (hosted.port, Way::Host { service: hosted.service.clone() }));
-    router.into_iter().chain(hosted).collect()
+    let walls = keepers.walls.get();
+    let sinks = walls.iter().flat_map(|walls| {
+        known.sinks.iter().map(|sink| {
+            let local = walls.local_sink(&known.sandbox, &known.runtime, sink.takes);
+            (sink.port, Way::Sink { service: sink.service.clone(), local })
+        })
+    });
+    router.into_iter().chain(hosted).chain(sinks).collect()
 }
 
 async fn open_one(
     known: &Known,
-    connections: &Connections,
+    keepers: &Keepers,
     (port, way): (u16, Way),
-    shares: &Arc<Shares>,
 ) -> Result<JoinHandle<()>, Option<Caveat>> {
-    let room = connections.of(&known.runtime).await.map_err(|_| None)?;
+    let room = keepers.connections.of(&known.runtime).await.map_err(|_| None)?;
     let listening = room.listen((Ipv4Addr::LOCALHOST, port).into()).await;
     let socket = listening.map_err(|error| match (&error, &way) {
-        (CallError::Refused(refusal), Way::Host { service }) => {
+        (CallError::Refused(refusal), Way::Host { service } | Way::Sink { service, .. }) => {
             let (service, problem) = (service.clone(), refusal.message.clone());
             Some(Caveat::NotInRoom { service, problem })
         }
@@ -139,7 +146,7 @@ async fn open_one(
         listeners.extend(listener(socket));
     }
     let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let share = shares.of(known.sandbox.id.as_str());
+    let share = keepers.shares.of(known.sandbox.id.as_str());
     let mut serving = JoinSet::new();
     for listener in listeners {
         serving.spawn(serve(listener, (port, way.clone()), places.clone(), share.clone()));
@@ -172,7 +179,10 @@ async fn serve(
     places: Arc<Semaphore>,
     share: RoomShare,
 ) {
+    // Sessions with a sink end with the port; others are not ours to end.
+    let mut serving = JoinSet::new();
     loop {
+        while serving.try_join_next().is_some() {}
         let Ok((stream, _)) = listener.accept().await else { return };
         let place = places.clone().try_acquire_owned().ok();
         if place.is_none() {
@@ -191,6 +201,9 @@ async fn serve(
             }
             Way::Host { .. } => {
                 tokio::spawn(pass(stream, port, permit));
+            }
+            Way::Sink { local, .. } => {
+                serving.spawn(local.clone().serve(stream, permit));
             }
         }
     }

@@ -4,7 +4,11 @@ use std::{path::PathBuf, sync::Arc};
 
 use hothouse_engine::{Engine, Exposed};
 use hothouse_ingress::{Activity, RoomPort, Route, StoppedSandbox, direct::Leads, names::Address};
-use hothouse_model::{Failure, SandboxRecord, SandboxState, stack::HostedOrder};
+use hothouse_model::{
+    Failure, SandboxRecord, SandboxState,
+    config::SinkRecipe,
+    stack::{HostedOrder, StackOrder, service::ServiceState},
+};
 
 use super::is_asleep;
 use crate::Activities;
@@ -23,8 +27,18 @@ pub(super) struct Known {
     paused: bool,
     /// The services of the host that its room may reach.
     pub(super) hosted: Vec<HostedOrder>,
+    /// The ports of its room on which we answer ourselves.
+    pub(super) sinks: Vec<SinkPort>,
     /// The ports that its own services have in the room.
     pub(super) taken: Vec<u16>,
+}
+
+/// A port of a room on which something is taken in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SinkPort {
+    pub(super) service: String,
+    pub(super) port: u16,
+    pub(super) takes: SinkRecipe,
 }
 
 struct KnownApp {
@@ -82,16 +96,39 @@ pub(super) fn know(
         exposed: engine.exposed(&sandbox)?,
         activity,
         apps,
+        sinks: sinks(engine, &sandbox, stack.as_ref()),
         hosted: stack.as_ref().map(|stack| stack.hosted.clone()).unwrap_or_default(),
         taken: stack.iter().flat_map(|stack| &stack.services).filter_map(|s| s.port).collect(),
         sandbox,
     })
 }
 
+/// Lists the ports on which we are to answer: those of services that nobody has stopped.
+fn sinks(engine: &Engine, sandbox: &SandboxRecord, stack: Option<&StackOrder>) -> Vec<SinkPort> {
+    let services = stack.into_iter().flat_map(|stack| &stack.services);
+    let ports = services.filter_map(|order| {
+        let (service, takes) = (order.name().to_owned(), order.sink?);
+        Some(SinkPort { service, port: order.port?, takes })
+    });
+    let ports: Vec<SinkPort> = ports.collect();
+    if ports.is_empty() {
+        return ports;
+    }
+    let report = engine.services(sandbox).unwrap_or_default();
+    let is_wanted = |port: &SinkPort| {
+        let own = report.services.iter().find(|service| service.status.name == port.service);
+        own.is_some_and(|own| {
+            !matches!(own.status.state, ServiceState::Stopped | ServiceState::Failed)
+        })
+    };
+    ports.into_iter().filter(is_wanted).collect()
+}
+
 impl Known {
     /// Returns whether there is any way in, or out to a service of the host.
     pub(super) fn leads_anywhere(&self) -> bool {
-        !(self.apps.is_empty() && self.exposed.is_empty() && self.hosted.is_empty())
+        let none_inside = self.hosted.is_empty() && self.sinks.is_empty();
+        !(self.apps.is_empty() && self.exposed.is_empty() && none_inside)
     }
 
     /// Returns whether it has an app.

@@ -20,6 +20,7 @@ use hothouse_model::{
     policy::{Answerer, RequestLine},
     secret::SecretValue,
 };
+use hothouse_sinks::llm;
 use hothouse_terminate::{
     Asked, BODY_LIMIT, Endpoint, Gate, Gates, IntegrationGate, RecordSink, Refusal, RequestRecord,
     SecretUse, StandIn, StandInAnswer, StandInRequest, Terminator, TerminatorSpec, Upstream, Vault,
@@ -30,8 +31,14 @@ use tokio::net::TcpStream;
 use crate::{
     Webhooks,
     mocks::{Mocks, RunMock, failed},
-    sinks::{RunSinks, Sinks},
+    sinks::{
+        RunSinks, Sinks,
+        mail::{MailOrder, Stream},
+    },
 };
+
+/// The port on which mail is delivered by LMTP.
+const LMTP_PORT: u16 = 24;
 
 /// Makes the terminator of a room; `None` if there are none.
 pub(super) fn of(
@@ -68,7 +75,8 @@ pub(super) fn of(
         stand_in: stand_in(engine, (sandbox, substitutes), &config, &integrations),
     });
     let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
-    Ok(Some(Arc::new(RoomTerminator { terminator, integrations, names, closed })))
+    let sinks = substitutes.sinks.of(sandbox);
+    Ok(Some(Arc::new(RoomTerminator { terminator, integrations, names, closed, sinks })))
 }
 
 /// What answers for hosts that are never dialled.
@@ -121,7 +129,13 @@ impl StandIn for Substituted {
                     self.sinks.clone().answer(request, name).await
                 }
                 (Some((_, IntegrationClass::Mock)), Some(mock)) => {
-                    mocked(mock.clone(), request).await
+                    let is_model = llm::find(request.host.as_str()).is_some();
+                    let asked = is_model.then(|| request.clone());
+                    let answer = mocked(mock.clone(), request).await;
+                    match asked {
+                        Some(asked) => self.sinks.clone().answer_model(asked, Some(answer)).await,
+                        None => answer,
+                    }
                 }
                 _ => failed("nothing answers for this host any more"),
             }
@@ -212,6 +226,7 @@ struct RoomTerminator {
     integrations: Arc<IntegrationGate>,
     names: Vec<HostName>,
     closed: Vec<HostPattern>,
+    sinks: Arc<RunSinks>,
 }
 
 impl Terminate for RoomTerminator {
@@ -247,6 +262,31 @@ impl Terminate for RoomTerminator {
         let records: RecordSink = Arc::new(move |record| note(noted(record)));
         let target = Endpoint { name, port, tls, process };
         Box::pin(self.terminator.serve(client, target, Dialled(dial), records))
+    }
+
+    fn serve_mail(&self, client: Rewound, target: EdgeEndpoint) -> Sendable<'_, ()> {
+        let EdgeEndpoint { name, port, tls, process } = target;
+        Box::pin(async move {
+            let Ok(host) = name.parse::<HostName>() else { return };
+            let start_tls = |client: Box<dyn Stream>| {
+                let (terminator, host) = (&self.terminator, &host);
+                Box::pin(async move {
+                    let stream = terminator.greet(client, host).await?;
+                    Ok(Box::new(stream) as Box<dyn Stream>)
+                })
+                    as Pin<Box<dyn Future<Output = io::Result<Box<dyn Stream>>> + Send>>
+            };
+            let order = MailOrder {
+                host: name,
+                lmtp: port == LMTP_PORT,
+                tls_first: tls,
+                start_tls: Some(&start_tls),
+                process,
+            };
+            if let Err(error) = self.sinks.serve_mail(Box::new(client), order).await {
+                tracing::debug!(%error, "a session of a mail client broke off");
+            }
+        })
     }
 }
 

@@ -40,6 +40,8 @@ pub(super) struct Entry {
     pub(super) exit: Option<Exit>,
     pub(super) answers: VecDeque<ProbeAnswer>,
     pub(super) wanted: Option<u64>,
+    /// Whether it is up without a process: somebody outside the room answers on its port.
+    is_served: bool,
     main_lives: bool,
     pattern: Option<regex_lite::Regex>,
     notify: Option<OwnedFd>,
@@ -59,6 +61,7 @@ impl Entry {
             exit: None,
             answers: VecDeque::new(),
             wanted: None,
+            is_served: false,
             main_lives: false,
             pattern,
             notify: None,
@@ -89,6 +92,10 @@ impl Entry {
     }
 
     fn try_spawn(&mut self, phase: Phase, boot: &Adopted) -> io::Result<()> {
+        if self.spec.run.is_empty() {
+            self.is_served = true;
+            return Ok(());
+        }
         let (argv, env) = (self.words(phase), self.environment()?);
         let program = Program::new(argv, env, self.folder(), RoomUser::Agent)
             .ok_or_else(|| io::Error::other("the command is empty or contains NUL bytes"))?;
@@ -130,8 +137,18 @@ impl Entry {
         Ok(env)
     }
 
+    /// Ends what has no process; true if there was something.
+    pub(super) fn stop_serving(&mut self) -> bool {
+        std::mem::replace(&mut self.is_served, false)
+    }
+
     /// Starts its probe.
     pub(super) fn ask(&self, boot: &Adopted) -> Step {
+        if let Some(Question::Tcp { port }) = self.spec.probe.as_ref().map(|probe| &probe.question)
+            && self.is_served
+        {
+            return probe::ask_served(*port);
+        }
         let keeper = self.kept.as_ref().map(|kept| kept.keeper);
         match self.spec.probe.as_ref().map(|probe| &probe.question) {
             Some(Question::Http { port, path }) => {

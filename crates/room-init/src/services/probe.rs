@@ -59,6 +59,16 @@ pub(super) fn ask_port(port: u16, http: Option<String>, keeper: Option<i32>) -> 
     connect(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port), http)
 }
 
+/// Asks whether somebody outside the room has a port. Nobody connects: whoever it is would take it for a client.
+pub(super) fn ask_served(port: u16) -> Step {
+    Step::Answered(match tree::listener(port, &tree::all()) {
+        Listener::Nobody => ProbeAnswer::bad(Found::NobodyListens { port }),
+        Listener::Stranger => ProbeAnswer::good(Found::Tcp { port }),
+        // A process of the room has taken it.
+        Listener::Own => ProbeAnswer::bad(Found::Stranger { port }),
+    })
+}
+
 fn connect(to: SocketAddr, http: Option<String>) -> Step {
     let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -24,6 +24,11 @@ pub(super) fn below(root: i32) -> Vec<i32> {
     found
 }
 
+/// Returns all processes of the room.
+pub(super) fn all() -> Vec<i32> {
+    processes().into_iter().map(|process| process.pid).collect()
+}
+
 /// Kills everything below `root`. All are stopped first, so that none forks meanwhile.
 pub(super) fn kill_below(root: i32) {
     let mut stopped = BTreeSet::new();

@@ -175,6 +175,16 @@ impl Session {
         actions
     }
 
+    /// Returns how many bytes of the client are held: a message that is on its way, and what waits.
+    pub fn held(&self) -> usize {
+        let chunks = self.envelope.as_ref().map_or(0, |envelope| envelope.message.len());
+        let data = match &self.mode {
+            Mode::Data(reader) => reader.held(),
+            _ => 0,
+        };
+        self.input.len() + chunks + data
+    }
+
     /// Returns what was greylisted in this session, for [`Faults::known`] of the next.
     pub fn greylisted(&self) -> &[String] {
         &self.greylisted

@@ -18,8 +18,16 @@ use crate::{
 };
 
 choice_type! {
-    /// A built-in way to run a database or cache.
-    Recipe { Postgres = "postgres", Mariadb = "mariadb", Mysql = "mysql", Redis = "redis", Valkey = "valkey" }
+    /// A built-in way to run a database or cache, or a port that takes mail, errors or traces.
+    Recipe {
+        Postgres = "postgres", Mariadb = "mariadb", Mysql = "mysql", Redis = "redis", Valkey = "valkey",
+        /// Mail by SMTP.
+        Mailbox = "mailbox",
+        /// Errors, as Sentry's clients send them.
+        Errors = "errors",
+        /// Traces by OTLP over HTTP.
+        Otel = "otel",
+    }
 }
 
 choice_type! {
@@ -47,6 +55,50 @@ impl Recipe {
             Self::Postgres => 5432,
             Self::Mariadb | Self::Mysql => 3306,
             Self::Redis | Self::Valkey => 6379,
+            Self::Mailbox => 1025,
+            Self::Errors => 8969,
+            Self::Otel => 4318,
+        }
+    }
+
+    /// Returns what it is made of.
+    fn work(self) -> Work<'static> {
+        match self {
+            Self::Postgres => Work::Database(DatabaseRecipe::Postgres),
+            Self::Mariadb | Self::Mysql => Work::Database(DatabaseRecipe::Mysql),
+            Self::Redis => Work::Database(DatabaseRecipe::Redis),
+            Self::Valkey => Work::Database(DatabaseRecipe::Valkey),
+            Self::Mailbox => Work::Sink(SinkRecipe::Mailbox),
+            Self::Errors => Work::Sink(SinkRecipe::Errors),
+            Self::Otel => Work::Sink(SinkRecipe::Otel),
+        }
+    }
+}
+
+/// A database or cache that is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DatabaseRecipe {
+    Postgres,
+    Mysql,
+    Redis,
+    Valkey,
+}
+
+/// Something that Hothouse itself takes on a port of the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SinkRecipe {
+    Mailbox,
+    Errors,
+    Otel,
+}
+
+impl SinkRecipe {
+    /// Returns the scheme of the URL by which apps reach it.
+    pub fn scheme(self) -> &'static str {
+        match self {
+            Self::Mailbox => "smtp",
+            Self::Errors | Self::Otel => "http",
         }
     }
 }
@@ -83,7 +135,9 @@ pub struct Service {
 /// What a service is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work<'a> {
-    Recipe(Recipe),
+    Database(DatabaseRecipe),
+    /// A port on which Hothouse answers: there is no process.
+    Sink(SinkRecipe),
     Command(&'a Command),
     /// Something that runs on the host already; Hothouse never starts it.
     OnHost,
@@ -95,7 +149,7 @@ impl Service {
         match (&self.run, self.recipe) {
             _ if self.host => Work::OnHost,
             (Some(command), _) => Work::Command(command),
-            (None, Some(recipe)) => Work::Recipe(recipe),
+            (None, Some(recipe)) => recipe.work(),
             (None, None) => {
                 unreachable!("a service has a recipe or a command, or runs on the host")
             }

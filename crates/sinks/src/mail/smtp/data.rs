@@ -30,6 +30,11 @@ impl DataReader {
         Self { limit, ..Self::default() }
     }
 
+    /// Returns how many bytes of the message are held.
+    pub(super) fn held(&self) -> usize {
+        self.message.len()
+    }
+
     /// Takes bytes. Returns how many of them belong to the message, and whether it ended.
     pub(super) fn take(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut at = 0;

@@ -1,0 +1,111 @@
+//! Ports of a room on which sinks answer, for apps whose config for development expects one.
+
+use std::{pin::Pin, sync::Arc};
+
+use hothouse_edge::Processes;
+use hothouse_model::{
+    config::{HostName, SinkRecipe},
+    ledger::RoomProcess,
+};
+use hothouse_sinks::{HostSink, find, traces};
+use hothouse_terminate::{Endpoint, LocalHttp, StandIn, StandInAnswer, StandInRequest};
+use tokio::net::TcpStream;
+
+use super::{LONG_BODY, RunSinks, mail::MailOrder};
+
+/// What answers on one port of a room.
+#[derive(Clone)]
+pub(crate) struct LocalSink {
+    sinks: Arc<RunSinks>,
+    speaks: Speaks,
+    /// Knows whose a connection is.
+    room: Option<Arc<dyn Processes>>,
+}
+
+/// What is spoken on a port.
+#[derive(Clone)]
+enum Speaks {
+    Smtp,
+    Http(Arc<LocalHttp>),
+    /// No sink takes it.
+    Nothing,
+}
+
+impl LocalSink {
+    pub(crate) fn new(
+        sinks: Arc<RunSinks>,
+        takes: SinkRecipe,
+        room: Option<Arc<dyn Processes>>,
+    ) -> Self {
+        let http = |sink: Option<HostSink>| match sink {
+            Some(sink) => {
+                Speaks::Http(LocalHttp::new(Arc::new(Local { sinks: sinks.clone(), sink })))
+            }
+            None => Speaks::Nothing,
+        };
+        // What a vendor's host takes is taken here, whatever the host is called.
+        let speaks = match takes {
+            SinkRecipe::Mailbox => Speaks::Smtp,
+            SinkRecipe::Errors => http(find("o0.ingest.sentry.io")),
+            SinkRecipe::Otel => http(Some(traces::OTLP)),
+        };
+        Self { sinks, speaks, room }
+    }
+
+    /// Serves a connection until it ends; what it costs is given back then.
+    pub(crate) async fn serve(self, client: TcpStream, _permit: impl Send) {
+        client.set_nodelay(true).ok();
+        let process = self.process(&client).await;
+        let port = client.local_addr().map_or(0, |own| own.port());
+        let host: HostName = "localhost".parse().expect("a plain name");
+        let name = host.to_string();
+        match &self.speaks {
+            Speaks::Http(http) => {
+                let endpoint = Endpoint { name, port, tls: false, process };
+                http.serve(client, &host, &endpoint).await;
+            }
+            Speaks::Smtp => {
+                let order = MailOrder {
+                    host: name,
+                    lmtp: false,
+                    tls_first: false,
+                    start_tls: None,
+                    process,
+                };
+                if let Err(error) = self.sinks.serve_mail(Box::new(client), order).await {
+                    tracing::debug!(%error, "a session of a mail client broke off");
+                }
+            }
+            Speaks::Nothing => client.set_zero_linger().unwrap_or_default(),
+        }
+    }
+
+    async fn process(&self, client: &TcpStream) -> Option<RoomProcess> {
+        let (from, to) = (client.peer_addr().ok()?, client.local_addr().ok()?);
+        let room = self.room.clone()?;
+        tokio::task::spawn_blocking(move || room.owner(from, to)).await.ok()?
+    }
+}
+
+/// One sink, whatever the host is called.
+struct Local {
+    sinks: Arc<RunSinks>,
+    sink: HostSink,
+}
+
+impl StandIn for Local {
+    fn answers(&self, _host: &HostName) -> bool {
+        true
+    }
+
+    fn body_limit(&self, _host: &HostName) -> usize {
+        LONG_BODY
+    }
+
+    fn answer(
+        &self,
+        request: StandInRequest,
+    ) -> Pin<Box<dyn Future<Output = StandInAnswer> + Send + '_>> {
+        Box::pin(self.sinks.clone().answer_by(self.sink, request))
+    }
+}

@@ -1,0 +1,53 @@
+//! Language models: fixtures answer first, then an echo, and either is recorded.
+
+use std::sync::Arc;
+
+use hothouse_mock::{Answer, Body, Match};
+use hothouse_sinks::{Recorded, llm};
+use hothouse_terminate::{StandInAnswer, StandInRequest};
+
+use super::{RunSinks, call, down, with_context};
+use crate::mocks;
+
+impl RunSinks {
+    /// Answers for a model. `fixtures` is what the worktree's own answer, if anything was asked for it.
+    pub(crate) async fn answer_model(
+        self: Arc<Self>,
+        request: StandInRequest,
+        fixtures: Option<StandInAnswer>,
+    ) -> StandInAnswer {
+        let process = request.process.clone();
+        let answered = tokio::task::spawn_blocking(move || answered(&request, fixtures)).await;
+        let Ok((answer, records)) = answered else {
+            return mocks::told(down("the model failed; the daemon's log has the reason"), &[]);
+        };
+        match self.keep(records, process).await {
+            Ok(_) => answer,
+            Err(why) => mocks::told(down(&why.to_string()), &[]),
+        }
+    }
+}
+
+fn answered(
+    request: &StandInRequest,
+    fixtures: Option<StandInAnswer>,
+) -> (StandInAnswer, Vec<Recorded>) {
+    let call = call(request);
+    if let Some(answer) = fixtures.as_ref().filter(|answer| answer.matched) {
+        let fixture = answer.fixture.clone().unwrap_or_default();
+        let seen = llm::observed(&call, &whole(answer, &fixture), &fixture);
+        return (answer.clone(), seen.into_iter().collect());
+    }
+    match (with_context(|context| llm::echo(&call, context)), fixtures) {
+        (Some(taken), _) => (mocks::told(taken.answer, &[]), taken.records),
+        (None, Some(unmatched)) => (unmatched, Vec::new()),
+        (None, None) => (mocks::failed("no model is known at this host"), Vec::new()),
+    }
+}
+
+/// Returns an answer as it is when all of it is there.
+fn whole(answer: &StandInAnswer, fixture: &str) -> Answer {
+    let bytes = answer.pieces.iter().flat_map(|piece| piece.bytes.iter().copied()).collect();
+    let matched = Match::Fixture(fixture.to_owned());
+    Answer { body: Body::Whole(bytes), ..Answer::empty(answer.status, matched) }
+}

@@ -1,0 +1,73 @@
+//! HTTP of a room on a port of its own, on which a stand-in answers.
+
+use std::{sync::Arc, time::Duration};
+
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{config::HostName, secret::SecretValue};
+use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::{
+    Endpoint,
+    body::{self, Body},
+    record::Draft,
+    secrets::{Secrets, Vault},
+    stand_in::{self, BrokenOff, HeldWhole, StandIn},
+};
+
+/// How long the head of a request may take.
+const HEAD: Duration = Duration::from_secs(60);
+
+/// Has no value of anything.
+struct NoVault;
+
+impl Vault for NoVault {
+    fn value(&self, _secret: &str) -> Result<SecretValue, String> {
+        Err("there are no secrets here".into())
+    }
+}
+
+/// Serves HTTP by a stand-in alone. There is nobody behind it, so nothing is dialled and nothing put in.
+pub struct LocalHttp {
+    stand_in: Arc<dyn StandIn>,
+    held_whole: HeldWhole,
+    secrets: Arc<Secrets>,
+}
+
+impl LocalHttp {
+    pub fn new(stand_in: Arc<dyn StandIn>) -> Arc<Self> {
+        let secrets = Secrets::new(Vec::new(), Arc::new(NoVault));
+        Arc::new(Self { stand_in, held_whole: HeldWhole::default(), secrets: Arc::new(secrets) })
+    }
+
+    /// Serves one connection until it ends, as a host.
+    pub async fn serve<S>(&self, client: S, host: &HostName, endpoint: &Endpoint)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        let service = service_fn(|request| self.answer(request, host, endpoint));
+        let mut server = http1::Builder::new();
+        let server = server.timer(TokioTimer::new()).header_read_timeout(HEAD);
+        if let Err(error) = server.serve_connection(TokioIo::new(client), service).await {
+            tracing::debug!(%error, "a connection to a port of a room broke off");
+        }
+    }
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        host: &HostName,
+        endpoint: &Endpoint,
+    ) -> Result<Response<Body>, BrokenOff> {
+        let (parts, incoming) = request.into_parts();
+        let Endpoint { name, port, tls, .. } = endpoint;
+        let nowhere = Arc::new(|_| {});
+        let secrets = self.secrets.clone();
+        let draft = Draft::begin(&parts, (name, *port, *tls), HostClock.now(), (secrets, nowhere));
+        let sent = body::incoming(incoming);
+        let place = (host, endpoint, &self.held_whole);
+        let played = stand_in::play(&*self.stand_in, place, (parts, sent), &draft).await?;
+        Ok(played.unwrap_or_else(|own| own.response(name)))
+    }
+}
