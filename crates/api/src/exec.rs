@@ -48,6 +48,8 @@ pub struct RunAsk {
     pub fresh: bool,
     /// In the folder and with the environment of this service.
     pub service: Option<String>,
+    /// In this folder, from the worktree's own.
+    pub folder: Option<String>,
     /// The argv of the service's database client instead of `words`.
     pub database: Option<DatabaseAsk>,
     pub terminal: Option<TerminalAsk>,

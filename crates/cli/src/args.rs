@@ -260,12 +260,14 @@ pub(crate) enum Command {
     Db(DbArgs),
     /// Run a command in the room, as the user `agent`, in the worktree
     ///
+    /// With --json, prints its exit code, output, errors and duration as JSON once it has ended.
+    ///
     /// Exits with the command's exit code: 127 if it does not exist, 126 if it cannot be run, 128
     /// plus the signal's number if a signal killed it. The command keeps running if the daemon
     /// dies.
     #[command(
         after_help = "Examples:\n  hothouse exec -w agent-a -- make test\n  hothouse exec --root -- apt-get install -y jq\n  \
-                            hothouse exec -w agent-a -w agent-b -- git log -1\n  hothouse exec db -- psql\n  hothouse exec --fresh -- ./untrusted.sh"
+                            hothouse exec -C apps/web -- npm test\n  hothouse exec -w agent-a -w agent-b -- git log -1\n  hothouse exec db -- psql\n  hothouse exec --fresh -- ./untrusted.sh"
     )]
     Exec(ExecArgs),
     /// Open a shell in the room

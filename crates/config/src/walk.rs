@@ -123,7 +123,11 @@ impl Walk<'_> {
     ) {
         let place = self.source.place(name.span().start, path);
         let complaint = Complaint::new(format!("unknown key `{}`", join_key("", name.get_ref())));
-        self.problems.push(place.bare_problem(complaint.among(name.get_ref(), table.names())));
+        let complaint = match synonym(name.get_ref(), table) {
+            Some(known) => Complaint { suggestion: Some(known.to_owned()), ..complaint },
+            None => complaint.among(name.get_ref(), table.names()),
+        };
+        self.problems.push(place.bare_problem(complaint));
     }
 
     fn map(&mut self, map: &Map, entries: &DeTable<'_>, place: Place) -> Node {
@@ -154,6 +158,31 @@ impl Walk<'_> {
         (map.name.check)(name)
     }
 }
+/// The words of compose files, Procfiles and their kin, and the keys that mean the same here.
+const SYNONYMS: [(&str, &str); 15] = [
+    ("command", "run"),
+    ("cmd", "run"),
+    ("script", "run"),
+    ("entrypoint", "run"),
+    ("depends_on", "needs"),
+    ("depends-on", "needs"),
+    ("environment", "env"),
+    ("cwd", "dir"),
+    ("working_dir", "dir"),
+    ("workdir", "dir"),
+    ("healthcheck", "ready"),
+    ("health", "ready"),
+    ("image", "recipe"),
+    ("services", "service"),
+    ("integrations", "integration"),
+];
+
+/// Returns the key that another tool's word stands for, if the table has it.
+fn synonym(word: &str, table: &Table) -> Option<&'static str> {
+    let (_, known) = SYNONYMS.iter().find(|(other, _)| *other == word)?;
+    table.key(known).map(|key| key.name)
+}
+
 /// Checks a value that is neither list nor table.
 fn check_leaf(shape: &Shape, found: &DeValue<'_>) -> Result<Value, Complaint> {
     match (shape, found) {
@@ -246,5 +275,18 @@ fn wrong_type(shape: &Shape, found: &DeValue<'_>) -> Complaint {
     match shape {
         Shape::Choice(words) => complaint.among("", words.iter().copied()),
         _ => complaint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn words_of_other_tools_lead_to_the_key_that_means_the_same() {
+        let text = "[service.api]\nrun = \"true\"\ndepends_on = []\nenvironment = {}\ncwd = \"x\"\n[services.web]\n";
+        let problems = crate::parse("hothouse.toml", text).unwrap_err();
+        let mut told: Vec<_> =
+            problems.iter().filter_map(|problem| problem.suggestion.as_deref()).collect();
+        told.sort_unstable();
+        assert_eq!(told, ["dir", "env", "needs", "service"]);
     }
 }

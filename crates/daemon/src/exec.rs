@@ -249,11 +249,16 @@ fn spec(
             tools,
             wall,
         ),
-        cwd: sandbox.worktree.as_os_str().as_encoded_bytes().to_vec(),
+        cwd: folder_of(sandbox, run).as_os_str().as_encoded_bytes().to_vec(),
         user,
         stdio,
         service: None,
     }
+}
+
+/// Returns the folder in the room that a command runs in.
+fn folder_of(sandbox: &SandboxRecord, run: &RunAsk) -> PathBuf {
+    sandbox.worktree.join(run.folder.as_deref().unwrap_or_default())
 }
 
 /// Finds the service that a command is for.
@@ -322,7 +327,10 @@ fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<E
         .collect();
     let own = |entry: &Vec<u8>| entry.starts_with(b"TERM=");
     env.extend(spec.env.into_iter().filter(own));
-    let cwd = service.spec.folder.as_os_str().as_encoded_bytes().to_vec();
+    let cwd = match run.folder {
+        Some(_) => spec.cwd.clone(),
+        None => service.spec.folder.as_os_str().as_encoded_bytes().to_vec(),
+    };
     Ok(ExecSpec { argv, env, cwd, service: Some(service.name().to_owned()), ..spec })
 }
 

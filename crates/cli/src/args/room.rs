@@ -48,6 +48,9 @@ pub(crate) struct ExecArgs {
     /// Attach to a running command, by the id that --verbose shows
     #[arg(long, value_name = "ID", conflicts_with_all = ["root", "words"])]
     pub(crate) attach: Option<String>,
+    /// Run in this folder, from the top of the worktree; with SERVICE, instead of its folder
+    #[arg(short = 'C', long, value_name = "DIR", conflicts_with = "attach")]
+    pub(crate) folder: Option<String>,
     /// Run in the folder and environment of this service
     #[arg(value_name = "SERVICE")]
     pub(crate) service: Option<String>,

@@ -8,17 +8,21 @@ use std::{
     io,
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
     process::ExitCode,
+    time::Instant,
 };
 
 use hothouse_api::exec::{Ask, DatabaseAsk, Ended, Hello, RunAsk, Say, Target, TerminalAsk};
 use hothouse_host::{framed::Framed, random, terminal};
 use hothouse_model::{Failure, FailureKind, id::hex};
+use serde::Serialize;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
 };
 
-use self::plumbing::{Cut, CutSender, Kept, Plain, Plumbing, Prefixed, Pumps, StreamKind};
+use self::plumbing::{
+    Cut, CutSender, Kept, KeptBoth, Plain, Plumbing, Prefixed, Pumps, StreamKind,
+};
 use super::sandbox::check_reference;
 use crate::{
     args::{DbArgs, ExecArgs, ShellArgs},
@@ -63,11 +67,15 @@ pub(crate) fn exec(
             root: args.root,
             fresh: args.fresh,
             service: args.service,
+            folder: args.folder,
             database: None,
-            terminal,
+            terminal: terminal.filter(|_| !ui.json),
         }),
     };
-    run_one(session, ui, ask)
+    match ui.json {
+        true => run_kept(session, ui, ask),
+        false => run_one(session, ui, ask),
+    }
 }
 
 /// Runs a line of shell in a new room on a sandbox's worktree, with its output on standard error.
@@ -90,6 +98,7 @@ pub(super) fn run_in_fresh_room(
         root: false,
         fresh: true,
         service: None,
+        folder: None,
         database: None,
         terminal: None,
     });
@@ -114,6 +123,7 @@ pub(crate) fn shell(
         root: args.root,
         fresh: false,
         service: None,
+        folder: None,
         database: None,
         terminal: terminal_ask(kind),
     });
@@ -137,6 +147,7 @@ pub(crate) fn database(
             root: false,
             fresh: false,
             service: args.service.clone(),
+            folder: None,
             database: Some(database),
             terminal,
         }))
@@ -191,6 +202,34 @@ fn run_one(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(ended.exit_code()))
 }
 
+/// A command that ended, as `--json` prints it.
+#[derive(Serialize)]
+struct EndedView {
+    code: u8,
+    stdout: String,
+    stderr: String,
+    duration_ms: u64,
+    /// Whether there was more output than is shown.
+    cut: bool,
+}
+
+/// Runs a command and prints how it ended with what it wrote, as JSON.
+fn run_kept(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
+    let begun = Instant::now();
+    let mut kept = KeptBoth::default();
+    let ended = session.block_on(Conversation::new(session.reach(), ask).run(&mut kept))?;
+    let (stdout, stderr) = (kept.stdout.text(), kept.stderr.text());
+    let stderr = match &ended {
+        Ended::NotStarted { message, .. } => format!("{stderr}{message}\n"),
+        _ => stderr,
+    };
+    let code = ended.exit_code();
+    let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let cut = kept.stdout.is_cut() || kept.stderr.is_cut();
+    ui.print_json(&EndedView { code, stdout, stderr, duration_ms, cut });
+    Ok(ExitCode::from(code))
+}
+
 /// Runs one command in several rooms, each line marked with its sandbox.
 fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode, Failure> {
     if args.attach.is_some() {
@@ -207,6 +246,7 @@ fn side_by_side(session: &Session, ui: &Ui, args: &ExecArgs) -> Result<ExitCode,
             root: args.root,
             fresh: args.fresh,
             service: args.service.clone(),
+            folder: args.folder.clone(),
             database: None,
             terminal: None,
         });

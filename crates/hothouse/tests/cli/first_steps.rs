@@ -102,3 +102,45 @@ fn the_database_that_is_meant_has_tables() {
     assert_eq!(env.ok(&repository, &asked).trim(), "42");
     assert_eq!(env.ok(&repository, &["db", "cache", "-w", "a", "--", "ping"]).trim(), "PONG");
 }
+
+#[test]
+fn exec_runs_in_a_folder_and_tells_machines_how_it_ended() {
+    let env = surroundings();
+    if !env.can_have_rooms("exec in a folder") {
+        return;
+    }
+    let config = "[project]\nname = \"shop\"\n[service.api]\nrun = \"sleep 1000\"\ndir = \"api\"\nenv = { KEY = \"v\" }\n";
+    let repository = env.repository("shop", config);
+    for folder in ["api", "web"] {
+        std::fs::create_dir(repository.join(folder)).unwrap();
+        std::fs::write(repository.join(folder).join("name"), folder).unwrap();
+    }
+    git(&repository, &["add", "-A"]);
+    git(
+        &repository,
+        &["-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "folders"],
+    );
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "a"]);
+    let run = |words: &[&str]| env.run(&repository, &[&["exec", "-w", "a"], words].concat());
+    assert_eq!(run(&["-C", "web", "--", "cat", "name"]).stdout, "web");
+    assert_eq!(run(&["api", "--", "sh", "-c", "cat name; echo $KEY"]).stdout, "apiv\n");
+    let kept = run(&["api", "-C", ".", "--", "sh", "-c", "cat web/name; echo $KEY"]);
+    assert_eq!(kept.stdout, "webv\n", "{kept}");
+    let gone = run(&["-C", "nothing", "--", "true"]);
+    assert!(gone.code != 0 && gone.stderr.contains("nothing"), "{gone}");
+
+    let json = run(&["--json", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    let told: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json.code, 7, "{json}");
+    assert_eq!(
+        (&told["code"], &told["stdout"], &told["stderr"]),
+        (&7.into(), &"out\n".into(), &"err\n".into())
+    );
+    assert_eq!(told["cut"], false);
+    assert!(told["duration_ms"].is_u64());
+    let flood = run(&["--json", "--", "sh", "-c", "head -c 9000000 /dev/zero | tr '\\0' x"]);
+    let told: serde_json::Value = serde_json::from_str(&flood.stdout).unwrap();
+    assert_eq!((told["code"].as_u64(), &told["cut"]), (Some(0), &true.into()));
+    assert_eq!(told["stdout"].as_str().unwrap().len(), 4 << 20);
+}

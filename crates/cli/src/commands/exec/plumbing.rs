@@ -200,7 +200,27 @@ const KEPT_LIMIT: u64 = 4 << 20;
 impl Kept {
     pub(super) fn text(&self) -> String {
         let bytes = self.0.lock().expect("nobody panics while keeping bytes");
-        String::from_utf8_lossy(&bytes).into_owned()
+        let kept = bytes.len().min(usize::try_from(KEPT_LIMIT).unwrap_or(usize::MAX));
+        String::from_utf8_lossy(&bytes[..kept]).into_owned()
+    }
+
+    /// Whether there was more than is kept.
+    pub(super) fn is_cut(&self) -> bool {
+        let bytes = self.0.lock().expect("nobody panics while keeping bytes");
+        u64::try_from(bytes.len()).unwrap_or(u64::MAX) > KEPT_LIMIT
+    }
+
+    /// Reads an output on a thread of its own. What is not kept is read all the same, so that the command ends
+    /// by itself.
+    fn keep(&self, output: File, pumps: &mut Pumps) {
+        let kept = self.0.clone();
+        pumps.outputs.push(thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // One byte more tells that there was more.
+            (&output).take(KEPT_LIMIT + 1).read_to_end(&mut bytes).ok();
+            io::copy(&mut &output, &mut io::sink()).ok();
+            *kept.lock().expect("nobody panics while keeping bytes") = bytes;
+        }));
     }
 }
 
@@ -209,13 +229,31 @@ impl Plumbing for Kept {
         let mut streams = streams.into_iter().skip(1).map(File::from);
         let mut pumps = Pumps::default();
         let (Some(output), Some(errors)) = (streams.next(), streams.next()) else { return pumps };
-        let kept = self.0.clone();
-        pumps.outputs.push(thread::spawn(move || {
-            let mut bytes = Vec::new();
-            output.take(KEPT_LIMIT).read_to_end(&mut bytes).ok();
-            *kept.lock().expect("nobody panics while keeping bytes") = bytes;
-        }));
+        self.keep(output, &mut pumps);
         pumps.carry(errors, Output::Stderr, cut_tx, |from, to| pump(from, to));
+        pumps
+    }
+}
+
+/// Keeps both outputs of a command, which has our standard input.
+#[derive(Default)]
+pub(super) struct KeptBoth {
+    pub(super) stdout: Kept,
+    pub(super) stderr: Kept,
+}
+
+impl Plumbing for KeptBoth {
+    fn connect(&mut self, streams: Vec<OwnedFd>, kind: StreamKind, _: &CutSender) -> Pumps {
+        let mut streams = streams.into_iter().map(File::from);
+        let mut pumps = Pumps::default();
+        if kind != StreamKind::JoinedPipes
+            && let Some(input) = streams.next()
+        {
+            thread::spawn(move || pump(terminal::stdin(), input));
+        }
+        for (from, kept) in streams.zip([&self.stdout, &self.stderr]) {
+            kept.keep(from, &mut pumps);
+        }
         pumps
     }
 }
