@@ -111,6 +111,7 @@ fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         fresh: true,
         terminal: Some(terminal),
         service: Some("db".into()),
+        folder: Some("web".into()),
         database: None,
     };
     let stream = [vec![3], encode(&exec, 0).unwrap(), encode(&exited, 3).unwrap()].concat();
