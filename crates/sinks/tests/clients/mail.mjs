@@ -1,11 +1,13 @@
 // Mail by SMTP and by the SDKs of vendors; every failure ends the program.
 import assert from 'node:assert';
 import FormData from 'form-data';
+import mailchimp from '@mailchimp/mailchimp_transactional';
 import Mailgun from 'mailgun.js';
 import nodemailer from 'nodemailer';
 import postmark from 'postmark';
 import sendgrid from '@sendgrid/mail';
 import twilio from 'twilio';
+import { Vonage } from '@vonage/server-sdk';
 
 const port = (name) => process.env[name];
 const url = (name) => `http://127.0.0.1:${port(name)}`;
@@ -59,6 +61,24 @@ const queued = await mailgun.messages.create('acme.example', {
 });
 assert.match(queued.message, /Queued/);
 await assert.rejects(mailgun.messages.create('acme.example', { from: 'a@x.example', text: 'x' }), (error) => error.status === 400);
+
+const mandrill = mailchimp('key');
+mandrill.basePath = `${url('MANDRILLAPP_COM')}/api/1.3`;
+const each = await mandrill.messages.send({
+  message: {
+    from_email: 'shop@acme.example', subject, text, html,
+    to: [{ email: 'ann@x.example' }, { email: 'hidden@x.example', type: 'bcc' }],
+    attachments: [{ name: 'ä.txt', type: 'text/plain', content: content.toString('base64') }],
+  },
+});
+assert.deepEqual(each.map((one) => one.status), ['sent', 'sent'], JSON.stringify(each.response?.data ?? each));
+
+const vonage = new Vonage(
+  { apiKey: 'k', apiSecret: 's' },
+  { restHost: url('REST_NEXMO_COM'), apiHost: url('REST_NEXMO_COM') },
+);
+const sms = await vonage.sms.send({ to: '15550001', from: 'Acme', text: 'Your code is 482913' });
+assert.equal(sms.messages[0].status, '0');
 
 const httpClient = {
   // The SDK has no base URL: its own client is replaced by one that goes to loopback.

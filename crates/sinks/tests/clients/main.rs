@@ -13,14 +13,16 @@ use hothouse_testkit::skip;
 use serde_json::json;
 use server::Served;
 
-const HOSTS: [&str; 10] = [
+const HOSTS: [&str; 12] = [
     "api.resend.com",
     "api.sendgrid.com",
     "api.postmarkapp.com",
     "api.mailgun.net",
     "email.us-east-1.amazonaws.com",
     "sns.us-east-1.amazonaws.com",
+    "mandrillapp.com",
     "api.twilio.com",
+    "rest.nexmo.com",
     "o1.ingest.sentry.io",
     "notify.bugsnag.com",
     "api.rollbar.com",
@@ -87,7 +89,9 @@ fn clients_of_vendors_in_node_work_with_their_sinks() {
         "postmark",
         "mailgun.js",
         "form-data",
+        "@mailchimp/mailchimp_transactional",
         "twilio",
+        "@vonage/server-sdk",
         "@sentry/node",
         "@bugsnag/js",
         "rollbar",
@@ -105,7 +109,9 @@ fn clients_of_vendors_in_node_work_with_their_sinks() {
         run(folder.path(), &served, "node", &[name]);
     }
     let records = served.records();
-    check_mails(&records, &["smtp", "resend", "sendgrid", "postmark", "mailgun", "twilio"]);
+    let vias =
+        ["smtp", "resend", "sendgrid", "postmark", "mailgun", "mandrill", "twilio", "vonage"];
+    check_mails(&records, &vias);
     check_errors(&records, &["sentry", "bugsnag", "rollbar"]);
 }
 

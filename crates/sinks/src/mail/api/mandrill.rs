@@ -20,7 +20,7 @@ const IMAGES: FileKeys = FileKeys { content_id: "name", ..FILES };
 
 pub(super) fn take(call: &Call<'_>, context: &mut Context<'_>) -> Taken {
     let segments: Vec<&str> = call.segments.iter().map(AsRef::as_ref).collect();
-    let ["api", "1.0", group, action] = segments[..] else {
+    let ["api", _, group, action] = segments[..] else {
         return failed(404, -1, "Unknown_Path", "there is no such method");
     };
     let Ok(tree) = super::json(call) else {
