@@ -1,19 +1,19 @@
-//! Reconcilers: each owns one thing that a daemon keeps in addition to the store, and brings it in step with what
-//! is wanted, again and again.
+//! Reconcilers: each owns one thing that a daemon keeps in addition to the store, and keeps updating it to what
+//! is wanted.
 //!
 //! - [`walls`]: what leaves rooms, and by which policy
 //! - `mocks`: what answers for mocked hosts, one per run
 //! - `sinks`: what takes side effects in, and makes them durable
 //! - [`urls`]: the router, direct ports, and ports inside rooms
 //! - [`commits`]: commits of rooms, imported as they are made
-//! - [`sleep`]: who is not used sleeps, and who is needed wakes
+//! - [`sleep`]: pauses idle sandboxes, and wakes those that are needed
 //! - [`chores`]: what the engine does from time to time
 //! - [`timelines`]: what happened in each run
 //! - [`webhooks`]: what vendors send to apps
 //! - [`tasks`]: all of these as loops with names, which are joined
 //!
 //! Deliberately absent: sockets for clients (those are the daemon's), and nothing that the next daemon
-//! could not work out anew from the store and the rooms.
+//! could not compute again from the store and the rooms.
 
 pub mod activities;
 mod chores;
@@ -73,7 +73,7 @@ pub struct Keepers {
 }
 
 impl Keepers {
-    /// Brings nothing in step yet: walls and URLs are opened later, and loops are [`start`](Self::start)ed.
+    /// Starts nothing yet: walls and URLs are opened later, and loops are [`start`](Self::start)ed.
     pub fn new(
         engine: Arc<Engine>,
         rooms: Arc<dyn Rooms>,
@@ -118,21 +118,21 @@ impl Keepers {
         self.urls.get().and_then(|urls| urls.port())
     }
 
-    /// Brings the walls of rooms in step with what is up, and with what was just changed.
+    /// Updates the walls of rooms to what is running and to what was just changed.
     pub async fn renew_walls(&self) {
         if let Some(walls) = self.walls.get() {
             walls.renew().await;
         }
     }
 
-    /// Brings the URLs of one sandbox in step with what was just done with it.
+    /// Updates the URLs of one sandbox after a change.
     pub async fn refresh_urls_of(&self, sandbox: &SandboxRecord) {
         if let Some(urls) = self.urls.get() {
             urls.refresh_one(sandbox).await;
         }
     }
 
-    /// Brings URLs in step with what is up.
+    /// Updates URLs to what is running.
     pub async fn refresh_urls(&self) {
         if let Some(urls) = self.urls.get() {
             urls.refresh().await;

@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long the services of a sandbox may take to wake up.
 const WAKE_TIME: Duration = Duration::from_secs(150);
 
-/// One lock per sandbox, so that it is woken once for all who ask.
+/// One lock per sandbox, so that it is woken only once.
 #[derive(Debug, Default)]
 pub(crate) struct SleepLocks(Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>);
 
@@ -34,7 +34,7 @@ impl SleepLocks {
     }
 }
 
-/// Puts to sleep whoever is not used, until the daemon ends.
+/// Puts idle sandboxes to sleep, until the daemon ends.
 pub async fn watch(keepers: Keepers, mut stop: Stop) {
     // What a config says of sleep does not change during a run.
     let mut policies: HashMap<String, SleepPolicy> = HashMap::new();
@@ -53,7 +53,7 @@ pub async fn watch(keepers: Keepers, mut stop: Stop) {
                 None => {
                     let Some(policy) = policy_of(&keepers, &sandbox).await else { continue };
                     policies.insert(room.run.id.clone(), policy);
-                    // Its time counts from now, also for a daemon that has just begun.
+                    // Its idle time counts from now, also after a start of the daemon.
                     keepers.activities.of(sandbox.key).touch();
                     policy
                 }
@@ -76,7 +76,7 @@ async fn consider(keepers: &Keepers, sandbox: SandboxRecord, policy: SleepPolicy
         return;
     }
     let lock = keepers.sleep_locks.of(sandbox.key);
-    // Somebody wakes it just now; meanwhile others may have to be looked after.
+    // It is being woken right now; the others must not wait.
     let Ok(turn) = lock.try_lock() else { return };
     if step == SleepStep::Pause
         && (starts(keepers, &sandbox).await || works(keepers, &sandbox).await)
@@ -94,14 +94,14 @@ async fn consider(keepers: &Keepers, sandbox: SandboxRecord, policy: SleepPolicy
     });
     if let Ok(Err(failure)) = done.await {
         tracing::warn!(?failure, "a sandbox could not be put to sleep");
-        // Not again at once.
+        // Not again immediately.
         return activity.touch();
     }
     activity.set_asleep(true);
     let disturbed = step == SleepStep::Pause && activity.quiet().is_none();
     drop(turn);
     if disturbed {
-        // Somebody came while the light was being put out.
+        // It was used while it was being paused.
         wake(keepers, key).await.ok();
     }
     keepers.refresh_urls().await;
@@ -119,7 +119,7 @@ fn rest_of(keepers: &Keepers, sandbox: &SandboxRecord) -> Rest {
     }
 }
 
-/// Returns whether services of a room are on their way up: a pause would only make whoever waits for them wait longer.
+/// Returns whether services of a room are starting: a pause would only delay whoever waits for them.
 async fn starts(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
     let (engine, sandbox) = (keepers.engine.clone(), sandbox.clone());
     let report = tokio::task::spawn_blocking(move || engine.services(&sandbox)).await;

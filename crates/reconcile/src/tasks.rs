@@ -7,18 +7,18 @@ use tokio::{
     task::{Id, JoinError, JoinSet},
 };
 
-/// Tells a loop to end.
+/// Asks a loop to stop.
 #[derive(Clone, Debug)]
 pub struct Stop(watch::Receiver<bool>);
 
 impl Stop {
-    /// Returns when it is time to end.
+    /// Returns when it is time to stop.
     pub async fn told(&mut self) {
         // The sender may be gone, which means the same.
         self.0.wait_for(|stop| *stop).await.ok();
     }
 
-    /// Waits; false if it is time to end.
+    /// Waits; false if it is time to stop.
     pub async fn pause(&mut self, time: Duration) -> bool {
         tokio::select! {
             () = self.told() => false,
@@ -27,7 +27,7 @@ impl Stop {
     }
 }
 
-/// Everything that runs beside the answers of the daemon.
+/// All background work of the daemon.
 #[derive(Debug)]
 pub struct Tasks {
     stop_tx: watch::Sender<bool>,
@@ -43,7 +43,7 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// Starts a loop, which ends when it is told to.
+    /// Starts a loop, which ends when it is asked to.
     pub fn start<F>(&mut self, name: &'static str, task: impl FnOnce(Stop) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -52,7 +52,7 @@ impl Tasks {
         self.names.insert(running.id(), name);
     }
 
-    /// Tells all to end and waits for them; returns the names of those that broke, or took too long.
+    /// Asks all to stop and waits for them; returns the names of those that panicked or took too long.
     pub async fn end(mut self, patience: Duration) -> Vec<&'static str> {
         self.stop_tx.send_replace(true);
         let mut broken = Vec::new();

@@ -1,4 +1,4 @@
-//! URLs: the router, the direct ports and the ports inside rooms, kept in step with what is up.
+//! URLs: the router, the direct ports and the ports inside rooms, kept up to date with what is running.
 
 mod inside;
 mod known;
@@ -34,7 +34,7 @@ use self::{
 };
 use crate::{Keepers, Stop};
 
-/// How soon a room that died is seen by the router.
+/// How soon the router notices that a room died.
 const CHECK: Duration = Duration::from_secs(2);
 
 /// The file that remembers the ports of URLs.
@@ -46,7 +46,7 @@ pub const CA_FOLDER: &str = "ca";
 /// A direct port is that of an app, or of a port that was exposed, of one sandbox.
 type DirectKey = (SandboxKey, String);
 
-/// The router and the direct ports. Without a port to serve on there are no URLs, and that is said.
+/// The router and the direct ports. Without a port to serve on there are no URLs, which is reported.
 pub struct Urls {
     keepers: Keepers,
     rooms: Arc<dyn Rooms>,
@@ -59,15 +59,15 @@ pub struct Urls {
     resolves: Arc<OnceLock<bool>>,
     /// What could not be opened, and why.
     conflicts: Mutex<HashMap<SandboxKey, Vec<Caveat>>>,
-    /// How often a look at all sandboxes was asked for.
+    /// How often a refresh of all sandboxes was requested.
     asked: AtomicU64,
     seen: tokio::sync::Mutex<Seen>,
 }
 
-/// What was seen of all sandboxes.
+/// The result of the last refresh.
 #[derive(Default)]
 struct Seen {
-    /// The last asking that a look has answered.
+    /// The last request that it covers.
     answered: u64,
     known: Vec<Known>,
 }
@@ -112,7 +112,7 @@ impl Urls {
         self.server.as_ref().map(|server| server.port)
     }
 
-    /// Says why there is no router.
+    /// Returns why there is no router.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
@@ -128,7 +128,7 @@ impl Urls {
         all.get(&sandbox).cloned().unwrap_or_default()
     }
 
-    /// Brings routes and ports in step with what is up. Many who ask at once share one look.
+    /// Updates routes and ports to what is running. Concurrent callers share one refresh.
     pub async fn refresh(&self) {
         let wanted = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         let mut seen = self.seen.lock().await;
@@ -150,7 +150,7 @@ impl Urls {
         seen.answered = covered;
     }
 
-    /// Brings routes and ports in step with what was done with one sandbox.
+    /// Updates routes and ports after a change of one sandbox.
     pub async fn refresh_one(&self, sandbox: &SandboxRecord) {
         let mut seen = self.seen.lock().await;
         let (keepers, key) = (self.keepers.clone(), sandbox.key);
@@ -217,7 +217,7 @@ impl Urls {
     }
 }
 
-/// Asks this host's resolver for a name below `.localhost`.
+/// Queries this host's resolver for a name below `.localhost`.
 fn resolver_knows() -> bool {
     // By a program, because a binary that carries its C library cannot load the host's resolvers.
     let asked = Program::new("getent").args(["ahosts", "resolver.hothouse.localhost"]).output();
@@ -234,14 +234,14 @@ fn conflict(port: u16, error: &io::Error) -> Caveat {
     }
 }
 
-/// Brings URLs in step with rooms that came or went without being told to.
+/// Updates URLs for rooms that started or ended by themselves.
 pub(crate) async fn watch(keepers: Keepers, mut stop: Stop) {
     while stop.pause(CHECK).await {
         keepers.refresh_urls().await;
     }
 }
 
-/// Brings URLs in step with rooms as they start, step by step: a service that starts may need one.
+/// Updates URLs after each step of a start: a service that starts may need one.
 pub(crate) async fn watch_steps(keepers: Keepers, mut stop: Stop) {
     let mut event_rx = keepers.event_tx.subscribe();
     let mut starting = HashSet::new();

@@ -1,8 +1,8 @@
-//! The walls of rooms: raised when a room starts, found again after a crash, kept in step with what
-//! humans allow.
+//! The walls of rooms: started with a room, restored after a crash, kept up to date with what
+//! users allow.
 //!
-//! A wall that is not raised is closed: room-init resets connections and answers no names. So every
-//! failure here costs the network of a room and never opens it.
+//! Without a wall a room is closed: room-init resets connections and resolves no names. So every
+//! failure here costs a room its network, and never lets anything pass.
 
 mod terminate;
 mod toolchain;
@@ -45,22 +45,22 @@ use crate::{
     sinks::{Sinks, local::LocalSink},
 };
 
-/// The port of the room's loopback on which tools that insist find a proxy.
+/// The proxy port on the room's loopback, for tools that need one.
 const PROXY_PORT: u16 = 15_080;
 
-/// How long a room's start may be held up until its wall stands.
+/// How long the start of a room waits for its wall.
 const RAISING: Duration = Duration::from_secs(10);
 
 /// How long a room that was found may take to hand its traffic over; others wait for it.
 const ADOPTING: Duration = Duration::from_secs(6);
 
-/// How soon a wall that fell is raised again.
+/// How soon a wall that failed is started again.
 const CHECK: Duration = Duration::from_secs(2);
 
 /// How long a start waits to know the registries of the host's tools, where nothing else is open.
 const REGISTRIES: Duration = Duration::from_secs(5);
 
-/// How long a connection waits for them that would be denied without.
+/// How long a connection that would be denied otherwise waits for them.
 const ASKED: Duration = Duration::from_secs(15);
 
 /// After so long a policy is computed again although nothing is known to have changed.
@@ -96,7 +96,7 @@ pub struct Walls {
 }
 
 /// The walls, from the moment that rooms can be looked for: they need the engine, which needs them. They
-/// fall when their owner lets go of them.
+/// stop when their owner drops them.
 #[derive(Default)]
 pub struct LateWalls(OnceLock<Weak<Walls>>);
 
@@ -116,10 +116,10 @@ impl WallKeeper for LateWalls {
     }
 }
 
-/// Where the wall of one room stands, or will.
+/// The place of one room's wall, started or not.
 type Place = Arc<tokio::sync::Mutex<Option<Standing>>>;
 
-/// A wall that stands for as long as this is held.
+/// A wall that is up for as long as this is held.
 struct Standing {
     sandbox: SandboxKey,
     instance: Arc<dyn RoomInstance>,
@@ -196,7 +196,7 @@ impl Walls {
         })
     }
 
-    /// Raises a wall from a thread that may block, for somebody who waits for it.
+    /// Starts a wall and waits for it, from a thread that may block.
     fn raise_now(&self, wall: &WallOrder) -> Result<(), Failure> {
         let WallOrder { sandbox, runtime, names } = wall;
         let sandbox = self.engine.sandbox(*sandbox)?.ok_or_else(gone)?;
@@ -210,7 +210,7 @@ impl Walls {
         raised
     }
 
-    /// Says why the wall of a sandbox does not stand.
+    /// Returns why the wall of a sandbox is not up.
     pub fn problem(&self, sandbox: SandboxKey) -> Option<String> {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner).get(&sandbox).cloned()
     }
@@ -241,22 +241,22 @@ impl Walls {
         }
     }
 
-    /// Brings policies in step after a human has changed something.
+    /// Updates policies after a user has changed something.
     pub async fn renew(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
         self.refresh().await;
     }
 
     /// Restores walls for as long as the daemon runs: those that fell with an earlier one, or with a room
-    /// that came without being asked for.
+    /// that appeared by itself.
     pub async fn watch(&self, mut stop: Stop) {
         while stop.pause(CHECK).await {
             self.refresh().await;
         }
     }
 
-    /// Raises the walls of rooms that have none, takes down those of rooms that are gone, and brings
-    /// policies in step.
+    /// Starts the walls of rooms that have none, stops those of rooms that are gone, and updates
+    /// policies.
     pub async fn refresh(&self) {
         let engine = self.engine.clone();
         let known = tokio::task::spawn_blocking(move || {

@@ -38,7 +38,7 @@ type InsideKey = (SandboxKey, String, u16);
 #[derive(Default)]
 pub(super) struct Inside {
     open: HashMap<InsideKey, OpenPort>,
-    /// Those that a room would not open, with the reason, so that they are not tried again and again.
+    /// Ports that a room refused to open, with the reason, so that they are not tried repeatedly.
     refused: HashMap<InsideKey, Caveat>,
 }
 
@@ -103,11 +103,11 @@ impl Inside {
     }
 }
 
-/// Lists the ports that a room is to have. What its own services listen on is theirs.
+/// Lists the ports that a room needs, except those that its own services listen on.
 fn ways(known: &Known, keepers: &Keepers, server: Option<&Arc<Server>>) -> Vec<(u16, Way)> {
     let id = known.sandbox.id.to_string();
     let router = server.map(|server| (server.port, Way::Router { server: server.clone(), id }));
-    // A room without an app has nothing to find there.
+    // A room without an app does not need it.
     let router = router.filter(|(port, _)| known.has_apps() && !known.taken.contains(port));
     let hosted = known
         .hosted
@@ -141,7 +141,7 @@ async fn open_one(
         _ => None,
     })?;
     let mut listeners = vec![listener(socket).map_err(|_| None)?];
-    // The second loopback is asked first by some; a room may be without it.
+    // Some clients try `::1` first; a room may not have it.
     if let Ok(socket) = room.listen((Ipv6Addr::LOCALHOST, port).into()).await {
         listeners.extend(listener(socket));
     }
@@ -152,7 +152,7 @@ async fn open_one(
         serving.spawn(serve(listener, (port, way.clone()), places.clone(), share.clone()));
     }
     let task = tokio::spawn(async move {
-        // The sockets would keep the network of a room that has ended: they go with the room.
+        // The sockets would keep the network of a room that has ended, so they are closed with it.
         tokio::select! {
             _ = serving.join_next() => {}
             () = gone(&*room) => {}
@@ -189,7 +189,7 @@ async fn serve(
             share.refuse();
         }
         let Some(permit) = place.and_then(|place| Some((place, share.take(COST)?))) else {
-            // Whoever wants too much is told at once, and does not make others wait.
+            // A connection that exceeds the limit is reset immediately and delays no other.
             stream.set_zero_linger().ok();
             continue;
         };
@@ -218,7 +218,7 @@ async fn pass(mut inside: TcpStream, port: u16, _permit: impl Send) {
             outside.set_nodelay(true).ok();
             tokio::io::copy_bidirectional(&mut inside, &mut outside).await.ok();
         }
-        // As if nobody listened, which is the case.
+        // A reset, as from a port without a listener.
         Err(_) => inside.set_zero_linger().unwrap_or_default(),
     }
 }

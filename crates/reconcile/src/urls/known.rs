@@ -1,4 +1,4 @@
-//! What is known of sandboxes that can be reached, gathered at one moment.
+//! What is known of sandboxes that can be reached, at one moment.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -13,11 +13,11 @@ use hothouse_model::{
 use super::is_asleep;
 use crate::Activities;
 
-/// One sandbox with its ways in.
+/// One sandbox, and how it is reached.
 pub(super) struct Known {
     pub(super) sandbox: SandboxRecord,
     pub(super) activity: Arc<Activity>,
-    /// Where its room is reached.
+    /// How its room is reached.
     pub(super) runtime: PathBuf,
     apps: Vec<KnownApp>,
     exposed: Vec<Exposed>,
@@ -49,7 +49,7 @@ struct KnownApp {
     target: Option<RoomPort>,
 }
 
-/// Gathers all sandboxes. What is wrong with one of them concerns no other.
+/// Collects all sandboxes. A problem with one of them does not affect the others.
 pub(super) fn look(engine: &Engine, activities: &Activities) -> Result<Vec<Known>, Failure> {
     let known = |sandbox: SandboxRecord| {
         let name = sandbox.name.clone();
@@ -60,7 +60,7 @@ pub(super) fn look(engine: &Engine, activities: &Activities) -> Result<Vec<Known
     Ok(engine.sandboxes()?.into_iter().filter_map(known).collect())
 }
 
-/// Gathers one sandbox.
+/// Collects one sandbox.
 pub(super) fn know(
     engine: &Engine,
     activities: &Activities,
@@ -69,7 +69,7 @@ pub(super) fn know(
     let activity = activities.of(sandbox.key);
     let (room, stack) = (engine.room_of(&sandbox), engine.stack_of(&sandbox));
     let awake = engine.apps(&sandbox)?;
-    // In the middle of a start there is no stack yet, and nobody sleeps any more.
+    // During a start there is no stack yet, and the sandbox no longer sleeps.
     let begins = sandbox.state(None) == SandboxState::Starting;
     let asleep = match awake.is_empty() && (activity.is_waking() || begins) {
         true => engine.kept_apps(&sandbox)?,
@@ -150,7 +150,7 @@ impl Known {
         })
     }
 
-    /// Returns what is known of it where it has no room, and will not get one by a request.
+    /// Returns what is known of it if it has no room, and a request does not start one.
     pub(super) fn stopped(&self) -> Option<StoppedSandbox> {
         let is_stopped = !self.lives && self.apps.is_empty();
         is_stopped.then(|| StoppedSandbox {

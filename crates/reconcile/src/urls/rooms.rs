@@ -10,7 +10,7 @@ use crate::{Keepers, sleep};
 /// The rooms of the daemon.
 pub(super) struct DaemonRooms {
     keepers: Keepers,
-    /// The daemon's own threads: what is begun for a request must not end with it.
+    /// The daemon's own runtime: work that a request starts must not end with it.
     handle: Handle,
 }
 

@@ -159,7 +159,7 @@ fn exact_names(config: &Config) -> Vec<HostName> {
     config.terminated_hosts().into_iter().filter_map(name).collect()
 }
 
-/// Returns the hosts that are not to be reached by anything that is not looked at, on any port. Those of
+/// Returns the hosts that must be terminated on every port. Those of
 /// secrets and recordings may have an SSH server or a database too.
 fn closed_hosts(config: &Config) -> Vec<HostPattern> {
     let is_closed = |class| {
@@ -186,7 +186,7 @@ impl Vault for EngineVault {
     }
 }
 
-/// Asks the policy of this moment about each request.
+/// Asks the current policy about each request.
 struct PolicyGate {
     edge: Weak<RoomEdge>,
     sandbox: String,

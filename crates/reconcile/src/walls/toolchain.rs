@@ -13,10 +13,10 @@ use hothouse_host::{files, toolchain};
 use hothouse_model::config::Destination;
 use tokio::sync::watch;
 
-/// How long what the tools said is believed.
+/// How long the tools' answers are cached.
 const FRESH: Duration = Duration::from_secs(600);
 
-/// How long a daemon must have run before tools are asked although nobody waits for the answer.
+/// How long a daemon must have run before tools are queried without a request.
 const SETTLED: Duration = Duration::from_secs(30);
 
 /// The registries that the host's tools are configured for.
@@ -47,7 +47,7 @@ impl Toolchain {
         self.generation.load(Ordering::Relaxed)
     }
 
-    /// Returns the registries. Until the tools have answered, those of the last time.
+    /// Returns the registries; until the tools have answered, the cached ones.
     pub(super) async fn registries(self: &Arc<Self>, patience: Duration) -> Vec<Destination> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((asked, found)) = &known {
@@ -74,7 +74,7 @@ impl Toolchain {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
-    /// Asks the tools in the background, unless that is under way.
+    /// Queries the tools in the background, unless that is in progress.
     fn ask(self: &Arc<Self>) {
         let begins = self.asking.send_if_modified(|asking| !std::mem::replace(asking, true));
         if !begins {
