@@ -30,7 +30,7 @@ use crate::{
     state::Draft,
 };
 use api::Api;
-use error::Refusal;
+use error::StripeError;
 
 /// The version that is named where a client names none.
 const VERSION: &str = "2025-09-30.clover";
@@ -67,7 +67,7 @@ pub(crate) fn answer(
 
 fn answer_api(api: &mut Api<'_, '_>, call: &Call<'_>) -> Answer {
     let outcome = authenticate(call).and_then(|()| match &call.content {
-        Content::Broken(why) => Err(Refusal::invalid(why.clone())),
+        Content::Broken(why) => Err(StripeError::invalid(why.clone())),
         _ => once(api, call),
     });
     let (status, tree, replayed) = match outcome {
@@ -99,7 +99,7 @@ struct Outcome {
 }
 
 /// Does what is asked, but for a key that was used before: then the first answer comes again.
-fn once(api: &mut Api<'_, '_>, call: &Call<'_>) -> Result<Outcome, Refusal> {
+fn once(api: &mut Api<'_, '_>, call: &Call<'_>) -> Result<Outcome, StripeError> {
     let key = api.idempotency_key.clone().filter(|_| call.request.method == "POST");
     let Some(key) = key else {
         let tree = route::act(api, call)?;
@@ -110,7 +110,7 @@ fn once(api: &mut Api<'_, '_>, call: &Call<'_>) -> Result<Outcome, Refusal> {
     let place = format!("stripe/answers/{key}");
     if let Some(kept) = api.draft.get(&place) {
         if kept["print"] != print {
-            return Err(Refusal::reused_key(&key));
+            return Err(StripeError::reused_key(&key));
         }
         let status = kept["status"].as_u64().and_then(|status| u16::try_from(status).ok());
         return Ok(Outcome {
@@ -140,10 +140,10 @@ fn once(api: &mut Api<'_, '_>, call: &Call<'_>) -> Result<Outcome, Refusal> {
 }
 
 /// Accepts keys of test mode, by Basic and by Bearer. No key is ever repeated.
-fn authenticate(call: &Call<'_>) -> Result<(), Refusal> {
+fn authenticate(call: &Call<'_>) -> Result<(), StripeError> {
     use base64::{Engine, prelude::BASE64_STANDARD};
     let Some(header) = call.request.header("authorization") else {
-        return Err(Refusal::no_key());
+        return Err(StripeError::no_key());
     };
     let (scheme, value) = header.split_once(' ').unwrap_or((header, ""));
     let key = match scheme.to_ascii_lowercase().as_str() {
@@ -153,14 +153,14 @@ fn authenticate(call: &Call<'_>) -> Result<(), Refusal> {
             let text = String::from_utf8_lossy(&decoded).into_owned();
             text.split(':').next().unwrap_or_default().to_owned()
         }
-        _ => return Err(Refusal::no_key()),
+        _ => return Err(StripeError::no_key()),
     };
     let is_test = ["sk_test_", "rk_test_", "pk_test_"].iter().any(|start| key.starts_with(start));
     let is_live = ["sk_live_", "rk_live_", "pk_live_"].iter().any(|start| key.starts_with(start));
     match (key.is_empty(), is_live, is_test) {
-        (true, ..) => Err(Refusal::no_key()),
-        (_, true, _) => Err(Refusal::live_key()),
+        (true, ..) => Err(StripeError::no_key()),
+        (_, true, _) => Err(StripeError::live_key()),
         (_, _, true) => Ok(()),
-        _ => Err(Refusal::wrong_key()),
+        _ => Err(StripeError::wrong_key()),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     VERSION,
-    error::{Done, Refusal},
+    error::{Done, StripeError},
     resources,
 };
 use crate::{form, request::Call, state::Draft};
@@ -72,14 +72,14 @@ impl<'a, 'd> Api<'a, 'd> {
 
     pub(super) fn required(&self, name: &str) -> Done<String> {
         match self.params.get(name) {
-            None => Err(Refusal::missing_param(name)),
+            None => Err(StripeError::missing_param(name)),
             Some(Value::String(text)) if text.is_empty() => {
                 let message = format!("You passed an empty string for '{name}'.");
-                Err(Refusal::invalid(message).code("parameter_invalid_empty").param(name))
+                Err(StripeError::invalid(message).code("parameter_invalid_empty").param(name))
             }
             Some(Value::String(text)) => Ok(text.clone()),
             Some(Value::Number(number)) => Ok(number.to_string()),
-            Some(_) => Err(Refusal::invalid(format!("Invalid string: {name}")).param(name)),
+            Some(_) => Err(StripeError::invalid(format!("Invalid string: {name}")).param(name)),
         }
     }
 
@@ -93,7 +93,7 @@ impl<'a, 'd> Api<'a, 'd> {
     }
 
     pub(super) fn required_integer(&self, name: &str) -> Done<i64> {
-        self.integer(name)?.ok_or_else(|| Refusal::missing_param(name))
+        self.integer(name)?.ok_or_else(|| StripeError::missing_param(name))
     }
 
     /// Returns parameters below a name, as they are stored.
@@ -141,7 +141,7 @@ impl<'a, 'd> Api<'a, 'd> {
 
     /// Returns an object, or Stripe's refusal that names the parameter.
     pub(super) fn load(&self, kind: &str, id: &str, param: &str) -> Done {
-        self.find(kind, id).cloned().ok_or_else(|| Refusal::not_found(kind, id, param))
+        self.find(kind, id).cloned().ok_or_else(|| StripeError::not_found(kind, id, param))
     }
 
     pub(super) fn private(&self, kind: &str, id: &str) -> Value {
@@ -210,7 +210,7 @@ pub(super) fn integer(name: &str, value: &Value) -> Done<i64> {
     };
     number.ok_or_else(|| {
         let shown: String = value.as_str().unwrap_or_default().chars().take(60).collect();
-        let refusal = Refusal::invalid(format!("Invalid integer: {shown}"));
+        let refusal = StripeError::invalid(format!("Invalid integer: {shown}"));
         refusal.code("parameter_invalid_integer").param(name)
     })
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     api::{Api, id_of},
     checkout,
-    error::{Done, Refusal},
+    error::{Done, StripeError},
     list, resources,
 };
 
@@ -68,12 +68,12 @@ fn settle(
     let method = own.or(customer["invoice_settings"]["default_payment_method"].as_str());
     let Some(method) = method.map(str::to_owned) else {
         let message = "This customer has no attached payment source or default payment method. Please consider adding a default payment method.";
-        return Err(Refusal::invalid(message).code("resource_missing"));
+        return Err(StripeError::invalid(message).code("resource_missing"));
     };
     match invoice::charge(api, id_of(bill), &method) {
         Ok(_) => Ok(()),
         Err(refusal) if behaviour == "error_if_incomplete" => {
-            Err(Refusal { keeps_changes: false, ..refusal })
+            Err(StripeError { keeps_changes: false, ..refusal })
         }
         Err(_) => {
             subscription["status"] = "incomplete".into();
@@ -85,7 +85,7 @@ fn settle(
 fn read_items(api: &mut Api<'_, '_>, subscription: &str) -> Done<Vec<Value>> {
     let given = match api.part("items")? {
         Value::Array(items) if !items.is_empty() => items,
-        _ => return Err(Refusal::missing_param("items")),
+        _ => return Err(StripeError::missing_param("items")),
     };
     let mut items = Vec::with_capacity(given.len());
     for (at, item) in given.iter().enumerate() {
@@ -143,9 +143,8 @@ fn change_items(api: &mut Api<'_, '_>, subscription: &mut Value, changes: &[Valu
         let place =
             items.iter().position(|item| change["id"].is_string() && item["id"] == change["id"]);
         let Some(place) = place else {
-            return Err(
-                Refusal::invalid("No such subscription_item in this subscription.").param("items")
-            );
+            return Err(StripeError::invalid("No such subscription_item in this subscription.")
+                .param("items"));
         };
         if change["deleted"] == "true" {
             items.remove(place);
@@ -165,7 +164,7 @@ fn change_items(api: &mut Api<'_, '_>, subscription: &mut Value, changes: &[Valu
 pub(super) fn cancel(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut subscription = api.load("subscription", id, "subscription")?;
     if subscription["status"] == "canceled" {
-        return Err(Refusal::not_found("subscription", id, "id"));
+        return Err(StripeError::not_found("subscription", id, "id"));
     }
     subscription["status"] = "canceled".into();
     subscription["canceled_at"] = api.now.into();

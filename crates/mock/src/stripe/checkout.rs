@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     api::{Api, id_of},
     billing,
-    error::{Done, Refusal},
+    error::{Done, StripeError},
     intents, list, methods, resources,
 };
 
@@ -16,7 +16,7 @@ pub(super) fn create(api: &mut Api<'_, '_>) -> Done {
     let mode = api.required("mode")?;
     if !["payment", "setup", "subscription"].contains(&mode.as_str()) {
         let message = "Invalid mode: must be one of payment, setup, or subscription";
-        return Err(Refusal::invalid(message).param("mode"));
+        return Err(StripeError::invalid(message).param("mode"));
     }
     let is_hosted =
         api.text("ui_mode").is_none_or(|mode| mode == "hosted" || mode == "hosted_page");
@@ -98,20 +98,20 @@ fn blank(api: &Api<'_, '_>, id: &str, mode: &str) -> Value {
 /// Pages lead back to these, so they are web addresses and nothing else.
 fn check_url(api: &Api<'_, '_>, name: &str, is_required: bool) -> Done<()> {
     let Some(url) = api.text(name) else {
-        return if is_required { Err(Refusal::missing_param(name)) } else { Ok(()) };
+        return if is_required { Err(StripeError::missing_param(name)) } else { Ok(()) };
     };
     let is_web = url.starts_with("https://") || url.starts_with("http://");
     let is_plain = !url.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\');
     match is_web && is_plain && url.len() <= 5_000 {
         true => Ok(()),
-        false => Err(Refusal::invalid("Not a valid URL").code("url_invalid").param(name)),
+        false => Err(StripeError::invalid("Not a valid URL").code("url_invalid").param(name)),
     }
 }
 
 fn lines(api: &mut Api<'_, '_>, mode: &str) -> Done<Vec<Value>> {
     let given = match api.part("line_items")? {
         Value::Array(items) if !items.is_empty() => items,
-        _ => return Err(Refusal::missing_param("line_items")),
+        _ => return Err(StripeError::missing_param("line_items")),
     };
     let mut lines = Vec::with_capacity(given.len());
     for (at, item) in given.iter().enumerate() {
@@ -119,12 +119,12 @@ fn lines(api: &mut Api<'_, '_>, mode: &str) -> Done<Vec<Value>> {
         let price = price(api, item, &param)?;
         if mode == "payment" && price["type"] == "recurring" {
             let message = "You specified `payment` mode but passed a recurring price. Either switch to `subscription` mode or use only one-time prices.";
-            return Err(Refusal::invalid(message).param(&param));
+            return Err(StripeError::invalid(message).param(&param));
         }
         let quantity = item["quantity"].as_i64().unwrap_or(1);
         let amount = price["unit_amount"].as_i64().and_then(|amount| amount.checked_mul(quantity));
         let Some(amount) = amount.filter(|amount| (0..=9_999_999_999).contains(amount)) else {
-            return Err(Refusal::invalid("Invalid non-negative integer")
+            return Err(StripeError::invalid("Invalid non-negative integer")
                 .param(&format!("{param}[price_data][unit_amount]")));
         };
         let product = price["product"].as_str().and_then(|id| api.find("product", id));
@@ -145,7 +145,7 @@ pub(super) fn price(api: &mut Api<'_, '_>, item: &Value, param: &str) -> Done {
         return api.load("price", id, &format!("{param}[price]"));
     }
     let Value::Object(data) = &item["price_data"] else {
-        return Err(Refusal::missing_param(&format!("{param}[price]")));
+        return Err(StripeError::missing_param(&format!("{param}[price]")));
     };
     let mut params = data.clone();
     std::mem::swap(&mut api.params, &mut params);
@@ -196,7 +196,7 @@ pub(super) fn expire(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut session = api.load("checkout.session", id, "session")?;
     if session["status"] != "open" {
         let message = "Only Checkout Sessions with a status in [\"open\"] can be expired.";
-        return Err(Refusal::invalid(message));
+        return Err(StripeError::invalid(message));
     }
     session["status"] = "expired".into();
     session["url"] = Value::Null;

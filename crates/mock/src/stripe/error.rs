@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// A request that is refused, and how.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Refusal {
+pub(super) struct StripeError {
     pub status: u16,
     pub kind: &'static str,
     pub code: Option<String>,
@@ -16,9 +16,9 @@ pub(super) struct Refusal {
     pub keeps_changes: bool,
 }
 
-pub(super) type Done<T = Value> = Result<T, Refusal>;
+pub(super) type Done<T = Value> = Result<T, StripeError>;
 
-impl Refusal {
+impl StripeError {
     fn new(status: u16, kind: &'static str, message: impl Into<String>) -> Self {
         Self {
             status,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{
     api::{Api, id_of},
     checkout,
-    error::{Done, Refusal},
+    error::{Done, StripeError},
     resources,
 };
 
@@ -24,7 +24,7 @@ pub(super) fn expand(api: &mut Api<'_, '_>, mut object: Value) -> Done {
         let depth = if steps.first() == Some(&"data") { DEPTH + 1 } else { DEPTH };
         if steps.len() > depth {
             let message = "You cannot expand more than 4 levels of a property.";
-            return Err(Refusal::invalid(message).param("expand"));
+            return Err(StripeError::invalid(message).param("expand"));
         }
         walk(api, &mut object, &steps);
     }

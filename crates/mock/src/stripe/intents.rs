@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{
     api::{Api, id_of},
     cards::Behaviour,
-    error::{Done, Refusal},
+    error::{Done, StripeError},
     methods,
 };
 
@@ -44,7 +44,7 @@ pub(super) fn create(api: &mut Api<'_, '_>) -> Done {
     check_amount(amount, &currency)?;
     if let Some(customer) = api.text("customer") {
         let found = api.load("customer", customer, "customer");
-        found.map_err(|refusal| Refusal { status: 400, ..refusal })?;
+        found.map_err(|refusal| StripeError { status: 400, ..refusal })?;
     }
     let mut intent = blank(api, amount, &currency);
     take(api, &mut intent)?;
@@ -106,7 +106,7 @@ pub(super) fn currency(api: &Api<'_, '_>) -> Done<String> {
             let shown: String = currency.chars().take(30).collect();
             let message =
                 format!("Invalid currency: {shown}. Stripe takes three-letter ISO codes.");
-            Err(Refusal::invalid(message).param("currency"))
+            Err(StripeError::invalid(message).param("currency"))
         }
     }
 }
@@ -118,7 +118,7 @@ pub(super) fn check_amount(amount: i64, currency: &str) -> Done<()> {
         _ => 1,
     };
     let refuse = |message: &str, code: &str| {
-        Err(Refusal::invalid(message.to_owned()).code(code).param("amount"))
+        Err(StripeError::invalid(message.to_owned()).code(code).param("amount"))
     };
     match amount {
         ..1 => {
@@ -192,7 +192,7 @@ pub(super) fn confirm(api: &mut Api<'_, '_>, id: &str) -> Done {
     }
     let Some(method) = intent["payment_method"].as_str().map(str::to_owned) else {
         let message = "You cannot confirm this PaymentIntent because it's missing a payment method. You can either update the PaymentIntent with a payment method and then confirm it again, or confirm it again directly with a payment method or ConfirmationToken.";
-        return Err(Refusal::invalid(message).code("payment_intent_unexpected_state"));
+        return Err(StripeError::invalid(message).code("payment_intent_unexpected_state"));
     };
     api.save("payment_intent", &intent);
     match methods::behaviour(api, &method) {
@@ -283,7 +283,9 @@ pub(super) fn capture(api: &mut Api<'_, '_>, id: &str) -> Done {
     let amount = api.integer("amount_to_capture")?.unwrap_or(reserved);
     if amount < 1 || amount > reserved {
         let message = "The amount to capture is greater than the remaining capturable amount.";
-        return Err(Refusal::invalid(message).code("amount_too_large").param("amount_to_capture"));
+        return Err(StripeError::invalid(message)
+            .code("amount_too_large")
+            .param("amount_to_capture"));
     }
     let charge = intent["latest_charge"].as_str().unwrap_or_default().to_owned();
     let charge = charge::take(api, &charge, amount)?;
@@ -322,7 +324,7 @@ fn expect_state(intent: &Value, doing: &str, allowed: &[&str]) -> Done<()> {
     match allowed.contains(&status) {
         true => Ok(()),
         false => {
-            let refusal = Refusal::unexpected_state("PaymentIntent", doing, status);
+            let refusal = StripeError::unexpected_state("PaymentIntent", doing, status);
             let mut refusal = refusal.with("payment_intent", intent.clone());
             refusal.keeps_changes = false;
             Err(refusal)

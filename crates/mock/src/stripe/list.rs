@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     api::{Api, id_of},
-    error::{Done, Refusal},
+    error::{Done, StripeError},
     resources,
 };
 
@@ -22,7 +22,7 @@ pub(super) fn list(api: &Api<'_, '_>, kind: &str, filters: &[(&str, &str)]) -> D
     let objects: Vec<&Value> = api.all(kind).into_iter().filter(fits).collect();
     let place = |id: &str, param: &str| {
         let found = objects.iter().position(|object| id_of(object) == id);
-        found.ok_or_else(|| Refusal::not_found(kind, id, param))
+        found.ok_or_else(|| StripeError::not_found(kind, id, param))
     };
     let range = if let Some(id) = api.text("starting_after") {
         let start = place(id, "starting_after")? + 1;
@@ -47,7 +47,7 @@ fn limit(api: &Api<'_, '_>) -> Done<usize> {
         Ok(limit) if (1..=100).contains(&limit) => Ok(limit),
         _ => {
             let message = "This value must be between 1 and 100 (inclusive).";
-            Err(Refusal::invalid(message).code("parameter_invalid_integer").param("limit"))
+            Err(StripeError::invalid(message).code("parameter_invalid_integer").param("limit"))
         }
     }
 }
@@ -135,7 +135,7 @@ impl<'q> Clause<'q> {
         };
         let wrong = || {
             let message = "We were unable to parse your search query. Try using the format `metadata['key']:'value'` or `field:'value'`.";
-            Refusal::invalid(message).param("query")
+            StripeError::invalid(message).param("query")
         };
         let (name, key, rest) = match text.split_once('[') {
             Some((name, rest)) if name == "metadata" => {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     api::{Api, id_of},
     cards::{self, Behaviour, Card},
-    error::{Done, Refusal},
+    error::{Done, StripeError},
 };
 
 /// Makes a payment method of the call's parameters.
@@ -55,18 +55,18 @@ fn read_card(api: &Api<'_, '_>, card: &Value) -> Done<Card> {
         let stored =
             api.private("token", token)["token"].as_str().map(|name| format!("tok_{name}"));
         let known = cards::by_token(stored.as_deref().unwrap_or(token));
-        return known.ok_or_else(|| Refusal::not_found("token", token, "card[token]"));
+        return known.ok_or_else(|| StripeError::not_found("token", token, "card[token]"));
     }
     let Some(number) = card["number"].as_str() else {
-        return Err(Refusal::missing_param("card[number]"));
+        return Err(StripeError::missing_param("card[number]"));
     };
     match cards::by_number(number) {
         Some(card) => Ok(card),
         None if cards::is_plausible(number) => {
             let message = "Your card was declined. Your request was in test mode, but used a non test card. For a list of valid test cards, visit: https://stripe.com/docs/testing.";
-            Err(Refusal::card("card_declined", Some("test_mode_live_card"), message))
+            Err(StripeError::card("card_declined", Some("test_mode_live_card"), message))
         }
-        None => Err(Refusal::card("incorrect_number", None, "Your card number is incorrect.")
+        None => Err(StripeError::card("incorrect_number", None, "Your card number is incorrect.")
             .param("number")),
     }
 }
@@ -104,8 +104,8 @@ pub(super) fn resolve(api: &mut Api<'_, '_>, id: &str, param: &str) -> Done {
     }
     let stored = api.private("token", id)["token"].as_str().map(|name| format!("tok_{name}"));
     let Some(card) = cards::by_token(stored.as_deref().unwrap_or(id)) else {
-        let refusal = Refusal::not_found("PaymentMethod", id, param);
-        return Err(Refusal { status: if param == "id" { 404 } else { 400 }, ..refusal });
+        let refusal = StripeError::not_found("PaymentMethod", id, param);
+        return Err(StripeError { status: if param == "id" { 404 } else { 400 }, ..refusal });
     };
     let mut method = blank(api, "card");
     method["card"] = shown(&card, &Value::Null);
@@ -121,14 +121,14 @@ pub(super) fn behaviour(api: &Api<'_, '_>, id: &str) -> Behaviour {
 }
 
 /// Returns the refusal of a card that does not pay.
-pub(super) fn decline(code: &str, decline_code: Option<&str>) -> Refusal {
-    Refusal::card(code, decline_code, cards::message(code, decline_code))
+pub(super) fn decline(code: &str, decline_code: Option<&str>) -> StripeError {
+    StripeError::card(code, decline_code, cards::message(code, decline_code))
 }
 
 /// Attaches a payment method to a customer.
 pub(super) fn attach(api: &mut Api<'_, '_>, id: &str, customer: &str) -> Done {
     if api.find("customer", customer).is_none() && api.text("customer").is_some() {
-        return Err(Refusal::not_found("customer", customer, "customer"));
+        return Err(StripeError::not_found("customer", customer, "customer"));
     }
     let mut method = resolve(api, id, "id")?;
     if let Behaviour::Declines(code, decline_code) = behaviour(api, id_of(&method)) {
@@ -138,7 +138,7 @@ pub(super) fn attach(api: &mut Api<'_, '_>, id: &str, customer: &str) -> Done {
         Some(owner) if owner != customer => {
             let message =
                 "The payment method you provided has already been attached to a customer.";
-            return Err(Refusal::invalid(message).code("payment_method_unexpected_state"));
+            return Err(StripeError::invalid(message).code("payment_method_unexpected_state"));
         }
         _ => method["customer"] = customer.into(),
     }
@@ -152,7 +152,7 @@ pub(super) fn detach(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut method = api.load("payment_method", id, "payment_method")?;
     if method["customer"].is_null() {
         let message = "The payment method you provided is not attached to a customer so detachment is impossible.";
-        return Err(Refusal::invalid(message));
+        return Err(StripeError::invalid(message));
     }
     method["customer"] = Value::Null;
     api.save("payment_method", &method);

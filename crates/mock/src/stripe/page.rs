@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{
     api::{Api, id_of},
     checkout::{self, Payer, Step},
-    error::Refusal,
+    error::StripeError,
     intents,
 };
 use crate::{
@@ -119,7 +119,7 @@ fn pay(api: &mut Api<'_, '_>, session: &Value) -> Answer {
 }
 
 /// Shows the form again with what the bank said. The attempt stays, unless nothing was begun.
-fn declined(api: &mut Api<'_, '_>, session: &Value, refusal: &Refusal) -> Answer {
+fn declined(api: &mut Api<'_, '_>, session: &Value, refusal: &StripeError) -> Answer {
     if !refusal.keeps_changes {
         api.roll_back();
     }
@@ -144,11 +144,11 @@ fn authenticated(api: &mut Api<'_, '_>, session: &Value, is_done: bool) -> Answe
 }
 
 /// Notes that the customer did not authenticate.
-fn refuse(api: &mut Api<'_, '_>, intent: Value) -> Refusal {
+fn refuse(api: &mut Api<'_, '_>, intent: Value) -> StripeError {
     let code = "payment_intent_authentication_failure";
     match intents::declined(api, intent, code, None) {
         Err(refusal) => refusal,
-        Ok(_) => Refusal::invalid("The payment was not authenticated."),
+        Ok(_) => StripeError::invalid("The payment was not authenticated."),
     }
 }
 

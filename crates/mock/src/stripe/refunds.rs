@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     api::{Api, id_of},
-    error::{Done, Refusal},
+    error::{Done, StripeError},
 };
 
 /// Gives money back.
@@ -14,14 +14,14 @@ pub(super) fn create(api: &mut Api<'_, '_>) -> Done {
         - charge["amount_refunded"].as_i64().unwrap_or(0);
     if charge["refunded"] == true || left <= 0 {
         let message = format!("Charge {} has already been refunded.", id_of(&charge));
-        return Err(Refusal::invalid(message).code("charge_already_refunded"));
+        return Err(StripeError::invalid(message).code("charge_already_refunded"));
     }
     let amount = api.integer("amount")?.unwrap_or(left);
     if amount < 1 || amount > left {
         let message = format!(
             "Refund amount ({amount}) is greater than unrefunded amount on charge ({left})."
         );
-        return Err(Refusal::invalid(message).param("amount"));
+        return Err(StripeError::invalid(message).param("amount"));
     }
     let refund = json!({
         "id": api.new_id("refund"), "object": "refund", "amount": amount,
@@ -51,7 +51,9 @@ fn charge_of(api: &Api<'_, '_>) -> Done {
     }
     let Some(id) = api.text("payment_intent") else {
         let message = "One of the following params should be provided for this request: payment_intent or charge.";
-        return Err(Refusal::invalid(message).code("parameter_missing").param("payment_intent"));
+        return Err(StripeError::invalid(message)
+            .code("parameter_missing")
+            .param("payment_intent"));
     };
     let intent = api.load("payment_intent", id, "payment_intent")?;
     match intent["latest_charge"].as_str().filter(|_| intent["status"] == "succeeded") {
@@ -59,7 +61,7 @@ fn charge_of(api: &Api<'_, '_>) -> Done {
         None => {
             let message =
                 format!("This PaymentIntent ({id}) does not have a successful charge to refund.");
-            Err(Refusal::invalid(message).param("payment_intent"))
+            Err(StripeError::invalid(message).param("payment_intent"))
         }
     }
 }
@@ -68,7 +70,7 @@ fn charge_of(api: &Api<'_, '_>) -> Done {
 pub(super) fn cancel(api: &Api<'_, '_>, id: &str) -> Done {
     let refund = api.load("refund", id, "refund")?;
     let status = refund["status"].as_str().unwrap_or_default();
-    Err(Refusal::invalid(format!("You cannot cancel a refund with status {status}.")))
+    Err(StripeError::invalid(format!("You cannot cancel a refund with status {status}.")))
 }
 
 /// Adds up what charges and refunds have left.

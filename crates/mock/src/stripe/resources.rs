@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     api::{Api, id_of, integer},
-    error::{Done, Refusal},
+    error::{Done, StripeError},
 };
 use crate::vendor;
 
@@ -158,7 +158,7 @@ pub(super) fn typed(name: &str, value: Value) -> Done {
         }
         Value::String(text) if name == "percent_off" || name == "percentage" => {
             let number = text.parse::<f64>().ok().filter(|number| (0.0..=100.0).contains(number));
-            let wrong = || Refusal::invalid(format!("Invalid decimal: {name}")).param(name);
+            let wrong = || StripeError::invalid(format!("Invalid decimal: {name}")).param(name);
             number.map(Value::from).ok_or_else(wrong)?
         }
         other => other,
@@ -170,14 +170,14 @@ pub(super) fn create(api: &mut Api<'_, '_>, kind: &str) -> Done {
     let resource = RESOURCES.get(kind).cloned().unwrap_or_default();
     for name in resource["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if api.params.get(name).is_none_or(|value| value.as_str() == Some("")) {
-            return Err(Refusal::missing_param(name));
+            return Err(StripeError::missing_param(name));
         }
     }
     let chosen = api.text("id").map(str::to_owned);
     let id = match chosen.filter(|_| kind == "coupon" || kind == "product") {
         Some(id) if api.find(kind, &id).is_some() => {
             let message = format!("{kind} already exists.");
-            return Err(Refusal::invalid(message).code("resource_already_exists"));
+            return Err(StripeError::invalid(message).code("resource_already_exists"));
         }
         Some(id) => id,
         None => api.new_id(kind),
@@ -272,7 +272,7 @@ fn complete(api: &mut Api<'_, '_>, kind: &str, object: &mut Value) -> Done<()> {
             let coupon = match &object["coupon"] {
                 Value::String(id) => api.load("coupon", id, "coupon")?,
                 Value::Object(_) => object["coupon"].clone(),
-                _ => return Err(Refusal::missing_param("coupon")),
+                _ => return Err(StripeError::missing_param("coupon")),
             };
             object["coupon"] = coupon;
             if object["code"].is_null() {
@@ -281,7 +281,9 @@ fn complete(api: &mut Api<'_, '_>, kind: &str, object: &mut Value) -> Done<()> {
         }
         "coupon" if object["percent_off"].is_null() && object["amount_off"].is_null() => {
             let message = "You must pass either `percent_off` or `amount_off`.";
-            return Err(Refusal::invalid(message).code("parameter_missing").param("percent_off"));
+            return Err(StripeError::invalid(message)
+                .code("parameter_missing")
+                .param("percent_off"));
         }
         "webhook_endpoint" if object["secret"].is_null() => {
             object["secret"] = api.id("whsec_", 32).into();
@@ -302,7 +304,7 @@ fn complete_price(api: &mut Api<'_, '_>, price: &mut Value) -> Done<()> {
         price["product"] = product?["id"].clone();
     }
     let product = price["product"].as_str().map(str::to_owned);
-    let Some(product) = product else { return Err(Refusal::missing_param("product")) };
+    let Some(product) = product else { return Err(StripeError::missing_param("product")) };
     api.load("product", &product, "product")?;
     if let Value::Object(recurring) = &mut price["recurring"] {
         for (name, value) in [("interval_count", json!(1)), ("usage_type", json!("licensed"))] {

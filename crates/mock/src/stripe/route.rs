@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{
     api::Api,
     billing, checkout,
-    error::{Done, Refusal},
+    error::{Done, StripeError},
     expand, intents, list, methods, refunds, resources,
 };
 use crate::{
@@ -185,7 +185,10 @@ fn billing(api: &mut Api<'_, '_>, method: &str, path: &[&str]) -> Done {
 /// What is only stored: `path`, `path/id`, `path/search`.
 fn stored(api: &mut Api<'_, '_>, method: &str, path: &[&str]) -> Done {
     let unknown = || {
-        Refusal::invalid(format!("Unrecognized request URL ({method}: /v1/{}).", path.join("/")))
+        StripeError::invalid(format!(
+            "Unrecognized request URL ({method}: /v1/{}).",
+            path.join("/")
+        ))
     };
     if let Some(kind) = resources::kind_at(&path.join("/")) {
         return match method {

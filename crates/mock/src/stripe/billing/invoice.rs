@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::{
     api::{Api, id_of},
-    error::{Done, Refusal},
+    error::{Done, StripeError},
     intents, list,
 };
 
@@ -162,7 +162,7 @@ pub(in crate::stripe) fn finalize(api: &mut Api<'_, '_>, id: &str) -> Done {
         _ => {
             let message =
                 "This invoice is already finalized, you can't re-finalize a non-draft invoice.";
-            return Err(Refusal::invalid(message).code("invoice_not_editable"));
+            return Err(StripeError::invalid(message).code("invoice_not_editable"));
         }
     }
     Ok(invoice)
@@ -185,7 +185,7 @@ pub(in crate::stripe) fn pay(api: &mut Api<'_, '_>, id: &str) -> Done {
     let method = api.text("payment_method").or(own).or(default).map(str::to_owned);
     let Some(method) = method else {
         let message = "There is no default_payment_method set on this Customer or Invoice. Please set either prior to paying the Invoice.";
-        return Err(Refusal::invalid(message).code("invoice_payment_intent_requires_action"));
+        return Err(StripeError::invalid(message).code("invoice_payment_intent_requires_action"));
     };
     charge(api, id, &method)
 }
@@ -214,7 +214,7 @@ pub(super) fn charge(api: &mut Api<'_, '_>, id: &str, method: &str) -> Done {
 pub(in crate::stripe) fn void(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut invoice = api.load("invoice", id, "invoice")?;
     if invoice["status"] != "open" {
-        return Err(Refusal::invalid(
+        return Err(StripeError::invalid(
             "You can only pass in open invoices. This invoice isn't open.",
         ));
     }
@@ -230,7 +230,7 @@ pub(in crate::stripe) fn delete(api: &mut Api<'_, '_>, id: &str) -> Done {
     let invoice = api.load("invoice", id, "invoice")?;
     if invoice["status"] != "draft" {
         let message = "You can only delete draft invoices.";
-        return Err(Refusal::invalid(message).code("invoice_not_editable"));
+        return Err(StripeError::invalid(message).code("invoice_not_editable"));
     }
     api.delete("invoice", id);
     api.emit("invoice.deleted", &invoice);

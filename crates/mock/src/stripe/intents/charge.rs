@@ -6,7 +6,7 @@ use super::{
     super::{
         api::{Api, id_of},
         cards::Behaviour,
-        error::{Done, Refusal},
+        error::{Done, StripeError},
         list, methods,
     },
     check_amount, currency,
@@ -58,7 +58,7 @@ pub(in crate::stripe) fn of_intent(api: &mut Api<'_, '_>, intent: &Value, captur
 pub(super) fn failed(
     api: &mut Api<'_, '_>,
     intent: &Value,
-    refusal: &Refusal,
+    refusal: &StripeError,
     code: &str,
 ) -> Value {
     let mut charge = shared(api, intent);
@@ -126,7 +126,7 @@ pub(in crate::stripe) fn capture(api: &mut Api<'_, '_>, id: &str) -> Done {
     let charge = api.load("charge", id, "charge")?;
     if charge["captured"] == true {
         let message = format!("Charge {id} has already been captured.");
-        return Err(Refusal::invalid(message).code("charge_already_captured"));
+        return Err(StripeError::invalid(message).code("charge_already_captured"));
     }
     let amount = api.integer("amount")?.unwrap_or(charge["amount"].as_i64().unwrap_or(0));
     let charge = take(api, id, amount)?;

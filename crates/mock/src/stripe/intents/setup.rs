@@ -6,7 +6,7 @@ use super::{
     super::{
         api::{Api, id_of},
         cards::Behaviour,
-        error::{Done, Refusal},
+        error::{Done, StripeError},
         methods,
     },
     given_method,
@@ -50,14 +50,14 @@ pub(in crate::stripe) fn confirm(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut intent = api.load("setup_intent", id, "intent")?;
     let status = intent["status"].as_str().unwrap_or_default().to_owned();
     if status == "succeeded" || status == "canceled" {
-        return Err(Refusal::unexpected_state("SetupIntent", "confirm", &status));
+        return Err(StripeError::unexpected_state("SetupIntent", "confirm", &status));
     }
     if let Some(method) = given_method(api)? {
         intent["payment_method"] = method["id"].clone();
     }
     let Some(method) = intent["payment_method"].as_str().map(str::to_owned) else {
         let message = "You cannot confirm this SetupIntent because it's missing a payment method.";
-        return Err(Refusal::invalid(message).code("setup_intent_unexpected_state"));
+        return Err(StripeError::invalid(message).code("setup_intent_unexpected_state"));
     };
     match methods::behaviour(api, &method) {
         Behaviour::Declines(code, decline_code) => {
@@ -98,7 +98,7 @@ pub(in crate::stripe) fn cancel(api: &mut Api<'_, '_>, id: &str) -> Done {
     let mut intent = api.load("setup_intent", id, "intent")?;
     let status = intent["status"].as_str().unwrap_or_default();
     if status == "succeeded" || status == "canceled" {
-        return Err(Refusal::unexpected_state("SetupIntent", "cancel", status));
+        return Err(StripeError::unexpected_state("SetupIntent", "cancel", status));
     }
     intent["status"] = "canceled".into();
     api.save("setup_intent", &intent);
