@@ -72,6 +72,8 @@ pub mod route {
     pub const TIMELINE_WAIT: &str = "/v1/timeline/wait";
     pub const TIMELINE_SINCE: &str = "/v1/timeline/since";
     pub const TIMELINE_VERIFY: &str = "/v1/timeline/verify";
+    pub const TIMELINE_REQUEST: &str = "/v1/timeline/request";
+    pub const TIMELINE_ARCHIVE: &str = "/v1/timeline/archive";
     pub const WEBHOOKS: &str = "/v1/webhooks";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";

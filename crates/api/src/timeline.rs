@@ -150,3 +150,45 @@ pub struct VerifyView {
     pub broken_at: Option<u64>,
     pub why: Option<String>,
 }
+
+/// One request, whole.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
+)]
+pub struct RequestQuery {
+    pub sandbox: Option<String>,
+    pub folder: String,
+    pub run: Option<String>,
+    pub id: String,
+}
+
+/// A request with all that is kept of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RequestView {
+    #[schema(value_type = Object)]
+    pub record: Record,
+    pub request: BodyView,
+    pub response: BodyView,
+    /// A fixture that would match it, ready to paste, and the file for it.
+    pub stub: String,
+    pub stub_file: String,
+}
+
+/// What is kept of a body: text, or base64 where it is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BodyView {
+    pub text: Option<String>,
+    pub base64: Option<String>,
+    /// How many bytes there were.
+    pub bytes: u64,
+}
+
+/// Requests as entries of an HTTP Archive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ArchivePage {
+    /// The archive, with some entries.
+    #[schema(value_type = Object)]
+    pub archive: serde_json::Value,
+    /// Pass it as `since` to continue, if there are more.
+    pub next: Option<u64>,
+}

@@ -202,17 +202,27 @@ pub struct CleanedView {
     pub what: String,
     pub goes: bool,
     pub reason: String,
+    /// How much of the disk it takes, where that was measured.
+    pub bytes: Option<u64>,
 }
 
 /// One period of a sandbox being up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RunLineView {
     pub id: String,
-    /// The sandbox's id, while it exists.
+    /// The names, also of a sandbox that is gone.
     pub sandbox: Option<String>,
-    pub artifacts: String,
+    pub project: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     pub started: Timestamp,
     #[schema(value_type = Option<String>, format = DateTime)]
     pub ended: Option<Timestamp>,
+    /// What it was for, and whether that went well.
+    pub scenario: Option<String>,
+    pub ok: Option<bool>,
+    /// How many records its timeline has.
+    pub records: u64,
+    pub artifacts: String,
+    /// How much of the disk it takes.
+    pub bytes: Option<u64>,
 }

@@ -38,7 +38,7 @@ pub(crate) use self::{
     secret::{SecretCommand, SecretRemoveArgs, SecretSetArgs},
     service::{DbArgs, LogsArgs, ServiceArgs, SignalArgs},
     snapshot::{RestoreArgs, SnapshotArgs},
-    timeline::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs},
+    timeline::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, WhichRun},
     url::{ExposeArgs, OpenArgs, PortsArgs, PortsCommand, TrustArgs, UiArgs, UrlArgs},
     webhook::{WebhookArgs, WebhooksArgs},
 };

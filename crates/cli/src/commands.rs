@@ -12,6 +12,7 @@ mod maintenance;
 mod overview;
 mod panel;
 mod pool;
+mod request;
 mod review;
 mod room;
 mod sandbox;
@@ -82,7 +83,7 @@ pub(crate) fn run(
         Command::Since(args) => timeline::since(session, ui, args),
         Command::Wait(args) => timeline::wait(session, ui, args),
         Command::Verify(args) => timeline::verify(session, ui, args),
-        Command::Requests(args) => timeline::requests(session, ui, args),
+        Command::Requests(args) => request::requests(session, ui, args),
         Command::Webhook(args) => webhook::send(session, ui, args),
         Command::Webhooks(args) => webhook::list(session, ui, args),
         Command::Emails(args) => mail::list(session, ui, args),

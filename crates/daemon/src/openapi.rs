@@ -58,6 +58,8 @@ use crate::routes;
         routes::timeline::wait,
         routes::timeline::since,
         routes::timeline::verify,
+        routes::request::one,
+        routes::request::archive,
         routes::webhook::send,
         routes::operation::wait,
         routes::event::follow,

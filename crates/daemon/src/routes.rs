@@ -8,6 +8,7 @@ pub(crate) mod event;
 pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod port;
+pub(crate) mod request;
 pub(crate) mod sandbox;
 pub(crate) mod secret;
 pub(crate) mod service;
@@ -72,6 +73,8 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::TIMELINE_WAIT, get(timeline::wait))
         .route(route::TIMELINE_SINCE, get(timeline::since))
         .route(route::TIMELINE_VERIFY, get(timeline::verify))
+        .route(route::TIMELINE_REQUEST, get(request::one))
+        .route(route::TIMELINE_ARCHIVE, get(request::archive))
         .route(route::WEBHOOKS, post(webhook::send))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))

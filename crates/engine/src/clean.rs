@@ -1,7 +1,11 @@
 //! `clean`: what may go, why, and what stays.
 
-use hothouse_host::files;
+use hothouse_host::{
+    files,
+    usage::{Blocks, usage},
+};
 use hothouse_model::{Explain, Failure, OperationId, SandboxRecord};
+use hothouse_store::RunLine;
 use hothouse_workspace::{Repository, places};
 
 use crate::{Engine, Losses};
@@ -32,6 +36,8 @@ pub struct Cleaned {
     pub what: String,
     pub goes: bool,
     pub reason: String,
+    /// How much of the disk it takes, where that was measured.
+    pub bytes: Option<u64>,
 }
 
 impl Engine {
@@ -58,7 +64,8 @@ impl Engine {
         doing: Doing,
     ) -> Result<Cleaned, Failure> {
         let what = format!("{}/{}", sandbox.project, sandbox.name);
-        let stays = |reason: String| Cleaned { what: what.clone(), goes: false, reason };
+        let stays =
+            |reason: String| Cleaned { what: what.clone(), goes: false, reason, bytes: None };
         if self.room_of(sandbox).is_some() {
             return Ok(stays("its room is up".into()));
         }
@@ -76,7 +83,7 @@ impl Engine {
             let operation = OperationId::from_random(hothouse_host::random::bytes());
             self.delete(sandbox, Losses::Refused, operation)?;
         }
-        Ok(Cleaned { what, goes: true, reason })
+        Ok(Cleaned { what, goes: true, reason, bytes: None })
     }
 
     /// Removes what deleted sandboxes left, and golden data in folders that have no sandbox any more.
@@ -97,7 +104,7 @@ impl Engine {
                 false => "its sandboxes use golden trees and data; the trash is emptied",
             };
             let what = folder.display().to_string();
-            looked_at.push(Cleaned { what, goes: unused, reason: reason.into() });
+            looked_at.push(Cleaned { what, goes: unused, reason: reason.into(), bytes: None });
         }
         Ok(looked_at)
     }
@@ -105,20 +112,38 @@ impl Engine {
     fn clean_runs(&self, doing: Doing) -> Result<Vec<Cleaned>, Failure> {
         let runs = self.with.store.all_runs().map_err(|error| error.failure())?;
         let mut looked_at = Vec::new();
-        for run in runs {
-            let (goes, reason) = match (&run.ended, &run.sandbox) {
-                (Some(ended), _) => (true, format!("it ended {ended}")),
-                (None, None) => (true, "its sandbox is gone".into()),
-                (None, Some(_)) => (false, "still running".into()),
-            };
+        for (at, run) in runs.iter().enumerate() {
+            // The newest comes first.
+            let is_newest = !runs[..at].iter().any(|later| later.sandbox_id == run.sandbox_id);
+            let (goes, reason) = fate(run, is_newest);
+            let bytes = bytes_of(run);
             if goes && doing == Doing::Now {
                 files::remove_tree(&run.artifacts).map_err(|error| error.failure())?;
                 self.with.store.forget_run(&run.id).map_err(|error| error.failure())?;
             }
-            looked_at.push(Cleaned { what: run.id, goes, reason });
+            looked_at.push(Cleaned { what: run.id.clone(), goes, reason, bytes });
         }
         Ok(looked_at)
     }
+}
+
+/// Decides whether a run may go, and says why. What a sandbox did last is what somebody may still ask about.
+fn fate(run: &RunLine, is_newest: bool) -> (bool, String) {
+    let whose = match (&run.project, &run.sandbox) {
+        (Some(project), Some(sandbox)) => format!("`{project}/{sandbox}`"),
+        _ => "its sandbox".to_owned(),
+    };
+    match (&run.ended, &run.sandbox_id) {
+        (None, Some(_)) => (false, format!("{whose} is still running")),
+        (Some(_), Some(_)) if is_newest => (false, format!("the last run of {whose}")),
+        (Some(ended), Some(_)) => (true, format!("it ended {ended}, and {whose} has a later one")),
+        (_, None) => (true, format!("{whose} is deleted")),
+    }
+}
+
+/// Returns how much of the disk a run takes.
+pub(crate) fn bytes_of(run: &RunLine) -> Option<u64> {
+    Some(usage(&run.artifacts, Blocks::AreOwn).ok()?.total)
 }
 
 /// Whether the base has all that the sandbox's branch has, and the branch has something.

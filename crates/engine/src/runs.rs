@@ -12,6 +12,11 @@ impl Engine {
         self.with.store.all_runs().map_err(|error| error.failure())
     }
 
+    /// Returns how much of the disk a run takes.
+    pub fn bytes_of_run(&self, run: &RunLine) -> Option<u64> {
+        crate::clean::bytes_of(run)
+    }
+
     /// Returns a run by its id, also one whose sandbox is gone.
     pub fn run_by_id(&self, id: &str) -> Result<RunLine, Failure> {
         let found = self.runs()?.into_iter().find(|run| run.id == id);

@@ -252,6 +252,11 @@ impl Timelines {
         })
     }
 
+    /// Returns how many records a run has that is being written; none for others.
+    pub fn records(&self, place: &RunPlace) -> Option<u64> {
+        Some(self.state().open.get(&place.run)?.timeline.head().seq)
+    }
+
     /// Returns a reader of a run's timeline, which sees what was noted before.
     pub fn reader(&self, place: &RunPlace) -> Result<Reader, Failure> {
         let open = self.state().open.get(&place.run).cloned();

@@ -27,7 +27,10 @@ pub struct NewRoom {
 pub(crate) fn begin(transaction: &Transaction<'_>, new: &NewRoom) -> rusqlite::Result<()> {
     let NewRoom { sandbox, run, profile, ends, restricted } = new;
     transaction.execute(
-        "INSERT INTO runs (id, sandbox_id, profile, artifacts, started) VALUES (?1, ?2, ?3, ?4, ?5)
+        "INSERT INTO runs (id, sandbox_id, profile, artifacts, started, sandbox_name, project_name)
+         SELECT ?1, ?2, ?3, ?4, ?5, w.name, p.name
+         FROM (SELECT 1) LEFT JOIN sandboxes s ON s.id = ?2 LEFT JOIN workspaces w ON w.id = s.workspace_id
+         LEFT JOIN projects p ON p.id = w.project_id WHERE true
          ON CONFLICT (id) DO UPDATE SET ended = NULL",
         params![
             run.id,
@@ -99,10 +102,18 @@ pub(crate) fn record(row: &Row<'_>, first: usize) -> rusqlite::Result<Option<Roo
 pub struct RunLine {
     pub id: String,
     /// The sandbox's public id, while it exists.
+    pub sandbox_id: Option<String>,
+    /// The names, also of a sandbox that is gone.
     pub sandbox: Option<String>,
+    pub project: Option<String>,
     pub artifacts: PathBuf,
     pub started: Timestamp,
     pub ended: Option<Timestamp>,
+    /// What it was for, and whether that went well.
+    pub scenario: Option<String>,
+    pub ok: Option<bool>,
+    /// How many records its timeline had when that was noted last.
+    pub records: u64,
 }
 
 impl Store {
@@ -121,17 +132,23 @@ impl Store {
         self.read("list the runs", |connection| {
             connection
                 .prepare_cached(
-                    "SELECT u.id, s.public_id, u.artifacts, u.started, u.ended FROM runs u
+                    "SELECT u.id, s.public_id, u.artifacts, u.started, u.ended, u.sandbox_name, u.project_name,
+                     u.scenario, u.ok, (SELECT max(a.seq) FROM anchors a WHERE a.run_id = u.id) FROM runs u
                      LEFT JOIN sandboxes s ON s.id = u.sandbox_id ORDER BY u.started DESC, u.id",
                 )?
                 .query_map([], |row| {
                     let ended = row.get::<_, Option<String>>(4)?;
                     Ok(RunLine {
                         id: row.get(0)?,
-                        sandbox: row.get(1)?,
+                        sandbox_id: row.get(1)?,
                         artifacts: row.get::<_, String>(2)?.into(),
                         started: parsed(row, 3)?,
                         ended: ended.map(|_| parsed(row, 4)).transpose()?,
+                        sandbox: row.get(5)?,
+                        project: row.get(6)?,
+                        scenario: row.get(7)?,
+                        ok: row.get(8)?,
+                        records: row.get::<_, Option<i64>>(9)?.unwrap_or(0).unsigned_abs(),
                     })
                 })?
                 .collect()

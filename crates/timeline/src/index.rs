@@ -147,6 +147,17 @@ impl Index {
         found.query_map([id], |row| Ok(unsigned(row.get(0)?)))?.collect()
     }
 
+    /// Lists the ids that begin with a prefix, which ends in `_`, and the number of the first record of each.
+    pub(crate) fn first_of_ids(&self, prefix: &str) -> rusqlite::Result<Vec<(String, u64)>> {
+        // The character after `_`.
+        let end = format!("{}`", prefix.trim_end_matches('_'));
+        let mut found = self.sql.prepare_cached(
+            "SELECT id, min(seq) FROM record WHERE id >= ?1 AND id < ?2 GROUP BY id",
+        )?;
+        let rows = found.query_map([prefix, &end], |row| Ok((row.get(0)?, unsigned(row.get(1)?))));
+        rows?.collect()
+    }
+
     /// Returns the number of the first record at or after a time.
     pub(crate) fn first_from(&self, time: jiff::Timestamp) -> rusqlite::Result<Option<u64>> {
         let found = "SELECT min(seq) FROM record WHERE time >= ?1";

@@ -15,7 +15,7 @@ use hothouse_host::{
     files::{self, FileError},
     lock::{Lock, LockError},
 };
-use hothouse_model::record::{Kind, Record};
+use hothouse_model::record::{Kind, Record, kind_of_id};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub struct View {
 pub static VIEWS: [View; 5] = [
     View { file: "requests.jsonl", shows: |record| record.kind == Kind::Request },
     View { file: "webhooks.jsonl", shows: |record| record.kind == Kind::Webhook },
-    View { file: "media-requests.jsonl", shows: |record| record.kind == Kind::Object },
+    View { file: "media-requests.jsonl", shows: is_for_media },
     View { file: "analytics-events.jsonl", shows: |record| record.kind == Kind::Event },
     View {
         file: "dead-letters.jsonl",
@@ -39,7 +39,36 @@ pub static VIEWS: [View; 5] = [
     },
 ];
 
+/// The folder with a file for each issue: what is known of it last.
+const ISSUES: &str = "errors";
+
+/// The most issues that have a file.
+const MOST_ISSUES: usize = 10_000;
+
 const STATE: &str = "views.json";
+
+/// Whether a record is a request that was answered with a picture, a film, a sound or a font.
+fn is_for_media(record: &Record) -> bool {
+    if record.kind != Kind::Request {
+        return false;
+    }
+    let headers = record.body["response"]["headers"].as_array();
+    let kinds = headers.into_iter().flatten().filter_map(|pair| {
+        let is_type = pair[0].as_str()?.eq_ignore_ascii_case("content-type");
+        pair[1].as_str().filter(|_| is_type)
+    });
+    kinds.into_iter().any(is_media)
+}
+
+fn is_media(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let (family, rest) = kind.split_once('/').unwrap_or((&kind, ""));
+    let is_font =
+        rest.starts_with("font-") || rest.starts_with("x-font-") || rest == "vnd.ms-fontobject";
+    let is_stream = matches!(rest, "vnd.apple.mpegurl" | "x-mpegurl" | "dash+xml");
+    matches!(family, "image" | "video" | "audio" | "font")
+        || family == "application" && (is_font || is_stream)
+}
 
 /// How far the views reach.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -48,6 +77,9 @@ struct Reach {
     offset: u64,
     /// Of each file.
     lengths: BTreeMap<String, u64>,
+    /// How many files of issues there are.
+    #[serde(default)]
+    issues: usize,
 }
 
 /// Brings the views of a run in step with its timeline.
@@ -74,9 +106,12 @@ pub(crate) fn update(folder: &Path, upto: u64) -> Result<(), ReadError> {
     }
     let mut open =
         VIEWS.iter().map(|view| open(folder, view, &reach)).collect::<Result<Vec<_>, _>>()?;
-    let mut failure = None;
+    let (mut failure, mut issues) = (None, BTreeMap::new());
     let reader = Reader::open(folder)?;
     reach.offset = reader.scan(reach.offset, upto, &mut |record| {
+        if record.kind == Kind::Error && issues.len() < MOST_ISSUES {
+            issues.insert(record.id.clone(), row(&record));
+        }
         let shown = open.iter_mut().filter(|(view, ..)| (view.shows)(&record));
         let written = shown.map(|(_, file, _)| write(file, &record));
         failure = written.filter_map(Result::err).next();
@@ -91,8 +126,34 @@ pub(crate) fn update(folder: &Path, upto: u64) -> Result<(), ReadError> {
         let length = file.get_ref().metadata().map_err(failed)?.len();
         reach.lengths.insert(view.file.to_owned(), length);
     }
+    reach.issues += write_issues(folder, &issues, MOST_ISSUES.saturating_sub(reach.issues))?;
     let text = serde_json::to_vec(&reach).expect("numbers are JSON");
     Ok(files::write_quick(&state, &text, 0o600)?)
+}
+
+/// Writes a file for each issue that has a new event; returns how many files are new.
+fn write_issues(
+    folder: &Path,
+    issues: &BTreeMap<String, Value>,
+    most_new: usize,
+) -> Result<usize, ReadError> {
+    if issues.is_empty() {
+        return Ok(0);
+    }
+    let folder = folder.join(ISSUES);
+    files::make_private_folder(&folder)?;
+    let mut new = 0;
+    for (id, row) in issues.iter().filter(|(id, _)| kind_of_id(id) == Some(Kind::Error)) {
+        let path = folder.join(format!("{id}.json"));
+        let is_new = !files::exists(&path);
+        if is_new && new >= most_new {
+            continue;
+        }
+        let text = serde_json::to_vec_pretty(row).expect("a value is JSON");
+        files::write_quick(&path, &text, 0o600)?;
+        new += usize::from(is_new);
+    }
+    Ok(new)
 }
 
 /// Whether the timeline and every view are at least as long as they were.
@@ -127,4 +188,29 @@ pub(crate) fn row(record: &Record) -> Value {
     row["time"] = json!(record.time);
     row["service"] = json!(record.service);
     row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_are_known_by_their_type() {
+        for media in [
+            "image/png",
+            "IMAGE/SVG+xml; charset=utf-8",
+            "video/mp4",
+            "audio/mpeg",
+            "font/woff2",
+            "application/font-woff",
+            "application/vnd.apple.mpegurl",
+        ] {
+            assert!(is_media(media), "{media}");
+        }
+        for other in
+            ["application/json", "text/html", "", "imagery/png", "application/octet-stream"]
+        {
+            assert!(!is_media(other), "{other}");
+        }
+    }
 }

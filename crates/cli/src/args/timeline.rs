@@ -77,6 +77,12 @@ pub(crate) struct RequestsArgs {
     /// Only requests to mocked hosts that no fixture matched
     #[arg(long)]
     pub(crate) unmatched: bool,
+    /// Print a fixture that would match the request, ready to paste
+    #[arg(long, conflicts_with_all = ["unmatched", "har"])]
+    pub(crate) stub: bool,
+    /// Write the requests to a file as an HTTP Archive (HAR)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) har: Option<std::path::PathBuf>,
     /// Start after a cursor, a mark, a time (RFC 3339), or this long ago, such as 5m
     #[arg(long, value_name = "CURSOR|MARK|TIME")]
     pub(crate) since: Option<String>,

@@ -107,12 +107,20 @@ pub(crate) fn clean(session: &Session, ui: &Ui, args: CleanArgs) -> Result<ExitC
             (true, true) => ("would be deleted", Tone::Warning),
             (true, false) => ("deleted", Tone::Good),
         };
-        vec![Cell::new(&item.what), Cell::new(word).tone(tone), Cell::new(&item.reason)]
+        let size = item.bytes.map_or_else(|| "-".to_owned(), bytes);
+        let what = Cell::new(&item.what);
+        vec![what, Cell::new(word).tone(tone), Cell::new(size), Cell::new(&item.reason)]
     });
     if looked_at.is_empty() {
         ui.say("Nothing to clean.");
     } else {
-        ui.print(&table(ui, &["WHAT", "ACTION", "REASON"], rows.collect()));
+        ui.print(&table(ui, &["WHAT", "ACTION", "SIZE", "REASON"], rows.collect()));
+    }
+    let freed = looked_at.iter().filter(|item| item.goes).filter_map(|item| item.bytes);
+    match freed.sum::<u64>() {
+        0 => {}
+        freed if args.dry_run => ui.say(&format!("{} would be freed.", bytes(freed))),
+        freed => ui.say(&format!("{} freed.", bytes(freed))),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -130,14 +138,26 @@ pub(crate) fn runs(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
     }
     let now = HostClock.now();
     let rows = all.iter().map(|run| {
+        let whose = match (&run.project, &run.sandbox) {
+            (Some(project), Some(sandbox)) => format!("{project}/{sandbox}"),
+            _ => "-".to_owned(),
+        };
+        let state = match (run.ok, run.ended) {
+            (Some(true), _) => "ok",
+            (Some(false), _) => "not ok",
+            (None, Some(_)) => "ended",
+            (None, None) => "running",
+        };
         vec![
             Cell::new(&run.id).tone(Tone::Strong),
-            Cell::new(run.sandbox.as_deref().unwrap_or("-")),
+            Cell::new(whose),
             Cell::new(age(run.started, now)),
-            Cell::new(if run.ended.is_some() { "ended" } else { "running" }),
-            Cell::new(&run.artifacts),
+            Cell::new(state),
+            Cell::new(run.records.to_string()),
+            Cell::new(run.bytes.map_or_else(|| "-".to_owned(), bytes)),
         ]
     });
-    ui.print(&table(ui, &["RUN", "SANDBOX", "AGE", "STATE", "ARTIFACTS"], rows.collect()));
+    let heads = ["RUN", "SANDBOX", "AGE", "STATE", "RECORDS", "SIZE"];
+    ui.print(&table(ui, &heads, rows.collect()));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! `timeline`, `mark`, `since`, `wait`, `verify`, `requests`: what happened in a run.
+//! `timeline`, `mark`, `since`, `wait`, `verify`: what happened in a run.
 
 use std::{
     ops::ControlFlow,
@@ -16,13 +16,14 @@ use hothouse_api::{
 use hothouse_model::{
     Failure, FailureKind,
     config::parse_duration,
-    record::{Kind, Record, bodies::RequestBody, kind_of_id},
+    record::{Kind, Record, kind_of_id},
 };
+
 use serde::Serialize;
 
 use super::sandbox::check_reference;
 use crate::{
-    args::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, Which},
+    args::{MarkArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, Which},
     render::{Cell, plain, table},
     session::Session,
     ui::{Tone, Ui},
@@ -66,96 +67,6 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: TimelineArgs) -> Result<Exi
     }
     go_on(ui, next);
     Ok(ExitCode::SUCCESS)
-}
-
-/// A request, as it is listed.
-#[derive(Serialize)]
-struct RequestLine<'a> {
-    id: &'a str,
-    time: jiff::Timestamp,
-    host: String,
-    method: String,
-    path: String,
-    status: Option<u16>,
-    integration: Option<String>,
-    class: Option<String>,
-    matched: Option<bool>,
-    fixture: Option<String>,
-    duration_ms: u64,
-    service: Option<&'a str>,
-}
-
-impl<'a> RequestLine<'a> {
-    fn of(record: &'a Record) -> Self {
-        let body: RequestBody = record.body().unwrap_or_default();
-        Self {
-            id: &record.id,
-            time: record.time,
-            host: body.host,
-            method: body.method,
-            path: body.path,
-            status: body.status,
-            integration: body.integration,
-            class: body.class,
-            matched: body.matched,
-            fixture: body.fixture,
-            duration_ms: body.duration_ms,
-            service: record.service.as_deref(),
-        }
-    }
-}
-
-/// Lists requests.
-pub(crate) fn requests(
-    session: &Session,
-    ui: &Ui,
-    args: RequestsArgs,
-) -> Result<ExitCode, Failure> {
-    let mut terms = terms(&args.query);
-    if args.unmatched {
-        terms.push_str(" matched=false");
-    }
-    let query = TimelineQuery {
-        sandbox: checked(args.run.which)?,
-        folder: session.folder_text()?,
-        run: args.run.run,
-        kind: Some(Kind::Request.to_string()),
-        query: terms,
-        since: args.since,
-        ..TimelineQuery::default()
-    };
-    let (records, next) = fetch(session, ui, query, args.budget)?;
-    let lines: Vec<_> = records.iter().map(RequestLine::of).collect();
-    match ui.json {
-        true => ui.print_json(&lines),
-        false if lines.is_empty() => ui.say("No such requests."),
-        false => ui.print(&table(
-            ui,
-            &["TIME", "STATUS", "METHOD", "HOST", "PATH", "BY", "MS"],
-            lines.iter().map(request_row).collect(),
-        )),
-    }
-    go_on(ui, next);
-    Ok(ExitCode::SUCCESS)
-}
-
-fn request_row(line: &RequestLine<'_>) -> Vec<Cell> {
-    let status = line.status.map_or_else(|| "-".to_owned(), |status| status.to_string());
-    let tone = if line.status.is_some_and(|status| status < 400) { Tone::Good } else { Tone::Bad };
-    let by = match (&line.integration, line.matched) {
-        (Some(name), Some(false)) => format!("{name} (unmatched)"),
-        (Some(name), _) => name.clone(),
-        (None, _) => "-".to_owned(),
-    };
-    vec![
-        Cell::new(line.time.strftime("%H:%M:%S").to_string()).tone(Tone::Faint),
-        Cell::new(status).tone(tone),
-        Cell::new(&line.method),
-        Cell::new(&line.host),
-        Cell::new(cut(&line.path)),
-        Cell::new(by),
-        Cell::new(line.duration_ms.to_string()),
-    ]
 }
 
 /// Fetches records page by page, all for JSON, some for a terminal, and no more than the budget.

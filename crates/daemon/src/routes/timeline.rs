@@ -206,7 +206,7 @@ pub(crate) async fn verify(
 }
 
 /// Finds the run that is meant: one by its id, or the last one of a sandbox.
-async fn place(
+pub(super) async fn place(
     daemon: &Daemon,
     run: Option<String>,
     sandbox: Option<&str>,
@@ -232,7 +232,7 @@ fn parse_kind(text: &str) -> Result<Kind, ErrorResponse> {
         .map_err(|error: hothouse_model::record::UnknownKind| ErrorResponse(error.failure()))
 }
 
-fn selection(
+pub(super) fn selection(
     text: &str,
     kind: Option<Kind>,
     since: Option<&str>,

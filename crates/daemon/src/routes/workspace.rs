@@ -16,6 +16,8 @@ use hothouse_engine::{
     CleanWish, Doing, Finding, GrantsAnswer, Merged, Promoted, Promotion, SandboxSizes,
 };
 use hothouse_model::SandboxRecord;
+use hothouse_reconcile::timelines::RunPlace;
+use hothouse_store::RunLine;
 
 use super::{
     Json, Operation, blocking,
@@ -243,6 +245,7 @@ pub(crate) async fn clean(
             what: item.what,
             goes: item.goes,
             reason: item.reason,
+            bytes: item.bytes,
         });
         Ok(shown.collect())
     });
@@ -254,14 +257,23 @@ pub(crate) async fn runs(
     State(daemon): State<Daemon>,
 ) -> Result<axum::Json<Vec<RunLineView>>, ErrorResponse> {
     let listed = blocking(move || {
-        let runs = daemon.engine.runs()?.into_iter().map(|run| RunLineView {
-            id: run.id,
-            sandbox: run.sandbox,
-            artifacts: run.artifacts.to_string_lossy().into_owned(),
-            started: run.started,
-            ended: run.ended,
-        });
-        Ok(runs.collect())
+        let runs = daemon.engine.runs()?;
+        let view = |run: RunLine| {
+            let place = RunPlace { run: run.id.clone(), folder: run.artifacts.clone() };
+            RunLineView {
+                records: daemon.keepers.timelines.records(&place).unwrap_or(run.records),
+                bytes: daemon.engine.bytes_of_run(&run),
+                id: run.id,
+                sandbox: run.sandbox,
+                project: run.project,
+                started: run.started,
+                ended: run.ended,
+                scenario: run.scenario,
+                ok: run.ok,
+                artifacts: run.artifacts.to_string_lossy().into_owned(),
+            }
+        };
+        Ok(runs.into_iter().map(view).collect())
     });
     listed.await.map(axum::Json)
 }

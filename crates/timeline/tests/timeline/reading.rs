@@ -8,9 +8,14 @@ use std::{
 
 use hothouse_model::{
     query::{Query, Since},
-    record::{Draft, Kind, bodies::MarkBody},
+    record::{
+        Draft, Kind,
+        bodies::{GapKind, MarkBody},
+    },
 };
-use hothouse_timeline::{Order, ReadError, Reader, Selection, Timeline, VIEWS, har, write_views};
+use hothouse_timeline::{
+    Order, ReadError, Reader, Selection, Timeline, VIEWS, gap, har, write_views,
+};
 use serde_json::{Value, json};
 
 use crate::{Kept, RUN, at, log, open, order, request};
@@ -110,15 +115,28 @@ fn since_counts_every_kind_and_names_the_gaps() {
         });
         Draft::new(Kind::Connection, at(0), host, body)
     };
+    let error = |digit: &str| {
+        let id = format!("err_{}", digit.repeat(16));
+        Draft { id: Some(id), ..Draft::new(Kind::Error, at(0), "TypeError", json!({})) }
+    };
     timeline.append(request("a", "/", Some(false))).unwrap();
+    timeline.append(error("a")).unwrap();
+    // One that a daemon's end cut off, one that ended, and one that is open all the while.
+    timeline.append(connection("gone.example", "tcp", false, true)).unwrap();
+    timeline.append(gap(GapKind::Absent, 3, "no daemon ran".into(), at(0))).unwrap();
+    for open in [true, false] {
+        timeline.append(connection("over.example", "tcp", false, open)).unwrap();
+    }
+    timeline.append(connection("long.example", "tcp", false, true)).unwrap();
     mark(&timeline, "m1");
     let mark = mark(&timeline, "m1");
     timeline.append(request("a", "/", Some(false))).unwrap();
     timeline.append(request("a", "/", Some(true))).unwrap();
     timeline.append(request("a", "/", None)).unwrap();
-    let error = |new| Draft::new(Kind::Error, at(0), "TypeError", json!({ "new": new }));
-    timeline.append(error(true)).unwrap();
-    timeline.append(error(false)).unwrap();
+    // Two events of an issue that was known, and three of two that were not.
+    for issue in ["a", "a", "b", "b", "c"] {
+        timeline.append(error(issue)).unwrap();
+    }
     for open in [true, false] {
         timeline.append(connection("tls.example", "tcp", false, open)).unwrap();
     }
@@ -134,15 +152,22 @@ fn since_counts_every_kind_and_names_the_gaps() {
         assert_eq!(report.counts.len(), Kind::ALL.len());
         let counts =
             ["request", "error", "connection", "mail", "mark"].map(|kind| report.counts[kind]);
-        assert_eq!(counts, [3, 2, 5, 0, 0]);
-        assert_eq!((report.new_errors, report.unmatched), (1, 1));
-        assert_eq!(report.records.iter().map(|record| record.seq).collect::<Vec<_>>(), [4, 5]);
+        assert_eq!(counts, [3, 5, 5, 0, 0]);
+        assert_eq!((report.new_errors, report.unmatched), (2, 1));
+        let seqs: Vec<_> = report.records.iter().map(|record| record.seq).collect();
+        assert_eq!(seqs, [mark + 1, mark + 2]);
         let gaps: Vec<_> = report
             .gaps
             .iter()
             .map(|gap| (gap.kind.as_str(), gap.what.as_str(), gap.count))
             .collect();
-        assert_eq!(gaps, [("not-opened", "tls.example", 2), ("udp", "time.example", 1)]);
+        let not_opened = |host, count| ("not-opened", host, count);
+        let expected = [
+            not_opened("long.example", 1),
+            not_opened("tls.example", 2),
+            ("udp", "time.example", 1),
+        ];
+        assert_eq!(gaps, expected);
         match reader.since("m11", 0).unwrap_err() {
             ReadError::NoMark { near, .. } => assert_eq!(near.as_deref(), Some("m1")),
             other => panic!("{other}"),
@@ -211,9 +236,22 @@ fn views_follow_the_timeline_and_can_be_made_anew() {
         let body = json!({ "queue": "q", "state": state });
         timeline.append(Draft::new(Kind::Job, at(0), "job", body)).unwrap();
     }
+    let mut picture = request("cdn.example", "/logo", None);
+    picture.body["response"] = json!({ "headers": [["Content-Type", "image/png"]] });
+    timeline.append(picture).unwrap();
+    for message in ["first", "second"] {
+        let id = Some("err_0123456789abcdef".to_owned());
+        let body = json!({ "message": message });
+        timeline.append(Draft { id, ..Draft::new(Kind::Error, at(0), "error", body) }).unwrap();
+    }
     timeline.close();
+    let media = view("media-requests.jsonl");
+    assert_eq!((media.len(), &media[0]["path"]), (1, &json!("/logo")));
+    let issue = fs::read(folder.path().join("errors/err_0123456789abcdef.json")).unwrap();
+    let issue: Value = serde_json::from_slice(&issue).unwrap();
+    assert_eq!(issue["message"], "second", "the last event counts");
     let rows = view("requests.jsonl");
-    assert_eq!(rows.len(), 2);
+    assert_eq!(rows.len(), 3);
     assert_eq!((&rows[1]["id"], &rows[1]["path"]), (&json!(second.id), &json!("/2")));
     assert_eq!(view("dead-letters.jsonl").len(), 1);
     // A writer that died after the lines and before it noted them.
