@@ -17,6 +17,8 @@ pub struct EgressQuery {
     /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
     pub sandbox: Option<String>,
     pub folder: String,
+    /// A run, also of a sandbox that is gone; by default all runs of the sandbox.
+    pub run: Option<String>,
     /// A cursor, a time, or a duration such as `5m`.
     pub since: Option<String>,
     /// Only denied attempts.

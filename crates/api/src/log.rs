@@ -12,6 +12,8 @@ pub struct LogQuery {
     /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
     pub sandbox: Option<String>,
     pub folder: String,
+    /// A run, also of a sandbox that is gone; by default all that the sandbox has of its services.
+    pub run: Option<String>,
     /// Comma-separated names; by default all services.
     pub services: Option<String>,
     /// A regular expression.

@@ -9,6 +9,7 @@ pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod port;
 pub(crate) mod request;
+mod run_log;
 pub(crate) mod sandbox;
 pub(crate) mod secret;
 pub(crate) mod service;

@@ -6,11 +6,12 @@
 mod absence;
 mod commits;
 mod draft;
+mod logs;
 mod secrets;
 pub(crate) mod services;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -21,13 +22,14 @@ use hothouse_host::{Clock, clock::HostClock};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
     ledger::LedgerRecord,
+    query::Query,
     record::{Draft, Kind, Record},
     room::RoomWish,
 };
 use hothouse_store::AnchorRecord;
 use hothouse_timeline::{
-    Anchor, AppendError, BLOB_CAP, Identity, Reader, Redactor, Timeline, TimelineOrder,
-    Verification, verify,
+    Anchor, AppendError, BLOB_CAP, Identity, Order, Reader, Redactor, Selection, Timeline,
+    TimelineOrder, Verification, verify,
 };
 
 use self::{commits::Told, secrets::Redacting};
@@ -42,6 +44,9 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// How long a timeline may become by what a room does, in bytes: one that connects without end must not fill the disk.
 /// What comes later is counted as dropped.
 const ROOM_LIMIT: u64 = 256 << 20;
+
+/// How many attempts of a run are listed.
+const LEDGER_LIMIT: usize = 100_000;
 
 /// The timelines that are being written.
 pub struct Timelines {
@@ -275,6 +280,24 @@ impl Timelines {
         })
     }
 
+    /// Returns what a run tried to reach as its ledger had it, each attempt as it stands last.
+    pub fn ledger(&self, place: &RunPlace) -> Result<Vec<LedgerRecord>, Failure> {
+        let reader = self.reader(place)?;
+        let mut found: BTreeMap<String, LedgerRecord> = BTreeMap::new();
+        for kind in [Kind::Connection, Kind::Request] {
+            let query = Query::parse("", Some(kind)).expect("nothing is a query");
+            let (now, limit, order) = (HostClock.now(), LEDGER_LIMIT, Order::OldestFirst);
+            let selection = Selection { query, since: None, now, limit, order };
+            let records = reader.records(&selection).map_err(|error| error.failure())?;
+            for record in records.iter().filter_map(draft::back) {
+                found.insert(record.id.clone(), record);
+            }
+        }
+        let mut all: Vec<LedgerRecord> = found.into_values().collect();
+        all.sort_by_key(|record| record.seq);
+        Ok(all)
+    }
+
     /// Checks that the timeline of a run is as it was written.
     pub fn verify(&self, place: &RunPlace) -> Result<Verification, Failure> {
         let open = self.state().open.get(&place.run).cloned();
@@ -310,6 +333,7 @@ impl Timelines {
                 self.of(&sandbox);
             }
         }
+        self.follow_logs(&self.engine.sandboxes()?);
         let runs = self.engine.runs()?;
         let goes_on = |id: &String| runs.iter().any(|run| run.id == *id && run.ended.is_none());
         let open: Vec<Open> = self.state().open.values().cloned().collect();
@@ -326,6 +350,23 @@ impl Timelines {
         };
         ended.into_iter().for_each(Timeline::end);
         Ok(())
+    }
+
+    /// Brings the logs of services in the folders of runs in step with those of sandboxes, also of one that has just
+    /// ended.
+    pub fn follow_logs(&self, sandboxes: &[SandboxRecord]) {
+        for sandbox in sandboxes {
+            let Some(room) = &sandbox.room else { continue };
+            let Some(open) = self.state().open.get(&room.run.id).cloned() else { continue };
+            let followed = logs::Followed {
+                streams: self.engine.log_streams(sandbox, &[]).unwrap_or_default(),
+                started: room.run.started,
+                run: room.run.artifacts.clone(),
+            };
+            if let Err(error) = logs::follow(&followed, &self.refreshed(&open).redactor()) {
+                tracing::warn!(%error, run = room.run.id, "the logs of a run are not kept");
+            }
+        }
     }
 
     /// Writes what waits, and opens nothing any more: the next daemon goes on.

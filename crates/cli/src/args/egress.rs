@@ -36,6 +36,9 @@ pub(crate) enum EgressCommand {
 pub(crate) struct EgressLogArgs {
     #[command(flatten)]
     pub(crate) which: Which,
+    /// Only a run by its id, also of a deleted sandbox
+    #[arg(long, value_name = "ID", conflicts_with_all = ["sandbox", "follow"])]
+    pub(crate) run: Option<String>,
     /// Follow new records until interrupted
     #[arg(short, long)]
     pub(crate) follow: bool,

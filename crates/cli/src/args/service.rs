@@ -12,6 +12,9 @@ pub(crate) struct LogsArgs {
     pub(crate) services: Vec<String>,
     #[command(flatten)]
     pub(crate) which: Which,
+    /// The logs of a run by its id, also of a deleted sandbox
+    #[arg(long, value_name = "ID", conflicts_with_all = ["sandbox", "follow"])]
+    pub(crate) run: Option<String>,
     /// Follow new lines until interrupted
     #[arg(short, long)]
     pub(crate) follow: bool,

@@ -31,6 +31,7 @@ pub(crate) fn log(session: &Session, ui: &Ui, args: EgressLogArgs) -> Result<Exi
     let mut query = EgressQuery {
         sandbox: checked(args.which)?,
         folder: session.folder_text()?,
+        run: args.run,
         since: args.since,
         denied: args.denied,
         host: args.host,

@@ -27,6 +27,7 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCo
         check_reference(text)?;
     }
     let (sandbox, services) = match (&args.which.sandbox, args.services.split_first()) {
+        _ if args.run.is_some() => (None, &args.services[..]),
         (None, Some((first, rest))) => match names_sandbox(session, "logs", first)? {
             true => (Some(first.clone()), rest),
             false => (None, &args.services[..]),
@@ -36,6 +37,7 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: &LogsArgs) -> Result<ExitCo
     let mut query = LogQuery {
         sandbox,
         folder: session.folder_text()?,
+        run: args.run.clone(),
         services: (!services.is_empty()).then(|| services.join(",")),
         grep: args.grep.clone(),
         before: args.before,

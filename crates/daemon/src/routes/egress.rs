@@ -20,6 +20,7 @@ use hothouse_model::{
     ledger::{AttemptKind, LedgerRecord, learn},
     policy::{Attempt, Claim, Datagram, Decision, Policy, Protocol, Transport, Verdict},
 };
+use hothouse_reconcile::timelines::RunPlace;
 use hothouse_store::GrantReach;
 use jiff::Timestamp;
 
@@ -47,6 +48,14 @@ pub(crate) async fn log(
 ) -> Result<axum::Json<EgressPage>, ErrorResponse> {
     let since = query.since.as_deref().map(|text| since(text, HostClock.now())).transpose();
     let since = since.map_err(ErrorResponse)?;
+    if let Some(run) = query.run.clone() {
+        let page = blocking(move || {
+            let run = daemon.engine.run_by_id(&run)?;
+            let place = RunPlace { run: run.id, folder: run.artifacts };
+            Ok(page(daemon.keepers.timelines.ledger(&place)?, &query, since.as_ref()))
+        });
+        return page.await.map(axum::Json);
+    }
     let sandbox = find(&daemon, query.sandbox.as_deref(), &query.folder).await?;
     let folder = daemon.engine.ledger_of(&sandbox);
     let patience = query.wait_ms.map_or(Duration::ZERO, Duration::from_millis).min(LONGEST_WAIT);

@@ -221,6 +221,8 @@ pub(crate) async fn delete(
     let deleted = blocking(move || {
         let sandbox = daemon.engine.find(Some(&wanted), &PathBuf::from(body.folder))?;
         let losses = if body.force { Losses::Accepted } else { Losses::Refused };
+        // The logs of its services go with it; those of its run stay.
+        daemon.keepers.timelines.follow_logs(std::slice::from_ref(&sandbox));
         daemon.engine.delete(&sandbox, losses, id)?;
         empty_trash(&daemon, &sandbox);
         Ok(sandbox)

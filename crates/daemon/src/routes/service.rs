@@ -14,7 +14,7 @@ use hothouse_host::{Clock, clock::HostClock, logs};
 use hothouse_model::{Failure, FailureKind, config, stack::ServiceAction};
 use jiff::Timestamp;
 
-use super::{Json, blocking, sandbox};
+use super::{Json, blocking, run_log, sandbox};
 use crate::{Daemon, failure::ErrorResponse};
 
 /// How long a service may take to start by default.
@@ -67,6 +67,14 @@ pub(crate) async fn logs(
     let patience = query.wait_ms.map_or(Duration::ZERO, Duration::from_millis).min(LONGEST_WAIT);
     let begun = tokio::time::Instant::now();
     let engine = daemon.engine.clone();
+    if let Some(run) = query.run.clone() {
+        let page = blocking(move || {
+            let run = engine.run_by_id(&run)?;
+            daemon.keepers.timelines.follow_logs(&engine.sandboxes()?);
+            run_log::read(&run.artifacts, &names(&query), &wanted)
+        });
+        return page.await.map(axum::Json);
+    }
     let streams = blocking(move || find(&engine, &query)).await?;
     let mut stop_rx = daemon.stop_tx.subscribe();
     loop {
@@ -87,10 +95,13 @@ fn find(engine: &Engine, query: &LogQuery) -> Result<Vec<logs::Stream>, Failure>
     let wanted = wanted
         .map_err(|error: hothouse_model::NameError| Failure::of(FailureKind::Usage, &error))?;
     let sandbox = engine.find(wanted.as_ref(), &PathBuf::from(&query.folder))?;
-    let names = query.services.as_deref().unwrap_or_default();
-    let names: Vec<String> =
-        names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-    engine.log_streams(&sandbox, &names)
+    engine.log_streams(&sandbox, &names(query))
+}
+
+/// Returns the services that are asked for.
+fn names(query: &LogQuery) -> Vec<String> {
+    let names = query.services.as_deref().unwrap_or_default().split(',');
+    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
 fn wanted(query: &LogQuery, now: Timestamp) -> Result<logs::Wanted, Failure> {

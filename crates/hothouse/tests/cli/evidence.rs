@@ -204,3 +204,168 @@ fn what_happened_while_no_daemon_ran_is_a_gap() {
         wait_until("the wall stands again", || serve(env, repository, "/again").contains("501"));
     });
 }
+
+#[test]
+fn a_request_is_shown_whole_and_a_run_outlives_its_sandbox() {
+    with_room(|env, repository| {
+        let (run, artifacts) = run_of(env, repository);
+        let long = "x".repeat(20_000);
+        let call = format!(
+            "import urllib.request as u\ntry: u.urlopen('https://api.vendor.example/v1/things/7?a=1', data=b'{{\"note\":\"{long}\"}}')\nexcept OSError as e: print(e)"
+        );
+        env.ok(repository, &["exec", "-w", "a", "--", "python3", "-c", &call]);
+        let unmatched = ask(env, repository, &["requests", "--unmatched", "-w", "a"]);
+        let id = unmatched[0]["id"].as_str().unwrap().to_owned();
+        let whole = ask(env, repository, &["requests", &id, "-w", "a"]);
+        assert_eq!(whole["request"]["body"]["bytes"], 20_011);
+        assert!(
+            whole["request"]["body"]["text"].as_str().unwrap().ends_with("xx\"}"),
+            "kept beside it"
+        );
+        let headers = whole["request"]["headers"].as_array().unwrap();
+        assert!(headers.iter().any(|pair| pair[0] == "host" && pair[1] == "api.vendor.example"));
+        let shown = env.ok(repository, &["requests", &id, "-w", "a"]);
+        assert!(shown.contains("POST https://api.vendor.example/v1/things/7?a=1"), "{shown}");
+
+        // The stub is a fixture that matches the same request.
+        let stub = ask(env, repository, &["requests", &id, "--stub", "-w", "a"]);
+        let worktree = ask(env, repository, &["status", "-w", "a"])["worktree"].clone();
+        let file = Path::new(worktree.as_str().unwrap()).join(stub["file"].as_str().unwrap());
+        let write = format!(
+            "mkdir -p '{0}' && cat > '{1}'",
+            file.parent().unwrap().display(),
+            file.display()
+        );
+        let put = format!("{write} <<'END'\n{}END", stub["stub"].as_str().unwrap());
+        env.ok(repository, &["exec", "-w", "a", "--", "sh", "-c", &put]);
+        wait_until("the fixture matches", || {
+            env.ok(repository, &["exec", "-w", "a", "--", "python3", "-c", &call]);
+            let matched = ["requests", "path:/v1/things/7 matched=true status=200", "-w", "a"];
+            !ask(env, repository, &matched).as_array().unwrap().is_empty()
+        });
+        assert_eq!(env.run(repository, &["requests", "--stub", "-w", "a"]).code, 2);
+        assert_eq!(env.run(repository, &["requests", "req_0123456789abcdef", "-w", "a"]).code, 4);
+
+        let wrote = ask(env, repository, &["requests", "--har", "calls.har", "-w", "a"]);
+        let har: Value =
+            serde_json::from_slice(&fs::read(wrote["file"].as_str().unwrap()).unwrap()).unwrap();
+        let entries = har["log"]["entries"].as_array().unwrap();
+        assert_eq!(entries.len() as u64, wrote["requests"].as_u64().unwrap());
+        assert_eq!(entries[0]["request"]["url"], "https://api.vendor.example/v1/things/7?a=1");
+        assert_eq!(entries[0]["request"]["postData"]["text"].as_str().map(str::len), Some(20_011));
+
+        env.ok(repository, &["delete", "a", "--force"]);
+        let runs = ask(env, repository, &["runs"]);
+        let line = &runs[0];
+        assert_eq!(
+            (&line["id"], &line["sandbox"], &line["project"]),
+            (&run.clone().into(), &"a".into(), &"acme".into())
+        );
+        assert!(
+            line["records"].as_u64() > Some(5) && line["bytes"].as_u64() > Some(1000),
+            "{line:#}"
+        );
+        assert!(line["scenario"].is_null() && line["ok"].is_null() && line["ended"].is_string());
+        let logs = ask(env, repository, &["logs", "web", "--run", &run]);
+        assert_eq!(logs["lines"][0]["text"], "web is about to serve");
+        assert!(
+            fs::read_to_string(artifacts.join("logs/web.log"))
+                .unwrap()
+                .ends_with("web is about to serve\n")
+        );
+        let egress =
+            ask(env, repository, &["egress", "log", "--run", &run, "--host", "api.vendor.example"]);
+        assert!(
+            egress.as_array().unwrap().iter().any(|record| record["kind"] == "request"),
+            "{egress:#}"
+        );
+        assert_eq!(ask(env, repository, &["requests", &id, "--run", &run])["id"], id.as_str());
+        assert_eq!(env.run(repository, &["logs", "--run", "run_nothing"]).code, 4);
+
+        // What a run left goes when it is told to, and not before.
+        let dry = ask(env, repository, &["clean", "--runs", "--dry-run"]);
+        assert_eq!(
+            (&dry[0]["goes"], &dry[0]["reason"]),
+            (&true.into(), &"`acme/a` is deleted".into())
+        );
+        assert!(artifacts.join("timeline.jsonl").exists() && dry[0]["bytes"].as_u64() > Some(1000));
+        env.ok(repository, &["clean", "--runs"]);
+        assert!(!artifacts.exists());
+        assert_eq!(ask(env, repository, &["runs"]), Value::Array(Vec::new()));
+        assert_eq!(env.run(repository, &["verify", &run]).code, 4);
+    });
+}
+
+#[test]
+fn nothing_acknowledged_is_missing_however_often_the_daemon_is_killed() {
+    let env = surroundings();
+    if !env.can_have_rooms("a daemon that is killed") {
+        return;
+    }
+    let repository = env.repository_with("acme", CONFIG, &[("serve.py", SERVE)]);
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "-w", "a"]);
+    let (run, artifacts) = run_of(&env, &repository);
+    // The room asks a mocked host without end, for as long as it is there.
+    let loops = "import urllib.request as u\nfor n in range(1000000):\n try: u.urlopen(f'https://api.vendor.example/n/{n}', timeout=2)\n except Exception: pass";
+    let words = ["exec", "-w", "a", "--", "python3", "-c", loops];
+    let mut asking = env.command(&repository, &words).spawn().unwrap();
+    let (mut acknowledged, kills) = (Vec::new(), 5);
+    for round in 0..kills {
+        for number in 0..10 {
+            let name = format!("m-{round}-{number}");
+            let mark = env.run(&repository, &["mark", &name, "-w", "a", "--json"]);
+            if mark.code == 0 {
+                let mark: Value = serde_json::from_str(&mark.stdout).unwrap();
+                acknowledged.push((name, mark["seq"].as_u64().unwrap()));
+            }
+            if number == 5 {
+                env.kill_daemon();
+            }
+        }
+    }
+    asking.kill().ok();
+    asking.wait().ok();
+    assert!(acknowledged.len() >= 5 * kills, "only {} were acknowledged", acknowledged.len());
+    let marks = ask(&env, &repository, &["timeline", "--kind", "mark", "-w", "a"]);
+    for (name, seq) in &acknowledged {
+        let found = marks.as_array().unwrap().iter().find(|mark| mark["body"]["mark"] == **name);
+        assert_eq!(found.map(|mark| mark["seq"].as_u64()), Some(Some(*seq)), "{name}");
+    }
+    let verified = ask(&env, &repository, &["verify", &run]);
+    assert_eq!(verified["ok"], true, "{verified:#}");
+    let since = ask(&env, &repository, &["since", &acknowledged[0].0, "-w", "a"]);
+    let absent = since["gaps"].as_array().unwrap().iter().filter(|gap| gap["kind"] == "absent");
+    assert_eq!(absent.count(), kills, "each time is told of: {since:#}");
+    env.ok(&repository, &["down", "-w", "a"]);
+    tampered(&env, &repository, &run, &artifacts);
+}
+
+/// Whatever is done to the file, `verify` names the first line that is not as it was written.
+fn tampered(env: &TestEnv, repository: &Path, run: &str, artifacts: &Path) {
+    let (file, held) = (artifacts.join("timeline.jsonl"), artifacts.join(".timeline/lock"));
+    wait_until("the timeline has ended", || {
+        let free = std::process::Command::new("flock").arg("-n").arg(&held).arg("true").status();
+        free.unwrap().success()
+    });
+    let whole = fs::read_to_string(&file).unwrap();
+    let lines: Vec<String> = whole.lines().map(str::to_owned).collect();
+    let last = lines.len() as u64;
+    let verdict = |lines: &[String]| {
+        fs::write(&file, lines.join("\n") + "\n").unwrap();
+        let ran = env.run(repository, &["verify", run, "--json"]);
+        let found: Value = serde_json::from_str(&ran.stdout).unwrap();
+        (ran.code, found["broken_at"].as_u64())
+    };
+    let with = |change: &dyn Fn(&mut Vec<String>)| {
+        let mut changed = lines.clone();
+        change(&mut changed);
+        verdict(&changed)
+    };
+    assert_eq!(with(&|lines| lines[4] = lines[4].replacen('e', "a", 1)), (1, Some(5)), "flipped");
+    assert_eq!(with(&|lines| drop(lines.remove(6))), (1, Some(7)), "removed");
+    assert_eq!(with(&|lines| lines.swap(2, 3)), (1, Some(3)), "swapped");
+    assert_eq!(with(&|lines| lines.push(lines[0].clone())), (1, Some(last + 1)), "appended");
+    assert_eq!(with(&|lines| drop(lines.pop())), (1, Some(last)), "cut off");
+    assert_eq!(verdict(&lines), (0, None));
+}

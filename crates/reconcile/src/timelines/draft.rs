@@ -2,9 +2,10 @@
 
 use hothouse_model::{
     id::fnv1a,
-    ledger::{AttemptKind, LedgerRecord, RequestBodies},
+    ledger::{AttemptKind, LedgerRecord, RequestBodies, RoomProcess},
+    policy::RecordedCode,
     record::{
-        Draft, Process,
+        Draft, Kind, Process, Record,
         bodies::{BlobRef, ConnectionBody, Message, RequestBody, Transport},
         trace_of,
     },
@@ -122,6 +123,70 @@ fn connection(record: &LedgerRecord) -> Draft {
     Draft::of(record.time, format!("{}{port} {verdict}", host(record)), &body)
 }
 
+/// Reads a record back as the ledger had it; none for records of another kind.
+pub(super) fn back(record: &Record) -> Option<LedgerRecord> {
+    let process = record.process.as_ref().map(|process| RoomProcess {
+        pid: process.room_pid,
+        name: process.command.clone(),
+        service: record.service.clone(),
+    });
+    let (seq, id, time, run) = (record.seq, record.id.clone(), record.time, record.run.clone());
+    let empty = serde_json::json!({
+        "seq": seq, "id": id, "time": time, "run": run, "kind": "request", "allowed": true, "rule": "",
+    });
+    let empty: LedgerRecord = serde_json::from_value(empty).ok()?;
+    match record.kind {
+        Kind::Request => {
+            let body: RequestBody = record.body().ok()?;
+            let request = serde_json::json!({
+                "method": body.method, "path": body.path, "status": body.status,
+                "integration": body.integration, "class": body.class, "matched": body.matched,
+            });
+            Some(LedgerRecord {
+                allowed: body.refused.is_none(),
+                reason: body.refused,
+                host: Some(body.host),
+                port: Some(body.port),
+                sent: body.request.bytes,
+                received: body.response.bytes,
+                duration_ms: body.duration_ms,
+                error: body.error,
+                request: Some(request),
+                process,
+                ..empty
+            })
+        }
+        Kind::Connection => {
+            let body: ConnectionBody = record.body().ok()?;
+            let kind = match (body.transport, body.protocol.as_deref()) {
+                (Transport::Tcp, _) => AttemptKind::Connection,
+                (_, Some("DNS")) => AttemptKind::Lookup,
+                _ => AttemptKind::Datagram,
+            };
+            Some(LedgerRecord {
+                kind,
+                allowed: body.allowed,
+                rule: body.rule,
+                code: body.code.as_deref().map(RecordedCode::parse),
+                reason: body.reason,
+                host: body.host,
+                address: body.address,
+                port: body.port,
+                protocol: body.protocol,
+                sent: body.sent,
+                received: body.received,
+                duration_ms: body.duration_ms,
+                open: body.open,
+                inspected: body.inspected,
+                error: body.error,
+                process,
+                ..empty
+            })
+        }
+        _ => None,
+    }
+}
+
 fn host(record: &LedgerRecord) -> String {
     let address = || record.address.map(|address| address.to_string());
     record.host.clone().or_else(address).unwrap_or_else(|| "?".into())
@@ -156,7 +221,6 @@ fn texts(value: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use hothouse_model::{ledger::RoomProcess, record::Kind};
     use serde_json::json;
 
     use super::*;
