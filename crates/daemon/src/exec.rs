@@ -65,8 +65,12 @@ async fn converse(daemon: &Daemon, framed: &mut Framed) -> std::io::Result<()> {
             // The sandbox counts as in use while the command runs.
             let _held = daemon.keepers.activities.of(running.sandbox.key).enter();
             let followed = follow(framed, &mut running).await;
-            if let (Some(note), Ok(Some(ended))) = (running.note.take(), &followed) {
-                daemon.keepers.timelines.append(&running.sandbox, note.ended(ended));
+            match (running.note.take(), &followed) {
+                (Some(note), Ok(Some(ended))) => {
+                    daemon.keepers.timelines.append(&running.sandbox, note.ended(ended));
+                }
+                (Some(note), _) if fresh.is_none() => tell_end(daemon, &running, note),
+                _ => {}
             }
             match fresh {
                 Some(runtime) => end_fresh(daemon, &running.sandbox, runtime).await,
@@ -79,6 +83,17 @@ async fn converse(daemon: &Daemon, framed: &mut Framed) -> std::io::Result<()> {
         }
         Err(failure) => framed.send(&Say::Refused(failure), &[]).await,
     }
+}
+
+/// Writes down how a command ends whose client has left: it outlives it.
+fn tell_end(daemon: &Daemon, running: &Running, note: ExecNote) {
+    let timelines = daemon.keepers.timelines.clone();
+    let (room, exec) = (running.room.clone(), running.exec.clone());
+    let sandbox = running.sandbox.clone();
+    tokio::spawn(async move {
+        let exit = room.wait(exec).await;
+        timelines.append(&sandbox, note.ended(&ended(exit)));
+    });
 }
 
 /// Imports what a command has committed before its exit is reported.

@@ -176,6 +176,13 @@ fn who_did_what_is_told_and_what_nobody_may_see_is_not() {
             (&body["subject"], &body["author"], &body["files"]),
             (&"make it blue".into(), &"Ada".into(), &2.into())
         );
+        // A command ends although its client has left.
+        let left = ["exec", "-w", "a", "--", "sh", "-c", "sleep 1; exit 7"];
+        let mut client = env.command(repository, &left).spawn().unwrap();
+        ask(env, repository, &["wait", "exec", "argv:\"exit 7\"", "-w", "a"]);
+        client.kill().unwrap();
+        client.wait().unwrap();
+        ask(env, repository, &["wait", "exec", "argv:\"exit 7\" exit=7", "-w", "a"]);
         env.ok(repository, &["expose", "8000", "-w", "a"]);
         ask(env, repository, &["wait", "policy", "area=port action=exposed", "-w", "a"]);
 
