@@ -157,7 +157,7 @@ pub(crate) fn runs(session: &Session, ui: &Ui) -> Result<ExitCode, Failure> {
             Cell::new(run.bytes.map_or_else(|| "-".to_owned(), bytes)),
         ]
     });
-    let heads = ["RUN", "SANDBOX", "AGE", "STATE", "RECORDS", "SIZE"];
+    let heads = ["RUN", "SANDBOX", "AGE", "STATE", "RECORDED", "SIZE"];
     ui.print(&table(ui, &heads, rows.collect()));
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::{cell::RefCell, panic};
 use hothouse_testkit::{Ran, TestEnv};
 
 /// Columns of tables whose cells are replaced, by what.
-const VOLATILE: [(&str, &str); 8] = [
+const VOLATILE: [(&str, &str); 9] = [
     ("PID", "[PID]"),
     ("AGE", "[AGE]"),
     ("TIME", "[TIME]"),
@@ -14,10 +14,11 @@ const VOLATILE: [(&str, &str); 8] = [
     ("COMMIT", "[COMMIT]"),
     ("PROCESS", "[PROCESS]"),
     ("SEQ", "[SEQ]"),
+    ("RECORDED", "[COUNT]"),
 ];
 
 /// What is replaced everywhere.
-const FILTERS: [(&str, &str); 31] = [
+const FILTERS: [(&str, &str); 33] = [
     (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", "[TIME]"),
     (r"Ready in [^ ]+\. Slowest", "Ready in [SPAN]. Slowest"),
@@ -37,6 +38,8 @@ const FILTERS: [(&str, &str); 31] = [
     (r#""(started|ready)_ms": (\d+|null)"#, r#""${1}_ms": "[SPAN]""#),
     (r#""probes": \[[^\]]*\]"#, r#""probes": "[PROBES]""#),
     (r#""(own|shared|total|data|git|room|snapshots|worktree)": \d+"#, r#""$1": "[BYTES]""#),
+    (r#"("ok": \w+,\s+"records"): \d+"#, r#"$1: "[COUNT]""#),
+    (r#"("artifacts": "[^"]*",\s+"bytes"): \d+"#, r#"$1: "[BYTES]""#),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:[PORT]"),
     (r"(https://[a-z0-9.-]+\.localhost)(:\d+)?", "$1:[PORT]"),
     (r"\b[0-9a-f]{32}\.hothouse\.localhost\b", "[LABEL].hothouse.localhost"),
