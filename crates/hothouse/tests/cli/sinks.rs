@@ -29,6 +29,9 @@ hosts = ["us.i.posthog.com"]
 [integration.pay]
 class = "mock"
 hosts = ["api.pay.example"]
+[integration.llm]
+class = "mock"
+hosts = ["api.anthropic.com"]
 [service.mail]
 recipe = "mailbox"
 [service.errors]
@@ -415,7 +418,7 @@ s.send(b"Subject: whole\r\n\r\none\n.\nMAIL FROM:<evil@b.c>\r\n.\r\n"); print(s.
 }
 
 #[test]
-fn errors_and_events_are_taken_by_host_and_by_port() {
+fn errors_events_and_models_are_taken_by_host_and_by_port() {
     let Some(shop) = Shop::open(None, CONFIG, &[]) else { return };
     shop.run(&["mark", "m"]);
     let said = shop.python(
@@ -428,15 +431,20 @@ auth = {"X-Sentry-Auth": "Sentry sentry_version=7, sentry_key=k", "content-type"
 post("https://o1.ingest.sentry.io/api/1/envelope/", envelope("9ec79c33ec9942ab8353589fcb2e04dc"), auth)
 post("http://127.0.0.1:8969/api/1/envelope/", envelope("8ec79c33ec9942ab8353589fcb2e04dc"), auth)
 post("https://us.i.posthog.com/batch/", {"api_key": "phc_x", "batch": [{"event": "Checkout Completed", "distinct_id": "u1", "properties": {"plan": "pro"}}]})
+post("https://api.anthropic.com/v1/messages", {"model": "claude-x", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]},
+     {"x-api-key": "fake", "anthropic-version": "2023-06-01"})
 "#,
     );
-    assert_eq!(said.lines().filter(|line| line.starts_with("200")).count(), 3, "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("200")).count(), 4, "{said}");
     let since = shop.env.json(&shop.repository, &["since", "m", "-w", "a", "--json"]);
     assert_eq!(
         (&since["counts"]["error"], &since["counts"]["event"]),
         (&2.into(), &1.into()),
         "{since}"
     );
+    assert_eq!((&since["counts"]["llm"], &since["unmatched"]), (&1.into(), &0.into()), "{since}");
+    let asked = &shop.records("llm")[0]["body"];
+    assert_eq!((&asked["provider"], &asked["model"]), (&"anthropic".into(), &"claude-x".into()));
     let errors = shop.records("error");
     assert_eq!(errors[0]["body"]["type"], "CouponError", "{errors:?}");
     assert_eq!(errors[0]["id"], errors[1]["id"], "both are one issue");
