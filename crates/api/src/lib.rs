@@ -10,6 +10,7 @@ pub mod egress;
 pub mod error;
 pub mod exec;
 pub mod handshake;
+pub mod integration;
 pub mod log;
 pub mod operation;
 pub mod pool;
@@ -72,6 +73,7 @@ pub mod route {
     pub const TIMELINE_WAIT: &str = "/v1/timeline/wait";
     pub const TIMELINE_SINCE: &str = "/v1/timeline/since";
     pub const TIMELINE_VERIFY: &str = "/v1/timeline/verify";
+    pub const INTEGRATIONS: &str = "/v1/integrations";
     pub const TIMELINE_REQUEST: &str = "/v1/timeline/request";
     pub const TIMELINE_ARCHIVE: &str = "/v1/timeline/archive";
     pub const WEBHOOKS: &str = "/v1/webhooks";

@@ -3,11 +3,7 @@
 use std::collections::BTreeMap;
 
 use hothouse_model::{
-    SandboxState,
-    caveat::{Area, Caveat, Class},
-    fence::Fences,
-    room::Capability,
-    tree::TreeMaker,
+    SandboxState, caveat::Caveat, fence::Fences, room::Capability, tree::TreeMaker,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -50,6 +46,17 @@ pub struct SandboxView {
     #[schema(value_type = BTreeMap<String, String>)]
     pub fences: Fences,
     pub caveats: Vec<CaveatView>,
+    /// How outside services are treated.
+    #[serde(default)]
+    pub integrations: Vec<TreatedView>,
+}
+
+/// An outside service, and how it is treated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TreatedView {
+    pub name: String,
+    pub class: String,
+    pub vendor: Option<String>,
 }
 
 /// One period of a sandbox being up.
@@ -81,10 +88,10 @@ pub struct ExposedView {
 /// Something a reader must know before trusting what a sandbox shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct CaveatView {
-    #[schema(value_type = String)]
-    pub area: Area,
-    #[schema(value_type = String)]
-    pub class: Class,
+    /// What it is about, such as `network`, or an integration.
+    pub area: String,
+    /// What kind of caveat it is; of an integration, its class.
+    pub class: String,
     pub text: String,
     /// The same as a value: its kind, with what belongs to it. What an older daemon tells has none.
     #[serde(default)]
@@ -94,8 +101,12 @@ pub struct CaveatView {
 
 impl From<Caveat> for CaveatView {
     fn from(caveat: Caveat) -> Self {
-        let (area, class, text) = (caveat.area(), caveat.class(), caveat.to_string());
-        Self { area, class, text, value: Some(caveat) }
+        Self {
+            area: caveat.area().to_string(),
+            class: caveat.class().to_string(),
+            text: caveat.to_string(),
+            value: Some(caveat),
+        }
     }
 }
 

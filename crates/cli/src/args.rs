@@ -309,6 +309,11 @@ pub(crate) enum Command {
                       hothouse requests --unmatched --json"
     )]
     Requests(RequestsArgs),
+    /// List how outside services are treated, and what that leaves out
+    #[command(
+        after_help = "Examples:\n  hothouse integrations -w agent-a\n  hothouse integrations --json"
+    )]
+    Integrations(Which),
     /// Send a webhook to an app, signed as its vendor does
     ///
     /// Exits with 1 if the app does not accept it, or with --adversary does not withstand it.

@@ -6,6 +6,7 @@ mod doctor;
 mod egress;
 mod errors;
 mod exec;
+mod integration;
 mod logs;
 mod mail;
 mod maintenance;
@@ -83,6 +84,8 @@ pub(crate) fn run(
         Command::Since(args) => timeline::since(session, ui, args),
         Command::Wait(args) => timeline::wait(session, ui, args),
         Command::Verify(args) => timeline::verify(session, ui, args),
+        Command::Requests(args) => timeline::requests(session, ui, args),
+        Command::Integrations(which) => integration::list(session, ui, which),
         Command::Requests(args) => request::requests(session, ui, args),
         Command::Webhook(args) => webhook::send(session, ui, args),
         Command::Webhooks(args) => webhook::list(session, ui, args),

@@ -61,6 +61,7 @@ use crate::routes;
         routes::request::one,
         routes::request::archive,
         routes::webhook::send,
+        routes::integration::list,
         routes::operation::wait,
         routes::event::follow,
         routes::doctor::look,

@@ -5,6 +5,7 @@ mod decision;
 pub(crate) mod doctor;
 pub(crate) mod egress;
 pub(crate) mod event;
+pub(crate) mod integration;
 pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod port;
@@ -74,6 +75,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::TIMELINE_WAIT, get(timeline::wait))
         .route(route::TIMELINE_SINCE, get(timeline::since))
         .route(route::TIMELINE_VERIFY, get(timeline::verify))
+        .route(route::INTEGRATIONS, get(integration::list))
         .route(route::TIMELINE_REQUEST, get(request::one))
         .route(route::TIMELINE_ARCHIVE, get(request::archive))
         .route(route::WEBHOOKS, post(webhook::send))

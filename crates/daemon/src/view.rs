@@ -1,28 +1,38 @@
 //! What the engine knows, in the words of the API.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use hothouse_api::{
     OperationView, SandboxView,
     operation::OperationState,
-    sandbox::{AppView, CaveatView, ExposedView, RunView},
+    sandbox::{AppView, CaveatView, ExposedView, RunView, TreatedView},
     service::ServiceView,
 };
 use hothouse_config::in_words;
 use hothouse_edge::Limit;
-use hothouse_engine::{Engine, urls_of};
+use hothouse_engine::{Engine, IntegrationReport, UncoveredVendor, urls_of};
 use hothouse_model::{
     Failure, SandboxRecord, SandboxState,
     caveat::{Caveat, Several},
     config::DEFAULT_PROFILE,
     fence::{Fence, FenceState},
+    query::Query,
+    record::Kind,
     room::{Capabilities, RoomReport},
     stack::{ServiceReport, StackOrder, StackReport},
     tree::{DriverName, TreeMaker},
 };
+use hothouse_reconcile::timelines::RunPlace;
 use hothouse_store::{Outcome, PlanRecord};
+use hothouse_timeline::{Order, Selection};
 
 use crate::Daemon;
+
+/// How many records of a kind are looked through for hosts.
+const ASKED_MOST: usize = 500;
 
 /// Shows a sandbox.
 pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
@@ -48,12 +58,14 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     let refused = engine.refused_import(&record);
     caveats.extend(refused.map(|reason| Caveat::NotImported { reason }));
     let egress = egress_mode(daemon, &record);
+    let lives = found.is_some();
     let mut fences = found.map(|room| room.fences).unwrap_or_default();
     if let (Some(FenceState::Watched(watch)), Ok(Some(_))) =
         (fences.get_mut(&Fence::Disk), engine.pool_around(&record))
     {
         watch.pool = true;
     }
+    let (integrations, of_integrations) = integrations(daemon, &record, lives);
     let Capabilities { backend, offered } = engine.capabilities();
     SandboxView {
         name: record.name.to_string(),
@@ -81,8 +93,65 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         exposed,
         apps,
         fences,
-        caveats: caveats.into_iter().map(CaveatView::from).collect(),
+        caveats: caveats.into_iter().map(CaveatView::from).chain(of_integrations).collect(),
+        integrations,
     }
+}
+
+/// Shows how outside services are treated, and what that leaves out. Which hosts were asked for without an
+/// integration is looked at for a room that lives.
+fn integrations(
+    daemon: &Daemon,
+    record: &SandboxRecord,
+    lives: bool,
+) -> (Vec<TreatedView>, Vec<CaveatView>) {
+    let reports = daemon.engine.integration_reports(record).unwrap_or_default();
+    let caveat = |report: &IntegrationReport| CaveatView {
+        area: report.name.clone(),
+        class: report.class.to_string(),
+        text: report.caveat.clone(),
+        value: None,
+    };
+    let mut caveats: Vec<CaveatView> = reports.iter().map(caveat).collect();
+    if lives {
+        let hosts = asked_hosts(daemon, record);
+        let found = daemon.engine.uncovered_vendors(record, hosts.iter().map(String::as_str));
+        caveats.extend(found.unwrap_or_default().iter().map(uncovered));
+    }
+    let treated = reports.into_iter().map(|report| TreatedView {
+        name: report.name,
+        class: report.class.to_string(),
+        vendor: report.vendor,
+    });
+    (treated.collect(), caveats)
+}
+
+fn uncovered(found: &UncoveredVendor) -> CaveatView {
+    let UncoveredVendor { vendor, title, host, sdks, class } = found;
+    CaveatView {
+        area: vendor.clone(),
+        class: "no-integration".to_owned(),
+        text: format!(
+            "the room asked for {host} of {title} ({}), and no integration covers it; `class = \"{class}\"` under \
+             `[integration.{vendor}]` would",
+            sdks.join(", ")
+        ),
+        value: None,
+    }
+}
+
+/// Returns the hosts that a run asked for lately.
+fn asked_hosts(daemon: &Daemon, record: &SandboxRecord) -> BTreeSet<String> {
+    let Some(room) = &record.room else { return BTreeSet::new() };
+    let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };
+    let Ok(reader) = daemon.keepers.timelines.reader(&place) else { return BTreeSet::new() };
+    let newest = |kind: Kind| {
+        let query = Query::parse("", Some(kind)).ok()?;
+        let (now, order) = (daemon.engine.now(), Order::NewestFirst);
+        reader.records(&Selection { query, since: None, now, limit: ASKED_MOST, order }).ok()
+    };
+    let records = [Kind::Connection, Kind::Request].into_iter().filter_map(newest).flatten();
+    records.filter_map(|record| record.body["host"].as_str().map(str::to_owned)).collect()
 }
 
 /// Shows where apps are reached, and says what keeps them from it.

@@ -1,6 +1,13 @@
 //! Integrations of a sandbox: what its worktree declares under what is pinned, and where their webhooks go.
 
-use std::{collections::BTreeMap, path::PathBuf};
+mod lockfiles;
+mod report;
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, PoisonError},
+};
 
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
@@ -9,7 +16,9 @@ use hothouse_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::Engine;
+pub(crate) use self::lockfiles::KnownSdks;
+pub use self::report::{IntegrationReport, Sdks, UncoveredVendor, Wiring, vendor_of};
+use crate::{Engine, trees};
 
 /// What receives webhooks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +61,40 @@ impl Engine {
                 Ok((*pinned).clone())
             }
         }
+    }
+
+    /// Reports the integrations of a sandbox, with the SDKs that its worktree names.
+    pub fn integration_reports(
+        &self,
+        sandbox: &SandboxRecord,
+    ) -> Result<Vec<IntegrationReport>, Failure> {
+        let config = self.effective_config(sandbox)?;
+        Ok(report::reports(&config, &self.sdks(sandbox)))
+    }
+
+    /// Returns the vendors with an SDK in the worktree whose hosts were asked for without an integration.
+    pub fn uncovered_vendors<'a>(
+        &self,
+        sandbox: &SandboxRecord,
+        asked: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Vec<UncoveredVendor>, Failure> {
+        let config = self.effective_config(sandbox)?;
+        Ok(report::uncovered(&config, &self.sdks(sandbox), asked))
+    }
+
+    /// Returns the SDKs that lockfiles of the worktree name. A worktree that cannot be read has none.
+    pub fn sdks(&self, sandbox: &SandboxRecord) -> Arc<Sdks> {
+        let Ok(worktree) = trees::open_worktree(sandbox) else { return Arc::default() };
+        let stamp = lockfiles::look(&worktree);
+        let known = || self.known_sdks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((seen, found)) = known().get(&sandbox.key)
+            && *seen == stamp
+        {
+            return found.clone();
+        }
+        let found = Arc::new(lockfiles::read(&worktree, &stamp));
+        known().insert(sandbox.key, (stamp, found.clone()));
+        found
     }
 
     /// Finds the service that an app's label, a service's name or a host name of an app means.

@@ -70,7 +70,9 @@ pub use fork::{ForkError, ForkSpec, FromRef, RemoteRepository};
 pub use hothouse_workspace::{
     closely::Finding, pool::Pool, promote::Merged, refs::watch::RefWatch, review::NewCommit,
 };
-pub use integrations::{WebhookPlace, WebhookTarget};
+pub use integrations::{
+    IntegrationReport, Sdks, UncoveredVendor, WebhookPlace, WebhookTarget, Wiring, vendor_of,
+};
 pub use inventory::Stray;
 pub use journal::Journal;
 pub use keeper::{WallDown, WallKeeper};
@@ -140,6 +142,7 @@ pub struct Engine {
     read: room::ReadConfigs,
     kept: masks::KeptSecrets,
     left_out: trees::LeftOutFolders,
+    known_sdks: integrations::KnownSdks,
 }
 
 impl Engine {
@@ -162,6 +165,7 @@ impl Engine {
             read: room::ReadConfigs::default(),
             kept: masks::KeptSecrets::default(),
             left_out: trees::LeftOutFolders::default(),
+            known_sdks: integrations::KnownSdks::default(),
         }
     }
 

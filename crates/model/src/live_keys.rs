@@ -48,6 +48,13 @@ pub struct LiveKey {
     certain: bool,
 }
 
+impl LiveKey {
+    /// Whether its form is that of a production credential and nothing else.
+    pub fn is_certain(&self) -> bool {
+        self.certain
+    }
+}
+
 /// A credential, and where it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {

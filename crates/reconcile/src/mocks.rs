@@ -15,7 +15,6 @@ use hothouse_engine::{Engine, FixtureFolder, FixtureStamp, WebhookTarget};
 use hothouse_host::{Clock, clock::HostClock, files};
 use hothouse_mock::{
     Answer, Body, Effect, Fault, FixtureFile, Integration, Match, Mock, MockSpec, Request, State,
-    vendor,
 };
 use hothouse_model::{
     Failure, SandboxRecord,
@@ -228,10 +227,7 @@ pub(crate) fn webhook_of(
 /// Returns whose protocol an integration speaks: what it says, or what its hosts tell.
 pub(crate) fn vendor_of(integration: &config::Integration) -> Option<String> {
     let said = integration.vendor.map(|vendor| vendor.as_str().to_owned());
-    said.or_else(|| {
-        let hosts = integration.hosts.iter().map(ToString::to_string);
-        hosts.filter_map(|host| vendor::choose(&host, None)).next().map(str::to_owned)
-    })
+    said.or_else(|| hothouse_engine::vendor_of(integration).map(|vendor| vendor.name.clone()))
 }
 
 fn fixture_path(name: &str, integration: &config::Integration) -> PathBuf {

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::{
     body::{Body, whole},
     gate::Refusal,
+    test_keys::Found,
     upstream::UpstreamError,
 };
 
@@ -49,6 +50,15 @@ impl Own {
     pub(crate) fn denied(Refusal { rule, reason, hint }: Refusal) -> Self {
         let own = Self::new(StatusCode::FORBIDDEN, "denied", reason).hint(hint);
         Self { rule: Some(rule), ..own }
+    }
+
+    pub(crate) fn live_key(host: &str, Found { key, place }: &Found) -> Self {
+        let message = format!(
+            "{place} has a live {} {}, and {host} is used in test mode",
+            key.vendor, key.what
+        );
+        let hint = "use a key of the vendor's test mode";
+        Self::new(StatusCode::FORBIDDEN, "live_key", message).hint(hint)
     }
 
     pub(crate) fn no_value(secret: &str, why: &str) -> Self {

@@ -26,6 +26,7 @@ use crate::{
     Endpoint,
     answer::Own,
     body::{self, Body, NotWhole, Watched, scrub},
+    decode::{self, Undecodable},
     finish::{AskedPart, finish, whole_values},
     frames::Frames,
     gate::{Asked, Gate},
@@ -35,7 +36,7 @@ use crate::{
     secrets::{Held, Known, Secrets},
     sigv4,
     stand_in::{self, BrokenOff, HeldWhole, StandIn},
-    substitute,
+    substitute, test_keys,
     upstream::{Upstream, UpstreamError, Upstreams, Wanted},
 };
 
@@ -174,6 +175,7 @@ impl<U: Upstream> Exchange<U> {
     ) -> Result<Response<Body>, Own> {
         let head = parts.method == Method::HEAD;
         let Ready { request, echoes, part } = self.prepare(parts, body, guarded, draft).await?;
+        let request = self.without_live_keys(request).await?;
         let answered = self.upstreams.send(request, wanted).await;
         let response = answered.map_err(|error| Own::unreachable(&error))?;
         let response = response.map(body::incoming);
@@ -212,6 +214,29 @@ impl<U: Upstream> Exchange<U> {
         parts.headers.remove(header::EXPECT);
         strip_overrides(&mut parts.headers);
         Ok(Ready { request: Request::from_parts(parts, body), echoes, part })
+    }
+
+    /// Refuses a request with a live key to a host that is used in test mode, also one that the wall put in.
+    async fn without_live_keys(&self, request: Request<Body>) -> Result<Request<Body>, Own> {
+        let Some(settings) = self.gate.live_keys(&self.host) else { return Ok(request) };
+        let not_whole = |why| match why {
+            NotWhole::TooLong => Own::too_long(BODY_LIMIT),
+            NotWhole::Broken => Own::broken_body(),
+        };
+        let (parts, body) = request.into_parts();
+        let bytes = body::collect(body, BODY_LIMIT).await.map_err(not_whole)?;
+        let codings = decode::codings(&parts.headers);
+        let codings = codings.map_err(|Undecodable(coding)| Own::unknown_coding(&coding))?;
+        let mut plain = bytes.clone();
+        if !codings.is_empty() && !bytes.is_empty() {
+            let decoded =
+                decode::decoded(body::whole(bytes.clone()), &codings).ok_or_else(Own::busy)?;
+            plain = body::collect(decoded, BODY_LIMIT).await.map_err(not_whole)?;
+        }
+        match test_keys::find(&parts, &plain, &settings) {
+            Some(found) => Err(Own::live_key(&self.target.name, &found)),
+            None => Ok(Request::from_parts(parts, body::whole(bytes))),
+        }
     }
 
     /// Returns the secrets of the host, whose values must not come back, on whatever connection.
@@ -286,6 +311,7 @@ impl<U: Upstream> Exchange<U> {
     ) -> Result<Response<Body>, Own> {
         let empty = || Empty::new().map_err(|never| match never {}).boxed_unsync();
         let Ready { request, echoes, part } = self.prepare(parts, empty(), guarded, draft).await?;
+        let request = self.without_live_keys(request).await?;
         let mut request = self.upstreams.as_http1(request);
         let headers = request.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hothouse_model::{
-    config::{Config, HostName, HostPattern, Hosts, IntegrationClass, Method, Rule},
+    config::{Config, HostName, HostPattern, Hosts, IntegrationClass, LiveKeys, Method, Rule},
     policy::{Answerer, PlainPath, Reason},
 };
 
@@ -40,6 +40,11 @@ pub trait Gate: Send + Sync {
     fn integration(&self, _host: &HostName) -> Option<(String, IntegrationClass)> {
         None
     }
+
+    /// Returns what counts as a live key, for a host that may get none.
+    fn live_keys(&self, _host: &HostName) -> Option<Arc<LiveKeys>> {
+        None
+    }
 }
 
 /// Lets pass what several gates let pass.
@@ -53,10 +58,14 @@ impl Gate for Gates {
     fn integration(&self, host: &HostName) -> Option<(String, IntegrationClass)> {
         self.0.iter().find_map(|gate| gate.integration(host))
     }
+
+    fn live_keys(&self, host: &HostName) -> Option<Arc<LiveKeys>> {
+        self.0.iter().find_map(|gate| gate.live_keys(host))
+    }
 }
 
 /// Treats integrations as their class says.
-pub struct IntegrationGate(Vec<Treated>);
+pub struct IntegrationGate(Vec<Treated>, Arc<LiveKeys>);
 
 struct Treated {
     name: String,
@@ -75,7 +84,7 @@ impl IntegrationGate {
             hosts: one.hosts.clone(),
             exceptions: one.exceptions.clone(),
         });
-        Self(treated.collect())
+        Self(treated.collect(), Arc::new(config.live_keys.clone()))
     }
 
     /// Returns the integration that decides about a host: the first that means it.
@@ -87,6 +96,11 @@ impl IntegrationGate {
 impl Gate for IntegrationGate {
     fn integration(&self, host: &HostName) -> Option<(String, IntegrationClass)> {
         self.of_host(host).map(|one| (one.name.clone(), one.class))
+    }
+
+    fn live_keys(&self, host: &HostName) -> Option<Arc<LiveKeys>> {
+        let class = self.of_host(host).map(|one| one.class);
+        (class == Some(IntegrationClass::TestMode)).then(|| self.1.clone())
     }
 
     fn decide(&self, asked: &Asked<'_>) -> Result<(), Refusal> {

@@ -32,6 +32,7 @@ mod sigv4;
 mod stand_in;
 mod substitute;
 mod talk;
+mod test_keys;
 mod text;
 #[doc(hidden)]
 pub mod trial;

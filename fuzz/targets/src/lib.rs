@@ -25,6 +25,7 @@ use hothouse_room_wire::frame::{BODY_LIMIT, DESCRIPTOR_LIMIT};
 use hothouse_room_wire::{
     Boot, Elevate, Elevated, FrameBuffer, Reply, Request, decode, dns, encode,
 };
+use hothouse_sdks::{FileKind, ProjectFile, lockfile};
 use hothouse_sinks::mail::{
     self,
     smtp::{Action, Delivery, Session, SessionSpec},
@@ -63,6 +64,7 @@ pub const TARGETS: &[(&str, Decoder)] = &[
     ("mock_templates", mock_templates),
     ("mock_requests", mock_requests),
     ("mock_descriptions", mock_descriptions),
+    ("lockfiles", lockfiles),
     ("smtp_sessions", smtp_sessions),
     ("mails", mails),
     ("mail_requests", mail_requests),
@@ -396,6 +398,40 @@ pub fn mock_requests(bytes: &[u8]) {
         call(stripe, "api.stripe.com", &line, body);
     });
 }
+
+/// Reads bytes as every kind of lockfile and manifest: whatever they hold, names are short of the file's length.
+pub fn lockfiles(bytes: &[u8]) {
+    for path in LOCKFILES {
+        let kind = FileKind::of(path).expect("each of them is known");
+        lockfile::read(kind, bytes, &mut |name, version| {
+            // Bytes that are no text become three each.
+            let most = bytes.len() * 3;
+            assert!(name.len() <= most && version.is_none_or(|version| version.len() <= most));
+        });
+    }
+    let files = LOCKFILES.map(|path| ProjectFile { path, bytes });
+    hothouse_sdks::find(&files);
+}
+
+const LOCKFILES: [&str; 17] = [
+    "package-lock.json",
+    "pnpm-lock.yaml",
+    "yarn.lock",
+    "bun.lock",
+    "package.json",
+    "requirements.txt",
+    "uv.lock",
+    "Pipfile.lock",
+    "pyproject.toml",
+    "Cargo.lock",
+    "Cargo.toml",
+    "go.sum",
+    "go.mod",
+    "Gemfile.lock",
+    "Gemfile",
+    "composer.lock",
+    "composer.json",
+];
 
 /// A description in OpenAPI, and a call to what it may describe.
 pub fn mock_descriptions(bytes: &[u8]) {

@@ -59,8 +59,8 @@ pub(crate) fn fork(
             "Made sandbox `{}` on branch `{}`, based on `{base}`.",
             made.name, made.branch
         ));
-        let told = [Class::RoomOnly, Class::Pending, Class::LeftOut];
-        for caveat in made.caveats.iter().filter(|caveat| told.contains(&caveat.class)) {
+        let told = [Class::RoomOnly, Class::Pending, Class::LeftOut].map(Class::as_str);
+        for caveat in made.caveats.iter().filter(|caveat| told.contains(&&*caveat.class)) {
             ui.say(&format!("Note: {}.", plain(&caveat.text)));
         }
         ui.print(&made.worktree);

@@ -262,10 +262,7 @@ fn age(then: Timestamp, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use hothouse_api::sandbox::{AppView, CaveatView, RunView};
-    use hothouse_model::{
-        caveat::{Area, Class},
-        stack::service::{Exit, Found},
-    };
+    use hothouse_model::stack::service::{Exit, Found};
 
     use super::*;
 
@@ -331,12 +328,8 @@ mod tests {
                 .into(),
             exposed: Vec::new(),
             fences: BTreeMap::new(),
-            caveats: vec![CaveatView {
-                area: Area::Room,
-                class: Class::Limited,
-                text: word(),
-                value: None,
-            }],
+            caveats: vec![CaveatView { area: word(), class: word(), text: word(), value: None }],
+            integrations: Vec::new(),
         };
         let logs = vec![Log { name: word(), lines: vec![word(), word()] }];
         Shown { view, asleep: false, failure: Some(word()), logs, now: time(NOW) }

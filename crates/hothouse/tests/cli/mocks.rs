@@ -187,3 +187,33 @@ fn rules_of_egress_do_not_speak_for_hosts_of_integrations() {
         assert_eq!(env.run(repository, &["egress", "allow", "*.example", "-w", "a"]).code, 0);
     });
 }
+
+#[test]
+fn integrations_say_how_they_are_treated_and_who_uses_them() {
+    mocked(|env, repository| {
+        let made = "'https://api.stripe.com/v1/customers', b'email=a%40example.com', 'sk_test_123'";
+        assert!(call(env, repository, made).starts_with("200 "));
+        let lock = "printf '%s' '{\"packages\":{\"node_modules/stripe\":{\"version\":\"12.0.0\"},\"node_modules/openai\":{\"version\":\"4.1.0\"}}}' > package-lock.json";
+        env.ok(repository, &["exec", "-w", "a", "--", "sh", "-c", lock]);
+        let all = env.json(repository, &["integrations", "-w", "a", "--json"]);
+        let of = |name: &str| {
+            let found = all.as_array().unwrap().iter().find(|one| one["name"] == name);
+            found.unwrap_or_else(|| panic!("{name} is not in {all:#}")).clone()
+        };
+        let stripe = of("stripe");
+        assert_eq!((&stripe["class"], &stripe["wiring"]), (&"mock".into(), &"wall".into()));
+        assert_eq!((&stripe["records"], &stripe["writes"]), (&1.into(), &false.into()));
+        assert_eq!(stripe["sdks"], serde_json::json!(["npm:stripe@12.0.0"]));
+        assert_eq!(of("cms")["class"], "disable");
+        // A host of a vendor whose SDK is there, and that no integration covers.
+        assert!(call(env, repository, "'http://api.openai.com/v1/models'").starts_with("403 "));
+        let status = env.json(repository, &["status", "-w", "a", "--json"]);
+        let caveat = |area: &str, class: &str| {
+            let all = status["caveats"].as_array().unwrap().iter();
+            all.filter(|one| one["area"] == area && one["class"] == class).count()
+        };
+        assert_eq!((caveat("stripe", "mock"), caveat("cms", "disable")), (1, 1), "{status:#}");
+        assert_eq!(caveat("openai", "no-integration"), 1, "{status:#}");
+        assert_eq!(status["integrations"].as_array().unwrap().len(), 3);
+    });
+}

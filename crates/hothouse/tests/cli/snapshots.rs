@@ -280,6 +280,7 @@ fn timeline(story: &Story) {
     let timeline = ["timeline --kind policy -w a", "timeline --kind mail -w a"];
     both("timeline", &[&timeline[..], &["timeline x~( -w a", "timeline --run nothing"]].concat());
     both("requests", &["requests --unmatched -w a", "requests hots:x -w a"]);
+    story.both("integrations", &["integrations -w a", "integrations -w nothing"]);
     both("emails", &["emails to:ann -w a", "emails form:x -w a"]);
     let greps = ["email -w a", "email latest --grep x -w a", "email x -w a"];
     both("email", &[&greps[..], &["email mail_0123456789abcdef -w a"]].concat());

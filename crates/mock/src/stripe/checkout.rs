@@ -5,11 +5,15 @@ use serde_json::{Value, json};
 use super::{
     api::{Api, id_of},
     billing,
+    cards::Behaviour,
     error::{Done, StripeError},
     intents, list, methods, resources,
 };
 
 const DAY: i64 = 86_400;
+
+/// The token of a card that pays, and could have been authenticated.
+const AUTHENTICATED: &str = "threeDSecureOptional";
 
 /// Makes a session.
 pub(super) fn create(api: &mut Api<'_, '_>) -> Done {
@@ -223,20 +227,54 @@ pub(super) fn pay(api: &mut Api<'_, '_>, session: &Value, payer: &Payer<'_>) -> 
     let mode = session["mode"].as_str().unwrap_or_default().to_owned();
     let outcome = match mode.as_str() {
         "payment" if session["amount_total"] != 0 => pay_once(api, &session, &method)?,
-        "payment" => return finish(api, session).map(|_| Step::Done),
-        mode => {
-            ensure_customer(api, &mut session, &method)?;
-            match mode {
-                "setup" => set_up(api, &mut session, &method)?,
-                _ => subscribe(api, &mut session, &method)?,
-            }
-            Step::Done
+        "payment" => Step::Done,
+        _ if methods::behaviour(api, &method) == Behaviour::Authenticates => {
+            let mut private = api.private("checkout.session", id_of(&session));
+            private["waiting_method"] = method.into();
+            api.set_private("checkout.session", id_of(&session), private);
+            Step::Authenticate
         }
+        _ => return keep_method(api, session, &method).map(|_| Step::Done),
     };
     if outcome == Step::Done {
         finish(api, session)?;
     }
     Ok(outcome)
+}
+
+/// Keeps a card for later: sets it up, or subscribes with it. A card that does not pay leaves the session open.
+fn keep_method(api: &mut Api<'_, '_>, mut session: Value, method: &str) -> Done {
+    ensure_customer(api, &mut session, method)?;
+    match session["mode"].as_str() {
+        Some("setup") => set_up(api, &mut session, method)?,
+        _ => subscribe(api, &mut session, method)?,
+    }
+    finish(api, session)
+}
+
+/// Returns the card that waits for the customer's authentication, if one is to be kept.
+pub(super) fn waiting_method(api: &Api<'_, '_>, session: &Value) -> Option<String> {
+    let private = api.private("checkout.session", id_of(session));
+    private["waiting_method"].as_str().map(str::to_owned)
+}
+
+/// Ends the wait for authentication: the card is kept, or the customer refused.
+pub(super) fn end_wait(
+    api: &mut Api<'_, '_>,
+    session: Value,
+    method: &str,
+    is_authenticated: bool,
+) -> Done {
+    let mut private = api.private("checkout.session", id_of(&session));
+    private["waiting_method"] = Value::Null;
+    api.set_private("checkout.session", id_of(&session), private);
+    if !is_authenticated {
+        let refused = methods::decline("setup_intent_authentication_failure", None);
+        return Err(StripeError { keeps_changes: true, ..refused });
+    }
+    // From here on it pays without being asked again.
+    api.set_private("payment_method", method, json!({ "token": AUTHENTICATED }));
+    keep_method(api, session, method)
 }
 
 /// What the page shows next.
@@ -324,6 +362,7 @@ fn subscribe(api: &mut Api<'_, '_>, session: &mut Value, method: &str) -> Done<(
     params.insert("customer".to_owned(), session["customer"].clone());
     params.insert("items".to_owned(), Value::Array(items));
     params.insert("default_payment_method".to_owned(), method.into());
+    params.insert("payment_behavior".to_owned(), "error_if_incomplete".into());
     std::mem::swap(&mut api.params, &mut params);
     let subscription = billing::subscribe(api);
     std::mem::swap(&mut api.params, &mut params);

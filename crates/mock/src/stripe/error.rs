@@ -50,6 +50,15 @@ impl StripeError {
         Self::invalid(message).code("parameter_missing").param(param)
     }
 
+    pub(super) fn unknown_param(param: &str, near: Option<&str>) -> Self {
+        let param: String = param.chars().take(100).collect();
+        let message = match near {
+            Some(near) => format!("Received unknown parameter: {param}. Did you mean {near}?"),
+            None => format!("Received unknown parameter: {param}"),
+        };
+        Self::invalid(message).code("parameter_unknown").param(&param)
+    }
+
     pub(super) fn not_found(kind: &str, id: &str, param: &str) -> Self {
         let id: String = id.chars().take(100).collect();
         let kind = kind.replace(['.', '_'], " ").replace(' ', "_");

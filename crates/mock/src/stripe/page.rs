@@ -97,6 +97,7 @@ fn waits_for_authentication(api: &Api<'_, '_>, session: &Value) -> bool {
     let private = api.private("checkout.session", id_of(session));
     let intent = private["intent"].as_str().and_then(|id| api.find("payment_intent", id));
     intent.is_some_and(|intent| intent["status"] == "requires_action")
+        || checkout::waiting_method(api, session).is_some()
 }
 
 fn pay(api: &mut Api<'_, '_>, session: &Value) -> Answer {
@@ -127,6 +128,13 @@ fn declined(api: &mut Api<'_, '_>, session: &Value, refusal: &StripeError) -> An
 }
 
 fn authenticated(api: &mut Api<'_, '_>, session: &Value, is_done: bool) -> Answer {
+    if let Some(method) = checkout::waiting_method(api, session) {
+        api.params.clear();
+        return match checkout::end_wait(api, session.clone(), &method, is_done) {
+            Ok(session) => back(&session, "success_url"),
+            Err(refusal) => declined(api, session, &refusal),
+        };
+    }
     let private = api.private("checkout.session", id_of(session));
     let intent = private["intent"].as_str().unwrap_or_default();
     let intent = api.find("payment_intent", intent).cloned().unwrap_or_default();

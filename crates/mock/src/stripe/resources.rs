@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use hothouse_model::config::rules::nearest;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -165,8 +166,21 @@ pub(super) fn typed(name: &str, value: Value) -> Done {
     })
 }
 
+/// Refuses parameters that Stripe does not know, for kinds whose parameters are listed.
+fn check_params(api: &Api<'_, '_>, kind: &str) -> Done<()> {
+    let listed = RESOURCES.get(kind).and_then(|resource| resource["params"].as_array());
+    let Some(listed) = listed else { return Ok(()) };
+    let known = || listed.iter().filter_map(Value::as_str);
+    let is_known = |name: &str| NOT_STORED.contains(&name) || known().any(|listed| listed == name);
+    match api.params.keys().find(|name| !is_known(name)) {
+        Some(name) => Err(StripeError::unknown_param(name, nearest(name, known()))),
+        None => Ok(()),
+    }
+}
+
 /// Makes an object of a kind.
 pub(super) fn create(api: &mut Api<'_, '_>, kind: &str) -> Done {
+    check_params(api, kind)?;
     let resource = RESOURCES.get(kind).cloned().unwrap_or_default();
     for name in resource["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if api.params.get(name).is_none_or(|value| value.as_str() == Some("")) {
@@ -196,6 +210,7 @@ pub(super) fn create(api: &mut Api<'_, '_>, kind: &str) -> Done {
 /// Changes an object.
 pub(super) fn update(api: &mut Api<'_, '_>, kind: &str, id: &str) -> Done {
     let mut object = api.load(kind, id, "id")?;
+    check_params(api, kind)?;
     let before = object.clone();
     apply(api, &mut object)?;
     complete(api, kind, &mut object)?;
@@ -269,11 +284,14 @@ fn complete(api: &mut Api<'_, '_>, kind: &str, object: &mut Value) -> Done<()> {
         }
         "price" => complete_price(api, object)?,
         "promotion_code" => {
-            let coupon = match &object["coupon"] {
+            // Since 2025-09-30 the coupon is named by `promotion`.
+            let named = &object["promotion"]["coupon"];
+            let coupon = match if named.is_string() { named } else { &object["coupon"] } {
                 Value::String(id) => api.load("coupon", id, "coupon")?,
                 Value::Object(_) => object["coupon"].clone(),
-                _ => return Err(StripeError::missing_param("coupon")),
+                _ => return Err(StripeError::missing_param("promotion")),
             };
+            object["promotion"] = json!({ "type": "coupon", "coupon": coupon["id"] });
             object["coupon"] = coupon;
             if object["code"].is_null() {
                 object["code"] = api.id("", 8).to_uppercase().into();

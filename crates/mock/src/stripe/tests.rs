@@ -346,6 +346,74 @@ fn the_hosted_page_authenticates_cancels_and_expires() {
 }
 
 #[test]
+fn a_card_that_does_not_pay_leaves_a_session_of_any_mode_open() {
+    let subscription = "mode=subscription&success_url=https://shop.example/ok&line_items[0][price_data][currency]=usd&line_items[0][price_data][unit_amount]=900&line_items[0][price_data][recurring][interval]=month&line_items[0][price_data][product_data][name]=Plan&line_items[0][quantity]=1";
+    let setup = "mode=setup&currency=usd&success_url=https://shop.example/ok";
+    for (body, bad) in [
+        (subscription, "4000000000000341"),
+        (subscription, "4000000000009995"),
+        (setup, "4000000000000002"),
+    ] {
+        let mut shop = Shop::new();
+        let made = shop.post("/v1/checkout/sessions", body);
+        let id = made["id"].as_str().unwrap().to_owned();
+        let page = format!("/c/pay/{id}");
+        let pay = |card: &str| format!("action=pay&email=a@b.example&card={card}");
+        assert_eq!(shop.send("POST", &page, &pay(bad), &[]).0, 200, "{bad}");
+        assert!(shop.page().contains("role=\"alert\""), "{}", shop.page());
+        assert!(!shop.events().contains(&"checkout.session.completed"));
+        assert_eq!(shop.get(&format!("/v1/checkout/sessions/{id}"))["status"], "open");
+        // 3D Secure: refused first, then done.
+        let strong = pay("4000002500003155");
+        shop.send("POST", &page, &strong, &[]);
+        assert!(shop.page().contains("Complete authentication"), "{}", shop.page());
+        assert_eq!(shop.send("POST", &page, "action=refuse", &[]).0, 200);
+        assert!(shop.page().contains("role=\"alert\""), "{}", shop.page());
+        shop.send("POST", &page, &strong, &[]);
+        assert_eq!(shop.send("POST", &page, "action=authenticate", &[]).0, 303);
+        assert_eq!(shop.events().last(), Some(&"checkout.session.completed"));
+        let done = shop.get(&format!("/v1/checkout/sessions/{id}"));
+        assert_eq!(done["status"], "complete");
+        if let Some(subscription) = done["subscription"].as_str() {
+            let found = shop.get(&format!("/v1/subscriptions/{subscription}"));
+            assert_eq!(found["status"], "active");
+        }
+    }
+}
+
+#[test]
+fn promotion_codes_name_their_coupon_in_either_way() {
+    let mut shop = Shop::new();
+    let coupon = shop.post("/v1/coupons", "percent_off=25&duration=once");
+    let coupon = coupon["id"].as_str().unwrap().to_owned();
+    let new = format!("promotion[type]=coupon&promotion[coupon]={coupon}&code=NEW");
+    for body in [new, format!("coupon={coupon}&code=OLD")] {
+        let code = shop.post("/v1/promotion_codes", &body);
+        assert_eq!(code["promotion"], json!({ "type": "coupon", "coupon": coupon }));
+        assert_eq!(code["coupon"]["percent_off"], 25.0);
+        let session =
+            format!("{SESSION}&discounts[0][promotion_code]={}", code["id"].as_str().unwrap());
+        let made = shop.post("/v1/checkout/sessions", &session);
+        assert_eq!(made["total_details"]["amount_discount"], 398);
+    }
+    assert_eq!(shop.call("POST", "/v1/promotion_codes", "code=X").0, 400);
+}
+
+#[test]
+fn parameters_that_stripe_does_not_know_are_refused() {
+    let mut shop = Shop::new();
+    let (status, tree) = shop.call("POST", "/v1/customers", "emial=a@b.example");
+    assert_eq!((status, &tree["error"]["code"]), (400, &json!("parameter_unknown")));
+    assert_eq!(tree["error"]["message"], "Received unknown parameter: emial. Did you mean email?");
+    let id = shop.post("/v1/customers", "email=a@b.example&expand[]=tax")["id"].clone();
+    let path = format!("/v1/customers/{}", id.as_str().unwrap());
+    assert_eq!(shop.call("POST", &path, "colour=red").1["error"]["param"], "colour");
+    // What is not listed is stored.
+    let endpoint = "url=https://shop.example/hook&enabled_events[]=*&own=1";
+    assert_eq!(shop.post("/v1/webhook_endpoints", endpoint)["own"], "1");
+}
+
+#[test]
 fn subscriptions_bill_their_first_period() {
     let mut shop = Shop::new();
     let price = shop.post(

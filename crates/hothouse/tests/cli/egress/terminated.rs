@@ -381,3 +381,60 @@ fn holding(folder: &Path, text: &str) -> Vec<PathBuf> {
     }
     found
 }
+
+/// What a host in test mode may get.
+const TEST_MODE: &str = "mode = \"allowlist\"\nallow = [\"ADDRESS\"]\n\
+    [integration.pay]\nclass = \"test-mode\"\nhosts = [\"good.example\"]\n\
+    [secret.TOKEN]\nhosts = [\"good.example\"]\nfrom = \"env:MY_TOKEN\"\n";
+
+#[test]
+fn no_live_key_reaches_a_host_in_test_mode() {
+    let live = format!("sk_{}_{}", "live", "a1B2c3D4e5F6g7H8i9J0k1L2");
+    let test = live.replace("live", "test");
+    // What the user keeps for the wall is looked at as well.
+    for (value, passes) in [(&test, true), (&live, false)] {
+        let before = |env: &mut TestEnv, _: &Internet| env.set("MY_TOKEN", value.clone());
+        walled_after(TEST_MODE, before, |env, repository, internet| {
+            let own = ask(env, repository, "'https://good.example/echo'");
+            assert_eq!(own.starts_with("200 "), passes, "{own}");
+            if !passes {
+                assert!(own.starts_with("403 ") && own.contains("live Stripe"), "{own}");
+                assert!(!own.contains(value.as_str()), "{own}");
+            }
+            for (how, expected) in [
+                (format!("headers={{'X-Key': '{live}'}}"), "403"),
+                (
+                    format!(
+                        "headers={{'Authorization': 'Basic ' + base64.b64encode(b'{live}:').decode()}}"
+                    ),
+                    "403",
+                ),
+                (format!("data=b'key={live}'"), "403"),
+                (
+                    format!(
+                        "data=gzip.compress(b'key={live}'), headers={{'Content-Encoding': 'gzip'}}"
+                    ),
+                    "403",
+                ),
+                (format!("query='?key={live}'"), "403"),
+                (format!("data=b'key={test}'"), "200"),
+            ] {
+                let code = format!(
+                    "import base64, gzip\ndef go(query='', **how):\n    try:\n        print(u.urlopen(u.Request('https://good.example/echo' + query, **how), timeout=20).status)\n    except urllib.error.HTTPError as error:\n        print(error.code)\ngo({how})"
+                );
+                let ran = py(env, repository, &code);
+                assert_eq!(ran.stdout.trim(), expected, "{how}: {ran}");
+            }
+            assert!(!internet.log().contains(&live), "{}", internet.log());
+            let requests =
+                env.json(repository, &["requests", "-w", "a", "--json", "class=test-mode"]);
+            assert!(
+                requests
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .any(|one| one["status"] == 403 && one["matched"].is_null())
+            );
+        });
+    }
+}
