@@ -31,6 +31,9 @@ use hothouse_timeline::{Order, Selection};
 
 use crate::Daemon;
 
+/// How many problems of fixtures are told.
+const FIXTURES_MOST: usize = 5;
+
 /// How many records of a kind are looked through for hosts.
 const ASKED_MOST: usize = 500;
 
@@ -113,6 +116,13 @@ fn integrations(
         value: None,
     };
     let mut caveats: Vec<CaveatView> = reports.iter().map(caveat).collect();
+    let walls = daemon.keepers.walls.get().filter(|_| lives);
+    let problems = walls.map(|walls| walls.fixture_problems(record)).unwrap_or_default();
+    caveats.extend(problems.iter().take(FIXTURES_MOST).map(|problem| CaveatView {
+        area: "fixtures".to_owned(),
+        class: "not-loaded".to_owned(),
+        text: problem.render().lines().collect::<Vec<_>>().join("; "),
+    }));
     if lives {
         let hosts = asked_hosts(daemon, record);
         let found = daemon.engine.uncovered_vendors(record, hosts.iter().map(String::as_str));

@@ -71,6 +71,8 @@ mod timeline;
 mod trust;
 #[path = "cli/url.rs"]
 mod url;
+#[path = "cli/vendors.rs"]
+mod vendors;
 #[path = "cli/webhooks.rs"]
 mod webhooks;
 #[path = "cli/workspace.rs"]

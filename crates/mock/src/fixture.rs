@@ -33,6 +33,8 @@ pub struct Fixture {
     pub answers: Vec<Reply>,
     /// Whether the first answer comes again after the last.
     pub cycles: bool,
+    /// Whether any answer depends on how many came before. One that does not leaves nothing to remember.
+    pub counts: bool,
 }
 
 /// Which requests a fixture answers.

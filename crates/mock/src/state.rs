@@ -50,6 +50,26 @@ impl State {
         self.revision
     }
 
+    /// Returns about how many bytes it holds.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Makes changes again that were kept.
+    pub fn replay(&mut self, revision: u64, changes: impl IntoIterator<Item = Change>) {
+        for (key, value) in changes {
+            let old = match value {
+                Some(value) => {
+                    self.bytes += size(&key, &value);
+                    self.entries.insert(key.clone(), value)
+                }
+                None => self.entries.remove(&key),
+            };
+            self.bytes -= old.map_or(0, |old| size(&key, &old));
+        }
+        self.revision = revision;
+    }
+
     /// Returns what has changed since the last call of this, for callers that keep entries one by one.
     pub fn take_changes(&mut self) -> Vec<Change> {
         let keys = std::mem::take(&mut self.changed);
@@ -238,6 +258,13 @@ mod tests {
             [("stripe/x/1".to_owned(), None), ("stripe/x/2".to_owned(), Some(json!(2)))]
         );
         assert!(state.take_changes().is_empty());
+        let mut other = State::default();
+        other.replay(1, [("stripe/x/1".to_owned(), Some(json!(1)))]);
+        other.replay(
+            2,
+            [("stripe/x/1".to_owned(), None), ("stripe/x/2".to_owned(), Some(json!(2)))],
+        );
+        assert_eq!((other.bytes, other.to_value()), (state.bytes, state.to_value()));
         let again = State::from_value(state.to_value()).unwrap();
         assert_eq!((again.bytes, again.to_value()), (state.bytes, state.to_value()));
     }

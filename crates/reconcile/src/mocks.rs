@@ -4,6 +4,8 @@
 //! looked at again at most once a second. What a mock remembers is in the run's artifacts before the room
 //! gets an answer that rests on it, so the next daemon goes on from there.
 
+mod kept;
+
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
@@ -12,7 +14,7 @@ use std::{
 };
 
 use hothouse_engine::{Engine, FixtureFolder, FixtureStamp, WebhookTarget};
-use hothouse_host::{Clock, clock::HostClock, files};
+use hothouse_host::{Clock, FileError, clock::HostClock, files};
 use hothouse_mock::{
     Answer, Body, Effect, Fault, FixtureFile, Integration, Match, Mock, MockSpec, Request, State,
 };
@@ -25,13 +27,15 @@ use hothouse_terminate::{Fault as Broken, Held, Piece, StandInAnswer, StandInReq
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
+use self::kept::StateFile;
 use crate::{Webhooks, webhooks::VendorWebhook};
 
 /// Where a run's mocks keep what they remember.
-const STATE: &str = "mock-state.json";
+const STATE: &str = "mock-state.jsonl";
 
-/// The most that is read of it; a mock bounds what it remembers to less.
-const STATE_MOST: u64 = 128 << 20;
+/// Where a run has the context of its seed, for templates, and the most that is read of it.
+const SEED: &str = "seed-context.json";
+const SEED_MOST: u64 = 4 << 20;
 
 /// How often fixtures are looked at.
 const LOOK: Duration = Duration::from_secs(1);
@@ -47,13 +51,18 @@ pub(crate) struct Mocks(Mutex<HashMap<String, Weak<RunMock>>>);
 pub(crate) struct RunMock {
     engine: Arc<Engine>,
     webhooks: Arc<Webhooks>,
-    /// Where the state is kept; none for rooms without a run, which forget.
-    kept: Option<PathBuf>,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     sandbox: SandboxRecord,
+    /// Where the state is kept; none for rooms without a run, which forget.
+    kept: Option<StateFile>,
+    /// The folder of the run.
+    artifacts: Option<PathBuf>,
+    /// The context of the sandbox's seed, and of when it is.
+    seed: Value,
+    seeded: Option<jiff::Timestamp>,
     integrations: Vec<Integration>,
     folders: Vec<FixtureFolder>,
     mock: Mock,
@@ -66,6 +75,20 @@ struct Inner {
 }
 
 impl Mocks {
+    /// Returns what is wrong with the fixtures of a sandbox that is up.
+    pub(crate) fn problems(&self, sandbox: &SandboxRecord) -> Vec<Problem> {
+        let run = sandbox.room.as_ref().map_or("", |room| &room.run.id);
+        let known = {
+            let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            all.get(&format!("{}/{run}", sandbox.id)).and_then(Weak::upgrade)
+        };
+        known.map_or_else(Vec::new, |known| {
+            let mut inner = known.inner();
+            inner.look(&known.engine);
+            inner.problems.clone()
+        })
+    }
+
     /// Returns the mock of a sandbox's run, if its config mocks anything.
     pub(crate) fn of(
         &self,
@@ -85,14 +108,22 @@ impl Mocks {
             known.inner().renew(sandbox, integrations, folders);
             return Some(known);
         }
-        let kept = run.map(|run| run.artifacts.join(STATE));
+        let (kept, state) = match run {
+            Some(run) => {
+                let (kept, state) = StateFile::open(run.artifacts.join(STATE));
+                (Some(kept), state)
+            }
+            None => (None, State::default()),
+        };
         let inner = Inner {
             sandbox: sandbox.clone(),
             integrations,
             folders,
-            mock: Mock::load(MockSpec::default())
-                .0
-                .with_state(kept.as_deref().map(restored).unwrap_or_default()),
+            mock: Mock::load(MockSpec::default()).0.with_state(state),
+            kept,
+            artifacts: run.map(|run| run.artifacts.clone()),
+            seed: Value::Null,
+            seeded: None,
             stamp: None,
             looked: None,
             problems: Vec::new(),
@@ -101,7 +132,6 @@ impl Mocks {
         let made = Arc::new(RunMock {
             engine: engine.clone(),
             webhooks: webhooks.clone(),
-            kept,
             inner: Mutex::new(inner),
         });
         all.insert(key, Arc::downgrade(&made));
@@ -121,23 +151,6 @@ fn mocked(config: &Config) -> (Vec<Integration>, Vec<FixtureFolder>) {
         (Integration { name, hosts, vendor }, folder)
     })
     .unzip()
-}
-
-/// Reads what an earlier daemon kept.
-fn restored(path: &Path) -> State {
-    let bytes = match files::read_capped(path, STATE_MOST) {
-        Ok(bytes) => bytes,
-        Err(error) if error.is_not_found() => return State::default(),
-        Err(error) => {
-            tracing::warn!(%error, "what the mocks remembered cannot be read");
-            return State::default();
-        }
-    };
-    let value = serde_json::from_slice(&bytes).and_then(State::from_value);
-    value.unwrap_or_else(|error| {
-        tracing::warn!(%error, "what the mocks remembered is broken");
-        State::default()
-    })
 }
 
 impl Inner {
@@ -161,6 +174,7 @@ impl Inner {
             return;
         }
         self.look_at_config(engine);
+        self.look_at_seed();
         let found = engine.fixtures(&self.sandbox, &self.folders, self.stamp.as_ref());
         self.looked = Some(Instant::now());
         let (stamp, found) = match found {
@@ -183,7 +197,7 @@ impl Inner {
         let (mock, problems) = Mock::load(MockSpec {
             integrations: self.integrations.clone(),
             files: files.collect(),
-            seed: Value::Null,
+            seed: self.seed.clone(),
             // The same in every run of a project, so that two runs that do the same have the same ids.
             id_seed: fnv1a(&[self.sandbox.project.as_str().as_bytes()]),
         });
@@ -197,6 +211,31 @@ impl Inner {
 }
 
 impl Inner {
+    /// Keeps what was remembered, before anybody is told.
+    fn keep(&mut self) -> Result<(), FileError> {
+        let state = self.mock.state_mut();
+        match &mut self.kept {
+            Some(kept) => kept.keep(state),
+            None => {
+                state.take_changes();
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the context of the seed, if there is a new one.
+    fn look_at_seed(&mut self) {
+        let Some(path) = self.artifacts.as_ref().map(|folder| folder.join(SEED)) else { return };
+        let changed = files::modified(&path).ok();
+        if changed == self.seeded {
+            return;
+        }
+        self.seeded = changed;
+        let bytes = files::read_capped(&path, SEED_MOST).unwrap_or_default();
+        self.seed = serde_json::from_slice(&bytes).unwrap_or_default();
+        self.mock.set_seed(self.seed.clone());
+    }
+
     /// Takes what the worktree itself decides: where webhooks go, and where fixtures are.
     fn look_at_config(&mut self, engine: &Engine) {
         let Ok(all) = engine.integrations(&self.sandbox) else { return };
@@ -255,7 +294,7 @@ impl RunMock {
         let before = inner.mock.state().revision();
         let mut answer = inner.mock.answer(&request, HostClock.now());
         if inner.mock.state().revision() != before
-            && let Err(error) = self.keep(inner.mock.state_mut())
+            && let Err(error) = inner.keep()
         {
             tracing::warn!(%error, "what the mocks remember cannot be kept");
             return failed("what the mock remembers cannot be kept on disk");
@@ -284,13 +323,6 @@ impl RunMock {
         let (sent_tx, sent_rx) = oneshot::channel::<()>();
         self.webhooks.queue_vendor(&inner.sandbox, wanted, sent_rx)?;
         Ok(Some(Held::new(sent_tx)))
-    }
-
-    fn keep(&self, state: &mut State) -> Result<(), hothouse_host::FileError> {
-        // The whole is kept, so nobody asks what has changed.
-        state.take_changes();
-        let Some(path) = &self.kept else { return Ok(()) };
-        files::replace(path, state.to_value().to_string().as_bytes(), 0o600)
     }
 }
 

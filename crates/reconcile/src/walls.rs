@@ -31,6 +31,7 @@ use hothouse_engine::{Engine, RoomEgress, WallKeeper};
 use hothouse_host::{addresses, files, shares::Shares};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
+    config::{EgressMode, HostPattern, NamedHosts, Problem},
     config::{EgressMode, HostPattern, NamedHosts, SinkRecipe},
     id::SandboxKey,
     policy::{NamedLists, OwnAddresses, Policy, common_hosts},
@@ -219,6 +220,11 @@ impl Walls {
     pub fn limits(&self, sandbox: SandboxKey) -> Vec<Limit> {
         let limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
         limits.get(&sandbox).cloned().unwrap_or_default()
+    }
+
+    /// Returns what is wrong with the fixtures of a sandbox that is up.
+    pub fn fixture_problems(&self, sandbox: &SandboxRecord) -> Vec<Problem> {
+        self.mocks.problems(sandbox)
     }
 
     fn note_limits(&self, sandbox: SandboxKey, edge: &RoomEdge) {

@@ -1,6 +1,8 @@
 //! `config check` and `config show` only read files, so they work without a daemon; `config
 //! approve` asks it what needs approval.
 
+mod fixtures;
+
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -33,7 +35,10 @@ pub(crate) fn check(
     variables: &[(String, String)],
 ) -> Result<ExitCode, Failure> {
     let file = find(session, args)?;
-    let problems = read(session, &file, variables)?.err().unwrap_or_default();
+    let problems = match read(session, &file, variables)? {
+        Ok(resolved) => fixtures::problems(&file, &resolved.config),
+        Err(problems) => problems,
+    };
     if ui.json {
         ui.print_json(&serde_json::json!({ "file": file, "problems": problems }));
     } else {

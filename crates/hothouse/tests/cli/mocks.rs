@@ -91,7 +91,7 @@ fn a_mocked_vendor_remembers_and_other_calls_fail_with_what_helps() {
         // What was made outlives the daemon, in a file that only the user reads.
         let status = env.json(repository, &["status", "-w", "a", "--json"]);
         let artifacts = status["run"]["artifacts"].as_str().unwrap().to_owned();
-        let kept = Path::new(&artifacts).join("mock-state.json");
+        let kept = Path::new(&artifacts).join("mock-state.jsonl");
         assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!fs::read_to_string(&kept).unwrap().contains("sk_test_123"));
         env.kill_daemon();
@@ -152,6 +152,41 @@ fn fixtures_of_the_worktree_answer_as_soon_as_they_are_written() {
             told.starts_with("501 ") && told.contains("broken.toml")
         });
         assert!(call(env, repository, things).starts_with("200 "));
+        let status = env.json(repository, &["status", "-w", "a", "--json"]);
+        let told =
+            status["caveats"].as_array().unwrap().iter().find(|one| one["area"] == "fixtures");
+        let told =
+            told.unwrap_or_else(|| panic!("{status:#}"))["text"].as_str().unwrap().to_owned();
+        assert!(told.contains("broken.toml:2") && told.contains("path"), "{told}");
+        // The user's own checkout is checked without a sandbox.
+        let folder = repository.join("hothouse/fixtures/vendor");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("good.toml"), "[request]\npath = \"/x\"\n[answer]\nstatus = 204\n")
+            .unwrap();
+        assert_eq!(env.run(repository, &["config", "check"]).code, 0);
+        fs::write(
+            folder.join("bad.toml"),
+            "[request]\npath = \"/x\"\n[answer]\ntext = \"{{requst.path}}\"\n",
+        )
+        .unwrap();
+        let ran = env.run(repository, &["config", "check"]);
+        assert!(
+            ran.code == 3 && ran.stdout.contains("bad.toml:4") && ran.stdout.contains("request"),
+            "{ran}"
+        );
+        // Templates find the context of the seed, once there is one.
+        let context =
+            Path::new(status["run"]["artifacts"].as_str().unwrap()).join("seed-context.json");
+        fs::write(&context, r#"{"users":{"buyer":{"email":"buyer@example.com"}}}"#).unwrap();
+        env.give_to_user(&context);
+        write(
+            "seeded.toml",
+            "[request]\npath = \"/seeded\"\n[answer]\njson = { email = \"{{seed.users.buyer.email}}\" }",
+        );
+        wait_until("the seed is known", || {
+            call(env, repository, "'https://api.vendor.example/seeded'")
+                .contains("buyer@example.com")
+        });
         // A link leads nowhere.
         let link = "ln -s /etc/hostname hothouse/fixtures/vendor/host.txt && printf '[request]\\npath = \"/link\"\\n[answer]\\nfile = \"host.txt\"\\n' > hothouse/fixtures/vendor/link.toml";
         env.ok(repository, &["exec", "-w", "a", "--", "sh", "-c", link]);
