@@ -3,6 +3,7 @@
 mod egress;
 mod figures;
 mod fork;
+mod mock;
 mod room;
 mod router;
 mod services;
@@ -32,10 +33,11 @@ struct Benchmark {
     within: Option<fn() -> Result<(), String>>,
 }
 
-static BENCHMARKS: [Benchmark; 7] = [
+static BENCHMARKS: [Benchmark; 8] = [
     Benchmark { name: "cli", measure: cli, within: None },
     Benchmark { name: "fork", measure: fork::measure, within: Some(fork::within) },
     Benchmark { name: "egress", measure: egress::measure, within: None },
+    Benchmark { name: "mock", measure: mock::measure, within: None },
     Benchmark { name: "room", measure: room::measure, within: None },
     Benchmark { name: "router", measure: router::measure, within: Some(router::within) },
     Benchmark { name: "services", measure: services::measure, within: None },

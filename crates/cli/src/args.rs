@@ -5,6 +5,7 @@ mod daemon;
 mod egress;
 mod errors;
 mod help;
+mod integration;
 mod mail;
 mod pool;
 mod review;
@@ -29,6 +30,7 @@ pub(crate) use self::{
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
     daemon::{DaemonCommand, DoctorArgs},
     egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
+    integration::{IntegrationAddArgs, IntegrationCommand},
     errors::ErrorsArgs,
     mail::{EmailArgs, EmailsArgs},
     pool::{PoolCommand, PoolCreateArgs},
@@ -314,6 +316,9 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse integrations -w agent-a\n  hothouse integrations --json"
     )]
     Integrations(Which),
+    /// Add an outside service that is mocked
+    #[command(subcommand)]
+    Integration(IntegrationCommand),
     /// Send a webhook to an app, signed as its vendor does
     ///
     /// Exits with 1 if the app does not accept it, or with --adversary does not withstand it.

@@ -32,7 +32,7 @@ use hothouse_model::Failure;
 
 use crate::{
     Surroundings,
-    args::{Command, ConfigCommand, EgressCommand, PoolCommand},
+    args::{Command, ConfigCommand, EgressCommand, IntegrationCommand, PoolCommand},
     session::Session,
     ui::Ui,
 };
@@ -85,6 +85,9 @@ pub(crate) fn run(
         Command::Wait(args) => timeline::wait(session, ui, args),
         Command::Verify(args) => timeline::verify(session, ui, args),
         Command::Requests(args) => timeline::requests(session, ui, args),
+        Command::Integration(IntegrationCommand::Add(args)) => {
+            integration::add(session, ui, &args, &surroundings.variables)
+        }
         Command::Integrations(which) => integration::list(session, ui, which),
         Command::Requests(args) => request::requests(session, ui, args),
         Command::Webhook(args) => webhook::send(session, ui, args),

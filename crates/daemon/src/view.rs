@@ -122,6 +122,7 @@ fn integrations(
         area: "fixtures".to_owned(),
         class: "not-loaded".to_owned(),
         text: problem.render().lines().collect::<Vec<_>>().join("; "),
+        value: None,
     }));
     if lives {
         let hosts = asked_hosts(daemon, record);

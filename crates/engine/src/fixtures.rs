@@ -10,8 +10,9 @@ use hothouse_model::SandboxRecord;
 
 use crate::{Engine, trees};
 
-/// The most bytes of one file, and of all.
+/// The most bytes of one file, of one that may be a description in OpenAPI, and of all.
 const FILE_MOST: u64 = 1 << 20;
+const DESCRIPTION_MOST: u64 = 16 << 20;
 const ALL_MOST: u64 = 32 << 20;
 
 /// The most names that are looked at, folders included.
@@ -82,7 +83,9 @@ fn read(
     }
     let (mut all, mut bytes_left) = (Vec::new(), ALL_MOST);
     for found in &stamp.0 {
-        let (folder, most) = (&folders[found.folder], FILE_MOST.min(bytes_left));
+        let is_json = found.name.extension().is_some_and(|ending| ending == "json");
+        let own = if is_json { DESCRIPTION_MOST } else { FILE_MOST };
+        let (folder, most) = (&folders[found.folder], own.min(bytes_left));
         let Some(name) = found.name.to_str().filter(|_| found.size <= most) else { continue };
         let Ok(bytes) = worktree.read_capped(&folder.path.join(&found.name), most) else {
             continue;

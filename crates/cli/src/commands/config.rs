@@ -159,14 +159,14 @@ fn short(value: &str) -> String {
     }
 }
 
-fn broken(problems: &[Problem]) -> Failure {
+pub(super) fn broken(problems: &[Problem]) -> Failure {
     let failure = Failure::new(FailureKind::Config, "hothouse.toml is not valid");
     Failure { causes: problems.iter().map(Problem::render).collect(), ..failure }
         .hint("fix the file, then run `hothouse config check`")
 }
 
 /// Finds the file: the one named, or the nearest one here or above.
-fn find(session: &Session, args: &ConfigArgs) -> Result<PathBuf, Failure> {
+pub(super) fn find(session: &Session, args: &ConfigArgs) -> Result<PathBuf, Failure> {
     if let Some(file) = &args.file {
         return Ok(session.folder.join(file));
     }
@@ -177,7 +177,7 @@ fn find(session: &Session, args: &ConfigArgs) -> Result<PathBuf, Failure> {
     })
 }
 
-fn read(
+pub(super) fn read(
     session: &Session,
     file: &Path,
     variables: &[(String, String)],

@@ -1,13 +1,19 @@
-//! `integrations`: how outside services are treated.
+//! `integrations` and `integration add`: outside services, and how they are treated.
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use hothouse_api::{integration::IntegrationView, route, sandbox::FindQuery};
-use hothouse_model::Failure;
+use hothouse_host::files;
+use hothouse_mock::openapi::OpenApiMock;
+use hothouse_model::{
+    Explain, Failure, FailureKind,
+    config::{EntryName, HostPattern},
+};
+use serde_json::Value;
 
-use super::timeline::checked;
+use super::{config, timeline::checked};
 use crate::{
-    args::Which,
+    args::{ConfigArgs, IntegrationAddArgs, Which},
     render::{Cell, plain, table},
     session::Session,
     ui::{Tone, Ui},
@@ -47,4 +53,97 @@ fn row(one: &IntegrationView) -> Vec<Cell> {
         Cell::new(&one.secret),
         Cell::new(one.hosts.join(" ")),
     ]
+}
+
+/// The largest description.
+const DESCRIPTION_MOST: u64 = 16 << 20;
+
+/// Makes a mock of a description.
+pub(crate) fn add(
+    session: &Session,
+    ui: &Ui,
+    args: &IntegrationAddArgs,
+    variables: &[(String, String)],
+) -> Result<ExitCode, Failure> {
+    let config_file = config::find(session, &ConfigArgs { file: None })?;
+    let resolved = config::read(session, &config_file, variables)?;
+    let resolved = resolved.map_err(|problems| config::broken(&problems))?;
+    let source = session.folder.join(&args.file);
+    let bytes =
+        files::read_capped(&source, DESCRIPTION_MOST).map_err(|error| unread(&error.failure()))?;
+    let shown = args.file.display().to_string();
+    OpenApiMock::load(&shown, &bytes)
+        .map_err(|problem| Failure::new(FailureKind::Config, problem.render()))?;
+    let hosts = hosts(args, &bytes)?;
+    let name = name(args, &hosts)?;
+    if resolved.config.integrations.contains_key(name.as_str()) {
+        let message = format!("`[integration.{name}]` is in hothouse.toml already");
+        return Err(Failure::new(FailureKind::Conflict, message).hint("choose another `--name`"));
+    }
+    let folder = format!("hothouse/fixtures/{name}");
+    let project = config_file.parent().unwrap_or(Path::new("."));
+    files::make_folder(&project.join(&folder)).map_err(|error| error.failure())?;
+    let file = format!("{folder}/openapi.json");
+    files::replace(&project.join(&file), &bytes, 0o644).map_err(|error| error.failure())?;
+    let lines = lines(&name, &hosts);
+    if args.write {
+        let text = files::read_text(&config_file).map_err(|error| error.failure())?;
+        let joint = if text.ends_with('\n') { "\n" } else { "\n\n" };
+        let text = format!("{text}{joint}{lines}");
+        files::replace(&config_file, text.as_bytes(), 0o644).map_err(|error| error.failure())?;
+    }
+    match ui.json {
+        true => ui.print_json(&serde_json::json!({
+            "name": name, "hosts": hosts, "file": file, "config": lines, "written": args.write,
+        })),
+        false => {
+            ui.say(&format!("Wrote {file}."));
+            ui.print(lines.trim_end());
+            if !args.write {
+                ui.say("Add these lines to hothouse.toml, or pass --write.");
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn unread(failure: &Failure) -> Failure {
+    Failure { kind: FailureKind::NotFound, ..failure.clone() }
+}
+
+fn lines(name: &EntryName, hosts: &[String]) -> String {
+    let hosts: Vec<String> = hosts.iter().map(|host| format!("\"{host}\"")).collect();
+    format!("[integration.{name}]\nclass = \"mock\"\nhosts = [{}]\n", hosts.join(", "))
+}
+
+/// Returns the hosts that are named, or those of the description's servers.
+fn hosts(args: &IntegrationAddArgs, bytes: &[u8]) -> Result<Vec<String>, Failure> {
+    let document: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let servers = document["servers"].as_array().cloned().unwrap_or_default();
+    let of_server = |server: &Value| {
+        let (_, rest) = server["url"].as_str()?.split_once("://")?;
+        rest.split(['/', ':', '?']).next().map(str::to_owned)
+    };
+    let mut found = match args.host.is_empty() {
+        true => servers.iter().filter_map(of_server).collect(),
+        false => args.host.clone(),
+    };
+    found.dedup();
+    let wrong = |host: &String| host.parse::<HostPattern>().is_err();
+    if found.is_empty() || found.iter().any(wrong) {
+        let message = "the hosts of the service cannot be told from the description";
+        return Err(Failure::new(FailureKind::Usage, message).hint("name them with `--host HOST`"));
+    }
+    Ok(found)
+}
+
+/// Returns the name that is given, or the part of the first host before its ending.
+fn name(args: &IntegrationAddArgs, hosts: &[String]) -> Result<EntryName, Failure> {
+    let parts: Vec<&str> = hosts[0].split('.').collect();
+    let told = parts.len().checked_sub(2).and_then(|at| parts.get(at)).copied();
+    let text = args.name.as_deref().or(told).unwrap_or("api").to_ascii_lowercase();
+    text.parse().map_err(|_| {
+        let message = format!("`{text}` is not a name for an integration");
+        Failure::new(FailureKind::Usage, message).hint("choose one with `--name`")
+    })
 }

@@ -252,3 +252,37 @@ fn integrations_say_how_they_are_treated_and_who_uses_them() {
         assert_eq!(status["integrations"].as_array().unwrap().len(), 3);
     });
 }
+
+const DESCRIPTION: &str = r#"{"openapi":"3.1.0","servers":[{"url":"https://api.search.example/v2"}],
+"paths":{"/docs/{id}":{"get":{"parameters":[{"name":"deep","in":"query","schema":{"type":"boolean"}}],
+"responses":{"200":{"content":{"application/json":{"schema":{"type":"object","required":["title"],
+"properties":{"title":{"type":"string","example":"Lamps"}}}}}}}}}}}"#;
+
+#[test]
+fn a_description_becomes_a_mock() {
+    let env = surroundings();
+    let repository = env.repository("acme", "[project]\nname = \"acme\"\n");
+    fs::write(repository.join("api.json"), DESCRIPTION).unwrap();
+    let added = env.ok(&repository, &["integration", "add", "api.json", "--write"]);
+    assert!(
+        added.contains("[integration.search]") && added.contains("api.search.example"),
+        "{added}"
+    );
+    assert_eq!(env.run(&repository, &["config", "check"]).code, 0);
+    let again = env.run(&repository, &["integration", "add", "api.json"]);
+    assert_eq!(again.code, 5, "{again}");
+    fs::write(repository.join("no.json"), "{}").unwrap();
+    assert_eq!(env.run(&repository, &["integration", "add", "no.json"]).code, 3);
+    assert_eq!(env.run(&repository, &["integration", "add", "nothing.json"]).code, 4);
+    if !env.can_have_rooms("a mock of a description") {
+        return;
+    }
+    hothouse_testkit::git(&repository, &["add", "-A"]);
+    hothouse_testkit::git(&repository, &["commit", "-qm", "search"]);
+    env.ok(&repository, &["fork", "a"]);
+    env.ok(&repository, &["up", "-w", "a"]);
+    let found = call(&env, &repository, "'https://api.search.example/v2/docs/7'");
+    assert!(found.starts_with("200 ") && found.contains("Lamps"), "{found}");
+    let wrong = call(&env, &repository, "'https://api.search.example/v2/docs/7?deep=maybe'");
+    assert!(wrong.starts_with("400 ") && wrong.contains("deep"), "{wrong}");
+}

@@ -204,6 +204,8 @@ fn commands_without_a_room_print_their_pages() {
     let wrong = story.print(&checks);
     fs::write(story.repository.join("hothouse.toml"), config).unwrap();
     story.pages.compare("config-check", &(story.print(&checks) + &wrong), &[]);
+    let nothing = ["integration add nothing.json", "integration add hothouse.toml"];
+    story.both("integration-add", &nothing);
     story.both("config-show", &["config show", "config show nonsense"]);
     change(&story, "a");
     change(&story, "b");

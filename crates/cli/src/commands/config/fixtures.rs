@@ -7,7 +7,7 @@ use hothouse_mock::{FixtureFile, Integration, Mock, MockSpec};
 use hothouse_model::config::{self, Config, IntegrationClass, Problem};
 
 /// The most bytes of one file, the most names, and how many folders deep.
-const FILE_MOST: u64 = 1 << 20;
+const FILE_MOST: u64 = 16 << 20;
 const NAMES_MOST: usize = 4_000;
 const DEPTH: usize = 8;
 
