@@ -31,8 +31,7 @@ use hothouse_engine::{Engine, RoomEgress, WallKeeper};
 use hothouse_host::{addresses, files, shares::Shares};
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
-    config::{EgressMode, HostPattern, NamedHosts, Problem},
-    config::{EgressMode, HostPattern, NamedHosts, SinkRecipe},
+    config::{EgressMode, HostPattern, NamedHosts, Problem, SinkRecipe},
     id::SandboxKey,
     policy::{NamedLists, OwnAddresses, Policy, common_hosts},
     room::{RoomWish, WallOrder},
