@@ -84,7 +84,6 @@ pub(crate) fn run(
         Command::Since(args) => timeline::since(session, ui, args),
         Command::Wait(args) => timeline::wait(session, ui, args),
         Command::Verify(args) => timeline::verify(session, ui, args),
-        Command::Requests(args) => timeline::requests(session, ui, args),
         Command::Integration(IntegrationCommand::Add(args)) => {
             integration::add(session, ui, &args, &surroundings.variables)
         }
