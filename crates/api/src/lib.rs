@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod egress;
 pub mod error;
 pub mod exec;
+pub mod flag;
 pub mod handshake;
 pub mod integration;
 pub mod log;
@@ -76,6 +77,7 @@ pub mod route {
     pub const INTEGRATIONS: &str = "/v1/integrations";
     pub const TIMELINE_REQUEST: &str = "/v1/timeline/request";
     pub const TIMELINE_ARCHIVE: &str = "/v1/timeline/archive";
+    pub const FLAGS: &str = "/v1/flags";
     pub const WEBHOOKS: &str = "/v1/webhooks";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::service::ServiceView;
+use crate::{flag::FlagView, service::ServiceView};
 
 /// One sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -49,6 +49,9 @@ pub struct SandboxView {
     /// How outside services are treated.
     #[serde(default)]
     pub integrations: Vec<TreatedView>,
+    /// The feature flags that are not as the project's config says.
+    #[serde(default)]
+    pub flags: Vec<FlagView>,
 }
 
 /// An outside service, and how it is treated.

@@ -1,9 +1,11 @@
 //! The arguments: every command, flag and help text.
 
+mod analytics;
 mod config;
 mod daemon;
 mod egress;
 mod errors;
+mod flag;
 mod help;
 mod integration;
 mod mail;
@@ -27,11 +29,13 @@ use clap::{
 use hothouse_model::{Failure, FailureKind};
 
 pub(crate) use self::{
+    analytics::{AnalyticsArgs, LlmArgs},
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
     daemon::{DaemonCommand, DoctorArgs},
     egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
     errors::ErrorsArgs,
     integration::{IntegrationAddArgs, IntegrationCommand},
+    flag::{FlagsArgs, FlagsCommand},
     mail::{EmailArgs, EmailsArgs},
     pool::{PoolCommand, PoolCreateArgs},
     review::{DiffArgs, LogArgs, PromoteArgs},
@@ -319,6 +323,25 @@ pub(crate) enum Command {
     /// Add an outside service that is mocked
     #[command(subcommand)]
     Integration(IntegrationCommand),
+    /// List the events of analytics that the apps sent
+    ///
+    /// With --require, exits with 1 unless every one of the events was sent.
+    #[command(
+        after_help = "Examples:\n  hothouse analytics -w agent-a\n  hothouse analytics --require order_completed\n  \
+                      hothouse analytics 'name=order_completed properties.plan=pro' --latest --json"
+    )]
+    Analytics(AnalyticsArgs),
+    /// List the calls of language models, and what answered them
+    #[command(
+        after_help = "Examples:\n  hothouse llm -w agent-a\n  hothouse llm matched=false --json\n  hothouse llm provider=openai model:gpt"
+    )]
+    Llm(LlmArgs),
+    /// List feature flags as the apps are told them, or pin one for this run
+    #[command(
+        after_help = "Examples:\n  hothouse flags -w agent-a\n  hothouse flags set new-checkout true -w agent-a\n  \
+                      hothouse flags set arm '\"control\"'\n  hothouse flags unset new-checkout"
+    )]
+    Flags(FlagsArgs),
     /// Send a webhook to an app, signed as its vendor does
     ///
     /// Exits with 1 if the app does not accept it, or with --adversary does not withstand it.

@@ -1,5 +1,6 @@
 //! One module per noun; each sends requests and prints the answers.
 
+mod analytics;
 mod config;
 mod daemon;
 mod doctor;
@@ -7,6 +8,7 @@ mod egress;
 mod errors;
 mod exec;
 mod integration;
+mod flag;
 mod logs;
 mod mail;
 mod maintenance;
@@ -23,6 +25,7 @@ mod snapshot;
 mod timeline;
 mod trust;
 mod url;
+mod waterfall;
 mod webhook;
 
 use std::process::ExitCode;
@@ -89,6 +92,9 @@ pub(crate) fn run(
         }
         Command::Integrations(which) => integration::list(session, ui, which),
         Command::Requests(args) => request::requests(session, ui, args),
+        Command::Analytics(args) => analytics::events(session, ui, args),
+        Command::Llm(args) => analytics::models(session, ui, args),
+        Command::Flags(args) => flag::run(session, ui, args),
         Command::Webhook(args) => webhook::send(session, ui, args),
         Command::Webhooks(args) => webhook::list(session, ui, args),
         Command::Emails(args) => mail::list(session, ui, args),

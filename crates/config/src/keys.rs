@@ -3,10 +3,10 @@
 
 use crate::{shape::Key, shape::List, shape::Map, shape::Shape, shape::Table};
 use hothouse_model::config::{
-    AppLabel, Backend, Command, Condition, EgressMode, FilePattern, Files, HostHeader, HostPath,
-    IntegrationClass, Line, LogPattern, Method, Place, Recipe, RestartPolicy, RuleTransport,
-    SecretForm, SecretName, Signal, Stack, Template, Tree, TreePath, TreePattern, UrlPath,
-    VariableKind, VariableName, Vendor, Version,
+    AppLabel, Backend, Command, Condition, EgressMode, FilePattern, Files, FlagKey, HostHeader,
+    HostPath, IntegrationClass, Line, LogPattern, Method, Place, Recipe, RestartPolicy,
+    RuleTransport, SecretForm, SecretName, Signal, Stack, Template, Tree, TreePath, TreePattern,
+    UrlPath, VariableKind, VariableName, Vendor, Version,
     rules::{
         BYTE_SIZE, DESTINATION, DURATION, HOST_PATTERN, NAME_RULE, RESOLVER, SECRET_SOURCE,
         VALUE_SOURCE,
@@ -71,6 +71,11 @@ pub(super) static ROOT: Table = Table::of(&[
         "live-keys",
         Shape::Table(&LIVE_KEYS),
         "Live credentials: further forms of them, and exceptions by name.",
+    ),
+    key(
+        "flags",
+        Shape::Map(&FLAGS),
+        "Feature flags, by key: the value that apps are told unless a sandbox pins another.",
     ),
     key("seed", Shape::Table(&SEED), "Real data for the stack."),
     key("scenario", Shape::Map(&SCENARIOS), "What `smoke` and `prove` do and expect."),
@@ -336,6 +341,8 @@ static LIVE_KEY_RULE: Table = Table {
 };
 
 static LIVE_KEYS_ALLOWED: Map = Map::of("variable", &VariableName::RULE, LINE);
+
+static FLAGS: Map = Map { most: 1000, ..Map::of("flag", &FlagKey::RULE, Shape::Scalar) };
 
 static SEED: Table = Table::of(&[
     key("bundle", Shape::Map(&BUNDLES), "Named pieces of data."),

@@ -32,6 +32,7 @@ fn schema_of(shape: &Shape) -> Value {
             json!({ "type": "number", "exclusiveMinimum": above, "maximum": most })
         }
         Shape::Switch => json!({ "type": "boolean" }),
+        Shape::Scalar => json!({ "type": ["string", "number", "boolean"] }),
         Shape::Yes => json!({ "const": true }),
         Shape::List(list) => list_schema(list),
         Shape::Table(table) => match table.shorthand.and_then(|name| table.key(name)) {

@@ -12,6 +12,8 @@ pub(super) enum Shape {
     /// A number above the first limit and at most the second.
     Number(f64, f64),
     Switch,
+    /// A text, a number or a switch.
+    Scalar,
     /// Only `true`: its absence means `false`.
     Yes,
     List(&'static List),
@@ -94,6 +96,7 @@ impl Shape {
             Self::Integer(..) => "a whole number".to_owned(),
             Self::Number(..) => "a number".to_owned(),
             Self::Switch => "`true` or `false`".to_owned(),
+            Self::Scalar => "a text, a number, `true` or `false`".to_owned(),
             Self::Yes => "`true`".to_owned(),
             Self::List(list) if list.single => format!("{}, or a list", list.item.expected()),
             Self::List(_) => "a list".to_owned(),

@@ -203,7 +203,16 @@ fn check_leaf(shape: &Shape, found: &DeValue<'_>) -> Result<Value, Complaint> {
         (Shape::Number(above, most), DeValue::Float(number)) => {
             check_number(*above, *most, number.as_str().parse().ok())
         }
-        (Shape::Switch, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
+        (Shape::Switch | Shape::Scalar, DeValue::Boolean(on)) => Ok(Value::Switch(*on)),
+        (Shape::Scalar, DeValue::String(text)) => Ok(Value::Text(text.to_string())),
+        (Shape::Scalar, DeValue::Integer(number)) => {
+            let number = i64::from_str_radix(number.as_str(), number.radix()).ok();
+            check_integer(i64::MIN, i64::MAX, number)
+        }
+        (Shape::Scalar, DeValue::Float(number)) => {
+            let number = number.as_str().parse().ok().filter(|number: &f64| number.is_finite());
+            number.map(Value::Number).ok_or_else(|| Complaint::new("must be a finite number"))
+        }
         (Shape::Yes, DeValue::Boolean(true)) => Ok(Value::Switch(true)),
         (Shape::Yes, DeValue::Boolean(false)) => {
             Err(Complaint::new("can only be `true`; leave it out to say the opposite"))
@@ -231,7 +240,9 @@ pub(super) fn check_plain(shape: &Shape, text: &str, place: &Place) -> Result<Va
             });
             nodes.collect::<Result<_, _>>().map(Value::List)
         }
-        Shape::Table(_) | Shape::Map(_) => Err(Complaint::new("cannot be set by a variable")),
+        Shape::Table(_) | Shape::Map(_) | Shape::Scalar => {
+            Err(Complaint::new("cannot be set by a variable"))
+        }
     }
 }
 

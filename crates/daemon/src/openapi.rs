@@ -60,6 +60,8 @@ use crate::routes;
         routes::timeline::verify,
         routes::request::one,
         routes::request::archive,
+        routes::flag::list,
+        routes::flag::set,
         routes::webhook::send,
         routes::integration::list,
         routes::operation::wait,

@@ -6,6 +6,7 @@ pub(crate) mod doctor;
 pub(crate) mod egress;
 pub(crate) mod event;
 pub(crate) mod integration;
+pub(crate) mod flag;
 pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod port;
@@ -78,6 +79,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::INTEGRATIONS, get(integration::list))
         .route(route::TIMELINE_REQUEST, get(request::one))
         .route(route::TIMELINE_ARCHIVE, get(request::archive))
+        .route(route::FLAGS, get(flag::list).post(flag::set))
         .route(route::WEBHOOKS, post(webhook::send))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))

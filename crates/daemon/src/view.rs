@@ -62,6 +62,8 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     caveats.extend(refused.map(|reason| Caveat::NotImported { reason }));
     let egress = egress_mode(daemon, &record);
     let lives = found.is_some();
+    let flags = crate::routes::flag::views(&daemon.keepers.flags.of(&record));
+    let flags = flags.into_iter().filter(|flag| flag.value != flag.default).collect();
     let mut fences = found.map(|room| room.fences).unwrap_or_default();
     if let (Some(FenceState::Watched(watch)), Ok(Some(_))) =
         (fences.get_mut(&Fence::Disk), engine.pool_around(&record))
@@ -98,6 +100,8 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         fences,
         caveats: caveats.into_iter().map(CaveatView::from).chain(of_integrations).collect(),
         integrations,
+        caveats: caveats.into_iter().map(CaveatView::from).collect(),
+        flags,
     }
 }
 

@@ -11,10 +11,11 @@ use std::{
 
 use hothouse_model::{
     Explain, Failure, FailureKind, SandboxRecord,
-    config::{Config, EntryName, Integration},
+    config::{Config, EntryName, FlagKey, Integration},
     stack::ServiceOrder,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub(crate) use self::lockfiles::KnownSdks;
 pub use self::report::{IntegrationReport, Sdks, UncoveredVendor, Wiring, vendor_of};
@@ -50,6 +51,11 @@ impl Engine {
         sandbox: &SandboxRecord,
     ) -> Result<BTreeMap<EntryName, Integration>, Failure> {
         Ok(self.effective_config(sandbox)?.integrations)
+    }
+
+    /// Returns what the config of a sandbox says about feature flags.
+    pub fn flags(&self, sandbox: &SandboxRecord) -> Result<BTreeMap<FlagKey, Value>, Failure> {
+        Ok(self.effective_config(sandbox)?.flags)
     }
 
     /// Returns the config of a sandbox, or the pinned one where the worktree's cannot be read.

@@ -36,7 +36,8 @@ pub use self::{
     },
     template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, Template},
     text::{
-        AppLabel, Command, EntryName, Line, LogPattern, SecretName, Stack, VariableName, Version,
+        AppLabel, Command, EntryName, FlagKey, Line, LogPattern, SecretName, Stack, VariableName,
+        Version,
     },
     units::{ByteSize, format_duration, parse_duration},
 };

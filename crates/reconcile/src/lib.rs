@@ -3,6 +3,7 @@
 //!
 //! - [`walls`]: what leaves rooms, and by which policy
 //! - `mocks`: what answers for mocked hosts, one per run
+//! - [`flags`]: feature flags, and what each run has pinned
 //! - `sinks`: what takes side effects in, and makes them durable
 //! - [`urls`]: the router, direct ports, and ports inside rooms
 //! - [`commits`]: commits of rooms, imported as they are made
@@ -19,6 +20,7 @@ pub mod activities;
 mod chores;
 mod commits;
 pub mod connections;
+pub mod flags;
 mod mocks;
 mod sinks;
 pub mod sleep;
@@ -41,6 +43,7 @@ use tokio::sync::broadcast;
 
 pub use activities::Activities;
 pub use connections::Connections;
+pub use flags::Flags;
 pub use tasks::{Stop, Tasks};
 pub use timelines::Timelines;
 pub use urls::Urls;
@@ -63,6 +66,8 @@ pub struct Keepers {
     pub walls: Arc<LateWalls>,
     /// What happens in each run, written down.
     pub timelines: Arc<Timelines>,
+    /// Feature flags, and what runs have pinned.
+    pub flags: Arc<Flags>,
     /// What vendors send to apps.
     pub webhooks: Arc<Webhooks>,
     /// The state folder.
@@ -84,6 +89,7 @@ impl Keepers {
     ) -> Self {
         let timelines = Timelines::new(engine.clone());
         Self {
+            flags: Flags::new(engine.clone(), timelines.clone()),
             webhooks: Webhooks::new(engine.clone(), timelines.clone()),
             timelines,
             engine,

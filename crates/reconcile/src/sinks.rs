@@ -33,7 +33,7 @@ use hothouse_terminate::{BODY_LIMIT, StandInAnswer, StandInRequest};
 use hothouse_timeline::{AppendError, Timeline};
 use serde_json::{Value, json};
 
-use crate::{Timelines, mocks};
+use crate::{Flags, Timelines, mocks};
 
 /// How long the body of a request to a sink may be: a mail with attachments, or a recording of a session.
 pub(crate) const LONG_BODY: usize = 50 << 20;
@@ -47,12 +47,15 @@ const ISSUES_LIMIT: usize = 10_000;
 /// The sinks of all runs.
 pub(crate) struct Sinks {
     timelines: Arc<Timelines>,
+    flags: Arc<Flags>,
     runs: Mutex<HashMap<String, Weak<RunSinks>>>,
 }
 
 /// The sinks of one run.
 pub(crate) struct RunSinks {
     timelines: Arc<Timelines>,
+    flags: Arc<Flags>,
+    sandbox: SandboxRecord,
     /// Empty for rooms without a run, whose sinks take nothing.
     run: String,
     /// What was refused since the last record, because it could not be kept.
@@ -76,8 +79,8 @@ pub(crate) enum NotKept {
 }
 
 impl Sinks {
-    pub(crate) fn new(timelines: Arc<Timelines>) -> Arc<Self> {
-        Arc::new(Self { timelines, runs: Mutex::default() })
+    pub(crate) fn new(timelines: Arc<Timelines>, flags: Arc<Flags>) -> Arc<Self> {
+        Arc::new(Self { timelines, flags, runs: Mutex::default() })
     }
 
     /// Returns the sinks of the run that a sandbox is in.
@@ -90,6 +93,8 @@ impl Sinks {
         }
         let made = Arc::new(RunSinks {
             timelines: self.timelines.clone(),
+            flags: self.flags.clone(),
+            sandbox: sandbox.clone(),
             run: run.clone(),
             refused: AtomicU64::new(0),
             kept: AtomicU64::new(0),
@@ -131,7 +136,9 @@ impl RunSinks {
         request: StandInRequest,
     ) -> StandInAnswer {
         let process = request.process.clone();
-        let took = tokio::task::spawn_blocking(move || take(sink, &request)).await;
+        let (flags, sandbox) = (self.flags.clone(), self.sandbox.clone());
+        let took =
+            tokio::task::spawn_blocking(move || take(sink, &request, &flags.of(&sandbox))).await;
         let Ok(Taken { answer, records }) = took else {
             return mocks::told(down("the sink failed; the daemon's log has the reason"), &[]);
         };
@@ -249,14 +256,14 @@ fn drafted(timeline: &Timeline, record: Recorded) -> Result<Draft, NotKept> {
 }
 
 /// Has a sink take a request.
-fn take(sink: HostSink, request: &StandInRequest) -> Taken {
-    with_context(|context| (sink.take)(&call(request), context))
+fn take(sink: HostSink, request: &StandInRequest, flags: &FlagSet) -> Taken {
+    with_context(flags, |context| (sink.take)(&call(request), context))
 }
 
 /// Gives a sink what it needs besides a request.
-fn with_context<T>(take: impl FnOnce(&mut Context<'_>) -> T) -> T {
-    let (flags, mut random) = (FlagSet::new(), random::bytes);
-    take(&mut Context { now: HostClock.now(), random: &mut random, flags: &flags })
+fn with_context<T>(flags: &FlagSet, take: impl FnOnce(&mut Context<'_>) -> T) -> T {
+    let mut random = random::bytes;
+    take(&mut Context { now: HostClock.now(), random: &mut random, flags })
 }
 
 /// Whether a request brings JSON.

@@ -179,7 +179,7 @@ impl Walls {
             engine,
             rooms,
             shares,
-            sinks: Sinks::new(timelines.clone()),
+            sinks: Sinks::new(timelines.clone(), keepers.flags.clone()),
             timelines,
             webhooks,
             handle: Handle::current(),

@@ -21,6 +21,9 @@ pub(crate) struct TimelineArgs {
     /// Only this kind of record
     #[arg(long, value_name = "KIND")]
     pub(crate) kind: Option<String>,
+    /// Only what belongs to one trace, as a waterfall
+    #[arg(long, value_name = "ID")]
+    pub(crate) trace: Option<String>,
     /// Start after a cursor, a mark, a time (RFC 3339), or this long ago, such as 5m
     #[arg(long, value_name = "CURSOR|MARK|TIME")]
     pub(crate) since: Option<String>,

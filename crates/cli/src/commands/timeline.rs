@@ -21,7 +21,7 @@ use hothouse_model::{
 
 use serde::Serialize;
 
-use super::sandbox::check_reference;
+use super::{sandbox::check_reference, waterfall};
 use crate::{
     args::{MarkArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, Which},
     render::{Cell, plain, table},
@@ -51,7 +51,7 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: TimelineArgs) -> Result<Exi
         folder: session.folder_text()?,
         run: args.run.run,
         kind: args.kind,
-        query: terms(&args.query),
+        query: of_trace(terms(&args.query), args.trace.as_deref()),
         since: args.since,
         ..TimelineQuery::default()
     };
@@ -59,6 +59,7 @@ pub(crate) fn list(session: &Session, ui: &Ui, args: TimelineArgs) -> Result<Exi
     match ui.json {
         true => ui.print_json(&records),
         false if records.is_empty() => ui.say("No such records."),
+        false if args.trace.is_some() => ui.print(&waterfall::table(ui, &records)),
         false => ui.print(&table(
             ui,
             &["SEQ", "TIME", "KIND", "WHO", "SUMMARY"],
@@ -134,6 +135,23 @@ pub(super) fn visit(
         match next {
             Some(seq) => query.since = Some(seq.to_string()),
             None => return Ok((artifacts, None)),
+        }
+    }
+}
+
+/// Fetches all records, however many.
+pub(super) fn fetch_all(
+    session: &Session,
+    mut query: TimelineQuery,
+) -> Result<Vec<Record>, Failure> {
+    let mut all = Vec::new();
+    loop {
+        query.limit = Some(PAGE);
+        let TimelinePage { records, next } = session.query(route::TIMELINE, &query)?;
+        all.extend(records);
+        match next {
+            Some(seq) => query.since = Some(seq.to_string()),
+            None => return Ok(all),
         }
     }
 }
@@ -312,6 +330,16 @@ pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<Exi
         )),
     }
     Ok(code)
+}
+
+/// Adds the term for a trace. Its id is hexadecimal, whatever else somebody types finds nothing.
+fn of_trace(mut terms: String, trace: Option<&str>) -> String {
+    if let Some(trace) = trace {
+        let digits = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
+        let id: String = trace.chars().filter(digits).collect();
+        terms.push_str(&format!(" trace={}", id.to_ascii_lowercase()));
+    }
+    terms
 }
 
 /// Joins the words of a query. One in the form of an id stands for the record.

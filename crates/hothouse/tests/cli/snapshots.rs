@@ -287,6 +287,11 @@ fn timeline(story: &Story) {
     let greps = ["email -w a", "email latest --grep x -w a", "email x -w a"];
     both("email", &[&greps[..], &["email mail_0123456789abcdef -w a"]].concat());
     both("errors", &["errors -w a", "errors tpye=x -w a", "errors err_0123456789abcdef -w a"]);
+    both("analytics", &["analytics -w a", "analytics --require paid -w a", "analytics nam=x -w a"]);
+    both("llm", &["llm matched=false -w a", "llm modle:gpt -w a"]);
+    story.both("flags-set", &["flags set new-ui control -w a", "flags set x 1 -w nothing"]);
+    story.both("flags", &["flags -w a", "flags -w nothing"]);
+    story.both("flags-unset", &["flags unset new-ui -w a", "flags unset nothing -w a"]);
     let to = "webhook stripe/invoice.paid --to web/hook -w a";
     let wrong =
         ["webhook stripe/invoice.payd --to web/hook -w a", "webhook stripe/invoice.paid -w a"];

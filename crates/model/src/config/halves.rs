@@ -121,6 +121,7 @@ impl Config {
             secrets: pin.secrets.clone(),
             variables: pin.variables.clone(),
             live_keys: pin.live_keys.clone(),
+            flags: self.flags,
             seed: self.seed,
             scenarios: self.scenarios,
             roles: self.roles,

@@ -28,8 +28,10 @@ use super::{
     egress::{Egress, Hosts},
     host::{HostName, HostPattern},
     near::nearest,
-    text::{EntryName, SecretName, VariableName},
+    text::{EntryName, FlagKey, SecretName, VariableName},
 };
+use serde_json::Value;
+
 use crate::ServiceName;
 
 /// The profile that is meant when none is named.
@@ -58,6 +60,9 @@ pub struct Config {
     pub variables: BTreeMap<VariableName, Variable>,
     #[serde(default)]
     pub live_keys: LiveKeys,
+    /// What apps are told about a feature flag, unless a sandbox pins another value.
+    #[serde(default)]
+    pub flags: BTreeMap<FlagKey, Value>,
     #[serde(default)]
     pub seed: Seed,
     #[serde(default, rename = "scenario")]

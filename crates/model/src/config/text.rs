@@ -121,6 +121,10 @@ text_type! {
     SecretName: "a name such as `GITHUB_TOKEN`", Some("^[A-Z_][A-Z0-9_]*$"), check_secret_name
 }
 text_type! {
+    /// The key of a feature flag.
+    FlagKey: "a key such as `new-checkout`", None, check_flag_key
+}
+text_type! {
     /// The name of an environment variable.
     VariableName: "a name such as `DATABASE_URL`", Some("^[A-Za-z_][A-Za-z0-9_]*$"), check_variable_name
 }
@@ -190,6 +194,14 @@ fn check_identifier(text: &str, letter: fn(char) -> bool, alphabet: &str) -> Res
         "must be of {alphabet}, not beginning with a digit, unlike `{}`",
         shown(text)
     )))
+}
+
+fn check_flag_key(text: &str) -> Result<(), Complaint> {
+    check_filled(text)?;
+    if crate::flag::is_key(text) {
+        return Ok(());
+    }
+    Err(Complaint::new("must be at most 200 bytes, without control characters"))
 }
 
 fn check_version(text: &str) -> Result<(), Complaint> {

@@ -1,0 +1,239 @@
+//! `analytics` and `llm`: what apps told vendors of analytics, and asked language models.
+
+use std::{collections::BTreeSet, process::ExitCode};
+
+use hothouse_api::timeline::TimelineQuery;
+use hothouse_model::{
+    Failure, FailureKind,
+    record::{
+        Kind, Record,
+        bodies::{EventBody, LlmBody},
+    },
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::timeline::{checked, cut, fetch, go_on, terms};
+use crate::{
+    args::{AnalyticsArgs, LlmArgs},
+    render::{Cell, plain, table},
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// How many names are told when one is missing.
+const NAMES: usize = 20;
+
+/// An event, as it is listed.
+#[derive(Serialize)]
+struct EventLine<'a> {
+    id: &'a str,
+    time: jiff::Timestamp,
+    vendor: String,
+    name: String,
+    distinct_id: Option<String>,
+    properties: Value,
+    r#type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<Value>,
+    service: Option<&'a str>,
+}
+
+impl<'a> EventLine<'a> {
+    fn of(record: &'a Record) -> Self {
+        let body: EventBody = record.body().unwrap_or_default();
+        Self {
+            id: &record.id,
+            time: record.time,
+            vendor: body.vendor,
+            name: body.name,
+            distinct_id: body.distinct_id,
+            properties: body.properties,
+            r#type: body.r#type,
+            groups: body.groups,
+            service: record.service.as_deref(),
+        }
+    }
+}
+
+/// Lists events of analytics.
+pub(crate) fn events(session: &Session, ui: &Ui, args: AnalyticsArgs) -> Result<ExitCode, Failure> {
+    let query = TimelineQuery {
+        sandbox: checked(args.run.which)?,
+        folder: session.folder_text()?,
+        run: args.run.run,
+        kind: Some(Kind::Event.to_string()),
+        query: terms(&args.query),
+        since: args.since,
+        limit: None,
+    };
+    let (records, next) = match args.latest || !args.require.is_empty() {
+        // Only all of them tell which is the latest, and which is missing.
+        true => (super::timeline::fetch_all(session, query)?, None),
+        false => fetch(session, ui, query, args.budget)?,
+    };
+    if let Some(failure) = missing(&args.require, &records) {
+        return Err(failure);
+    }
+    let from = if args.latest { records.len().saturating_sub(1) } else { 0 };
+    let lines: Vec<_> = records[from..].iter().map(EventLine::of).collect();
+    match ui.json {
+        true => ui.print_json(&lines),
+        false if lines.is_empty() => ui.say("No such events."),
+        false => ui.print(&table(
+            ui,
+            &["TIME", "VENDOR", "NAME", "WHO", "PROPERTIES"],
+            lines.iter().map(event_row).collect(),
+        )),
+    }
+    go_on(ui, next);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says which of the events that must be there are not.
+fn missing(required: &[String], records: &[Record]) -> Option<Failure> {
+    let names: BTreeSet<&str> =
+        records.iter().filter_map(|record| record.body.get("name")?.as_str()).collect();
+    let missing: Vec<String> = required
+        .iter()
+        .filter(|name| !names.contains(name.as_str()))
+        .map(|name| format!("`{}`", plain(name)))
+        .collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let failure =
+        Failure::new(FailureKind::Unmet, format!("no event {} was sent", missing.join(", ")));
+    let seen: Vec<String> = names.iter().take(NAMES).map(|name| plain(name)).collect();
+    Some(failure.hint(match seen.is_empty() {
+        true => "there are no events at all".to_owned(),
+        false => format!("events that were sent: {}", seen.join(", ")),
+    }))
+}
+
+fn event_row(line: &EventLine<'_>) -> Vec<Cell> {
+    vec![
+        Cell::new(line.time.strftime("%H:%M:%S").to_string()).tone(Tone::Faint),
+        Cell::new(&line.vendor),
+        Cell::new(&line.name).tone(Tone::Strong),
+        Cell::new(line.distinct_id.as_deref().unwrap_or("-")),
+        Cell::new(cut(&line.properties.to_string())),
+    ]
+}
+
+/// A call of a model, as it is listed.
+#[derive(Serialize)]
+struct LlmLine<'a> {
+    id: &'a str,
+    time: jiff::Timestamp,
+    provider: String,
+    model: String,
+    endpoint: String,
+    stream: bool,
+    matched: bool,
+    fixture: Option<String>,
+    input_tokens: u64,
+    output_tokens: u64,
+    service: Option<&'a str>,
+}
+
+impl<'a> LlmLine<'a> {
+    fn of(record: &'a Record) -> Self {
+        let body: LlmBody = record.body().unwrap_or_default();
+        Self {
+            id: &record.id,
+            time: record.time,
+            provider: body.provider,
+            model: body.model,
+            endpoint: body.endpoint,
+            stream: body.stream,
+            matched: body.matched,
+            fixture: body.fixture,
+            input_tokens: body.input_tokens,
+            output_tokens: body.output_tokens,
+            service: record.service.as_deref(),
+        }
+    }
+}
+
+/// Lists calls of language models.
+pub(crate) fn models(session: &Session, ui: &Ui, args: LlmArgs) -> Result<ExitCode, Failure> {
+    let query = TimelineQuery {
+        sandbox: checked(args.run.which)?,
+        folder: session.folder_text()?,
+        run: args.run.run,
+        kind: Some(Kind::Llm.to_string()),
+        query: terms(&args.query),
+        since: args.since,
+        limit: None,
+    };
+    let (records, next) = fetch(session, ui, query, args.budget)?;
+    let lines: Vec<_> = records.iter().map(LlmLine::of).collect();
+    match ui.json {
+        true => ui.print_json(&lines),
+        false if lines.is_empty() => ui.say("No such calls."),
+        false => ui.print(&table(
+            ui,
+            &["TIME", "PROVIDER", "MODEL", "ENDPOINT", "BY", "IN", "OUT"],
+            lines.iter().map(llm_row).collect(),
+        )),
+    }
+    go_on(ui, next);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn llm_row(line: &LlmLine<'_>) -> Vec<Cell> {
+    let endpoint = match line.stream {
+        true => format!("{} (stream)", line.endpoint),
+        false => line.endpoint.clone(),
+    };
+    vec![
+        Cell::new(line.time.strftime("%H:%M:%S").to_string()).tone(Tone::Faint),
+        Cell::new(&line.provider),
+        Cell::new(&line.model),
+        Cell::new(endpoint),
+        Cell::new(line.fixture.as_deref().unwrap_or("echo")),
+        Cell::new(line.input_tokens.to_string()),
+        Cell::new(line.output_tokens.to_string()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use hothouse_model::record::Draft;
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(name: &str) -> Record {
+        let draft =
+            Draft::new(Kind::Event, jiff::Timestamp::UNIX_EPOCH, name, json!({ "name": name }));
+        Record {
+            seq: 1,
+            id: "evt_0".into(),
+            kind: draft.kind,
+            time: draft.time,
+            sandbox: "a".into(),
+            run: "run_1".into(),
+            service: None,
+            process: None,
+            trace: None,
+            summary: draft.summary,
+            prev: String::new(),
+            hash: String::new(),
+            body: draft.body,
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_what_is_there() {
+        let records = [event("signed_up"), event("paid")];
+        let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert!(missing(&names(&["paid", "signed_up"]), &records).is_none());
+        assert!(missing(&[], &[]).is_none());
+        let failure = missing(&names(&["paid", "refunded"]), &records).unwrap();
+        assert_eq!(failure.message, "no event `refunded` was sent");
+        assert_eq!(failure.hints, ["events that were sent: paid, signed_up"]);
+        assert_eq!(missing(&names(&["x"]), &[]).unwrap().hints, ["there are no events at all"]);
+    }
+}
