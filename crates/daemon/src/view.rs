@@ -100,7 +100,6 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         fences,
         caveats: caveats.into_iter().map(CaveatView::from).chain(of_integrations).collect(),
         integrations,
-        caveats: caveats.into_iter().map(CaveatView::from).collect(),
         flags,
     }
 }

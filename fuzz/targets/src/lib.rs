@@ -30,6 +30,7 @@ use hothouse_sinks::mail::{
     self,
     smtp::{Action, Delivery, Session, SessionSpec},
 };
+use hothouse_sinks::{Context, FlagSet, HostSink, Taken, analytics, flags, llm, traces};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Takes bytes; panics if a decoder misbehaves.
@@ -69,6 +70,10 @@ pub const TARGETS: &[(&str, Decoder)] = &[
     ("mails", mails),
     ("mail_requests", mail_requests),
     ("error_requests", error_requests),
+    ("sunk_analytics", sunk_analytics),
+    ("sunk_flags", sunk_flags),
+    ("sunk_models", sunk_models),
+    ("sunk_traces", sunk_traces),
 ];
 
 /// A stream of frames, cut where the first byte says. However it is cut, the same frames come out, and
@@ -565,5 +570,57 @@ fn kept(recorded: &hothouse_sinks::Recorded) {
         assert!(file.path.chars().all(plain) && !file.path.contains(".."), "{}", file.path);
         let page = String::from_utf8_lossy(&file.bytes).to_ascii_lowercase();
         assert!(!file.path.ends_with(".html") || !page.contains("<script"), "a page has a script");
+    }
+}
+
+/// Requests to vendors of analytics: the first line names host and path. What is recorded fits in a timeline.
+pub fn sunk_analytics(bytes: &[u8]) {
+    sunk(bytes, &|host| analytics::find(host).unwrap_or(analytics::GENERIC));
+}
+
+/// Requests to vendors of feature flags.
+pub fn sunk_flags(bytes: &[u8]) {
+    sunk(bytes, &|host| flags::find(host).unwrap_or(flags::GENERIC));
+}
+
+/// Requests to language models.
+pub fn sunk_models(bytes: &[u8]) {
+    let take = |call: &hothouse_sinks::Call<'_>, context: &mut Context<'_>| {
+        llm::echo(call, context).unwrap_or_else(|| Taken::empty(404, "none", Vec::new()))
+    };
+    sunk(bytes, &|_| HostSink { vendor: "models", take });
+}
+
+/// Exports of traces, whose body is protobuf unless it begins with a brace.
+pub fn sunk_traces(bytes: &[u8]) {
+    sunk(bytes, &|_| traces::OTLP);
+}
+
+fn sunk(bytes: &[u8], choose: &dyn Fn(&str) -> HostSink) {
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let line = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let body = bytes.get(end + 1..).unwrap_or_default();
+    let (host, path) = line.split_once('/').unwrap_or((&line, ""));
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let path = format!("/{path}");
+    let kind: &[u8] = match body.first() {
+        Some(b'{' | b'[') => b"application/json",
+        _ => b"application/x-protobuf",
+    };
+    let headers = [
+        ("content-type".to_owned(), kind.to_vec()),
+        ("authorization".to_owned(), b"Bearer x".to_vec()),
+    ];
+    let method = if body.is_empty() { "GET" } else { "POST" };
+    let request =
+        hothouse_mock::Request { method, host, path: &path, query, headers: &headers, body };
+    let call = hothouse_sinks::Call::read(request);
+    let (set, mut random) = (FlagSet::new(), || [7; 16]);
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let taken = (choose(host).take)(&call, &mut Context { now, random: &mut random, flags: &set });
+    assert!((200..600).contains(&taken.answer.status));
+    for record in &taken.records {
+        assert!(hothouse_model::record::is_shallow(&record.body), "it nests too deeply");
+        assert!(record.body.to_string().len() < hothouse_timeline::LINE_LIMIT, "it is too long");
     }
 }

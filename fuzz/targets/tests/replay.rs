@@ -183,6 +183,28 @@ fn ordinary() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ("env_files", "odd", b"=\nA\nA==\n'=\"\nB='\n".to_vec()),
         ("queries", "fields", b"to:buyer subject=\"Your receipt\" -via~^smtp$ properties.plan=pro".to_vec()),
         ("queries", "words", b"\"Checkout Started\" -error header.reply-to:x 'a b' don't".to_vec()),
+        ("sunk_analytics", "posthog", br#"us.i.posthog.com/batch/?compression=gzip
+    {"api_key":"k","batch":[{"event":"paid","distinct_id":"u","properties":{"plan":"pro","$set":{"a":1}}}]}"#.to_vec()),
+        ("sunk_analytics", "lz", b"us.i.posthog.com/e/?compression=lz64\nIY18ZVA=".to_vec()),
+        ("sunk_analytics", "segment", br#"api.segment.io/v1/batch
+    {"batch":[{"type":"group","userId":"u","groupId":"g","traits":{"a":[1]}},{"type":"page"}]}"#.to_vec()),
+        ("sunk_analytics", "google", b"www.google-analytics.com/g/collect?cid=1&en=a&epn.x=1\nen=b&ep.y=2\r\nen=c".to_vec()),
+        ("sunk_analytics", "mixpanel", b"api.mixpanel.com/track\ndata=W3siZXZlbnQiOiJQYWlkIn1d".to_vec()),
+        ("sunk_flags", "launchdarkly", br#"events.launchdarkly.com/bulk
+    [{"kind":"summary","features":{"a":{"counters":[{"value":true,"count":1}]}}},{"kind":"custom","key":"x"}]"#.to_vec()),
+        ("sunk_flags", "unleash", br#"x.getunleash.io/api/client/metrics
+    {"bucket":{"toggles":{"a":{"yes":1,"no":0,"variants":{"b":1}}}}}"#.to_vec()),
+        ("sunk_flags", "statsig", br#"statsigapi.net/v1/rgstr
+    {"events":[{"eventName":"statsig::gate_exposure","metadata":{"gate":"a","gateValue":"true"}}]}"#.to_vec()),
+        ("sunk_models", "chat", br##"api.openai.com/v1/chat/completions
+    {"model":"m","stream":true,"tool_choice":"required","tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"$ref":"#"}}}}}],"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}"##.to_vec()),
+        ("sunk_models", "messages", br#"api.anthropic.com/v1/messages
+    {"model":"c","max_tokens":3,"messages":[{"role":"user","content":"hi"}]}"#.to_vec()),
+        ("sunk_models", "gemini", br#"generativelanguage.googleapis.com/v1beta/models/g:streamGenerateContent?alt=sse
+    {"contents":[{"parts":[{"text":"hi"}]}]}"#.to_vec()),
+        ("sunk_traces", "protobuf", b"h/v1/traces\n\x0a\x2a\x0a\x0c\x0a\x0a\x0a\x01k\x12\x05\x0a\x03api\x12\x1a\x12\x18\x0a\x02ab\x12\x02cd*\x02GE9\x01\0\0\0\0\0\0\0".to_vec()),
+        ("sunk_traces", "json", br#"h/v1/traces
+    {"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"ab","spanId":"cd","name":"x","attributes":[{"key":"a","value":{"kvlistValue":{"values":[{"key":"b","value":{"intValue":"1"}}]}}}]}]}]}]}"#.to_vec()),
         ("since", "moment", b"2026-08-01T12:00:00.5Z".to_vec()),
         ("since", "span", b"1h30m".to_vec()),
         ("since", "mark", b"before-checkout".to_vec()),

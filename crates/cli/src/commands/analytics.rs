@@ -66,6 +66,7 @@ pub(crate) fn events(session: &Session, ui: &Ui, args: AnalyticsArgs) -> Result<
         query: terms(&args.query),
         since: args.since,
         limit: None,
+        newest: false,
     };
     let (records, next) = match args.latest || !args.require.is_empty() {
         // Only all of them tell which is the latest, and which is missing.
@@ -166,6 +167,7 @@ pub(crate) fn models(session: &Session, ui: &Ui, args: LlmArgs) -> Result<ExitCo
         query: terms(&args.query),
         since: args.since,
         limit: None,
+        newest: false,
     };
     let (records, next) = fetch(session, ui, query, args.budget)?;
     let lines: Vec<_> = records.iter().map(LlmLine::of).collect();

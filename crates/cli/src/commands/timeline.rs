@@ -147,7 +147,7 @@ pub(super) fn fetch_all(
     let mut all = Vec::new();
     loop {
         query.limit = Some(PAGE);
-        let TimelinePage { records, next } = session.query(route::TIMELINE, &query)?;
+        let TimelinePage { records, next, .. } = session.query(route::TIMELINE, &query)?;
         all.extend(records);
         match next {
             Some(seq) => query.since = Some(seq.to_string()),
