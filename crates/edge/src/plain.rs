@@ -383,9 +383,22 @@ fn claim_of(request: &Request<impl Sized>) -> Result<Claim, Reason> {
         Ok(host) => Ok(Claim::with_port(host.as_bytes()).0),
         Err(HostProblem::None) => Ok(Claim::None),
         Err(HostProblem::Twice | HostProblem::Different) => Err(Reason::TwoNames),
-        Err(problem @ (HostProblem::NotText | HostProblem::User)) => {
-            Err(Reason::BadName(problem.to_string()))
+        // The policy knows names in every alphabet.
+        Err(HostProblem::NotText) => claim_in_other_letters(request),
+        Err(problem @ HostProblem::User) => Err(Reason::BadName(problem.to_string())),
+    }
+}
+
+/// Returns whose request it is where `Host` is not in ASCII; a target that names a host must name the same.
+fn claim_in_other_letters(request: &Request<impl Sized>) -> Result<Claim, Reason> {
+    let header = request.headers().get(header::HOST);
+    let claimed = header.map_or(Claim::None, |host| Claim::with_port(host.as_bytes()).0);
+    match request.uri().authority() {
+        None => Ok(claimed),
+        Some(authority) if Claim::with_port(authority.as_str().as_bytes()).0 == claimed => {
+            Ok(claimed)
         }
+        Some(_) => Err(Reason::TwoNames),
     }
 }
 
