@@ -46,6 +46,9 @@ fn accepts_entry(schema: &Value, name: &str, value: &Value) -> bool {
 }
 
 fn is_of_type(kind: &Value, value: &Value) -> bool {
+    if kind.is_array() {
+        return items(kind).iter().any(|kind| is_of_type(kind, value));
+    }
     match kind.as_str().unwrap_or_default() {
         "string" => value.is_string(),
         "integer" => value.is_i64(),
