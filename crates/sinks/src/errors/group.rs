@@ -200,14 +200,14 @@ mod tests {
         let own = |function, file| {
             body("x", &[("lib", "node_modules/l.js", false), (function, file, true)])
         };
-        let first = own("pay", "/work/a/src/pay.js");
+        let first = own("pay", "/srv/a/src/pay.js");
         assert!(is_one(&first, &own("pay", "/elsewhere/b/a/src/pay.js?v=2")));
-        assert!(is_one(&first, &body("another 7", &[("pay", "file:///work/a/src/pay.js", true)])));
+        assert!(is_one(&first, &body("another 7", &[("pay", "file:///srv/a/src/pay.js", true)])));
         assert!(is_one(
             &own("f", "https://a.example/x/app.1a2b3c4d5e.js"),
             &own("f$2", "https://b.example/x/app.ffffffff00.js#m")
         ));
-        assert!(!is_one(&first, &own("refund", "/work/a/src/pay.js")));
+        assert!(!is_one(&first, &own("refund", "/srv/a/src/pay.js")));
         assert!(!is_one(&first, &body("x", &[])));
         assert!(is_one(&body("row 1", &[("lib", "l", false)]), &body("row 2", &[])));
     }
