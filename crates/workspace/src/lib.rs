@@ -12,6 +12,7 @@ pub mod golden;
 pub mod import;
 pub mod index;
 mod look;
+mod pack_depth;
 mod pack_stream;
 pub mod places;
 pub mod pool;
