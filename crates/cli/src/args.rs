@@ -9,6 +9,7 @@ mod flag;
 mod help;
 mod integration;
 mod mail;
+mod objects;
 mod pool;
 mod review;
 mod room;
@@ -37,6 +38,7 @@ pub(crate) use self::{
     flag::{FlagsArgs, FlagsCommand},
     integration::{IntegrationAddArgs, IntegrationCommand},
     mail::{EmailArgs, EmailsArgs},
+    objects::ObjectsArgs,
     pool::{PoolCommand, PoolCreateArgs},
     review::{DiffArgs, LogArgs, PromoteArgs},
     room::{ExecArgs, ShellArgs, UpArgs},
@@ -336,6 +338,13 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse llm -w agent-a\n  hothouse llm matched=false --json\n  hothouse llm provider=openai model:gpt"
     )]
     Llm(LlmArgs),
+    /// List the objects that the apps stored
+    ///
+    /// What was removed or replaced since is not listed; --all lists every change.
+    #[command(
+        after_help = "Examples:\n  hothouse objects -w agent-a\n  hothouse objects bucket=acme-goods key:invoice --json"
+    )]
+    Objects(ObjectsArgs),
     /// List feature flags as the apps are told them, or pin one for this run
     #[command(
         after_help = "Examples:\n  hothouse flags -w agent-a\n  hothouse flags set new-checkout true -w agent-a\n  \

@@ -12,6 +12,7 @@ mod integration;
 mod logs;
 mod mail;
 mod maintenance;
+mod objects;
 mod overview;
 mod panel;
 mod pool;
@@ -94,6 +95,7 @@ pub(crate) fn run(
         Command::Requests(args) => request::requests(session, ui, args),
         Command::Analytics(args) => analytics::events(session, ui, args),
         Command::Llm(args) => analytics::models(session, ui, args),
+        Command::Objects(args) => objects::list(session, ui, args),
         Command::Flags(args) => flag::run(session, ui, args),
         Command::Webhook(args) => webhook::send(session, ui, args),
         Command::Webhooks(args) => webhook::list(session, ui, args),

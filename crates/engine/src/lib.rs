@@ -91,6 +91,7 @@ pub use services::ServicesError;
 pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
+pub use trees::objects_folder;
 pub use wall::{RoomSecret, Termination, WallError, WallSources, host_bundle};
 
 /// Where events go.

@@ -162,6 +162,12 @@ pub(crate) fn is_hidden(sandbox: &SandboxRecord) -> bool {
     HiddenTree::at(&sandbox.worktree).is_some()
 }
 
+/// Returns where a sandbox keeps the objects of its apps: beside the data of services, whose names have no underscore,
+/// so that snapshots and forks carry them.
+pub fn objects_folder(sandbox: &SandboxRecord) -> PathBuf {
+    places(sandbox).data().join("_objects")
+}
+
 /// Returns the trees of a sandbox that are not its worktree: the room's git directory and data.
 ///
 /// `at` is where the sandbox, or a snapshot of it, keeps them, and `name` what they are called there.

@@ -35,6 +35,7 @@ bodies! {
     LogBody => Log,
     WebhookBody => Webhook,
     EventBody => Event,
+    ObjectBody => Object,
     FlagBody => Flag,
     LlmBody => Llm,
     TraceBody => Trace,
@@ -481,6 +482,22 @@ pub struct EventBody {
     /// When it happened, as the app says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
+}
+
+/// An object that an app stored or removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ObjectBody {
+    pub bucket: String,
+    pub key: String,
+    pub size: u64,
+    pub r#type: String,
+    /// Without quotes.
+    pub etag: String,
+    /// `put` or `delete`.
+    pub operation: String,
+    /// Its bytes, below the run's folder.
+    pub file: Option<String>,
 }
 
 /// A flag that was evaluated or pinned.
