@@ -1,6 +1,7 @@
 //! The arguments: every command, flag and help text.
 
 mod analytics;
+mod browse;
 mod config;
 mod daemon;
 mod egress;
@@ -30,6 +31,7 @@ use hothouse_model::{Failure, FailureKind};
 
 pub(crate) use self::{
     analytics::{AnalyticsArgs, LlmArgs},
+    browse::BrowseArgs,
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
     daemon::{DaemonCommand, DoctorArgs},
     egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
@@ -342,6 +344,16 @@ pub(crate) enum Command {
                       hothouse flags set arm '\"control\"'\n  hothouse flags unset new-checkout"
     )]
     Flags(FlagsArgs),
+    /// Open a page of an app in a browser in the room, and tell what it found
+    ///
+    /// Screenshots, the console, exceptions, failed and slow requests, media that did not decode and
+    /// the page's accessibility tree are written to the artifacts of the run. Exits with 1 if the
+    /// page was answered with a status of 400 or more, or threw an exception.
+    #[command(
+        after_help = "Examples:\n  hothouse browse web / -w agent-a --full-page\n  hothouse browse web /cart --device 'iPhone 15' --json\n  \
+                      hothouse browse admin /orders --auth admin --har"
+    )]
+    Browse(BrowseArgs),
     /// Send a webhook to an app, signed as its vendor does
     ///
     /// Exits with 1 if the app does not accept it, or with --adversary does not withstand it.
