@@ -134,6 +134,10 @@ impl Capture {
             }
             "Log.entryAdded" => {
                 let line = console::entry(&params["entry"]);
+                // The browser asks for it by itself.
+                if line.at.as_deref().is_some_and(|at| at.ends_with("/favicon.ico")) {
+                    return Vec::new();
+                }
                 push(&mut self.console, line, CONSOLE_MOST, &mut self.left_out);
             }
             "Runtime.exceptionThrown" => {

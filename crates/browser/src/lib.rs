@@ -7,8 +7,10 @@
 //! - [`emulate`]: devices, places, times
 //! - [`state`]: cookies and storage that sign a browser in
 //! - [`accessibility`]: the page as assistive technology has it
+//! - [`script`], [`locate`], [`keys`], [`steps`]: what is done on a page
 //! - [`shim`]: what stands in for scripts of third parties
 //! - [`report`], [`har`]: what is told of all that
+//! - [`video`]: pictures of a page as a film
 //! - [`launch`]: how a browser is started
 //!
 //! The browser runs in a room, so all that it sends is hostile: it is bounded, waited for with a deadline, and never
@@ -19,11 +21,16 @@ pub mod capture;
 pub mod client;
 pub mod emulate;
 pub mod har;
+pub mod keys;
 pub mod launch;
+pub mod locate;
 pub mod page;
 pub mod report;
+pub mod script;
 pub mod shim;
 pub mod state;
+pub mod steps;
+pub mod video;
 pub mod wire;
 
 pub use client::{CallError, Client};

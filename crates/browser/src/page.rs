@@ -278,7 +278,9 @@ impl Page {
         // A page that only offers a download, or answers nothing, is not there.
         if let Some(error) = told["errorText"].as_str().filter(|error| !error.is_empty()) {
             let downloads = self.noted(|capture| !capture.downloads.is_empty());
-            return Ok(match downloads || error == "net::ERR_ABORTED" {
+            // An answer without a body is an answer.
+            let is_answer = matches!(error, "net::ERR_ABORTED" | "net::ERR_HTTP_RESPONSE_CODE_FAILURE");
+            return Ok(match downloads || is_answer {
                 true => self.settled(deadline).await,
                 false => Arrival::Failed(error.to_owned()),
             });
@@ -287,6 +289,13 @@ impl Page {
             self.noted(|capture| capture.navigated(text(&told["frameId"]), loader));
         }
         Ok(self.arrived(deadline).await)
+    }
+
+    /// Takes the network away, and opens a URL again: what a service worker keeps is still there.
+    pub async fn goto_offline(&self, url: &str, deadline: Instant) -> Result<Arrival, CallError> {
+        let conditions = json!({ "offline": true, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1 });
+        self.call("Network.emulateNetworkConditions", conditions, deadline).await?;
+        self.goto(url, deadline).await
     }
 
     /// Waits until the document that is awaited has loaded, and the network is quiet.
@@ -333,22 +342,70 @@ impl Page {
         }
     }
 
-    /// Evaluates a function in a world that the page's scripts cannot reach.
-    pub async fn evaluate(&self, source: &str, deadline: Instant) -> Result<Value, CallError> {
-        let world = json!({ "frameId": self.frame, "worldName": "hothouse", "grantUniveralAccess": false });
-        let world = self.call("Page.createIsolatedWorld", world, deadline).await?;
-        let params = json!({
-            "expression": source, "contextId": world["executionContextId"],
-            "returnByValue": true, "awaitPromise": true,
-        });
-        let told = self.call("Runtime.evaluate", params, deadline).await?;
-        match told["exceptionDetails"].is_null() {
-            true => Ok(told["result"]["value"].clone()),
-            false => {
-                let message = capture::console::exception(&told["exceptionDetails"]);
-                Err(CallError::Refused { method: "Runtime.evaluate", message })
+    /// Waits after an action until what it began has ended: requests, and a new document if there is one.
+    pub async fn calm(&self, deadline: Instant) {
+        loop {
+            let settled = self.settled(deadline).await;
+            let is_loaded = self.noted(|capture| capture.loaded);
+            if is_loaded || settled != Arrival::Loaded || self.arrived(deadline).await != Arrival::Loaded {
+                return;
             }
         }
+    }
+
+    /// Returns the world that the page's scripts cannot reach.
+    async fn world(&self, deadline: Instant) -> Result<Value, CallError> {
+        let world = json!({ "frameId": self.frame, "worldName": "hothouse" });
+        let world = self.call("Page.createIsolatedWorld", world, deadline).await?;
+        Ok(world["executionContextId"].clone())
+    }
+
+    /// Evaluates an expression in a world that the page's scripts cannot reach.
+    pub async fn evaluate(&self, source: &str, deadline: Instant) -> Result<Value, CallError> {
+        let world = self.world(deadline).await?;
+        let params = json!({
+            "expression": source, "contextId": world, "returnByValue": true, "awaitPromise": true,
+        });
+        let told = self.call("Runtime.evaluate", params, deadline).await?;
+        Ok(outcome(&told)?["value"].clone())
+    }
+
+    /// Evaluates an expression whose value is an element; returns its handle, or the plain value that it is instead.
+    pub(crate) async fn evaluate_object(
+        &self,
+        source: &str,
+        deadline: Instant,
+    ) -> Result<Result<String, Value>, CallError> {
+        let world = self.world(deadline).await?;
+        let params = json!({ "expression": source, "contextId": world });
+        let told = self.call("Runtime.evaluate", params, deadline).await?;
+        let result = outcome(&told)?;
+        Ok(result["objectId"].as_str().map(str::to_owned).ok_or_else(|| result["value"].clone()))
+    }
+
+    /// Returns the handle of an element by its number.
+    pub(crate) async fn resolve(&self, element: i64, deadline: Instant) -> Result<String, CallError> {
+        let world = self.world(deadline).await?;
+        let params = json!({ "backendNodeId": element, "executionContextId": world });
+        let told = self.call("DOM.resolveNode", params, deadline).await?;
+        Ok(text(&told["object"]["objectId"]).to_owned())
+    }
+
+    /// Calls a function on an element.
+    pub(crate) async fn call_on(
+        &self,
+        object: &str,
+        script: &str,
+        values: &[Value],
+        deadline: Instant,
+    ) -> Result<Value, CallError> {
+        let values: Vec<Value> = values.iter().map(|value| json!({ "value": value })).collect();
+        let params = json!({
+            "objectId": object, "functionDeclaration": script, "arguments": values,
+            "returnByValue": true, "awaitPromise": true,
+        });
+        let told = self.call("Runtime.callFunctionOn", params, deadline).await?;
+        Ok(outcome(&told)?["value"].clone())
     }
 
     /// Looks at the page: what it shows, its tree, its pictures.
@@ -495,6 +552,17 @@ fn tiles(width: f64, height: f64) -> (Vec<Option<Clip>>, Option<String>) {
         format!("the page is {height:.0} px tall; screenshots show the first {most:.0} px")
     });
     (clips, note)
+}
+
+/// Returns the result of a script, or what it threw.
+fn outcome(told: &Value) -> Result<&Value, CallError> {
+    match told["exceptionDetails"].is_null() {
+        true => Ok(&told["result"]),
+        false => {
+            let message = capture::console::exception(&told["exceptionDetails"]);
+            Err(CallError::Refused { method: "Runtime.evaluate", message })
+        }
+    }
 }
 
 /// Decodes a picture, and checks that it is one.

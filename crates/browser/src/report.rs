@@ -38,16 +38,18 @@ pub fn report(found: Found<'_>) -> BrowseReport {
     let (page_failed, hints) = judge(&arrival, capture);
     let mut page_errors = capture.page_errors.clone();
     page_errors.extend(page_failed);
+    // The browser's own page about an error tells nothing of the app.
+    let is_page = !look.page.url.is_empty() && !look.page.url.starts_with("chrome-error:");
     let mut failed_requests = requests.failed();
     failed_requests.truncate(LIST_MOST);
     let mut report = BrowseReport {
         ok: !bad_page && page_errors.is_empty() && steps.iter().all(|step| step.ok),
         app: app.to_owned(),
         url: url.to_owned(),
-        final_url: if look.page.url.is_empty() { url.to_owned() } else { cut(&look.page.url, URL_MOST) },
+        final_url: if is_page { cut(&look.page.url, URL_MOST) } else { url.to_owned() },
         status: status.copied().flatten(),
-        title: cut(&look.page.title, 1000),
-        text: look.page.text.clone(),
+        title: if is_page { cut(&look.page.title, 1000) } else { String::new() },
+        text: if is_page { look.page.text.clone() } else { String::new() },
         console: capture.console.clone(),
         page_errors,
         failed_requests,

@@ -97,6 +97,25 @@ impl StorageState {
         }
     }
 
+    /// Returns a state that was made on a port of the loopback as one of an app's origin.
+    #[must_use]
+    pub fn adapted(mut self, origin: &str) -> Self {
+        let host = origin.split_once("://").map_or(origin, |(_, rest)| rest);
+        let host = host.split(':').next().unwrap_or(host);
+        let is_local = |name: &str| matches!(name, "localhost" | "127.0.0.1" | "[::1]");
+        for cookie in self.cookies.iter_mut().filter(|cookie| is_local(&cookie.domain)) {
+            cookie.domain = host.to_owned();
+        }
+        for stored in &mut self.origins {
+            let rest = stored.origin.split_once("://").map_or("", |(_, rest)| rest);
+            let name = rest.rsplit_once(':').map_or(rest, |(name, _)| name);
+            if is_local(name) {
+                stored.origin = origin.to_owned();
+            }
+        }
+        self
+    }
+
     /// Returns the cookies as the browser takes them.
     pub fn cookies_for_browser(&self) -> Value {
         let all = self.cookies.iter().map(|cookie| {
@@ -172,6 +191,11 @@ mod tests {
         assert!(state.cookies_for_browser()[0]["expires"].is_null());
         assert!(state.script().unwrap().contains("https://a.localhost"));
         assert_eq!(format!("{state:?}"), "StorageState(1 cookies, 1 origins)");
+        let local = r#"{"cookies":[{"name":"a","domain":"localhost"},{"name":"b","domain":"x.example"}],
+            "origins":[{"origin":"http://localhost:3000","localStorage":[]}]}"#;
+        let adapted = StorageState::parse(local.as_bytes()).unwrap().adapted("https://web.a.b.localhost:8443");
+        assert_eq!((&*adapted.cookies[0].domain, &*adapted.cookies[1].domain), ("web.a.b.localhost", "x.example"));
+        assert_eq!(adapted.origins[0].origin, "https://web.a.b.localhost:8443");
         assert_eq!(StorageState::parse(b"{}"), Err(NotAState::Empty));
         let many = json!({ "cookies": vec![json!({ "name": "a" }); COOKIES_MOST + 1] });
         assert_eq!(StorageState::parse(many.to_string().as_bytes()), Err(NotAState::TooLarge));

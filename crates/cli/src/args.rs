@@ -348,10 +348,15 @@ pub(crate) enum Command {
     ///
     /// Screenshots, the console, exceptions, failed and slow requests, media that did not decode and
     /// the page's accessibility tree are written to the artifacts of the run. Exits with 1 if the
-    /// page was answered with a status of 400 or more, or threw an exception.
+    /// page was answered with a status of 400 or more, or threw an exception, or a step failed.
+    ///
+    /// Steps of a script and of a kept page: goto, click, fill, select, check, uncheck, hover, press,
+    /// upload, wait, expect, absent, screenshot, webhook, dialog.
     #[command(
         after_help = "Examples:\n  hothouse browse web / -w agent-a --full-page\n  hothouse browse web /cart --device 'iPhone 15' --json\n  \
-                      hothouse browse admin /orders --auth admin --har"
+                      hothouse browse admin /orders --auth admin --har\n  hothouse browse web --script checkout.toml\n  \
+                      hothouse browse web /cart --session s\n  hothouse browse --session s click \"button 'Pay'\"\n  \
+                      hothouse browse --session s --record checkout.toml --close"
     )]
     Browse(BrowseArgs),
     /// Send a webhook to an app, signed as its vendor does

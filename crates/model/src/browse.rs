@@ -45,6 +45,8 @@ pub struct BrowseSpec {
     pub step: Vec<String>,
     /// Whether the kept page is let go.
     pub close: bool,
+    /// Whether the steps of a kept page so far are wanted as a script.
+    pub record: bool,
 }
 
 impl BrowseSpec {
@@ -133,6 +135,9 @@ pub struct BrowseReport {
     pub hints: Vec<String>,
     /// The kept page, if it is one.
     pub session: Option<String>,
+    /// The steps of a kept page as a script. Neither files nor records have it: values that were filled in are in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub script: Option<String>,
 }
 
 impl Body for BrowseReport {
@@ -319,6 +324,7 @@ impl BrowseReport {
         short.dialogs.iter_mut().for_each(|dialog| dialog.message = cut(&dialog.message, 500));
         short.popups.truncate(RECORD_LIST);
         short.steps.truncate(RECORD_LIST);
+        short.script = None;
         short
     }
 

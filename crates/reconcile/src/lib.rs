@@ -95,17 +95,20 @@ impl Keepers {
         let timelines = Timelines::new(engine.clone());
         let connections = Arc::new(Connections::new(rooms));
         let (activities, urls) = (Arc::<Activities>::default(), Arc::default());
-        let browsers = Browsers::new(
-            engine.clone(),
-            connections.clone(),
-            activities.clone(),
-            timelines.clone(),
-            Arc::clone(&urls),
-        );
+        let webhooks = Webhooks::new(engine.clone(), timelines.clone());
+        let browsers = Browsers::new(browsers::BrowsersOrder {
+            folder: state.clone(),
+            engine: engine.clone(),
+            connections: connections.clone(),
+            activities: activities.clone(),
+            timelines: timelines.clone(),
+            webhooks: webhooks.clone(),
+            urls: Arc::clone(&urls),
+        });
         Self {
             browsers,
             flags: Flags::new(engine.clone(), timelines.clone()),
-            webhooks: Webhooks::new(engine.clone(), timelines.clone()),
+            webhooks,
             timelines,
             engine,
             event_tx,

@@ -438,7 +438,7 @@ fn one_line(text: &str, limit: usize) -> String {
 
 /// Whether a file is a picture or a film, by its name.
 fn is_picture(name: &str) -> bool {
-    [".png", ".jpg", ".webm"].iter().any(|ending| name.ends_with(ending))
+    [".png", ".jpg", ".avi"].iter().any(|ending| name.ends_with(ending))
 }
 
 /// Drafts the record of a gap.

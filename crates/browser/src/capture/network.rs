@@ -175,6 +175,10 @@ impl Requests {
     /// Lists requests that failed, but for those that the page gave up itself.
     pub fn failed(&self) -> Vec<FailedRequest> {
         let is_bad = |request: &&Request| {
+            // The browser asks for it by itself.
+            if request.kind == "other" && request.url.ends_with("/favicon.ico") {
+                return false;
+            }
             let broken = request.failure.is_some() && !request.canceled;
             broken || request.status.is_some_and(|status| status >= 400)
         };

@@ -1,21 +1,32 @@
 //! The arguments of `browse`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::Which;
 
 #[derive(Debug, Args)]
 pub(crate) struct BrowseArgs {
-    /// The app, by its label
+    /// The app, by its label; with --session, a step may stand here instead
     pub(crate) app: Option<String>,
     /// The path and query to open [default: /]
     pub(crate) path: Option<String>,
+    /// More words of a step
+    #[arg(hide = true)]
+    pub(crate) words: Vec<String>,
     /// Be signed in as a role of `[auth.ROLE]`
     #[arg(long, value_name = "ROLE")]
     pub(crate) auth: Option<String>,
     /// Take the screenshot of the whole page
     #[arg(long)]
     pub(crate) full_page: bool,
+    /// Take the screenshot of one element, such as "heading 'Cart'"
+    #[arg(long, value_name = "LOCATOR", conflicts_with = "full_page")]
+    pub(crate) element: Option<String>,
+    /// Take the steps of a script on the page
+    #[arg(long, value_name = "FILE")]
+    pub(crate) script: Option<PathBuf>,
     /// Pretend to be a device, such as "iPhone 15"
     #[arg(long, value_name = "NAME")]
     pub(crate) device: Option<String>,
@@ -34,6 +45,21 @@ pub(crate) struct BrowseArgs {
     /// Ask the page for less motion
     #[arg(long)]
     pub(crate) reduced_motion: bool,
+    /// Load the page, then take the network away and load it again
+    #[arg(long)]
+    pub(crate) offline: bool,
+    /// Write a video of the page (Motion JPEG)
+    #[arg(long)]
+    pub(crate) video: bool,
+    /// Keep the page under a name, and use it for one step at a time
+    #[arg(long, value_name = "NAME")]
+    pub(crate) session: Option<String>,
+    /// Write the steps of a kept page so far to a script
+    #[arg(long, value_name = "FILE", requires = "session")]
+    pub(crate) record: Option<PathBuf>,
+    /// Let the kept page go
+    #[arg(long, requires = "session")]
+    pub(crate) close: bool,
     /// Write an archive of all requests (HAR)
     #[arg(long)]
     pub(crate) har: bool,

@@ -6,6 +6,7 @@ use hothouse_api::{
     browse::{BrowseBody, BrowseView},
     route,
 };
+use hothouse_host::files;
 use hothouse_model::{
     Failure, FailureKind,
     browse::{BrowseReport, BrowseSpec},
@@ -27,12 +28,27 @@ const TREE_TOKENS: usize = 800;
 /// How many lines of each list are printed as text.
 const LINES: usize = 10;
 
+/// The longest script.
+const SCRIPT_MOST: u64 = 256 << 10;
+
+/// Verbs of steps, as a kept page takes them.
+const VERBS: [&str; 15] = [
+    "goto", "click", "hover", "check", "uncheck", "fill", "select", "press", "upload", "wait", "expect", "absent",
+    "screenshot", "webhook", "dialog",
+];
+
 /// Opens a page, and prints what was found.
 pub(crate) fn open(session: &Session, ui: &Ui, args: BrowseArgs) -> Result<ExitCode, Failure> {
-    let budget = args.budget;
+    let (budget, recorded) = (args.budget, args.record.clone());
     let (sandbox, folder) = (checked(args.which.clone())?, session.folder_text()?);
-    let body = BrowseBody { sandbox, folder, spec: spec(args)? };
+    let body = BrowseBody { sandbox, folder, spec: spec(session, args)? };
     let BrowseView { mut report } = session.post(route::BROWSE, &session.operation(), &body)?;
+    if let Some(file) = recorded {
+        let path = session.folder.join(file);
+        let script = report.script.take().unwrap_or_default();
+        files::write(&path, script).map_err(|error| Failure::of(FailureKind::Host, &error))?;
+        ui.say(&format!("Wrote the steps to {}.", path.display()));
+    }
     if let Some(tokens) = budget {
         shorten(&mut report, tokens);
     }
@@ -46,28 +62,62 @@ pub(crate) fn open(session: &Session, ui: &Ui, args: BrowseArgs) -> Result<ExitC
     })
 }
 
-fn spec(args: BrowseArgs) -> Result<BrowseSpec, Failure> {
+/// What the words of a command are: an app and a path, or a step.
+fn words(args: &BrowseArgs) -> Result<(String, String, Vec<String>), Failure> {
+    let all: Vec<String> =
+        args.app.iter().chain(&args.path).chain(&args.words).cloned().collect();
+    let is_step = all.first().is_some_and(|word| VERBS.contains(&word.as_str()));
+    match (args.session.is_some(), is_step, all.as_slice()) {
+        (true, true, _) => Ok((String::new(), String::new(), all)),
+        (true, false, []) => Ok((String::new(), String::new(), Vec::new())),
+        (_, _, [app]) => Ok((app.clone(), String::new(), Vec::new())),
+        (_, _, [app, path]) => Ok((app.clone(), path.clone(), Vec::new())),
+        (_, _, []) => Err(Failure::new(FailureKind::Usage, "no app is named")
+            .hint("such as `hothouse browse web /`")),
+        (true, ..) => Err(Failure::new(FailureKind::Usage, format!("`{}` is not a step", all[0]))
+            .hint(format!("steps: {}", VERBS.join(", ")))),
+        (false, ..) => Err(Failure::new(FailureKind::Usage, "an app and one path are expected")
+            .hint("steps are for a kept page: add `--session NAME`")),
+    }
+}
+
+fn script(session: &Session, args: &BrowseArgs) -> Result<Option<String>, Failure> {
+    let Some(file) = &args.script else { return Ok(None) };
+    let bytes = files::read_capped(&session.folder.join(file), SCRIPT_MOST)
+        .map_err(|error| Failure::of(FailureKind::NotFound, &error))?;
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::new(FailureKind::Usage, format!("`{}` is not text in UTF-8", file.display()))
+    });
+    text.map(Some)
+}
+
+fn spec(session: &Session, args: BrowseArgs) -> Result<BrowseSpec, Failure> {
     let usage = |message: String| Failure::new(FailureKind::Usage, message);
     let viewport = args.viewport.as_deref().map(str::parse).transpose();
     let timeout = args.timeout.as_deref().map(parse_duration).transpose();
     let timeout = timeout.map_err(|complaint| usage(format!("--timeout {complaint}")))?;
-    let app = args.app.ok_or_else(|| {
-        usage("no app is named".into()).hint("such as `hothouse browse web /`")
-    })?;
+    let (app, path, step) = words(&args)?;
     Ok(BrowseSpec {
         app,
-        path: args.path.unwrap_or_default(),
+        path,
+        step,
+        script: script(session, &args)?,
         auth: args.auth,
         full_page: args.full_page,
+        element: args.element,
         device: args.device,
         viewport: viewport.map_err(|error| Failure::of(FailureKind::Usage, &error))?,
         locale: args.locale,
         timezone: args.timezone,
         clock: args.clock,
         reduced_motion: args.reduced_motion,
+        offline: args.offline,
+        video: args.video,
         har: args.har,
         timeout_ms: timeout.map(|it: Duration| u64::try_from(it.as_millis()).unwrap_or(u64::MAX)),
-        ..BrowseSpec::default()
+        session: args.session,
+        record: args.record.is_some(),
+        close: args.close,
     })
 }
 

@@ -66,7 +66,8 @@ impl Browsers {
         })?;
         let room = sandbox.room.as_ref();
         let run = room.map(|room| room.run.id.clone()).unwrap_or_default();
-        let bytes = visit.pictures.iter().map(|picture| picture.len() as u64).sum();
+        let pictures = visit.pictures.iter().chain(visit.step_pictures.iter().map(|(_, bytes)| bytes));
+        let bytes = pictures.chain(&visit.video).map(|bytes| bytes.len() as u64).sum();
         let number = self.numbers.next(&run, timeline.folder(), bytes)?;
         let prefix = trace_prefix.to_owned();
         let writing = tokio::task::spawn_blocking(move || write(&timeline, number, visit, &prefix));
@@ -80,7 +81,7 @@ fn write(
     visit: Visit,
     trace_prefix: &str,
 ) -> Result<BrowseReport, Failure> {
-    let Visit { mut report, pictures, requests } = visit;
+    let Visit { mut report, pictures, step_pictures, requests, video } = visit;
     let folder = format!("{FOLDER}/{number}");
     join(timeline, &mut report, trace_prefix);
     let mut named: Vec<(String, Vec<u8>)> = Vec::new();
@@ -88,6 +89,16 @@ fn write(
         let name = if at == 0 { "page.png".to_owned() } else { format!("page-{}.png", at + 1) };
         report.screenshots.push(format!("{folder}/{name}"));
         named.push((format!("{folder}/{name}"), picture));
+    }
+    for (at, (name, picture)) in step_pictures.into_iter().enumerate() {
+        // Steps may use a name twice.
+        let name = format!("{folder}/step-{}-{name}.png", at + 1);
+        report.screenshots.push(name.clone());
+        named.push((name, picture));
+    }
+    if let Some(video) = video {
+        report.video = Some(format!("{folder}/page.avi"));
+        named.push((format!("{folder}/page.avi"), video));
     }
     if let Some(requests) = requests {
         let archive = har(&requests, &report.title, &report.final_url);
@@ -97,7 +108,8 @@ fn write(
     report.artifacts = folder.clone();
     let record = report.for_record();
     let whole = placed(report, timeline.folder());
-    let text = serde_json::to_vec_pretty(&whole).unwrap_or_default();
+    let text = serde_json::to_vec_pretty(&BrowseReport { script: None, ..whole.clone() });
+    let text = text.unwrap_or_default();
     named.push((format!("{folder}/result.json"), text));
     let files = named.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
     timeline.put_files(Kind::Browser, files).map_err(|error| Failure::of(FailureKind::Host, &error))?;

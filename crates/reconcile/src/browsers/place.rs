@@ -19,9 +19,27 @@ pub(super) struct Place {
     pub(super) url: String,
     /// The origin of each app of the sandbox.
     pub(super) origins: Vec<String>,
+    /// The apps, with their origins.
+    pub(super) apps: Vec<(String, String)>,
+}
+
+impl Place {
+    /// Returns the origin of the app.
+    pub(super) fn origin(&self) -> &str {
+        let own = self.apps.iter().find(|(label, _)| *label == self.app);
+        own.map_or("", |(_, origin)| origin)
+    }
 }
 
 impl Browsers {
+    /// Lists the labels of a sandbox's apps.
+    pub(super) async fn app_labels(&self, sandbox: &SandboxRecord) -> Result<Vec<String>, Failure> {
+        let (engine, owned) = (self.engine.clone(), sandbox.clone());
+        let apps = tokio::task::spawn_blocking(move || engine.apps(&owned)).await;
+        let apps = apps.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
+        Ok(apps.into_iter().map(|app| app.app).collect())
+    }
+
     /// Finds the app of a sandbox that is up.
     pub(super) async fn place(
         &self,
@@ -47,12 +65,13 @@ impl Browsers {
             app: app.app.clone(),
             url: format!("{}{}", origin(app), path(&spec.path)?),
             origins: apps.iter().map(origin).collect(),
+            apps: apps.iter().map(|app| (app.app.clone(), origin(app))).collect(),
         })
     }
 }
 
 /// Returns a path as a URL has it.
-fn path(typed: &str) -> Result<String, Failure> {
+pub(super) fn path(typed: &str) -> Result<String, Failure> {
     if typed.len() > PATH_MOST || typed.chars().any(char::is_control) {
         return Err(Failure::new(FailureKind::Usage, "the path is not one of a URL"));
     }
