@@ -3,6 +3,7 @@
 //! HTTP/1.1 with JSON over a unix socket. Shapes here are API: `schema/openapi.json` is generated
 //! from them and checked in.
 
+pub mod browse;
 pub mod client;
 pub mod daemon;
 pub mod doctor;
@@ -78,6 +79,7 @@ pub mod route {
     pub const TIMELINE_REQUEST: &str = "/v1/timeline/request";
     pub const TIMELINE_ARCHIVE: &str = "/v1/timeline/archive";
     pub const FLAGS: &str = "/v1/flags";
+    pub const BROWSE: &str = "/v1/browse";
     pub const WEBHOOKS: &str = "/v1/webhooks";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";

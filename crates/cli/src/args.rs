@@ -1,6 +1,7 @@
 //! The arguments: every command, flag and help text.
 
 mod analytics;
+mod browse;
 mod config;
 mod daemon;
 mod egress;
@@ -31,6 +32,7 @@ use hothouse_model::{Failure, FailureKind};
 
 pub(crate) use self::{
     analytics::{AnalyticsArgs, LlmArgs},
+    browse::BrowseArgs,
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
     daemon::{DaemonCommand, DoctorArgs},
     egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
@@ -351,6 +353,21 @@ pub(crate) enum Command {
                       hothouse flags set arm '\"control\"'\n  hothouse flags unset new-checkout"
     )]
     Flags(FlagsArgs),
+    /// Open a page of an app in a browser in the room, and tell what it found
+    ///
+    /// Screenshots, the console, exceptions, failed and slow requests, media that did not decode and
+    /// the page's accessibility tree are written to the artifacts of the run. Exits with 1 if the
+    /// page was answered with a status of 400 or more, or threw an exception, or a step failed.
+    ///
+    /// Steps of a script and of a kept page: goto, click, fill, select, check, uncheck, hover, press,
+    /// upload, wait, expect, absent, screenshot, webhook, dialog.
+    #[command(
+        after_help = "Examples:\n  hothouse browse web / -w agent-a --full-page\n  hothouse browse web /cart --device 'iPhone 15' --json\n  \
+                      hothouse browse admin /orders --auth admin --har\n  hothouse browse web --script checkout.toml\n  \
+                      hothouse browse web /cart --session s\n  hothouse browse --session s click \"button 'Pay'\"\n  \
+                      hothouse browse --session s --record checkout.toml --close"
+    )]
+    Browse(BrowseArgs),
     /// Send a webhook to an app, signed as its vendor does
     ///
     /// Exits with 1 if the app does not accept it, or with --adversary does not withstand it.

@@ -1,6 +1,7 @@
 //! One module per noun; each sends requests and prints the answers.
 
 mod analytics;
+mod browse;
 mod config;
 mod daemon;
 mod doctor;
@@ -97,6 +98,7 @@ pub(crate) fn run(
         Command::Llm(args) => analytics::models(session, ui, args),
         Command::Objects(args) => objects::list(session, ui, args),
         Command::Flags(args) => flag::run(session, ui, args),
+        Command::Browse(args) => browse::open(session, ui, args),
         Command::Webhook(args) => webhook::send(session, ui, args),
         Command::Webhooks(args) => webhook::list(session, ui, args),
         Command::Emails(args) => mail::list(session, ui, args),

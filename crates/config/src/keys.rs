@@ -5,8 +5,8 @@ use crate::{shape::Key, shape::List, shape::Map, shape::Shape, shape::Table};
 use hothouse_model::config::{
     AppLabel, Backend, Command, Condition, EgressMode, FilePattern, Files, FlagKey, HostHeader,
     HostPath, IntegrationClass, Line, LogPattern, Method, Place, Recipe, RestartPolicy,
-    RuleTransport, SecretForm, SecretName, Signal, Stack, Template, Tree, TreePath, TreePattern,
-    UrlPath, VariableKind, VariableName, Vendor, Version,
+    RuleTransport, SecretForm, SecretName, ShipShim, Signal, Stack, Template, Tree, TreePath, TreePattern,
+    UrlPath, UrlPattern, VariableKind, VariableName, Vendor, Version,
     rules::{
         BYTE_SIZE, DESTINATION, DURATION, HOST_PATTERN, NAME_RULE, RESOLVER, SECRET_SOURCE,
         VALUE_SOURCE,
@@ -80,6 +80,11 @@ pub(super) static ROOT: Table = Table::of(&[
     key("seed", Shape::Table(&SEED), "Real data for the stack."),
     key("scenario", Shape::Map(&SCENARIOS), "What `smoke` and `prove` do and expect."),
     key("auth", Shape::Map(&ROLES), "How the browser is signed in, per role."),
+    key(
+        "shim",
+        Shape::Map(&SHIMS),
+        "What stands in for scripts of third parties in the browser, by URL.",
+    ),
     key("agent", Shape::Table(&AGENT), "The coding agent that runs in the room."),
 ]);
 
@@ -411,11 +416,27 @@ static ROW: Table = Table {
 static ROLES: Map = Map::of("role", &NAME_RULE, Shape::Table(&ROLE));
 
 static ROLE: Table = Table {
-    one_of: &["run", "state"],
+    one_of: &["run", "state", "script"],
     ..Table::of(&[
+        key("script", TREE_PATH, "Browser steps that sign in through the app's own login."),
         key("run", COMMAND, "A command in the room that prints the browser's storage state."),
         key("state", TREE_PATH, "A file with the browser's storage state."),
+        key("app", Shape::Text(&AppLabel::RULE), "The app that the role signs in to; `web` or the only one by default."),
+        key("probe", URL_PATH, "A path that answers well only for somebody who is signed in."),
         key("needs", Shape::List(&NAMES), "The bundles that make the user."),
+    ])
+};
+
+static SHIMS: Map = Map { most: 100, ..Map::of("shim", &NAME_RULE, Shape::Table(&SHIM)) };
+
+static SHIM: Table = Table {
+    one_of: &["use", "script", "body"],
+    ..Table::of(&[
+        key("use", Shape::Choice(ShipShim::WORDS), "A shim that comes with Hothouse."),
+        key("url", Shape::Text(&UrlPattern::RULE), "The URLs that it answers; `*` is any text."),
+        key("script", TREE_PATH, "The file that is answered with."),
+        key("body", Shape::Text(&Command::RULE), "The text that is answered with."),
+        key("type", LINE, "The content type; by default that of the file's ending, or JavaScript."),
     ])
 };
 

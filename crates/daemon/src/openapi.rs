@@ -63,6 +63,7 @@ use crate::routes;
         routes::flag::list,
         routes::flag::set,
         routes::webhook::send,
+        routes::browse::open,
         routes::integration::list,
         routes::operation::wait,
         routes::event::follow,

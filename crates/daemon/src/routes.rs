@@ -1,5 +1,6 @@
 //! The routes, by noun.
 
+pub(crate) mod browse;
 pub(crate) mod daemon;
 mod decision;
 pub(crate) mod doctor;
@@ -80,6 +81,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::TIMELINE_REQUEST, get(request::one))
         .route(route::TIMELINE_ARCHIVE, get(request::archive))
         .route(route::FLAGS, get(flag::list).post(flag::set))
+        .route(route::BROWSE, post(browse::open))
         .route(route::WEBHOOKS, post(webhook::send))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))

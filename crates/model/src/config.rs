@@ -29,14 +29,14 @@ pub use self::{
     sections::{
         Agent, Backend, Bundle, Condition, Config, DEFAULT_PROFILE, DatabaseRecipe, Expectation,
         Files, Integration, IntegrationClass, Lifetime, LiveKeyRule, LiveKeys, Mount, Need, Place,
-        Probe, Profile, Project, Radius, Ready, Recipe, Restart, RestartPolicy, Role, Room,
+        Probe, Profile, Project, Radius, Ready, Recipe, Restart, RestartPolicy, Role, Room, ShipShim, Shim,
         RowExpectation, Scenario, Secret, SecretForm, SecretSource, Seed, Service, Signal,
         SinkRecipe, Tree, UnknownProfile, ValueSource, Variable, VariableKind, Vendor, Webhook,
         Work,
     },
     template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, Template},
     text::{
-        AppLabel, Command, EntryName, FlagKey, Line, LogPattern, SecretName, Stack, VariableName,
+        AppLabel, Command, EntryName, FlagKey, Line, LogPattern, SecretName, Stack, UrlPattern, VariableName,
         Version,
     },
     units::{ByteSize, format_duration, parse_duration},
@@ -47,7 +47,7 @@ pub mod rules {
     pub use super::{
         egress::{DESTINATION, RESOLVER, check_port},
         host::HOST_PATTERN,
-        near::nearest,
+        near::{difference, nearest},
         problem::{join_key, settle, shown},
         sections::{SECRET_SOURCE, VALUE_SOURCE},
         template::parse_template,

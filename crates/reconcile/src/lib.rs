@@ -1,6 +1,7 @@
 //! Reconcilers: each owns one thing that a daemon keeps in addition to the store, and keeps updating it to what
 //! is wanted.
 //!
+//! - [`browsers`]: browsers in rooms
 //! - [`walls`]: what leaves rooms, and by which policy
 //! - `mocks`: what answers for mocked hosts, one per run
 //! - [`flags`]: feature flags, and what each run has pinned
@@ -17,6 +18,7 @@
 //! could not compute again from the store and the rooms.
 
 pub mod activities;
+pub mod browsers;
 mod chores;
 mod commits;
 pub mod connections;
@@ -42,6 +44,7 @@ use hothouse_model::{Event, SandboxRecord};
 use tokio::sync::broadcast;
 
 pub use activities::Activities;
+pub use browsers::Browsers;
 pub use connections::Connections;
 pub use flags::Flags;
 pub use tasks::{Stop, Tasks};
@@ -70,6 +73,8 @@ pub struct Keepers {
     pub flags: Arc<Flags>,
     /// What vendors send to apps.
     pub webhooks: Arc<Webhooks>,
+    /// Browsers in rooms.
+    pub browsers: Arc<Browsers>,
     /// The state folder.
     pub state: PathBuf,
     /// What rooms may have of the daemon's descriptors.
@@ -88,15 +93,28 @@ impl Keepers {
         shares: Arc<Shares>,
     ) -> Self {
         let timelines = Timelines::new(engine.clone());
+        let connections = Arc::new(Connections::new(rooms));
+        let (activities, urls) = (Arc::<Activities>::default(), Arc::default());
+        let webhooks = Webhooks::new(engine.clone(), timelines.clone());
+        let browsers = Browsers::new(browsers::BrowsersOrder {
+            folder: state.clone(),
+            engine: engine.clone(),
+            connections: connections.clone(),
+            activities: activities.clone(),
+            timelines: timelines.clone(),
+            webhooks: webhooks.clone(),
+            urls: Arc::clone(&urls),
+        });
         Self {
+            browsers,
             flags: Flags::new(engine.clone(), timelines.clone()),
-            webhooks: Webhooks::new(engine.clone(), timelines.clone()),
+            webhooks,
             timelines,
             engine,
             event_tx,
-            connections: Arc::new(Connections::new(rooms)),
-            activities: Arc::default(),
-            urls: Arc::default(),
+            connections,
+            activities,
+            urls,
             walls,
             state,
             shares,
@@ -114,6 +132,7 @@ impl Keepers {
         tasks.start("services", |stop| timelines::services::watch(self.clone(), stop));
         tasks.start("urls", |stop| urls::watch(self.clone(), stop));
         tasks.start("urls of starting rooms", |stop| urls::watch_steps(self.clone(), stop));
+        tasks.start("browsers", |stop| self.browsers.clone().watch(stop));
         tasks.start("commits", |stop| commits::watch(self.clone(), stop));
         tasks.start("sleep", |stop| sleep::watch(self.clone(), stop));
         chores::start(&self.engine, tasks);

@@ -35,8 +35,12 @@ pub(super) fn check_users_of_seeds(tree: &Node, problems: &mut Vec<Problem>) {
     for (_, user) in entries(tree, &["profile"]).chain(entries(tree, &["scenario"])) {
         check_all_known(user.get("seed"), "bundle or radius", &seeds, problems);
     }
+    let apps = stack::app_labels(tree);
     for (_, role) in entries(tree, &["auth"]) {
         check_all_known(role.get("needs"), "bundle", &bundles, problems);
+        if let Some(app) = role.get("app") {
+            check_known(app, "app", apps.iter().copied(), problems);
+        }
     }
 }
 

@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    data::{Bundle, Expectation, Radius, Role, RowExpectation, Scenario, Seed},
+    data::{
+        Bundle, Expectation, Radius, Role, RowExpectation, Scenario, Seed, ShipShim, Shim,
+    },
     room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Tree},
     service::{
         Condition, DatabaseRecipe, Files, Need, Probe, Profile, Ready, Recipe, Restart,
@@ -69,6 +71,8 @@ pub struct Config {
     pub scenarios: BTreeMap<EntryName, Scenario>,
     #[serde(default, rename = "auth")]
     pub roles: BTreeMap<EntryName, Role>,
+    #[serde(default, rename = "shim")]
+    pub shims: BTreeMap<EntryName, Shim>,
     #[serde(default)]
     pub agent: Agent,
 }

@@ -8,7 +8,7 @@ use crate::{
     ServiceName,
     config::{
         path::{TreePath, UrlPath},
-        text::{AppLabel, Command, EntryName, Line, choice_type},
+        text::{AppLabel, Command, EntryName, Line, UrlPattern, choice_type},
     },
 };
 
@@ -88,8 +88,33 @@ pub struct RowExpectation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Role {
+    pub script: Option<TreePath>,
     pub run: Option<Command>,
     pub state: Option<TreePath>,
+    pub app: Option<AppLabel>,
+    /// A path that answers well only for somebody who is signed in.
+    pub probe: Option<UrlPath>,
     #[serde(default)]
     pub needs: Vec<EntryName>,
+}
+
+choice_type! {
+    /// A shim that comes with Hothouse.
+    ShipShim {
+        Stripe = "stripe",
+        Turnstile = "turnstile",
+        Recaptcha = "recaptcha",
+        Hcaptcha = "hcaptcha",
+    }
+}
+
+/// `[shim.NAME]`: what stands in for a script of a third party in the browser.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Shim {
+    pub r#use: Option<ShipShim>,
+    pub url: Option<UrlPattern>,
+    pub script: Option<TreePath>,
+    pub body: Option<Command>,
+    pub r#type: Option<Line>,
 }
