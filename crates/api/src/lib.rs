@@ -18,6 +18,7 @@ pub mod pool;
 pub mod port;
 pub mod sandbox;
 pub mod secret;
+pub mod seed;
 pub mod service;
 pub mod timeline;
 pub mod ui;
@@ -79,6 +80,7 @@ pub mod route {
     pub const TIMELINE_ARCHIVE: &str = "/v1/timeline/archive";
     pub const FLAGS: &str = "/v1/flags";
     pub const WEBHOOKS: &str = "/v1/webhooks";
+    pub const SEEDS: &str = "/v1/seeds";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";

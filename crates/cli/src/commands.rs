@@ -20,6 +20,7 @@ mod review;
 mod room;
 mod sandbox;
 mod secret;
+mod seed;
 mod service;
 mod snapshot;
 mod timeline;
@@ -117,6 +118,8 @@ pub(crate) fn run(
             pool::create(session, ui, &args, &surroundings.variables)
         }
         Command::Pool(PoolCommand::Status) => pool::status(session, ui),
+        Command::Seeds(args) => seed::list(session, ui, args),
+        Command::Seed(args) => seed::seed(session, ui, args),
         Command::Secret(command) => secret::run(session, ui, command),
         Command::Daemon(command) => daemon::run(session, ui, &command, surroundings),
         Command::Version => Ok(version(session, ui)),

@@ -352,12 +352,30 @@ static SEED: Table = Table::of(&[
 static BUNDLES: Map = Map::of("bundle", &NAME_RULE, Shape::Table(&BUNDLE));
 
 static BUNDLE: Table = Table {
-    required: &["run"],
+    one_of: &["run", "sql", "http"],
     ..Table::of(&[
         key("run", COMMAND, "The command that puts the data in, again and again without harm."),
+        key("sql", TREE_PATH, "The file that is fed to the database `service`."),
+        key("http", Shape::Table(&BUNDLE_CALL), "The call to `service` that puts the data in."),
         key("needs", Shape::List(&NAMES), "The bundles that come first."),
-        key("service", NAME, "The service whose environment the command gets."),
+        key(
+            "service",
+            NAME,
+            "The service whose environment the command gets, whose database the file is for, or that is called.",
+        ),
         key("dir", TREE_PATH, "Its working folder."),
+        key("timeout", TIME, "How long it may take."),
+    ])
+};
+
+static BUNDLE_CALL: Table = Table {
+    shorthand: Some("path"),
+    whole: true,
+    required: &["path"],
+    ..Table::of(&[
+        key("path", URL_PATH, "The path, with its query."),
+        key("method", Shape::Choice(Method::WORDS), "The method; POST where none is given."),
+        key("body", LINE, "The body, such as `{\"size\": \"m\"}`."),
     ])
 };
 

@@ -63,6 +63,8 @@ use crate::routes;
         routes::flag::list,
         routes::flag::set,
         routes::webhook::send,
+        routes::seed::list,
+        routes::seed::seed,
         routes::integration::list,
         routes::operation::wait,
         routes::event::follow,

@@ -14,6 +14,7 @@ pub(crate) mod request;
 mod run_log;
 pub(crate) mod sandbox;
 pub(crate) mod secret;
+pub(crate) mod seed;
 pub(crate) mod service;
 pub(crate) mod snapshot;
 pub(crate) mod timeline;
@@ -81,6 +82,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::TIMELINE_ARCHIVE, get(request::archive))
         .route(route::FLAGS, get(flag::list).post(flag::set))
         .route(route::WEBHOOKS, post(webhook::send))
+        .route(route::SEEDS, get(seed::list).post(seed::seed))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

@@ -27,12 +27,12 @@ pub use self::{
     path::{FilePattern, HostHeader, HostPath, TreePath, TreePattern, UrlPath},
     problem::{Complaint, MAX_PROBLEMS, Problem},
     sections::{
-        Agent, Backend, Bundle, Condition, Config, DEFAULT_PROFILE, DatabaseRecipe, Expectation,
-        Files, Integration, IntegrationClass, Lifetime, LiveKeyRule, LiveKeys, Mount, Need, Place,
-        Probe, Profile, Project, Radius, Ready, Recipe, Restart, RestartPolicy, Role, Room,
-        RowExpectation, Scenario, Secret, SecretForm, SecretSource, Seed, Service, Signal,
-        SinkRecipe, Tree, UnknownProfile, ValueSource, Variable, VariableKind, Vendor, Webhook,
-        Work,
+        Agent, Backend, Bundle, BundleCall, BundleWork, Condition, Config, DEFAULT_PROFILE,
+        DatabaseRecipe, Expectation, Files, Integration, IntegrationClass, Lifetime, LiveKeyRule,
+        LiveKeys, Mount, Need, Place, Probe, Profile, Project, Radius, Ready, Recipe, Restart,
+        RestartPolicy, Role, Room, RowExpectation, Scenario, Secret, SecretForm, SecretSource,
+        Seed, Service, Signal, SinkRecipe, Tree, UnknownProfile, ValueSource, Variable,
+        VariableKind, Vendor, Webhook, Work,
     },
     template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, Template},
     text::{

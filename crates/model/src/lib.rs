@@ -23,6 +23,7 @@ pub mod record;
 pub mod room;
 pub mod sandbox;
 pub mod secret;
+pub mod seed;
 pub mod sleep;
 pub mod stack;
 pub mod tree;

@@ -3,6 +3,8 @@
 //!
 //! - [`walls`]: what leaves rooms, and by which policy
 //! - `mocks`: what answers for mocked hosts, one per run
+//! - [`seeds`]: what fills stacks with data
+//! - [`in_room`]: commands of Hothouse itself in rooms
 //! - [`flags`]: feature flags, and what each run has pinned
 //! - `sinks`: what takes side effects in, and makes them durable
 //! - [`urls`]: the router, direct ports, and ports inside rooms
@@ -21,7 +23,9 @@ mod chores;
 mod commits;
 pub mod connections;
 pub mod flags;
+pub mod in_room;
 mod mocks;
+pub mod seeds;
 mod sinks;
 pub mod sleep;
 pub mod tasks;
@@ -44,6 +48,7 @@ use tokio::sync::broadcast;
 pub use activities::Activities;
 pub use connections::Connections;
 pub use flags::Flags;
+pub use seeds::{SeedWish, Seeds};
 pub use tasks::{Stop, Tasks};
 pub use timelines::Timelines;
 pub use urls::Urls;
@@ -70,6 +75,8 @@ pub struct Keepers {
     pub flags: Arc<Flags>,
     /// What vendors send to apps.
     pub webhooks: Arc<Webhooks>,
+    /// What fills stacks with data.
+    pub seeds: Arc<Seeds>,
     /// The state folder.
     pub state: PathBuf,
     /// What rooms may have of the daemon's descriptors.
@@ -88,13 +95,17 @@ impl Keepers {
         shares: Arc<Shares>,
     ) -> Self {
         let timelines = Timelines::new(engine.clone());
+        let connections = Arc::new(Connections::new(rooms));
+        let seeds =
+            Seeds::new(engine.clone(), timelines.clone(), connections.clone(), event_tx.clone());
         Self {
+            seeds,
             flags: Flags::new(engine.clone(), timelines.clone()),
             webhooks: Webhooks::new(engine.clone(), timelines.clone()),
             timelines,
             engine,
             event_tx,
-            connections: Arc::new(Connections::new(rooms)),
+            connections,
             activities: Arc::default(),
             urls: Arc::default(),
             walls,

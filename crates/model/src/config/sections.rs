@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    data::{Bundle, Expectation, Radius, Role, RowExpectation, Scenario, Seed},
+    data::{
+        Bundle, BundleCall, BundleWork, Expectation, Radius, Role, RowExpectation, Scenario, Seed,
+    },
     room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Tree},
     service::{
         Condition, DatabaseRecipe, Files, Need, Probe, Profile, Ready, Recipe, Restart,
