@@ -16,6 +16,7 @@ pub mod log;
 pub mod operation;
 pub mod pool;
 pub mod port;
+pub mod routes;
 pub mod sandbox;
 pub mod secret;
 pub mod seed;
@@ -80,6 +81,7 @@ pub mod route {
     pub const TIMELINE_ARCHIVE: &str = "/v1/timeline/archive";
     pub const FLAGS: &str = "/v1/flags";
     pub const WEBHOOKS: &str = "/v1/webhooks";
+    pub const ROUTES: &str = "/v1/routes";
     pub const SEEDS: &str = "/v1/seeds";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";

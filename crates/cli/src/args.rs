@@ -12,6 +12,7 @@ mod mail;
 mod pool;
 mod review;
 mod room;
+mod routes;
 mod sandbox;
 mod secret;
 mod seed;
@@ -41,6 +42,7 @@ pub(crate) use self::{
     pool::{PoolCommand, PoolCreateArgs},
     review::{DiffArgs, LogArgs, PromoteArgs},
     room::{ExecArgs, ShellArgs, UpArgs},
+    routes::RoutesArgs,
     sandbox::{AdoptArgs, CleanArgs, DeleteArgs, ForkArgs, NukeArgs, SizeArgs, StatusArgs},
     secret::{SecretCommand, SecretRemoveArgs, SecretSetArgs},
     seed::{SeedArgs, SeedsArgs},
@@ -317,6 +319,11 @@ pub(crate) enum Command {
                       hothouse requests --unmatched --json"
     )]
     Requests(RequestsArgs),
+    /// List the paths of apps, as their source and the scenarios name them
+    ///
+    /// Found by patterns of common frameworks: what a program computes is not among them.
+    #[command(after_help = "Examples:\n  hothouse routes -w agent-a\n  hothouse routes api --json")]
+    Routes(RoutesArgs),
     /// List the bundles of data that a sandbox can be seeded with
     #[command(
         after_help = "Examples:\n  hothouse seeds -w agent-a\n  hothouse seeds --stale --json"

@@ -18,6 +18,7 @@ mod pool;
 mod request;
 mod review;
 mod room;
+mod routes;
 mod sandbox;
 mod secret;
 mod seed;
@@ -118,6 +119,7 @@ pub(crate) fn run(
             pool::create(session, ui, &args, &surroundings.variables)
         }
         Command::Pool(PoolCommand::Status) => pool::status(session, ui),
+        Command::Routes(args) => routes::list(session, ui, args),
         Command::Seeds(args) => seed::list(session, ui, args),
         Command::Seed(args) => seed::seed(session, ui, args),
         Command::Secret(command) => secret::run(session, ui, command),

@@ -63,6 +63,7 @@ use crate::routes;
         routes::flag::list,
         routes::flag::set,
         routes::webhook::send,
+        routes::app_route::list,
         routes::seed::list,
         routes::seed::seed,
         routes::integration::list,

@@ -1,5 +1,6 @@
 //! The routes, by noun.
 
+pub(crate) mod app_route;
 pub(crate) mod daemon;
 mod decision;
 pub(crate) mod doctor;
@@ -82,6 +83,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::TIMELINE_ARCHIVE, get(request::archive))
         .route(route::FLAGS, get(flag::list).post(flag::set))
         .route(route::WEBHOOKS, post(webhook::send))
+        .route(route::ROUTES, get(app_route::list))
         .route(route::SEEDS, get(seed::list).post(seed::seed))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))

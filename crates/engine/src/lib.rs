@@ -30,6 +30,7 @@ mod record;
 mod recover;
 mod review;
 mod room;
+mod routes;
 mod run;
 mod runs;
 mod secrets;

@@ -21,6 +21,7 @@ pub mod policy;
 pub mod query;
 pub mod record;
 pub mod room;
+pub mod routes;
 pub mod sandbox;
 pub mod secret;
 pub mod seed;

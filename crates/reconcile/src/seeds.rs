@@ -241,7 +241,7 @@ impl Seeding<'_> {
             time: Some(time),
             ok: failed.is_none(),
             radius: plan.radius,
-            bundles: results,
+            bundles: results.clone(),
             changed: std::mem::take(&mut self.changed),
             duration_ms: millis(begun),
             ..SeedSummary::default()
@@ -264,24 +264,22 @@ impl Seeding<'_> {
         );
         match failed {
             None => Ok(summary),
-            Some((name, failure)) => Err(self.explained(failure, &name, &summary)),
+            Some((name, failure)) => Err(self.explained(failure, &name, &results)),
         }
     }
 
     /// Says what is done, what is left, and how to go on.
-    fn explained(&self, failure: Failure, failed: &str, summary: &SeedSummary) -> Failure {
-        let left: Vec<&str> = summary
-            .bundles
-            .iter()
-            .filter(|bundle| bundle.state == BundleOutcome::Left)
-            .map(|bundle| bundle.name.as_str())
-            .collect();
-        let rest =
-            std::iter::once(failed).chain(left.iter().copied()).collect::<Vec<_>>().join(",");
+    fn explained(&self, failure: Failure, failed: &str, results: &[BundleResult]) -> Failure {
+        let names = |is_wanted: fn(&BundleResult) -> bool| {
+            let found = results.iter().filter(|bundle| is_wanted(bundle));
+            found.map(|bundle| bundle.name.as_str()).collect::<Vec<_>>()
+        };
+        let (done, left) =
+            (names(BundleResult::is_there), names(|bundle| bundle.state == BundleOutcome::Left));
         let listed =
             |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-        let done = summary.seeded();
-        let done: Vec<&str> = done.iter().map(String::as_str).collect();
+        let rest = std::iter::once(failed).chain(left.iter().copied());
+        let rest = rest.collect::<Vec<_>>().join(",");
         failure.hint(format!("done: {}; left: {}", listed(&done), listed(&left))).hint(format!(
             "once it is fixed, `hothouse seed {rest} -w {}` goes on from there",
             self.sandbox().name

@@ -37,6 +37,13 @@ pub struct BundleResult {
     pub log: Option<String>,
 }
 
+impl BundleResult {
+    /// Whether the data is there.
+    pub fn is_there(&self) -> bool {
+        !matches!(self.state, BundleOutcome::Failed | BundleOutcome::Left)
+    }
+}
+
 /// A table that a bundle changed although it had run before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableChange {
@@ -106,6 +113,11 @@ impl SeedSummary {
         let is_new =
             |bundle: &&BundleResult| self.bundles.iter().all(|new| new.name != bundle.name);
         let kept: Vec<_> = earlier.bundles.iter().filter(is_new).cloned().collect();
+        for bundle in self.bundles.iter_mut().filter(|bundle| bundle.state == BundleOutcome::Left) {
+            let known =
+                earlier.bundles.iter().find(|known| known.name == bundle.name && known.is_there());
+            *bundle = known.unwrap_or(bundle).clone();
+        }
         self.bundles.splice(0..0, kept);
         self.radius = self.radius.max(earlier.radius);
         self.snapshot = self.snapshot.take().or_else(|| earlier.snapshot.clone());
@@ -113,10 +125,11 @@ impl SeedSummary {
 
     /// Returns the names of the bundles that the run has.
     pub fn seeded(&self) -> Vec<String> {
-        let is_there = |bundle: &&BundleResult| {
-            !matches!(bundle.state, BundleOutcome::Failed | BundleOutcome::Left)
-        };
-        self.bundles.iter().filter(is_there).map(|bundle| bundle.name.clone()).collect()
+        self.bundles
+            .iter()
+            .filter(|bundle| bundle.is_there())
+            .map(|bundle| bundle.name.clone())
+            .collect()
     }
 }
 
@@ -278,6 +291,12 @@ mod tests {
         later.after(&earlier);
         assert_eq!(later.seeded(), ["a", "b"]);
         assert_eq!(later.radius, Some(Radius::S));
+        let mut failing = SeedSummary {
+            bundles: vec![bundle("c", BundleOutcome::Failed), bundle("a", BundleOutcome::Left)],
+            ..SeedSummary::default()
+        };
+        failing.after(&earlier);
+        assert_eq!(failing.seeded(), ["a"], "it was there before");
     }
 
     #[test]
