@@ -365,6 +365,11 @@ static BUNDLE: Table = Table {
         ),
         key("dir", TREE_PATH, "Its working folder."),
         key("timeout", TIME, "How long it may take."),
+        key(
+            "snapshot",
+            Shape::Switch,
+            "Whether its data may come from a snapshot; `false` for data that names its sandbox.",
+        ),
     ])
 };
 

@@ -6,6 +6,7 @@
 
 mod bundle;
 mod digest;
+mod shared;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -126,8 +127,12 @@ impl Seeds {
             context: Map::new(),
             changed: Vec::new(),
         };
+        let restored = seeding.unpack().await;
         seeding.load().await?;
-        seeding.run(&plan, wish.again).await
+        let begun = HostClock.now();
+        let summary = seeding.run(&plan, wish.again, restored).await?;
+        seeding.share(begun).await;
+        Ok(summary)
     }
 
     /// Returns what the run of a sandbox was seeded with.
@@ -197,7 +202,12 @@ impl Seeding<'_> {
         let found = blocking(move || engine.seed_files(&own)).await?;
         self.state = found.state;
         match check_context(&found.context, &Map::new()) {
-            Ok(context) => self.context = context,
+            Ok(context) => {
+                self.context = context;
+                if !found.context.is_empty() {
+                    return Ok(());
+                }
+            }
             Err(error) => {
                 // Somebody else wrote there; bundles find what they found last time.
                 let known = self.seeds.summary(self.sandbox()).unwrap_or_default();
@@ -208,7 +218,12 @@ impl Seeding<'_> {
         self.write_context().await
     }
 
-    async fn run(&mut self, plan: &SeedPlan, again: bool) -> Result<SeedSummary, Failure> {
+    async fn run(
+        &mut self,
+        plan: &SeedPlan,
+        again: bool,
+        restored: Option<String>,
+    ) -> Result<SeedSummary, Failure> {
         let (begun, time) = (Instant::now(), HostClock.now());
         let names: Vec<String> = plan.bundles.iter().map(ToString::to_string).collect();
         let radius = plan.radius.map(|radius| radius.to_string());
@@ -229,6 +244,9 @@ impl Seeding<'_> {
                 }
             };
             match result {
+                Ok(result) if restored.is_some() && result.state == BundleOutcome::Kept => {
+                    results.push(BundleResult { state: BundleOutcome::Restored, ..result });
+                }
                 Ok(result) => results.push(result),
                 Err((result, failure)) => {
                     failed = Some((name.to_string(), *failure));
@@ -243,6 +261,7 @@ impl Seeding<'_> {
             radius: plan.radius,
             bundles: results.clone(),
             changed: std::mem::take(&mut self.changed),
+            snapshot: restored,
             duration_ms: millis(begun),
             ..SeedSummary::default()
         };

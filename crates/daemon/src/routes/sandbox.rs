@@ -107,6 +107,7 @@ pub(crate) async fn up(
         profile: body.profile,
         reuse: body.reuse,
         restrict: body.restrict_domains,
+        seed: body.seed.clone(),
     };
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };

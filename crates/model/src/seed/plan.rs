@@ -180,8 +180,7 @@ mod tests {
     use super::*;
 
     fn seed() -> Seed {
-        let bundle =
-            |needs: &[&str]| json!({ "run": "true", "needs": needs, "dir": ".", "timeout": "1m" });
+        let bundle = |needs: &[&str]| json!({ "run": "true", "needs": needs, "dir": ".", "timeout": "1m", "snapshot": true });
         serde_json::from_value(json!({
             "bundle": {
                 "base": bundle(&[]), "users": bundle(&["base"]), "shop": bundle(&["base"]),

@@ -45,6 +45,8 @@ pub struct Bundle {
     pub dir: TreePath,
     #[serde(with = "duration")]
     pub timeout: Duration,
+    /// Whether its data may come from a snapshot, and go into one.
+    pub snapshot: bool,
 }
 
 /// What a bundle does.
