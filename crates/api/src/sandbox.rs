@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{flag::FlagView, service::ServiceView};
+use crate::{flag::FlagView, seed::RunSeedView, service::ServiceView};
 
 /// One sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -69,6 +69,9 @@ pub struct RunView {
     pub artifacts: String,
     #[schema(value_type = String, format = DateTime)]
     pub started: Timestamp,
+    /// What it was seeded with.
+    #[serde(default)]
+    pub seed: Option<RunSeedView>,
 }
 
 /// Where an app answers.
@@ -173,6 +176,9 @@ pub struct UpBody {
     /// Whether the room reaches listed hosts only, whatever the config says.
     #[serde(default)]
     pub restrict_domains: bool,
+    /// Bundles, radii and scenarios to seed once the services are ready; none for those of the profile.
+    #[serde(default)]
+    pub seed: Vec<String>,
     /// Whether to return before the services are ready.
     #[serde(default)]
     pub no_wait: bool,

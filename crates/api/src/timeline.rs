@@ -117,6 +117,9 @@ pub struct SinceView {
     pub counts: BTreeMap<String, u64>,
     pub new_errors: u64,
     pub unmatched: u64,
+    /// Records that were made while the sandbox was seeded; nothing else counts them.
+    #[serde(default)]
+    pub seeding: u64,
     pub gaps: Vec<GapView>,
     #[schema(value_type = Vec<Object>)]
     pub records: Vec<Record>,

@@ -60,8 +60,18 @@ pub fn read(tree: &Value) -> Vec<AxNode> {
 
 /// Roles that mean nothing by themselves.
 const SILENT: [&str; 12] = [
-    "", "none", "generic", "InlineTextBox", "LineBreak", "ignored", "GenericContainer", "LayoutTable",
-    "LayoutTableRow", "LayoutTableCell", "Iframe", "IframePresentational",
+    "",
+    "none",
+    "generic",
+    "InlineTextBox",
+    "LineBreak",
+    "ignored",
+    "GenericContainer",
+    "LayoutTable",
+    "LayoutTableRow",
+    "LayoutTableCell",
+    "Iframe",
+    "IframePresentational",
 ];
 
 fn one(node: &Value, depth: usize) -> Option<AxNode> {
@@ -70,7 +80,10 @@ fn one(node: &Value, depth: usize) -> Option<AxNode> {
         return None;
     }
     let name = plain(text(&node["name"]["value"]));
-    if matches!(role, "StaticText" | "paragraph" | "group" | "image") && name.is_empty() && role == "StaticText" {
+    if matches!(role, "StaticText" | "paragraph" | "group" | "image")
+        && name.is_empty()
+        && role == "StaticText"
+    {
         return None;
     }
     let properties = node["properties"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -109,9 +122,10 @@ fn state(property: &Value) -> Option<String> {
             _ => None,
         },
         ("expanded", Value::Bool(is)) => Some(if *is { "expanded" } else { "collapsed" }.into()),
-        ("disabled" | "required" | "selected" | "focused" | "checked" | "pressed", Value::Bool(true)) => {
-            Some(name.to_owned())
-        }
+        (
+            "disabled" | "required" | "selected" | "focused" | "checked" | "pressed",
+            Value::Bool(true),
+        ) => Some(name.to_owned()),
         ("invalid", Value::String(word)) if word != "false" => Some("invalid".into()),
         _ => None,
     }

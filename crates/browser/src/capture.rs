@@ -161,7 +161,8 @@ impl Capture {
     }
 
     fn lifecycle(&mut self, params: &Value) {
-        let own = params["frameId"] == self.frame.as_str() && params["loaderId"] == self.loader.as_str();
+        let own =
+            params["frameId"] == self.frame.as_str() && params["loaderId"] == self.loader.as_str();
         if own && params["name"] == "load" {
             self.loaded = true;
         }
@@ -311,7 +312,11 @@ impl Capture {
     fn window(&mut self, info: &Value) {
         let is_own = info["browserContextId"] == self.spec.context.as_str();
         let target = text(&info["targetId"]);
-        if !is_own || self.spec.context.is_empty() || info["type"] != "page" || target == self.spec.target {
+        if !is_own
+            || self.spec.context.is_empty()
+            || info["type"] != "page"
+            || target == self.spec.target
+        {
             return;
         }
         let url = cut(text(&info["url"]), URL_MOST);
@@ -336,7 +341,8 @@ pub fn auto_attach(session: &str) -> Command {
 
 fn fulfil(session: &str, id: &Value, answer: &ShimAnswer) -> Command {
     use base64::{Engine, engine::general_purpose::STANDARD};
-    let headers = [("content-type", answer.content_type.as_str()), ("access-control-allow-origin", "*")];
+    let headers =
+        [("content-type", answer.content_type.as_str()), ("access-control-allow-origin", "*")];
     let headers: Vec<Value> =
         headers.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
     let params = json!({
@@ -350,7 +356,8 @@ fn fulfil(session: &str, id: &Value, answer: &ShimAnswer) -> Command {
 
 /// Whether a URL is of an origin.
 pub fn is_of(url: &str, origin: &str) -> bool {
-    url.strip_prefix(origin).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
+    url.strip_prefix(origin)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
 }
 
 pub(crate) fn text(value: &Value) -> &str {
@@ -399,10 +406,12 @@ mod tests {
             own.params["headers"][1]["value"],
             "00-0123456789abcdef0000000000000001-0000000000000001-01"
         );
-        for other in ["https://js.stripe.com/v3", "https://web.a.shop.localhost:8443.evil.example/"] {
+        for other in ["https://js.stripe.com/v3", "https://web.a.shop.localhost:8443.evil.example/"]
+        {
             assert!(paused(other, json!({})).params["headers"].is_null(), "{other}");
         }
-        let known = json!({ "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" });
+        let known =
+            json!({ "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" });
         let kept = paused("https://web.a.shop.localhost:8443/y", known);
         assert!(kept.params["headers"].is_null(), "the app's own trace is kept");
     }
@@ -443,7 +452,8 @@ mod tests {
         window("P", "C", "https://popup.example/");
         window("Q", "another", "https://other.example/");
         assert_eq!(page.popups, [("P".to_owned(), "https://popup.example/".to_owned())]);
-        let begin = json!({ "frameId": "F", "guid": "G", "url": "u", "suggestedFilename": "a.csv" });
+        let begin =
+            json!({ "frameId": "F", "guid": "G", "url": "u", "suggestedFilename": "a.csv" });
         tell(&mut page, "", "Browser.downloadWillBegin", begin);
         let done = json!({ "guid": "G", "receivedBytes": 12, "state": "completed" });
         tell(&mut page, "", "Browser.downloadProgress", done);

@@ -27,13 +27,34 @@ const ANDROID: &str = "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.
 pub const DEVICES: [Device; 9] = [
     Device { name: "iPhone SE", width: 375, height: 667, scale: 2.0, mobile: true, agent: IPHONE },
     Device { name: "iPhone 15", width: 393, height: 852, scale: 3.0, mobile: true, agent: IPHONE },
-    Device { name: "iPhone 15 Pro Max", width: 430, height: 932, scale: 3.0, mobile: true, agent: IPHONE },
+    Device {
+        name: "iPhone 15 Pro Max",
+        width: 430,
+        height: 932,
+        scale: 3.0,
+        mobile: true,
+        agent: IPHONE,
+    },
     Device { name: "Pixel 9", width: 412, height: 924, scale: 2.625, mobile: true, agent: ANDROID },
-    Device { name: "Galaxy S24", width: 360, height: 780, scale: 3.0, mobile: true, agent: ANDROID },
+    Device {
+        name: "Galaxy S24",
+        width: 360,
+        height: 780,
+        scale: 3.0,
+        mobile: true,
+        agent: ANDROID,
+    },
     Device { name: "iPad Mini", width: 768, height: 1024, scale: 2.0, mobile: true, agent: IPAD },
     Device { name: "iPad Pro", width: 1024, height: 1366, scale: 2.0, mobile: true, agent: IPAD },
     Device { name: "Desktop", width: 1280, height: 720, scale: 1.0, mobile: false, agent: "" },
-    Device { name: "Desktop HiDPI", width: 1280, height: 720, scale: 2.0, mobile: false, agent: "" },
+    Device {
+        name: "Desktop HiDPI",
+        width: 1280,
+        height: 720,
+        scale: 2.0,
+        mobile: false,
+        agent: "",
+    },
 ];
 
 /// What a page is to believe.
@@ -81,16 +102,20 @@ impl hothouse_model::Explain for NotEmulated {
 
 /// Whether a text consists of parts that are letters and digits.
 fn is_worded(text: &str, between: &[char]) -> bool {
-    text.len() <= 64 && text.split(between).all(|part| !part.is_empty() && part.bytes().all(|c| c.is_ascii_alphanumeric()))
+    text.len() <= 64
+        && text
+            .split(between)
+            .all(|part| !part.is_empty() && part.bytes().all(|c| c.is_ascii_alphanumeric()))
 }
 
 impl Emulation {
     /// Reads what is asked for.
     pub fn of(spec: &BrowseSpec) -> Result<Self, NotEmulated> {
         let device = spec.device.as_deref().map(find).transpose()?;
-        let clock = spec.clock.as_ref().map(|text| {
-            text.parse::<Timestamp>().map_err(|_| NotEmulated::Clock(text.clone()))
-        });
+        let clock = spec
+            .clock
+            .as_ref()
+            .map(|text| text.parse::<Timestamp>().map_err(|_| NotEmulated::Clock(text.clone())));
         if let Some(locale) = spec.locale.as_ref().filter(|text| !is_worded(text, &['-', '_'])) {
             return Err(NotEmulated::Locale(locale.clone()));
         }
@@ -122,7 +147,8 @@ impl Emulation {
         let metrics = json!({
             "width": width, "height": height, "deviceScaleFactor": self.scale.unwrap_or(1.0), "mobile": self.mobile,
         });
-        let mut all: Vec<(&'static str, Value)> = vec![("Emulation.setDeviceMetricsOverride", metrics)];
+        let mut all: Vec<(&'static str, Value)> =
+            vec![("Emulation.setDeviceMetricsOverride", metrics)];
         if self.mobile {
             all.push(("Emulation.setTouchEmulationEnabled", json!({ "enabled": true })));
         }
@@ -132,7 +158,10 @@ impl Emulation {
             all.push(("Emulation.setUserAgentOverride", params));
         }
         if let Some(locale) = &self.locale {
-            all.push(("Emulation.setLocaleOverride", json!({ "locale": locale.replace('-', "_") })));
+            all.push((
+                "Emulation.setLocaleOverride",
+                json!({ "locale": locale.replace('-', "_") }),
+            ));
             let headers = json!({ "headers": { "Accept-Language": locale } });
             all.push(("Network.setExtraHTTPHeaders", headers));
         }
@@ -195,7 +224,10 @@ mod tests {
         })
         .unwrap();
         let told: Vec<_> = fine.commands("S").into_iter().map(|command| command.method).collect();
-        assert!(told.contains(&"Emulation.setTimezoneOverride") && told.contains(&"Emulation.setUserAgentOverride"));
+        assert!(
+            told.contains(&"Emulation.setTimezoneOverride")
+                && told.contains(&"Emulation.setUserAgentOverride")
+        );
         assert!(fine.scripts()[0].contains("1772355600000"));
     }
 }

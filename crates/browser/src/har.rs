@@ -91,7 +91,10 @@ mod tests {
     fn an_archive_has_no_credentials() {
         let request = Request {
             url: "https://a/".into(),
-            request_headers: vec![("Cookie".into(), "sid=1".into()), ("Accept".into(), "*/*".into())],
+            request_headers: vec![
+                ("Cookie".into(), "sid=1".into()),
+                ("Accept".into(), "*/*".into()),
+            ],
             wall: 1.5,
             trace: Some("t".into()),
             ..Request::default()
@@ -100,6 +103,9 @@ mod tests {
         let text = archive.to_string();
         assert!(!text.contains("sid=1") && text.contains("*/*"));
         let entry = &archive["log"]["entries"][0];
-        assert_eq!((&entry["startedDateTime"], &entry["_trace"]), (&json!("1970-01-01T00:00:01.5Z"), &json!("t")));
+        assert_eq!(
+            (&entry["startedDateTime"], &entry["_trace"]),
+            (&json!("1970-01-01T00:00:01.5Z"), &json!("t"))
+        );
     }
 }

@@ -31,13 +31,16 @@ const NAMED: [(&str, u32, Option<&str>); 16] = [
     ("Insert", 45, None),
 ];
 
-const MODIFIERS: [(&str, u32); 5] = [("Alt", 1), ("Control", 2), ("Ctrl", 2), ("Meta", 4), ("Shift", 8)];
+const MODIFIERS: [(&str, u32); 5] =
+    [("Alt", 1), ("Control", 2), ("Ctrl", 2), ("Meta", 4), ("Shift", 8)];
 
 /// Finds a key, such as `Enter`, `a` or `Control+A`.
 pub fn find(text: &str) -> Option<Key> {
     let mut modifiers = 0;
     let mut rest = text;
-    while let Some((word, after)) = rest.split_once('+').filter(|(word, after)| !word.is_empty() && !after.is_empty()) {
+    while let Some((word, after)) =
+        rest.split_once('+').filter(|(word, after)| !word.is_empty() && !after.is_empty())
+    {
         modifiers |= MODIFIERS.iter().find(|(name, _)| *name == word)?.1;
         rest = after;
     }

@@ -96,7 +96,8 @@ pub fn cause(stderr: &str, signal: Option<i32>) -> Cause {
     if stderr.contains(NONE) {
         return Cause::Missing;
     }
-    let says_sandbox = ["No usable sandbox", "Failed to move to new namespace", "zygote_host_impl_linux"];
+    let says_sandbox =
+        ["No usable sandbox", "Failed to move to new namespace", "zygote_host_impl_linux"];
     if says_sandbox.iter().any(|text| stderr.contains(text)) {
         return Cause::NoNamespaces;
     }
@@ -109,7 +110,8 @@ pub fn cause(stderr: &str, signal: Option<i32>) -> Cause {
 /// Returns the product of a browser, or why it cannot be used.
 pub fn version(answer: &Value) -> Result<String, Cause> {
     let product = hothouse_model::browse::cut(answer["product"].as_str().unwrap_or_default(), 80);
-    let number = product.rsplit('/').next().and_then(|text| text.split('.').next()?.parse::<u32>().ok());
+    let number =
+        product.rsplit('/').next().and_then(|text| text.split('.').next()?.parse::<u32>().ok());
     match number {
         Some(number) if number >= OLDEST => Ok(product),
         _ => Err(Cause::TooOld(product)),

@@ -33,27 +33,87 @@ pub enum By {
 
 /// A text that is not a locator.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a locator, such as \"button 'Pay'\", \"label 'Email'\", \"text 'Thank you'\", \"testid 'cart'\", \"css '#cart'\" or e12")]
+#[error(
+    "`{0}` is not a locator, such as \"button 'Pay'\", \"label 'Email'\", \"text 'Thank you'\", \"testid 'cart'\", \"css '#cart'\" or e12"
+)]
 pub struct NotALocator(String);
 
 /// Roles that are known without a name.
 const ROLES: [&str; 38] = [
-    "alert", "article", "banner", "button", "cell", "checkbox", "columnheader", "combobox", "dialog", "form", "grid",
-    "heading", "image", "link", "list", "listbox", "listitem", "main", "menu", "menuitem", "navigation", "option",
-    "progressbar", "radio", "region", "row", "search", "searchbox", "slider", "spinbutton", "status", "switch", "tab",
-    "table", "tabpanel", "textbox", "tooltip", "tree",
+    "alert",
+    "article",
+    "banner",
+    "button",
+    "cell",
+    "checkbox",
+    "columnheader",
+    "combobox",
+    "dialog",
+    "form",
+    "grid",
+    "heading",
+    "image",
+    "link",
+    "list",
+    "listbox",
+    "listitem",
+    "main",
+    "menu",
+    "menuitem",
+    "navigation",
+    "option",
+    "progressbar",
+    "radio",
+    "region",
+    "row",
+    "search",
+    "searchbox",
+    "slider",
+    "spinbutton",
+    "status",
+    "switch",
+    "tab",
+    "table",
+    "tabpanel",
+    "textbox",
+    "tooltip",
+    "tree",
 ];
 
 /// Roles of what a label is for.
 const FIELDS: [&str; 14] = [
-    "textbox", "searchbox", "combobox", "checkbox", "radio", "spinbutton", "slider", "switch", "listbox", "Date",
-    "DateTime", "InputTime", "ColorWell", "button",
+    "textbox",
+    "searchbox",
+    "combobox",
+    "checkbox",
+    "radio",
+    "spinbutton",
+    "slider",
+    "switch",
+    "listbox",
+    "Date",
+    "DateTime",
+    "InputTime",
+    "ColorWell",
+    "button",
 ];
 
 /// Roles of what one can act on, for a name alone.
 const ACTIVE: [&str; 14] = [
-    "button", "link", "tab", "menuitem", "option", "checkbox", "radio", "switch", "textbox", "searchbox", "combobox",
-    "spinbutton", "slider", "listbox",
+    "button",
+    "link",
+    "tab",
+    "menuitem",
+    "option",
+    "checkbox",
+    "radio",
+    "switch",
+    "textbox",
+    "searchbox",
+    "combobox",
+    "spinbutton",
+    "slider",
+    "listbox",
 ];
 
 impl std::str::FromStr for Locator {
@@ -190,14 +250,18 @@ impl Locator {
     pub fn near(&self, nodes: &[AxNode]) -> Vec<String> {
         let (role, name) = match &self.by {
             By::Role(role, name) => (Some(role.as_str()), name.as_deref().unwrap_or_default()),
-            By::Label(name) | By::Any(name) | By::Text(name) | By::Placeholder(name) => (None, name.as_str()),
+            By::Label(name) | By::Any(name) | By::Text(name) | By::Placeholder(name) => {
+                (None, name.as_str())
+            }
             By::TestId(_) | By::Css(_) | By::Ref(_) => (None, ""),
         };
         let is_fit = |node: &&AxNode| {
             let is_kind = match (&self.by, role) {
                 (_, Some(role)) => node.role == role,
                 (By::Label(_), _) => FIELDS.contains(&node.role.as_str()),
-                (By::Text(_), _) => matches!(node.role.as_str(), "StaticText" | "heading" | "alert"),
+                (By::Text(_), _) => {
+                    matches!(node.role.as_str(), "StaticText" | "heading" | "alert")
+                }
                 _ => ACTIVE.contains(&node.role.as_str()),
             };
             is_kind && !node.name.is_empty()

@@ -144,9 +144,14 @@ pub struct PageFacts {
 
 impl Page {
     /// Opens a page in a context of its own.
-    pub async fn open(client: &Client, spec: PageSpec, deadline: Instant) -> Result<Self, CallError> {
+    pub async fn open(
+        client: &Client,
+        spec: PageSpec,
+        deadline: Instant,
+    ) -> Result<Self, CallError> {
         let call = |method, params| client.call(Command::new("", method, params), deadline);
-        let context = call("Target.createBrowserContext", json!({ "disposeOnDetach": true })).await?;
+        let context =
+            call("Target.createBrowserContext", json!({ "disposeOnDetach": true })).await?;
         let context = text(&context["browserContextId"]).to_owned();
         let opened = Self::open_in(client, &context, spec, deadline).await;
         if opened.is_err() {
@@ -163,14 +168,16 @@ impl Page {
     ) -> Result<Self, CallError> {
         let call = |method, params| client.call(Command::new("", method, params), deadline);
         if let Some(state) = &spec.state {
-            let cookies = json!({ "browserContextId": context, "cookies": state.cookies_for_browser() });
+            let cookies =
+                json!({ "browserContextId": context, "cookies": state.cookies_for_browser() });
             call("Storage.setCookies", cookies).await?;
         }
         let Viewport { width, height } = spec.emulation.viewport();
         let target = json!({ "url": "about:blank", "browserContextId": context, "width": width, "height": height });
         let target = call("Target.createTarget", target).await?;
         let target = text(&target["targetId"]).to_owned();
-        let attached = call("Target.attachToTarget", json!({ "targetId": target, "flatten": true })).await?;
+        let attached =
+            call("Target.attachToTarget", json!({ "targetId": target, "flatten": true })).await?;
         let session = text(&attached["sessionId"]).to_owned();
         let capture = CaptureSpec {
             session: session.clone(),
@@ -223,10 +230,12 @@ impl Page {
             commands.push(self.command("Page.addScriptToEvaluateOnNewDocument", params));
         }
         if spec.video {
-            let params = json!({ "format": "jpeg", "quality": 60, "maxWidth": 960, "maxHeight": 960 });
+            let params =
+                json!({ "format": "jpeg", "quality": 60, "maxWidth": 960, "maxHeight": 960 });
             commands.push(self.command("Page.startScreencast", params));
         }
-        let told = join_all(commands.into_iter().map(|command| self.client.call(command, deadline)));
+        let told =
+            join_all(commands.into_iter().map(|command| self.client.call(command, deadline)));
         told.await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let kept = self.cookies(deadline).await.unwrap_or_default();
         let storage = spec.state.as_ref().map(StorageState::shown_storage).unwrap_or_default();
@@ -279,7 +288,8 @@ impl Page {
         if let Some(error) = told["errorText"].as_str().filter(|error| !error.is_empty()) {
             let downloads = self.noted(|capture| !capture.downloads.is_empty());
             // An answer without a body is an answer.
-            let is_answer = matches!(error, "net::ERR_ABORTED" | "net::ERR_HTTP_RESPONSE_CODE_FAILURE");
+            let is_answer =
+                matches!(error, "net::ERR_ABORTED" | "net::ERR_HTTP_RESPONSE_CODE_FAILURE");
             return Ok(match downloads || is_answer {
                 true => self.settled(deadline).await,
                 false => Arrival::Failed(error.to_owned()),
@@ -347,7 +357,10 @@ impl Page {
         loop {
             let settled = self.settled(deadline).await;
             let is_loaded = self.noted(|capture| capture.loaded);
-            if is_loaded || settled != Arrival::Loaded || self.arrived(deadline).await != Arrival::Loaded {
+            if is_loaded
+                || settled != Arrival::Loaded
+                || self.arrived(deadline).await != Arrival::Loaded
+            {
                 return;
             }
         }
@@ -384,7 +397,11 @@ impl Page {
     }
 
     /// Returns the handle of an element by its number.
-    pub(crate) async fn resolve(&self, element: i64, deadline: Instant) -> Result<String, CallError> {
+    pub(crate) async fn resolve(
+        &self,
+        element: i64,
+        deadline: Instant,
+    ) -> Result<String, CallError> {
         let world = self.world(deadline).await?;
         let params = json!({ "backendNodeId": element, "executionContextId": world });
         let told = self.call("DOM.resolveNode", params, deadline).await?;
@@ -457,7 +474,8 @@ impl Page {
     /// Reads the cookies of the page's context.
     pub async fn cookies(&self, deadline: Instant) -> Result<Vec<Cookie>, CallError> {
         let params = json!({ "browserContextId": self.context });
-        let told = self.client.call(Command::new("", "Storage.getCookies", params), deadline).await?;
+        let told =
+            self.client.call(Command::new("", "Storage.getCookies", params), deadline).await?;
         Ok(Cookie::read_all(&told["cookies"]))
     }
 
@@ -490,7 +508,8 @@ impl Page {
             Shot::FullPage => {
                 let metrics = self.call("Page.getLayoutMetrics", json!({}), deadline).await?;
                 let size = &metrics["cssContentSize"];
-                let side = |name: &str| size[name].as_f64().filter(|side| side.is_finite()).unwrap_or(0.0);
+                let side =
+                    |name: &str| size[name].as_f64().filter(|side| side.is_finite()).unwrap_or(0.0);
                 tiles(side("width"), side("height"))
             }
         };
@@ -498,7 +517,8 @@ impl Page {
         for clip in clips {
             let mut params = json!({ "format": "png", "optimizeForSpeed": true });
             if let Some((x, y, width, height)) = clip {
-                params["clip"] = json!({ "x": x, "y": y, "width": width, "height": height, "scale": 1 });
+                params["clip"] =
+                    json!({ "x": x, "y": y, "width": width, "height": height, "scale": 1 });
                 params["captureBeyondViewport"] = true.into();
             }
             let taken = self.call("Page.captureScreenshot", params, deadline).await?;
@@ -578,15 +598,16 @@ fn png(data: &str) -> Result<Vec<u8>, CallError> {
 }
 
 fn shown_cookies(cookies: &[Cookie]) -> BTreeMap<String, String> {
-    let shown = cookies.iter().map(|cookie| {
-        (format!("{} ({})", cookie.name, cookie.domain), cookie.value.clone())
-    });
+    let shown = cookies
+        .iter()
+        .map(|cookie| (format!("{} ({})", cookie.name, cookie.domain), cookie.value.clone()));
     shown.collect()
 }
 
 fn shown_storage(facts: &PageFacts) -> BTreeMap<String, String> {
     let local = facts.local.iter().map(|(name, value)| (format!("local {name}"), value.clone()));
-    let session = facts.session.iter().map(|(name, value)| (format!("session {name}"), value.clone()));
+    let session =
+        facts.session.iter().map(|(name, value)| (format!("session {name}"), value.clone()));
     local.chain(session).collect()
 }
 
@@ -596,9 +617,13 @@ mod tests {
 
     #[test]
     fn a_tall_page_has_several_pictures_and_a_taller_one_is_cut() {
-        for (height, pictures, is_cut) in
-            [(0.0, 1, false), (720.0, 1, false), (8001.0, 2, false), (50_000.0, 7, false), (1e9, TILES, true)]
-        {
+        for (height, pictures, is_cut) in [
+            (0.0, 1, false),
+            (720.0, 1, false),
+            (8001.0, 2, false),
+            (50_000.0, 7, false),
+            (1e9, TILES, true),
+        ] {
             let (clips, note) = tiles(1280.0, height);
             assert_eq!((clips.len(), note.is_some()), (pictures, is_cut), "{height}");
         }

@@ -29,7 +29,8 @@ pub struct Found<'a> {
 pub fn report(found: Found<'_>) -> BrowseReport {
     let Found { app, url, arrival, capture, look, before, steps } = found;
     let requests = &capture.requests;
-    let documents: Vec<Option<u16>> = requests.documents().map(|document| document.status).collect();
+    let documents: Vec<Option<u16>> =
+        requests.documents().map(|document| document.status).collect();
     // Steps lead from page to page; without them the first answer is the page's.
     let status = if steps.is_empty() { documents.first() } else { documents.last() };
     let bad_page = documents.iter().flatten().any(|status| *status >= 400);
@@ -83,8 +84,12 @@ fn judge(arrival: &Arrival, capture: &Capture) -> (Option<String>, Vec<String>) 
         Arrival::Loaded | Arrival::Busy => (None, Vec::new()),
         Arrival::Failed(why) => {
             let hint = match why.as_str() {
-                "net::ERR_TOO_MANY_REDIRECTS" => "the page sends its visitors in a circle; `redirects` lists it",
-                "net::ERR_CONNECTION_REFUSED" => "the app is not listening; see `hothouse logs` and `hothouse status`",
+                "net::ERR_TOO_MANY_REDIRECTS" => {
+                    "the page sends its visitors in a circle; `redirects` lists it"
+                }
+                "net::ERR_CONNECTION_REFUSED" => {
+                    "the app is not listening; see `hothouse logs` and `hothouse status`"
+                }
                 _ => "see `hothouse logs` for what the app says",
             };
             (Some(format!("the page did not load: {why}")), vec![hint.to_owned()])
@@ -166,14 +171,19 @@ mod tests {
             &of(&[("a", "1"), ("b", "1"), ("c", "1")]),
             &of(&[("b", "2"), ("c", "1"), ("d", "secret"), ("session __hothouse_state", "1")]),
         );
-        assert_eq!((told.added, told.changed, told.removed), (vec!["d".into()], vec!["b".into()], vec!["a".to_owned()]));
+        assert_eq!(
+            (told.added, told.changed, told.removed),
+            (vec!["d".into()], vec!["b".into()], vec!["a".to_owned()])
+        );
     }
 
     #[test]
     fn a_page_that_does_not_load_says_what_it_waits_for() {
         let capture = Capture::default();
         let (error, hints) = judge(&Arrival::Late, &capture);
-        assert!(error.unwrap().contains("its script does not end") && hints[0].contains("--timeout"));
+        assert!(
+            error.unwrap().contains("its script does not end") && hints[0].contains("--timeout")
+        );
         let (error, _) = judge(&Arrival::Failed("net::ERR_TOO_MANY_REDIRECTS".into()), &capture);
         assert!(error.unwrap().contains("TOO_MANY_REDIRECTS"));
         assert_eq!(judge(&Arrival::Busy, &capture).0, None);

@@ -30,26 +30,49 @@ pub struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Opens a path of an app, or a URL.
-    Goto { path: String, app: Option<String> },
+    Goto {
+        path: String,
+        app: Option<String>,
+    },
     Click(Locator),
     Hover(Locator),
     Check(Locator),
     Uncheck(Locator),
-    Fill { on: Locator, value: String },
-    Select { on: Locator, value: String },
-    Press { key: String, on: Option<Locator> },
+    Fill {
+        on: Locator,
+        value: String,
+    },
+    Select {
+        on: Locator,
+        value: String,
+    },
+    Press {
+        key: String,
+        on: Option<Locator>,
+    },
     /// Gives a file of the worktree to a field.
-    Upload { on: Locator, file: String },
+    Upload {
+        on: Locator,
+        file: String,
+    },
     /// Waits until an element is there.
     Wait(Locator),
     /// Waits for a record of the run.
-    Record { kind: Kind, query: String },
-    Expect { what: Expected, absent: bool },
+    Record {
+        kind: Kind,
+        query: String,
+    },
+    Expect {
+        what: Expected,
+        absent: bool,
+    },
     Screenshot(String),
     /// Sends a webhook to the app, as `hothouse webhook` does.
     Webhook(String),
     /// Says how questions of the page are answered from now on.
-    Dialog { accept: bool },
+    Dialog {
+        accept: bool,
+    },
 }
 
 /// What must hold.
@@ -83,7 +106,9 @@ impl hothouse_model::Explain for ScriptError {
     fn hints(&self) -> Vec<String> {
         match self {
             Self::Step { near: Some(near), .. } => vec![format!("did you mean `{near}`?")],
-            Self::Empty => vec!["write steps such as `[[step]]` and `click = \"button 'Pay'\"`".into()],
+            Self::Empty => {
+                vec!["write steps such as `[[step]]` and `click = \"button 'Pay'\"`".into()]
+            }
             _ => Vec::new(),
         }
     }
@@ -91,8 +116,21 @@ impl hothouse_model::Explain for ScriptError {
 
 /// The verbs of steps.
 pub const VERBS: [&str; 15] = [
-    "goto", "click", "hover", "check", "uncheck", "fill", "select", "press", "upload", "wait", "expect", "screenshot",
-    "webhook", "dialog", "absent",
+    "goto",
+    "click",
+    "hover",
+    "check",
+    "uncheck",
+    "fill",
+    "select",
+    "press",
+    "upload",
+    "wait",
+    "expect",
+    "screenshot",
+    "webhook",
+    "dialog",
+    "absent",
 ];
 
 /// Keys beside the verb.
@@ -103,7 +141,9 @@ pub fn parse(text: &str) -> Result<Vec<Step>, ScriptError> {
     if text.len() > SCRIPT_MOST {
         return Err(ScriptError::TooLong);
     }
-    let tree: Table = text.parse().map_err(|error: toml::de::Error| ScriptError::Toml(error.message().to_owned()))?;
+    let tree: Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| ScriptError::Toml(error.message().to_owned()))?;
     if let Some(key) = tree.keys().find(|key| *key != "step") {
         let problem = format!("`{}` is not a key of a script", cut(key, 60));
         return Err(ScriptError::Step { number: 0, problem, near: Some("[[step]]".into()) });
@@ -131,7 +171,8 @@ fn one(table: &Table) -> Result<Step, Problem> {
         return Err((format!("`{}` is not a key of a step", cut(key, 60)), near));
     }
     // `absent` is a verb with a locator, or says of `expect` that it must not be there.
-    let is_verb = |(key, value): &(&String, &Value)| VERBS.contains(&key.as_str()) && !value.is_bool();
+    let is_verb =
+        |(key, value): &(&String, &Value)| VERBS.contains(&key.as_str()) && !value.is_bool();
     let mut verbs = table.iter().filter(is_verb).map(|(key, _)| key);
     let (verb, more) = (verbs.next(), verbs.next());
     let (Some(verb), None) = (verb, more) else {
@@ -185,15 +226,25 @@ fn action(verb: &str, parts: Parts) -> Result<Action, Problem> {
         "hover" => Action::Hover(locator(&subject)?),
         "check" => Action::Check(locator(&subject)?),
         "uncheck" => Action::Uncheck(locator(&subject)?),
-        "fill" => Action::Fill { on: locator(&subject)?, value: value.ok_or_else(|| needs("value"))? },
-        "select" => Action::Select { on: locator(&subject)?, value: value.ok_or_else(|| needs("value"))? },
+        "fill" => {
+            Action::Fill { on: locator(&subject)?, value: value.ok_or_else(|| needs("value"))? }
+        }
+        "select" => {
+            Action::Select { on: locator(&subject)?, value: value.ok_or_else(|| needs("value"))? }
+        }
         "press" => {
             if crate::keys::find(&subject).is_none() {
-                return Err((format!("`{}` is not a key, such as Enter or a", cut(&subject, 40)), None));
+                return Err((
+                    format!("`{}` is not a key, such as Enter or a", cut(&subject, 40)),
+                    None,
+                ));
             }
             Action::Press { key: subject, on: on.as_deref().map(locator).transpose()? }
         }
-        "upload" => Action::Upload { on: locator(&subject)?, file: file.or(value).ok_or_else(|| needs("file"))? },
+        "upload" => Action::Upload {
+            on: locator(&subject)?,
+            file: file.or(value).ok_or_else(|| needs("file"))?,
+        },
         "wait" => match record(&subject) {
             Some((kind, query)) => {
                 let checked = hothouse_model::query::Query::parse(query, Some(kind));
@@ -202,16 +253,23 @@ fn action(verb: &str, parts: Parts) -> Result<Action, Problem> {
             }
             None => Action::Wait(locator(&subject)?),
         },
-        "expect" | "absent" => Action::Expect { what: expected(&subject)?, absent: absent || verb == "absent" },
+        "expect" | "absent" => {
+            Action::Expect { what: expected(&subject)?, absent: absent || verb == "absent" }
+        }
         "screenshot" => {
             let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
             if subject.is_empty() || subject.len() > 60 || !subject.chars().all(is_name) {
-                return Err(("`screenshot` needs a name of letters, digits and dashes".into(), None));
+                return Err((
+                    "`screenshot` needs a name of letters, digits and dashes".into(),
+                    None,
+                ));
             }
             Action::Screenshot(subject)
         }
         "webhook" if subject.contains('/') => Action::Webhook(subject),
-        "webhook" => return Err(("`webhook` needs VENDOR/TYPE, such as stripe/invoice.paid".into(), None)),
+        "webhook" => {
+            return Err(("`webhook` needs VENDOR/TYPE, such as stripe/invoice.paid".into(), None));
+        }
         "dialog" => match subject.as_str() {
             "accept" => Action::Dialog { accept: true },
             "dismiss" => Action::Dialog { accept: false },
@@ -297,7 +355,9 @@ impl Step {
             }
             Action::Screenshot(name) => set("screenshot", name.clone()),
             Action::Webhook(what) => set("webhook", what.clone()),
-            Action::Dialog { accept } => set("dialog", if *accept { "accept" } else { "dismiss" }.into()),
+            Action::Dialog { accept } => {
+                set("dialog", if *accept { "accept" } else { "dismiss" }.into())
+            }
         }
         format!("[[step]]\n{table}\n")
     }
@@ -334,7 +394,9 @@ impl fmt::Display for Step {
             Action::Expect { what, absent: true } => write!(f, "absent {what}"),
             Action::Screenshot(name) => write!(f, "screenshot {name}"),
             Action::Webhook(what) => write!(f, "webhook {what}"),
-            Action::Dialog { accept } => write!(f, "dialog {}", if *accept { "accept" } else { "dismiss" }),
+            Action::Dialog { accept } => {
+                write!(f, "dialog {}", if *accept { "accept" } else { "dismiss" })
+            }
         }
     }
 }
@@ -392,7 +454,9 @@ mod tests {
         );
         let written: String = steps.iter().map(Step::to_toml).collect();
         let again = parse(&written).unwrap();
-        let actions = |steps: &[Step]| -> Vec<Action> { steps.iter().map(|step| step.action.clone()).collect() };
+        let actions = |steps: &[Step]| -> Vec<Action> {
+            steps.iter().map(|step| step.action.clone()).collect()
+        };
         assert_eq!(actions(&again), actions(&steps));
     }
 
@@ -402,7 +466,10 @@ mod tests {
             ("", "has no steps"),
             ("x = 1", "`x` is not a key of a script"),
             ("[[step]]\nclck = \"a\"", "step 1: `clck` is not a key of a step"),
-            ("[[step]]\ngoto = \"/\"\n[[step]]\nclick = \"a\"\nfill = \"b\"", "step 2: it needs exactly one verb"),
+            (
+                "[[step]]\ngoto = \"/\"\n[[step]]\nclick = \"a\"\nfill = \"b\"",
+                "step 2: it needs exactly one verb",
+            ),
             ("[[step]]\nfill = \"a\"", "`fill` needs `value`"),
             ("[[step]]\nclick = 1.5", "`click` is not a text"),
             ("[[step]]\npress = \"Entr\"", "`Entr` is not a key"),
@@ -428,6 +495,8 @@ mod tests {
         assert_eq!(of(&["click", "button", "Pay"]).unwrap(), "click button 'Pay'");
         assert_eq!(of(&["fill", "e12", "secret"]).unwrap(), "fill e12");
         assert_eq!(of(&["wait", "mail", "to:ann"]).unwrap(), "wait mail to:ann");
-        assert!(matches!(of(&["clik", "x"]), Err(ScriptError::Step { near: Some(near), .. }) if near == "click"));
+        assert!(
+            matches!(of(&["clik", "x"]), Err(ScriptError::Step { near: Some(near), .. }) if near == "click")
+        );
     }
 }

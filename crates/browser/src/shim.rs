@@ -31,9 +31,10 @@ pub struct ShimSet(pub Vec<Shim>);
 /// Returns the shims that come with Hothouse for a vendor.
 pub fn shipped(name: &str, vendor: ShipShim) -> Vec<Shim> {
     let (patterns, script): (&[&str], String) = match vendor {
-        ShipShim::Stripe => {
-            (&["https://js.stripe.com/*"], include_str!("shims/stripe.js").replace("`stripe: ", &format!("`{name}: ")))
-        }
+        ShipShim::Stripe => (
+            &["https://js.stripe.com/*"],
+            include_str!("shims/stripe.js").replace("`stripe: ", &format!("`{name}: ")),
+        ),
         ShipShim::Turnstile => (
             &["https://challenges.cloudflare.com/turnstile/*"],
             include_str!("shims/turnstile.js").replace("`turnstile: ", &format!("`{name}: ")),
@@ -65,7 +66,8 @@ pub fn shipped(name: &str, vendor: ShipShim) -> Vec<Shim> {
 pub const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 
 fn captcha(name: &str, kind: &str, token: &str, field: &str) -> String {
-    let text = include_str!("shims/captcha.js").replace("__TOKEN__", token).replace("__FIELD__", field);
+    let text =
+        include_str!("shims/captcha.js").replace("__TOKEN__", token).replace("__FIELD__", field);
     text.replace("`${NAME}: ", &format!("`{name}: ")).replace("__NAME__", kind)
 }
 
@@ -95,7 +97,8 @@ impl ShimSet {
     /// Returns what a URL is answered with, and by which shim.
     pub fn answer(&self, url: &str) -> Option<(&str, ShimAnswer)> {
         let shim = self.0.iter().find(|shim| matches(&shim.pattern, url))?;
-        let answer = ShimAnswer { content_type: shim.content_type.clone(), body: shim.body.clone() };
+        let answer =
+            ShimAnswer { content_type: shim.content_type.clone(), body: shim.body.clone() };
         Some((&shim.name, answer))
     }
 }
@@ -130,7 +133,9 @@ mod tests {
 
     #[test]
     fn shims_report_by_the_name_that_the_config_gives_them() {
-        for vendor in [ShipShim::Stripe, ShipShim::Turnstile, ShipShim::Recaptcha, ShipShim::Hcaptcha] {
+        for vendor in
+            [ShipShim::Stripe, ShipShim::Turnstile, ShipShim::Recaptcha, ShipShim::Hcaptcha]
+        {
             let set = ShimSet(shipped("pay", vendor));
             let script = String::from_utf8(set.0[0].body.clone()).unwrap();
             assert!(script.contains("`pay: ") && !script.contains("__NAME__"), "{vendor}");

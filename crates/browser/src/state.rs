@@ -84,7 +84,12 @@ impl StorageState {
         let entries = state.origins.iter().map(|origin| origin.local_storage.len()).max();
         let values = state.cookies.iter().map(|cookie| cookie.value.len());
         let longest = values
-            .chain(state.origins.iter().flat_map(|it| it.local_storage.iter().map(|one| one.value.len())))
+            .chain(
+                state
+                    .origins
+                    .iter()
+                    .flat_map(|it| it.local_storage.iter().map(|one| one.value.len())),
+            )
             .max();
         let is_large = state.cookies.len() > COOKIES_MOST
             || state.origins.len() > ORIGINS_MOST
@@ -145,11 +150,17 @@ impl StorageState {
             .iter()
             .map(|origin| {
                 let entries = origin.local_storage.iter();
-                (origin.origin.as_str(), entries.map(|one| (one.name.as_str(), one.value.as_str())).collect())
+                (
+                    origin.origin.as_str(),
+                    entries.map(|one| (one.name.as_str(), one.value.as_str())).collect(),
+                )
             })
             .collect();
         // JSON is JavaScript, but for two line ends.
-        let data = json!(origins).to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+        let data = json!(origins)
+            .to_string()
+            .replace('\u{2028}', "\\u2028")
+            .replace('\u{2029}', "\\u2029");
         Some(format!("({})({data});", include_str!("scripts/storage.js")))
     }
 
@@ -193,8 +204,13 @@ mod tests {
         assert_eq!(format!("{state:?}"), "StorageState(1 cookies, 1 origins)");
         let local = r#"{"cookies":[{"name":"a","domain":"localhost"},{"name":"b","domain":"x.example"}],
             "origins":[{"origin":"http://localhost:3000","localStorage":[]}]}"#;
-        let adapted = StorageState::parse(local.as_bytes()).unwrap().adapted("https://web.a.b.localhost:8443");
-        assert_eq!((&*adapted.cookies[0].domain, &*adapted.cookies[1].domain), ("web.a.b.localhost", "x.example"));
+        let adapted = StorageState::parse(local.as_bytes())
+            .unwrap()
+            .adapted("https://web.a.b.localhost:8443");
+        assert_eq!(
+            (&*adapted.cookies[0].domain, &*adapted.cookies[1].domain),
+            ("web.a.b.localhost", "x.example")
+        );
         assert_eq!(adapted.origins[0].origin, "https://web.a.b.localhost:8443");
         assert_eq!(StorageState::parse(b"{}"), Err(NotAState::Empty));
         let many = json!({ "cookies": vec![json!({ "name": "a" }); COOKIES_MOST + 1] });

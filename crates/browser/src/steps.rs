@@ -108,9 +108,15 @@ pub async fn place_of(page: &Page, on: &Locator, deadline: Instant) -> Result<Sh
     let running = Running { page, outside: &Nowhere, until, record: &mut record, ran: &mut ran };
     let object = running.find(on, true).await.map_err(|failed| failed.error)?;
     let state = running.on(&object, READY, &[json!(false)]).await.map_err(|failed| failed.error)?;
-    let side = |name: &str| state[name].as_f64().filter(|side| side.is_finite()).unwrap_or_default();
+    let side =
+        |name: &str| state[name].as_f64().filter(|side| side.is_finite()).unwrap_or_default();
     match side("width") > 0.0 {
-        true => Ok(Shot::Clip { x: side("left"), y: side("top"), width: side("width"), height: side("height") }),
+        true => Ok(Shot::Clip {
+            x: side("left"),
+            y: side("top"),
+            width: side("width"),
+            height: side("height"),
+        }),
         false => Err(format!("{on} is not visible")),
     }
 }
@@ -119,7 +125,11 @@ pub async fn place_of(page: &Page, on: &Locator, deadline: Instant) -> Result<Sh
 pub async fn lasting(page: &Page, step: &Step) -> Step {
     let mut step = step.clone();
     let on = match &mut step.action {
-        Action::Click(on) | Action::Hover(on) | Action::Check(on) | Action::Uncheck(on) | Action::Wait(on) => on,
+        Action::Click(on)
+        | Action::Hover(on)
+        | Action::Check(on)
+        | Action::Uncheck(on)
+        | Action::Wait(on) => on,
         Action::Fill { on, .. } | Action::Select { on, .. } | Action::Upload { on, .. } => on,
         Action::Press { on: Some(on), .. } => on,
         Action::Expect { what: Expected::Element(on), .. } => on,
@@ -203,7 +213,9 @@ impl Running<'_> {
                 self.ran.pictures.extend(named);
                 Ok(())
             }
-            Action::Webhook(what) => self.outside.webhook(what).await.map(drop).map_err(Failed::from),
+            Action::Webhook(what) => {
+                self.outside.webhook(what).await.map(drop).map_err(Failed::from)
+            }
             Action::Dialog { accept } => {
                 self.page.noted(|capture| capture.accept_dialogs = *accept);
                 Ok(())
@@ -313,7 +325,9 @@ impl Running<'_> {
         let mut found = String::new();
         loop {
             let holds = match what {
-                Expected::Element(on) => self.try_find(on, true).await.is_ok_and(|found| found.is_some()),
+                Expected::Element(on) => {
+                    self.try_find(on, true).await.is_ok_and(|found| found.is_some())
+                }
                 Expected::Url(part) => {
                     found = text(&self.evaluate("location.href").await).to_owned();
                     found.contains(part)
@@ -333,7 +347,9 @@ impl Running<'_> {
         Err(match (what, absent) {
             (_, true) => format!("{what} is there").into(),
             (Expected::Element(on), false) => self.missing(on).await,
-            (_, false) => Failed { error: format!("{what} does not hold"), near: vec![cut(&found, 300)] },
+            (_, false) => {
+                Failed { error: format!("{what} does not hold"), near: vec![cut(&found, 300)] }
+            }
         })
     }
 
@@ -408,7 +424,8 @@ impl Running<'_> {
         loop {
             let object = self.find(on, false).await?;
             let state = self.on(&object, READY, &[json!(false)]).await?;
-            let place = |name: &str| state[name].as_f64().filter(|at| at.is_finite()).unwrap_or_default();
+            let place =
+                |name: &str| state[name].as_f64().filter(|at| at.is_finite()).unwrap_or_default();
             problem = match text(&state["state"]) {
                 "ok" => return Ok((object, place("x"), place("y"))),
                 "covered" => format!("it is covered by {}", cut(text(&state["by"]), 100)),
@@ -436,7 +453,10 @@ fn chosen(on: &Locator, nodes: &[&AxNode], first: bool) -> Result<Option<i64>, F
         (None, [one]) => Ok(Some(one.element)),
         (None, [one, ..]) if first => Ok(Some(one.element)),
         (None, several) => Err(Failed {
-            error: format!("{} elements are {on}; say which by its ref, or with `nth 1` and so on", several.len()),
+            error: format!(
+                "{} elements are {on}; say which by its ref, or with `nth 1` and so on",
+                several.len()
+            ),
             near: several.iter().take(6).map(|node| shown(node)).collect(),
         }),
     }
@@ -478,7 +498,12 @@ mod tests {
 
     #[test]
     fn a_ref_becomes_a_name_that_lasts() {
-        let node = |element, name: &str| AxNode { element, role: "link".into(), name: name.into(), ..AxNode::default() };
+        let node = |element, name: &str| AxNode {
+            element,
+            role: "link".into(),
+            name: name.into(),
+            ..AxNode::default()
+        };
         let nodes = [node(1, "Edit"), node(2, "Edit"), node(3, "New"), node(4, "")];
         let named = |element| by_name(element, &nodes).map(|locator| locator.to_string());
         assert_eq!(named(2).as_deref(), Some("link 'Edit' nth 2"));
@@ -488,7 +513,12 @@ mod tests {
 
     #[test]
     fn one_of_several_is_never_a_guess() {
-        let node = |element| AxNode { element, role: "button".into(), name: "Pay".into(), ..AxNode::default() };
+        let node = |element| AxNode {
+            element,
+            role: "button".into(),
+            name: "Pay".into(),
+            ..AxNode::default()
+        };
         let (a, b) = (node(1), node(2));
         let on: Locator = "button 'Pay'".parse().unwrap();
         assert_eq!(chosen(&on, &[&a], false).unwrap(), Some(1));

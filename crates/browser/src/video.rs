@@ -66,7 +66,9 @@ fn chunk(out: &mut Vec<u8>, name: &[u8; 4], bytes: &[u8]) {
 }
 
 fn header(width: u32, height: u32, count: u32) -> Vec<u8> {
-    let words = |numbers: &[u32]| -> Vec<u8> { numbers.iter().flat_map(|number| number.to_le_bytes()).collect() };
+    let words = |numbers: &[u32]| -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    };
     let main = words(&[1_000_000 / RATE, 0, 0, 0x10, count, 0, 1, 0, width, height, 0, 0, 0, 0]);
     let mut stream = b"vidsMJPG".to_vec();
     stream.extend(words(&[0, 0, 0, 1, RATE, 0, count, 0, u32::MAX, 0]));
@@ -118,7 +120,10 @@ mod tests {
         let frame = |at| VideoFrame { at, data: STANDARD.encode(jpeg()) };
         let video = avi(&[frame(10.0), frame(10.35), frame(11.0)]).unwrap();
         assert!(video.starts_with(b"RIFF") && &video[8..12] == b"AVI ");
-        assert_eq!(usize::try_from(u32::from_le_bytes(video[4..8].try_into().unwrap())).unwrap(), video.len() - 8);
+        assert_eq!(
+            usize::try_from(u32::from_le_bytes(video[4..8].try_into().unwrap())).unwrap(),
+            video.len() - 8
+        );
         let shown = video.windows(4).filter(|part| part == b"00dc").count() / 2;
         assert!((10..=11).contains(&shown), "a second has ten pictures: {shown}");
         assert_eq!(size(&jpeg()), Some((40, 30)));

@@ -13,7 +13,10 @@ pub const MESSAGE_LIMIT: usize = 96 << 20;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     /// The answer to a command.
-    Answer { id: u64, outcome: Result<Value, String> },
+    Answer {
+        id: u64,
+        outcome: Result<Value, String>,
+    },
     Event(Event),
 }
 
@@ -97,10 +100,12 @@ pub fn decode(bytes: &[u8]) -> Result<Message, NotAMessage> {
         (Some(id), _) => {
             let outcome = match raw.error {
                 None => Ok(raw.result),
-                Some(RawError { message, data }) => Err(match data.as_ref().and_then(Value::as_str) {
-                    Some(data) => format!("{message}: {data}"),
-                    None => message,
-                }),
+                Some(RawError { message, data }) => {
+                    Err(match data.as_ref().and_then(Value::as_str) {
+                        Some(data) => format!("{message}: {data}"),
+                        None => message,
+                    })
+                }
             };
             Ok(Message::Answer { id, outcome })
         }
@@ -151,7 +156,8 @@ mod tests {
 
     #[test]
     fn messages_are_the_same_however_they_are_cut() {
-        let stream = b"{\"id\":1,\"result\":{\"a\":2}}\0{\"method\":\"Page.x\",\"sessionId\":\"S\"}\0\
+        let stream =
+            b"{\"id\":1,\"result\":{\"a\":2}}\0{\"method\":\"Page.x\",\"sessionId\":\"S\"}\0\
             {\"id\":2,\"error\":{\"message\":\"no\",\"data\":\"why\"}}\0";
         let whole = all(&[stream]).unwrap();
         assert_eq!(whole.len(), 3);
@@ -166,7 +172,8 @@ mod tests {
         for bytes in [&b"\0"[..], b"[]\0", b"{}\0", b"{\"id\":-1}\0", b"\xff\0"] {
             assert!(all(&[bytes]).is_err(), "{bytes:?}");
         }
-        let deep = [b"{\"method\":\"a\",\"params\":".to_vec(), vec![b'['; 100_000], vec![0]].concat();
+        let deep =
+            [b"{\"method\":\"a\",\"params\":".to_vec(), vec![b'['; 100_000], vec![0]].concat();
         assert!(all(&[&deep]).is_err());
         let mut frames = Frames { kept: vec![b' '; MESSAGE_LIMIT] };
         assert_eq!(frames.take(b"x", &mut |_| ()), Err(NotAMessage::TooLong));

@@ -14,8 +14,10 @@ mod objects;
 mod pool;
 mod review;
 mod room;
+mod routes;
 mod sandbox;
 mod secret;
+mod seed;
 mod service;
 mod snapshot;
 mod timeline;
@@ -44,8 +46,10 @@ pub(crate) use self::{
     pool::{PoolCommand, PoolCreateArgs},
     review::{DiffArgs, LogArgs, PromoteArgs},
     room::{ExecArgs, ShellArgs, UpArgs},
+    routes::RoutesArgs,
     sandbox::{AdoptArgs, CleanArgs, DeleteArgs, ForkArgs, NukeArgs, SizeArgs, StatusArgs},
     secret::{SecretCommand, SecretRemoveArgs, SecretSetArgs},
+    seed::{SeedArgs, SeedsArgs},
     service::{DbArgs, LogsArgs, ServiceArgs, SignalArgs},
     snapshot::{RestoreArgs, SnapshotArgs},
     timeline::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, WhichRun},
@@ -228,7 +232,7 @@ pub(crate) enum Command {
     /// services are restarted; a room that died is replaced, and no file or row is lost.
     #[command(
         after_help = "Examples:\n  hothouse up agent-a\n  hothouse up --ttl 2h\n  hothouse up --profile e2e --timeout 5m\n  \
-                      hothouse up --no-wait"
+                      hothouse up --seed m\n  hothouse up --no-wait"
     )]
     Up(UpArgs),
     /// Stop the room; worktree, installed packages and home are kept
@@ -319,6 +323,24 @@ pub(crate) enum Command {
                       hothouse requests --unmatched --json"
     )]
     Requests(RequestsArgs),
+    /// List the paths of apps, as their source and the scenarios name them
+    ///
+    /// Found by patterns of common frameworks: what a program computes is not among them.
+    #[command(after_help = "Examples:\n  hothouse routes -w agent-a\n  hothouse routes api --json")]
+    Routes(RoutesArgs),
+    /// List the bundles of data that a sandbox can be seeded with
+    #[command(
+        after_help = "Examples:\n  hothouse seeds -w agent-a\n  hothouse seeds --stale --json"
+    )]
+    Seeds(SeedsArgs),
+    /// Seed a running sandbox with bundles, in the order of their needs
+    ///
+    /// What is named runs again if it is there already; what it needs runs only if it is not. Bundles share one
+    /// JSON file, whose path they have in HOTHOUSE_SEED_CONTEXT. Prints a summary with the ids that they told.
+    #[command(
+        after_help = "Examples:\n  hothouse seed m -w agent-a\n  hothouse seed users,orders\n  hothouse seed checkout --json"
+    )]
+    Seed(SeedArgs),
     /// List how outside services are treated, and what that leaves out
     #[command(
         after_help = "Examples:\n  hothouse integrations -w agent-a\n  hothouse integrations --json"

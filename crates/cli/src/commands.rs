@@ -20,8 +20,10 @@ mod pool;
 mod request;
 mod review;
 mod room;
+mod routes;
 mod sandbox;
 mod secret;
+mod seed;
 mod service;
 mod snapshot;
 mod timeline;
@@ -121,6 +123,9 @@ pub(crate) fn run(
             pool::create(session, ui, &args, &surroundings.variables)
         }
         Command::Pool(PoolCommand::Status) => pool::status(session, ui),
+        Command::Routes(args) => routes::list(session, ui, args),
+        Command::Seeds(args) => seed::list(session, ui, args),
+        Command::Seed(args) => seed::seed(session, ui, args),
         Command::Secret(command) => secret::run(session, ui, command),
         Command::Daemon(command) => daemon::run(session, ui, &command, surroundings),
         Command::Version => Ok(version(session, ui)),

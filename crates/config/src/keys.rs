@@ -5,8 +5,8 @@ use crate::{shape::Key, shape::List, shape::Map, shape::Shape, shape::Table};
 use hothouse_model::config::{
     AppLabel, Backend, Command, Condition, EgressMode, FilePattern, Files, FlagKey, HostHeader,
     HostPath, IntegrationClass, Line, LogPattern, Method, Place, Recipe, RestartPolicy,
-    RuleTransport, SecretForm, SecretName, ShipShim, Signal, Stack, Template, Tree, TreePath, TreePattern,
-    UrlPath, UrlPattern, VariableKind, VariableName, Vendor, Version,
+    RuleTransport, SecretForm, SecretName, ShipShim, Signal, Stack, Template, Tree, TreePath,
+    TreePattern, UrlPath, UrlPattern, VariableKind, VariableName, Vendor, Version,
     rules::{
         BYTE_SIZE, DESTINATION, DURATION, HOST_PATTERN, NAME_RULE, RESOLVER, SECRET_SOURCE,
         VALUE_SOURCE,
@@ -357,12 +357,35 @@ static SEED: Table = Table::of(&[
 static BUNDLES: Map = Map::of("bundle", &NAME_RULE, Shape::Table(&BUNDLE));
 
 static BUNDLE: Table = Table {
-    required: &["run"],
+    one_of: &["run", "sql", "http"],
     ..Table::of(&[
         key("run", COMMAND, "The command that puts the data in, again and again without harm."),
+        key("sql", TREE_PATH, "The file that is fed to the database `service`."),
+        key("http", Shape::Table(&BUNDLE_CALL), "The call to `service` that puts the data in."),
         key("needs", Shape::List(&NAMES), "The bundles that come first."),
-        key("service", NAME, "The service whose environment the command gets."),
+        key(
+            "service",
+            NAME,
+            "The service whose environment the command gets, whose database the file is for, or that is called.",
+        ),
         key("dir", TREE_PATH, "Its working folder."),
+        key("timeout", TIME, "How long it may take."),
+        key(
+            "snapshot",
+            Shape::Switch,
+            "Whether its data may come from a snapshot; `false` for data that names its sandbox.",
+        ),
+    ])
+};
+
+static BUNDLE_CALL: Table = Table {
+    shorthand: Some("path"),
+    whole: true,
+    required: &["path"],
+    ..Table::of(&[
+        key("path", URL_PATH, "The path, with its query."),
+        key("method", Shape::Choice(Method::WORDS), "The method; POST where none is given."),
+        key("body", LINE, "The body, such as `{\"size\": \"m\"}`."),
     ])
 };
 
@@ -421,7 +444,11 @@ static ROLE: Table = Table {
         key("script", TREE_PATH, "Browser steps that sign in through the app's own login."),
         key("run", COMMAND, "A command in the room that prints the browser's storage state."),
         key("state", TREE_PATH, "A file with the browser's storage state."),
-        key("app", Shape::Text(&AppLabel::RULE), "The app that the role signs in to; `web` or the only one by default."),
+        key(
+            "app",
+            Shape::Text(&AppLabel::RULE),
+            "The app that the role signs in to; `web` or the only one by default.",
+        ),
         key("probe", URL_PATH, "A path that answers well only for somebody who is signed in."),
         key("needs", Shape::List(&NAMES), "The bundles that make the user."),
     ])

@@ -1,5 +1,6 @@
 //! The routes, by noun.
 
+pub(crate) mod app_route;
 pub(crate) mod browse;
 pub(crate) mod daemon;
 mod decision;
@@ -15,6 +16,7 @@ pub(crate) mod request;
 mod run_log;
 pub(crate) mod sandbox;
 pub(crate) mod secret;
+pub(crate) mod seed;
 pub(crate) mod service;
 pub(crate) mod snapshot;
 pub(crate) mod timeline;
@@ -83,6 +85,8 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::FLAGS, get(flag::list).post(flag::set))
         .route(route::BROWSE, post(browse::open))
         .route(route::WEBHOOKS, post(webhook::send))
+        .route(route::ROUTES, get(app_route::list))
+        .route(route::SEEDS, get(seed::list).post(seed::seed))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

@@ -9,6 +9,7 @@ use hothouse_api::{
     OperationView, SandboxView,
     operation::OperationState,
     sandbox::{AppView, CaveatView, ExposedView, RunView, TreatedView},
+    seed::RunSeedView,
     service::ServiceView,
 };
 use hothouse_config::in_words;
@@ -22,6 +23,7 @@ use hothouse_model::{
     query::Query,
     record::Kind,
     room::{Capabilities, RoomReport},
+    seed::SeedSummary,
     stack::{ServiceReport, StackOrder, StackReport},
     tree::{DriverName, TreeMaker},
 };
@@ -71,6 +73,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         watch.pool = true;
     }
     let (integrations, of_integrations) = integrations(daemon, &record, lives);
+    let seed = daemon.keepers.seeds.summary(&record).map(run_seed);
     let Capabilities { backend, offered } = engine.capabilities();
     SandboxView {
         name: record.name.to_string(),
@@ -93,6 +96,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
             id: room.run.id,
             artifacts: room.run.artifacts.to_string_lossy().into_owned(),
             started: room.run.started,
+            seed,
         }),
         services,
         exposed,
@@ -101,6 +105,18 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         caveats: caveats.into_iter().map(CaveatView::from).chain(of_integrations).collect(),
         integrations,
         flags,
+    }
+}
+
+/// Shows what a run was seeded with.
+fn run_seed(summary: SeedSummary) -> RunSeedView {
+    RunSeedView {
+        radius: summary.radius.map(|radius| radius.to_string()),
+        bundles: summary.seeded(),
+        summary: summary.files.get("json").cloned().unwrap_or_default(),
+        ids: summary.ids,
+        ok: summary.ok,
+        caveats: summary.caveats,
     }
 }
 

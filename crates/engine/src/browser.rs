@@ -20,9 +20,8 @@ impl Engine {
         let known: Vec<&str> = roles.keys().map(EntryName::as_str).collect();
         Err(match nearest(name, known.iter().copied()) {
             Some(near) => failure.hint(format!("did you mean `{near}`?")),
-            None if known.is_empty() => {
-                failure.hint("declare it in hothouse.toml: `[auth.ROLE]` with `script`, `run` or `state`")
-            }
+            None if known.is_empty() => failure
+                .hint("declare it in hothouse.toml: `[auth.ROLE]` with `script`, `run` or `state`"),
             None => failure.hint(format!("roles: {}", known.join(", "))),
         })
     }

@@ -54,6 +54,8 @@ pub struct UpSpec {
     pub reuse: bool,
     /// Whether the room reaches listed hosts only, whatever the config says.
     pub restrict: bool,
+    /// What the stack is to be seeded with; none for what the profile says.
+    pub seed: Vec<String>,
 }
 
 /// Where the room of a sandbox keeps what it needs.
@@ -128,12 +130,13 @@ impl Engine {
         self.note_covered(sandbox);
         let run = self.run_of(sandbox);
         self.give_wall(sandbox, &config, &mut order)?;
-        let stack = self.stack_for(
+        let mut stack = self.stack_for(
             &in_run(sandbox, &run),
             spec.profile.as_deref(),
             &order.tools,
             &order.wall,
         )?;
+        let origin = self.start_seeded(sandbox, spec, &mut stack);
         self.reserve_for(sandbox, &stack.order)?;
         order.wall.environment.extend(stack.variables.clone());
         order.wall.caveats.extend(stack.caveats.clone());
@@ -147,6 +150,9 @@ impl Engine {
             restricted: spec.restrict,
         };
         files::make_private_folder(&room.run.artifacts)?;
+        if let Some(origin) = &origin {
+            self.note_seed_origin(&room.run, origin)?;
+        }
         // From here on the files are the agent's as well.
         Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
         let plan = NewPlan {
@@ -356,6 +362,7 @@ impl Engine {
                 let cannot = "is up: there can be no second one with the same files";
                 return Err(RoomRequestError::Hidden { name: sandbox.name.clone(), cannot });
             }
+            self.touch(sandbox);
             order.id = format!("{}-{nonce}", order.id);
             order.runtime = temporary(&order.runtime, nonce);
             order.ephemeral = true;

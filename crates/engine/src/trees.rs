@@ -401,6 +401,13 @@ impl Engine {
             keep().map_err(|error| error.failure())?;
             self.empty_trash(folder)?;
         }
+        let seeded: BTreeSet<_> = sandboxes.iter().map(|s| places(s).seeded()).collect();
+        for around in seeded.into_iter().filter(|around| files::exists(around)) {
+            if files::free_bytes(&around).map_err(|error| error.failure())? < Budget::default().free
+            {
+                crate::seeded::prune(&around, 0);
+            }
+        }
         let data: BTreeSet<_> = sandboxes.iter().map(|s| places(s).golden_data()).collect();
         for around in data {
             let evicted = data::evict(&around, Budget::default().free);

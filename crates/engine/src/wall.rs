@@ -401,7 +401,10 @@ fn exposed_by_config(config: &Config, stack: &Stack) -> Vec<Exposed> {
         all.extend(integration.env.iter().map(|(n, v)| one(n.as_str(), &place, v.as_str())));
     }
     for (name, bundle) in &config.seed.bundles {
-        all.push(one("the command", &format!("seed bundle `{name}`"), bundle.run.as_str()));
+        let place = format!("seed bundle `{name}`");
+        all.extend(bundle.run.iter().map(|run| one("the command", &place, run.as_str())));
+        let body = bundle.http.as_ref().and_then(|call| call.body.as_ref());
+        all.extend(body.map(|body| one("the body", &place, body.as_str())));
     }
     all
 }

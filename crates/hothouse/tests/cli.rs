@@ -55,6 +55,8 @@ mod router;
 mod sandbox;
 #[path = "cli/secrets.rs"]
 mod secrets;
+#[path = "cli/seeds.rs"]
+mod seeds;
 #[path = "cli/services.rs"]
 mod services;
 #[path = "cli/sinks.rs"]

@@ -39,7 +39,9 @@ use hothouse_model::{
 use serde_json::json;
 use tokio::time::Instant;
 
-use self::{auth::States, kept::Numbers, outside::RoomOutside, place::Place, sessions::Sessions, warm::Warm};
+use self::{
+    auth::States, kept::Numbers, outside::RoomOutside, place::Place, sessions::Sessions, warm::Warm,
+};
 use crate::{Activities, Connections, Stop, Timelines, Urls, Webhooks};
 
 pub use self::auth::SignedIn;
@@ -124,7 +126,8 @@ struct Open<'a> {
 
 impl Browsers {
     pub(crate) fn new(order: BrowsersOrder) -> Arc<Self> {
-        let BrowsersOrder { folder, engine, connections, activities, timelines, webhooks, urls } = order;
+        let BrowsersOrder { folder, engine, connections, activities, timelines, webhooks, urls } =
+            order;
         Arc::new(Self {
             engine,
             connections,

@@ -4,6 +4,8 @@
 //! - [`browsers`]: browsers in rooms
 //! - [`walls`]: what leaves rooms, and by which policy
 //! - `mocks`: what answers for mocked hosts, one per run
+//! - [`seeds`]: what fills stacks with data
+//! - [`in_room`]: commands of Hothouse itself in rooms
 //! - [`flags`]: feature flags, and what each run has pinned
 //! - `sinks`: what takes side effects in, and makes them durable
 //! - [`urls`]: the router, direct ports, and ports inside rooms
@@ -23,7 +25,9 @@ mod chores;
 mod commits;
 pub mod connections;
 pub mod flags;
+pub mod in_room;
 mod mocks;
+pub mod seeds;
 mod sinks;
 pub mod sleep;
 pub mod tasks;
@@ -47,6 +51,7 @@ pub use activities::Activities;
 pub use browsers::Browsers;
 pub use connections::Connections;
 pub use flags::Flags;
+pub use seeds::{SeedWish, Seeds};
 pub use tasks::{Stop, Tasks};
 pub use timelines::Timelines;
 pub use urls::Urls;
@@ -75,6 +80,8 @@ pub struct Keepers {
     pub webhooks: Arc<Webhooks>,
     /// Browsers in rooms.
     pub browsers: Arc<Browsers>,
+    /// What fills stacks with data.
+    pub seeds: Arc<Seeds>,
     /// The state folder.
     pub state: PathBuf,
     /// What rooms may have of the daemon's descriptors.
@@ -105,8 +112,11 @@ impl Keepers {
             webhooks: webhooks.clone(),
             urls: Arc::clone(&urls),
         });
+        let seeds =
+            Seeds::new(engine.clone(), timelines.clone(), connections.clone(), event_tx.clone());
         Self {
             browsers,
+            seeds,
             flags: Flags::new(engine.clone(), timelines.clone()),
             webhooks,
             timelines,

@@ -39,9 +39,7 @@ pub static VIEWS: [View; 5] = [
     view("webhooks.jsonl", |record| record.kind == Kind::Webhook),
     View { file: "media-requests.jsonl", shows: is_for_media, rows: media_rows },
     view("analytics-events.jsonl", |record| record.kind == Kind::Event),
-    view("dead-letters.jsonl", |record| {
-        record.kind == Kind::Job && record.body["state"] == "dead"
-    }),
+    view("dead-letters.jsonl", |record| record.kind == Kind::Job && record.body["state"] == "dead"),
 ];
 
 /// The folder with a file for each issue: what is known of it last.

@@ -46,7 +46,8 @@ fn value(object: &Value) -> String {
         Value::Null if object["subtype"] == "null" => "null".into(),
         Value::Null if !object["preview"].is_null() => preview(&object["preview"]),
         Value::Null => {
-            let described = object["description"].as_str().or_else(|| object["unserializableValue"].as_str());
+            let described =
+                object["description"].as_str().or_else(|| object["unserializableValue"].as_str());
             described.unwrap_or(text(&object["type"])).to_owned()
         }
         other => other.to_string(),
@@ -86,8 +87,12 @@ pub fn exception(details: &Value) -> String {
         return cut(&message, TEXT_MOST);
     }
     let frames = details["stackTrace"]["callFrames"].as_array();
-    let mut lines: Vec<String> =
-        frames.into_iter().flatten().take(STACK).map(|frame| format!("\n    at {}", place(frame))).collect();
+    let mut lines: Vec<String> = frames
+        .into_iter()
+        .flatten()
+        .take(STACK)
+        .map(|frame| format!("\n    at {}", place(frame)))
+        .collect();
     if lines.is_empty() && !text(&details["url"]).is_empty() {
         lines.push(format!("\n    at {}", place(details)));
     }
@@ -118,9 +123,18 @@ mod tests {
             (json!({ "type": "object", "subtype": "null", "value": null }), "null"),
             (json!({ "type": "undefined" }), "undefined"),
             (json!({ "type": "number", "unserializableValue": "NaN" }), "NaN"),
-            (json!({ "type": "object", "description": "Object", "preview": { "properties": [{ "name": "a", "value": "1" }] } }), "{a: 1}"),
-            (json!({ "type": "object", "preview": { "subtype": "array", "overflow": true, "properties": [{ "value": "1" }] } }), "[1, …]"),
-            (json!({ "type": "object", "preview": { "subtype": "error", "description": "Error: x\n    at y" } }), "Error: x\n    at y"),
+            (
+                json!({ "type": "object", "description": "Object", "preview": { "properties": [{ "name": "a", "value": "1" }] } }),
+                "{a: 1}",
+            ),
+            (
+                json!({ "type": "object", "preview": { "subtype": "array", "overflow": true, "properties": [{ "value": "1" }] } }),
+                "[1, …]",
+            ),
+            (
+                json!({ "type": "object", "preview": { "subtype": "error", "description": "Error: x\n    at y" } }),
+                "Error: x\n    at y",
+            ),
             (json!(null), ""),
         ] {
             assert_eq!(value(&object), expected, "{object}");

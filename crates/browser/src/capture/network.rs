@@ -84,7 +84,9 @@ impl Requests {
         let open = self.by_id.get(id).and_then(|at| self.all.get_mut(*at));
         match open {
             Some(request) if request.trace.is_none() => request.trace = Some(trace),
-            _ if self.traces.len() < REQUESTS_MOST => drop(self.traces.insert(id.to_owned(), trace)),
+            _ if self.traces.len() < REQUESTS_MOST => {
+                drop(self.traces.insert(id.to_owned(), trace))
+            }
             _ => {}
         }
     }
@@ -98,7 +100,8 @@ impl Requests {
     pub fn clear_ended(&mut self) {
         let open: Vec<usize> = self.by_id.values().copied().collect();
         let kept: Vec<Request> = open.iter().filter_map(|at| self.all.get(*at).cloned()).collect();
-        self.by_id = kept.iter().enumerate().map(|(at, request)| (request.id.clone(), at)).collect();
+        self.by_id =
+            kept.iter().enumerate().map(|(at, request)| (request.id.clone(), at)).collect();
         self.all = kept;
         self.count = 0;
         self.left_out = 0;
@@ -203,7 +206,8 @@ impl Requests {
             (request, time)
         });
         let is_long_lived = |kind: &str| matches!(kind, "websocket" | "eventsource");
-        let slow = timed.filter(|(request, time)| *time >= SLOW_MS && !is_long_lived(&request.kind));
+        let slow =
+            timed.filter(|(request, time)| *time >= SLOW_MS && !is_long_lived(&request.kind));
         let told = slow.map(|(request, time)| SlowRequest {
             url: request.url.clone(),
             duration_ms: whole(time),
@@ -216,7 +220,11 @@ impl Requests {
     pub fn redirects(&self) -> Vec<Redirect> {
         let hops = self.all.iter().filter(|request| request.is_document).filter_map(|request| {
             let to = request.redirect.clone()?;
-            Some(Redirect { from: request.url.clone(), to, status: request.status.unwrap_or_default() })
+            Some(Redirect {
+                from: request.url.clone(),
+                to,
+                status: request.status.unwrap_or_default(),
+            })
         });
         hops.collect()
     }
@@ -307,20 +315,45 @@ mod tests {
         next["redirectResponse"] = json!({ "status": 302 });
         tell("Network.requestWillBeSent", next);
         let response = json!({ "status": 200, "mimeType": "text/html" });
-        tell("Network.responseReceived", json!({ "requestId": "D", "type": "Document", "response": response }));
+        tell(
+            "Network.responseReceived",
+            json!({ "requestId": "D", "type": "Document", "response": response }),
+        );
         tell("Network.loadingFinished", json!({ "requestId": "D", "timestamp": 0.2 }));
         tell("Network.requestWillBeSent", begin("1", "https://a/boom", 0.2));
-        tell("Network.responseReceived", json!({ "requestId": "1", "response": { "status": 500, "statusText": "No" } }));
+        tell(
+            "Network.responseReceived",
+            json!({ "requestId": "1", "response": { "status": 500, "statusText": "No" } }),
+        );
         tell("Network.loadingFinished", json!({ "requestId": "1", "timestamp": 2.2 }));
         tell("Network.requestWillBeSent", begin("2", "https://gone/", 0.2));
-        tell("Network.loadingFailed", json!({ "requestId": "2", "timestamp": 0.3, "errorText": "net::ERR_X" }));
+        tell(
+            "Network.loadingFailed",
+            json!({ "requestId": "2", "timestamp": 0.3, "errorText": "net::ERR_X" }),
+        );
         tell("Network.requestWillBeSent", begin("3", "https://left/", 0.2));
-        tell("Network.loadingFailed", json!({ "requestId": "3", "timestamp": 0.3, "errorText": "net::ERR_ABORTED", "canceled": true }));
+        tell(
+            "Network.loadingFailed",
+            json!({ "requestId": "3", "timestamp": 0.3, "errorText": "net::ERR_ABORTED", "canceled": true }),
+        );
         tell("Network.requestWillBeSent", begin("4", "https://a/hangs", 0.2));
         let failed: Vec<_> = all.failed().into_iter().map(|it| (it.url, it.reason)).collect();
-        assert_eq!(failed, [("https://a/boom".into(), "500 No".into()), ("https://gone/".into(), "net::ERR_X".to_owned())]);
-        let slow: Vec<_> = all.slow().into_iter().map(|it| (it.url, it.duration_ms, it.ended)).collect();
-        assert_eq!(slow, [("https://a/boom".to_owned(), 2000, true), ("https://a/hangs".to_owned(), 2000, false)]);
+        assert_eq!(
+            failed,
+            [
+                ("https://a/boom".into(), "500 No".into()),
+                ("https://gone/".into(), "net::ERR_X".to_owned())
+            ]
+        );
+        let slow: Vec<_> =
+            all.slow().into_iter().map(|it| (it.url, it.duration_ms, it.ended)).collect();
+        assert_eq!(
+            slow,
+            [
+                ("https://a/boom".to_owned(), 2000, true),
+                ("https://a/hangs".to_owned(), 2000, false)
+            ]
+        );
         assert_eq!(all.redirects()[0].to, "https://a/login");
         assert_eq!(all.documents().map(|it| it.status).collect::<Vec<_>>(), [Some(200)]);
         assert_eq!(all.pending(), ["https://a/hangs"]);

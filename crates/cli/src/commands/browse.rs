@@ -33,8 +33,21 @@ const SCRIPT_MOST: u64 = 256 << 10;
 
 /// Verbs of steps, as a kept page takes them.
 const VERBS: [&str; 15] = [
-    "goto", "click", "hover", "check", "uncheck", "fill", "select", "press", "upload", "wait", "expect", "absent",
-    "screenshot", "webhook", "dialog",
+    "goto",
+    "click",
+    "hover",
+    "check",
+    "uncheck",
+    "fill",
+    "select",
+    "press",
+    "upload",
+    "wait",
+    "expect",
+    "absent",
+    "screenshot",
+    "webhook",
+    "dialog",
 ];
 
 /// Opens a page, and prints what was found.
@@ -64,8 +77,7 @@ pub(crate) fn open(session: &Session, ui: &Ui, args: BrowseArgs) -> Result<ExitC
 
 /// What the words of a command are: an app and a path, or a step.
 fn words(args: &BrowseArgs) -> Result<(String, String, Vec<String>), Failure> {
-    let all: Vec<String> =
-        args.app.iter().chain(&args.path).chain(&args.words).cloned().collect();
+    let all: Vec<String> = args.app.iter().chain(&args.path).chain(&args.words).cloned().collect();
     let is_step = all.first().is_some_and(|word| VERBS.contains(&word.as_str()));
     match (args.session.is_some(), is_step, all.as_slice()) {
         (true, true, _) => Ok((String::new(), String::new(), all)),
@@ -174,24 +186,57 @@ fn text(ui: &Ui, report: &BrowseReport, budget: Option<usize>) -> String {
 /// Lists what is worth a line, by kind.
 fn told(report: &BrowseReport) -> Vec<(&'static str, Vec<String>)> {
     let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
-    let bad_console = report.console.iter().filter(|line| matches!(&*line.level, "error" | "warning"));
+    let bad_console =
+        report.console.iter().filter(|line| matches!(&*line.level, "error" | "warning"));
     let media = report.media.iter().filter(|media| !media.ok);
     vec![
         ("steps", report.steps.iter().map(step).collect()),
         ("page errors", report.page_errors.iter().map(|error| first_line(error)).collect()),
         (
             "failed requests",
-            report.failed_requests.iter().map(|it| format!("{} {} {}", it.reason, it.method, it.url)).collect(),
+            report
+                .failed_requests
+                .iter()
+                .map(|it| format!("{} {} {}", it.reason, it.method, it.url))
+                .collect(),
         ),
         (
             "slow requests",
-            report.slow_requests.iter().map(|it| format!("{} ms {}", it.duration_ms, it.url)).collect(),
+            report
+                .slow_requests
+                .iter()
+                .map(|it| format!("{} ms {}", it.duration_ms, it.url))
+                .collect(),
         ),
         ("media that did not decode", media.map(|media| media.src.clone()).collect()),
-        ("console", bad_console.map(|line| format!("{}: {}", line.level, first_line(&line.text))).collect()),
-        ("redirects", report.redirects.iter().map(|it| format!("{} {} -> {}", it.status, it.from, it.to)).collect()),
-        ("dialogs", report.dialogs.iter().map(|it| format!("{} {}: {}", it.r#type, it.answer, it.message)).collect()),
-        ("downloads", report.downloads.iter().map(|it| format!("{} ({} bytes, {})", it.name, it.bytes, it.state)).collect()),
+        (
+            "console",
+            bad_console.map(|line| format!("{}: {}", line.level, first_line(&line.text))).collect(),
+        ),
+        (
+            "redirects",
+            report
+                .redirects
+                .iter()
+                .map(|it| format!("{} {} -> {}", it.status, it.from, it.to))
+                .collect(),
+        ),
+        (
+            "dialogs",
+            report
+                .dialogs
+                .iter()
+                .map(|it| format!("{} {}: {}", it.r#type, it.answer, it.message))
+                .collect(),
+        ),
+        (
+            "downloads",
+            report
+                .downloads
+                .iter()
+                .map(|it| format!("{} ({} bytes, {})", it.name, it.bytes, it.state))
+                .collect(),
+        ),
         ("windows that it opened", report.popups.clone()),
         ("notes", report.notes.clone()),
     ]

@@ -223,6 +223,9 @@ pub(crate) fn since(session: &Session, ui: &Ui, args: SinceArgs) -> Result<ExitC
     }
     let none: Vec<_> = none.iter().map(|(kind, _)| *kind).collect();
     ui.print(&format!("none: {}", none.join(", ")));
+    if since.seeding > 0 {
+        ui.print(&format!("made by seeding, and not counted: {}", since.seeding));
+    }
     if since.unmatched > 0 {
         ui.print(&format!("requests that no fixture matched: {}", since.unmatched));
     }

@@ -17,8 +17,14 @@ pub(super) fn check_seeds(tree: &Node, problems: &mut Vec<Problem>) {
             problems.push(bundle.place.problem(Complaint::new("has the name of a radius")));
         }
         check_all_known(bundle.get("needs"), "bundle", &bundles, problems);
-        if let Some(service) = bundle.get("service") {
-            check_known(service, "service", services.iter().copied(), problems);
+        match (bundle.get("service"), bundle.get("http")) {
+            (Some(service), _) => {
+                check_known(service, "service", services.iter().copied(), problems);
+            }
+            (None, Some(call)) => {
+                problems.push(call.place.problem(Complaint::new("needs `service` beside it")));
+            }
+            (None, None) => {}
         }
     }
     let seeds = seed_names(tree);

@@ -29,6 +29,8 @@ pub(crate) async fn open(
     let browsers = daemon.keepers.browsers.clone();
     // A page is looked at to its end, also where the client leaves.
     let browsing = tokio::spawn(async move { browsers.browse(&sandbox, body.spec).await });
-    let report = browsing.await.map_err(|error| ErrorResponse(Failure::of(FailureKind::Internal, &error)))?;
+    let report = browsing
+        .await
+        .map_err(|error| ErrorResponse(Failure::of(FailureKind::Internal, &error)))?;
     Ok(axum::Json(BrowseView { report: report.map_err(ErrorResponse)? }))
 }

@@ -12,7 +12,7 @@ use hothouse_engine::{Engine, ForkSpec, Losses, RemoteRepository, UpSpec};
 use hothouse_model::{Failure, OperationId, SandboxRecord, SandboxRef, ledger::LedgerRecord};
 use hothouse_store::Outcome;
 
-use super::{Json, Operation, blocking, operation, service::START_TIMEOUT};
+use super::{Json, Operation, blocking, operation, seed, service::START_TIMEOUT};
 use crate::{
     Daemon,
     failure::{ErrorResponse, usage},
@@ -107,11 +107,13 @@ pub(crate) async fn up(
         profile: body.profile,
         reuse: body.reuse,
         restrict: body.restrict_domains,
+        seed: body.seed.clone(),
     };
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };
-    let activities = daemon.keepers.activities.clone();
-    act(daemon, find, move |engine, sandbox| {
+    let seeding = (!body.no_wait).then(|| (find.clone(), body.seed, id.clone()));
+    let (activities, all) = (daemon.keepers.activities.clone(), daemon.clone());
+    let shown = act(daemon, find, move |engine, sandbox| {
         // Clients of its ports wait for the services meanwhile.
         let stands = engine.room_of(sandbox).is_some();
         let _starting = (!stands).then(|| activities.of(sandbox.key).begin_starting());
@@ -125,7 +127,11 @@ pub(crate) async fn up(
             .await_services(sandbox, timeout, &id)
             .map_err(|failure| with_denials(engine, sandbox, failure))
     })
-    .await
+    .await?;
+    match seeding {
+        None => Ok(shown),
+        Some((find, names, id)) => seed::after_up(&all, find, names, &id, shown).await,
+    }
 }
 
 /// Adds denied connections of this run to a failed start, since they are often the reason.

@@ -177,6 +177,7 @@ pub(crate) async fn since(
         counts: report.counts.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect(),
         new_errors: report.new_errors,
         unmatched: report.unmatched,
+        seeding: report.seeding,
         gaps: gaps
             .map(|gap| GapView { kind: gap.kind, what: gap.what, count: gap.count })
             .collect(),

@@ -292,6 +292,9 @@ fn timeline(story: &Story) {
     story.both("flags-set", &["flags set new-ui control -w a", "flags set x 1 -w nothing"]);
     story.both("flags", &["flags -w a", "flags -w nothing"]);
     story.both("flags-unset", &["flags unset new-ui -w a", "flags unset nothing -w a"]);
+    story.both("routes", &["routes -w a", "routes wbe -w a", "routes -w nothing"]);
+    story.both("seeds", &["seeds -w a", "seeds --stale -w a", "seeds -w nothing"]);
+    story.both("seed", &["seed m -w a", "seed users -w a", "seed m -w nothing"]);
     let to = "webhook stripe/invoice.paid --to web/hook -w a";
     let wrong =
         ["webhook stripe/invoice.payd --to web/hook -w a", "webhook stripe/invoice.paid -w a"];

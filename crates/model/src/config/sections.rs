@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     data::{
-        Bundle, Expectation, Radius, Role, RowExpectation, Scenario, Seed, ShipShim, Shim,
+        Bundle, BundleCall, BundleWork, Expectation, Radius, Role, RowExpectation, Scenario, Seed,
+        Shim, ShipShim,
     },
     room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Tree},
     service::{

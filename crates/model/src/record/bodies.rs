@@ -39,6 +39,8 @@ bodies! {
     FlagBody => Flag,
     LlmBody => Llm,
     TraceBody => Trace,
+    SeedBody => Seed,
+    JobBody => Job,
 }
 
 /// Bytes that are kept beside the timeline, by their hash.
@@ -400,6 +402,37 @@ pub struct ExecBody {
     pub exit: Option<i32>,
     pub signal: Option<i32>,
     pub duration_ms: Option<u64>,
+}
+
+/// A seeding, or one of its bundles. All records of a seeding share its id: what lies between the first and the last of
+/// them was recorded meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SeedBody {
+    /// The bundle; none for the seeding as a whole.
+    pub bundle: Option<String>,
+    pub bundles: Vec<String>,
+    pub radius: Option<String>,
+    /// `begun`, `done`, `kept`, `restored`, `failed` or `left`.
+    pub state: String,
+    pub error: Option<String>,
+    pub duration_ms: Option<u64>,
+    /// What the context names.
+    pub ids: BTreeMap<String, Value>,
+}
+
+/// A job of a queue, or one that was run by hand.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobBody {
+    pub queue: String,
+    /// The id that the queue gave it.
+    pub job: String,
+    pub name: String,
+    /// Such as `waiting`, `active`, `delayed`, `completed` or `failed`.
+    pub state: String,
+    pub attempts: u64,
+    pub error: Option<String>,
 }
 
 /// A gap in the records, so that their absence is not taken for proof.

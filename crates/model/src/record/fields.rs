@@ -207,7 +207,9 @@ impl Kind {
                 "hints",
                 "session",
             ],
-            Self::Seed => &["bundle", "bundles", "radius", "state", "ids.*"],
+            Self::Seed => {
+                &["bundle", "bundles", "radius", "state", "error", "duration_ms", "ids.*"]
+            }
             Self::Mark => &["mark"],
             Self::Snapshot => &["label", "commit", "services", "bytes"],
             Self::Restore => &["label", "commit", "snapshot"],

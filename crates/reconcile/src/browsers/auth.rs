@@ -85,7 +85,11 @@ impl States {
 
 impl Browsers {
     /// Signs in as a role, unless a state that still works is known.
-    pub async fn signed_in(&self, sandbox: &SandboxRecord, role: &str) -> Result<SignedIn, Failure> {
+    pub async fn signed_in(
+        &self,
+        sandbox: &SandboxRecord,
+        role: &str,
+    ) -> Result<SignedIn, Failure> {
         let (engine, owned, name) = (self.engine.clone(), sandbox.clone(), role.to_owned());
         let found = tokio::task::spawn_blocking(move || engine.role(&owned, &name)).await;
         let spec = found.map_err(|error| Failure::of(FailureKind::Internal, &error))??;
@@ -116,9 +120,11 @@ impl Browsers {
         }
         let state = self.sign_in(sandbox, &place, &spec, role).await?;
         if let Some(problem) = self.probe(sandbox, &place, &spec, &state).await? {
-            let message = format!("the sign-in as `{role}` ended, and its probe does not hold: {problem}");
-            return Err(Failure::new(FailureKind::Unmet, message)
-                .hint(format!("`probe` of `[auth.{role}]` must be a path that answers well for that role")));
+            let message =
+                format!("the sign-in as `{role}` ended, and its probe does not hold: {problem}");
+            return Err(Failure::new(FailureKind::Unmet, message).hint(format!(
+                "`probe` of `[auth.{role}]` must be a path that answers well for that role"
+            )));
         }
         keep(&file, &state)?;
         *slot = Some(Known { state: state.clone(), checked: Instant::now() });
@@ -168,10 +174,16 @@ impl Browsers {
         Ok(state.adapted(place.origin()))
     }
 
-    async fn file(&self, sandbox: &SandboxRecord, path: &str, most: u64) -> Result<Vec<u8>, Failure> {
+    async fn file(
+        &self,
+        sandbox: &SandboxRecord,
+        path: &str,
+        most: u64,
+    ) -> Result<Vec<u8>, Failure> {
         let (engine, owned, path) = (self.engine.clone(), sandbox.clone(), path.to_owned());
-        let reading =
-            tokio::task::spawn_blocking(move || engine.worktree_file(&owned, Path::new(&path), most));
+        let reading = tokio::task::spawn_blocking(move || {
+            engine.worktree_file(&owned, Path::new(&path), most)
+        });
         reading.await.map_err(|error| Failure::of(FailureKind::Internal, &error))?
     }
 
@@ -182,8 +194,10 @@ impl Browsers {
         path: &str,
         role: &str,
     ) -> Result<StorageState, Failure> {
-        let text = String::from_utf8(self.file(sandbox, path, SCRIPT_MOST).await?)
-            .map_err(|_| Failure::new(FailureKind::Config, format!("`{path}` is not text in UTF-8")))?;
+        let text =
+            String::from_utf8(self.file(sandbox, path, SCRIPT_MOST).await?).map_err(|_| {
+                Failure::new(FailureKind::Config, format!("`{path}` is not text in UTF-8"))
+            })?;
         let steps = script::parse(&text).map_err(|error| error.failure())?;
         let browser = self.browser(sandbox, &place.runtime).await?;
         let deadline = within(SIGN_IN);
@@ -218,7 +232,12 @@ impl Browsers {
         Ok(state)
     }
 
-    fn plain_page(&self, sandbox: &SandboxRecord, place: &Place, state: Option<StorageState>) -> PageSpec {
+    fn plain_page(
+        &self,
+        sandbox: &SandboxRecord,
+        place: &Place,
+        state: Option<StorageState>,
+    ) -> PageSpec {
         PageSpec {
             traced: place.origins.clone(),
             trace_prefix: hex(&random::bytes::<8>()),
@@ -258,11 +277,17 @@ impl Browsers {
     }
 
     /// Runs a command in the room, and returns what it printed.
-    async fn output_of(&self, sandbox: &SandboxRecord, place: &Place, run: &str) -> Result<Vec<u8>, Failure> {
+    async fn output_of(
+        &self,
+        sandbox: &SandboxRecord,
+        place: &Place,
+        run: &str,
+    ) -> Result<Vec<u8>, Failure> {
         let lost = |error: &dyn std::error::Error| Failure::of(FailureKind::Backend, error);
         let room = self.connections.of(&place.runtime).await.map_err(|error| lost(&error))?;
         let exec = ExecId(format!("sign-in-{}", hex(&random::bytes::<8>())));
-        let (tools, wall) = (self.engine.tools_of(&place.runtime), self.engine.wall_of(&place.runtime));
+        let (tools, wall) =
+            (self.engine.tools_of(&place.runtime), self.engine.wall_of(&place.runtime));
         let spec = ExecSpec {
             id: exec.clone(),
             argv: ["/bin/sh", "-c", run].map(|word| word.as_bytes().to_vec()).to_vec(),
@@ -290,8 +315,10 @@ impl Browsers {
             (out, _, Exit::Code(0)) => Ok(out),
             (_, errors, exit) => {
                 let text = String::from_utf8_lossy(&errors);
-                let last = text.lines().last().map(|line| visible::line(&cut(line, 300)).into_owned());
-                let mut failure = Failure::new(FailureKind::Unmet, format!("`{run}` failed: {exit}"));
+                let last =
+                    text.lines().last().map(|line| visible::line(&cut(line, 300)).into_owned());
+                let mut failure =
+                    Failure::new(FailureKind::Unmet, format!("`{run}` failed: {exit}"));
                 failure.causes.extend(last);
                 Err(failure)
             }
@@ -318,12 +345,15 @@ fn judged(
     if !matches!(arrival, Arrival::Loaded | Arrival::Busy) {
         return Some("the page did not load".to_owned());
     }
-    let plain = |path: &str| path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned();
+    let plain = |path: &str| {
+        path.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/').to_owned()
+    };
     match last {
         Some((Some(status), _)) if *status >= 400 => Some(format!("{path} answered with {status}")),
         Some((_, url)) => {
             let reached = url.strip_prefix(origin).map(plain);
-            (reached.as_deref() != Some(&plain(path))).then(|| format!("{path} led to {}", cut(url, 300)))
+            (reached.as_deref() != Some(&plain(path)))
+                .then(|| format!("{path} led to {}", cut(url, 300)))
         }
         None => Some(format!("{path} was not answered")),
     }

@@ -37,7 +37,8 @@ impl Numbers {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = all.entry(run.to_owned()).or_insert_with(|| (last(&artifacts.join(FOLDER)), 0));
         if known.1 + bytes > FILES_LIMIT {
-            let failure = Failure::new(FailureKind::Conflict, "this run has kept as many pages as a run may");
+            let failure =
+                Failure::new(FailureKind::Conflict, "this run has kept as many pages as a run may");
             return Err(failure.hint("`hothouse down` and `hothouse up` begin a new run"));
         }
         *known = (known.0 + 1, known.1 + bytes);
@@ -62,11 +63,15 @@ impl Browsers {
         let (timelines, owned) = (self.timelines.clone(), sandbox.clone());
         let opened = tokio::task::spawn_blocking(move || timelines.of(&owned)).await;
         let timeline = opened.ok().flatten().ok_or_else(|| {
-            Failure::new(FailureKind::Conflict, format!("no run of `{}` is being recorded", sandbox.name))
+            Failure::new(
+                FailureKind::Conflict,
+                format!("no run of `{}` is being recorded", sandbox.name),
+            )
         })?;
         let room = sandbox.room.as_ref();
         let run = room.map(|room| room.run.id.clone()).unwrap_or_default();
-        let pictures = visit.pictures.iter().chain(visit.step_pictures.iter().map(|(_, bytes)| bytes));
+        let pictures =
+            visit.pictures.iter().chain(visit.step_pictures.iter().map(|(_, bytes)| bytes));
         let bytes = pictures.chain(&visit.video).map(|bytes| bytes.len() as u64).sum();
         let number = self.numbers.next(&run, timeline.folder(), bytes)?;
         let prefix = trace_prefix.to_owned();
@@ -112,7 +117,9 @@ fn write(
     let text = text.unwrap_or_default();
     named.push((format!("{folder}/result.json"), text));
     let files = named.iter().map(|(name, bytes)| (name.as_str(), bytes.as_slice()));
-    timeline.put_files(Kind::Browser, files).map_err(|error| Failure::of(FailureKind::Host, &error))?;
+    timeline
+        .put_files(Kind::Browser, files)
+        .map_err(|error| Failure::of(FailureKind::Host, &error))?;
     let trace = whole.traces.first().map(|request| request.trace.clone());
     let draft = Draft { trace, ..Draft::of(HostClock.now(), record.summary(), &record) };
     timeline.append(draft).map_err(|error| Failure::of(FailureKind::Host, &error))?;
@@ -138,7 +145,10 @@ fn join(timeline: &Arc<Timeline>, report: &mut BrowseReport, trace_prefix: &str)
     let records = match found {
         Ok(records) => records,
         Err(error) => {
-            report.notes.push(format!("records of the server could not be joined: {}", error.failure().message));
+            report.notes.push(format!(
+                "records of the server could not be joined: {}",
+                error.failure().message
+            ));
             Vec::new()
         }
     };

@@ -33,7 +33,11 @@ pub(super) struct RoomOutside<'a> {
 }
 
 impl<'a> RoomOutside<'a> {
-    pub(super) fn new(browsers: &'a Browsers, sandbox: &'a SandboxRecord, place: &'a Place) -> Self {
+    pub(super) fn new(
+        browsers: &'a Browsers,
+        sandbox: &'a SandboxRecord,
+        place: &'a Place,
+    ) -> Self {
         let run = sandbox.room.as_ref().map(|room| room.run.id.clone()).unwrap_or_default();
         let timeline = browsers.timelines.writable(&run);
         let since = timeline.as_ref().map_or(0, |timeline| timeline.head().seq);
@@ -88,10 +92,14 @@ impl Outside for RoomOutside<'_> {
             let sent = sending.await.map_err(|error| error.to_string())?;
             for (expected, attempt_rx) in sent.map_err(|failure| failure.message)? {
                 let attempt = tokio::time::timeout(WEBHOOK, attempt_rx).await;
-                let attempt = attempt.ok().and_then(Result::ok).ok_or("it was not delivered in time")?;
+                let attempt =
+                    attempt.ok().and_then(Result::ok).ok_or("it was not delivered in time")?;
                 if !holds(expected, attempt.status) {
                     let answer = attempt.status.map(|status| format!("answered with {status}"));
-                    return Err(format!("the app {}", answer.unwrap_or_else(|| "did not answer".into())));
+                    return Err(format!(
+                        "the app {}",
+                        answer.unwrap_or_else(|| "did not answer".into())
+                    ));
                 }
             }
             Ok(String::new())
@@ -102,7 +110,8 @@ impl Outside for RoomOutside<'_> {
 /// Returns the path of a worktree's file in the room, which is the same as outside.
 fn worktree_file(worktree: &Path, path: &str) -> Result<String, String> {
     let plain = Path::new(path);
-    let is_below = plain.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let is_below =
+        plain.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     let whole: PathBuf = worktree.join(plain);
     match whole.to_str().filter(|_| is_below && !path.is_empty()) {
         Some(whole) => Ok(whole.to_owned()),

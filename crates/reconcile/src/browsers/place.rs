@@ -84,9 +84,9 @@ fn no_app(sandbox: &SandboxRecord, apps: &[App], typed: &str) -> Failure {
     let message = format!("sandbox `{}` has no app `{typed}`", sandbox.name);
     let failure = Failure::new(FailureKind::NotFound, message);
     match nearest(typed, labels.iter().copied()) {
-        _ if labels.is_empty() => {
-            failure.hint("give a service a URL with `url = \"LABEL\"` in hothouse.toml, then `hothouse up`")
-        }
+        _ if labels.is_empty() => failure.hint(
+            "give a service a URL with `url = \"LABEL\"` in hothouse.toml, then `hothouse up`",
+        ),
         Some(near) => failure.hint(format!("did you mean `{near}`?")),
         None => failure.hint(format!("apps: {}", labels.join(", "))),
     }
@@ -98,9 +98,12 @@ mod tests {
 
     #[test]
     fn a_path_begins_with_a_slash() {
-        for (typed, expected) in
-            [("", "/"), ("cart?x=1", "/cart?x=1"), ("/a b", "/a%20b"), ("//evil.example", "//evil.example")]
-        {
+        for (typed, expected) in [
+            ("", "/"),
+            ("cart?x=1", "/cart?x=1"),
+            ("/a b", "/a%20b"),
+            ("//evil.example", "//evil.example"),
+        ] {
             assert_eq!(path(typed).unwrap(), expected);
         }
         assert!(path("/a\nb").is_err() && path(&"a".repeat(PATH_MOST + 1)).is_err());

@@ -19,7 +19,7 @@ use hothouse_model::{
 };
 use tokio::time::Instant;
 
-use super::{Browsers, Open, Plan, place::Place, patience, warm::Warm};
+use super::{Browsers, Open, Plan, patience, place::Place, warm::Warm};
 
 /// How long a page is kept without use.
 const IDLE: Duration = Duration::from_secs(900);

@@ -76,8 +76,10 @@ impl Warm {
     pub(super) async fn failure(&self, error: &CallError) -> Failure {
         match error {
             CallError::Closed { .. } => {
-                let ended = tokio::time::timeout(Duration::from_secs(2), self.room.wait(self.exec.clone()));
-                let signal = ended.await.ok().and_then(Result::ok).and_then(|exit| signal_of(&exit));
+                let ended =
+                    tokio::time::timeout(Duration::from_secs(2), self.room.wait(self.exec.clone()));
+                let signal =
+                    ended.await.ok().and_then(Result::ok).and_then(|exit| signal_of(&exit));
                 explain(launch::cause(&self.said(), signal), &self.said())
             }
             error => Failure::of(FailureKind::Backend, error)

@@ -1,14 +1,16 @@
 //! Seeds, scenarios and the roles that they use.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     ServiceName,
     config::{
+        egress::Method,
         path::{TreePath, UrlPath},
         text::{AppLabel, Command, EntryName, Line, UrlPattern, choice_type},
+        units::duration,
     },
 };
 
@@ -32,11 +34,48 @@ pub struct Seed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Bundle {
-    pub run: Command,
+    pub run: Option<Command>,
+    /// A file that is fed to a database.
+    pub sql: Option<TreePath>,
+    /// A call to a service.
+    pub http: Option<BundleCall>,
     #[serde(default)]
     pub needs: Vec<EntryName>,
     pub service: Option<ServiceName>,
     pub dir: TreePath,
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+    /// Whether its data may come from a snapshot, and go into one.
+    pub snapshot: bool,
+}
+
+/// What a bundle does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BundleWork<'a> {
+    Command(&'a Command),
+    Sql(&'a TreePath),
+    Call(&'a BundleCall),
+}
+
+impl Bundle {
+    /// Returns what the bundle does; none for one that no check has passed.
+    pub fn work(&self) -> Option<BundleWork<'_>> {
+        match (&self.run, &self.sql, &self.http) {
+            (Some(command), ..) => Some(BundleWork::Command(command)),
+            (None, Some(file), _) => Some(BundleWork::Sql(file)),
+            (None, None, call) => call.as_ref().map(BundleWork::Call),
+        }
+    }
+}
+
+/// A request by which a bundle asks the app for its data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct BundleCall {
+    pub path: UrlPath,
+    pub method: Option<Method>,
+    /// Sent as JSON where it is JSON.
+    pub body: Option<Line>,
 }
 
 /// `[scenario.NAME]`: what `smoke` and `prove` do and expect.
