@@ -47,6 +47,7 @@ static RESOLVERS: List = list(Shape::Text(&RESOLVER));
 static DENY_RULES: List = List { append: true, ..list(Shape::Table(&RULE)) };
 static LINES: List = List { single: true, ..list(LINE) };
 static NAMES_OR_ONE: List = List { single: true, ..list(NAME) };
+static EFFECTS: List = List { single: true, ..list(Shape::Table(&EFFECT)) };
 static ROWS: List = List { single: true, ..list(Shape::Table(&ROW)) };
 
 pub(super) static ROOT: Table = Table::of(&[
@@ -406,6 +407,8 @@ static SCENARIO: Table = Table::of(&[
     key("path", URL_PATH, "The path it opens."),
     key("auth", NAME, "The role it is signed in as."),
     key("script", TREE_PATH, "The browser steps it takes."),
+    key("flags", Shape::Map(&FLAGS), "Feature flags that are pinned while it runs."),
+    key("within", TIME, "How long an effect may take, where it does not say so itself."),
     key("expect", Shape::Table(&EXPECT), "What must have happened afterwards."),
 ]);
 
@@ -413,17 +416,55 @@ static EXPECT: Table = Table {
     whole: true,
     ..Table::of(&[
         key("page", Shape::List(&LINES), "Texts that the page shows."),
+        key("no-page", Shape::List(&LINES), "Texts that the page does not show."),
         key("row", Shape::List(&ROWS), "Queries with their answers."),
-        key("mail", Shape::List(&LINES), "Mails that were sent."),
-        key("event", Shape::List(&LINES), "Analytics events that were captured."),
-        key("error", Shape::List(&LINES), "Errors that must be recorded."),
-        key("request", Shape::List(&LINES), "Calls to the outside."),
-        key("webhook", Shape::List(&LINES), "Webhooks that were delivered."),
-        key("object", Shape::List(&LINES), "Objects that were stored."),
-        key("job", Shape::List(&LINES), "Jobs that were done."),
-        key("log", Shape::List(&LINES), "Lines that were logged."),
+        key("mail", Shape::List(&EFFECTS), "Mails that were sent."),
+        key("no-mail", Shape::List(&LINES), "Mails that were not sent."),
+        key("event", Shape::List(&EFFECTS), "Analytics events that were captured."),
+        key("no-event", Shape::List(&LINES), "Analytics events that were not captured."),
+        key("error", Shape::List(&EFFECTS), "Errors that must be recorded."),
+        key("no-error", Shape::List(&LINES), "Errors that must not be recorded."),
+        key("request", Shape::List(&EFFECTS), "Calls to the outside."),
+        key("no-request", Shape::List(&LINES), "Calls to the outside that were not made."),
+        key("webhook", Shape::List(&EFFECTS), "Webhooks that were delivered."),
+        key("no-webhook", Shape::List(&LINES), "Webhooks that were not delivered."),
+        key("object", Shape::List(&EFFECTS), "Objects that were stored."),
+        key("no-object", Shape::List(&LINES), "Objects that were not stored."),
+        key("job", Shape::List(&EFFECTS), "Jobs that were done."),
+        key("no-job", Shape::List(&LINES), "Jobs that were not done."),
+        key("llm", Shape::List(&EFFECTS), "Calls of language models."),
+        key("no-llm", Shape::List(&LINES), "Calls of language models that were not made."),
+        key("log", Shape::List(&EFFECTS), "Lines that were logged."),
+        key("no-log", Shape::List(&LINES), "Lines that were not logged."),
+        key("cookie", Shape::List(&LINES), "Cookies that the browser has: `NAME` or `NAME=VALUE`."),
+        key("no-cookie", Shape::List(&LINES), "Cookies that the browser does not have."),
+        key("service", Shape::List(&NAMES_OR_ONE), "Services that are ready and did not restart."),
+        key("status", Shape::Integer(100, 599), "The page's status; by default any but an error."),
         key("errors", Shape::Integer(0, 100_000), "How many errors may be recorded."),
         key("unmatched", Shape::Integer(0, 100_000), "How many calls may be without a fixture."),
+        key(
+            "console",
+            Shape::Integer(0, 100_000),
+            "How many errors the page may log; 0 by default.",
+        ),
+        key(
+            "failed",
+            Shape::Integer(0, 100_000),
+            "How many of its requests may fail; 0 by default.",
+        ),
+        key("broken", Shape::Integer(0, 100_000), "How many pictures may be broken; 0 by default."),
+    ])
+};
+
+static EFFECT: Table = Table {
+    shorthand: Some("query"),
+    required: &["query"],
+    ..Table::of(&[
+        key("query", LINE, "Terms that must all hold for a record."),
+        key("count", Shape::Integer(0, 100_000), "Exactly so many; without this, at least one."),
+        key("at-least", Shape::Integer(0, 100_000), "At least so many."),
+        key("at-most", Shape::Integer(0, 100_000), "At most so many."),
+        key("within", TIME, "How long it may take."),
     ])
 };
 
@@ -433,6 +474,7 @@ static ROW: Table = Table {
         key("service", NAME, "The database."),
         key("query", COMMAND, "The query."),
         key("equals", LINE, "Its answer; without this, at least one row."),
+        key("within", TIME, "How long it may take."),
     ])
 };
 

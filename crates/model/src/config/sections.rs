@@ -5,6 +5,7 @@
 
 mod data;
 mod room;
+mod scenario;
 mod service;
 mod wall;
 
@@ -13,11 +14,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    data::{
-        Bundle, BundleCall, BundleWork, Expectation, Radius, Role, RowExpectation, Scenario, Seed,
-        Shim, ShipShim,
-    },
+    data::{Bundle, BundleCall, BundleWork, Radius, Role, Seed, Shim, ShipShim},
     room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Tree},
+    scenario::{Effect, Expectation, RowExpectation, Scenario},
     service::{
         Condition, DatabaseRecipe, Files, Need, Probe, Profile, Ready, Recipe, Restart,
         RestartPolicy, Service, Signal, SinkRecipe, Work,

@@ -1,4 +1,4 @@
-//! Seeds, scenarios and the roles that they use.
+//! Seeds, and the roles that they make.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -76,51 +76,6 @@ pub struct BundleCall {
     pub method: Option<Method>,
     /// Sent as JSON where it is JSON.
     pub body: Option<Line>,
-}
-
-/// `[scenario.NAME]`: what `smoke` and `prove` do and expect.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Scenario {
-    pub about: Option<Line>,
-    #[serde(default)]
-    pub seed: Vec<EntryName>,
-    pub app: Option<AppLabel>,
-    pub path: UrlPath,
-    pub auth: Option<EntryName>,
-    pub script: Option<TreePath>,
-    #[serde(default)]
-    pub expect: Expectation,
-}
-
-/// What must have happened after a scenario.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Expectation {
-    pub page: Vec<Line>,
-    pub row: Vec<RowExpectation>,
-    pub mail: Vec<Line>,
-    pub event: Vec<Line>,
-    pub error: Vec<Line>,
-    pub request: Vec<Line>,
-    pub webhook: Vec<Line>,
-    pub object: Vec<Line>,
-    pub job: Vec<Line>,
-    pub log: Vec<Line>,
-    /// How many errors may be recorded; `None` means no limit.
-    pub errors: Option<u32>,
-    /// How many calls may be without a fixture; `None` means no limit.
-    pub unmatched: Option<u32>,
-}
-
-/// A query and its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct RowExpectation {
-    pub service: ServiceName,
-    pub query: Command,
-    /// None means: at least one row.
-    pub equals: Option<Line>,
 }
 
 /// `[auth.ROLE]`: how the browser is signed in as a role.
