@@ -152,6 +152,12 @@ pub struct VerifyView {
     /// The first line that is not as it was written, or is missing.
     pub broken_at: Option<u64>,
     pub why: Option<String>,
+    /// What the summary of the run claims that its records and files do not show.
+    #[serde(default)]
+    pub problems: Vec<String>,
+    /// Whether the run has a summary.
+    #[serde(default)]
+    pub summary: bool,
 }
 
 /// One request, whole.

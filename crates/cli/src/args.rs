@@ -12,6 +12,7 @@ mod integration;
 mod mail;
 mod objects;
 mod pool;
+mod proof;
 mod review;
 mod room;
 mod routes;
@@ -44,6 +45,7 @@ pub(crate) use self::{
     mail::{EmailArgs, EmailsArgs},
     objects::ObjectsArgs,
     pool::{PoolCommand, PoolCreateArgs},
+    proof::{CompareArgs, JudgeArg, ProveArgs, ScenariosArgs, SmokeArgs, SummaryArgs},
     review::{DiffArgs, LogArgs, PromoteArgs},
     room::{ExecArgs, ShellArgs, UpArgs},
     routes::RoutesArgs,
@@ -314,9 +316,42 @@ pub(crate) enum Command {
     Wait(WaitArgs),
     /// Check that the timeline of a run is as it was written
     ///
-    /// Exits with 1 if a record was changed, removed, swapped or appended.
-    #[command(after_help = "Example:\n  hothouse verify run_0123456789")]
+    /// Exits with 1 if a record was changed, removed, swapped or appended, or if the summary of the run claims what its
+    /// records and files do not show.
+    #[command(
+        after_help = "Examples:\n  hothouse verify run_0123456789\n  hothouse verify ./run_0123456789 --head sha256:…"
+    )]
     Verify(VerifyArgs),
+    /// List the scenarios that a sandbox declares
+    #[command(after_help = "Example:\n  hothouse scenarios -w agent-a")]
+    Scenarios(ScenariosArgs),
+    /// Carry out a scenario in a running sandbox, and check its effects
+    ///
+    /// Opens the page, then waits for each expected effect until its deadline. Exits with 1 if a check does not hold.
+    #[command(
+        after_help = "Examples:\n  hothouse smoke checkout -w agent-a\n  hothouse smoke checkout --json"
+    )]
+    Smoke(SmokeArgs),
+    /// Prove scenarios in fresh sandboxes of a commit, which are removed afterwards
+    ///
+    /// Leaves only the folder of the run, with a summary for a pull request. Exits with 1 if a check does not hold.
+    #[command(
+        after_help = "Examples:\n  hothouse prove checkout -w agent-a\n  hothouse prove checkout refund --judge base\n  \
+                      hothouse prove checkout --times 5\n  hothouse prove checkout --against-base"
+    )]
+    Prove(ProveArgs),
+    /// Compare sandboxes or runs: mail, events, errors, requests, rows, pages
+    ///
+    /// Ids, times and names of the sandboxes are set aside.
+    #[command(after_help = "Examples:\n  hothouse compare agent-a agent-b --scenario checkout\n  \
+                      hothouse compare run_0123456789 run_9876543210")]
+    Compare(CompareArgs),
+    /// Sum up a run for a reviewer, as Markdown, a page and JSON
+    #[command(
+        after_help = "Examples:\n  hothouse summary -w agent-a\n  hothouse summary --md >body.md\n  \
+                      hothouse summary --run run_0123456789 --html"
+    )]
+    Summary(SummaryArgs),
     /// List the requests of a room that could be seen
     #[command(
         after_help = "Examples:\n  hothouse requests -w agent-a\n  hothouse requests 'host:stripe method=POST'\n  \

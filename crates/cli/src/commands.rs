@@ -17,6 +17,7 @@ mod objects;
 mod overview;
 mod panel;
 mod pool;
+mod proof;
 mod request;
 mod review;
 mod room;
@@ -124,6 +125,11 @@ pub(crate) fn run(
         }
         Command::Pool(PoolCommand::Status) => pool::status(session, ui),
         Command::Routes(args) => routes::list(session, ui, args),
+        Command::Scenarios(args) => proof::scenarios(session, ui, args),
+        Command::Smoke(args) => proof::smoke(session, ui, args),
+        Command::Prove(args) => proof::prove(session, ui, args),
+        Command::Compare(args) => proof::compare(session, ui, args),
+        Command::Summary(args) => proof::summary(session, ui, &args),
         Command::Seeds(args) => seed::list(session, ui, args),
         Command::Seed(args) => seed::seed(session, ui, args),
         Command::Secret(command) => secret::run(session, ui, command),

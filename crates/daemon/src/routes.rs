@@ -12,6 +12,7 @@ pub(crate) mod integration;
 pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod port;
+pub(crate) mod proof;
 pub(crate) mod request;
 mod run_log;
 pub(crate) mod sandbox;
@@ -79,6 +80,12 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::TIMELINE_WAIT, get(timeline::wait))
         .route(route::TIMELINE_SINCE, get(timeline::since))
         .route(route::TIMELINE_VERIFY, get(timeline::verify))
+        .route(route::VERIFY_FOLDER, get(proof::verify))
+        .route(route::SCENARIOS, get(proof::scenarios))
+        .route(route::SMOKE, post(proof::smoke))
+        .route(route::PROVE, post(proof::prove))
+        .route(route::COMPARE, post(proof::compare))
+        .route(route::SUMMARY, post(proof::summary))
         .route(route::INTEGRATIONS, get(integration::list))
         .route(route::TIMELINE_REQUEST, get(request::one))
         .route(route::TIMELINE_ARCHIVE, get(request::archive))

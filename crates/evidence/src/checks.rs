@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     expected::{Expected, Limited, Presence, Wanted},
-    page::PageSeen,
+    page::{Cookie, PageSeen},
 };
 
 /// How many records a check names, and how many that come near.
@@ -236,14 +236,8 @@ fn of_limit(what: Limited, most: u32, observed: &Observed<'_>) -> Check {
 
 fn of_cookie(text: &str, presence: Presence, observed: &Observed<'_>) -> Check {
     let cookies = observed.page.and_then(|page| page.cookies.as_ref());
-    let (name, value) = match text.split_once('=') {
-        Some((name, value)) => (name, Some(value)),
-        None => (text, None),
-    };
-    let fits = |cookie: &&crate::page::Cookie| {
-        cookie.name == name && value.is_none_or(|value| cookie.value == value)
-    };
-    let found = cookies.map_or(0, |all| all.iter().filter(fits).count() as u64);
+    let count = |all: &Vec<Cookie>| all.iter().filter(|cookie| cookie.name == text).count();
+    let found = cookies.map_or(0, count) as u64;
     let ok = cookies.is_some() && (found > 0) == (presence == Presence::Wanted);
     let names: Vec<&str> = cookies.iter().copied().flatten().map(|one| one.name.as_str()).collect();
     let seen = match cookies {

@@ -6,6 +6,7 @@ use crate::{
     checks::{self, Check, Observed},
     expected,
     outcome::ScenarioOutcome,
+    page::PageSeen,
     summary::{Summary, Verdict, effects, of_scenarios},
 };
 
@@ -53,13 +54,16 @@ fn of_outcome(outcome: &ScenarioOutcome, summary: &Summary, records: &[Record]) 
     if again.len() != outcome.checks.len() {
         wrong.push(format!("scenario {name}: it has other checks than it declares"));
     }
-    let differs = |(one, other): &(&Check, &Check)| one != other && !is_by_value(one);
+    let differs = |(one, other): &(&Check, &Check)| one != other;
     for (claimed, found) in outcome.checks.iter().zip(&again).filter(|pair| differs(pair)) {
         let (claim, found) = (told(claimed), told(found));
         wrong.push(format!(
             "scenario {name}: {} {}: the summary says {claim}, the records say {found}",
             claimed.kind, claimed.query
         ));
+    }
+    if let Some(page) = &outcome.page {
+        wrong.extend(of_page(name, page, &within));
     }
     let ok = outcome.failure.is_none()
         && outcome.checks.iter().all(|check| check.ok)
@@ -70,9 +74,17 @@ fn of_outcome(outcome: &ScenarioOutcome, summary: &Summary, records: &[Record]) 
     wrong
 }
 
-/// Whether a check compared the value of a cookie, which is not kept.
-fn is_by_value(check: &Check) -> bool {
-    matches!(check.kind.as_str(), "cookie" | "no-cookie") && check.query.contains('=')
+/// Compares a page with the record that it names.
+fn of_page(name: &str, page: &PageSeen, records: &[Record]) -> Option<String> {
+    let id = page.record.as_ref()?;
+    let record = records.iter().rev().find(|record| record.id == *id);
+    let Some(body) = record.map(|record| &record.body) else {
+        return Some(format!("scenario {name}: the record {id} of its page is missing"));
+    };
+    let same = body["status"].as_u64() == page.status.map(u64::from)
+        && body["title"].as_str() == Some(page.title.as_str())
+        && body["final_url"].as_str() == Some(page.final_url.as_str());
+    (!same).then(|| format!("scenario {name}: its page is not the one that was recorded"))
 }
 
 fn told(check: &Check) -> String {

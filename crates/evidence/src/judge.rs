@@ -120,7 +120,8 @@ impl Places {
             let own = config.integrations.values().filter_map(|one| one.fixtures.as_ref());
             places.fixtures.extend(own.map(ToString::to_string));
             for bundle in config.seed.bundles.values() {
-                let run = bundle.run.iter().flat_map(|run| words(run.as_str(), bundle.dir.as_str()));
+                let run =
+                    bundle.run.iter().flat_map(|run| words(run.as_str(), bundle.dir.as_str()));
                 places.seeds.extend(run.chain(bundle.sql.as_ref().map(ToString::to_string)));
             }
             for role in config.roles.values() {

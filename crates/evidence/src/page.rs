@@ -62,13 +62,11 @@ pub struct Media {
     pub ok: bool,
 }
 
-/// A cookie that the browser has. What it is worth is not kept.
+/// A cookie that the page has set. Its value is not known to anybody but the browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cookie {
     pub name: String,
-    #[serde(skip_serializing)]
-    pub value: String,
 }
 
 impl PageSeen {

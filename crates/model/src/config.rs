@@ -28,11 +28,11 @@ pub use self::{
     problem::{Complaint, MAX_PROBLEMS, Problem},
     sections::{
         Agent, Backend, Bundle, BundleCall, BundleWork, Condition, Config, DEFAULT_PROFILE,
-        DatabaseRecipe, Effect, Expectation, Files, Integration, IntegrationClass, Lifetime, LiveKeyRule,
-        LiveKeys, Mount, Need, Place, Probe, Profile, Project, Radius, Ready, Recipe, Restart,
-        RestartPolicy, Role, Room, RowExpectation, Scenario, Secret, SecretForm, SecretSource,
-        Seed, Service, Shim, ShipShim, Signal, SinkRecipe, Tree, UnknownProfile, ValueSource,
-        Variable, VariableKind, Vendor, Webhook, Work,
+        DatabaseRecipe, Effect, Expectation, Files, Integration, IntegrationClass, Lifetime,
+        LiveKeyRule, LiveKeys, Mount, Need, Place, Probe, Profile, Project, Radius, Ready, Recipe,
+        Restart, RestartPolicy, Role, Room, RowExpectation, Scenario, Secret, SecretForm,
+        SecretSource, Seed, Service, Shim, ShipShim, Signal, SinkRecipe, Tree, UnknownProfile,
+        ValueSource, Variable, VariableKind, Vendor, Webhook, Work,
     },
     template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, Template},
     text::{

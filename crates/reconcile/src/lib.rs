@@ -10,6 +10,7 @@
 //! - `sinks`: what takes side effects in, and makes them durable
 //! - [`urls`]: the router, direct ports, and ports inside rooms
 //! - [`commits`]: commits of rooms, imported as they are made
+//! - [`proofs`]: scenarios, and what runs prove
 //! - [`sleep`]: pauses idle sandboxes, and wakes those that are needed
 //! - [`chores`]: what the engine does from time to time
 //! - [`timelines`]: what happened in each run
@@ -27,6 +28,7 @@ pub mod connections;
 pub mod flags;
 pub mod in_room;
 mod mocks;
+pub mod proofs;
 pub mod seeds;
 mod sinks;
 pub mod sleep;
@@ -87,6 +89,7 @@ pub struct Keepers {
     /// What rooms may have of the daemon's descriptors.
     pub shares: Arc<Shares>,
     sleep_locks: Arc<sleep::SleepLocks>,
+    proof_turns: Arc<proofs::Turns>,
 }
 
 impl Keepers {
@@ -129,6 +132,7 @@ impl Keepers {
             state,
             shares,
             sleep_locks: Arc::default(),
+            proof_turns: Arc::default(),
         }
     }
 
@@ -146,6 +150,10 @@ impl Keepers {
         tasks.start("commits", |stop| commits::watch(self.clone(), stop));
         tasks.start("sleep", |stop| sleep::watch(self.clone(), stop));
         chores::start(&self.engine, tasks);
+        let all = self.clone();
+        tasks.start("proofs that were cut short", |_| async move {
+            tokio::task::spawn_blocking(move || proofs::sweep(&all)).await.ok();
+        });
     }
 
     /// Returns the port of `https` URLs, if there are any.

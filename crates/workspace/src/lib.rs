@@ -11,6 +11,7 @@ pub mod git;
 pub mod golden;
 pub mod import;
 pub mod index;
+mod judged;
 mod look;
 mod pack_depth;
 mod pack_stream;

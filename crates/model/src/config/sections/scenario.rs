@@ -60,7 +60,7 @@ pub struct Expectation {
     pub no_llm: Vec<Line>,
     pub log: Vec<Effect>,
     pub no_log: Vec<Line>,
-    /// Cookies that the browser has, as `NAME` or `NAME=VALUE`.
+    /// Names of cookies that the page sets.
     pub cookie: Vec<Line>,
     pub no_cookie: Vec<Line>,
     /// Services that must be ready, and must not have restarted.
