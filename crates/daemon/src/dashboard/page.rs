@@ -319,7 +319,7 @@ mod tests {
             capabilities: Vec::new(),
             tree_driver: hothouse_model::tree::TreeMaker::Foreign,
             profile: word(),
-            run: Some(RunView { id: word(), artifacts: word(), started: time(NOW) }),
+            run: Some(RunView { id: word(), artifacts: word(), started: time(NOW), seed: None }),
             services: vec![
                 ServiceView { exit: Some(Exit::from(word())), ..service.clone() },
                 service,
