@@ -173,6 +173,9 @@ pub struct UpBody {
     /// Whether the room reaches listed hosts only, whatever the config says.
     #[serde(default)]
     pub restrict_domains: bool,
+    /// Only bring a room that is up to what the config says.
+    #[serde(default)]
+    pub only_running: bool,
     /// Whether to return before the services are ready.
     #[serde(default)]
     pub no_wait: bool,

@@ -1,6 +1,7 @@
 //! The arguments: every command, flag and help text.
 
 mod analytics;
+mod ask;
 mod config;
 mod daemon;
 mod egress;
@@ -30,6 +31,7 @@ use hothouse_model::{Failure, FailureKind};
 
 pub(crate) use self::{
     analytics::{AnalyticsArgs, LlmArgs},
+    ask::{Answer, AskArgs, AsksArgs, AsksCommand},
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
     daemon::{DaemonCommand, DoctorArgs},
     egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
@@ -378,6 +380,22 @@ pub(crate) enum Command {
                       hothouse errors err_0123456789abcdef"
     )]
     Errors(ErrorsArgs),
+    /// Ask your user for something that a room may not take, such as a host
+    ///
+    /// The request is a record of the run and appears in `hothouse asks`. The answer is a record of
+    /// kind `ask` with the id of the request: `hothouse wait ask id=ID` waits for it.
+    #[command(
+        after_help = "Examples:\n  hothouse ask 'prices come from there' --host api.example.com\n  \
+                      hothouse ask 'the tests need more memory' --limit memory=8g --wait"
+    )]
+    Ask(AskArgs),
+    /// List what agents ask for, and answer them
+    ///
+    /// On a terminal each open request is shown in turn: `a` allows it, `d` denies it.
+    #[command(
+        after_help = "Examples:\n  hothouse asks\n  hothouse asks --json\n  hothouse asks answer ask_0123456789abcdef allow"
+    )]
+    Asks(AsksArgs),
     /// Delete every sandbox of every project; branches are kept
     #[command(after_help = "Examples:\n  hothouse nuke\n  hothouse nuke --yes")]
     Nuke(NukeArgs),
@@ -419,6 +437,25 @@ pub(crate) struct CompletionsArgs {
 /// Returns the whole command tree, for completions and documentation.
 pub fn command() -> clap::Command {
     Arguments::command()
+}
+
+/// Returns the names of the command that a command line is for, such as `egress allow`; empty if there is none.
+pub(crate) fn path_of(arguments: &[OsString]) -> String {
+    let Ok(matches) = command().try_get_matches_from(arguments) else { return String::new() };
+    let mut names = Vec::new();
+    let mut at = &matches;
+    while let Some((name, below)) = at.subcommand() {
+        names.push(name.to_owned());
+        at = below;
+    }
+    names.join(" ")
+}
+
+/// Whether a command takes the sandbox with `-w`.
+pub(crate) fn takes_sandbox(path: &str) -> bool {
+    let tree = command();
+    let found = path.split(' ').try_fold(&tree, |at, name| at.find_subcommand(name));
+    found.is_some_and(|found| found.get_arguments().any(|a| a.get_long() == Some("sandbox")))
 }
 
 /// A command line that runs no command: help, version or an error.

@@ -1,6 +1,7 @@
 //! One module per noun; each sends requests and prints the answers.
 
 mod analytics;
+mod ask;
 mod config;
 mod daemon;
 mod doctor;
@@ -8,6 +9,7 @@ mod egress;
 mod errors;
 mod exec;
 mod flag;
+mod inside;
 mod integration;
 mod logs;
 mod mail;
@@ -100,6 +102,8 @@ pub(crate) fn run(
         Command::Emails(args) => mail::list(session, ui, args),
         Command::Email(args) => mail::show(session, ui, args),
         Command::Errors(args) => errors::run(session, ui, args),
+        Command::Ask(args) => ask::ask(session, ui, args),
+        Command::Asks(args) => ask::run(session, ui, args),
         Command::Nuke(args) => sandbox::nuke(session, ui, &args),
         Command::Doctor(args) => doctor::run(session, ui, &args, surroundings),
         Command::Config(ConfigCommand::Check(args)) => {

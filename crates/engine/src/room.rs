@@ -54,6 +54,8 @@ pub struct UpSpec {
     pub reuse: bool,
     /// Whether the room reaches listed hosts only, whatever the config says.
     pub restrict: bool,
+    /// Whether only a room that is up is brought to what the config says; none is started.
+    pub only_running: bool,
 }
 
 /// Where the room of a sandbox keeps what it needs.
@@ -116,6 +118,10 @@ impl Engine {
                 self.with.store.set_slept(sandbox.key, None)?;
             }
             return self.up_again(sandbox, spec);
+        }
+        if spec.only_running {
+            let state = sandbox.state(None);
+            return Err(RoomRequestError::NotUp { name: sandbox.name.clone(), state });
         }
         self.check_restored(sandbox)?;
         trees::ensure_there(sandbox)?;

@@ -57,6 +57,7 @@ impl Engine {
             profile: profile.filter(|name| name != config::DEFAULT_PROFILE),
             reuse: false,
             restrict: room.restricted,
+            only_running: false,
         };
         self.up(sandbox, &spec, operation.clone())?;
         let now = self.sandbox(sandbox.key)?;

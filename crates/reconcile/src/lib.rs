@@ -6,6 +6,7 @@
 //! - [`flags`]: feature flags, and what each run has pinned
 //! - `sinks`: what takes side effects in, and makes them durable
 //! - [`urls`]: the router, direct ports, and ports inside rooms
+//! - [`room_api`]: what programs of a room ask for their own sandbox
 //! - [`commits`]: commits of rooms, imported as they are made
 //! - [`sleep`]: pauses idle sandboxes, and wakes those that are needed
 //! - [`chores`]: what the engine does from time to time
@@ -22,6 +23,7 @@ mod commits;
 pub mod connections;
 pub mod flags;
 mod mocks;
+pub mod room_api;
 mod sinks;
 pub mod sleep;
 pub mod tasks;
@@ -44,6 +46,7 @@ use tokio::sync::broadcast;
 pub use activities::Activities;
 pub use connections::Connections;
 pub use flags::Flags;
+pub use room_api::{LateRoomApi, RoomApi};
 pub use tasks::{Stop, Tasks};
 pub use timelines::Timelines;
 pub use urls::Urls;
@@ -70,6 +73,8 @@ pub struct Keepers {
     pub flags: Arc<Flags>,
     /// What vendors send to apps.
     pub webhooks: Arc<Webhooks>,
+    /// What answers programs of rooms, set by the daemon before it looks for rooms.
+    pub room_api: LateRoomApi,
     /// The state folder.
     pub state: PathBuf,
     /// What rooms may have of the daemon's descriptors.
@@ -98,6 +103,7 @@ impl Keepers {
             activities: Arc::default(),
             urls: Arc::default(),
             walls,
+            room_api: LateRoomApi::default(),
             state,
             shares,
             sleep_locks: Arc::default(),
