@@ -52,6 +52,9 @@ pub struct SandboxView {
     /// The feature flags that are not as the project's config says.
     #[serde(default)]
     pub flags: Vec<FlagView>,
+    /// How many requests of its agent wait for an answer.
+    #[serde(default)]
+    pub asks: usize,
 }
 
 /// An outside service, and how it is treated.

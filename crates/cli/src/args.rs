@@ -1,5 +1,6 @@
 //! The arguments: every command, flag and help text.
 
+mod agent;
 mod analytics;
 mod ask;
 mod config;
@@ -30,6 +31,10 @@ use clap::{
 use hothouse_model::{Failure, FailureKind};
 
 pub(crate) use self::{
+    agent::{
+        AgentTool, EventsArgs, ExplainArgs, InstallArgs, McpArgs, McpCommand, SkillsCommand,
+        SkillsInstallArgs, ToolProfile,
+    },
     analytics::{AnalyticsArgs, LlmArgs},
     ask::{Answer, AskArgs, AsksArgs, AsksCommand},
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
@@ -396,6 +401,26 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse asks\n  hothouse asks --json\n  hothouse asks answer ask_0123456789abcdef allow"
     )]
     Asks(AsksArgs),
+    /// Follow what happens: operations, and records of every run
+    ///
+    /// With --json each line is one JSON object; its `event` is `record` or a step of an operation.
+    #[command(after_help = "Examples:\n  hothouse events -f\n  hothouse events -f -w agent-a --json")]
+    Events(EventsArgs),
+    /// Serve the commands as tools of the Model Context Protocol (MCP)
+    ///
+    /// Speaks on standard input and output, or with --http on 127.0.0.1. In a room the tools are for
+    /// its own sandbox.
+    #[command(
+        after_help = "Examples:\n  hothouse mcp\n  hothouse mcp --profile full -w agent-a\n  hothouse mcp --http\n  \
+                      hothouse mcp install --for claude"
+    )]
+    Mcp(McpArgs),
+    /// Teach agents to use Hothouse, in the format of their tools
+    #[command(subcommand)]
+    Skills(SkillsCommand),
+    /// Explain a code: of an error, an exit, a denied connection or a caveat
+    #[command(after_help = "Examples:\n  hothouse explain not-listed\n  hothouse explain 6\n  hothouse explain")]
+    Explain(ExplainArgs),
     /// Delete every sandbox of every project; branches are kept
     #[command(after_help = "Examples:\n  hothouse nuke\n  hothouse nuke --yes")]
     Nuke(NukeArgs),

@@ -7,13 +7,16 @@ mod daemon;
 mod doctor;
 mod egress;
 mod errors;
+mod event;
 mod exec;
+mod explain;
 mod flag;
 mod inside;
 mod integration;
 mod logs;
 mod mail;
 mod maintenance;
+mod mcp;
 mod overview;
 mod panel;
 mod pool;
@@ -23,6 +26,7 @@ mod room;
 mod sandbox;
 mod secret;
 mod service;
+mod skills;
 mod snapshot;
 mod timeline;
 mod trust;
@@ -104,6 +108,10 @@ pub(crate) fn run(
         Command::Errors(args) => errors::run(session, ui, args),
         Command::Ask(args) => ask::ask(session, ui, args),
         Command::Asks(args) => ask::run(session, ui, args),
+        Command::Events(args) => event::follow(session, ui, args),
+        Command::Mcp(args) => mcp::run(session, ui, args),
+        Command::Skills(command) => skills::run(session, ui, command),
+        Command::Explain(args) => explain::run(ui, args.code.as_deref()),
         Command::Nuke(args) => sandbox::nuke(session, ui, &args),
         Command::Doctor(args) => doctor::run(session, ui, &args, surroundings),
         Command::Config(ConfigCommand::Check(args)) => {

@@ -7,11 +7,14 @@ mod args;
 mod budget;
 mod commands;
 mod describe;
+mod entry;
 mod progress;
 mod reach;
 mod render;
 mod scope;
 mod session;
+mod skills;
+mod tools;
 mod ui;
 
 use std::{ffi::OsString, fs::File, io, path::PathBuf, process::ExitCode};

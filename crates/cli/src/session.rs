@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     time::Instant,
 };
@@ -127,8 +128,27 @@ impl Session {
     /// Opens the event stream of an operation that is about to be requested.
     pub(crate) fn events(&self, operation: &OperationId) -> Option<EventStream> {
         let client = self.reach.connect_or_start().ok()?;
-        let query = EventQuery { operation: Some(operation.to_string()) };
+        let operation = Some(operation.to_string());
+        let query = EventQuery { operation, ..EventQuery::default() };
         self.runtime.block_on(client.events(&query)).ok()
+    }
+
+    /// Follows what happens, one JSON value at a time, until the visitor has enough or the daemon ends.
+    pub(crate) fn follow_events(
+        &self,
+        query: &EventQuery,
+        visitor: &mut dyn FnMut(serde_json::Value) -> ControlFlow<()>,
+    ) -> Result<(), Failure> {
+        let client = self.reach.connect_or_start()?;
+        self.runtime.block_on(async {
+            let mut events = client.events(query).await.map_err(failure)?;
+            while let Some(event) = events.next().await {
+                if visitor(event).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Starts the daemon if none is running.

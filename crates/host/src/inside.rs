@@ -5,8 +5,8 @@ use std::{
     ffi::OsString,
     io,
     os::unix::process::CommandExt,
-    path::PathBuf,
-    process::{Command, Output},
+    path::{Path, PathBuf},
+    process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
 };
 
 /// A command of a room, run from within.
@@ -40,5 +40,38 @@ impl InsideCommand {
             command.current_dir(folder);
         }
         command
+    }
+}
+
+/// This program, run again for one command, with its output to be read.
+#[derive(Debug)]
+pub struct OwnRun(Child);
+
+impl OwnRun {
+    /// Starts it. Its standard input is empty.
+    #[expect(clippy::disallowed_methods, reason = "it is this program, for the same user")]
+    pub fn start(program: &Path, words: &[String], folder: &Path) -> io::Result<Self> {
+        let mut command = Command::new(program);
+        command.args(words).current_dir(folder).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map(Self)
+    }
+
+    /// Takes what it prints: data and messages.
+    pub fn outputs(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
+        (self.0.stdout.take(), self.0.stderr.take())
+    }
+
+    /// Tells it to stop. A command in a room is told the same.
+    pub fn interrupt(&self) {
+        let pid = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            // It is not reaped before `end`, so the number is its own.
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
+        }
+    }
+
+    /// Waits for its end; returns its exit code, if it has one.
+    pub fn end(&mut self) -> Option<i32> {
+        self.0.wait().ok().and_then(|status| status.code())
     }
 }

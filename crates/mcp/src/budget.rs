@@ -51,7 +51,7 @@ pub fn object(value: Map<String, Value>, budget: usize) -> Map<String, Value> {
 /// Shortens every text in a value.
 fn short(value: &Value, limit: usize) -> Value {
     map(value, &|value| match value {
-        Value::String(text) if text.len() > limit => Value::String(cut_text(text, limit)),
+        Value::String(text) if text.len() > limit => Value::String(cut_text(&text, limit)),
         other => other,
     })
 }
