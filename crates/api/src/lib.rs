@@ -3,6 +3,7 @@
 //! HTTP/1.1 with JSON over a unix socket. Shapes here are API: `schema/openapi.json` is generated
 //! from them and checked in.
 
+pub mod ask;
 pub mod browse;
 pub mod client;
 pub mod daemon;
@@ -48,6 +49,9 @@ pub mod route {
     pub const SANDBOX_RESUME: &str = "/v1/sandboxes/resume";
     pub const SANDBOX_DELETE: &str = "/v1/sandboxes/delete";
     pub const SERVICE_ACT: &str = "/v1/services/act";
+    pub const SERVICE_COMMAND: &str = "/v1/services/command";
+    pub const ASKS: &str = "/v1/asks";
+    pub const ASKS_ANSWER: &str = "/v1/asks/answer";
     pub const LOGS: &str = "/v1/logs";
     pub const SANDBOX_ADOPT: &str = "/v1/sandboxes/adopt";
     pub const SANDBOX_DIFF: &str = "/v1/sandboxes/diff";
@@ -84,6 +88,7 @@ pub mod route {
     pub const PROVE: &str = "/v1/prove";
     pub const COMPARE: &str = "/v1/compare";
     pub const SUMMARY: &str = "/v1/summary";
+    pub const ARTIFACTS: &str = "/v1/artifacts";
     pub const INTEGRATIONS: &str = "/v1/integrations";
     pub const TIMELINE_REQUEST: &str = "/v1/timeline/request";
     pub const TIMELINE_ARCHIVE: &str = "/v1/timeline/archive";

@@ -52,6 +52,9 @@ pub struct SandboxView {
     /// The feature flags that are not as the project's config says.
     #[serde(default)]
     pub flags: Vec<FlagView>,
+    /// How many requests of its agent wait for an answer.
+    #[serde(default)]
+    pub asks: usize,
 }
 
 /// An outside service, and how it is treated.
@@ -179,6 +182,9 @@ pub struct UpBody {
     /// Bundles, radii and scenarios to seed once the services are ready; none for those of the profile.
     #[serde(default)]
     pub seed: Vec<String>,
+    /// Only bring a room that is up to what the config says.
+    #[serde(default)]
+    pub only_running: bool,
     /// Whether to return before the services are ready.
     #[serde(default)]
     pub no_wait: bool,

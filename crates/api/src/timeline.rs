@@ -201,3 +201,26 @@ pub struct ArchivePage {
     /// Pass it as `since` to continue, if there are more.
     pub next: Option<u64>,
 }
+
+/// A file of a run that is meant.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
+)]
+pub struct ArtifactQuery {
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
+    pub sandbox: Option<String>,
+    pub folder: String,
+    /// A run by its id; by default the last one of the sandbox.
+    pub run: Option<String>,
+    /// Its path in the run's folder, or the whole path that other answers name.
+    pub file: String,
+}
+
+/// A file of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ArtifactView {
+    /// Its path in the run's folder.
+    pub file: String,
+    /// Its bytes, in base64.
+    pub base64: String,
+}

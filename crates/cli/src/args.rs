@@ -1,6 +1,8 @@
 //! The arguments: every command, flag and help text.
 
+mod agent;
 mod analytics;
+mod ask;
 mod browse;
 mod config;
 mod daemon;
@@ -34,7 +36,12 @@ use clap::{
 use hothouse_model::{Failure, FailureKind};
 
 pub(crate) use self::{
+    agent::{
+        AgentTool, EventsArgs, ExplainArgs, InstallArgs, McpArgs, McpCommand, SkillsCommand,
+        SkillsInstallArgs, ToolProfile,
+    },
     analytics::{AnalyticsArgs, LlmArgs},
+    ask::{Answer, AskArgs, AsksArgs, AsksCommand},
     browse::BrowseArgs,
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
     daemon::{DaemonCommand, DoctorArgs},
@@ -461,6 +468,46 @@ pub(crate) enum Command {
                       hothouse errors err_0123456789abcdef"
     )]
     Errors(ErrorsArgs),
+    /// Ask your user for something that a room may not take, such as a host
+    ///
+    /// The request is a record of the run and appears in `hothouse asks`. The answer is a record of
+    /// kind `ask` with the id of the request: `hothouse wait ask id=ID` waits for it.
+    #[command(
+        after_help = "Examples:\n  hothouse ask 'prices come from there' --host api.example.com\n  \
+                      hothouse ask 'the tests need more memory' --limit memory=8g --wait"
+    )]
+    Ask(AskArgs),
+    /// List what agents ask for, and answer them
+    ///
+    /// On a terminal each open request is shown in turn: `a` allows it, `d` denies it.
+    #[command(
+        after_help = "Examples:\n  hothouse asks\n  hothouse asks --json\n  hothouse asks answer ask_0123456789abcdef allow"
+    )]
+    Asks(AsksArgs),
+    /// Follow what happens: operations, and records of every run
+    ///
+    /// With --json each line is one JSON object; its `event` is `record` or a step of an operation.
+    #[command(
+        after_help = "Examples:\n  hothouse events -f\n  hothouse events -f -w agent-a --json"
+    )]
+    Events(EventsArgs),
+    /// Serve the commands as tools of the Model Context Protocol (MCP)
+    ///
+    /// Speaks on standard input and output, or with --http on 127.0.0.1. In a room the tools are for
+    /// its own sandbox.
+    #[command(
+        after_help = "Examples:\n  hothouse mcp\n  hothouse mcp --profile full -w agent-a\n  hothouse mcp --http\n  \
+                      hothouse mcp install --for claude"
+    )]
+    Mcp(McpArgs),
+    /// Teach agents to use Hothouse, in the format of their tools
+    #[command(subcommand)]
+    Skills(SkillsCommand),
+    /// Explain a code: of an error, an exit, a denied connection or a caveat
+    #[command(
+        after_help = "Examples:\n  hothouse explain not-listed\n  hothouse explain 6\n  hothouse explain"
+    )]
+    Explain(ExplainArgs),
     /// Delete every sandbox of every project; branches are kept
     #[command(after_help = "Examples:\n  hothouse nuke\n  hothouse nuke --yes")]
     Nuke(NukeArgs),
@@ -502,6 +549,25 @@ pub(crate) struct CompletionsArgs {
 /// Returns the whole command tree, for completions and documentation.
 pub fn command() -> clap::Command {
     Arguments::command()
+}
+
+/// Returns the names of the command that a command line is for, such as `egress allow`; empty if there is none.
+pub(crate) fn path_of(arguments: &[OsString]) -> String {
+    let Ok(matches) = command().try_get_matches_from(arguments) else { return String::new() };
+    let mut names = Vec::new();
+    let mut at = &matches;
+    while let Some((name, below)) = at.subcommand() {
+        names.push(name.to_owned());
+        at = below;
+    }
+    names.join(" ")
+}
+
+/// Whether a command takes the sandbox with `-w`.
+pub(crate) fn takes_sandbox(path: &str) -> bool {
+    let tree = command();
+    let found = path.split(' ').try_fold(&tree, |at, name| at.find_subcommand(name));
+    found.is_some_and(|found| found.get_arguments().any(|a| a.get_long() == Some("sandbox")))
 }
 
 /// A command line that runs no command: help, version or an error.

@@ -1,18 +1,23 @@
 //! One module per noun; each sends requests and prints the answers.
 
 mod analytics;
+mod ask;
 mod browse;
 mod config;
 mod daemon;
 mod doctor;
 mod egress;
 mod errors;
+mod event;
 mod exec;
+mod explain;
 mod flag;
+mod inside;
 mod integration;
 mod logs;
 mod mail;
 mod maintenance;
+mod mcp;
 mod objects;
 mod overview;
 mod panel;
@@ -26,6 +31,7 @@ mod sandbox;
 mod secret;
 mod seed;
 mod service;
+mod skills;
 mod snapshot;
 mod timeline;
 mod trust;
@@ -107,6 +113,12 @@ pub(crate) fn run(
         Command::Emails(args) => mail::list(session, ui, args),
         Command::Email(args) => mail::show(session, ui, args),
         Command::Errors(args) => errors::run(session, ui, args),
+        Command::Ask(args) => ask::ask(session, ui, args),
+        Command::Asks(args) => ask::run(session, ui, args),
+        Command::Events(args) => event::follow(session, ui, args),
+        Command::Mcp(args) => mcp::run(session, ui, args),
+        Command::Skills(command) => skills::run(session, ui, command),
+        Command::Explain(args) => explain::run(ui, args.code.as_deref()),
         Command::Nuke(args) => sandbox::nuke(session, ui, &args),
         Command::Doctor(args) => doctor::run(session, ui, &args, surroundings),
         Command::Config(ConfigCommand::Check(args)) => {

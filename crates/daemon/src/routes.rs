@@ -1,6 +1,8 @@
 //! The routes, by noun.
 
 pub(crate) mod app_route;
+pub(crate) mod artifact;
+pub(crate) mod ask;
 pub(crate) mod browse;
 pub(crate) mod daemon;
 mod decision;
@@ -50,7 +52,10 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::SANDBOX_RESUME, post(sandbox::resume))
         .route(route::SANDBOX_DELETE, post(sandbox::delete))
         .route(route::SERVICE_ACT, post(service::act))
+        .route(route::SERVICE_COMMAND, get(service::command))
         .route(route::LOGS, get(service::logs))
+        .route(route::ASKS, get(ask::list).post(ask::ask))
+        .route(route::ASKS_ANSWER, post(ask::answer))
         .route(route::SANDBOX_ADOPT, post(workspace::adopt))
         .route(route::SANDBOX_DIFF, get(workspace::diff))
         .route(route::SANDBOX_LOG, get(workspace::log))
@@ -86,6 +91,7 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::PROVE, post(proof::prove))
         .route(route::COMPARE, post(proof::compare))
         .route(route::SUMMARY, post(proof::summary))
+        .route(route::ARTIFACTS, get(artifact::one))
         .route(route::INTEGRATIONS, get(integration::list))
         .route(route::TIMELINE_REQUEST, get(request::one))
         .route(route::TIMELINE_ARCHIVE, get(request::archive))

@@ -17,6 +17,7 @@ use hothouse_edge::Limit;
 use hothouse_engine::{Engine, IntegrationReport, UncoveredVendor, urls_of};
 use hothouse_model::{
     Failure, SandboxRecord, SandboxState,
+    ask::AskState,
     caveat::{Caveat, Several},
     config::DEFAULT_PROFILE,
     fence::{Fence, FenceState},
@@ -72,6 +73,8 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     {
         watch.pool = true;
     }
+    let asks = engine.asks(Some(record.key)).unwrap_or_default().into_iter();
+    let asks = asks.filter(|ask| ask.state == AskState::Open).count();
     let (integrations, of_integrations) = integrations(daemon, &record, lives);
     let seed = daemon.keepers.seeds.summary(&record).map(run_seed);
     let Capabilities { backend, offered } = engine.capabilities();
@@ -99,6 +102,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
             seed,
         }),
         services,
+        asks,
         exposed,
         apps,
         fences,

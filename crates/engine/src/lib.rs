@@ -5,6 +5,7 @@
 
 mod adopt;
 mod apps;
+mod asks;
 mod browser;
 mod clean;
 mod commits;

@@ -56,6 +56,8 @@ pub struct UpSpec {
     pub restrict: bool,
     /// What the stack is to be seeded with; none for what the profile says.
     pub seed: Vec<String>,
+    /// Whether only a room that is up is brought to what the config says; none is started.
+    pub only_running: bool,
 }
 
 /// Where the room of a sandbox keeps what it needs.
@@ -118,6 +120,10 @@ impl Engine {
                 self.with.store.set_slept(sandbox.key, None)?;
             }
             return self.up_again(sandbox, spec);
+        }
+        if spec.only_running {
+            let state = sandbox.state(None);
+            return Err(RoomRequestError::NotUp { name: sandbox.name.clone(), state });
         }
         self.check_restored(sandbox)?;
         trees::ensure_there(sandbox)?;

@@ -58,6 +58,7 @@ impl Engine {
             reuse: false,
             restrict: room.restricted,
             seed: Vec::new(),
+            only_running: false,
         };
         self.up(sandbox, &spec, operation.clone())?;
         let now = self.sandbox(sandbox.key)?;

@@ -29,6 +29,8 @@ mod evidence;
 mod first_steps;
 #[path = "cli/flood.rs"]
 mod flood;
+#[path = "cli/inside.rs"]
+mod inside;
 #[path = "cli/masks.rs"]
 mod masks;
 #[path = "cli/mocks.rs"]

@@ -9,6 +9,7 @@
 //! - [`flags`]: feature flags, and what each run has pinned
 //! - `sinks`: what takes side effects in, and makes them durable
 //! - [`urls`]: the router, direct ports, and ports inside rooms
+//! - [`room_api`]: what programs of a room ask for their own sandbox
 //! - [`commits`]: commits of rooms, imported as they are made
 //! - [`proofs`]: scenarios, and what runs prove
 //! - [`sleep`]: pauses idle sandboxes, and wakes those that are needed
@@ -29,6 +30,7 @@ pub mod flags;
 pub mod in_room;
 mod mocks;
 pub mod proofs;
+pub mod room_api;
 pub mod seeds;
 mod sinks;
 pub mod sleep;
@@ -53,6 +55,7 @@ pub use activities::Activities;
 pub use browsers::Browsers;
 pub use connections::Connections;
 pub use flags::Flags;
+pub use room_api::{LateRoomApi, RoomApi};
 pub use seeds::{SeedWish, Seeds};
 pub use tasks::{Stop, Tasks};
 pub use timelines::Timelines;
@@ -84,6 +87,8 @@ pub struct Keepers {
     pub browsers: Arc<Browsers>,
     /// What fills stacks with data.
     pub seeds: Arc<Seeds>,
+    /// What answers programs of rooms, set by the daemon before it looks for rooms.
+    pub room_api: LateRoomApi,
     /// The state folder.
     pub state: PathBuf,
     /// What rooms may have of the daemon's descriptors.
@@ -129,6 +134,7 @@ impl Keepers {
             activities,
             urls,
             walls,
+            room_api: LateRoomApi::default(),
             state,
             shares,
             sleep_locks: Arc::default(),

@@ -16,16 +16,19 @@ use super::{Json, Operation, blocking, operation, seed, service::START_TIMEOUT};
 use crate::{
     Daemon,
     failure::{ErrorResponse, usage},
+    room_api::Shown,
     view,
 };
 
 #[utoipa::path(get, path = "/v1/sandboxes", operation_id = "sandbox_list", responses((status = 200, body = [SandboxView])))]
 pub(crate) async fn list(
     State(daemon): State<Daemon>,
+    shown: Shown,
 ) -> Result<axum::Json<Vec<SandboxView>>, ErrorResponse> {
     let all = blocking(move || {
-        let all = daemon.engine.sandboxes()?;
-        Ok(all.into_iter().map(|sandbox| view::sandbox(&daemon, sandbox)).collect())
+        let all = daemon.engine.sandboxes()?.into_iter();
+        let all = all.filter(|sandbox| shown.includes(sandbox.key));
+        Ok(all.map(|sandbox| view::sandbox(&daemon, sandbox)).collect())
     })
     .await?;
     Ok(axum::Json(all))
@@ -108,6 +111,7 @@ pub(crate) async fn up(
         reuse: body.reuse,
         restrict: body.restrict_domains,
         seed: body.seed.clone(),
+        only_running: body.only_running,
     };
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };

@@ -41,6 +41,7 @@ bodies! {
     TraceBody => Trace,
     SeedBody => Seed,
     JobBody => Job,
+    AskBody => Ask,
 }
 
 /// Bytes that are kept beside the timeline, by their hash.
@@ -378,6 +379,24 @@ pub struct PolicyBody {
     pub reason: Option<String>,
     /// Who decided.
     pub by: String,
+}
+
+/// Something that an agent asks the user for, and what the user answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AskBody {
+    /// The id of the request. The record of its answer has it as its own.
+    pub ask: String,
+    pub text: String,
+    /// `open`, `allowed` or `denied`.
+    pub state: String,
+    /// What the user had to say.
+    pub answer: Option<String>,
+    /// Who asked, or answered: `agent` or `user`.
+    pub by: String,
+    pub host: Option<String>,
+    pub secret: Option<String>,
+    pub limit: Option<String>,
 }
 
 /// A commit that was imported from the room.

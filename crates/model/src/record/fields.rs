@@ -220,7 +220,7 @@ impl Kind {
             Self::Audit => {
                 &["tool", "target", "decision", "severity", "confidence", "reason", "seen"]
             }
-            Self::Ask => &["text", "state", "answer", "by"],
+            Self::Ask => &["ask", "text", "state", "answer", "by", "host", "secret", "limit"],
         }
     }
 }
