@@ -18,6 +18,7 @@ mod inventory;
 mod journal;
 mod keeper;
 mod leftover;
+mod managers;
 mod masks;
 mod metadata;
 mod pool;

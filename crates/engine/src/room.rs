@@ -623,7 +623,7 @@ impl Engine {
         order.wall = wall;
         order.wall.caveats.extend(masked(&order.worktree, &order.masks));
         order.mounts.extend(mounts);
-        Ok(())
+        Ok(self.give_managers(sandbox, order)?)
     }
 
     /// Returns the secrets of the host that lie in what is granted: a tool folder may hold one.
@@ -647,7 +647,7 @@ impl Engine {
         Ok(masks)
     }
 
-    fn expand(&self, path: &str) -> PathBuf {
+    pub(crate) fn expand(&self, path: &str) -> PathBuf {
         match path.strip_prefix('~') {
             Some(rest) => self.with.home.join(rest.trim_start_matches('/')),
             None => path.into(),

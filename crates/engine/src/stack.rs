@@ -22,6 +22,7 @@ use hothouse_workspace::content;
 
 use crate::{
     apps::Names,
+    managers,
     recipe::{self, PreparedRecipe, Programs, RecipeContext},
 };
 
@@ -265,6 +266,8 @@ impl<'a> StackBuilder<'a> {
         prepared: Option<&PreparedRecipe>,
     ) -> Result<BTreeMap<String, String>, StackError> {
         let mut env: BTreeMap<String, String> = self.facts.environment.iter().cloned().collect();
+        let (name_of_cache, cache) = managers::NODE_COMPILE_CACHE;
+        env.insert(name_of_cache.to_owned(), cache.to_owned());
         env.extend(self.variables.clone());
         if let Some(port) = service.main_port() {
             env.insert("PORT".to_owned(), port.to_string());
