@@ -3,7 +3,7 @@
 
 use crate::{shape::Key, shape::List, shape::Map, shape::Shape, shape::Table};
 use hothouse_model::config::{
-    AppLabel, Backend, Command, Condition, EgressMode, FilePattern, Files, FlagKey, HostHeader,
+    AppLabel, Backend, Command, Condition, DatabaseName, DatabasePassword, EgressMode, FilePattern, Files, FlagKey, HostHeader,
     HostPath, IntegrationClass, Line, LogPattern, Method, Place, Recipe, RestartPolicy,
     RuleTransport, SecretForm, SecretName, Signal, Stack, Template, Tree, TreePath, TreePattern,
     UrlPath, VariableKind, VariableName, Vendor, Version,
@@ -143,6 +143,21 @@ pub(super) static SERVICE: Table = Table {
             "A built-in way to run a database or cache, or to take mail (`mailbox`), errors or traces (`otel`).",
         ),
         key("version", Shape::Text(&Version::RULE), "The major version that the recipe must use."),
+        key(
+            "database",
+            Shape::Text(&DatabaseName::RULE),
+            "The database that new data of a recipe has; `app` by default, a number for Redis.",
+        ),
+        key(
+            "user",
+            Shape::Text(&DatabaseName::RULE),
+            "The user that new data of a recipe has.",
+        ),
+        key(
+            "password",
+            Shape::Text(&DatabasePassword::RULE),
+            "The user's password, where an app's own settings name one.",
+        ),
         key("run", COMMAND, "The command that is the service."),
         key("build", COMMAND, "A command that must end well before `run`."),
         key("task", Shape::Switch, "Whether the command runs once and ends."),
@@ -317,6 +332,11 @@ static VARIABLE: Table = Table {
             "from",
             Shape::Text(&VALUE_SOURCE),
             "The variable of the host that holds the value, as `env:NAME`.",
+        ),
+        key(
+            "services",
+            Shape::List(&NAMES_OR_ONE),
+            "The services that get it; without this, every command in the room.",
         ),
     ])
 };

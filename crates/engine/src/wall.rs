@@ -267,7 +267,8 @@ impl Engine {
         config: &Config,
     ) -> Result<BTreeMap<String, String>, WallError> {
         let mut all = BTreeMap::new();
-        for (name, variable) in &config.variables {
+        let of_commands = config.variables.iter().filter(|(_, one)| one.services.is_empty());
+        for (name, variable) in of_commands {
             let text = |part: &Part| match part {
                 Part::Text(text) => Some(text.clone()),
                 Part::Reference(_) => None,
@@ -388,8 +389,9 @@ fn exposed_by_config(config: &Config, stack: &Stack) -> Vec<Exposed> {
         let own = config.services.iter().find(|(name, _)| name.as_str() == service.name());
         let own = own.map(|(_, own)| &own.env);
         for (name, value) in &service.spec.env {
-            // Only what the service itself says: the rest is the wall's, or was looked at above.
-            if own.is_some_and(|own| own.contains_key(name.as_str())) {
+            // Only what the config says for it: the rest is the wall's, or was looked at above.
+            let scoped = config.variables.get(name.as_str()).is_some_and(|v| !v.services.is_empty());
+            if scoped || own.is_some_and(|own| own.contains_key(name.as_str())) {
                 all.push(one(name, &place, value));
             }
         }

@@ -36,7 +36,7 @@ pub use self::{
     },
     template::{OWN_FIELDS, Part, Reference, SERVICE_FIELDS, Template},
     text::{
-        AppLabel, Command, EntryName, FlagKey, Line, LogPattern, SecretName, Stack, VariableName,
+        AppLabel, Command, DatabaseName, DatabasePassword, EntryName, FlagKey, Line, LogPattern, SecretName, Stack, VariableName,
         Version,
     },
     units::{ByteSize, format_duration, parse_duration},

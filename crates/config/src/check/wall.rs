@@ -38,6 +38,12 @@ pub(super) fn check_variables(tree: &Node, problems: &mut Vec<Problem>) {
     for value in entries(tree, &["env"]).filter_map(|(_, variable)| variable.get("value")) {
         check_reference(value, tree, problems);
     }
+    let services = names(tree, &["service"]);
+    for list in entries(tree, &["env"]).filter_map(|(_, variable)| variable.get("services")) {
+        for name in list.items() {
+            check_known(name, "service", services.iter().copied(), problems);
+        }
+    }
 }
 
 /// Reports rules for live keys that would match plain words.

@@ -144,6 +144,9 @@ pub struct Variable {
     pub kind: VariableKind,
     pub value: Option<Template>,
     pub from: Option<ValueSource>,
+    /// The services that get it; none means every command in the room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServiceName>,
 }
 
 /// `[live-keys]`: what counts as a live credential in addition to the known ones, and what may enter anyway.
