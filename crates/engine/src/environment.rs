@@ -80,7 +80,7 @@ pub(crate) fn pairs(
 }
 
 /// The user's own programs come first, then those of granted tool folders, then the system's.
-fn search_path(home: &str, tools: &[PathBuf]) -> String {
+pub(crate) fn search_path(home: &str, tools: &[PathBuf]) -> String {
     let of_tools = tools.iter().flat_map(|tool| ["bin", "shims"].map(|name| tool.join(name)));
     let of_tools = of_tools
         .filter(|folder| files::is_folder(folder))

@@ -21,6 +21,7 @@ mod leftover;
 mod managers;
 mod masks;
 mod metadata;
+mod outside;
 mod pool;
 mod project;
 mod promote;

@@ -5,13 +5,19 @@
 
 mod harmless;
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use hothouse_host::{FileError, files, hands, owners::Give};
-use hothouse_model::{SandboxRecord, room::{RoomMount, RoomOrder}};
+use hothouse_model::{
+    SandboxRecord, config,
+    room::{RoomMount, RoomOrder},
+};
 use hothouse_workspace::golden::PNPM_STORE;
 
-use crate::{Engine, trees};
+use crate::{Engine, environment, outside, trees};
 
 /// The tree of caches among the data of services, none of which can have this name.
 pub(crate) const CACHES: &str = ".caches";
@@ -40,6 +46,16 @@ const PNPM_FILES: [&str; 2] = ["pnpm-lock.yaml", "pnpm-workspace.yaml"];
 /// Where services of Node keep compiled code. Commands do not: tests that measure coverage would be less exact.
 pub(crate) const NODE_COMPILE_CACHE: (&str, &str) =
     ("NODE_COMPILE_CACHE", "/var/cache/hothouse/node-compile");
+
+/// Variables that name certificates for tools which bring their own.
+const OWN_BUNDLES: [&str; 6] = [
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "CARGO_HTTP_CAINFO",
+];
 
 /// The most that a file of settings may take.
 const SETTINGS_MOST: u64 = 1 << 20;
@@ -96,6 +112,7 @@ impl Engine {
     pub(crate) fn give_managers(
         &self,
         sandbox: &SandboxRecord,
+        room: &config::Room,
         order: &mut RoomOrder,
     ) -> Result<(), FileError> {
         let folder = trees::places(sandbox).data().join(CACHES);
@@ -109,6 +126,14 @@ impl Engine {
         let is_there = |name: &str| matches!(worktree.stat(Path::new(name)), Ok(Some(_)));
         let variables = variables(PNPM_FILES.into_iter().any(is_there));
         order.wall.environment.extend(variables);
+        let mounts = order.mounts.iter().map(|mount| mount.target.clone());
+        let own = order.aliases.iter().chain([&order.worktree]).chain(&order.tools).cloned();
+        let shown: Vec<_> = own.chain(mounts).collect();
+        let (home, wall) = (&self.with.home, &self.with.wall);
+        let search_path = wall.environment.get("PATH").map(String::as_str).unwrap_or_default();
+        let in_room = environment::search_path("/home/agent", &order.tools);
+        let host = outside::Host { home, search_path, in_room: &in_room };
+        order.wall.caveats.extend(outside::find(&worktree, room, &shown, &host));
         self.give_settings(order)
     }
 
@@ -132,6 +157,7 @@ impl Engine {
                 order.wall.environment.extend([variable]);
             }
         }
+        order.wall.environment.extend(self.trust_like_host(&order.wall.environment));
         let of_host = self.with.wall.environment.iter();
         let known = of_host.filter(|(name, value)| harmless::variable(name, value));
         let known = known.map(|(name, value)| (name.clone(), value.clone()));
@@ -140,6 +166,17 @@ impl Engine {
             order.wall.environment.entry(name).or_insert(value);
         }
         Ok(())
+    }
+
+    /// Returns variables by which tools with certificates of their own find the room's, where the host's are told
+    /// so too: behind a proxy that opens TLS nothing could be installed otherwise.
+    fn trust_like_host(&self, known: &BTreeMap<String, String>) -> Vec<(String, String)> {
+        let of_host = &self.with.wall.environment;
+        // What the wall tells Node names the wall's own certificate alone.
+        let is_open = |name: &str| name == OWN_BUNDLES[0] || !known.contains_key(name);
+        let told = OWN_BUNDLES.iter().filter(|name| of_host.contains_key(**name) && is_open(name));
+        let bundle = crate::wall::bundle_inside().display().to_string();
+        told.map(|name| ((*name).to_owned(), bundle.clone())).collect()
     }
 
     fn harmless(&self, settings: &Settings) -> String {

@@ -354,11 +354,17 @@ pub fn host_bundle(named: Option<&str>) -> Vec<u8> {
     bundles.find_map(|path| files::read_capped(&path, BUNDLE_MOST).ok()).unwrap_or_default()
 }
 
+/// Returns the file of all certificates that a room trusts.
+pub(crate) fn bundle_inside() -> PathBuf {
+    let etc = |file: &str| Path::new("/etc").join(file);
+    let bundle = CERTIFICATE_BUNDLES.map(etc).into_iter().find(|path| files::exists(path));
+    bundle.unwrap_or_else(|| etc(CERTIFICATE_BUNDLES[0]))
+}
+
 /// Returns the variables by which programs trust the bundle of the room.
 fn trust_variables() -> BTreeMap<String, String> {
     let etc = |file: &str| Path::new("/etc").join(file);
-    let bundle = CERTIFICATE_BUNDLES.map(etc).into_iter().find(|path| files::exists(path));
-    let bundle = bundle.unwrap_or_else(|| etc(CERTIFICATE_BUNDLES[0]));
+    let bundle = bundle_inside();
     let bundles = BUNDLE_VARIABLES.into_iter().map(|name| (name, bundle.clone()));
     let all = bundles.chain([(NODE, etc(CA_ALONE))]);
     all.map(|(name, path)| (name.to_owned(), path.display().to_string())).collect()

@@ -7,9 +7,12 @@ use hothouse_api::{
     ErrorBody, SandboxView,
     sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, UpBody},
 };
+use hothouse_config::in_words;
 use hothouse_edge::ledger;
 use hothouse_engine::{Engine, ForkSpec, Losses, RemoteRepository, UpSpec};
-use hothouse_model::{Failure, OperationId, SandboxRecord, SandboxRef, ledger::LedgerRecord};
+use hothouse_model::{
+    Failure, OperationId, SandboxRecord, SandboxRef, caveat::Several, ledger::LedgerRecord,
+};
 use hothouse_store::Outcome;
 
 use super::{Json, Operation, blocking, operation, service::START_TIMEOUT};
@@ -115,7 +118,9 @@ pub(crate) async fn up(
         // Clients of its ports wait for the services meanwhile.
         let stands = engine.room_of(sandbox).is_some();
         let _starting = (!stands).then(|| activities.of(sandbox.key).begin_starting());
-        engine.up(sandbox, &spec, id.clone())?;
+        engine
+            .up(sandbox, &spec, id.clone())
+            .map_err(|failure| with_pending(engine, sandbox, failure))?;
         if body.no_wait {
             return Ok(());
         }
@@ -124,6 +129,7 @@ pub(crate) async fn up(
         engine
             .await_services(sandbox, timeout, &id)
             .map_err(|failure| with_denials(engine, sandbox, failure))
+            .map_err(|failure| with_pending(engine, sandbox, failure))
     })
     .await
 }
@@ -139,6 +145,18 @@ fn with_denials(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> F
         count => format!("{count} connections of the room were denied"),
     };
     failure.hint(format!("{told}: `hothouse egress log --denied -w {}` shows why", sandbox.name))
+}
+
+/// Adds what the worktree's config asks for in vain to a failed start.
+fn with_pending(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> Failure {
+    let pending = engine.pending_config(sandbox).map(|pending| in_words(&pending.changes));
+    match Several::of(pending.unwrap_or_default()) {
+        Some(changes) => failure.hint(format!(
+            "the worktree's hothouse.toml asks for what is not approved: {changes}; `hothouse config approve -w {}` applies it",
+            sandbox.name
+        )),
+        None => failure,
+    }
 }
 
 #[utoipa::path(
