@@ -51,14 +51,19 @@ pub(crate) struct Host<'a> {
 }
 
 /// Lists what a worktree needs and its room would not show.
-pub(crate) fn find(worktree: &Folder, room: &Room, shown: &[PathBuf], host: &Host<'_>) -> Vec<Caveat> {
+pub(crate) fn find(
+    worktree: &Folder,
+    room: &Room,
+    shown: &[PathBuf],
+    host: &Host<'_>,
+) -> Vec<Caveat> {
     let of_deps = room.deps.iter().map(|folder| folder.as_str());
     let mut environments: Vec<_> = of_deps.chain(ENVIRONMENTS).map(PathBuf::from).collect();
     environments.sort();
     environments.dedup();
     let interpreters = environments.iter().filter_map(|folder| {
         let link = folder.join("bin/python");
-        let target = worktree.read_link(&link).ok().filter(|target| target.is_absolute())?;
+        let target = leads_outside(worktree, &link)?;
         Some((link.display().to_string(), target))
     });
     let is_there = |name: &str| matches!(worktree.stat(Path::new(name)), Ok(Some(_)));
@@ -78,6 +83,21 @@ pub(crate) fn find(worktree: &Folder, room: &Room, shown: &[PathBuf], host: &Hos
             path,
         })
         .collect()
+}
+
+/// Follows links of one folder, such as `python` to `python3`, to the first that leads out of the worktree.
+fn leads_outside(worktree: &Folder, link: &Path) -> Option<PathBuf> {
+    const MOST: usize = 8;
+    let mut link = link.to_owned();
+    for _ in 0..MOST {
+        let target = worktree.read_link(&link).ok()?;
+        if target.is_absolute() {
+            return Some(target);
+        }
+        let name = target.file_name().filter(|_| target.components().count() == 1)?;
+        link.set_file_name(name);
+    }
+    None
 }
 
 fn look_up(program: &str, search_path: &str) -> Option<PathBuf> {
@@ -170,8 +190,9 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         files::make_folder(&at("work/.venv/bin")).unwrap();
         files::make_folder(&at("bin")).unwrap();
-        files::symlink(Path::new("/home/u/.pyenv/versions/3/bin/python3"), &at("work/.venv/bin/python"))
-            .unwrap();
+        let python = Path::new("/home/u/.pyenv/versions/3/bin/python3");
+        files::symlink(python, &at("work/.venv/bin/python3")).unwrap();
+        files::symlink(Path::new("python3"), &at("work/.venv/bin/python")).unwrap();
         files::replace(&at("work/package.json"), b"{}", 0o644).unwrap();
         files::replace(&at("bin/node"), b"", 0o755).unwrap();
         let room = hothouse_config::parse("hothouse.toml", "").unwrap().config.room;

@@ -11,7 +11,9 @@ use hothouse_config::in_words;
 use hothouse_edge::ledger;
 use hothouse_engine::{Engine, ForkSpec, Losses, RemoteRepository, UpSpec};
 use hothouse_model::{
-    Failure, OperationId, SandboxRecord, SandboxRef, caveat::Several, ledger::LedgerRecord,
+    Failure, OperationId, SandboxRecord, SandboxRef,
+    caveat::{Caveat, Several},
+    ledger::LedgerRecord,
 };
 use hothouse_store::Outcome;
 
@@ -130,8 +132,16 @@ pub(crate) async fn up(
             .await_services(sandbox, timeout, &id)
             .map_err(|failure| with_denials(engine, sandbox, failure))
             .map_err(|failure| with_pending(engine, sandbox, failure))
+            .map_err(|failure| with_tools(engine, sandbox, failure))
     })
     .await
+}
+
+/// Adds programs that the room does not show to a failed start, since they are often the reason.
+fn with_tools(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> Failure {
+    let wall = engine.wall_of(&engine.places(sandbox).runtime);
+    let outside = wall.caveats.iter().filter(|c| matches!(c, Caveat::ToolOutside { .. }));
+    outside.fold(failure, |failure, caveat| failure.hint(caveat.to_string()))
 }
 
 /// Adds denied connections of this run to a failed start, since they are often the reason.

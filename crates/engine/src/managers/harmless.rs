@@ -371,9 +371,15 @@ mod tests {
             for address in addresses(token) {
                 let texts = [
                     npmrc(&format!("registry={address}\n@a:registry={address}\n")),
-                    pip_conf(&format!("[global]\nindex-url = {address}\nextra-index-url =\n  {address}\n")),
-                    cargo(&format!("[registries.x]\nindex = \"sparse+{address}\"\n[source.y]\nregistry = \"{address}\"")),
-                    uv(&format!("index-url = \"{address}\"\n[[index]]\nname = \"x\"\nurl = \"{address}\"\n")),
+                    pip_conf(&format!(
+                        "[global]\nindex-url = {address}\nextra-index-url =\n  {address}\n"
+                    )),
+                    cargo(&format!(
+                        "[registries.x]\nindex = \"sparse+{address}\"\n[source.y]\nregistry = \"{address}\""
+                    )),
+                    uv(&format!(
+                        "index-url = \"{address}\"\n[[index]]\nname = \"x\"\nurl = \"{address}\"\n"
+                    )),
                 ];
                 for text in texts {
                     assert!(!text.contains(token) && !text.contains("example.com"), "{text}");
@@ -445,7 +451,9 @@ mod tests {
         let text = "[[index]]\nurl = \"https://p/simple\"\ndefault = true\n[[index]]\nurl = \"https://q/simple\"\nusername = \"u\"\n";
         assert_eq!(uv(text), "[[index]]\ndefault = true\nurl = \"https://p/simple\"\n");
         assert_eq!(
-            go_env("GOPROXY=https://g.example.com,direct\nGOFLAGS=-x\nGONOSUMDB=*.corp.example.com\n"),
+            go_env(
+                "GOPROXY=https://g.example.com,direct\nGOFLAGS=-x\nGONOSUMDB=*.corp.example.com\n"
+            ),
             [
                 ("GOPROXY".to_owned(), "https://g.example.com,direct".to_owned()),
                 ("GONOSUMDB".to_owned(), "*.corp.example.com".to_owned())

@@ -100,6 +100,8 @@ pub struct Integration {
     #[serde(default)]
     pub exceptions: Vec<Rule>,
     pub caveat: Option<Line>,
+    /// The service of the room that answers for its hosts.
+    pub to: Option<ServiceName>,
     pub webhook: Option<Webhook>,
     pub fixtures: Option<TreePath>,
     #[serde(default)]
