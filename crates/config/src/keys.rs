@@ -3,10 +3,11 @@
 
 use crate::{shape::Key, shape::List, shape::Map, shape::Shape, shape::Table};
 use hothouse_model::config::{
-    AppLabel, Backend, Command, Condition, EgressMode, FilePattern, Files, FlagKey, HostHeader,
-    HostPath, IntegrationClass, Line, LogPattern, Method, Place, Recipe, RestartPolicy,
-    RuleTransport, SecretForm, SecretName, ShipShim, Signal, Stack, Template, Tree, TreePath,
-    TreePattern, UrlPath, UrlPattern, VariableKind, VariableName, Vendor, Version,
+    AppLabel, Backend, Command, Condition, DatabaseName, DatabasePassword, EgressMode, FilePattern,
+    Files, FlagKey, HostHeader, HostPath, IntegrationClass, Line, LogPattern, Method, Place,
+    Recipe, RestartPolicy, RuleTransport, SecretForm, SecretName, ShipShim, Signal, Stack,
+    Template, Tree, TreePath, TreePattern, UrlPath, UrlPattern, VariableKind, VariableName, Vendor,
+    Version,
     rules::{
         BYTE_SIZE, DESTINATION, DURATION, HOST_PATTERN, NAME_RULE, RESOLVER, SECRET_SOURCE,
         VALUE_SOURCE,
@@ -149,6 +150,17 @@ pub(super) static SERVICE: Table = Table {
             "A built-in way to run a database or cache, or to take mail (`mailbox`), errors or traces (`otel`).",
         ),
         key("version", Shape::Text(&Version::RULE), "The major version that the recipe must use."),
+        key(
+            "database",
+            Shape::Text(&DatabaseName::RULE),
+            "The database that new data of a recipe has; `app` by default, a number for Redis.",
+        ),
+        key("user", Shape::Text(&DatabaseName::RULE), "The user that new data of a recipe has."),
+        key(
+            "password",
+            Shape::Text(&DatabasePassword::RULE),
+            "The user's password, where an app's own settings name one.",
+        ),
         key("run", COMMAND, "The command that is the service."),
         key("build", COMMAND, "A command that must end well before `run`."),
         key("task", Shape::Switch, "Whether the command runs once and ends."),
@@ -258,27 +270,25 @@ pub(super) static RULE: Table = Table {
 
 static INTEGRATIONS: Map = Map::of("integration", &NAME_RULE, Shape::Table(&INTEGRATION));
 
-static INTEGRATION: Table = Table {
-    required: &["class"],
-    ..Table::of(&[
-        key("class", Shape::Choice(IntegrationClass::WORDS), "How it is treated."),
-        key(
-            "vendor",
-            Shape::Choice(Vendor::WORDS),
-            "Whose protocol it speaks, where its hosts do not tell.",
-        ),
-        key("hosts", Shape::List(&HOSTS), "The hosts by which it is reached."),
-        key(
-            "exceptions",
-            Shape::List(&RULES),
-            "Requests that pass although the class denies them.",
-        ),
-        key("caveat", LINE, "What this treatment does not cover."),
-        key("webhook", Shape::Table(&WEBHOOK), "Where its webhooks go."),
-        key("fixtures", TREE_PATH, "The folder of its recorded answers."),
-        key("env", Shape::Map(&SERVICE_ENV), "Variables that its SDK reads."),
-    ])
-};
+static INTEGRATION: Table = Table::of(&[
+    key("class", Shape::Choice(IntegrationClass::WORDS), "How it is treated."),
+    key(
+        "vendor",
+        Shape::Choice(Vendor::WORDS),
+        "Whose protocol it speaks, where its hosts do not tell.",
+    ),
+    key("hosts", Shape::List(&HOSTS), "The hosts by which it is reached."),
+    key("exceptions", Shape::List(&RULES), "Requests that pass although the class denies them."),
+    key("caveat", LINE, "What this treatment does not cover."),
+    key(
+        "to",
+        NAME,
+        "The service of the room that answers for its hosts, in place of fixtures; its class is `mock` by default.",
+    ),
+    key("webhook", Shape::Table(&WEBHOOK), "Where its webhooks go."),
+    key("fixtures", TREE_PATH, "The folder of its recorded answers."),
+    key("env", Shape::Map(&SERVICE_ENV), "Variables that its SDK reads."),
+]);
 
 static WEBHOOK: Table = Table {
     whole: true,
@@ -323,6 +333,11 @@ static VARIABLE: Table = Table {
             "from",
             Shape::Text(&VALUE_SOURCE),
             "The variable of the host that holds the value, as `env:NAME`.",
+        ),
+        key(
+            "services",
+            Shape::List(&NAMES_OR_ONE),
+            "The services that get it; without this, every command in the room.",
         ),
     ])
 };

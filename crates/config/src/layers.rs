@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     check::check_services, check::check_tree, keys::ROOT, settle::apply_templates,
-    settle::settle_services, settle::without_templates, shape::Shape, source::Source, tree::Node,
-    tree::Origin, tree::Place, tree::Value, tree::overlay, walk::Templates, walk::check_plain,
-    walk::walk_file,
+    settle::settle_integrations, settle::settle_services, settle::without_templates, shape::Shape,
+    source::Source, tree::Node, tree::Origin, tree::Place, tree::Value, tree::overlay,
+    walk::Templates, walk::check_plain, walk::walk_file,
 };
 use hothouse_model::config::{
     Complaint, Config, Problem,
@@ -103,6 +103,7 @@ pub fn resolve(layers: &Layers<'_>) -> Result<Resolved, Vec<Problem>> {
     }
     apply_environment(&mut tree, environment, &mut problems);
     apply_templates(&mut tree, &defaults, &root);
+    settle_integrations(&mut tree);
     let profiles = settle_services(&mut tree, &defaults);
     problems.extend(check_tree(&tree));
     let sets = tree.get("service").into_iter().chain(profiles.iter().map(|(_, services)| services));

@@ -84,6 +84,20 @@ fn settle(services: &mut Node) {
     }
 }
 
+/// Gives integrations that a service answers for their class.
+pub(super) fn settle_integrations(tree: &mut Node) {
+    let entries = tree.entry(&[]).and_then(|entries| entries.get_mut("integration"));
+    let Some(Value::Table(integrations)) = entries.map(|node| &mut node.value) else { return };
+    for integration in integrations.values_mut() {
+        let place =
+            integration.get("to").map(|to| Place { origin: Origin::Default, ..to.place.clone() });
+        if let (Some(place), Some(keys)) = (place, integration.entry(&[])) {
+            let class = || Node { value: Value::Text("mock".to_owned()), place };
+            keys.entry("class".to_owned()).or_insert_with(class);
+        }
+    }
+}
+
 fn settle_needs(needs: &mut Node, tasks: &[String]) {
     let Value::List(items) = &mut needs.value else { return };
     for need in items {

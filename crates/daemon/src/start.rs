@@ -112,6 +112,7 @@ hothouse_model::explain! {
 pub fn run(mut spec: DaemonSpec) -> Result<(), StartError> {
     // Values of secrets pass through this process, so it must not dump core.
     process::forbid_core_dumps();
+    process::call_it("hothouse");
     process::keep_the_heap_small();
     spec.folders.make()?;
     socket::check_private(&spec.folders.runtime)?;

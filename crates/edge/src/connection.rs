@@ -84,7 +84,7 @@ impl Caught {
         let (facts, verdict) = self.decide(&sniffed).await;
         let Self { edge, entry, stream, target, way } = self;
         if !verdict.allowed {
-            return Box::pin(deny(&edge, entry, stream, &sniffed, &verdict, target)).await;
+            return Box::pin(deny(&edge, entry, (stream, first), &sniffed, &verdict, target)).await;
         }
         let covering = facts.claim.name().filter(|_| facts.terminated).cloned();
         let terminator = covering
@@ -113,7 +113,7 @@ impl Caught {
         let terminator = self.edge.terminator(&name, facts.port).filter(|_| verdict.allowed);
         let Self { edge, mut entry, stream, target, .. } = self;
         let Some(terminator) = terminator else {
-            return deny(&edge, entry, stream, &Sniffed::Other, &verdict, target).await;
+            return deny(&edge, entry, (stream, first), &Sniffed::Other, &verdict, target).await;
         };
         entry.inspected = true;
         entry.opened(&verdict).await;
@@ -147,8 +147,8 @@ impl Caught {
         let sniffed = Sniffed::Other;
         let (facts, verdict) = self.decide(&sniffed).await;
         if !verdict.allowed {
-            return deny(&self.edge, self.entry, self.stream, &sniffed, &verdict, self.target)
-                .await;
+            let client = (self.stream, Vec::new());
+            return deny(&self.edge, self.entry, client, &sniffed, &verdict, self.target).await;
         }
         let facts = Facts { passed: true, ..facts };
         let edge = self.edge.clone();
@@ -209,7 +209,8 @@ impl Caught {
                 return Some((self, outside));
             }
             Err(DialError::Denied(verdict)) => {
-                deny(&self.edge, self.entry, self.stream, sniffed, &verdict, self.target).await;
+                let client = (self.stream, Vec::new());
+                deny(&self.edge, self.entry, client, sniffed, &verdict, self.target).await;
             }
             Err(DialError::Failed(error)) => {
                 let host = self.entry.host.clone().unwrap_or_else(|| self.target.to_string());
@@ -283,7 +284,7 @@ fn decide(edge: &RoomEdge, facts: &Facts, sniffed: &Sniffed) -> Verdict {
 async fn deny(
     edge: &RoomEdge,
     entry: Entry,
-    stream: TcpStream,
+    (stream, first): (TcpStream, Vec<u8>),
     sniffed: &Sniffed,
     verdict: &Verdict,
     target: SocketAddr,
@@ -292,7 +293,7 @@ async fn deny(
     // Recorded first: the reader of the denial may ask why immediately.
     entry.denied(verdict).await;
     let denial = Denial { verdict, host: host.as_deref(), target };
-    refuse::refuse(stream, sniffed, &edge.about, &denial).await;
+    refuse::refuse(stream, sniffed, first, &edge.about, &denial).await;
 }
 
 /// Returns when a new policy, or what must be terminated by now, forbids a connection.

@@ -228,6 +228,7 @@ async fn ask(edge: &RoomEdge, question: &Question) -> Vec<u8> {
         Ok(found) => told(edge, question, name, &found),
         Err(error) => {
             tracing::debug!(%error, %name, "a name could not be looked up");
+            edge.note_unresolved(name, format!("not looked up: {error}"));
             question.empty(Code::Failed)
         }
     }
@@ -236,6 +237,7 @@ async fn ask(edge: &RoomEdge, question: &Question) -> Vec<u8> {
 /// Tells the room what was found, and remembers that it was told.
 fn told(edge: &RoomEdge, question: &Question, name: &HostName, found: &Found) -> Vec<u8> {
     if !found.exists {
+        edge.note_unresolved(name, "the name does not exist".to_owned());
         return question.empty(Code::NoName);
     }
     let policy = edge.policy();

@@ -1,5 +1,7 @@
 //! How a connection is refused: with a reason that the client can act on.
 
+mod spoken;
+
 use std::{io, net::SocketAddr, time::Duration};
 
 use hothouse_model::policy::{Protocol, Reason, Verdict};
@@ -9,6 +11,7 @@ use tokio::{
     time::timeout,
 };
 
+use self::spoken::{Refusal, refusal};
 use crate::{room::About, wire::sniff::Sniffed};
 
 /// A fatal alert, access denied (RFC 8446, section 6).
@@ -18,6 +21,11 @@ const ALERT: [u8; 7] = [21, 3, 3, 0, 2, 2, 49];
 /// before it sees the connection break.
 const DRAIN: Duration = Duration::from_millis(500);
 const DRAIN_LIMIT: usize = 256 << 10;
+
+/// How often a client may speak until it is told, how much at a time, and how long all of it may take.
+const ROUNDS: usize = 4;
+const FIRST_LIMIT: usize = 1 << 10;
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a client is told about a denial.
 pub(crate) struct Denial<'a> {
@@ -48,6 +56,12 @@ impl Denial<'_> {
 
     fn ask(&self, about: &About) -> String {
         format!("hothouse egress allow {} -w {}", self.grant(), about.sandbox)
+    }
+
+    /// Returns the denial in one line.
+    fn line(&self, about: &About) -> String {
+        let (host, port, why) = (self.shown_host(), self.target.port(), self.verdict.why());
+        format!("Hothouse denied {host}:{port}: {why}; a user can allow it: {}", self.ask(about))
     }
 
     /// Writes the body of a 403.
@@ -83,6 +97,7 @@ pub(crate) fn reset(stream: TcpStream) {
 pub(crate) async fn refuse(
     stream: TcpStream,
     sniffed: &Sniffed,
+    first: Vec<u8>,
     about: &About,
     denial: &Denial<'_>,
 ) {
@@ -98,8 +113,35 @@ pub(crate) async fn refuse(
         Sniffed::Tls(_) | Sniffed::Broken(Protocol::Tls) => {
             finish(stream, &ALERT).await;
         }
-        _ => reset(stream),
+        _ => {
+            let reason = denial.line(about);
+            let talk = spoken(stream, first, &reason, denial.target.port());
+            // A client that does not read it is reset when its socket is dropped.
+            timeout(PATIENCE, talk).await.ok();
+        }
     }
+}
+
+/// Refuses a connection of another protocol, where it has words for that.
+async fn spoken(mut stream: TcpStream, mut first: Vec<u8>, reason: &str, port: u16) {
+    for _ in 0..ROUNDS {
+        match refusal(port, &first, reason) {
+            Refusal::Say(words) => return finish(stream, &words).await,
+            Refusal::Reset => break,
+            Refusal::Continue(words) => {
+                first = vec![0; FIRST_LIMIT];
+                let read = async {
+                    stream.write_all(&words).await?;
+                    stream.read(&mut first).await
+                };
+                match read.await {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => first.truncate(count),
+                }
+            }
+        }
+    }
+    reset(stream);
 }
 
 /// Reports that an allowed host was not reached.

@@ -289,20 +289,38 @@ impl RoomEdge {
 
     /// Records that a name may not be looked up, once a minute.
     pub(crate) fn note_denied_name(&self, host: &str, name: Option<&HostName>, verdict: &Verdict) {
-        if let Some(name) = name {
-            let now = Instant::now();
-            let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-            if quiet.get(name).is_some_and(|noted| now.duration_since(*noted) < QUIET) {
-                return;
-            }
-            if quiet.len() >= QUIET_NAMES {
-                quiet.clear();
-            }
-            quiet.insert(name.clone(), now);
+        if name.is_some_and(|name| !self.is_unnoted(name)) {
+            return;
         }
         let mut record = self.record(AttemptKind::Lookup, verdict);
         record.host = Some(host.to_owned());
         self.append(&mut record);
+    }
+
+    /// Records that a name which may be looked up leads nowhere, once a minute: the connection that was meant never
+    /// comes.
+    pub(crate) fn note_unresolved(&self, name: &HostName, why: String) {
+        if !self.is_unnoted(name) {
+            return;
+        }
+        let mut record = self.record(AttemptKind::Lookup, &self.policy().decide_name(name));
+        record.host = Some(name.to_string());
+        record.error = Some(why);
+        self.append(&mut record);
+    }
+
+    /// Whether nothing was recorded of a name during the last minute; from now on something is.
+    fn is_unnoted(&self, name: &HostName) -> bool {
+        let now = Instant::now();
+        let mut quiet = self.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        if quiet.get(name).is_some_and(|noted| now.duration_since(*noted) < QUIET) {
+            return false;
+        }
+        if quiet.len() >= QUIET_NAMES {
+            quiet.clear();
+        }
+        quiet.insert(name.clone(), now);
+        true
     }
 
     /// Writes a record into the ledger, and counts it. Who makes one waits for its turn

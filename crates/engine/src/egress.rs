@@ -223,6 +223,29 @@ impl Engine {
         approve().map_err(|error| error.failure())
     }
 
+    /// Pins the worktree's config if its pinned half is what the user has on the base branch: a human wrote it, and
+    /// need not be asked about it again.
+    pub(crate) fn take_users_config(&self, sandbox: &SandboxRecord) -> Result<(), EgressError> {
+        // What is wrong with a config is told by whoever needs it.
+        let Ok(pending) = self.try_pending(sandbox) else { return Ok(()) };
+        if pending.changes.is_empty() || !self.is_users_own(sandbox, &pending.text) {
+            return Ok(());
+        }
+        self.with.store.pin_config(sandbox.key, &pending.text)?;
+        self.describe_again(sandbox.key);
+        Ok(())
+    }
+
+    /// Whether a user has written the same pinned half, on the branch that the sandbox is based on.
+    fn is_users_own(&self, sandbox: &SandboxRecord, text: &str) -> bool {
+        let Ok(asked) = self.config_of(text) else { return false };
+        let users = self.untainted_users_configs(sandbox);
+        let is_same = |own: &String| {
+            self.config_of(own).is_ok_and(|own| pending_changes(&own, &asked).is_empty())
+        };
+        users.iter().any(is_same)
+    }
+
     fn worktree_text(&self, sandbox: &SandboxRecord) -> Result<Option<String>, EgressError> {
         let folder = trees::open_worktree(sandbox)?;
         match folder.read_capped(Path::new(CONFIG_FILE), MAX_BYTES as u64 + 1) {

@@ -6,9 +6,11 @@ use hothouse_backend::connection::RoomUser;
 use hothouse_host::files;
 use hothouse_model::{SandboxRecord, room::RoomWall};
 
-use crate::room::shared_path;
+use crate::{managers, room::shared_path};
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+const ROOT_HOME: &str = "/root";
 
 /// Tools that look for their own files below the user's home, and the variable that tells
 /// them otherwise.
@@ -41,7 +43,7 @@ pub(crate) fn pairs(
 ) -> Vec<(String, String)> {
     let (name, home) = match user {
         RoomUser::Agent => ("agent", "/home/agent"),
-        RoomUser::Root => ("root", "/root"),
+        RoomUser::Root => ("root", ROOT_HOME),
     };
     let mut all = vec![
         ("PATH", search_path(home, tools)),
@@ -70,16 +72,25 @@ pub(crate) fn pairs(
     let own = all.into_iter().map(|(name, value)| (name.to_owned(), value));
     let mut all: Vec<(String, String)> = own.collect();
     all.retain(|(name, _)| !wall.environment.contains_key(name));
-    all.extend(wall.environment.clone());
+    let of_wall = wall.environment.iter();
+    let of_wall = of_wall.filter(|(name, _)| user == RoomUser::Agent || !managers::is_agents(name));
+    all.extend(of_wall.map(|(name, value)| (name.clone(), value.clone())));
     all
 }
 
 /// The user's own programs come first, then those of granted tool folders, then the system's.
-fn search_path(home: &str, tools: &[PathBuf]) -> String {
+pub(crate) fn search_path(home: &str, tools: &[PathBuf]) -> String {
     let of_tools = tools.iter().flat_map(|tool| ["bin", "shims"].map(|name| tool.join(name)));
     let of_tools = of_tools
         .filter(|folder| files::is_folder(folder))
         .map(|folder| folder.display().to_string());
     let own = format!("{home}/.local/bin");
-    std::iter::once(own).chain(of_tools).chain([PATH.to_owned()]).collect::<Vec<_>>().join(":")
+    // What the agent installs is not for the room's root.
+    let of_cargo = (home != ROOT_HOME).then(managers::cargo_programs);
+    std::iter::once(own)
+        .chain(of_cargo)
+        .chain(of_tools)
+        .chain([PATH.to_owned()])
+        .collect::<Vec<_>>()
+        .join(":")
 }

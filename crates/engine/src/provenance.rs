@@ -116,6 +116,13 @@ impl Engine {
         Ok(texts)
     }
 
+    /// Returns those of them that hold nothing which came out of a room.
+    pub(crate) fn untainted_users_configs(&self, sandbox: &SandboxRecord) -> Vec<String> {
+        let Ok(settings) = room_settings(&sandbox.repository.common_dir) else { return Vec::new() };
+        let users = self.users_configs(sandbox).unwrap_or_default();
+        users.into_iter().filter(|text| !settings.taint(text)).collect()
+    }
+
     /// Removes the settings of a config from the record: a user has seen and approved it.
     pub(crate) fn approve_settings(&self, common_dir: &Path, text: &str) -> Result<(), FileError> {
         if room_settings(common_dir)?.is_empty() {

@@ -13,15 +13,38 @@ use std::path::{Path, PathBuf};
 use hothouse_host::files;
 use hothouse_model::{
     Explain, FailureKind,
-    config::{DatabaseRecipe, Version},
+    config::{DatabaseRecipe, Service, Version},
     stack::{DatabaseOrder, service::Question},
 };
 
 /// The folder in the room in which services make their sockets.
 const SOCKETS: &str = "/run/hothouse/services";
 
-/// The database that every new server has.
-const DATABASE: &str = "app";
+/// What a database is reached with, as far as the config says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Account<'a> {
+    pub(crate) database: Option<&'a str>,
+    pub(crate) user: Option<&'a str>,
+    pub(crate) password: Option<&'a str>,
+}
+
+impl<'a> Account<'a> {
+    /// The database that every new server has.
+    const DATABASE: &'static str = "app";
+
+    /// Reads what a service says.
+    pub(crate) fn of(service: &'a Service) -> Self {
+        Self {
+            database: service.database.as_ref().map(|name| name.as_str()),
+            user: service.user.as_ref().map(|name| name.as_str()),
+            password: service.password.as_ref().map(|word| word.as_str()),
+        }
+    }
+
+    fn database(self) -> &'a str {
+        self.database.unwrap_or(Self::DATABASE)
+    }
+}
 
 /// A recipe that cannot be followed on this host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,6 +86,7 @@ pub(crate) struct RecipeContext<'a> {
     /// Its data in the room.
     pub(crate) data: &'a Path,
     pub(crate) programs: &'a Programs,
+    pub(crate) account: Account<'a>,
 }
 
 /// A database that can be run.
@@ -74,6 +98,8 @@ pub(crate) struct PreparedRecipe {
     /// Folders of programs to be found first.
     pub(crate) path: Vec<String>,
     pub(crate) url: String,
+    /// What the URL is made of: `database`, `user`, `password`.
+    pub(crate) account: [(&'static str, String); 3],
     pub(crate) question: Question,
     pub(crate) stop_signal: i32,
     pub(crate) database: DatabaseOrder,
@@ -194,6 +220,31 @@ mod tests {
     }
 
     #[test]
+    fn a_config_names_database_user_and_password() {
+        let programs = Programs { folder: "/p/mariadbd".into(), version: "15".into() };
+        let account = Account { database: Some("shop"), user: Some("ann"), password: Some("pw.1") };
+        let data = Path::new("/d");
+        let with = RecipeContext { service: "db", port: 7, data, programs: &programs, account };
+        for (recipe, url, made) in [
+            (DatabaseRecipe::Postgres, "postgres://ann:pw.1@127.0.0.1:7/shop", "DATABASE \"shop\""),
+            (DatabaseRecipe::Mysql, "mysql://ann:pw.1@127.0.0.1:7/shop", "DATABASE `shop`"),
+        ] {
+            let prepared = prepare(recipe, &with);
+            assert_eq!(prepared.url, url);
+            assert!(
+                prepared.script.contains(made) && prepared.script.contains("ann"),
+                "{}",
+                prepared.script
+            );
+            assert_eq!(prepared.account.map(|(_, value)| value), ["shop", "ann", "pw.1"]);
+        }
+        let account = Account { database: Some("3"), user: None, password: Some("pw") };
+        let prepared = prepare(DatabaseRecipe::Redis, &RecipeContext { account, ..with });
+        assert_eq!(prepared.url, "redis://:pw@127.0.0.1:7/3");
+        assert!(prepared.run.join(" ").contains("--requirepass 'pw'"), "{:?}", prepared.run);
+    }
+
+    #[test]
     fn every_recipe_binds_its_port_and_keeps_its_promise() {
         let programs = Programs { folder: "/p".into(), version: "15".into() };
         let with = RecipeContext {
@@ -201,6 +252,7 @@ mod tests {
             port: 7777,
             data: Path::new("/var/lib/hothouse/db"),
             programs: &programs,
+            account: Account::default(),
         };
         for recipe in [DatabaseRecipe::Postgres, DatabaseRecipe::Mysql, DatabaseRecipe::Redis] {
             let prepared = prepare(recipe, &with);

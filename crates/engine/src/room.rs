@@ -30,7 +30,7 @@ use hothouse_model::{
     stack::{DATA_INSIDE, FROZEN_INSIDE, StackOrder},
 };
 use hothouse_store::{NewPlan, NewRoom, Subject};
-use hothouse_workspace::Repository;
+use hothouse_workspace::{Repository, content};
 
 use crate::{
     Engine, StepError, data, masks, project::ProjectError, stack::Stack, trees, wall::WallError,
@@ -114,17 +114,32 @@ impl Engine {
         if sandbox.deleting {
             return Err(RoomRequestError::Deleting { name: sandbox.name.clone() });
         }
+        self.take_users_config(sandbox)?;
+        let sandbox = &self.with.store.sandbox(sandbox.key)?.unwrap_or_else(|| sandbox.clone());
         if self.room_of(sandbox).is_some() {
             if sandbox.room.as_ref().is_some_and(|room| room.slept.is_some()) {
                 self.thaw_room(sandbox)?;
                 self.with.store.set_slept(sandbox.key, None)?;
             }
-            return self.up_again(sandbox, spec);
+            match self.why_replaced(sandbox, spec)? {
+                None => return self.up_again(sandbox, spec),
+                // A program of the room does not replace the room that it runs in.
+                Some(_) if spec.only_running => return self.up_again(sandbox, spec),
+                Some(reason) => {
+                    self.note(
+                        Some(&operation),
+                        format!("the room is replaced, and its files and data are kept: {reason}"),
+                    );
+                    self.import_if_possible(sandbox);
+                }
+            }
         }
         if spec.only_running {
             let state = sandbox.state(None);
             return Err(RoomRequestError::NotUp { name: sandbox.name.clone(), state });
         }
+        let profile = self.profile_for(sandbox, spec);
+        let spec = &UpSpec { profile, ..spec.clone() };
         self.check_restored(sandbox)?;
         trees::ensure_there(sandbox)?;
         self.forget_refusal(sandbox);
@@ -220,6 +235,41 @@ impl Engine {
         Ok(steps)
     }
 
+    /// Returns why a room that is up cannot take on what the config says now, if so.
+    fn why_replaced(
+        &self,
+        sandbox: &SandboxRecord,
+        spec: &UpSpec,
+    ) -> Result<Option<String>, RoomRequestError> {
+        let runtime = self.places(sandbox).runtime;
+        let (running, wall) = (self.with.rooms.stack(&runtime), self.with.rooms.wall(&runtime));
+        let profile = running.as_ref().map_or(config::DEFAULT_PROFILE, |stack| &stack.profile);
+        // Another profile is a conflict, or leaves the room as it is.
+        if spec.profile.as_deref().is_some_and(|wanted| wanted != profile) {
+            return Ok(None);
+        }
+        let now = settings_of_room(&*self.pinned_config(sandbox)?);
+        // Rooms of earlier releases do not say.
+        if !wall.settings.is_empty() && wall.settings != now {
+            let reason = "approved settings of `[room]`, `[secret]` or `[env]` need a new one";
+            return Ok(Some(reason.to_owned()));
+        }
+        let tools = self.with.rooms.tools(&runtime);
+        let stack = self.stack_for(sandbox, Some(profile), &tools, &wall)?;
+        let known = running.unwrap_or_default();
+        let has = |name: &str| known.services.iter().any(|service| service.name() == name);
+        let added = stack.data.iter().find(|data| !has(&data.service));
+        // The folder of its data can be shown only to a room that is being made.
+        Ok(added.map(|data| format!("service `{}` needs storage for its data", data.service)))
+    }
+
+    /// Returns the profile of a start: the one that is asked for, else that of the room it replaces.
+    fn profile_for(&self, sandbox: &SandboxRecord, spec: &UpSpec) -> Option<String> {
+        let running = self.stack_of(sandbox).map(|stack| stack.profile);
+        let running = running.filter(|profile| profile != config::DEFAULT_PROFILE);
+        spec.profile.clone().or(running)
+    }
+
     /// Brings the services of a room that is up to what the config says now.
     fn up_again(&self, sandbox: &SandboxRecord, spec: &UpSpec) -> Result<(), RoomRequestError> {
         // Tightening is always right; only a new start loosens.
@@ -243,14 +293,6 @@ impl Engine {
         let wall = self.with.rooms.wall(&runtime);
         let stack = self.stack_for(sandbox, Some(profile), &tools, &wall)?;
         let known = running.unwrap_or_default();
-        let has = |name: &str| known.services.iter().any(|service| service.name() == name);
-        if let Some(data) = stack.data.iter().find(|data| !has(&data.service)) {
-            // The folder of its data can be shown only to a room that is being made.
-            return Err(RoomRequestError::NewData {
-                name: sandbox.name.clone(),
-                service: data.service.clone(),
-            });
-        }
         self.reserve_for(sandbox, &stack.order)?;
         let nothing = |order: &StackOrder| order.services.is_empty() && order.hosted.is_empty();
         if !(nothing(&stack.order) && nothing(&known)) {
@@ -634,9 +676,10 @@ impl Engine {
     ) -> Result<(), WallError> {
         let (wall, mounts) = self.wall_for(sandbox, config)?;
         order.wall = wall;
+        order.wall.settings = settings_of_room(config);
         order.wall.caveats.extend(masked(&order.worktree, &order.masks));
         order.mounts.extend(mounts);
-        Ok(())
+        Ok(self.give_managers(sandbox, &config.room, order)?)
     }
 
     /// Returns the secrets of the host that lie in what is granted: a tool folder may hold one.
@@ -660,7 +703,7 @@ impl Engine {
         Ok(masks)
     }
 
-    fn expand(&self, path: &str) -> PathBuf {
+    pub(crate) fn expand(&self, path: &str) -> PathBuf {
         match path.strip_prefix('~') {
             Some(rest) => self.with.home.join(rest.trim_start_matches('/')),
             None => path.into(),
@@ -672,6 +715,14 @@ impl Engine {
 fn masked(worktree: &Path, masks: &[PathBuf]) -> Option<Caveat> {
     let own = masks.iter().filter_map(|mask| mask.strip_prefix(worktree).ok());
     masks::listed(own).map(|files| Caveat::Masked { files })
+}
+
+/// Returns what of a config only a new room takes on, in a form that can be compared.
+fn settings_of_room(config: &Config) -> String {
+    let half = config.pinned_half();
+    let terminates = !config.terminated_hosts().is_empty();
+    let all = (&half.room, &half.secrets, &half.variables, terminates);
+    content::key(&[serde_json::to_vec(&all).unwrap_or_default().as_slice()])
 }
 
 fn mask_patterns(config: &Config) -> (Vec<String>, Vec<String>) {

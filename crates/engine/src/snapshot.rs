@@ -122,6 +122,7 @@ impl Engine {
         let folder = places.snapshot(&label);
         let (living, kept) = (Others::living(&places), Others::kept(&folder));
         let others = trees::others(&sandbox.sandboxes, sandbox.name.as_str(), &living)?;
+        let others = trees::without_caches(others);
         let to = tree(sandbox, &label);
         let mut copies = vec![TreeCopy { from: trees::worktree(sandbox), to: to.clone() }];
         copies.extend(Others::copies(&others, &living, &kept, &sandbox.sandboxes, &to.name));
@@ -222,8 +223,10 @@ impl Engine {
         copies.extend(Others::copies(&others, &kept, &living, &sandbox.sandboxes, name));
         let kept_paths: Vec<_> = copies.iter().map(|copy| &copy.to.path).collect();
         let surplus = trees::others(&sandbox.sandboxes, name, &living)?;
-        let surplus: Vec<_> =
-            surplus.into_iter().filter(|tree| !kept_paths.contains(&&tree.path)).collect();
+        let surplus: Vec<_> = trees::without_caches(surplus)
+            .into_iter()
+            .filter(|tree| !kept_paths.contains(&&tree.path))
+            .collect();
         let claim = Some(places.claim());
         let replaced = trees::formers(&copies);
         let mut steps =

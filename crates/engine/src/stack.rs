@@ -11,7 +11,8 @@ use hothouse_model::{
     Explain, FailureKind, ServiceName,
     caveat::Caveat,
     config::{
-        self, Config, Part, Probe, Ready, Reference, Service, Signal, SinkRecipe, Template, Work,
+        self, Config, Part, Probe, Ready, Reference, SERVICE_FIELDS, Service, Signal, SinkRecipe,
+        Template, Work,
     },
     stack::{
         DATA_INSIDE, DataOrder, FROZEN_INSIDE, HostedOrder, ServiceOrder, StackOrder,
@@ -22,7 +23,8 @@ use hothouse_workspace::content;
 
 use crate::{
     apps::Names,
-    recipe::{self, PreparedRecipe, Programs, RecipeContext},
+    managers,
+    recipe::{self, Account, PreparedRecipe, Programs, RecipeContext},
 };
 
 /// What is known besides the config.
@@ -137,7 +139,9 @@ impl<'a> StackBuilder<'a> {
                 .ok_or_else(|| StackError::Programs { service: name.to_string() })?;
             let data = Path::new(DATA_INSIDE).join(name.as_str());
             let port = service.main_port().unwrap_or_default();
-            let with = RecipeContext { service: name.as_str(), port, data: &data, programs };
+            let account = Account::of(service);
+            let with =
+                RecipeContext { service: name.as_str(), port, data: &data, programs, account };
             prepared.insert(name.clone(), recipe::prepare(recipe, &with));
         }
         Ok(Self { config, facts, prepared, variables: BTreeMap::new() })
@@ -148,6 +152,9 @@ impl<'a> StackBuilder<'a> {
         let (mut all, mut caveats) = (BTreeMap::new(), Vec::new());
         for (name, variable) in &self.config.variables {
             let name = name.as_str();
+            if !variable.services.is_empty() {
+                continue;
+            }
             if let Some(template) = &variable.value {
                 let value =
                     self.value(None, template).map_err(|reference| StackError::Reference {
@@ -210,7 +217,8 @@ impl<'a> StackBuilder<'a> {
         let prepared = self.prepared.get(name);
         let root = if frozen { Path::new(FROZEN_INSIDE) } else { self.facts.worktree };
         let shell = |command: &config::Command| {
-            ["/bin/sh", "-c", command.as_str()].map(str::to_owned).to_vec()
+            let line = self.command((name, service), command.as_str());
+            vec!["/bin/sh".to_owned(), "-c".to_owned(), line]
         };
         let run = match (service.work(), prepared) {
             (Work::Command(command), _) => shell(command),
@@ -236,7 +244,7 @@ impl<'a> StackBuilder<'a> {
                 true => Vec::new(),
                 false => service.watch.iter().map(|p| joined(root, p.as_str())).collect(),
             },
-            probe: probe(service, prepared, self.hostname(service)),
+            probe: probe(service, prepared, self.hostname(service), &shell),
         };
         Ok(ServiceOrder {
             spec,
@@ -265,6 +273,8 @@ impl<'a> StackBuilder<'a> {
         prepared: Option<&PreparedRecipe>,
     ) -> Result<BTreeMap<String, String>, StackError> {
         let mut env: BTreeMap<String, String> = self.facts.environment.iter().cloned().collect();
+        let (name_of_cache, cache) = managers::NODE_COMPILE_CACHE;
+        env.insert(name_of_cache.to_owned(), cache.to_owned());
         env.extend(self.variables.clone());
         if let Some(port) = service.main_port() {
             env.insert("PORT".to_owned(), port.to_string());
@@ -276,6 +286,9 @@ impl<'a> StackBuilder<'a> {
                 *path = prepared.path.iter().chain([&*path]).cloned().collect::<Vec<_>>().join(":");
             }
         }
+        for (variable, value) in self.scoped(name)? {
+            env.insert(variable, value);
+        }
         for (variable, template) in &service.env {
             let value = self.value(Some((name, service)), template);
             let value = value.map_err(|reference| StackError::Reference {
@@ -286,6 +299,57 @@ impl<'a> StackBuilder<'a> {
             env.insert(variable.as_str().to_owned(), value);
         }
         Ok(env)
+    }
+
+    /// Resolves the variables of `[env]` that only some services get.
+    fn scoped(&self, service: &ServiceName) -> Result<Vec<(String, String)>, StackError> {
+        let all = self.config.variables.iter();
+        let mut found = Vec::new();
+        for (name, variable) in all.filter(|(_, one)| one.services.contains(service)) {
+            let from = variable.from.as_ref().and_then(|from| self.facts.host.get(from.0.as_str()));
+            let value = match &variable.value {
+                Some(template) => {
+                    let value = self.value(None, template);
+                    Some(value.map_err(|reference| StackError::Reference {
+                        place: "`[env]`".into(),
+                        variable: name.to_string(),
+                        reference,
+                    })?)
+                }
+                None => from.cloned(),
+            };
+            found.extend(value.map(|value| (name.to_string(), value)));
+        }
+        Ok(found)
+    }
+
+    /// Puts what `{db.url}` and the like mean into a command. Braces of the shell and of other programs stay.
+    fn command(&self, own: (&ServiceName, &Service), line: &str) -> String {
+        let (mut text, mut rest) = (String::new(), line);
+        while let Some(at) = rest.find('{') {
+            let (before, brace) = rest.split_at(at);
+            text.push_str(before);
+            let inner = brace[1..].split_once('}').map(|(inner, _)| inner);
+            let is_shell = before.ends_with('$');
+            let found = inner.filter(|_| !is_shell).and_then(|inner| {
+                let (service, field) = inner.split_once('.')?;
+                let known = SERVICE_FIELDS.contains(&field);
+                let to = Reference { service: Some(service.to_owned()), field: field.to_owned() };
+                known.then(|| self.follow(Some(own), &to)).flatten()
+            });
+            match (found, inner) {
+                (Some(value), Some(inner)) => {
+                    text.push_str(&value);
+                    rest = &brace[inner.len() + 2..];
+                }
+                _ => {
+                    text.push('{');
+                    rest = &brace[1..];
+                }
+            }
+        }
+        text.push_str(rest);
+        text
     }
 
     fn value(
@@ -318,6 +382,10 @@ impl<'a> StackBuilder<'a> {
             "host" => Some("127.0.0.1".to_owned()),
             "local" => self.local(name, service),
             "url" => self.url(name, service),
+            field @ ("database" | "user" | "password") => {
+                let account = &self.prepared.get(name)?.account;
+                account.iter().find(|(known, _)| *known == field).map(|(_, value)| value.clone())
+            }
             "hostname" => Some(self.hostname(service).unwrap_or_else(|| "localhost".to_owned())),
             _ => None,
         }
@@ -381,6 +449,7 @@ fn probe(
     service: &Service,
     prepared: Option<&PreparedRecipe>,
     routed: Option<String>,
+    shell: &dyn Fn(&config::Command) -> Vec<String>,
 ) -> Option<ProbeSpec> {
     let timing = |question: Question, ready: Option<&Ready>| {
         use std::time::Duration;
@@ -411,9 +480,7 @@ fn probe(
             }
         }
         Probe::Tcp => Question::Tcp { port: port? },
-        Probe::Exec(command) => Question::Exec {
-            words: ["/bin/sh", "-c", command.as_str()].map(str::to_owned).to_vec(),
-        },
+        Probe::Exec(command) => Question::Exec { words: shell(command) },
         Probe::Log(pattern) => Question::Log { pattern: pattern.as_str().to_owned() },
         Probe::Notify => Question::Notify,
     };
@@ -567,6 +634,64 @@ mod tests {
         assert!(!stack.variables.contains_key("DATABASE_URL"), "the service sets it");
         let api = &stack.order.services[0].spec.env;
         assert_eq!(api["PAY_SECRET"], stack.variables["PAY_SECRET"]);
+    }
+
+    #[test]
+    fn a_variable_may_be_for_some_services_only() {
+        let text = r#"
+            [service.db]
+            recipe = "postgres"
+            database = "shop"
+            user = "ann"
+            [service.api]
+            run = "x"
+            [service.worker]
+            run = "x"
+            env = { A = "own" }
+            [service.web]
+            run = "x"
+            [env.A]
+            kind = "public"
+            value = "{db.url}"
+            services = ["api", "worker"]
+            [env.B]
+            kind = "public"
+            value = "{db.database} {db.user} {db.password}"
+        "#;
+        let stack = stack(text, "dev").unwrap();
+        let of = |name: &str| {
+            let found = stack.order.services.iter().find(|service| service.name() == name);
+            found.unwrap().spec.env.clone()
+        };
+        assert_eq!(of("api")["A"], "postgres://ann:ann@127.0.0.1:5432/shop");
+        assert_eq!((of("worker")["A"].as_str(), of("web").contains_key("A")), ("own", false));
+        assert!(!stack.variables.contains_key("A"), "commands do not have it");
+        assert_eq!(stack.variables["B"], "shop ann ann");
+    }
+
+    #[test]
+    fn references_in_commands_are_resolved_and_other_braces_stay() {
+        let text = r#"
+            [service.db]
+            recipe = "postgres"
+            [service.api]
+            run = "migrate {db.url} && awk '{print $1}' ${db.url} {a.b} {db.nope} {web.port} {"
+            build = "echo {db.port}"
+            ready = { exec = "check {db.host}" }
+            [service.web]
+            run = "x"
+            port = 80
+        "#;
+        let stack = stack(text, "dev").unwrap();
+        let api = &stack.order.services[0].spec;
+        let url = "postgres://postgres:postgres@127.0.0.1:5432/app";
+        assert_eq!(
+            api.run[2],
+            format!("migrate {url} && awk '{{print $1}}' ${{db.url}} {{a.b}} {{db.nope}} 80 {{")
+        );
+        assert_eq!(api.build.as_ref().unwrap()[2], "echo 5432");
+        let question = &api.probe.as_ref().unwrap().question;
+        assert!(matches!(question, Question::Exec { words } if words[2] == "check 127.0.0.1"));
     }
 
     #[test]

@@ -27,7 +27,7 @@ use hothouse_workspace::{
     worktree::NewWorktree,
 };
 
-use crate::{Engine, StepError, data, masks};
+use crate::{Engine, StepError, data, managers, masks};
 
 /// The driver of trees that are never shared as a mount: git directories, and data without subvolumes.
 const PLAIN: DriverName = DriverName::Reflink;
@@ -192,6 +192,11 @@ pub(crate) fn others(
         all.push(order(format!("data.{service}"), path, driver));
     }
     Ok(all)
+}
+
+/// Leaves out what package managers keep: a snapshot is of the sandbox's own state, and a restore does not change them.
+pub(crate) fn without_caches(trees: Vec<TreeOrder>) -> Vec<TreeOrder> {
+    trees.into_iter().filter(|tree| !tree.path.ends_with(managers::CACHES)).collect()
 }
 
 /// Where the trees in addition to the worktree are.

@@ -267,7 +267,8 @@ impl Engine {
         config: &Config,
     ) -> Result<BTreeMap<String, String>, WallError> {
         let mut all = BTreeMap::new();
-        for (name, variable) in &config.variables {
+        let of_commands = config.variables.iter().filter(|(_, one)| one.services.is_empty());
+        for (name, variable) in of_commands {
             let text = |part: &Part| match part {
                 Part::Text(text) => Some(text.clone()),
                 Part::Reference(_) => None,
@@ -353,11 +354,17 @@ pub fn host_bundle(named: Option<&str>) -> Vec<u8> {
     bundles.find_map(|path| files::read_capped(&path, BUNDLE_MOST).ok()).unwrap_or_default()
 }
 
+/// Returns the file of all certificates that a room trusts.
+pub(crate) fn bundle_inside() -> PathBuf {
+    let etc = |file: &str| Path::new("/etc").join(file);
+    let bundle = CERTIFICATE_BUNDLES.map(etc).into_iter().find(|path| files::exists(path));
+    bundle.unwrap_or_else(|| etc(CERTIFICATE_BUNDLES[0]))
+}
+
 /// Returns the variables by which programs trust the bundle of the room.
 fn trust_variables() -> BTreeMap<String, String> {
     let etc = |file: &str| Path::new("/etc").join(file);
-    let bundle = CERTIFICATE_BUNDLES.map(etc).into_iter().find(|path| files::exists(path));
-    let bundle = bundle.unwrap_or_else(|| etc(CERTIFICATE_BUNDLES[0]));
+    let bundle = bundle_inside();
     let bundles = BUNDLE_VARIABLES.into_iter().map(|name| (name, bundle.clone()));
     let all = bundles.chain([(NODE, etc(CA_ALONE))]);
     all.map(|(name, path)| (name.to_owned(), path.display().to_string())).collect()
@@ -388,8 +395,10 @@ fn exposed_by_config(config: &Config, stack: &Stack) -> Vec<Exposed> {
         let own = config.services.iter().find(|(name, _)| name.as_str() == service.name());
         let own = own.map(|(_, own)| &own.env);
         for (name, value) in &service.spec.env {
-            // Only what the service itself says: the rest is the wall's, or was looked at above.
-            if own.is_some_and(|own| own.contains_key(name.as_str())) {
+            // Only what the config says for it: the rest is the wall's, or was looked at above.
+            let scoped =
+                config.variables.get(name.as_str()).is_some_and(|v| !v.services.is_empty());
+            if scoped || own.is_some_and(|own| own.contains_key(name.as_str())) {
                 all.push(one(name, &place, value));
             }
         }

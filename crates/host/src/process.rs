@@ -1,5 +1,6 @@
 //! Processes of the host: who we are, who still runs, and starting our own daemon.
 
+use std::os::unix::process::CommandExt;
 use std::{
     fs::File,
     io,
@@ -36,6 +37,12 @@ pub fn close_stdout() {
     }
 }
 
+/// Gives this process the name that lists of processes show; one that was started by a link has that of the link.
+pub fn call_it(name: &str) {
+    // Only how it looks depends on it.
+    std::fs::write("/proc/self/comm", name).ok();
+}
+
 /// Starts our own program again, detached from the terminal, and returns it with its first words.
 ///
 /// The child's standard output is a pipe on which it says whether it is ready.
@@ -51,6 +58,8 @@ pub fn spawn_self(arguments: &[&str], log: File) -> io::Result<Child> {
 pub fn spawn_daemon(program: &Path, arguments: &[&str], log: File) -> io::Result<Child> {
     crate::descriptors::keep_from_children()?;
     std::process::Command::new(program)
+        // As lists of processes show it.
+        .arg0("hothouse")
         .args(arguments)
         .current_dir("/")
         .stdin(Stdio::null())

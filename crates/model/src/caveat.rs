@@ -56,6 +56,7 @@ word_type! {
         NotImported = "not-imported",
         NotMasked = "not-masked",
         NotReadable = "not-readable",
+        Outside = "outside",
         Pending = "pending",
         RoomOnly = "room-only",
         SecretMissing = "secret-missing",
@@ -110,6 +111,13 @@ pub enum Caveat {
     /// A pattern of dependency folders that matches nothing.
     LeftOut {
         problem: String,
+    },
+    /// A program that the project needs lies where the room does not look.
+    ToolOutside {
+        program: String,
+        path: PathBuf,
+        /// The line of `[room]` that shows it.
+        setting: String,
     },
     /// Forks share no blocks.
     FullCopies,
@@ -226,7 +234,7 @@ impl Caveat {
             }
             Self::Pending { .. } => Area::Config,
             Self::Hidden | Self::FullCopies => Area::Tree,
-            Self::LeftOut { .. } => Area::Dependencies,
+            Self::LeftOut { .. } | Self::ToolOutside { .. } => Area::Dependencies,
             Self::Diverged { .. } | Self::NotImported { .. } => Area::Git,
             Self::LookClosely { .. } => Area::Files,
             Self::Asleep { .. } => Area::Sleep,
@@ -256,6 +264,7 @@ impl Caveat {
             Self::Pending { .. } => Class::Pending,
             Self::Hidden => Class::RoomOnly,
             Self::LeftOut { .. } => Class::LeftOut,
+            Self::ToolOutside { .. } => Class::Outside,
             Self::Diverged { .. } => Class::Diverged,
             Self::NotImported { .. } => Class::NotImported,
             Self::LookClosely { .. } => Class::LookClosely,

@@ -90,6 +90,9 @@ pub struct RoomWall {
     /// What a reader must know.
     #[serde(deserialize_with = "caveat::read_any")]
     pub caveats: Vec<Caveat>,
+    /// The settings that only a new room can take on, as they were when it started.
+    #[serde(default)]
+    pub settings: String,
 }
 
 /// The wall of a room, to be raised.

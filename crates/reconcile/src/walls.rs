@@ -4,6 +4,7 @@
 //! Without a wall a room is closed: room-init resets connections and resolves no names. So every
 //! failure here costs a room its network, and never lets anything pass.
 
+mod led;
 mod terminate;
 mod toolchain;
 mod whose;
@@ -429,9 +430,14 @@ impl Walls {
         let (runtime, edge) = (runtime.to_owned(), Arc::downgrade(edge));
         let (mocks, sinks, webhooks) =
             (self.mocks.clone(), self.sinks.clone(), self.webhooks.clone());
+        let rooms = self.rooms.clone();
         let made = move || {
-            let substitutes =
-                terminate::Substitutes { mocks: &mocks, sinks: &sinks, webhooks: &webhooks };
+            let substitutes = terminate::Substitutes {
+                mocks: &mocks,
+                sinks: &sinks,
+                webhooks: &webhooks,
+                rooms: &rooms,
+            };
             terminate::of(&engine, (&sandbox, substitutes), &runtime, edge)
         };
         let made = tokio::task::spawn_blocking(made).await;

@@ -31,7 +31,7 @@ use hothouse_model::{Explain, FailureKind, config::ByteSize, id::fnv1a};
 
 pub(crate) use self::checkout::{gitlinks, skip_gitlinks};
 pub use self::{
-    dependencies::{ABSENT, Dependencies, LeftOut, find_dependencies, join},
+    dependencies::{ABSENT, Dependencies, LeftOut, PNPM_STORE, find_dependencies, join},
     evict::{Budget, evict},
 };
 use crate::{

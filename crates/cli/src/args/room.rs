@@ -54,6 +54,9 @@ pub(crate) struct ExecArgs {
     /// Run in this folder, from the top of the worktree; with SERVICE, instead of its folder
     #[arg(short = 'C', long, value_name = "DIR", conflicts_with = "attach")]
     pub(crate) folder: Option<String>,
+    /// After a failure, report denied connections also if standard error is not a terminal
+    #[arg(long)]
+    pub(crate) explain: bool,
     /// Run in the folder and environment of this service
     #[arg(value_name = "SERVICE")]
     pub(crate) service: Option<String>,

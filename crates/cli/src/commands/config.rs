@@ -131,12 +131,25 @@ pub(crate) fn approve(session: &Session, ui: &Ui, args: ApproveArgs) -> Result<E
     let now: PendingView = session.post(route::CONFIG_APPROVE, &session.operation(), &body)?;
     match ui.json {
         true => ui.print_json(&pending),
-        false => ui.say(&format!(
-            "Approved for `{}`. Egress rules are effective immediately; changes to the room at its next `up`.",
-            now.sandbox
-        )),
+        false => {
+            ui.say(&format!("Approved for `{}`.", now.sandbox));
+            let later = needs_new_room(pending.changes.iter().map(|change| change.key.as_str()));
+            if !later.is_empty() {
+                let keys = later.join(", ");
+                let name = &now.sandbox;
+                ui.say(&format!(
+                    "Effective at the next `hothouse up -w {name}`, which replaces a running room and keeps its files and data: {keys}."
+                ));
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Lists the changed keys that only a new room takes on; egress and integrations are effective immediately.
+fn needs_new_room<'a>(keys: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    const OF_ROOM: [&str; 4] = ["room.", "secret.", "env.", "service."];
+    keys.filter(|key| OF_ROOM.iter().any(|part| key.starts_with(part))).collect()
 }
 
 /// Returns the command that installs dependencies, from the nearest config.

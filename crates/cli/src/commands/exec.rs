@@ -5,15 +5,20 @@ mod plumbing;
 
 use std::{
     ffi::OsString,
-    io,
+    io::{self, IsTerminal},
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
     process::ExitCode,
     time::Instant,
 };
 
-use hothouse_api::exec::{Ask, DatabaseAsk, Ended, Hello, RunAsk, Say, Target, TerminalAsk};
-use hothouse_host::{framed::Framed, random, terminal};
+use hothouse_api::{
+    egress::{EgressPage, EgressQuery, EgressRecord},
+    exec::{Ask, DatabaseAsk, Ended, Hello, RunAsk, Say, Target, TerminalAsk},
+    route,
+};
+use hothouse_host::{Clock, clock::HostClock, framed::Framed, random, terminal};
 use hothouse_model::{Failure, FailureKind, id::hex};
+use jiff::Timestamp;
 use serde::Serialize;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -61,6 +66,7 @@ pub(crate) fn exec(
         return side_by_side(session, ui, &args);
     }
     let sandbox = args.sandboxes.first().cloned();
+    let named = sandbox.clone();
     let terminal = (args.attach.is_none()).then(|| terminal_ask(kind)).flatten();
     let ask = match args.attach {
         Some(exec) => Ask::Attach(Target { sandbox, folder: session.folder_text()?, exec }),
@@ -75,10 +81,40 @@ pub(crate) fn exec(
             terminal: terminal.filter(|_| !ui.json),
         }),
     };
-    match ui.json {
-        true => run_kept(session, ui, ask),
-        false => run_one(session, ui, ask),
+    if ui.json {
+        return run_kept(session, ui, ask);
     }
+    let begun = HostClock.now();
+    let code = run_one(session, ui, ask)?;
+    if code != ExitCode::SUCCESS && (args.explain || io::stderr().is_terminal()) {
+        tell_denials(session, ui, named, begun);
+    }
+    Ok(code)
+}
+
+/// Reports that connections were denied since a moment: a failed command often does not show why it failed.
+fn tell_denials(session: &Session, ui: &Ui, sandbox: Option<String>, since: Timestamp) {
+    let Ok(folder) = session.folder_text() else { return };
+    let query = EgressQuery {
+        sandbox,
+        folder,
+        since: Some(since.to_string()),
+        denied: true,
+        ..EgressQuery::default()
+    };
+    // It is only a hint: without the ledger there is none.
+    let Ok(page) = session.query::<EgressPage>(route::EGRESS, &query) else { return };
+    if !page.records.is_empty() {
+        ui.say(&denials(&page.records));
+    }
+}
+
+/// Says how many connections were denied, and how to see why.
+fn denials(records: &[EgressRecord]) -> String {
+    let Some(last) = records.last() else { return String::new() };
+    let host = last.host.clone().or_else(|| last.address.clone());
+    let were = if records.len() == 1 { "connection was" } else { "connections were" };
+    format!("{} {were} denied: `hothouse egress why {}`", records.len(), host.unwrap_or_default())
 }
 
 /// Runs a line of shell in a new room on a sandbox's worktree, with its output on standard error.

@@ -1,6 +1,10 @@
 //! `up`, `down`, `pause`, `resume`.
 
-use std::{path::Path, process::ExitCode, time::Duration};
+use std::{
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use hothouse_api::{
     SandboxView, route,
@@ -66,7 +70,7 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         no_wait: args.no_wait,
         timeout_seconds: timeout.map(|timeout| timeout.as_secs().max(1)),
     };
-    let operation = session.operation();
+    let (begun, operation) = (Instant::now(), session.operation());
     let progress = Progress::tell(session, ui, &operation);
     let shown: Result<SandboxView, Failure> = session.post(route::SANDBOX_UP, &operation, &body);
     drop(progress);
@@ -77,7 +81,7 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         shown.apps.values().for_each(|app| ui.print(&app.url));
     } else {
         ui.print(&panel(ui, &shown));
-        let chain = critical_chain(&shown.services);
+        let chain = critical_chain(&shown.services, begun.elapsed());
         if !chain.is_empty() {
             ui.say(&chain);
         }
@@ -107,8 +111,8 @@ pub(super) fn duration(flag: &str, text: Option<&str>) -> Result<Option<Duration
     })
 }
 
-/// Shows the slowest chain: the service that was ready last, and those it needed.
-fn critical_chain(services: &[ServiceView]) -> String {
+/// Shows how long the command took, and the slowest chain: the service that was ready last, and those it needed.
+fn critical_chain(services: &[ServiceView], took: Duration) -> String {
     let services = services.iter().map(|service| ServiceReport {
         status: ServiceStatus {
             name: service.name.clone(),
@@ -122,19 +126,21 @@ fn critical_chain(services: &[ServiceView]) -> String {
     let report = StackReport { version: 0, services: services.collect() };
     let chain = report.critical_chain();
     let at = |time: Option<u64>| Duration::from_millis(time.unwrap_or_default());
-    let Some(last) = chain.first() else { return String::new() };
-    let last = at(last.ready_ms);
-    let took = |service: &ServiceStatus| {
+    if chain.is_empty() {
+        return String::new();
+    }
+    let spent = |service: &ServiceStatus| {
         seconds(at(service.ready_ms).saturating_sub(at(service.started_ms)))
     };
-    let mut text = format!("Ready in {}. Slowest chain:", seconds(last));
+    let mut text =
+        format!("Ready in {}. Slowest chain, from the start of the room:", seconds(took));
     for (depth, service) in chain.iter().enumerate() {
         let ready = seconds(at(service.ready_ms));
         text.push_str(&format!(
             "\n  {}{} @{ready} +{}",
             "  ".repeat(depth),
             service.name,
-            took(service)
+            spent(service)
         ));
     }
     text
@@ -200,9 +206,9 @@ mod tests {
     fn the_longest_way_is_told_with_its_times() {
         let services = [service("db", &[], 5, 130), service("api", &["db"], 131, 1_500)];
         assert_eq!(
-            critical_chain(&services),
-            "Ready in 1.50s. Slowest chain:\n  api @1.50s +1.37s\n    db @130ms +125ms"
+            critical_chain(&services, Duration::from_millis(1_900)),
+            "Ready in 1.90s. Slowest chain, from the start of the room:\n  api @1.50s +1.37s\n    db @130ms +125ms"
         );
-        assert_eq!(critical_chain(&[]), "");
+        assert_eq!(critical_chain(&[], Duration::ZERO), "");
     }
 }

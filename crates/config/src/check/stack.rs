@@ -88,6 +88,11 @@ fn check_kind(service: &Node, problems: &mut Vec<Problem>) {
     if !recipe {
         refuse("version", "needs `recipe`: only a recipe has versions to choose from");
     }
+    if !recipe || is_sink(service) {
+        for key in ["database", "user", "password"] {
+            refuse(key, "needs the `recipe` of a database");
+        }
+    }
     if host && !references::has_port(service) {
         problems.push(service.place.problem(Complaint::new("needs a `port`: it runs on the host")));
     }

@@ -14,12 +14,38 @@ use hothouse_model::{
 pub(super) fn check_integrations(tree: &Node, problems: &mut Vec<Problem>) {
     let services = names(tree, &["service"]);
     for (_, integration) in entries(tree, &["integration"]) {
+        if integration.get("class").is_none() {
+            let message = "needs the key `class`, or `to` for a service that answers";
+            problems.push(integration.place.problem(Complaint::new(message)));
+        }
         if let Some(to) = integration.get("webhook").and_then(|webhook| webhook.get("to")) {
+            check_known(to, "service", services.iter().copied(), problems);
+        }
+        if let Some(to) = integration.get("to") {
+            check_led(to, integration, tree, problems);
             check_known(to, "service", services.iter().copied(), problems);
         }
         for (_, value) in entries(integration, &["env"]) {
             check_reference(value, tree, problems);
         }
+    }
+}
+
+/// Reports an integration that leads to a service, but cannot.
+fn check_led(to: &Node, integration: &Node, tree: &Node, problems: &mut Vec<Problem>) {
+    let class = integration.get("class").and_then(Node::text);
+    if class.is_some_and(|class| class != "mock") {
+        let message = "needs `class = \"mock\"`: a service answers in place of fixtures";
+        problems.push(to.place.problem(Complaint::new(message)));
+    }
+    if integration.get("hosts").is_none_or(|hosts| hosts.items().is_empty()) {
+        let message = "needs `hosts`: the hosts that the service answers for";
+        problems.push(to.place.problem(Complaint::new(message)));
+    }
+    let service = to.text().and_then(|name| tree.get("service")?.get(name));
+    if service.is_some_and(|service| !references::has_port(service)) {
+        let message = "names a service that has no `port`";
+        problems.push(to.place.problem(Complaint::new(message)));
     }
 }
 
@@ -37,6 +63,12 @@ pub(super) fn check_secrets(tree: &Node, problems: &mut Vec<Problem>) {
 pub(super) fn check_variables(tree: &Node, problems: &mut Vec<Problem>) {
     for value in entries(tree, &["env"]).filter_map(|(_, variable)| variable.get("value")) {
         check_reference(value, tree, problems);
+    }
+    let services = names(tree, &["service"]);
+    for list in entries(tree, &["env"]).filter_map(|(_, variable)| variable.get("services")) {
+        for name in list.items() {
+            check_known(name, "service", services.iter().copied(), problems);
+        }
     }
 }
 

@@ -7,9 +7,14 @@ use hothouse_api::{
     ErrorBody, SandboxView,
     sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, UpBody},
 };
+use hothouse_config::in_words;
 use hothouse_edge::ledger;
 use hothouse_engine::{Engine, ForkSpec, Losses, RemoteRepository, UpSpec};
-use hothouse_model::{Failure, OperationId, SandboxRecord, SandboxRef, ledger::LedgerRecord};
+use hothouse_model::{
+    Failure, OperationId, SandboxRecord, SandboxRef,
+    caveat::{Caveat, Several},
+    ledger::LedgerRecord,
+};
 use hothouse_store::Outcome;
 
 use super::{Json, Operation, blocking, operation, seed, service::START_TIMEOUT};
@@ -121,7 +126,9 @@ pub(crate) async fn up(
         // Clients of its ports wait for the services meanwhile.
         let stands = engine.room_of(sandbox).is_some();
         let _starting = (!stands).then(|| activities.of(sandbox.key).begin_starting());
-        engine.up(sandbox, &spec, id.clone())?;
+        engine
+            .up(sandbox, &spec, id.clone())
+            .map_err(|failure| with_pending(engine, sandbox, failure))?;
         if body.no_wait {
             return Ok(());
         }
@@ -130,12 +137,21 @@ pub(crate) async fn up(
         engine
             .await_services(sandbox, timeout, &id)
             .map_err(|failure| with_denials(engine, sandbox, failure))
+            .map_err(|failure| with_pending(engine, sandbox, failure))
+            .map_err(|failure| with_tools(engine, sandbox, failure))
     })
     .await?;
     match seeding {
         None => Ok(shown),
         Some((find, names, id)) => seed::after_up(&all, find, names, &id, shown).await,
     }
+}
+
+/// Adds programs that the room does not show to a failed start, since they are often the reason.
+fn with_tools(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> Failure {
+    let wall = engine.wall_of(&engine.places(sandbox).runtime);
+    let outside = wall.caveats.iter().filter(|c| matches!(c, Caveat::ToolOutside { .. }));
+    outside.fold(failure, |failure, caveat| failure.hint(caveat.to_string()))
 }
 
 /// Adds denied connections of this run to a failed start, since they are often the reason.
@@ -149,6 +165,18 @@ fn with_denials(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> F
         count => format!("{count} connections of the room were denied"),
     };
     failure.hint(format!("{told}: `hothouse egress log --denied -w {}` shows why", sandbox.name))
+}
+
+/// Adds what the worktree's config asks for in vain to a failed start.
+fn with_pending(engine: &Engine, sandbox: &SandboxRecord, failure: Failure) -> Failure {
+    let pending = engine.pending_config(sandbox).map(|pending| in_words(&pending.changes));
+    match Several::of(pending.unwrap_or_default()) {
+        Some(changes) => failure.hint(format!(
+            "the worktree's hothouse.toml asks for what is not approved: {changes}; `hothouse config approve -w {}` applies it",
+            sandbox.name
+        )),
+        None => failure,
+    }
 }
 
 #[utoipa::path(

@@ -3,7 +3,7 @@
 use hothouse_model::stack::{DatabaseOrder, service::Question};
 
 use super::{
-    DATABASE, PreparedRecipe, Programs, RecipeContext, SOCKETS, TERMINATE, folder_of, quoted, words,
+    PreparedRecipe, Programs, RecipeContext, SOCKETS, TERMINATE, folder_of, quoted, words,
 };
 
 /// The user of the room, who needs no password.
@@ -16,7 +16,9 @@ pub(super) fn find() -> Vec<Programs> {
 }
 
 pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
-    let RecipeContext { service, port, data, programs } = *with;
+    let RecipeContext { service, port, data, programs, account } = *with;
+    let (database, user) = (account.database(), account.user.unwrap_or(USER));
+    let password = account.password.unwrap_or_default();
     let server = programs.folder.display().to_string();
     let is_mariadb = server.ends_with("mariadbd");
     let client = if is_mariadb { "mariadb" } else { "mysql" };
@@ -34,34 +36,42 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
         ("MYSQL_HOST", "127.0.0.1"),
         ("MYSQL_TCP_PORT", port_text.as_str()),
         ("MYSQL_UNIX_PORT", socket.as_str()),
+        ("MYSQL_PWD", password),
     ];
-    let shell = [client, "--socket", &socket, "--user", USER, DATABASE];
+    let env = env.into_iter().filter(|(_, value)| !value.is_empty());
+    let shell = [client, "--socket", &socket, "--user", user, database];
+    let colon = if password.is_empty() { "" } else { ":" };
     PreparedRecipe {
         run: words(["/bin/sh", "-c", &run]),
-        env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         path: Vec::new(),
-        url: format!("mysql://{USER}@127.0.0.1:{port}/{DATABASE}"),
+        url: format!("mysql://{user}{colon}{password}@127.0.0.1:{port}/{database}"),
+        account: [
+            ("database", database.to_owned()),
+            ("user", user.to_owned()),
+            ("password", password.to_owned()),
+        ],
         question: Question::Tcp { port },
         stop_signal: TERMINATE,
         database: DatabaseOrder {
             shell: words(shell),
-            tables: words(["/bin/sh", "-c", &tables(client, &socket)]),
+            tables: words(["/bin/sh", "-c", &tables(client, &socket, user, database)]),
         },
-        script: script(&server, is_mariadb),
+        script: script(&server, is_mariadb, [database, user, password]),
         kind: if is_mariadb { "mariadb".into() } else { "mysql".into() },
     }
 }
 
 /// Counts rows exactly, because what the server keeps of it is an estimate.
-fn tables(client: &str, socket: &str) -> String {
-    let ask = format!("{client} --socket {} --user {USER} -N -B {DATABASE}", quoted(socket));
+fn tables(client: &str, socket: &str, user: &str, database: &str) -> String {
+    let ask = format!("{client} --socket {} --user {user} -N -B {database}", quoted(socket));
     format!(
         "for table in $({ask} -e 'show tables'); do printf '%s\\t' \"$table\"; {ask} -e \"select count(*) from \\`$table\\`\"; done"
     )
 }
 
 /// The tables of the system first, then our own user and database, without a server that listens.
-fn script(server: &str, is_mariadb: bool) -> String {
+fn script(server: &str, is_mariadb: bool, [database, user, password]: [&str; 3]) -> String {
     let server = quoted(server);
     let install = match is_mariadb {
         true => {
@@ -69,9 +79,17 @@ fn script(server: &str, is_mariadb: bool) -> String {
         }
         false => format!("{server} --no-defaults --datadir=\"$DATA\" --initialize-insecure"),
     };
+    let known = match password {
+        "" => String::new(),
+        password => format!(" IDENTIFIED BY \"{password}\""),
+    };
+    let user = format!("`{user}`");
+    // The tables of the system have `root` already.
+    let create = if user == "`root`" { "ALTER USER IF EXISTS" } else { "CREATE USER" };
+    let other = if user == "`root`" { "CREATE USER IF NOT EXISTS" } else { "CREATE USER" };
     let make = format!(
-        "CREATE DATABASE {DATABASE};\\nCREATE USER {USER}@localhost;\\nCREATE USER {USER}@`%%`;\\n\
-         GRANT ALL ON *.* TO {USER}@localhost WITH GRANT OPTION;\\nGRANT ALL ON *.* TO {USER}@`%%` WITH GRANT OPTION;\\n"
+        "CREATE DATABASE `{database}`;\\n{create} {user}@localhost{known};\\n{other} {user}@`%%`{known};\\n\
+         GRANT ALL ON *.* TO {user}@localhost WITH GRANT OPTION;\\nGRANT ALL ON *.* TO {user}@`%%` WITH GRANT OPTION;\\n"
     );
     match is_mariadb {
         true => format!(

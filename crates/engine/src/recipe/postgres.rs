@@ -3,7 +3,7 @@
 use hothouse_host::files;
 use hothouse_model::stack::{DatabaseOrder, service::Question};
 
-use super::{DATABASE, INTERRUPT, PreparedRecipe, Programs, RecipeContext, SOCKETS, quoted, words};
+use super::{INTERRUPT, PreparedRecipe, Programs, RecipeContext, SOCKETS, quoted, words};
 
 /// Where packages put several versions in parallel: a folder, and what stands before the version.
 const PLACES: [(&str, &str); 2] = [("/usr/lib/postgresql", ""), ("/usr", "pgsql-")];
@@ -45,7 +45,9 @@ pub(super) fn find() -> Vec<Programs> {
 }
 
 pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
-    let RecipeContext { port, data, programs, .. } = *with;
+    let RecipeContext { port, data, programs, account, .. } = *with;
+    let (database, user) = (account.database(), account.user.unwrap_or(USER));
+    let password = account.password.unwrap_or(user);
     let folder = programs.folder.display().to_string();
     let data = data.display().to_string();
     let settings = SETTINGS.iter().map(|setting| format!(" -c {}", quoted(setting)));
@@ -61,15 +63,20 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     let env = [
         ("PGHOST", "127.0.0.1"),
         ("PGPORT", port_text.as_str()),
-        ("PGUSER", USER),
-        ("PGDATABASE", DATABASE),
+        ("PGUSER", user),
+        ("PGDATABASE", database),
         ("PGDATA", data.as_str()),
     ];
     PreparedRecipe {
         run: words(["/bin/sh", "-c", &run]),
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
         path: vec![folder.clone()],
-        url: format!("postgres://{USER}:{USER}@127.0.0.1:{port}/{DATABASE}"),
+        url: format!("postgres://{user}:{password}@127.0.0.1:{port}/{database}"),
+        account: [
+            ("database", database.to_owned()),
+            ("user", user.to_owned()),
+            ("password", password.to_owned()),
+        ],
         question: Question::Exec {
             words: words([
                 &format!("{folder}/pg_isready"),
@@ -86,7 +93,7 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
             shell: words(["psql"]),
             tables: words(["psql", "-qtA", "-F", "\t", "-c", TABLES]),
         },
-        script: script(&folder),
+        script: script(&folder, database, user, password),
         kind: format!("postgres {}", major(&programs.version)),
     }
 }
@@ -101,15 +108,35 @@ fn major(version: &str) -> String {
     }
 }
 
-/// Small write-ahead files keep a copy of the data small.
-fn script(folder: &str) -> String {
+/// Small write-ahead files keep a copy of the data small. Nobody checks a password: only the room reaches the server.
+fn script(folder: &str, database: &str, user: &str, password: &str) -> String {
     let initdb = quoted(&format!("{folder}/initdb"));
     let server = quoted(&format!("{folder}/postgres"));
+    let mut made = match database {
+        // initdb has made it.
+        "postgres" => Vec::new(),
+        database => vec![format!("CREATE DATABASE \"{database}\";")],
+    };
+    if user != USER {
+        // Extensions and dumps often name the usual one.
+        made.push(format!("CREATE ROLE {USER} SUPERUSER LOGIN;"));
+    }
+    if password != user {
+        made.push(format!("ALTER ROLE \"{user}\" PASSWORD '{password}';"));
+    }
+    let make = match made.is_empty() {
+        true => String::new(),
+        false => format!(
+            "printf '%s\\n' {} | {server} --single -D \"$DATA\" postgres\n",
+            made.iter().map(|line| quoted(line)).collect::<Vec<_>>().join(" ")
+        ),
+    };
     format!(
         "set -e\n\
-         init() {{ {initdb} -D \"$DATA\" -U {USER} --auth=trust --encoding=UTF8 --locale=\"$1\" --wal-segsize=1 --no-sync; }}\n\
+         init() {{ {initdb} -D \"$DATA\" -U {user} --auth=trust --encoding=UTF8 --locale=\"$1\" --wal-segsize=1 --no-sync; }}\n\
          init C.UTF-8 || {{ find \"$DATA\" -mindepth 1 -delete; init C; }}\n\
-         echo 'CREATE DATABASE {DATABASE};' | {server} --single -D \"$DATA\" postgres\n"
+         {make}",
+        user = quoted(user),
     )
 }
 

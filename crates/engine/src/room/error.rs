@@ -9,7 +9,7 @@ use hothouse_store::StoreError;
 use hothouse_workspace::WorktreeError;
 
 use crate::{
-    CommitError, PortError,
+    CommitError, EgressError, PortError,
     data::DataError,
     project::ProjectError,
     run::{PlanFailure, StepError},
@@ -34,10 +34,10 @@ pub enum RoomRequestError {
     Backend { backend: &'static str },
     #[error("sandbox `{name}` is up with profile `{profile}`")]
     OtherProfile { name: SandboxName, profile: String },
-    #[error("service `{service}` needs storage for its data, and adding that needs a restart")]
-    NewData { name: SandboxName, service: String },
     #[error(transparent)]
     Services(#[from] ServicesError),
+    #[error(transparent)]
+    Egress(#[from] EgressError),
     #[error(transparent)]
     Wall(#[from] WallError),
     #[error(transparent)]
@@ -63,14 +63,14 @@ pub enum RoomRequestError {
 }
 
 hothouse_model::explain! {
-    RoomRequestError passes on Services, Wall, Port, Data, Project, Worktree, File, Room, Step,
+    RoomRequestError passes on Services, Egress, Wall, Port, Data, Project, Worktree, File, Room, Step,
         Commit, Store, Plan;
     kind {
         Self::Deleting { .. }
         | Self::NotUp { .. }
         | Self::HalfRestored { .. }
         | Self::OtherProfile { .. }
-        | Self::NewData { .. } => FailureKind::Conflict,
+ => FailureKind::Conflict,
         Self::NoWorktree { .. } => FailureKind::NotFound,
         Self::Hidden { .. } => FailureKind::Conflict,
         Self::Backend { .. } => FailureKind::Host,
@@ -96,9 +96,6 @@ hothouse_model::explain! {
         Self::OtherProfile { name, .. } => vec![format!(
             "run `hothouse down -w {name}` first, or pass `--reuse` to keep it as it is"
         )],
-        Self::NewData { name, .. } => {
-            vec![format!("run `hothouse down -w {name}`, then `hothouse up -w {name}`")]
-        }
         Self::Backend { .. } => vec!["set `backend = \"native\"` under `[room]`".into()],
     }
 }

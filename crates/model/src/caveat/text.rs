@@ -111,6 +111,11 @@ impl fmt::Display for Caveat {
                 "the kernel has no virtual link, so programs that look at the interfaces think that they are offline",
             ),
             Self::LeftOut { problem } => f.write_str(problem),
+            Self::ToolOutside { program, path, setting } => write!(
+                f,
+                "`{program}` leads to {}, which the room does not show; `{setting}` under `[room]` does",
+                path.display()
+            ),
             Self::Died => f.write_str("the room ended unexpectedly; `hothouse up` replaces it, and no file is lost"),
             Self::NoDatagrams => f.write_str("rules for UDP have no effect: the kernel lacks `nf_conntrack_netlink`, or the room was started by an \
                  older release"),

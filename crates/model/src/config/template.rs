@@ -28,7 +28,8 @@ pub struct Reference {
 }
 
 /// What a reference to another service may ask for.
-pub const SERVICE_FIELDS: &[&str] = &["url", "hostname", "local", "port", "host"];
+pub const SERVICE_FIELDS: &[&str] =
+    &["url", "hostname", "local", "port", "host", "database", "user", "password"];
 
 /// What a reference to the service itself may ask for.
 pub const OWN_FIELDS: &[&str] = &["port"];

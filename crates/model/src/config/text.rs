@@ -133,6 +133,14 @@ text_type! {
     Version: "a version such as `16`", Some("^[0-9]+(\\.[0-9]+)*$"), check_version
 }
 text_type! {
+    /// The name of a database, or of the user of one.
+    DatabaseName: "a name such as `shop`", Some("^[A-Za-z0-9_-]{1,63}$"), check_database_name
+}
+text_type! {
+    /// The password of a database in a room, which protects nothing: only what must agree with an app's own settings.
+    DatabasePassword: "a password of letters, digits and `._~-`", Some("^[A-Za-z0-9._~-]{1,128}$"), check_database_password
+}
+text_type! {
     /// A stack: `host`, a built-in one, a script in `stacks/`, or an image.
     Stack: "a stack such as `host`, `node` or an image", Some("^[^\\s]+$"), check_word
 }
@@ -214,6 +222,22 @@ fn check_flag_key(text: &str) -> Result<(), Complaint> {
         return Ok(());
     }
     Err(Complaint::new("must be at most 200 bytes, without control characters"))
+}
+
+fn check_database_name(text: &str) -> Result<(), Complaint> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    match (1..=63).contains(&text.len()) && text.bytes().all(plain) {
+        true => Ok(()),
+        false => Err(Complaint::new("must be at most 63 letters, digits, `_` and `-`")),
+    }
+}
+
+fn check_database_password(text: &str) -> Result<(), Complaint> {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"._~-".contains(&b);
+    match (1..=128).contains(&text.len()) && text.bytes().all(plain) {
+        true => Ok(()),
+        false => Err(Complaint::new("must be at most 128 letters, digits and `._~-`")),
+    }
 }
 
 fn check_version(text: &str) -> Result<(), Complaint> {

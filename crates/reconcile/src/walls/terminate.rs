@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use hothouse_backend::Rooms;
 use hothouse_edge::{
     RoomEdge, Sendable,
     terminate::{Dial, Endpoint as EdgeEndpoint, Note, RequestNote, Rewound, Terminate},
@@ -28,8 +29,9 @@ use hothouse_terminate::{
 };
 use tokio::net::TcpStream;
 
+use super::led::LedHosts;
 use crate::{
-    Webhooks,
+    Connections, Webhooks,
     mocks::{Mocks, RunMock, failed},
     sinks::{
         RunSinks, Sinks,
@@ -72,7 +74,7 @@ pub(super) fn of(
         vault: Arc::new(vault),
         roots: Arc::new(roots_of(&host_bundle(engine.host_variable("SSL_CERT_FILE")))),
         gate: Arc::new(Gates(gates)),
-        stand_in: stand_in(engine, (sandbox, substitutes), &config, &integrations),
+        stand_in: stand_in(engine, (sandbox, substitutes), runtime, &config, &integrations),
     });
     let terminator = terminator.map_err(|error| Failure::of(FailureKind::Internal, &error))?;
     let sinks = substitutes.sinks.of(sandbox);
@@ -85,24 +87,29 @@ pub(super) struct Substitutes<'a> {
     pub(super) mocks: &'a Mocks,
     pub(super) sinks: &'a Sinks,
     pub(super) webhooks: &'a Arc<Webhooks>,
+    pub(super) rooms: &'a Arc<dyn Rooms>,
 }
 
 /// Returns what answers for the mocked and sunk hosts of a run, if there are any.
 fn stand_in(
     engine: &Arc<Engine>,
     (sandbox, substitutes): (&SandboxRecord, Substitutes<'_>),
+    runtime: &Path,
     config: &Config,
     integrations: &Arc<IntegrationGate>,
 ) -> Option<Arc<dyn StandIn>> {
     let mock = substitutes.mocks.of((engine, substitutes.webhooks), sandbox, config);
     let sinks = substitutes.sinks.of(sandbox);
-    Some(Arc::new(Substituted { mock, sinks, integrations: integrations.clone() }))
+    let connections = Connections::new(substitutes.rooms.clone());
+    let led = LedHosts::of(engine, (sandbox, runtime.to_owned()), connections, config);
+    Some(Arc::new(Substituted { mock, sinks, led, integrations: integrations.clone() }))
 }
 
 /// The mock and the sinks of a run, for the hosts that the config of this moment gives them.
 struct Substituted {
     mock: Option<Arc<RunMock>>,
     sinks: Arc<RunSinks>,
+    led: LedHosts,
     integrations: Arc<IntegrationGate>,
 }
 
@@ -133,6 +140,9 @@ impl StandIn for Substituted {
             match (self.integrations.integration(&request.host), &self.mock) {
                 (Some((name, IntegrationClass::Sink)), _) => {
                     self.sinks.clone().answer(request, name).await
+                }
+                (Some((name, IntegrationClass::Mock)), _) if self.led.has(&name) => {
+                    self.led.answer(&name, request).await
                 }
                 (Some((_, IntegrationClass::Mock)), Some(mock)) => {
                     let is_model = llm::find(request.host.as_str()).is_some();

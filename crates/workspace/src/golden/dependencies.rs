@@ -49,6 +49,12 @@ const LOCK_FILES: [&str; 17] = [
 
 const NODE_MODULES: &str = "node_modules";
 
+/// Where pnpm has its store in a room.
+pub const PNPM_STORE: &str = "/var/cache/hothouse/pnpm";
+
+/// The file in a `node_modules` of pnpm that names the store it was linked from.
+const PNPM_RECORD: &str = ".modules.yaml";
+
 /// The most that a `package.json` may take.
 const MANIFEST_LIMIT: u64 = 4 << 20;
 
@@ -119,6 +125,7 @@ pub fn find_dependencies(
             let target = make_tree(building)?.join(folder);
             files::make_folder(&target)?;
             copy_tree(&checkout.join(folder), &target, Content::Reflink, Tree::Foreign)?;
+            lead_to_room_store(&target)?;
             Ok(give_to_agent(building, None)?)
         })?);
     }
@@ -182,6 +189,7 @@ impl Group<'_> {
                 let target = tree.join(folder);
                 files::make_folder(&target)?;
                 copy_tree(&checkout.join(folder), &target, Content::Reflink, Tree::Foreign)?;
+                lead_to_room_store(&target)?;
             }
             Ok(give_to_agent(building, None)?)
         })?);
@@ -259,6 +267,37 @@ fn folders_in(folder: &Path) -> Vec<OsString> {
     folders.filter(|entry| entry.kind == EntryKind::Folder).map(|entry| entry.name).collect()
 }
 
+/// Makes the room's pnpm take a copied `node_modules` for its own: it refuses one that was linked from another store.
+fn lead_to_room_store(folder: &Path) -> Result<(), FileError> {
+    if !folder.ends_with(NODE_MODULES) {
+        return Ok(());
+    }
+    let open = Folder::open(folder)?;
+    let Ok(record) = open.read_capped(Path::new(PNPM_RECORD), MANIFEST_LIMIT) else {
+        return Ok(());
+    };
+    match String::from_utf8(record).ok().and_then(|text| with_room_store(&text)) {
+        // A new file: with reflinks and copies alike, the user's own stays as it is.
+        Some(text) => files::replace(&folder.join(PNPM_RECORD), text.as_bytes(), 0o644),
+        None => Ok(()),
+    }
+}
+
+/// Returns pnpm's record with the room's store in place of the user's; its last folder is the version of its format.
+fn with_room_store(record: &str) -> Option<String> {
+    let is_store = |line: &&str| line.trim_start().trim_start_matches('"').starts_with("storeDir");
+    let line = record.lines().find(is_store)?;
+    let (key, value) = line.split_once(':')?;
+    let comma = if value.trim_end().ends_with(',') { "," } else { "" };
+    let path = value.trim().trim_end_matches(',').trim_matches(['"', '\'']);
+    let version = path.rsplit(['/', '\\']).next().filter(|name| {
+        name.strip_prefix('v').is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()))
+    })?;
+    let quote = if value.contains('"') { "\"" } else { "" };
+    let own = format!("{key}: {quote}{PNPM_STORE}/{version}{quote}{comma}");
+    Some(record.replacen(line, &own, 1))
+}
+
 impl Dependencies {
     fn leave_out(&mut self, folder: &str, reason: &'static str) {
         self.left_out.push(LeftOut { folder: folder.to_owned(), reason });
@@ -315,7 +354,7 @@ fn key_of(
     let question = format!("id of {text}");
     let ask = || hash(repository, text.as_bytes()).map(String::into_bytes);
     let id = crate::git::remembered(&repository.place.common_dir, &question, ask)?;
-    Ok(for_agent(format!("deps-{}", String::from_utf8_lossy(&id))))
+    Ok(for_agent(format!("dependencies-{}", String::from_utf8_lossy(&id))))
 }
 
 fn hash(repository: &Repository, bytes: &[u8]) -> Result<String, RunError> {
@@ -343,6 +382,26 @@ fn has_same(repository: &Repository, locks: &[LockFile]) -> Result<bool, RunErro
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_of_pnpm_names_the_room_s_store() {
+        for (before, after) in [
+            (
+                "storeDir: /home/u/.local/share/pnpm/store/v10\nx: 1\n",
+                Some("storeDir: /var/cache/hothouse/pnpm/v10\nx: 1\n"),
+            ),
+            (
+                "{\n  \"skipped\": [],\n  \"storeDir\": \"/s/v3\",\n  \"x\": 1\n}",
+                Some(
+                    "{\n  \"skipped\": [],\n  \"storeDir\": \"/var/cache/hothouse/pnpm/v3\",\n  \"x\": 1\n}",
+                ),
+            ),
+            ("storeDir: /somewhere/else\n", None),
+            ("layoutVersion: 5\n", None),
+        ] {
+            assert_eq!(with_room_store(before).as_deref(), after, "{before}");
+        }
+    }
 
     #[test]
     fn only_paths_that_lead_down_are_folders() {

@@ -85,9 +85,10 @@ impl Work<'_> {
         let Staged { name, tip } = other;
         let ours = format!("hothouse/{}/{name}", self.import.sandbox);
         let is_taken = name == HEAD || name.starts_with("head/");
-        // The branches that the room started with are the user's own.
+        // The branches that the room started with are the user's own, also when the user went on since.
         let known = self.commit(&format!("refs/heads/{name}"))?;
-        if known.as_deref() == Some(tip.as_str()) {
+        let is_behind = |known: &String| self.is_ancestor(&tip, known);
+        if known.as_ref().map(is_behind).transpose()?.unwrap_or_default() {
             return Ok(());
         }
         if is_taken || self.set(&format!("refs/heads/{ours}"), &tip, None).is_err() {

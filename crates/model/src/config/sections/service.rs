@@ -12,7 +12,10 @@ use crate::{
         path::{HostHeader, TreePath, TreePattern, UrlPath},
         problem::Complaint,
         template::Template,
-        text::{AppLabel, Command, EntryName, LogPattern, VariableName, Version, choice_type},
+        text::{
+            AppLabel, Command, DatabaseName, DatabasePassword, EntryName, LogPattern, VariableName,
+            Version, choice_type,
+        },
         units::duration,
     },
 };
@@ -114,6 +117,9 @@ impl SinkRecipe {
 pub struct Service {
     pub recipe: Option<Recipe>,
     pub version: Option<Version>,
+    pub database: Option<DatabaseName>,
+    pub user: Option<DatabaseName>,
+    pub password: Option<DatabasePassword>,
     pub run: Option<Command>,
     pub build: Option<Command>,
     pub task: bool,

@@ -100,6 +100,8 @@ pub struct Integration {
     #[serde(default)]
     pub exceptions: Vec<Rule>,
     pub caveat: Option<Line>,
+    /// The service of the room that answers for its hosts.
+    pub to: Option<ServiceName>,
     pub webhook: Option<Webhook>,
     pub fixtures: Option<TreePath>,
     #[serde(default)]
@@ -144,6 +146,9 @@ pub struct Variable {
     pub kind: VariableKind,
     pub value: Option<Template>,
     pub from: Option<ValueSource>,
+    /// The services that get it; none means every command in the room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServiceName>,
 }
 
 /// `[live-keys]`: what counts as a live credential in addition to the known ones, and what may enter anyway.

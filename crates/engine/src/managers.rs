@@ -1,0 +1,229 @@
+//! Package managers in a room: where they keep what they download, and which of the user's settings they know.
+//!
+//! Their stores and caches are one tree of the sandbox beside its worktree, on the same file system: nothing lands
+//! in the worktree, and `fork --from` brings all of it along. No two sandboxes ever share one that they can write.
+
+mod harmless;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use hothouse_host::{FileError, files, hands, owners::Give};
+use hothouse_model::{
+    SandboxRecord, config,
+    room::{RoomMount, RoomOrder},
+};
+use hothouse_workspace::golden::PNPM_STORE;
+
+use crate::{Engine, environment, outside, trees};
+
+/// The tree of caches among the data of services, none of which can have this name.
+pub(crate) const CACHES: &str = ".caches";
+
+/// Where a room sees it.
+const INSIDE: &str = "/var/cache/hothouse";
+
+/// The variables by which managers find their part of it. pip, uv, yarn 1, Go's builds and others follow the first.
+const PARTS: [(&str, &str); 7] = [
+    ("XDG_CACHE_HOME", ""),
+    ("npm_config_cache", "npm"),
+    ("YARN_GLOBAL_FOLDER", "yarn-berry"),
+    ("BUN_INSTALL_CACHE_DIR", "bun"),
+    ("GOMODCACHE", "go-mod"),
+    ("GOCACHE", "go-build"),
+    ("CARGO_HOME", "cargo"),
+];
+
+/// Variables of pnpm's store, for its versions up to 10 and since. npm warns about the first, so only projects
+/// of pnpm have them.
+const PNPM_VARIABLES: [&str; 2] = ["npm_config_store_dir", "pnpm_config_store_dir"];
+
+/// Files that only projects of pnpm have.
+const PNPM_FILES: [&str; 2] = ["pnpm-lock.yaml", "pnpm-workspace.yaml"];
+
+/// Where services of Node keep compiled code. Commands do not: tests that measure coverage would be less exact.
+pub(crate) const NODE_COMPILE_CACHE: (&str, &str) =
+    ("NODE_COMPILE_CACHE", "/var/cache/hothouse/node-compile");
+
+/// Variables that name certificates for tools which bring their own.
+const OWN_BUNDLES: [&str; 6] = [
+    "NODE_EXTRA_CA_CERTS",
+    "PIP_CERT",
+    "SSL_CERT_FILE",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "CARGO_HTTP_CAINFO",
+];
+
+/// The most that a file of settings may take.
+const SETTINGS_MOST: u64 = 1 << 20;
+
+/// Settings that come along: the user's files, what keeps their harmless part, and where the room sees it.
+struct Settings {
+    /// Beginning with those that matter least; `~` is the user's home.
+    from: &'static [&'static str],
+    keep: fn(&str) -> String,
+    /// A place for the whole system, so that the agent can still have its own.
+    inside: &'static str,
+}
+
+const NPM_INSIDE: &str = "/etc/npmrc";
+
+const SETTINGS: [Settings; 4] = [
+    Settings {
+        from: &["/usr/etc/npmrc", "/etc/npmrc", "~/.npmrc"],
+        keep: harmless::npmrc,
+        inside: NPM_INSIDE,
+    },
+    Settings {
+        from: &["/etc/pip.conf", "~/.pip/pip.conf", "~/.config/pip/pip.conf"],
+        keep: harmless::pip_conf,
+        inside: "/etc/pip.conf",
+    },
+    Settings {
+        from: &["/etc/uv/uv.toml", "~/.config/uv/uv.toml"],
+        keep: harmless::uv,
+        inside: "/etc/uv/uv.toml",
+    },
+    Settings {
+        from: &["~/.cargo/config", "~/.cargo/config.toml"],
+        keep: harmless::cargo,
+        // cargo looks in every folder above the one that it works in.
+        inside: "/.cargo/config.toml",
+    },
+];
+
+/// Whether a variable is one that only the agent has: its folder is not the room's root's.
+pub(crate) fn is_agents(variable: &str) -> bool {
+    PARTS.iter().any(|(name, _)| *name == variable)
+        || PNPM_VARIABLES.contains(&variable)
+        || variable == "UV_LINK_MODE"
+}
+
+/// Returns the folder of programs that cargo installs.
+pub(crate) fn cargo_programs() -> String {
+    format!("{INSIDE}/cargo/bin")
+}
+
+impl Engine {
+    /// Gives a room that is about to start the stores of package managers and the user's harmless settings.
+    pub(crate) fn give_managers(
+        &self,
+        sandbox: &SandboxRecord,
+        room: &config::Room,
+        order: &mut RoomOrder,
+    ) -> Result<(), FileError> {
+        let folder = trees::places(sandbox).data().join(CACHES);
+        if !files::exists(&folder) {
+            files::make_private_folder(&folder)?;
+            hands::give_tree(&folder, &Give::whole())?;
+        }
+        let target = PathBuf::from(INSIDE);
+        order.mounts.push(RoomMount { source: folder, target, writable: true, own: true });
+        let worktree = trees::open_worktree(sandbox)?;
+        let is_there = |name: &str| matches!(worktree.stat(Path::new(name)), Ok(Some(_)));
+        let variables = variables(PNPM_FILES.into_iter().any(is_there));
+        order.wall.environment.extend(variables);
+        let mounts = order.mounts.iter().map(|mount| mount.target.clone());
+        let own = order.aliases.iter().chain([&order.worktree]).chain(&order.tools).cloned();
+        let shown: Vec<_> = own.chain(mounts).collect();
+        let (home, wall) = (&self.with.home, &self.with.wall);
+        let search_path = wall.environment.get("PATH").map(String::as_str).unwrap_or_default();
+        let in_room = environment::search_path("/home/agent", &order.tools);
+        let host = outside::Host { home, search_path, in_room: &in_room };
+        order.wall.caveats.extend(outside::find(&worktree, room, &shown, &host));
+        self.give_settings(order)
+    }
+
+    fn give_settings(&self, order: &mut RoomOrder) -> Result<(), FileError> {
+        let folder = self.with.wall.authorities.join("settings");
+        for settings in &SETTINGS {
+            let kept = self.harmless(settings);
+            if kept.is_empty() {
+                continue;
+            }
+            let name = settings.inside.trim_matches(['/', '.']).replace('/', "-");
+            let source = folder.join(name);
+            if files::read_capped(&source, SETTINGS_MOST).ok().as_deref() != Some(kept.as_bytes()) {
+                files::make_private_folder(&folder)?;
+                files::replace(&source, kept.as_bytes(), 0o644)?;
+            }
+            let target = PathBuf::from(settings.inside);
+            order.mounts.push(RoomMount { source, target, writable: false, own: true });
+            if settings.inside == NPM_INSIDE {
+                let variable = ("npm_config_globalconfig".to_owned(), NPM_INSIDE.to_owned());
+                order.wall.environment.extend([variable]);
+            }
+        }
+        order.wall.environment.extend(self.trust_like_host(&order.wall.environment));
+        let of_host = self.with.wall.environment.iter();
+        let known = of_host.filter(|(name, value)| harmless::variable(name, value));
+        let known = known.map(|(name, value)| (name.clone(), value.clone()));
+        let go = self.read_settings("~/.config/go/env");
+        for (name, value) in harmless::go_env(&go).into_iter().chain(known) {
+            order.wall.environment.entry(name).or_insert(value);
+        }
+        Ok(())
+    }
+
+    /// Returns variables by which tools with certificates of their own find the room's, where the host's are told
+    /// so too: behind a proxy that opens TLS nothing could be installed otherwise.
+    fn trust_like_host(&self, known: &BTreeMap<String, String>) -> Vec<(String, String)> {
+        let of_host = &self.with.wall.environment;
+        // What the wall tells Node names the wall's own certificate alone.
+        let is_open = |name: &str| name == OWN_BUNDLES[0] || !known.contains_key(name);
+        let told = OWN_BUNDLES.iter().filter(|name| of_host.contains_key(**name) && is_open(name));
+        let bundle = crate::wall::bundle_inside().display().to_string();
+        told.map(|name| ((*name).to_owned(), bundle.clone())).collect()
+    }
+
+    fn harmless(&self, settings: &Settings) -> String {
+        let texts = settings.from.iter().map(|path| self.read_settings(path));
+        let kept: Vec<_> = texts.map(|text| (settings.keep)(&text)).collect();
+        // Two TOML files are not one: the user's own counts.
+        match settings.inside.ends_with(".toml") {
+            true => kept.into_iter().rfind(|text| !text.is_empty()).unwrap_or_default(),
+            false => kept.concat(),
+        }
+    }
+
+    fn read_settings(&self, path: &str) -> String {
+        let bytes = files::read_capped(&self.expand(path), SETTINGS_MOST).unwrap_or_default();
+        String::from_utf8(bytes).unwrap_or_default()
+    }
+}
+
+/// Returns the variables of a room's managers.
+fn variables(is_pnpm: bool) -> Vec<(String, String)> {
+    let inside = |part: &str| match part {
+        "" => INSIDE.to_owned(),
+        part => format!("{INSIDE}/{part}"),
+    };
+    let mut all: Vec<_> =
+        PARTS.iter().map(|(name, part)| ((*name).to_owned(), inside(part))).collect();
+    if is_pnpm {
+        all.extend(PNPM_VARIABLES.map(|name| (name.to_owned(), PNPM_STORE.to_owned())));
+    }
+    // Between two mounts there are no hard links; uv would say so each time.
+    all.push(("UV_LINK_MODE".to_owned(), "copy".to_owned()));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_store_lies_in_the_tree_that_comes_along() {
+        let all = variables(true);
+        let paths = all.iter().filter(|(name, _)| name != "UV_LINK_MODE");
+        for (name, value) in paths {
+            assert!(value.starts_with(INSIDE), "{name}={value}");
+            assert!(is_agents(name), "{name}");
+        }
+        assert!(NODE_COMPILE_CACHE.1.starts_with(INSIDE) && PNPM_STORE.starts_with(INSIDE));
+        assert!(!variables(false).iter().any(|(name, _)| name.contains("store_dir")));
+    }
+}
