@@ -161,6 +161,7 @@ fn of_caveat(class: Class) -> Explanation {
         Class::NotImported => "commits of the room were refused",
         Class::NotMasked => "a secret file could not be hidden",
         Class::NotReadable => "the room cannot read a file of yours",
+        Class::Outside => "a program that the project needs lies where the room does not look",
         Class::Pending => "the agent changed settings that wait for your approval",
         Class::RoomOnly => "the files of the worktree are visible in the room only",
         Class::SecretMissing => "a declared secret has no value",

@@ -331,6 +331,7 @@ mod tests {
             caveats: vec![CaveatView { area: word(), class: word(), text: word(), value: None }],
             integrations: Vec::new(),
             flags: Vec::new(),
+            asks: 0,
         };
         let logs = vec![Log { name: word(), lines: vec![word(), word()] }];
         Shown { view, asleep: false, failure: Some(word()), logs, now: time(NOW) }
