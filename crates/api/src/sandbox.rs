@@ -104,7 +104,7 @@ pub struct CaveatView {
     pub text: String,
     /// The same as a value: its kind, with what belongs to it. What an older daemon tells has none.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub value: Option<Caveat>,
 }
 

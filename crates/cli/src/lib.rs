@@ -7,6 +7,7 @@ mod args;
 mod budget;
 mod commands;
 mod describe;
+mod document;
 mod entry;
 mod progress;
 mod reach;
@@ -24,6 +25,7 @@ use hothouse_host::folders::{Folders, NoHome};
 use hothouse_model::{Failure, FailureKind};
 
 pub use args::command;
+pub use document::document;
 
 use crate::{args::Arguments, session::Session, ui::Ui};
 

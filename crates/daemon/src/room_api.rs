@@ -57,6 +57,7 @@ const HEAD_LIMIT: usize = 64 << 10;
 /// How many requests of one sandbox are worked on at a time, by what they cost.
 const LIGHT: usize = 8;
 const HEAVY: usize = 2;
+const CHANGES: usize = 1;
 
 /// How many snapshots a sandbox may have before its room can take no more.
 const SNAPSHOTS: usize = 32;
@@ -95,6 +96,7 @@ pub(crate) struct InRooms {
 struct Gates {
     light: Arc<Semaphore>,
     heavy: Arc<Semaphore>,
+    changes: Arc<Semaphore>,
 }
 
 impl InRooms {
@@ -107,6 +109,7 @@ impl InRooms {
         let made = || Gates {
             light: Arc::new(Semaphore::new(LIGHT)),
             heavy: Arc::new(Semaphore::new(HEAVY)),
+            changes: Arc::new(Semaphore::new(CHANGES)),
         };
         all.entry(sandbox).or_insert_with(made).clone()
     }
@@ -339,6 +342,7 @@ impl Gates {
         let gate = match cost {
             Cost::Light => &self.light,
             Cost::Heavy => &self.heavy,
+            Cost::Changes => &self.changes,
             Cost::Waits => return None,
         };
         gate.clone().acquire_owned().await.ok()

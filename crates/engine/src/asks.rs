@@ -25,11 +25,11 @@ impl Engine {
             self.check_egress_rule(sandbox, host)?;
         }
         let open = self.asks(Some(sandbox.key))?;
-        let mut open = open.into_iter().filter(|ask| ask.state == AskState::Open);
-        if let Some(same) = open.by_ref().find(|ask| ask.text == text && ask.wanted == wanted) {
-            return Ok(same);
+        let open: Vec<_> = open.iter().filter(|ask| ask.state == AskState::Open).collect();
+        if let Some(same) = open.iter().find(|ask| ask.text == text && ask.wanted == wanted) {
+            return Ok((*same).clone());
         }
-        if open.count() >= OPEN_LIMIT {
+        if open.len() >= OPEN_LIMIT {
             let message = format!("`{}` has {OPEN_LIMIT} open requests already", sandbox.name);
             return Err(Failure::new(FailureKind::Conflict, message)
                 .hint("wait for an answer: `hothouse wait ask id=ID`"));

@@ -1,6 +1,8 @@
 //! The real binary, driven as a user drives it.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests stop at once")]
 
+#[path = "cli/agents.rs"]
+mod agents;
 #[path = "cli/applications.rs"]
 mod applications;
 #[path = "cli/bad_input.rs"]

@@ -24,18 +24,20 @@ pub(super) enum Cost {
     Heavy,
     /// Waits for something to happen.
     Waits,
+    /// Takes its turn among the operations on the sandbox, for which the user waits too.
+    Changes,
 }
 
-use Cost::{Heavy, Light, Waits};
+use Cost::{Changes, Heavy, Light, Waits};
 use May::{Human, Last, Own};
 
 /// Method, route, and what a room may do with it. `NAME` stands for the room's own sandbox.
 const RULES: &[(&str, &str, May)] = &[
     ("GET", route::SANDBOXES, Own(Light)),
     ("GET", route::SANDBOX_FIND, Own(Light)),
-    ("POST", route::SANDBOX_UP, Own(Waits)),
+    ("POST", route::SANDBOX_UP, Own(Changes)),
     ("POST", route::SANDBOX_DOWN, Last),
-    ("POST", route::SERVICE_ACT, Own(Waits)),
+    ("POST", route::SERVICE_ACT, Own(Changes)),
     ("GET", route::SERVICE_COMMAND, Own(Light)),
     ("GET", route::LOGS, Own(Waits)),
     ("GET", route::SANDBOX_DIFF, Own(Heavy)),
@@ -43,7 +45,7 @@ const RULES: &[(&str, &str, May)] = &[
     ("GET", route::SIZES, Own(Heavy)),
     ("GET", route::RUNS, Own(Heavy)),
     ("GET", route::SNAPSHOTS, Own(Light)),
-    ("POST", route::SNAPSHOTS, Own(Heavy)),
+    ("POST", route::SNAPSHOTS, Own(Changes)),
     ("GET", route::PORTS, Own(Light)),
     ("GET", route::EGRESS, Own(Waits)),
     ("GET", route::EGRESS_WHY, Own(Heavy)),

@@ -8,7 +8,10 @@ def raw(data):
     s = socket.socket(socket.AF_UNIX)
     s.settimeout(30)
     s.connect(SOCKET)
-    s.sendall(data)
+    try:
+        s.sendall(data)
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # answered before all was sent
     answer = b""
     while True:
         try:

@@ -37,7 +37,7 @@ impl Ground {
         }
         let repository = env.repository_with("shop", CONFIG, &[("attack.py", ATTACKS)]);
         env.ok(&repository, &["fork", "a"]);
-        env.ok(&repository, &["fork", "other"]);
+        env.ok(&repository, &["fork", "neighbour"]);
         env.ok(&repository, &["up", "-w", "a"]);
         Some(Self { env, repository })
     }
@@ -111,7 +111,7 @@ fn what_is_the_users_to_decide_is_refused_with_the_command_for_the_host() {
     let Some(ground) = Ground::open(None, "hothouse in a room") else { return };
     for (line, command) in [
         ("egress allow evil.example", "hothouse egress allow evil.example -w a"),
-        ("delete other --force", "hothouse delete other --force"),
+        ("delete neighbour --force", "hothouse delete neighbour --force"),
         ("nuke --yes", "hothouse nuke --yes"),
         ("config approve --yes", "hothouse config approve --yes -w a"),
         ("secret list", "hothouse secret list"),
@@ -138,17 +138,18 @@ fn what_is_the_users_to_decide_is_refused_with_the_command_for_the_host() {
         assert!(ran.stderr.contains(&format!("`{command}`")), "{line}: {ran}");
     }
     for line in [
-        "status -w other",
-        "logs -w other",
-        "exec -w other -- id",
-        "down other",
-        "mark m -w other",
-        "diff other",
+        "status -w neighbour",
+        "logs -w neighbour",
+        "exec -w neighbour -- id",
+        "down neighbour",
+        "mark m -w neighbour",
+        "diff neighbour",
     ] {
         let ran = ground.inside(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, 6, "{line}: {ran}");
-        let nobody = ground.inside(&line.replace("other", "nobody").split(' ').collect::<Vec<_>>());
-        assert_eq!(ran.stderr, nobody.stderr, "a room learns that `other` exists");
+        let nobody =
+            ground.inside(&line.replace("neighbour", "nobody").split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.stderr, nobody.stderr, "a room learns that `neighbour` exists");
     }
     assert_eq!(
         ground.env.json(&ground.repository, &["list", "--json"]).as_array().unwrap().len(),
@@ -159,9 +160,9 @@ fn what_is_the_users_to_decide_is_refused_with_the_command_for_the_host() {
 #[test]
 fn raw_requests_forged_headers_and_foreign_runs_lead_nowhere() {
     let Some(ground) = Ground::open(None, "raw requests of a room") else { return };
-    ground.env.ok(&ground.repository, &["up", "-w", "other"]);
-    let (own, foreign) = (ground.run_of("a"), ground.run_of("other"));
-    let words = ["exec", "-w", "a", "--", "python3", "attack.py", "other", &foreign];
+    ground.env.ok(&ground.repository, &["up", "-w", "neighbour"]);
+    let (own, foreign) = (ground.run_of("a"), ground.run_of("neighbour"));
+    let words = ["exec", "-w", "a", "--", "python3", "attack.py", "neighbour", &foreign];
     let told = ground.env.ok(&ground.repository, &words);
     assert!(!told.contains("LEAK"), "{told}");
     let statuses: Vec<(&str, &str)> =
@@ -219,7 +220,7 @@ fn a_room_without_a_daemon_waits_for_the_next_one_and_keeps_its_identity() {
 #[test]
 fn ten_thousand_calls_of_one_room_leave_others_served() {
     let Some(ground) = Ground::open(None, "a flood of calls") else { return };
-    ground.env.ok(&ground.repository, &["up", "-w", "other"]);
+    ground.env.ok(&ground.repository, &["up", "-w", "neighbour"]);
     let flood = r#"
 import socket, sys
 all = []
@@ -245,11 +246,11 @@ sys.stdin.read()
     assert_eq!(line, "flooding\n");
     let begun = Instant::now();
     for _ in 0..5 {
-        let other = ["exec", "-w", "other", "--", "hothouse", "status", "--json"];
+        let other = ["exec", "-w", "neighbour", "--", "hothouse", "status", "--json"];
         let status: Value =
             serde_json::from_str(&ground.env.ok(&ground.repository, &other)).unwrap();
-        assert_eq!(status["name"], "other");
-        ground.env.ok(&ground.repository, &["status", "-w", "other"]);
+        assert_eq!(status["name"], "neighbour");
+        ground.env.ok(&ground.repository, &["status", "-w", "neighbour"]);
     }
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
     drop(flooding.stdin.take());
@@ -337,7 +338,7 @@ assert ask(14, "prompts/get", name="debug")[0]["result"]["messages"]
 p.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 20, "method": "tools/call", "params": {"name": "exec", "arguments": {"command": "sleep 1000"}}}) + "\n")
 p.stdin.write(json.dumps({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 20}}) + "\n")
 assert "result" in ask(21, "ping")[0]
-bad = call("status", sandbox="other", nonsense=1)
+bad = call("status", sandbox="neighbour", nonsense=1)
 assert bad["isError"], bad
 print(json.dumps(sorted(tools)))
 p.stdin.close(); p.wait(30)
@@ -366,9 +367,9 @@ fn tools_of_mcp_work_on_the_host_and_in_the_room() {
 #[test]
 fn events_are_those_of_the_own_sandbox_in_a_room() {
     let Some(ground) = Ground::open(None, "events in a room") else { return };
-    ground.env.ok(&ground.repository, &["up", "-w", "other"]);
+    ground.env.ok(&ground.repository, &["up", "-w", "neighbour"]);
     let follow = "hothouse events -f --json >events & echo $! >pid; sleep 0; for n in $(seq 200); do hothouse mark m$n >/dev/null 2>&1; grep -q '\"m' events && break; done; cat events; kill $(cat pid)";
-    ground.env.ok(&ground.repository, &["mark", "theirs", "-w", "other"]);
+    ground.env.ok(&ground.repository, &["mark", "theirs", "-w", "neighbour"]);
     let words = ["exec", "-w", "a", "--", "sh", "-c", follow];
     let told = ground.env.ok(&ground.repository, &words);
     let events: Vec<Value> =

@@ -271,7 +271,7 @@ impl Endpoint {
             }
         });
         match streams {
-            true => stream_response(Answer::Stream(part_rx, gone)),
+            true => stream_response(Answer::Stream { part_rx, _gone: gone }),
             false => {
                 let mut part_rx = part_rx;
                 let answer = part_rx.recv().await;
@@ -301,7 +301,7 @@ impl Drop for Gone {
 /// The body of an answer: nothing, one text, or messages as they come.
 enum Answer {
     Once(Option<Bytes>),
-    Stream(mpsc::Receiver<Value>, Gone),
+    Stream { part_rx: mpsc::Receiver<Value>, _gone: Gone },
 }
 
 impl Answer {
@@ -320,7 +320,7 @@ impl Body for Answer {
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut *self {
             Self::Once(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
-            Self::Stream(part_rx, _) => part_rx.poll_recv(context).map(|part| {
+            Self::Stream { part_rx, .. } => part_rx.poll_recv(context).map(|part| {
                 let text = visible::json(&part?.to_string()).into_owned();
                 Some(Ok(Frame::data(format!("event: message\ndata: {text}\n\n").into())))
             }),
