@@ -37,6 +37,8 @@ mod inside;
 mod masks;
 #[path = "cli/mocks.rs"]
 mod mocks;
+#[path = "cli/objects.rs"]
+mod objects;
 #[path = "cli/one_owner.rs"]
 mod one_owner;
 #[path = "cli/outbox.rs"]

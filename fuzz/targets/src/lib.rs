@@ -74,6 +74,7 @@ pub const TARGETS: &[(&str, Decoder)] = &[
     ("sunk_flags", sunk_flags),
     ("sunk_models", sunk_models),
     ("sunk_traces", sunk_traces),
+    ("stored_objects", stored_objects),
 ];
 
 /// A stream of frames, cut where the first byte says. However it is cut, the same frames come out, and
@@ -594,6 +595,41 @@ pub fn sunk_models(bytes: &[u8]) {
 /// Exports of traces, whose body is protobuf unless it begins with a brace.
 pub fn sunk_traces(bytes: &[u8]) {
     sunk(bytes, &|_| traces::OTLP);
+}
+
+/// Requests to an object store: a line with method, host, path and query, then the body.
+pub fn stored_objects(bytes: &[u8]) {
+    use hothouse_sinks::objects::{Asked, Operation, chunked::Chunked, form, place, signed, xml};
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let line = String::from_utf8_lossy(&bytes[..end]).into_owned();
+    let body = bytes.get(end + 1..).unwrap_or_default();
+    let mut words = line.splitn(3, ' ');
+    let (method, host) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (path, query) = words.next().unwrap_or_default().split_once('?').unwrap_or_default();
+    let headers = [
+        ("content-type".to_owned(), b"multipart/form-data; boundary=b".to_vec()),
+        ("x-amz-copy-source".to_owned(), path.as_bytes().to_vec()),
+    ];
+    let asked = Asked { host, method, path, query, headers: &headers };
+    if let Ok(place) = place(host, path) {
+        // Names of buckets become names of folders.
+        let bucket = place.bucket.as_deref().unwrap_or("none");
+        assert!(!bucket.contains('/') && !bucket.starts_with('.') && !bucket.is_empty());
+        if let Ok(Operation::ListObjects(list)) = Operation::read(&asked, &place) {
+            let shown = xml::listing(bucket, &list, &xml::page(&list, std::iter::empty()));
+            assert!(shown.ends_with("</ListBucketResult>"));
+        }
+    }
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    signed::is_signed(&asked, now).ok();
+    form::read(&asked, body, now).ok();
+    xml::read_deletion(body).ok();
+    xml::read_completion(body).ok();
+    let (mut chunked, mut came) = (Chunked::default(), 0);
+    if chunked.push(body, &mut |part| came += part.len()).is_ok() {
+        chunked.finish().ok();
+    }
+    assert!(came <= body.len(), "no more comes out than came in");
 }
 
 fn sunk(bytes: &[u8], choose: &dyn Fn(&str) -> HostSink) {

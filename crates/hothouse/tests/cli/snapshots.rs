@@ -300,6 +300,7 @@ fn timeline(story: &Story) {
     both("errors", &["errors -w a", "errors tpye=x -w a", "errors err_0123456789abcdef -w a"]);
     both("analytics", &["analytics -w a", "analytics --require paid -w a", "analytics nam=x -w a"]);
     both("llm", &["llm matched=false -w a", "llm modle:gpt -w a"]);
+    both("objects", &["objects -w a", "objects bukcet=x -w a"]);
     story.both("flags-set", &["flags set new-ui control -w a", "flags set x 1 -w nothing"]);
     story.both("flags", &["flags -w a", "flags -w nothing"]);
     story.both("flags-unset", &["flags unset new-ui -w a", "flags unset nothing -w a"]);
