@@ -28,6 +28,9 @@ pub struct SandboxView {
     pub ttl: Option<String>,
     #[schema(value_type = String)]
     pub state: SandboxState,
+    /// Whether it is paused or stopped because nobody used it; a request or a command wakes it.
+    #[serde(default)]
+    pub asleep: bool,
     pub backend: String,
     /// What the backend can do for its room.
     #[serde(default)]
@@ -188,6 +191,9 @@ pub struct DeleteBody {
     pub folder: String,
     /// Whether uncommitted work may be lost.
     pub force: bool,
+    /// Whether its branch goes too, if it has no commits ahead of its base.
+    #[serde(default)]
+    pub branch: bool,
 }
 
 /// What is gone.

@@ -4,6 +4,7 @@ use std::{future::Future, path::PathBuf};
 
 use hothouse_api::{
     Build, Client, ClientError, DaemonView, client::EventStream, operation::EventQuery, route,
+    sandbox::FindQuery,
 };
 use hothouse_host::{Folders, newest::NewestDaemon, random};
 use hothouse_model::{Explain, Failure, FailureKind, OperationId};
@@ -76,6 +77,21 @@ impl Session {
         self.persistently(|client| client.post(path, operation, body))
     }
 
+    /// Requests a change that takes its time; nothing if the user presses Ctrl-C meanwhile, and the daemon goes on.
+    pub(crate) fn post_unless_interrupted<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        operation: &OperationId,
+        body: &impl Serialize,
+    ) -> Result<Option<T>, Failure> {
+        self.persistently(|client| async move {
+            tokio::select! {
+                answer = client.post(path, operation, body) => answer.map(Some),
+                Ok(()) = tokio::signal::ctrl_c() => Ok(None),
+            }
+        })
+    }
+
     /// Asks a running daemon; does not start one.
     pub(crate) fn get_if_running<T: DeserializeOwned>(
         &self,
@@ -85,6 +101,25 @@ impl Session {
             Some(client) => self.runtime.block_on(client.get(path)).map(Some).map_err(failure),
             None => Ok(None),
         }
+    }
+
+    /// Asks a running daemon with parameters; does not start one.
+    pub(crate) fn query_if_running<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &impl Serialize,
+    ) -> Result<Option<T>, Failure> {
+        match self.reach.connect()? {
+            Some(client) => {
+                self.runtime.block_on(client.query(path, query)).map(Some).map_err(failure)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the question for a sandbox, as the current folder means it.
+    pub(crate) fn find_query(&self, sandbox: Option<String>) -> Result<FindQuery, Failure> {
+        Ok(FindQuery { sandbox, folder: self.folder_text()? })
     }
 
     /// Opens the event stream of an operation that is about to be requested.

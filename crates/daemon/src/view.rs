@@ -85,6 +85,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         egress,
         ttl: record.room.as_ref().and_then(|room| room.ends).map(|ends| ends.to_string()),
         state,
+        asleep: record.room.as_ref().is_some_and(|room| room.slept.is_some()),
         backend: backend.to_string(),
         capabilities: offered.into_iter().collect(),
         tree_driver: record.tree_driver,

@@ -12,6 +12,7 @@ use hothouse_host::{FileError, files, logs};
 use hothouse_model::{
     Event, Explain, Failure, FailureKind, Happening, OperationId, SandboxRecord, SandboxState,
     config::{self, Config, UnapprovedService, UnknownProfile, Work},
+    event::ServiceProgress,
     room::{RoomWall, RoomWish},
     stack::{
         ServiceAction, StackOrder, StackReport, Verdict,
@@ -260,12 +261,25 @@ impl Engine {
     fn say_waiting(&self, report: &StackReport, told: &mut Vec<String>, operation: &OperationId) {
         let open = report.statuses().filter(|service| !service.state.is_settled());
         let open: Vec<String> = open.map(|s| format!("{} ({})", s.name, s.state)).collect();
-        if !open.is_empty() && open != *told {
-            let title = format!("wait for {}", open.join(", "));
-            let what = Happening::Waiting { title };
+        if open != *told {
+            let services = report.statuses().map(|service| ServiceProgress {
+                name: service.name.clone(),
+                state: service.state.to_string(),
+                settled: service.state.is_settled(),
+            });
+            let what = Happening::Services { services: services.collect() };
             (self.with.events)(Event { operation: operation.clone(), what });
+        }
+        if !open.is_empty() && open != *told {
+            self.note_waiting(operation, &format!("wait for {}", open.join(", ")));
             *told = open;
         }
+    }
+
+    /// Reports what an operation waits for.
+    pub(crate) fn note_waiting(&self, operation: &OperationId, title: &str) {
+        let what = Happening::Waiting { title: title.to_owned() };
+        (self.with.events)(Event { operation: operation.clone(), what });
     }
 
     /// Reports the first crash of a service immediately: its restarts take a while.

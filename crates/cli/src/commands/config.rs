@@ -56,6 +56,19 @@ pub(crate) fn check(
     })
 }
 
+/// Prints the JSON Schema, and says how an editor uses it.
+pub(crate) fn schema(ui: &Ui) -> ExitCode {
+    ui.print_json(&hothouse_config::json_schema());
+    if ui.is_terminal() || ui.json {
+        return ExitCode::SUCCESS;
+    }
+    ui.say(
+        "Save it beside hothouse.toml, such as `.hothouse.schema.json`, and make this the first line of hothouse.toml:\n  \
+         #:schema ./.hothouse.schema.json",
+    );
+    ExitCode::SUCCESS
+}
+
 /// Shows every setting and its origin.
 pub(crate) fn show(
     session: &Session,

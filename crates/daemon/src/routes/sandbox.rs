@@ -253,10 +253,16 @@ pub(crate) async fn delete(
         daemon.keepers.timelines.follow_logs(std::slice::from_ref(&sandbox));
         daemon.engine.delete(&sandbox, losses, id)?;
         empty_trash(&daemon, &sandbox);
-        Ok(sandbox)
+        let dropped = body.branch && daemon.engine.drop_branch(&sandbox)?;
+        Ok((sandbox, dropped))
     })
     .await?;
-    Ok(axum::Json(gone(&[deleted])))
+    let (sandbox, dropped) = deleted;
+    let mut gone = gone(&[sandbox]);
+    if dropped {
+        gone.branches.clear();
+    }
+    Ok(axum::Json(gone))
 }
 
 /// Removes the files of a deleted sandbox in the background.
