@@ -52,6 +52,9 @@ pub struct SandboxView {
     /// How outside services are treated.
     #[serde(default)]
     pub integrations: Vec<TreatedView>,
+    /// Whether dependency folders came along that an earlier install with the same inputs made.
+    #[serde(default)]
+    pub installed: bool,
     /// The feature flags that are not as the project's config says.
     #[serde(default)]
     pub flags: Vec<FlagView>,
@@ -182,6 +185,23 @@ pub struct UpBody {
     /// How long the services may take to be ready.
     #[serde(default)]
     pub timeout_seconds: Option<u64>,
+}
+
+/// An install that has ended well in a sandbox that was forked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SetupBody {
+    pub sandbox: String,
+    pub folder: String,
+    /// The command that was run.
+    pub command: String,
+}
+
+/// Whether an install is kept for later forks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SetupView {
+    pub kept: bool,
+    /// Why it is not.
+    pub reason: Option<String>,
 }
 
 /// The parameters of `delete`.

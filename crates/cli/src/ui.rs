@@ -154,8 +154,13 @@ impl Ui {
 
     /// Says what a user may want to do next; only on a terminal, and until the user turns it off.
     pub(crate) fn next(&self, command: &str) {
+        self.hint(&format!("Next: `{command}`"));
+    }
+
+    /// Says something that helps, in the same way.
+    pub(crate) fn hint(&self, text: &str) {
         if self.hints && !self.quiet && !self.json {
-            let line = visible::lines(&format!("Next: `{command}`")).into_owned();
+            let line = visible::lines(text).into_owned();
             let line = painted(self.color_talk, Tone::Faint, &line);
             writeln!(io::stderr().lock(), "{line}").ok();
         }

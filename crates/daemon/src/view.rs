@@ -70,6 +70,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
     {
         watch.pool = true;
     }
+    let installed = engine.is_installed(&record);
     let (integrations, of_integrations) = integrations(daemon, &record, lives);
     let Capabilities { backend, offered } = engine.capabilities();
     SandboxView {
@@ -101,6 +102,7 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         fences,
         caveats: caveats.into_iter().map(CaveatView::from).chain(of_integrations).collect(),
         integrations,
+        installed,
         flags,
     }
 }

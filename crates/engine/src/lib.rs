@@ -36,6 +36,7 @@ mod run;
 mod runs;
 mod secrets;
 mod services;
+mod setup;
 mod size;
 mod sleep;
 mod snapshot;
@@ -90,6 +91,7 @@ pub use room::{RoomPlaces, RoomRequestError, UpSpec};
 pub use run::{PlanFailure, StepError};
 pub use secrets::{SecretError, SecretLine, SecretSpec};
 pub use services::ServicesError;
+pub use setup::SetupOutcome;
 pub use size::SandboxSizes;
 pub use snapshot::SnapshotError;
 pub use stack::StackError;
@@ -144,6 +146,7 @@ pub struct Engine {
     read: room::ReadConfigs,
     kept: masks::KeptSecrets,
     left_out: trees::LeftOutFolders,
+    installed: trees::InstalledFolders,
     known_sdks: integrations::KnownSdks,
 }
 
@@ -167,6 +170,7 @@ impl Engine {
             read: room::ReadConfigs::default(),
             kept: masks::KeptSecrets::default(),
             left_out: trees::LeftOutFolders::default(),
+            installed: trees::InstalledFolders::default(),
             known_sdks: integrations::KnownSdks::default(),
         }
     }

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -22,7 +23,7 @@ use hothouse_model::{
 
 use crate::{
     Engine, environment,
-    project::{CONFIG_FILE, ProjectError, read_file},
+    project::{CONFIG_FILE, ProjectError},
     recipe::{self, RecipeError},
     room,
     stack::{self, Facts, Stack, StackError},
@@ -155,17 +156,21 @@ impl Engine {
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error.into()),
         };
-        let user = read_file(&self.with.user_config)?;
-        let user_name = self.with.user_config.display().to_string();
-        let layers = Layers {
-            user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
-            project: own.as_deref().map(|bytes| File { name: CONFIG_FILE, bytes }),
-            environment: &[],
+        let config = match own.as_deref().map(std::str::from_utf8) {
+            None => self.config_of("")?,
+            Some(Ok(text)) => self.config_of(text)?,
+            // What is wrong with it is told with its place.
+            Some(Err(_)) => Arc::new(self.read_bytes(own.as_deref())?),
         };
-        let resolved = hothouse_config::resolve(&layers)
-            .map_err(|problems| ProjectError::Config { problems })?;
         let pinned = self.pinned_config(sandbox)?.pinned_half();
-        Ok(resolved.config.with_pinned(&pinned)?)
+        Ok(Config::clone(&config).with_pinned(&pinned)?)
+    }
+
+    fn read_bytes(&self, own: Option<&[u8]>) -> Result<Config, ProjectError> {
+        let project = own.map(|bytes| File { name: CONFIG_FILE, bytes });
+        let layers = Layers { user: None, project, environment: &[] };
+        let resolved = hothouse_config::resolve(&layers);
+        Ok(resolved.map_err(|problems| ProjectError::Config { problems })?.config)
     }
 
     /// Returns where the logs of a sandbox's services are.

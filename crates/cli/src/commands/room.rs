@@ -147,8 +147,7 @@ fn critical_chain(services: &[ServiceView], took: Duration) -> String {
     let spent = |service: &ServiceStatus| {
         seconds(at(service.ready_ms).saturating_sub(at(service.started_ms)))
     };
-    let mut text =
-        format!("Ready in {}. Slowest chain, from the start of the room:", seconds(took));
+    let mut text = format!("Ready in {}. Slowest chain:", seconds(took));
     for (depth, service) in chain.iter().enumerate() {
         let ready = seconds(at(service.ready_ms));
         text.push_str(&format!(
@@ -222,7 +221,7 @@ mod tests {
         let services = [service("db", &[], 5, 130), service("api", &["db"], 131, 1_500)];
         assert_eq!(
             critical_chain(&services, Duration::from_millis(1_900)),
-            "Ready in 1.90s. Slowest chain, from the start of the room:\n  api @1.50s +1.37s\n    db @130ms +125ms"
+            "Ready in 1.90s. Slowest chain:\n  api @1.50s +1.37s\n    db @130ms +125ms"
         );
         assert_eq!(critical_chain(&[], Duration::ZERO), "");
     }

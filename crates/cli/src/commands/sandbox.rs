@@ -4,10 +4,13 @@ use std::{path::Path, process::ExitCode};
 
 use hothouse_api::{
     SandboxView, route,
-    sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody},
+    sandbox::{DeleteBody, DeletedView, FindQuery, ForkBody, SetupBody, SetupView},
 };
 use hothouse_host::{Clock, clock::HostClock, files};
-use hothouse_model::{Failure, FailureKind, SandboxName, SandboxRef, SandboxState, caveat::Class};
+use hothouse_model::{
+    Failure, FailureKind, SandboxName, SandboxRef, SandboxState,
+    caveat::{Caveat, Class},
+};
 
 use super::{config, exec, panel};
 use crate::{
@@ -64,17 +67,44 @@ pub(crate) fn fork(
             ui.say(&format!("Note: {}.", plain(&caveat.text)));
         }
         ui.print(&made.worktree);
+        if made.caveats.iter().any(|caveat| caveat.value == Some(Caveat::FullCopies)) {
+            ui.hint(&format!("{}.", Caveat::FullCopies));
+        }
         if setup.is_none() {
             ui.next(&format!("hothouse up {}", made.name));
         }
     }
     match setup {
+        Some(_) if made.installed => {
+            ui.say("Dependencies came along: they were installed before with the same command, lock files and manifests.");
+            Ok(ExitCode::SUCCESS)
+        }
         Some(line) => {
             ui.say(&format!("Installing in a room: {line}"));
-            exec::run_in_fresh_room(session, ui, &made.name, &line)
+            let code = exec::run_in_fresh_room(session, ui, &made.name, &line)?;
+            if code == ExitCode::SUCCESS {
+                keep_setup(session, ui, &made.name, line)?;
+            }
+            Ok(code)
         }
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// Has what was installed kept for the next fork. The install itself is done, whatever comes of it.
+fn keep_setup(session: &Session, ui: &Ui, name: &str, command: String) -> Result<(), Failure> {
+    let body = SetupBody { sandbox: name.to_owned(), folder: session.folder_text()?, command };
+    let kept = session.post::<SetupView>(route::SANDBOX_SETUP, &session.operation(), &body);
+    match kept {
+        Ok(SetupView { kept: true, .. }) => {
+            ui.say("Kept for the next `fork --setup` with the same lock files and manifests.");
+        }
+        Ok(SetupView { reason, .. }) => {
+            ui.say(&format!("Not kept for the next fork: {}.", reason.unwrap_or_default()));
+        }
+        Err(failure) => ui.say(&format!("Not kept for the next fork: {}.", failure.message)),
+    }
+    Ok(())
 }
 
 /// The most that a description of a task may take.

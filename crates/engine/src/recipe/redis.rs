@@ -2,22 +2,10 @@
 
 use hothouse_model::stack::{DatabaseOrder, service::Question};
 
-use super::{
-    PreparedRecipe, Programs, RecipeContext, SOCKETS, TERMINATE, folder_of, quoted, words,
-};
+use super::{PreparedRecipe, RecipeContext, SOCKETS, TERMINATE, quoted, words};
 
 /// The default port of its client.
 const DEFAULT_PORT: u16 = 6379;
-
-pub(super) fn find(names: &[&str]) -> Vec<Programs> {
-    let found = names.iter().find_map(|name| Some((folder_of(name)?, name)));
-    let programs = found.map(|(folder, name)| Programs {
-        folder: folder.join(name),
-        // Every version can read the data of all earlier ones that are in use.
-        version: String::new(),
-    });
-    programs.into_iter().collect()
-}
 
 pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     let RecipeContext { service, port, data, programs, account } = *with;
@@ -62,7 +50,8 @@ pub(super) fn prepare(with: &RecipeContext<'_>) -> PreparedRecipe {
     let run = if is_default { serve } else { format!("{prepare}{serve}") };
     let list = "for key in $(redis-cli --raw keys '*' | sort | head -1000); do printf '%s\\t%s\\n' \"$key\" \"$(redis-cli --raw type \"$key\")\"; done";
     // Its client takes the password from here.
-    let of_client = (!password.is_empty()).then(|| ("REDISCLI_AUTH".to_owned(), password.to_owned()));
+    let of_client =
+        (!password.is_empty()).then(|| ("REDISCLI_AUTH".to_owned(), password.to_owned()));
     let env = std::iter::once(("REDIS_URL".to_owned(), url.clone())).chain(of_client).collect();
     PreparedRecipe {
         run: words(["/bin/sh", "-c", &run]),

@@ -234,3 +234,54 @@ fn a_branch_that_the_room_began_with_is_not_imported_when_the_user_goes_on() {
         assert_eq!(user(env, repository, "git branch --format='%(refname:short)'"), "a\nmain");
     });
 }
+
+#[test]
+fn what_setup_installed_is_kept_for_equal_inputs_and_never_from_an_agent_s_commit() {
+    let config = "[project]\nname = \"acme\"\nsetup = \"sh install.sh\"\n";
+    let env = surroundings();
+    if !env.can_have_rooms("an install that is kept") {
+        return;
+    }
+    let install = "mkdir -p node_modules && head -c 8 /dev/urandom | base64 >node_modules/when";
+    let files = [
+        ("package-lock.json", "{}"),
+        (".gitignore", "node_modules\n"),
+        ("install.sh", "sh part.sh\n"),
+        ("part.sh", install),
+    ];
+    let repository = env.repository_with("acme", config, &files);
+    let fork = |name: &str, more: &[&str]| {
+        let ran = env.run(&repository, &[&["fork", name, "--setup"], more].concat());
+        assert_eq!(ran.code, 0, "{ran}");
+        let made = std::path::PathBuf::from(ran.stdout.trim()).join("node_modules/when");
+        (std::fs::read_to_string(made).unwrap(), ran.stderr)
+    };
+    let (first, told) = fork("a", &[]);
+    assert!(told.contains("Kept for the next"), "{told}");
+    let (second, told) = fork("b", &[]);
+    assert!(told.contains("Dependencies came along") && second == first, "{told}");
+    // A commit that is not the user's may read what is kept, and leaves nothing for others.
+    env.ok(&repository, &["up", "b"]);
+    let poison = "echo 'mkdir -p node_modules; echo bad >node_modules/when' >part.sh && echo '{ }' >package-lock.json && \
+                  git add -A && git -c user.name=x -c user.email=x@y commit -qm x";
+    agent(&env, &repository, "b", poison);
+    let (agents, told) = fork("c", &["--base", "b"]);
+    assert!(
+        agents == "bad\n" && told.contains("Not kept for the next fork: its commit is not on"),
+        "{told}"
+    );
+    user(&env, &repository, "echo '{ }' >package-lock.json && git commit -qam same-lock-file");
+    let (own, told) = fork("d", &[]);
+    assert!(own != "bad\n" && own != first && told.contains("Kept for the next"), "{told}");
+    // What an install makes besides is not lost in silence.
+    user(
+        &env,
+        &repository,
+        "echo 'touch generated.txt' >>install.sh && echo generated.txt >>.gitignore && git commit -qam more",
+    );
+    let (_, told) = fork("e", &[]);
+    assert!(
+        told.contains("it made more than dependency folders") && told.contains("generated.txt"),
+        "{told}"
+    );
+}
