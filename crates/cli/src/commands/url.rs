@@ -80,14 +80,14 @@ pub(crate) fn edit(
     surroundings: &Surroundings,
 ) -> Result<ExitCode, Failure> {
     let sandbox = found(session, args.which.which())?;
-    match ui.json {
-        true => ui.print_json(&serde_json::json!({ "worktree": sandbox.worktree })),
-        false => ui.print(&sandbox.worktree),
-    }
     let Some(editor) = args.with.or_else(|| surroundings.editor.clone()) else {
         return Err(Failure::new(FailureKind::NotFound, "no editor is known")
             .hint("set EDITOR, or pass `--with 'code --new-window'`"));
     };
+    match ui.json {
+        true => ui.print_json(&serde_json::json!({ "worktree": sandbox.worktree })),
+        false => ui.print(&sandbox.worktree),
+    }
     let mut words = editor.split_whitespace();
     let program = words.next().unwrap_or_default();
     let editor = Program::new(program).args(words).arg(&sandbox.worktree);
