@@ -36,6 +36,7 @@ fn all() -> Result<Vec<(PathBuf, String)>, String> {
         (schema.join("openapi.json"), hothouse_daemon::openapi::document()),
         (schema.join("environment.md"), environment()),
         (root.join("docs/crates.md"), crates::document()?),
+        (root.join("docs/commands.md"), hothouse_cli::document()),
     ])
 }
 

@@ -99,11 +99,17 @@ impl Client {
     }
 
     /// Opens the event stream; when this returns, no later event is missed.
-    pub async fn events(self, query: &EventQuery) -> Result<EventStream, ClientError> {
+    pub async fn events<T: DeserializeOwned>(
+        self,
+        query: &EventQuery,
+    ) -> Result<EventStream<T>, ClientError> {
         let path = format!("{}?{}", route::EVENTS, query_text(query));
         let request = self.request(Method::GET, &path, None, Bytes::new());
-        let body = self.send(request).await?.into_body();
-        Ok(EventStream { body, text: Vec::new(), ready: VecDeque::new() })
+        let response = self.send(request).await?;
+        if !response.status().is_success() {
+            return Err(answer::<()>(response).await.err().unwrap_or(ClientError::TooLarge));
+        }
+        Ok(EventStream { body: response.into_body(), text: Vec::new(), ready: VecDeque::new() })
     }
 
     fn request(
@@ -139,15 +145,15 @@ impl Client {
 
 /// Events as they happen.
 #[derive(Debug)]
-pub struct EventStream {
+pub struct EventStream<T = Event> {
     body: Incoming,
     text: Vec<u8>,
-    ready: VecDeque<Event>,
+    ready: VecDeque<T>,
 }
 
-impl EventStream {
+impl<T: DeserializeOwned> EventStream<T> {
     /// Waits for the next event; `None` at the end of the stream.
-    pub async fn next(&mut self) -> Option<Event> {
+    pub async fn next(&mut self) -> Option<T> {
         while self.ready.is_empty() {
             let frame = self.body.frame().await?.ok()?;
             if let Ok(data) = frame.into_data() {
@@ -191,7 +197,7 @@ fn refusal(status: StatusCode, bytes: &[u8]) -> Failure {
 }
 
 /// Takes the complete events off the front of an SSE stream.
-fn take_events(text: &mut Vec<u8>) -> Vec<Event> {
+fn take_events<T: DeserializeOwned>(text: &mut Vec<u8>) -> Vec<T> {
     let mut events = Vec::new();
     while let Some(end) = text.windows(2).position(|pair| pair == b"\n\n") {
         let block: Vec<u8> = text.drain(..end + 2).collect();
@@ -228,7 +234,7 @@ mod tests {
     fn events_are_taken_whole_and_in_order() {
         let one = r#"data: {"operation":"op_00000000","event":"plan-done"}"#;
         let mut text = format!(": hello\n\n{one}\n\n{one}\n\ndata: {{\"oper").into_bytes();
-        assert_eq!(take_events(&mut text).len(), 2);
+        assert_eq!(take_events::<Event>(&mut text).len(), 2);
         assert_eq!(text, b"data: {\"oper");
     }
 

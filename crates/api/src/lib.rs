@@ -3,6 +3,8 @@
 //! HTTP/1.1 with JSON over a unix socket. Shapes here are API: `schema/openapi.json` is generated
 //! from them and checked in.
 
+pub mod ask;
+pub mod browse;
 pub mod client;
 pub mod daemon;
 pub mod doctor;
@@ -16,8 +18,11 @@ pub mod log;
 pub mod operation;
 pub mod pool;
 pub mod port;
+pub mod proof;
+pub mod routes;
 pub mod sandbox;
 pub mod secret;
+pub mod seed;
 pub mod service;
 pub mod timeline;
 pub mod ui;
@@ -45,6 +50,9 @@ pub mod route {
     pub const SANDBOX_DELETE: &str = "/v1/sandboxes/delete";
     pub const SANDBOX_SETUP: &str = "/v1/sandboxes/setup";
     pub const SERVICE_ACT: &str = "/v1/services/act";
+    pub const SERVICE_COMMAND: &str = "/v1/services/command";
+    pub const ASKS: &str = "/v1/asks";
+    pub const ASKS_ANSWER: &str = "/v1/asks/answer";
     pub const LOGS: &str = "/v1/logs";
     pub const SANDBOX_ADOPT: &str = "/v1/sandboxes/adopt";
     pub const SANDBOX_DIFF: &str = "/v1/sandboxes/diff";
@@ -75,11 +83,21 @@ pub mod route {
     pub const TIMELINE_WAIT: &str = "/v1/timeline/wait";
     pub const TIMELINE_SINCE: &str = "/v1/timeline/since";
     pub const TIMELINE_VERIFY: &str = "/v1/timeline/verify";
+    pub const VERIFY_FOLDER: &str = "/v1/verify";
+    pub const SCENARIOS: &str = "/v1/scenarios";
+    pub const SMOKE: &str = "/v1/smoke";
+    pub const PROVE: &str = "/v1/prove";
+    pub const COMPARE: &str = "/v1/compare";
+    pub const SUMMARY: &str = "/v1/summary";
+    pub const ARTIFACTS: &str = "/v1/artifacts";
     pub const INTEGRATIONS: &str = "/v1/integrations";
     pub const TIMELINE_REQUEST: &str = "/v1/timeline/request";
     pub const TIMELINE_ARCHIVE: &str = "/v1/timeline/archive";
     pub const FLAGS: &str = "/v1/flags";
+    pub const BROWSE: &str = "/v1/browse";
     pub const WEBHOOKS: &str = "/v1/webhooks";
+    pub const ROUTES: &str = "/v1/routes";
+    pub const SEEDS: &str = "/v1/seeds";
     pub const NUKE: &str = "/v1/nuke";
     pub const POOLS: &str = "/v1/pools";
     pub const OPERATION: &str = "/v1/operations/{id}";

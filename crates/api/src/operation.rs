@@ -36,4 +36,10 @@ pub struct OperationView {
 pub struct EventQuery {
     /// Only events of this operation.
     pub operation: Option<String>,
+    /// Also the records of runs, as they are written.
+    #[serde(default)]
+    pub records: bool,
+    /// Only what concerns this sandbox: `NAME` or `PROJECT/NAME`.
+    pub sandbox: Option<String>,
+    pub folder: Option<String>,
 }

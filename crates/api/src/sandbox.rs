@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{flag::FlagView, service::ServiceView};
+use crate::{flag::FlagView, seed::RunSeedView, service::ServiceView};
 
 /// One sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -58,6 +58,9 @@ pub struct SandboxView {
     /// The feature flags that are not as the project's config says.
     #[serde(default)]
     pub flags: Vec<FlagView>,
+    /// How many requests of its agent wait for an answer.
+    #[serde(default)]
+    pub asks: usize,
 }
 
 /// An outside service, and how it is treated.
@@ -75,6 +78,9 @@ pub struct RunView {
     pub artifacts: String,
     #[schema(value_type = String, format = DateTime)]
     pub started: Timestamp,
+    /// What it was seeded with.
+    #[serde(default)]
+    pub seed: Option<RunSeedView>,
 }
 
 /// Where an app answers.
@@ -104,7 +110,7 @@ pub struct CaveatView {
     pub text: String,
     /// The same as a value: its kind, with what belongs to it. What an older daemon tells has none.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<serde_json::Value>)]
     pub value: Option<Caveat>,
 }
 
@@ -179,6 +185,12 @@ pub struct UpBody {
     /// Whether the room reaches listed hosts only, whatever the config says.
     #[serde(default)]
     pub restrict_domains: bool,
+    /// Bundles, radii and scenarios to seed once the services are ready; none for those of the profile.
+    #[serde(default)]
+    pub seed: Vec<String>,
+    /// Only bring a room that is up to what the config says.
+    #[serde(default)]
+    pub only_running: bool,
     /// Whether to return before the services are ready.
     #[serde(default)]
     pub no_wait: bool,

@@ -87,3 +87,26 @@ pub enum ServiceAct {
     /// The number of a signal.
     Signal(i32),
 }
+
+/// Which command is meant.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
+)]
+pub struct CommandQuery {
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
+    pub sandbox: Option<String>,
+    pub folder: String,
+    /// The service; for a database, by default the first one.
+    pub service: Option<String>,
+    /// `shell` or `tables`, for the client of the service's database.
+    pub database: Option<String>,
+}
+
+/// How a command runs as one of a service does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CommandView {
+    /// What comes before the arguments: the client of a database.
+    pub argv: Vec<String>,
+    pub folder: String,
+    pub environment: std::collections::BTreeMap<String, String>,
+}

@@ -117,6 +117,9 @@ pub struct SinceView {
     pub counts: BTreeMap<String, u64>,
     pub new_errors: u64,
     pub unmatched: u64,
+    /// Records that were made while the sandbox was seeded; nothing else counts them.
+    #[serde(default)]
+    pub seeding: u64,
     pub gaps: Vec<GapView>,
     #[schema(value_type = Vec<Object>)]
     pub records: Vec<Record>,
@@ -149,6 +152,12 @@ pub struct VerifyView {
     /// The first line that is not as it was written, or is missing.
     pub broken_at: Option<u64>,
     pub why: Option<String>,
+    /// What the summary of the run claims that its records and files do not show.
+    #[serde(default)]
+    pub problems: Vec<String>,
+    /// Whether the run has a summary.
+    #[serde(default)]
+    pub summary: bool,
 }
 
 /// One request, whole.
@@ -191,4 +200,27 @@ pub struct ArchivePage {
     pub archive: serde_json::Value,
     /// Pass it as `since` to continue, if there are more.
     pub next: Option<u64>,
+}
+
+/// A file of a run that is meant.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema, utoipa::IntoParams,
+)]
+pub struct ArtifactQuery {
+    /// `NAME` or `PROJECT/NAME`; by default the sandbox of the folder.
+    pub sandbox: Option<String>,
+    pub folder: String,
+    /// A run by its id; by default the last one of the sandbox.
+    pub run: Option<String>,
+    /// Its path in the run's folder, or the whole path that other answers name.
+    pub file: String,
+}
+
+/// A file of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ArtifactView {
+    /// Its path in the run's folder.
+    pub file: String,
+    /// Its bytes, in base64.
+    pub base64: String,
 }

@@ -7,6 +7,7 @@ use std::{
     error::Error,
     future::Future,
     net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::net::UnixListener,
     pin::Pin,
 };
 
@@ -61,6 +62,10 @@ pub trait RoomConnection: Send + Sync {
     /// Takes over what leaves the room, names included, until this connection is dropped. From then on
     /// nothing leaves it.
     fn take_egress(&self) -> Pending<'_, Egress>;
+
+    /// Takes over the listener on which programs of the room reach the daemon, until this connection is
+    /// dropped; from then on they are refused. A room of an earlier build has none.
+    fn take_api(&self) -> Pending<'_, Option<UnixListener>>;
 }
 
 /// A process of a room that has a socket.

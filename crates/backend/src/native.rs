@@ -13,14 +13,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hothouse_host::{files, relay::Pipes};
+use hothouse_host::{files, process, relay::Pipes};
 use hothouse_model::{
     caveat::Caveat,
     config::Backend,
     fence::{DiskWatch, Fence, FenceState, Fences, OffReason},
     room::{
-        Capabilities, Capability, DiskUse, RoomGitPlaces, RoomOrder, RoomReport, RoomWall,
-        STOP_GRACE,
+        Capabilities, Capability, DiskUse, PROGRAM_INSIDE, RoomGitPlaces, RoomOrder, RoomReport,
+        RoomWall, STOP_GRACE,
     },
     stack::{ServiceAction, StackOrder, StackReport},
 };
@@ -355,7 +355,7 @@ impl NativeRooms {
             runtime: order.runtime.clone(),
             tools: order.tools.clone(),
             mounts: mounts.chain(git_mounts).collect(),
-            readonly_binds: pointers,
+            readonly_binds: pointers.into_iter().chain(own_program(order)).collect(),
             masks: order.masks.clone(),
             limits: Limits {
                 memory: order.memory,
@@ -374,6 +374,12 @@ impl NativeRooms {
             }),
         }
     }
+}
+
+/// Returns what shows the room of a sandbox this very program, by which it reaches the daemon.
+fn own_program(order: &RoomOrder) -> Option<Bind> {
+    let source = process::executable().filter(|_| order.sandbox.is_some())?;
+    Some(Bind { source, target: PROGRAM_INSIDE.into(), access: Access::Read })
 }
 
 /// Returns what shows a room its git: the folder at its own path, the shared objects, and the pointer on every alias of the worktree, where no later mount can be put over it.

@@ -1,6 +1,9 @@
 //! The arguments: every command, flag and help text.
 
+mod agent;
 mod analytics;
+mod ask;
+mod browse;
 mod config;
 mod daemon;
 mod egress;
@@ -9,11 +12,15 @@ mod flag;
 mod help;
 mod integration;
 mod mail;
+mod objects;
 mod pool;
+mod proof;
 mod review;
 mod room;
+mod routes;
 mod sandbox;
 mod secret;
+mod seed;
 mod service;
 mod snapshot;
 mod timeline;
@@ -31,7 +38,13 @@ use hothouse_model::{Failure, FailureKind};
 use crate::complete;
 
 pub(crate) use self::{
+    agent::{
+        AgentTool, EventsArgs, ExplainArgs, InstallArgs, McpArgs, McpCommand, SkillsCommand,
+        SkillsInstallArgs, ToolProfile,
+    },
     analytics::{AnalyticsArgs, LlmArgs},
+    ask::{Answer, AskArgs, AsksArgs, AsksCommand},
+    browse::BrowseArgs,
     config::{ApproveArgs, ConfigArgs, ConfigCommand},
     daemon::{DaemonCommand, DoctorArgs},
     egress::{EgressAllowArgs, EgressCommand, EgressLogArgs, EgressWhyArgs},
@@ -39,11 +52,15 @@ pub(crate) use self::{
     flag::{FlagsArgs, FlagsCommand},
     integration::{IntegrationAddArgs, IntegrationCommand},
     mail::{EmailArgs, EmailsArgs},
+    objects::ObjectsArgs,
     pool::{PoolCommand, PoolCreateArgs},
+    proof::{CompareArgs, JudgeArg, ProveArgs, ScenariosArgs, SmokeArgs, SummaryArgs},
     review::{DiffArgs, LogArgs, PromoteArgs},
     room::{ExecArgs, ShellArgs, UpArgs},
+    routes::RoutesArgs,
     sandbox::{AdoptArgs, CleanArgs, DeleteArgs, ForkArgs, NukeArgs, SizeArgs, StatusArgs},
     secret::{SecretCommand, SecretRemoveArgs, SecretSetArgs},
+    seed::{SeedArgs, SeedsArgs},
     service::{DbArgs, LogsArgs, ServiceArgs, SignalArgs},
     snapshot::{RestoreArgs, SnapshotArgs},
     timeline::{MarkArgs, RequestsArgs, SinceArgs, TimelineArgs, VerifyArgs, WaitArgs, WhichRun},
@@ -233,7 +250,7 @@ pub(crate) enum Command {
     /// services are restarted; a room that died is replaced, and no file or row is lost.
     #[command(
         after_help = "Examples:\n  hothouse up agent-a\n  hothouse up --ttl 2h\n  hothouse up --profile e2e --timeout 5m\n  \
-                      hothouse up --no-wait"
+                      hothouse up --seed m\n  hothouse up --no-wait"
     )]
     Up(UpArgs),
     /// Stop the room; worktree, installed packages and home are kept
@@ -315,15 +332,66 @@ pub(crate) enum Command {
     Wait(WaitArgs),
     /// Check that the timeline of a run is as it was written
     ///
-    /// Exits with 1 if a record was changed, removed, swapped or appended.
-    #[command(after_help = "Example:\n  hothouse verify run_0123456789")]
+    /// Exits with 1 if a record was changed, removed, swapped or appended, or if the summary of the run claims what its
+    /// records and files do not show.
+    #[command(
+        after_help = "Examples:\n  hothouse verify run_0123456789\n  hothouse verify ./run_0123456789 --head sha256:…"
+    )]
     Verify(VerifyArgs),
+    /// List the scenarios that a sandbox declares
+    #[command(after_help = "Example:\n  hothouse scenarios -w agent-a")]
+    Scenarios(ScenariosArgs),
+    /// Carry out a scenario in a running sandbox, and check its effects
+    ///
+    /// Opens the page, then waits for each expected effect until its deadline. Exits with 1 if a check does not hold.
+    #[command(
+        after_help = "Examples:\n  hothouse smoke checkout -w agent-a\n  hothouse smoke checkout --json"
+    )]
+    Smoke(SmokeArgs),
+    /// Prove scenarios in fresh sandboxes of a commit, which are removed afterwards
+    ///
+    /// Leaves only the folder of the run, with a summary for a pull request. Exits with 1 if a check does not hold.
+    #[command(
+        after_help = "Examples:\n  hothouse prove checkout -w agent-a\n  hothouse prove checkout refund --judge base\n  \
+                      hothouse prove checkout --times 5\n  hothouse prove checkout --against-base"
+    )]
+    Prove(ProveArgs),
+    /// Compare sandboxes or runs: mail, events, errors, requests, rows, pages
+    ///
+    /// Ids, times and names of the sandboxes are set aside.
+    #[command(after_help = "Examples:\n  hothouse compare agent-a agent-b --scenario checkout\n  \
+                      hothouse compare run_0123456789 run_9876543210")]
+    Compare(CompareArgs),
+    /// Sum up a run for a reviewer, as Markdown, a page and JSON
+    #[command(
+        after_help = "Examples:\n  hothouse summary -w agent-a\n  hothouse summary --md >body.md\n  \
+                      hothouse summary --run run_0123456789 --html"
+    )]
+    Summary(SummaryArgs),
     /// List the requests of a room that could be seen
     #[command(
         after_help = "Examples:\n  hothouse requests -w agent-a\n  hothouse requests 'host:stripe method=POST'\n  \
                       hothouse requests --unmatched --json"
     )]
     Requests(RequestsArgs),
+    /// List the paths of apps, as their source and the scenarios name them
+    ///
+    /// Found by patterns of common frameworks: what a program computes is not among them.
+    #[command(after_help = "Examples:\n  hothouse routes -w agent-a\n  hothouse routes api --json")]
+    Routes(RoutesArgs),
+    /// List the bundles of data that a sandbox can be seeded with
+    #[command(
+        after_help = "Examples:\n  hothouse seeds -w agent-a\n  hothouse seeds --stale --json"
+    )]
+    Seeds(SeedsArgs),
+    /// Seed a running sandbox with bundles, in the order of their needs
+    ///
+    /// What is named runs again if it is there already; what it needs runs only if it is not. Bundles share one
+    /// JSON file, whose path they have in HOTHOUSE_SEED_CONTEXT. Prints a summary with the ids that they told.
+    #[command(
+        after_help = "Examples:\n  hothouse seed m -w agent-a\n  hothouse seed users,orders\n  hothouse seed checkout --json"
+    )]
+    Seed(SeedArgs),
     /// List how outside services are treated, and what that leaves out
     #[command(
         after_help = "Examples:\n  hothouse integrations -w agent-a\n  hothouse integrations --json"
@@ -345,12 +413,34 @@ pub(crate) enum Command {
         after_help = "Examples:\n  hothouse llm -w agent-a\n  hothouse llm matched=false --json\n  hothouse llm provider=openai model:gpt"
     )]
     Llm(LlmArgs),
+    /// List the objects that the apps stored
+    ///
+    /// What was removed or replaced since is not listed; --all lists every change.
+    #[command(
+        after_help = "Examples:\n  hothouse objects -w agent-a\n  hothouse objects bucket=acme-goods key:invoice --json"
+    )]
+    Objects(ObjectsArgs),
     /// List feature flags as the apps are told them, or pin one for this run
     #[command(
         after_help = "Examples:\n  hothouse flags -w agent-a\n  hothouse flags set new-checkout true -w agent-a\n  \
                       hothouse flags set arm '\"control\"'\n  hothouse flags unset new-checkout"
     )]
     Flags(FlagsArgs),
+    /// Open a page of an app in a browser in the room, and tell what it found
+    ///
+    /// Screenshots, the console, exceptions, failed and slow requests, media that did not decode and
+    /// the page's accessibility tree are written to the artifacts of the run. Exits with 1 if the
+    /// page was answered with a status of 400 or more, or threw an exception, or a step failed.
+    ///
+    /// Steps of a script and of a kept page: goto, click, fill, select, check, uncheck, hover, press,
+    /// upload, wait, expect, absent, screenshot, webhook, dialog.
+    #[command(
+        after_help = "Examples:\n  hothouse browse web / -w agent-a --full-page\n  hothouse browse web /cart --device 'iPhone 15' --json\n  \
+                      hothouse browse admin /orders --auth admin --har\n  hothouse browse web --script checkout.toml\n  \
+                      hothouse browse web /cart --session s\n  hothouse browse --session s click \"button 'Pay'\"\n  \
+                      hothouse browse --session s --record checkout.toml --close"
+    )]
+    Browse(BrowseArgs),
     /// Send a webhook to an app, signed as its vendor does
     ///
     /// Exits with 1 if the app does not accept it, or with --adversary does not withstand it.
@@ -387,6 +477,46 @@ pub(crate) enum Command {
                       hothouse errors err_0123456789abcdef"
     )]
     Errors(ErrorsArgs),
+    /// Ask your user for something that a room may not take, such as a host
+    ///
+    /// The request is a record of the run and appears in `hothouse asks`. The answer is a record of
+    /// kind `ask` with the id of the request: `hothouse wait ask id=ID` waits for it.
+    #[command(
+        after_help = "Examples:\n  hothouse ask 'prices come from there' --host api.example.com\n  \
+                      hothouse ask 'the tests need more memory' --limit memory=8g --wait"
+    )]
+    Ask(AskArgs),
+    /// List what agents ask for, and answer them
+    ///
+    /// On a terminal each open request is shown in turn: `a` allows it, `d` denies it.
+    #[command(
+        after_help = "Examples:\n  hothouse asks\n  hothouse asks --json\n  hothouse asks answer ask_0123456789abcdef allow"
+    )]
+    Asks(AsksArgs),
+    /// Follow what happens: operations, and records of every run
+    ///
+    /// With --json each line is one JSON object; its `event` is `record` or a step of an operation.
+    #[command(
+        after_help = "Examples:\n  hothouse events -f\n  hothouse events -f -w agent-a --json"
+    )]
+    Events(EventsArgs),
+    /// Serve the commands as tools of the Model Context Protocol (MCP)
+    ///
+    /// Speaks on standard input and output, or with --http on 127.0.0.1. In a room the tools are for
+    /// its own sandbox.
+    #[command(
+        after_help = "Examples:\n  hothouse mcp\n  hothouse mcp --profile full -w agent-a\n  hothouse mcp --http\n  \
+                      hothouse mcp install --for claude"
+    )]
+    Mcp(McpArgs),
+    /// Teach agents to use Hothouse, in the format of their tools
+    #[command(subcommand)]
+    Skills(SkillsCommand),
+    /// Explain a code: of an error, an exit, a denied connection or a caveat
+    #[command(
+        after_help = "Examples:\n  hothouse explain not-listed\n  hothouse explain 6\n  hothouse explain"
+    )]
+    Explain(ExplainArgs),
     /// Delete every sandbox of every project; branches are kept
     #[command(after_help = "Examples:\n  hothouse nuke\n  hothouse nuke --yes")]
     Nuke(NukeArgs),
@@ -440,6 +570,25 @@ pub(crate) struct CompletionsArgs {
 /// Returns the whole command tree, for completions and documentation.
 pub fn command() -> clap::Command {
     Arguments::command()
+}
+
+/// Returns the names of the command that a command line is for, such as `egress allow`; empty if there is none.
+pub(crate) fn path_of(arguments: &[OsString]) -> String {
+    let Ok(matches) = command().try_get_matches_from(arguments) else { return String::new() };
+    let mut names = Vec::new();
+    let mut at = &matches;
+    while let Some((name, below)) = at.subcommand() {
+        names.push(name.to_owned());
+        at = below;
+    }
+    names.join(" ")
+}
+
+/// Whether a command takes the sandbox with `-w`.
+pub(crate) fn takes_sandbox(path: &str) -> bool {
+    let tree = command();
+    let found = path.split(' ').try_fold(&tree, |at, name| at.find_subcommand(name));
+    found.is_some_and(|found| found.get_arguments().any(|a| a.get_long() == Some("sandbox")))
 }
 
 /// A command line that runs no command: help, version or an error.

@@ -1,27 +1,38 @@
 //! One module per noun; each sends requests and prints the answers.
 
 mod analytics;
+mod ask;
+mod browse;
 mod config;
 mod daemon;
 mod doctor;
 mod egress;
 mod errors;
+mod event;
 mod exec;
+mod explain;
 mod flag;
+mod inside;
 mod integration;
 mod logs;
 mod mail;
 mod maintenance;
 mod man;
+mod mcp;
+mod objects;
 mod overview;
 mod panel;
 mod pool;
+mod proof;
 mod request;
 mod review;
 mod room;
+mod routes;
 mod sandbox;
 mod secret;
+mod seed;
 mod service;
+mod skills;
 mod snapshot;
 mod timeline;
 mod trust;
@@ -96,12 +107,20 @@ pub(crate) fn run(
         Command::Requests(args) => request::requests(session, ui, args),
         Command::Analytics(args) => analytics::events(session, ui, args),
         Command::Llm(args) => analytics::models(session, ui, args),
+        Command::Objects(args) => objects::list(session, ui, args),
         Command::Flags(args) => flag::run(session, ui, args),
+        Command::Browse(args) => browse::open(session, ui, args),
         Command::Webhook(args) => webhook::send(session, ui, args),
         Command::Webhooks(args) => webhook::list(session, ui, args),
         Command::Emails(args) => mail::list(session, ui, args),
         Command::Email(args) => mail::show(session, ui, args),
         Command::Errors(args) => errors::run(session, ui, args),
+        Command::Ask(args) => ask::ask(session, ui, args),
+        Command::Asks(args) => ask::run(session, ui, args),
+        Command::Events(args) => event::follow(session, ui, args),
+        Command::Mcp(args) => mcp::run(session, ui, args),
+        Command::Skills(command) => skills::run(session, ui, command),
+        Command::Explain(args) => explain::run(ui, args.code.as_deref()),
         Command::Nuke(args) => sandbox::nuke(session, ui, &args),
         Command::Doctor(args) => doctor::run(session, ui, &args, surroundings),
         Command::Config(ConfigCommand::Check(args)) => {
@@ -120,6 +139,14 @@ pub(crate) fn run(
             pool::create(session, ui, &args, &surroundings.variables)
         }
         Command::Pool(PoolCommand::Status) => pool::status(session, ui),
+        Command::Routes(args) => routes::list(session, ui, args),
+        Command::Scenarios(args) => proof::scenarios(session, ui, args),
+        Command::Smoke(args) => proof::smoke(session, ui, args),
+        Command::Prove(args) => proof::prove(session, ui, args),
+        Command::Compare(args) => proof::compare(session, ui, args),
+        Command::Summary(args) => proof::summary(session, ui, &args),
+        Command::Seeds(args) => seed::list(session, ui, args),
+        Command::Seed(args) => seed::seed(session, ui, args),
         Command::Secret(command) => secret::run(session, ui, command),
         Command::Daemon(command) => daemon::run(session, ui, &command, surroundings),
         Command::Version => Ok(version(session, ui)),

@@ -128,6 +128,7 @@ fn ask<T>(
     let source = SOURCE.get()?;
     let ui = Ui::new(&Global { quiet: true, ..Global::default() }, true, true, false);
     let session =
-        Session::new(source.folders.clone(), source.build, source.folder.clone(), &ui).ok()?;
+        Session::new(source.folders.clone(), source.build, source.folder.clone(), false, &ui)
+            .ok()?;
     question(&session).ok().flatten()
 }

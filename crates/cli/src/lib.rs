@@ -7,10 +7,16 @@ mod args;
 mod budget;
 mod commands;
 mod complete;
+mod describe;
+mod document;
+mod entry;
 mod progress;
 mod reach;
 mod render;
+mod scope;
 mod session;
+mod skills;
+mod tools;
 mod ui;
 
 use std::{ffi::OsString, fs::File, io, path::PathBuf, process::ExitCode};
@@ -20,6 +26,7 @@ use hothouse_host::folders::{Folders, NoHome};
 use hothouse_model::{Failure, FailureKind};
 
 pub use args::command;
+pub use document::document;
 
 use crate::{args::Arguments, session::Session, ui::Ui};
 
@@ -41,6 +48,8 @@ pub struct Surroundings {
     pub terminal: String,
     pub build: Build,
     pub folders: Result<Folders, NoHome>,
+    /// Whether this is a room: then commands are for its own sandbox, and reach the daemon of the host.
+    pub inside: bool,
     /// Runs the daemon in this process.
     pub serve: Box<dyn Fn(Folders, Build, File) -> DaemonEnd>,
 }
@@ -107,6 +116,9 @@ fn dispatch(
                 .hint("change to another folder"));
         }
     };
-    let session = Session::new(folders, surroundings.build, folder, ui)?;
+    let session = Session::new(folders, surroundings.build, folder, surroundings.inside, ui)?;
+    if surroundings.inside {
+        scope::check(&session, &surroundings.arguments)?;
+    }
     commands::run(arguments.command, &session, ui, surroundings)
 }

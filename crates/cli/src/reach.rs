@@ -15,7 +15,7 @@ use hothouse_host::{
     process, random,
     socket::{self, SocketError},
 };
-use hothouse_model::{Explain, Failure, FailureKind, OperationId};
+use hothouse_model::{Explain, Failure, FailureKind, OperationId, room::API_SOCKET};
 
 use crate::{session::failure, ui::Ui};
 
@@ -28,11 +28,21 @@ pub(crate) struct Reach {
     pub(crate) folders: Folders,
     pub(crate) build: Build,
     pub(crate) ui: Ui,
+    /// Whether this is a room, whose socket leads to the daemon of the host.
+    pub(crate) inside: bool,
 }
+
+/// How long a room waits for the daemon of its host.
+const ABSENCE: Duration = Duration::from_secs(10);
 
 impl Reach {
     /// Connects to a running daemon; `None` if there is none.
     pub(crate) fn connect(&self) -> Result<Option<Client>, Failure> {
+        if self.inside {
+            // Whoever is in the room may replace the socket: it leads no further than the room itself may go.
+            let stream = UnixStream::connect(API_SOCKET).ok();
+            return Ok(stream.map(|stream| Client::new(stream, self.build)));
+        }
         let stream = match connected(&self.folders.socket())? {
             // A daemon of an earlier release may listen elsewhere.
             None => connected(&self.former_socket())?,
@@ -68,6 +78,14 @@ impl Reach {
     /// The start lock is held until the new daemon is ready: otherwise a command that waits in
     /// parallel could start the old one again.
     pub(crate) async fn replace(&self) -> Result<(), Failure> {
+        if self.inside {
+            let version = self.build.version();
+            let message =
+                format!("the daemon of the host is older than hothouse {version} of this room");
+            return Err(Failure::new(FailureKind::Host, message).hint(
+                "ask your user to update hothouse on the host, or to restart this room with it",
+            ));
+        }
         self.prepare()?;
         let _turn = self.take_turn()?;
         let Some(client) = self.connect()? else { return Ok(()) };
@@ -96,6 +114,10 @@ impl Reach {
             if let Some(connection) = connect()? {
                 return Ok(connection);
             }
+            if self.inside {
+                self.await_daemon(deadline - HANDOVER)?;
+                continue;
+            }
             match self.start_daemon() {
                 Ok(()) => {}
                 // Another daemon is starting or stopping.
@@ -107,6 +129,17 @@ impl Reach {
                 Err(failure) => return Err(failure),
             }
         }
+    }
+
+    /// Waits a moment for the daemon of the host; fails once it has been away for long.
+    pub(crate) fn await_daemon(&self, since: Instant) -> Result<(), Failure> {
+        if since.elapsed() > ABSENCE {
+            let message = "the daemon of the host does not answer this room";
+            return Err(Failure::new(FailureKind::Backend, message)
+                .hint("ask your user to run any command on the host, such as `hothouse status`"));
+        }
+        thread::sleep(Duration::from_millis(100));
+        Ok(())
     }
 
     /// Starts a daemon and waits until it is ready. Commands that start one at the same time wait

@@ -1,12 +1,23 @@
 //! Requests to the daemon, which is started or replaced as needed and asked again if it died.
 
-use std::{future::Future, path::PathBuf};
+use std::{
+    future::Future,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use base64::Engine as _;
 
 use hothouse_api::{
-    Build, Client, ClientError, DaemonView, client::EventStream, operation::EventQuery, route,
+    Build, Client, ClientError, DaemonView,
+    client::EventStream,
+    operation::EventQuery,
+    route,
     sandbox::FindQuery,
+    timeline::{ArtifactQuery, ArtifactView},
 };
-use hothouse_host::{Folders, newest::NewestDaemon, random};
+use hothouse_host::{Folders, files, newest::NewestDaemon, random};
 use hothouse_model::{Explain, Failure, FailureKind, OperationId};
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -31,13 +42,19 @@ impl Session {
         folders: Folders,
         build: Build,
         folder: PathBuf,
+        inside: bool,
         ui: &Ui,
     ) -> Result<Self, Failure> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
         let runtime = runtime.map_err(|error| Failure::of(FailureKind::Host, &error))?;
-        let reach = Reach { folders: folders.clone(), build, ui: *ui };
+        let reach = Reach { folders: folders.clone(), build, ui: *ui, inside };
         Ok(Self { folders, build, folder, reach, runtime })
+    }
+
+    /// Whether this is a room, and the API that of its own sandbox.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.reach.inside
     }
 
     /// Returns the folder as text for the API.
@@ -92,6 +109,27 @@ impl Session {
         })
     }
 
+    /// Reads a file of a run by the path that the daemon named. A room has no such path: it asks for the
+    /// file.
+    pub(crate) fn read_artifact(
+        &self,
+        file: &Path,
+        run: Option<String>,
+        limit: u64,
+    ) -> Result<Vec<u8>, Failure> {
+        if !self.is_inside() {
+            return files::read_capped(file, limit)
+                .map_err(|error| Failure::of(FailureKind::NotFound, &error));
+        }
+        let file = file.to_string_lossy().into_owned();
+        let folder = self.folder_text()?;
+        let query = ArtifactQuery { sandbox: None, folder, run, file };
+        let found: ArtifactView = self.query(route::ARTIFACTS, &query)?;
+        base64::engine::general_purpose::STANDARD
+            .decode(found.base64)
+            .map_err(|error| Failure::of(FailureKind::Internal, &error))
+    }
+
     /// Asks a running daemon; does not start one.
     pub(crate) fn get_if_running<T: DeserializeOwned>(
         &self,
@@ -125,8 +163,27 @@ impl Session {
     /// Opens the event stream of an operation that is about to be requested.
     pub(crate) fn events(&self, operation: &OperationId) -> Option<EventStream> {
         let client = self.reach.connect_or_start().ok()?;
-        let query = EventQuery { operation: Some(operation.to_string()) };
+        let operation = Some(operation.to_string());
+        let query = EventQuery { operation, ..EventQuery::default() };
         self.runtime.block_on(client.events(&query)).ok()
+    }
+
+    /// Follows what happens, one JSON value at a time, until the visitor has enough or the daemon ends.
+    pub(crate) fn follow_events(
+        &self,
+        query: &EventQuery,
+        visitor: &mut dyn FnMut(serde_json::Value) -> ControlFlow<()>,
+    ) -> Result<(), Failure> {
+        let client = self.reach.connect_or_start()?;
+        self.runtime.block_on(async {
+            let mut events = client.events(query).await.map_err(failure)?;
+            while let Some(event) = events.next().await {
+                if visitor(event).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Starts the daemon if none is running.
@@ -165,13 +222,17 @@ impl Session {
         F: Future<Output = Result<T, ClientError>>,
         R: Fn(Client) -> F,
     {
-        let mut attempt = 1;
+        let (mut attempt, begun) = (1, Instant::now());
         loop {
             let client = self.reach.connect_or_start()?;
             match self.runtime.block_on(request(client)) {
                 Err(ClientError::Outdated) if attempt < ATTEMPTS => {
                     self.reach.ui.detail("Replacing the daemon, which is older than this program.");
                     self.runtime.block_on(self.reach.replace())?;
+                }
+                // room-init closes what connects while no daemon serves the room.
+                Err(error) if error.is_broken() && self.reach.inside => {
+                    self.reach.await_daemon(begun)?;
                 }
                 Err(error) if error.is_broken() && attempt < ATTEMPTS => {
                     self.reach

@@ -5,8 +5,9 @@ use crate::{shape::Key, shape::List, shape::Map, shape::Shape, shape::Table};
 use hothouse_model::config::{
     AppLabel, Backend, Command, Condition, DatabaseName, DatabasePassword, EgressMode, FilePattern,
     Files, FlagKey, HostHeader, HostPath, IntegrationClass, Line, LogPattern, Method, Place,
-    Recipe, RestartPolicy, RuleTransport, SecretForm, SecretName, Signal, Stack, Template, Tree,
-    TreePath, TreePattern, UrlPath, VariableKind, VariableName, Vendor, Version,
+    Recipe, RestartPolicy, RuleTransport, SecretForm, SecretName, ShipShim, Signal, Stack,
+    Template, Tree, TreePath, TreePattern, UrlPath, UrlPattern, VariableKind, VariableName, Vendor,
+    Version,
     rules::{
         BYTE_SIZE, DESTINATION, DURATION, HOST_PATTERN, NAME_RULE, RESOLVER, SECRET_SOURCE,
         VALUE_SOURCE,
@@ -47,6 +48,7 @@ static RESOLVERS: List = list(Shape::Text(&RESOLVER));
 static DENY_RULES: List = List { append: true, ..list(Shape::Table(&RULE)) };
 static LINES: List = List { single: true, ..list(LINE) };
 static NAMES_OR_ONE: List = List { single: true, ..list(NAME) };
+static EFFECTS: List = List { single: true, ..list(Shape::Table(&EFFECT)) };
 static ROWS: List = List { single: true, ..list(Shape::Table(&ROW)) };
 
 pub(super) static ROOT: Table = Table::of(&[
@@ -80,6 +82,11 @@ pub(super) static ROOT: Table = Table::of(&[
     key("seed", Shape::Table(&SEED), "Real data for the stack."),
     key("scenario", Shape::Map(&SCENARIOS), "What `smoke` and `prove` do and expect."),
     key("auth", Shape::Map(&ROLES), "How the browser is signed in, per role."),
+    key(
+        "shim",
+        Shape::Map(&SHIMS),
+        "What stands in for scripts of third parties in the browser, by URL.",
+    ),
     key("agent", Shape::Table(&AGENT), "The coding agent that runs in the room."),
 ]);
 
@@ -366,12 +373,35 @@ static SEED: Table = Table::of(&[
 static BUNDLES: Map = Map::of("bundle", &NAME_RULE, Shape::Table(&BUNDLE));
 
 static BUNDLE: Table = Table {
-    required: &["run"],
+    one_of: &["run", "sql", "http"],
     ..Table::of(&[
         key("run", COMMAND, "The command that puts the data in, again and again without harm."),
+        key("sql", TREE_PATH, "The file that is fed to the database `service`."),
+        key("http", Shape::Table(&BUNDLE_CALL), "The call to `service` that puts the data in."),
         key("needs", Shape::List(&NAMES), "The bundles that come first."),
-        key("service", NAME, "The service whose environment the command gets."),
+        key(
+            "service",
+            NAME,
+            "The service whose environment the command gets, whose database the file is for, or that is called.",
+        ),
         key("dir", TREE_PATH, "Its working folder."),
+        key("timeout", TIME, "How long it may take."),
+        key(
+            "snapshot",
+            Shape::Switch,
+            "Whether its data may come from a snapshot; `false` for data that names its sandbox.",
+        ),
+    ])
+};
+
+static BUNDLE_CALL: Table = Table {
+    shorthand: Some("path"),
+    whole: true,
+    required: &["path"],
+    ..Table::of(&[
+        key("path", URL_PATH, "The path, with its query."),
+        key("method", Shape::Choice(Method::WORDS), "The method; POST where none is given."),
+        key("body", LINE, "The body, such as `{\"size\": \"m\"}`."),
     ])
 };
 
@@ -392,6 +422,8 @@ static SCENARIO: Table = Table::of(&[
     key("path", URL_PATH, "The path it opens."),
     key("auth", NAME, "The role it is signed in as."),
     key("script", TREE_PATH, "The browser steps it takes."),
+    key("flags", Shape::Map(&FLAGS), "Feature flags that are pinned while it runs."),
+    key("within", TIME, "How long an effect may take, where it does not say so itself."),
     key("expect", Shape::Table(&EXPECT), "What must have happened afterwards."),
 ]);
 
@@ -399,17 +431,55 @@ static EXPECT: Table = Table {
     whole: true,
     ..Table::of(&[
         key("page", Shape::List(&LINES), "Texts that the page shows."),
+        key("no-page", Shape::List(&LINES), "Texts that the page does not show."),
         key("row", Shape::List(&ROWS), "Queries with their answers."),
-        key("mail", Shape::List(&LINES), "Mails that were sent."),
-        key("event", Shape::List(&LINES), "Analytics events that were captured."),
-        key("error", Shape::List(&LINES), "Errors that must be recorded."),
-        key("request", Shape::List(&LINES), "Calls to the outside."),
-        key("webhook", Shape::List(&LINES), "Webhooks that were delivered."),
-        key("object", Shape::List(&LINES), "Objects that were stored."),
-        key("job", Shape::List(&LINES), "Jobs that were done."),
-        key("log", Shape::List(&LINES), "Lines that were logged."),
+        key("mail", Shape::List(&EFFECTS), "Mails that were sent."),
+        key("no-mail", Shape::List(&LINES), "Mails that were not sent."),
+        key("event", Shape::List(&EFFECTS), "Analytics events that were captured."),
+        key("no-event", Shape::List(&LINES), "Analytics events that were not captured."),
+        key("error", Shape::List(&EFFECTS), "Errors that must be recorded."),
+        key("no-error", Shape::List(&LINES), "Errors that must not be recorded."),
+        key("request", Shape::List(&EFFECTS), "Calls to the outside."),
+        key("no-request", Shape::List(&LINES), "Calls to the outside that were not made."),
+        key("webhook", Shape::List(&EFFECTS), "Webhooks that were delivered."),
+        key("no-webhook", Shape::List(&LINES), "Webhooks that were not delivered."),
+        key("object", Shape::List(&EFFECTS), "Objects that were stored."),
+        key("no-object", Shape::List(&LINES), "Objects that were not stored."),
+        key("job", Shape::List(&EFFECTS), "Jobs that were done."),
+        key("no-job", Shape::List(&LINES), "Jobs that were not done."),
+        key("llm", Shape::List(&EFFECTS), "Calls of language models."),
+        key("no-llm", Shape::List(&LINES), "Calls of language models that were not made."),
+        key("log", Shape::List(&EFFECTS), "Lines that were logged."),
+        key("no-log", Shape::List(&LINES), "Lines that were not logged."),
+        key("cookie", Shape::List(&LINES), "Cookies that the page sets, by name."),
+        key("no-cookie", Shape::List(&LINES), "Cookies that the page does not set."),
+        key("service", Shape::List(&NAMES_OR_ONE), "Services that are ready and did not restart."),
+        key("status", Shape::Integer(100, 599), "The page's status; by default any but an error."),
         key("errors", Shape::Integer(0, 100_000), "How many errors may be recorded."),
         key("unmatched", Shape::Integer(0, 100_000), "How many calls may be without a fixture."),
+        key(
+            "console",
+            Shape::Integer(0, 100_000),
+            "How many errors the page may log; 0 by default.",
+        ),
+        key(
+            "failed",
+            Shape::Integer(0, 100_000),
+            "How many of its requests may fail; 0 by default.",
+        ),
+        key("broken", Shape::Integer(0, 100_000), "How many pictures may be broken; 0 by default."),
+    ])
+};
+
+static EFFECT: Table = Table {
+    shorthand: Some("query"),
+    required: &["query"],
+    ..Table::of(&[
+        key("query", LINE, "Terms that must all hold for a record."),
+        key("count", Shape::Integer(0, 100_000), "Exactly so many; without this, at least one."),
+        key("at-least", Shape::Integer(0, 100_000), "At least so many."),
+        key("at-most", Shape::Integer(0, 100_000), "At most so many."),
+        key("within", TIME, "How long it may take."),
     ])
 };
 
@@ -419,17 +489,38 @@ static ROW: Table = Table {
         key("service", NAME, "The database."),
         key("query", COMMAND, "The query."),
         key("equals", LINE, "Its answer; without this, at least one row."),
+        key("within", TIME, "How long it may take."),
     ])
 };
 
 static ROLES: Map = Map::of("role", &NAME_RULE, Shape::Table(&ROLE));
 
 static ROLE: Table = Table {
-    one_of: &["run", "state"],
+    one_of: &["run", "state", "script"],
     ..Table::of(&[
+        key("script", TREE_PATH, "Browser steps that sign in through the app's own login."),
         key("run", COMMAND, "A command in the room that prints the browser's storage state."),
         key("state", TREE_PATH, "A file with the browser's storage state."),
+        key(
+            "app",
+            Shape::Text(&AppLabel::RULE),
+            "The app that the role signs in to; `web` or the only one by default.",
+        ),
+        key("probe", URL_PATH, "A path that answers well only for somebody who is signed in."),
         key("needs", Shape::List(&NAMES), "The bundles that make the user."),
+    ])
+};
+
+static SHIMS: Map = Map { most: 100, ..Map::of("shim", &NAME_RULE, Shape::Table(&SHIM)) };
+
+static SHIM: Table = Table {
+    one_of: &["use", "script", "body"],
+    ..Table::of(&[
+        key("use", Shape::Choice(ShipShim::WORDS), "A shim that comes with Hothouse."),
+        key("url", Shape::Text(&UrlPattern::RULE), "The URLs that it answers; `*` is any text."),
+        key("script", TREE_PATH, "The file that is answered with."),
+        key("body", Shape::Text(&Command::RULE), "The text that is answered with."),
+        key("type", LINE, "The content type; by default that of the file's ending, or JavaScript."),
     ])
 };
 

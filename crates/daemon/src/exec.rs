@@ -22,7 +22,10 @@ use hothouse_backend::{
 use hothouse_engine::environment;
 use hothouse_host::{framed::Framed, random};
 use hothouse_model::{
-    Failure, FailureKind, SandboxRecord, SandboxRef, id::hex, room::RoomWall, stack::ServiceOrder,
+    Failure, FailureKind, SandboxRecord, SandboxRef,
+    id::hex,
+    room::RoomWall,
+    stack::{ServiceOrder, StackOrder},
 };
 use hothouse_reconcile::{Stop, sleep};
 use tokio::task::JoinSet;
@@ -289,24 +292,47 @@ async fn service(daemon: &Daemon, run: &RunAsk) -> Result<Option<ServiceOrder>, 
     });
     let stack =
         stack.await.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))?;
+    service_of(stack, run.service.as_deref()).map(Some)
+}
+
+/// Finds a service by its name, or the default database.
+pub(crate) fn service_of(
+    stack: Option<StackOrder>,
+    wanted: Option<&str>,
+) -> Result<ServiceOrder, Failure> {
     let services = stack.map(|stack| stack.services).unwrap_or_default();
     let names: Vec<_> = services.iter().map(|service| service.name().to_owned()).collect();
-    let found = match &run.service {
+    let found = match wanted {
         Some(name) => services.into_iter().find(|service| service.name() == name),
         None => first_database(services),
     };
-    let missing = || {
-        let what =
-            run.service.as_deref().map_or("this sandbox has no database".to_owned(), |name| {
-                format!("no service `{name}`")
-            });
+    found.ok_or_else(|| {
+        let what = wanted.map_or("this sandbox has no database".to_owned(), |name| {
+            format!("no service `{name}`")
+        });
         let hint = match names.is_empty() {
             true => "this sandbox has no services; declare them in hothouse.toml".to_owned(),
             false => format!("available: {}", names.join(", ")),
         };
         Failure::new(FailureKind::NotFound, what).hint(hint)
+    })
+}
+
+/// Returns the argv of the client of a service's database; none if none is asked for.
+pub(crate) fn database_argv(
+    service: &ServiceOrder,
+    ask: Option<DatabaseAsk>,
+) -> Result<Vec<String>, Failure> {
+    let Some(ask) = ask else { return Ok(Vec::new()) };
+    let Some(database) = &service.database else {
+        let message = format!("service `{}` is not a database", service.name());
+        return Err(Failure::new(FailureKind::Usage, message)
+            .hint("`hothouse exec SERVICE -- COMMAND` runs anything in its environment"));
     };
-    found.map(Some).ok_or_else(missing)
+    Ok(match ask {
+        DatabaseAsk::Shell => database.shell.clone(),
+        DatabaseAsk::Tables => database.tables.clone(),
+    })
 }
 
 /// Returns the default database: the first one, preferring databases with tables over caches.
@@ -319,21 +345,8 @@ fn first_database(services: Vec<ServiceOrder>) -> Option<ServiceOrder> {
 
 /// Gives a command the folder and environment of a service, and a database its own argv.
 fn for_service(spec: ExecSpec, service: &ServiceOrder, run: &RunAsk) -> Result<ExecSpec, Failure> {
-    let argv = match run.database {
-        None => spec.argv,
-        Some(ask) => {
-            let Some(database) = &service.database else {
-                let message = format!("service `{}` is not a database", service.name());
-                return Err(Failure::new(FailureKind::Usage, message)
-                    .hint("`hothouse exec SERVICE -- COMMAND` runs anything in its environment"));
-            };
-            let words = match ask {
-                DatabaseAsk::Shell => &database.shell,
-                DatabaseAsk::Tables => &database.tables,
-            };
-            words.iter().map(|word| word.clone().into_bytes()).chain(spec.argv).collect()
-        }
-    };
+    let before = database_argv(service, run.database)?;
+    let argv = before.into_iter().map(String::into_bytes).chain(spec.argv).collect();
     let mut env: Vec<Vec<u8>> = service
         .spec
         .env

@@ -11,6 +11,7 @@ mod handshake;
 mod listener;
 mod log;
 pub mod openapi;
+mod room_api;
 mod routes;
 mod start;
 mod view;

@@ -1,5 +1,9 @@
 //! The routes, by noun.
 
+pub(crate) mod app_route;
+pub(crate) mod artifact;
+pub(crate) mod ask;
+pub(crate) mod browse;
 pub(crate) mod daemon;
 mod decision;
 pub(crate) mod doctor;
@@ -10,10 +14,12 @@ pub(crate) mod integration;
 pub(crate) mod operation;
 pub(crate) mod pool;
 pub(crate) mod port;
+pub(crate) mod proof;
 pub(crate) mod request;
 mod run_log;
 pub(crate) mod sandbox;
 pub(crate) mod secret;
+pub(crate) mod seed;
 pub(crate) mod service;
 pub(crate) mod snapshot;
 pub(crate) mod timeline;
@@ -47,7 +53,10 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::SANDBOX_DELETE, post(sandbox::delete))
         .route(route::SANDBOX_SETUP, post(sandbox::setup))
         .route(route::SERVICE_ACT, post(service::act))
+        .route(route::SERVICE_COMMAND, get(service::command))
         .route(route::LOGS, get(service::logs))
+        .route(route::ASKS, get(ask::list).post(ask::ask))
+        .route(route::ASKS_ANSWER, post(ask::answer))
         .route(route::SANDBOX_ADOPT, post(workspace::adopt))
         .route(route::SANDBOX_DIFF, get(workspace::diff))
         .route(route::SANDBOX_LOG, get(workspace::log))
@@ -77,11 +86,21 @@ pub(crate) fn all(daemon: Daemon) -> Router {
         .route(route::TIMELINE_WAIT, get(timeline::wait))
         .route(route::TIMELINE_SINCE, get(timeline::since))
         .route(route::TIMELINE_VERIFY, get(timeline::verify))
+        .route(route::VERIFY_FOLDER, get(proof::verify))
+        .route(route::SCENARIOS, get(proof::scenarios))
+        .route(route::SMOKE, post(proof::smoke))
+        .route(route::PROVE, post(proof::prove))
+        .route(route::COMPARE, post(proof::compare))
+        .route(route::SUMMARY, post(proof::summary))
+        .route(route::ARTIFACTS, get(artifact::one))
         .route(route::INTEGRATIONS, get(integration::list))
         .route(route::TIMELINE_REQUEST, get(request::one))
         .route(route::TIMELINE_ARCHIVE, get(request::archive))
         .route(route::FLAGS, get(flag::list).post(flag::set))
+        .route(route::BROWSE, post(browse::open))
         .route(route::WEBHOOKS, post(webhook::send))
+        .route(route::ROUTES, get(app_route::list))
+        .route(route::SEEDS, get(seed::list).post(seed::seed))
         .route(route::NUKE, post(sandbox::nuke))
         .route(route::POOLS, get(pool::list).post(pool::create))
         .route(route::OPERATION, get(operation::wait))

@@ -38,7 +38,9 @@ use crate::{
     dashboard::{Dashboard, Site},
     exec,
     listener::OwnUser,
-    log, routes,
+    log,
+    room_api::InRooms,
+    routes,
 };
 
 /// How long the daemon waits for running operations when it stops. Plans survive the stop.
@@ -247,6 +249,7 @@ async fn serve(
     let shared = (daemon.keepers.shares.clone(), &daemon.keepers);
     let walls = Walls::new(daemon.engine.clone(), rooms, user_config, home, state, shared);
     daemon.keepers.walls.set(&walls);
+    daemon.keepers.room_api.set(Arc::new(InRooms::new(daemon.clone()))).ok();
     // Rooms that outlived the last daemon come first: they have no network until then.
     walls.refresh().await;
     recover(&daemon).await;

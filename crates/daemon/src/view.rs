@@ -9,6 +9,7 @@ use hothouse_api::{
     OperationView, SandboxView,
     operation::OperationState,
     sandbox::{AppView, CaveatView, ExposedView, RunView, TreatedView},
+    seed::RunSeedView,
     service::ServiceView,
 };
 use hothouse_config::in_words;
@@ -16,12 +17,14 @@ use hothouse_edge::Limit;
 use hothouse_engine::{Engine, IntegrationReport, UncoveredVendor, urls_of};
 use hothouse_model::{
     Failure, SandboxRecord, SandboxState,
+    ask::AskState,
     caveat::{Caveat, Several},
     config::DEFAULT_PROFILE,
     fence::{Fence, FenceState},
     query::Query,
     record::Kind,
     room::{Capabilities, RoomReport},
+    seed::SeedSummary,
     stack::{ServiceReport, StackOrder, StackReport},
     tree::{DriverName, TreeMaker},
 };
@@ -71,7 +74,10 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         watch.pool = true;
     }
     let installed = engine.is_installed(&record);
+    let asks = engine.asks(Some(record.key)).unwrap_or_default().into_iter();
+    let asks = asks.filter(|ask| ask.state == AskState::Open).count();
     let (integrations, of_integrations) = integrations(daemon, &record, lives);
+    let seed = daemon.keepers.seeds.summary(&record).map(run_seed);
     let Capabilities { backend, offered } = engine.capabilities();
     SandboxView {
         name: record.name.to_string(),
@@ -95,8 +101,10 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
             id: room.run.id,
             artifacts: room.run.artifacts.to_string_lossy().into_owned(),
             started: room.run.started,
+            seed,
         }),
         services,
+        asks,
         exposed,
         apps,
         fences,
@@ -104,6 +112,18 @@ pub(crate) fn sandbox(daemon: &Daemon, record: SandboxRecord) -> SandboxView {
         integrations,
         installed,
         flags,
+    }
+}
+
+/// Shows what a run was seeded with.
+fn run_seed(summary: SeedSummary) -> RunSeedView {
+    RunSeedView {
+        radius: summary.radius.map(|radius| radius.to_string()),
+        bundles: summary.seeded(),
+        summary: summary.files.get("json").cloned().unwrap_or_default(),
+        ids: summary.ids,
+        ok: summary.ok,
+        caveats: summary.caveats,
     }
 }
 

@@ -40,6 +40,8 @@ const IMPORT_MEMORY: u64 = 1 << 30;
 
 /// The most objects that an import may bring at once.
 const IMPORT_OBJECTS: u32 = 1_000_000;
+/// The longest chain of deltas, which is the longest that git itself writes.
+const IMPORT_DEPTH: u32 = 4095;
 
 /// How many branches are tried one by one where git refused them together.
 const ONE_BY_ONE: usize = 16;
@@ -515,6 +517,7 @@ impl Importing<'_> {
             limit: IMPORT_LIMIT,
             memory: IMPORT_MEMORY,
             objects: IMPORT_OBJECTS,
+            depth: IMPORT_DEPTH,
             wanted,
             reserved: &engine.reserved(sandbox)?,
         };

@@ -264,7 +264,7 @@ impl Engine {
     }
 
     /// Deletes the branch of a sandbox that is gone, if its base has all of its commits; returns whether it did.
-    pub fn drop_branch(&self, sandbox: &SandboxRecord) -> Result<bool, Failure> {
+    pub fn drop_merged_branch(&self, sandbox: &SandboxRecord) -> Result<bool, Failure> {
         let repository = Repository { place: sandbox.repository.clone() };
         let lock = self.repository_lock(&sandbox.repository.common_dir);
         let lock = lock.map_err(|error| error.failure())?;

@@ -150,6 +150,19 @@ impl Engine {
         allow().map_err(|error| error.failure())
     }
 
+    /// Checks that a rule could be allowed for a sandbox.
+    pub(crate) fn check_egress_rule(
+        &self,
+        sandbox: &SandboxRecord,
+        rule: &str,
+    ) -> Result<(), Failure> {
+        let check = || -> Result<(), EgressError> {
+            let config = self.pinned_config(sandbox)?;
+            opens_something(&config, &grant(rule)?)
+        };
+        check().map_err(|error| error.failure())
+    }
+
     /// Returns the integration of a sandbox that treats a host, and its class.
     pub fn integration_of(
         &self,

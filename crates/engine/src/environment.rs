@@ -73,8 +73,7 @@ pub(crate) fn pairs(
     let mut all: Vec<(String, String)> = own.collect();
     all.retain(|(name, _)| !wall.environment.contains_key(name));
     let of_wall = wall.environment.iter();
-    let of_wall =
-        of_wall.filter(|(name, _)| user == RoomUser::Agent || !managers::is_agents(name));
+    let of_wall = of_wall.filter(|(name, _)| user == RoomUser::Agent || !managers::is_agents(name));
     all.extend(of_wall.map(|(name, value)| (name.clone(), value.clone())));
     all
 }
@@ -88,5 +87,10 @@ pub(crate) fn search_path(home: &str, tools: &[PathBuf]) -> String {
     let own = format!("{home}/.local/bin");
     // What the agent installs is not for the room's root.
     let of_cargo = (home != ROOT_HOME).then(managers::cargo_programs);
-    std::iter::once(own).chain(of_cargo).chain(of_tools).chain([PATH.to_owned()]).collect::<Vec<_>>().join(":")
+    std::iter::once(own)
+        .chain(of_cargo)
+        .chain(of_tools)
+        .chain([PATH.to_owned()])
+        .collect::<Vec<_>>()
+        .join(":")
 }

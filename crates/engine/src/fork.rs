@@ -216,7 +216,11 @@ impl Engine {
         if let Some((_, parent)) = &turn {
             self.check_restored(parent).map_err(|error| error.failure())?;
         }
-        self.try_fork(spec, operation).map_err(|error| error.failure())
+        let made = self.try_fork(spec, operation).map_err(|error| error.failure())?;
+        if spec.from.is_none() {
+            self.note_untouched(&made);
+        }
+        Ok(made)
     }
 
     fn try_fork(

@@ -4,7 +4,12 @@
 use std::path::Path;
 
 use hothouse_host::{FileError, beneath::Folder, files};
-use hothouse_model::{Explain, Failure, SandboxRecord, caveat::Caveat, stack::StackOrder};
+use hothouse_model::{
+    Explain, Failure, SandboxRecord,
+    caveat::Caveat,
+    seed::{self, SeedSummary},
+    stack::StackOrder,
+};
 use serde_json::{Value, json};
 
 use crate::{App, Engine, apps::Names, trees};
@@ -17,7 +22,8 @@ const CONFIG_FILE: &str = "config.json";
 /// Returns the patterns by which git ignores the files of a run in a worktree. The project's own, once committed,
 /// are not concerned.
 pub(crate) fn own_patterns() -> impl Iterator<Item = String> {
-    [PORTS_FILE, CONFIG_FILE].into_iter().map(pattern_of)
+    let seed = format!("/{}/", seed::FOLDER);
+    [PORTS_FILE, CONFIG_FILE].into_iter().map(pattern_of).chain([seed])
 }
 
 fn pattern_of(file: &str) -> String {
@@ -67,6 +73,7 @@ impl Engine {
                 stack: self.stack_of(sandbox),
                 logs: &self.logs_of(sandbox),
                 caveats: self.room_of(sandbox).map(|room| room.caveats).unwrap_or_default(),
+                seed: seed_of(artifacts),
             };
             let run = pretty(&run_json(sandbox, &apps, &urls, &about));
             files::replace(&artifacts.join("run.json"), run.as_bytes(), 0o600)?;
@@ -112,6 +119,18 @@ impl Engine {
     }
 }
 
+/// Returns what `run.json` has of a run's seed.
+fn seed_of(artifacts: &Path) -> Value {
+    let place = artifacts.join(seed::SUMMARY_FILE);
+    let bytes = files::read_capped(&place, seed::SUMMARY_LIMIT).unwrap_or_default();
+    match serde_json::from_slice::<SeedSummary>(&bytes) {
+        Ok(summary) => json!({
+            "radius": summary.radius, "bundles": summary.seeded(), "summary": place, "ids": summary.ids,
+        }),
+        Err(_) => Value::Null,
+    }
+}
+
 fn pretty(value: &Value) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("plain data can be written");
     text.push('\n');
@@ -123,6 +142,8 @@ struct About<'a> {
     stack: Option<StackOrder>,
     logs: &'a Path,
     caveats: Vec<Caveat>,
+    /// Bundles, radius and ids of its seed, as its summary has them.
+    seed: Value,
 }
 
 fn run_json(sandbox: &SandboxRecord, apps: &[App], urls: &[AppUrls], about: &About<'_>) -> Value {
@@ -155,6 +176,7 @@ fn run_json(sandbox: &SandboxRecord, apps: &[App], urls: &[AppUrls], about: &Abo
         "services": services.collect::<Vec<_>>(),
         "apps": shown.collect::<serde_json::Map<_, _>>(),
         "caveats": caveats.collect::<Vec<_>>(),
+        "seed": about.seed,
     })
 }
 

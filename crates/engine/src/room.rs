@@ -54,6 +54,10 @@ pub struct UpSpec {
     pub reuse: bool,
     /// Whether the room reaches listed hosts only, whatever the config says.
     pub restrict: bool,
+    /// What the stack is to be seeded with; none for what the profile says.
+    pub seed: Vec<String>,
+    /// Whether only a room that is up is brought to what the config says; none is started.
+    pub only_running: bool,
 }
 
 /// Where the room of a sandbox keeps what it needs.
@@ -111,6 +115,8 @@ impl Engine {
             }
             match self.why_replaced(sandbox, spec)? {
                 None => return self.up_again(sandbox, spec),
+                // A program of the room does not replace the room that it runs in.
+                Some(_) if spec.only_running => return self.up_again(sandbox, spec),
                 Some(reason) => {
                     self.note(
                         Some(&operation),
@@ -119,6 +125,10 @@ impl Engine {
                     self.import_if_possible(sandbox);
                 }
             }
+        }
+        if spec.only_running {
+            let state = sandbox.state(None);
+            return Err(RoomRequestError::NotUp { name: sandbox.name.clone(), state });
         }
         let profile = self.profile_for(sandbox, spec);
         let spec = &UpSpec { profile, ..spec.clone() };
@@ -133,12 +143,13 @@ impl Engine {
         self.note_covered(sandbox);
         let run = self.run_of(sandbox);
         self.give_wall(sandbox, &config, &mut order)?;
-        let stack = self.stack_for(
+        let mut stack = self.stack_for(
             &in_run(sandbox, &run),
             spec.profile.as_deref(),
             &order.tools,
             &order.wall,
         )?;
+        let origin = self.start_seeded(sandbox, spec, &mut stack);
         self.reserve_for(sandbox, &stack.order)?;
         order.wall.environment.extend(stack.variables.clone());
         order.wall.caveats.extend(stack.caveats.clone());
@@ -152,6 +163,9 @@ impl Engine {
             restricted: spec.restrict,
         };
         files::make_private_folder(&room.run.artifacts)?;
+        if let Some(origin) = &origin {
+            self.note_seed_origin(&room.run, origin)?;
+        }
         // From here on the files are the agent's as well.
         Repository { place: sandbox.repository.clone() }.take_index(&sandbox.worktree)?;
         let plan = NewPlan {

@@ -57,6 +57,8 @@ impl Engine {
             profile: profile.filter(|name| name != config::DEFAULT_PROFILE),
             reuse: false,
             restrict: room.restricted,
+            seed: Vec::new(),
+            only_running: false,
         };
         self.up(sandbox, &spec, operation.clone())?;
         let now = self.sandbox(sandbox.key)?;

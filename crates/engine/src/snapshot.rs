@@ -223,8 +223,10 @@ impl Engine {
         copies.extend(Others::copies(&others, &kept, &living, &sandbox.sandboxes, name));
         let kept_paths: Vec<_> = copies.iter().map(|copy| &copy.to.path).collect();
         let surplus = trees::others(&sandbox.sandboxes, name, &living)?;
-        let surplus: Vec<_> =
-            trees::without_caches(surplus).into_iter().filter(|tree| !kept_paths.contains(&&tree.path)).collect();
+        let surplus: Vec<_> = trees::without_caches(surplus)
+            .into_iter()
+            .filter(|tree| !kept_paths.contains(&&tree.path))
+            .collect();
         let claim = Some(places.claim());
         let replaced = trees::formers(&copies);
         let mut steps =

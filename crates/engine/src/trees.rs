@@ -162,6 +162,12 @@ pub(crate) fn is_hidden(sandbox: &SandboxRecord) -> bool {
     HiddenTree::at(&sandbox.worktree).is_some()
 }
 
+/// Returns where a sandbox keeps the objects of its apps: beside the data of services, whose names have no underscore,
+/// so that snapshots and forks carry them.
+pub fn objects_folder(sandbox: &SandboxRecord) -> PathBuf {
+    places(sandbox).data().join("_objects")
+}
+
 /// Returns the trees of a sandbox that are not its worktree: the room's git directory and data.
 ///
 /// `at` is where the sandbox, or a snapshot of it, keeps them, and `name` what they are called there.
@@ -422,6 +428,13 @@ impl Engine {
             };
             keep().map_err(|error| error.failure())?;
             self.empty_trash(folder)?;
+        }
+        let seeded: BTreeSet<_> = sandboxes.iter().map(|s| places(s).seeded()).collect();
+        for around in seeded.into_iter().filter(|around| files::exists(around)) {
+            if files::free_bytes(&around).map_err(|error| error.failure())? < Budget::default().free
+            {
+                crate::seeded::prune(&around, 0);
+            }
         }
         let data: BTreeSet<_> = sandboxes.iter().map(|s| places(s).golden_data()).collect();
         for around in data {

@@ -396,7 +396,8 @@ fn exposed_by_config(config: &Config, stack: &Stack) -> Vec<Exposed> {
         let own = own.map(|(_, own)| &own.env);
         for (name, value) in &service.spec.env {
             // Only what the config says for it: the rest is the wall's, or was looked at above.
-            let scoped = config.variables.get(name.as_str()).is_some_and(|v| !v.services.is_empty());
+            let scoped =
+                config.variables.get(name.as_str()).is_some_and(|v| !v.services.is_empty());
             if scoped || own.is_some_and(|own| own.contains_key(name.as_str())) {
                 all.push(one(name, &place, value));
             }
@@ -409,7 +410,10 @@ fn exposed_by_config(config: &Config, stack: &Stack) -> Vec<Exposed> {
         all.extend(integration.env.iter().map(|(n, v)| one(n.as_str(), &place, v.as_str())));
     }
     for (name, bundle) in &config.seed.bundles {
-        all.push(one("the command", &format!("seed bundle `{name}`"), bundle.run.as_str()));
+        let place = format!("seed bundle `{name}`");
+        all.extend(bundle.run.iter().map(|run| one("the command", &place, run.as_str())));
+        let body = bundle.http.as_ref().and_then(|call| call.body.as_ref());
+        all.extend(body.map(|body| one("the body", &place, body.as_str())));
     }
     all
 }

@@ -18,6 +18,7 @@ pub mod folders;
 pub mod framed;
 pub mod hands;
 pub mod ids;
+pub mod inside;
 pub mod keyring;
 pub mod lock;
 pub mod logs;

@@ -10,7 +10,7 @@ use hothouse_host::{
     folders::{FolderVariables, Folders},
     hands, probe, process, view,
 };
-use hothouse_model::Explain;
+use hothouse_model::{Explain, room::API_SOCKET};
 
 /// What the user's own git and `gh` need to reach other machines, delivered by `promote` alone.
 const CREDENTIALS: [&str; 12] = [
@@ -68,6 +68,7 @@ fn main() -> ExitCode {
         terminal: env::var("TERM").unwrap_or_else(|_| "dumb".into()),
         build: Build::current(process::executable_stamp()),
         folders,
+        inside: std::path::Path::new(API_SOCKET).exists(),
         serve: Box::new(|folders, build, announce| {
             let log_filter = env::var("HOTHOUSE_LOG").ok();
             let environment = env::vars_os()

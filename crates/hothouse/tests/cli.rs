@@ -1,6 +1,8 @@
 //! The real binary, driven as a user drives it.
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests stop at once")]
 
+#[path = "cli/agents.rs"]
+mod agents;
 #[path = "cli/applications.rs"]
 mod applications;
 #[path = "cli/bad_input.rs"]
@@ -29,6 +31,8 @@ mod evidence;
 mod first_steps;
 #[path = "cli/flood.rs"]
 mod flood;
+#[path = "cli/inside.rs"]
+mod inside;
 #[path = "cli/masks.rs"]
 mod masks;
 #[path = "cli/mocks.rs"]
@@ -57,6 +61,8 @@ mod router;
 mod sandbox;
 #[path = "cli/secrets.rs"]
 mod secrets;
+#[path = "cli/seeds.rs"]
+mod seeds;
 #[path = "cli/services.rs"]
 mod services;
 #[path = "cli/sinks.rs"]

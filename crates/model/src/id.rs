@@ -129,9 +129,26 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Reads what [`hex`] writes.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits: Option<Vec<u8>> =
+        text.chars().map(|digit| digit.to_digit(16)?.try_into().ok()).collect();
+    let digits = digits.filter(|digits| digits.len() % 2 == 0)?;
+    Some(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hexadecimal_is_read_back() {
+        let bytes = [0, 1, 0x7f, 0x80, 0xff];
+        assert_eq!(unhex(&hex(&bytes)).as_deref(), Some(&bytes[..]));
+        for text in ["abc", "0g", "+1", "é0"] {
+            assert_eq!(unhex(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn a_sandbox_id_is_the_same_today_and_in_the_next_release() {

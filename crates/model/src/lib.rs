@@ -3,6 +3,8 @@
 //! Pure on purpose: nothing here awaits, reads a clock, opens a file or a socket. It depends on
 //! `service` alone of our crates, which is as pure; every other one may depend on it.
 
+pub mod ask;
+pub mod browse;
 pub mod budget;
 pub mod caveat;
 pub mod config;
@@ -21,8 +23,10 @@ pub mod policy;
 pub mod query;
 pub mod record;
 pub mod room;
+pub mod routes;
 pub mod sandbox;
 pub mod secret;
+pub mod seed;
 pub mod sleep;
 pub mod stack;
 pub mod tree;

@@ -16,6 +16,12 @@ use crate::{
     id::SandboxKey,
 };
 
+/// The socket in a room on which its programs reach the daemon, for their own sandbox.
+pub const API_SOCKET: &str = "/run/hothouse/api.sock";
+
+/// Where the `hothouse` that started a room is bound in it.
+pub const PROGRAM_INSIDE: &str = "/run/hothouse/bin/hothouse";
+
 /// What a room is to be made of: plain paths and limits, with every decision made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoomOrder {

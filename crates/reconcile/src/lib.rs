@@ -1,12 +1,17 @@
 //! Reconcilers: each owns one thing that a daemon keeps in addition to the store, and keeps updating it to what
 //! is wanted.
 //!
+//! - [`browsers`]: browsers in rooms
 //! - [`walls`]: what leaves rooms, and by which policy
 //! - `mocks`: what answers for mocked hosts, one per run
+//! - [`seeds`]: what fills stacks with data
+//! - [`in_room`]: commands of Hothouse itself in rooms
 //! - [`flags`]: feature flags, and what each run has pinned
 //! - `sinks`: what takes side effects in, and makes them durable
 //! - [`urls`]: the router, direct ports, and ports inside rooms
+//! - [`room_api`]: what programs of a room ask for their own sandbox
 //! - [`commits`]: commits of rooms, imported as they are made
+//! - [`proofs`]: scenarios, and what runs prove
 //! - [`sleep`]: pauses idle sandboxes, and wakes those that are needed
 //! - [`chores`]: what the engine does from time to time
 //! - [`timelines`]: what happened in each run
@@ -17,11 +22,16 @@
 //! could not compute again from the store and the rooms.
 
 pub mod activities;
+pub mod browsers;
 mod chores;
 mod commits;
 pub mod connections;
 pub mod flags;
+pub mod in_room;
 mod mocks;
+pub mod proofs;
+pub mod room_api;
+pub mod seeds;
 mod sinks;
 pub mod sleep;
 pub mod tasks;
@@ -42,8 +52,11 @@ use hothouse_model::{Event, SandboxRecord};
 use tokio::sync::broadcast;
 
 pub use activities::Activities;
+pub use browsers::Browsers;
 pub use connections::Connections;
 pub use flags::Flags;
+pub use room_api::{LateRoomApi, RoomApi};
+pub use seeds::{SeedWish, Seeds};
 pub use tasks::{Stop, Tasks};
 pub use timelines::Timelines;
 pub use urls::Urls;
@@ -70,11 +83,18 @@ pub struct Keepers {
     pub flags: Arc<Flags>,
     /// What vendors send to apps.
     pub webhooks: Arc<Webhooks>,
+    /// Browsers in rooms.
+    pub browsers: Arc<Browsers>,
+    /// What fills stacks with data.
+    pub seeds: Arc<Seeds>,
+    /// What answers programs of rooms, set by the daemon before it looks for rooms.
+    pub room_api: LateRoomApi,
     /// The state folder.
     pub state: PathBuf,
     /// What rooms may have of the daemon's descriptors.
     pub shares: Arc<Shares>,
     sleep_locks: Arc<sleep::SleepLocks>,
+    proof_turns: Arc<proofs::Turns>,
 }
 
 impl Keepers {
@@ -88,19 +108,37 @@ impl Keepers {
         shares: Arc<Shares>,
     ) -> Self {
         let timelines = Timelines::new(engine.clone());
+        let connections = Arc::new(Connections::new(rooms));
+        let (activities, urls) = (Arc::<Activities>::default(), Arc::default());
+        let webhooks = Webhooks::new(engine.clone(), timelines.clone());
+        let browsers = Browsers::new(browsers::BrowsersOrder {
+            folder: state.clone(),
+            engine: engine.clone(),
+            connections: connections.clone(),
+            activities: activities.clone(),
+            timelines: timelines.clone(),
+            webhooks: webhooks.clone(),
+            urls: Arc::clone(&urls),
+        });
+        let seeds =
+            Seeds::new(engine.clone(), timelines.clone(), connections.clone(), event_tx.clone());
         Self {
+            browsers,
+            seeds,
             flags: Flags::new(engine.clone(), timelines.clone()),
-            webhooks: Webhooks::new(engine.clone(), timelines.clone()),
+            webhooks,
             timelines,
             engine,
             event_tx,
-            connections: Arc::new(Connections::new(rooms)),
-            activities: Arc::default(),
-            urls: Arc::default(),
+            connections,
+            activities,
+            urls,
             walls,
+            room_api: LateRoomApi::default(),
             state,
             shares,
             sleep_locks: Arc::default(),
+            proof_turns: Arc::default(),
         }
     }
 
@@ -114,9 +152,14 @@ impl Keepers {
         tasks.start("services", |stop| timelines::services::watch(self.clone(), stop));
         tasks.start("urls", |stop| urls::watch(self.clone(), stop));
         tasks.start("urls of starting rooms", |stop| urls::watch_steps(self.clone(), stop));
+        tasks.start("browsers", |stop| self.browsers.clone().watch(stop));
         tasks.start("commits", |stop| commits::watch(self.clone(), stop));
         tasks.start("sleep", |stop| sleep::watch(self.clone(), stop));
         chores::start(&self.engine, tasks);
+        let all = self.clone();
+        tasks.start("proofs that were cut short", |_| async move {
+            tokio::task::spawn_blocking(move || proofs::sweep(&all)).await.ok();
+        });
     }
 
     /// Returns the port of `https` URLs, if there are any.

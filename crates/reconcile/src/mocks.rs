@@ -139,6 +139,11 @@ impl Mocks {
     }
 }
 
+/// Returns where the fixtures of a config are.
+pub(crate) fn fixture_folders(config: Option<&Config>) -> Vec<FixtureFolder> {
+    config.map(|config| mocked(config).1).unwrap_or_default()
+}
+
 /// Returns the mocked integrations of a config, and where their fixtures are.
 fn mocked(config: &Config) -> (Vec<Integration>, Vec<FixtureFolder>) {
     let all = config.integrations.iter().filter(|(_, one)| one.class == IntegrationClass::Mock);

@@ -7,6 +7,7 @@
 pub(crate) mod local;
 pub(crate) mod mail;
 mod models;
+pub(crate) mod objects;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,11 +29,13 @@ use hothouse_model::{
         bodies::{GapKind, LogBody},
     },
 };
+use hothouse_objects::Store;
 use hothouse_sinks::{Call, Context, FlagSet, HostSink, Recorded, Taken, analytics, find, llm};
 use hothouse_terminate::{BODY_LIMIT, StandInAnswer, StandInRequest};
 use hothouse_timeline::{AppendError, Timeline};
 use serde_json::{Value, json};
 
+use self::objects::ObjectSink;
 use crate::{Flags, Timelines, mocks};
 
 /// How long the body of a request to a sink may be: a mail with attachments, or a recording of a session.
@@ -65,6 +68,8 @@ pub(crate) struct RunSinks {
     /// Issues that were reported, by their ids.
     issues: Mutex<HashSet<String>>,
     large: mail::LargeMessages,
+    /// What apps store.
+    objects: Arc<Store>,
 }
 
 /// Something that could not be kept, so that nobody may be told that it was.
@@ -100,6 +105,7 @@ impl Sinks {
             kept: AtomicU64::new(0),
             issues: Mutex::default(),
             large: mail::LargeMessages::default(),
+            objects: Arc::new(Store::new(hothouse_engine::objects_folder(sandbox))),
         });
         runs.insert(run, Arc::downgrade(&made));
         made
@@ -110,6 +116,11 @@ impl RunSinks {
     /// Returns how long the body of a request to a host may be.
     pub(crate) fn body_limit(host: &HostName) -> usize {
         find(host.as_str()).map_or(BODY_LIMIT, |_| LONG_BODY)
+    }
+
+    /// Returns what keeps the objects of apps.
+    pub(crate) fn objects(self: &Arc<Self>) -> Arc<ObjectSink> {
+        ObjectSink::new(self.clone(), self.objects.clone())
     }
 
     /// Answers a request to a host of an integration, once all that it says is kept.

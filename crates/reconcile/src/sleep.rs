@@ -136,7 +136,9 @@ async fn works(keepers: &Keepers, sandbox: &SandboxRecord) -> bool {
     let runtime = keepers.engine.places(sandbox).runtime;
     let Ok(room) = keepers.connections.of(&runtime).await else { return false };
     let execs = room.execs().await.unwrap_or_default();
-    execs.iter().any(|exec| exec.exit.is_none())
+    // A browser that waits for the next page is not at work.
+    let is_browser = |id: &str| id.starts_with(crate::browsers::EXEC_PREFIX);
+    execs.iter().any(|exec| exec.exit.is_none() && !is_browser(&exec.id.0))
 }
 
 /// Wakes a sandbox, if it sleeps, and returns it as it is then.

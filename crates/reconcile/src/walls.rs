@@ -41,8 +41,9 @@ use tokio::runtime::Handle;
 
 use self::{toolchain::Toolchain, whose::RoomProcesses};
 use crate::{
-    Keepers, Stop, Timelines, Webhooks,
+    Keepers, LateRoomApi, Stop, Timelines, Webhooks,
     mocks::Mocks,
+    room_api::RoomListener,
     sinks::{Sinks, local::LocalSink},
 };
 
@@ -75,6 +76,7 @@ pub struct Walls {
     shares: Arc<Shares>,
     timelines: Arc<Timelines>,
     webhooks: Arc<Webhooks>,
+    room_api: LateRoomApi,
     handle: Handle,
     user_config: PathBuf,
     toolchain: Arc<Toolchain>,
@@ -128,6 +130,7 @@ struct Standing {
     room: Arc<dyn RoomConnection>,
     edge: Arc<RoomEdge>,
     _serving: Serving,
+    _api: Option<RoomListener>,
     at: Instant,
     seen: Seen,
 }
@@ -183,6 +186,7 @@ impl Walls {
             sinks: Sinks::new(timelines.clone(), keepers.flags.clone()),
             timelines,
             webhooks,
+            room_api: keepers.room_api.clone(),
             handle: Handle::current(),
             user_config,
             toolchain: Toolchain::new(home, state.join("toolchain.json")),
@@ -349,7 +353,8 @@ impl Walls {
         edge.set_terminate(terminate?);
         let room = room.map_err(lost)?;
         let proxy_port = (Ipv4Addr::LOCALHOST, PROXY_PORT).into();
-        let (taken, proxy_port) = tokio::join!(room.take_egress(), room.listen(proxy_port));
+        let (taken, proxy_port, api) =
+            tokio::join!(room.take_egress(), room.listen(proxy_port), room.take_api());
         let taken = taken.map_err(lost)?;
         // Something in the room may have the port; its client will then see that.
         let proxy_port = proxy_port.ok().map(Into::into);
@@ -366,9 +371,22 @@ impl Walls {
         };
         let serving =
             edge.serve(sockets).map_err(|error| Failure::of(FailureKind::Host, &error))?;
+        let api = api.map_err(lost)?.and_then(|listener| {
+            let (api, share) = (self.room_api.get()?.clone(), self.shares.of(sandbox.id.as_str()));
+            RoomListener::open(listener, sandbox.key, api, share).ok()
+        });
         let sandbox = sandbox.key;
         self.note_limits(sandbox, &edge);
-        *place = Some(Standing { sandbox, instance, room, edge, _serving: serving, at, seen });
+        *place = Some(Standing {
+            sandbox,
+            instance,
+            room,
+            edge,
+            _serving: serving,
+            _api: api,
+            at,
+            seen,
+        });
         Ok(())
     }
 

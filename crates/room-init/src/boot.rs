@@ -28,6 +28,7 @@ pub(crate) struct Adopted {
     pub(crate) raw: Vec<OwnedFd>,
     pub(crate) rules: OwnedFd,
     pub(crate) elevate: OwnedFd,
+    pub(crate) api: OwnedFd,
     /// Held, never used.
     _base_layer: OwnedFd,
     /// Held, never used.
@@ -63,6 +64,7 @@ pub(crate) fn adopt() -> io::Result<Adopted> {
         raw: all(boot.raw)?,
         rules: sys::adopt(boot.rules)?,
         elevate: sys::adopt(boot.elevate)?,
+        api: sys::adopt(boot.api)?,
         _base_layer: sys::adopt(boot.base_layer)?,
         _claim: sys::adopt(boot.claim)?,
     })

@@ -45,6 +45,8 @@ pub(crate) struct Room {
     connecting: Vec<calls::Connecting>,
     execs: BTreeMap<u32, Exec>,
     egress_holder: Option<u32>,
+    /// The connection to which the listener of the API was passed.
+    api_holder: Option<u32>,
     services: Services,
     /// Who waits for a change of the services.
     watchers: Vec<serving::Waiting>,
@@ -62,8 +64,10 @@ impl Room {
     /// Takes over from the setup helper, and reports that the room is ready.
     pub(crate) fn open(mut boot: Adopted) -> io::Result<Self> {
         let signals = sys::signal_descriptor(&[libc::SIGCHLD, libc::SIGTERM, libc::SIGINT])?;
-        for socket in
-            [&boot.control, &boot.elevate].into_iter().chain(&boot.tcp).chain(&boot.dns_stream)
+        for socket in [&boot.control, &boot.elevate, &boot.api]
+            .into_iter()
+            .chain(&boot.tcp)
+            .chain(&boot.dns_stream)
         {
             rustix::io::ioctl_fionbio(socket, true)?;
         }
@@ -79,6 +83,7 @@ impl Room {
             connecting: Vec::new(),
             execs: BTreeMap::new(),
             egress_holder: None,
+            api_holder: None,
             services: Services::new(),
             watchers: Vec::new(),
             ending: None,
@@ -117,6 +122,7 @@ impl Room {
             Source::Elevate => self.accept_elevation(),
             Source::Tcp(at) => closed::reset_all(&self.boot.tcp[at]),
             Source::DnsStream(at) => closed::reset_all(&self.boot.dns_stream[at]),
+            Source::Api => closed::reset_all(&self.boot.api),
             Source::DnsDatagram(at) => closed::refuse_names(&self.boot.dns_datagram[at]),
             Source::Daemon(key) => {
                 if self.serve_daemon(key).is_err() {
@@ -268,6 +274,7 @@ impl Room {
             self.egress_holder = None;
             self.boot.datagrams.iter().for_each(closed::shut);
         }
+        self.api_holder = self.api_holder.filter(|holder| *holder != key);
         self.connecting.retain(|attempt| attempt.daemon != key);
         self.watchers.retain(|waiting| waiting.daemon != key);
         for exec in self.execs.values_mut() {

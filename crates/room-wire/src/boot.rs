@@ -49,6 +49,8 @@ pub struct Boot {
     pub rules: i32,
     /// Listens inside the room, for `sudo`.
     pub elevate: i32,
+    /// Listens inside the room, for programs that use the daemon's API.
+    pub api: i32,
     /// Keeps the base layer from being removed while it is open.
     pub base_layer: i32,
     /// Locks the sandbox's files against other rooms while it is open.

@@ -96,6 +96,9 @@ pub enum Call {
         exec: ExecId,
         output: u8,
     },
+    /// Passes on the listener on which programs of the room reach the daemon, until this connection ends.
+    /// Answer: `Done` with the listener.
+    Api,
 }
 
 /// A command to run.

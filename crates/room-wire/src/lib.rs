@@ -33,7 +33,7 @@ pub use hothouse_service::{
 pub use service::{LogStart, ServiceOrder, ServicesReport};
 
 /// The version that this build speaks.
-pub const PROTOCOL: u16 = 5;
+pub const PROTOCOL: u16 = 6;
 
 /// The first version that knows services.
 pub const SERVICES_SINCE: u16 = 2;
@@ -46,6 +46,9 @@ pub const CLOSE_SINCE: u16 = 4;
 
 /// The first version whose probes ask under a host name.
 pub const PROBE_HOST_SINCE: u16 = 5;
+
+/// The first version whose rooms have a listener for the daemon's API.
+pub const API_SINCE: u16 = 6;
 
 /// The oldest version that this build still understands: a daemon adopts rooms of the two
 /// versions before its own.

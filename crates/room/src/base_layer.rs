@@ -27,7 +27,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Raised when the layer's content changes in a way that its inputs do not show.
-const VERSION: u32 = 10;
+const VERSION: u32 = 11;
 
 /// The program that becomes PID 1, embedded.
 const INIT: &[u8] = include_bytes!(env!("HOTHOUSE_ROOM_INIT_PATH"));

@@ -6,8 +6,8 @@ use hothouse_host::files::{self, FileError};
 use hothouse_host::framed::send_some;
 use hothouse_room_wire::frame::DESCRIPTOR_LIMIT;
 use hothouse_room_wire::{
-    Answer, CATCH_SINCE, CLOSE_SINCE, Call, CallRefusal, ExecId, ExecRecord, ExecSpec, Exit,
-    FrameBuffer, ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL, Question, Reply, Request,
+    API_SINCE, Answer, CATCH_SINCE, CLOSE_SINCE, Call, CallRefusal, ExecId, ExecRecord, ExecSpec,
+    Exit, FrameBuffer, ListenSpec, LogStart, PROBE_HOST_SINCE, PROTOCOL, Question, Reply, Request,
     SERVICES_SINCE, ServiceOrder, ServiceSpec, ServicesReport, WindowSize, decode, encode, speaks,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -322,6 +322,21 @@ impl RoomClient {
             },
             _ => return Err(ClientError::Unexpected),
         })
+    }
+
+    /// Takes over the listener on which programs of the room reach the daemon, until this client is
+    /// dropped. A room of an earlier build has none.
+    pub async fn take_api(&self) -> Result<Option<OwnedFd>, ClientError> {
+        if self.protocol() == 0 {
+            self.greeted().await?;
+        }
+        if self.protocol() < API_SINCE {
+            return Ok(None);
+        }
+        match self.call(Call::Api).await? {
+            (Answer::Done, mut descriptors) => Ok(descriptors.pop()),
+            _ => Err(ClientError::Unexpected),
+        }
     }
 
     /// Stops all processes with SIGSTOP, for rooms without a freezer.

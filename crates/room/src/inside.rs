@@ -15,6 +15,7 @@ use hothouse_host::ids::{self, AGENT_ID, INIT_ID, Mode};
 use hothouse_host::network::{self, Catch};
 use hothouse_host::system_error::{Context, SystemError};
 use hothouse_host::walls::Wall;
+use hothouse_model::room::API_SOCKET;
 use hothouse_room_wire::boot::BOOT_FD;
 use hothouse_room_wire::elevate::ELEVATE_SOCKET;
 use hothouse_room_wire::{Boot, frame};
@@ -180,12 +181,13 @@ fn finish(
     mounts::make_folders(plan)?;
     mounts::place(binds)?;
     mounts::mask(&plan.masks)?;
-    let elevate = elevate_socket()?;
+    let elevate = room_socket(ELEVATE_SOCKET, ELEVATE_QUEUE)?;
+    let api = room_socket(API_SOCKET, API_QUEUE)?;
     let namespaces = room_namespaces(&inside.order)?;
     let word = Word::Built { has_sys, has_ipv6: catch.has_ipv6, has_link: catch.no_link.is_none() };
     let word = serde_json::to_vec(&word).map_err(std::io::Error::other).context("report")?;
     rustix::net::send(&inside.channel, &word, SendFlags::NOSIGNAL).context("report")?;
-    become_init(inside, catch, elevate, namespaces)
+    become_init(inside, catch, (elevate, api), namespaces)
 }
 
 impl Inside {
@@ -306,15 +308,19 @@ fn open_trees(plan: &mounts::Plan) -> Result<Vec<OwnedFd>, SystemError> {
     sources.map(|source| mounts::open(source, None)).collect()
 }
 
-fn elevate_socket() -> Result<OwnedFd, SystemError> {
-    let step = "open the socket of sudo";
+/// How many callers may wait for `sudo`, and for the daemon.
+const ELEVATE_QUEUE: i32 = 64;
+const API_QUEUE: i32 = 256;
+
+/// Opens a socket that everybody in the room may connect to.
+fn room_socket(path: &str, queue: i32) -> Result<OwnedFd, SystemError> {
+    let step = "open a socket in the room";
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
         .context(step)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(ELEVATE_SOCKET).context(step)?)
-        .context(step)?;
-    rustix::net::listen(&socket, 64).context(step)?;
-    rustix::fs::chmod(ELEVATE_SOCKET, FileMode::from_raw_mode(0o666)).context(step)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path).context(step)?).context_at(step, path)?;
+    rustix::net::listen(&socket, queue).context(step)?;
+    rustix::fs::chmod(path, FileMode::from_raw_mode(0o666)).context(step)?;
     Ok(socket)
 }
 
@@ -364,7 +370,7 @@ fn room_namespaces(order: &Order) -> Result<Namespaces, SystemError> {
 fn become_init(
     inside: Inside,
     catch: Catch,
-    elevate: OwnedFd,
+    (elevate, api): (OwnedFd, OwnedFd),
     room: Namespaces,
 ) -> Result<Never, SystemError> {
     let raw = |fds: &[OwnedFd]| fds.iter().map(AsRawFd::as_raw_fd).collect::<Vec<RawFd>>();
@@ -388,6 +394,7 @@ fn become_init(
         raw: raw(&catch.raw),
         rules: catch.rules.as_raw_fd(),
         elevate: elevate.as_raw_fd(),
+        api: api.as_raw_fd(),
         base_layer: inside.base_layer.as_raw_fd(),
         claim: inside.claim.as_raw_fd(),
     };
@@ -397,6 +404,7 @@ fn become_init(
         &room.user,
         &room.mount,
         &elevate,
+        &api,
         &inside.base_layer,
         &inside.claim,
     ];

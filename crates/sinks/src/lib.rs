@@ -11,6 +11,7 @@
 //! - [`analytics`]: events of analytics
 //! - [`flags`]: feature flags, one set in many dialects
 //! - [`llm`]: language models, for which fixtures answer first
+//! - [`objects`]: stores of objects, such as S3
 //! - [`traces`]: spans of OpenTelemetry
 //! - [`webhook`]: webhooks as vendors send them
 
@@ -21,6 +22,7 @@ pub mod flags;
 pub mod llm;
 pub mod mail;
 mod multipart;
+pub mod objects;
 pub mod taken;
 pub mod traces;
 pub mod webhook;

@@ -5,6 +5,7 @@
 //! exception is the start of a room: a power cut ends every room, so its record need not survive
 //! one (see [`Lasts`]).
 
+mod asks;
 mod egress;
 mod plans;
 mod pools;

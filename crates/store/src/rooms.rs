@@ -155,6 +155,22 @@ impl Store {
         })
     }
 
+    /// Records what a run was for, and how that went.
+    pub fn set_outcome(
+        &self,
+        run: &str,
+        scenario: &str,
+        ok: Option<bool>,
+    ) -> Result<(), StoreError> {
+        self.change("note the outcome of a run", |transaction| {
+            transaction.execute(
+                "UPDATE runs SET scenario = ?2, ok = ?3 WHERE id = ?1",
+                params![run, scenario, ok],
+            )
+        })?;
+        Ok(())
+    }
+
     /// Records since when a room has been asleep, or that it is awake.
     pub fn set_slept(
         &self,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use rusqlite_migration::{M, Migrations};
 
-const MIGRATIONS: [M<'static>; 9] = [
+const MIGRATIONS: [M<'static>; 10] = [
     M::up(include_str!("schema/001-foundation.sql")),
     M::up(include_str!("schema/002-rooms.sql")),
     M::up(include_str!("schema/003-workspaces.sql")),
@@ -15,6 +15,7 @@ const MIGRATIONS: [M<'static>; 9] = [
     M::up(include_str!("schema/007-sleep.sql")),
     M::up(include_str!("schema/008-timelines.sql")),
     M::up(include_str!("schema/009-runs.sql")),
+    M::up(include_str!("schema/010-asks.sql")),
 ];
 
 /// Sets the pragmas of every connection.

@@ -30,6 +30,7 @@ mod search;
 mod secrets;
 mod sigv4;
 mod stand_in;
+mod streamed;
 mod substitute;
 mod talk;
 mod test_keys;
@@ -63,6 +64,9 @@ pub use local::LocalHttp;
 pub use record::{BODY_CAP, RecordSink, RecordedBody, RequestRecord};
 pub use secrets::{SecretUse, Vault};
 pub use stand_in::{BODY_LIMIT, Fault, Held, Piece, StandIn, StandInAnswer, StandInRequest};
+pub use streamed::{
+    AnswerBody, BrokenBody, Streamed, StreamedAnswer, StreamedBody, StreamedRequest,
+};
 pub use upstream::{Upstream, roots_of};
 
 use exchange::Exchange;

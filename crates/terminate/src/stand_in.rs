@@ -32,6 +32,7 @@ use crate::{
     body::{self, Body, BodyError, NotWhole},
     decode::{self, Undecodable},
     record::Draft,
+    streamed::{self, Streamed},
 };
 
 /// How long a body may be, as it is sent and decompressed, where the stand-in has no opinion.
@@ -60,6 +61,11 @@ pub trait StandIn: Send + Sync {
     /// Returns how long the body of a request to a host may be, as it is sent and decompressed.
     fn body_limit(&self, _host: &HostName) -> usize {
         BODY_LIMIT
+    }
+
+    /// Returns what takes requests to a host as they come, if their bodies may be too long to be held.
+    fn streamed(&self, _host: &HostName) -> Option<Arc<dyn Streamed>> {
+        None
     }
 
     /// Answers a request.
@@ -190,6 +196,9 @@ pub(crate) async fn play(
     (parts, body): (Parts, Body),
     draft: &Draft,
 ) -> Result<Result<Response<Body>, Own>, BrokenOff> {
+    if let Some(streamed) = stand_in.streamed(host) {
+        return Ok(streamed::play(streamed, (host, target), (parts, body), draft).await);
+    }
     let begun = Instant::now();
     let is_head = parts.method == Method::HEAD;
     let asked = async {

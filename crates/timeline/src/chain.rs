@@ -34,6 +34,11 @@ pub(crate) fn sha256(parts: &[&[u8]]) -> Hash {
     context.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
+/// Hashes a file, and writes the hash as records have theirs.
+pub fn digest(bytes: &[u8]) -> String {
+    shown(&sha256(&[bytes]))
+}
+
 /// Writes a hash as records have it.
 pub(crate) fn shown(hash: &Hash) -> String {
     format!("{PREFIX}{}", hex(hash))

@@ -28,7 +28,7 @@ mod writer;
 
 pub use anchor::{Anchor, Anchors, NoAnchors};
 pub use blobs::{BLOB_CAP, read_blob};
-pub use chain::{LINE_LIMIT, genesis};
+pub use chain::{LINE_LIMIT, digest, genesis};
 pub use disk::{Disk, FileDisk};
 pub use har::har;
 pub use queue::AppendError;

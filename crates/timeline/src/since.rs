@@ -18,6 +18,9 @@ use crate::{
     reader::{Order, Start},
 };
 
+/// How many records of seedings are looked at.
+const SEEDS: usize = 10_000;
+
 /// At most this many gaps are listed; the last one counts the rest.
 const GAPS: usize = 100;
 
@@ -44,6 +47,8 @@ pub struct SinceReport {
     pub new_errors: u64,
     /// Calls to mocked hosts that no fixture matched.
     pub unmatched: u64,
+    /// Records that were made while the sandbox was seeded; nothing else counts them.
+    pub seeding: u64,
     pub gaps: Vec<Gap>,
     /// The records themselves, the oldest first, up to the limit.
     pub records: Vec<Record>,
@@ -56,6 +61,9 @@ struct Tally {
     mark: u64,
     /// Connections that were open before this are not open any more.
     from: u64,
+    /// Seedings since the mark, which are not counted.
+    windows: Windows,
+    seeding: u64,
     counts: BTreeMap<&'static str, u64>,
     unmatched: u64,
     /// Issues since the mark, and before it.
@@ -102,7 +110,8 @@ impl Reader {
         let seq = self.mark(mark)?.seq;
         let (upto, start) = (self.length()?, Start { after: seq, from: None });
         let from = self.last_absence(seq, upto)?;
-        let mut tally = Tally { mark: seq, from, ..Tally::default() };
+        let windows = self.windows(seq, upto)?;
+        let mut tally = Tally { mark: seq, from, windows, ..Tally::default() };
         tally.counts.extend(Kind::ALL.map(|kind| (kind.as_str(), 0)));
         {
             let (index, reach) = self.index(upto);
@@ -118,7 +127,7 @@ impl Reader {
         let notes = self.select(&notes, start, GAPS, Order::OldestFirst, upto)?;
         let records = match limit {
             0 => Vec::new(),
-            limit => self.select(&Query::default(), start, limit, Order::OldestFirst, upto)?,
+            limit => self.unseeded(start, limit, upto, &tally.windows)?,
         };
         Ok(SinceReport {
             mark: mark.to_owned(),
@@ -127,8 +136,32 @@ impl Reader {
             gaps: gaps(tally.hosts, &notes),
             counts: tally.counts,
             unmatched: tally.unmatched,
+            seeding: tally.seeding,
             records,
         })
+    }
+
+    /// Returns the seedings since a mark: all records of one have the same id.
+    fn windows(&self, mark: u64, upto: u64) -> Result<Windows, ReadError> {
+        let query = Query::parse("", Some(Kind::Seed)).expect("nothing is a query");
+        let all = Start { after: mark, from: None };
+        let found = self.select(&query, all, SEEDS, Order::OldestFirst, upto)?;
+        Ok(Windows::of(found.iter().map(|record| (record.id.as_str(), record.seq))))
+    }
+
+    /// Returns the first records since a mark that no seeding made.
+    fn unseeded(
+        &self,
+        start: Start,
+        limit: usize,
+        upto: u64,
+        windows: &Windows,
+    ) -> Result<Vec<Record>, ReadError> {
+        let most = limit.saturating_add(usize::try_from(windows.length()).unwrap_or(usize::MAX));
+        let mut found = self.select(&Query::default(), start, most, Order::OldestFirst, upto)?;
+        found.retain(|record| !windows.hides(record.kind, record.seq));
+        found.truncate(limit);
+        Ok(found)
     }
 
     /// Returns the number of the last record before a mark which says that no daemon ran: that cut every connection.
@@ -143,16 +176,20 @@ impl Reader {
 
 impl Tally {
     fn add_indexed(&mut self, index: &Index) -> Result<(), ReadError> {
-        let after = self.mark;
-        let count = |list: &[u64]| list.len() as u64;
+        let (after, windows) = (self.mark, self.windows.clone());
+        let count = |list: &[u64]| list.iter().filter(|seq| !windows.holds(**seq)).count() as u64;
         for kind in Kind::ALL {
-            *self.counts.entry(kind.as_str()).or_default() += count(&index.of_kind(kind, after)?);
+            let all = index.of_kind(kind, after)?;
+            let counted = if kind == Kind::Seed { all.len() as u64 } else { count(&all) };
+            *self.counts.entry(kind.as_str()).or_default() += counted;
+            self.seeding += all.len() as u64 - counted;
         }
         let having = |kind, field: &str, text: &str| -> Result<Vec<u64>, ReadError> {
             Ok(intersect(&index.of_kind(kind, after)?, &index.having(field, text, after)?))
         };
         for (id, first) in index.first_of_ids(Kind::Error.id_prefix())? {
-            let of = if first > after { &mut self.issues } else { &mut self.known_issues };
+            let is_new = first > after && !self.windows.holds(first);
+            let of = if is_new { &mut self.issues } else { &mut self.known_issues };
             of.insert(id);
         }
         self.unmatched += count(&having(Kind::Request, "body.matched", "false")?);
@@ -194,7 +231,9 @@ impl Tally {
     }
 
     fn add(&mut self, record: &Record) {
-        let is_since = record.seq > self.mark;
+        let is_seeding = self.windows.hides(record.kind, record.seq);
+        self.seeding += u64::from(is_seeding);
+        let is_since = record.seq > self.mark && !is_seeding;
         if is_since {
             *self.counts.entry(record.kind.as_str()).or_default() += 1;
         }
@@ -220,6 +259,36 @@ impl Tally {
             }
             _ => {}
         }
+    }
+}
+
+/// Seedings, by the numbers of their first and last records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Windows(Vec<(u64, u64)>);
+
+impl Windows {
+    /// A seeding that was cut off ends with the last record that it made itself.
+    fn of<'a>(records: impl Iterator<Item = (&'a str, u64)>) -> Self {
+        let mut by_id: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (id, seq) in records {
+            let window = by_id.entry(id).or_insert((seq, seq));
+            *window = (window.0.min(seq), window.1.max(seq));
+        }
+        Self(by_id.into_values().collect())
+    }
+
+    fn holds(&self, seq: u64) -> bool {
+        self.0.iter().any(|(first, last)| (*first..=*last).contains(&seq))
+    }
+
+    /// Whether a record is left out; those of seedings themselves are not.
+    fn hides(&self, kind: Kind, seq: u64) -> bool {
+        kind != Kind::Seed && self.holds(seq)
+    }
+
+    /// Returns how many records there can be in them.
+    fn length(&self) -> u64 {
+        self.0.iter().map(|(first, last)| last - first + 1).sum()
     }
 }
 

@@ -25,18 +25,21 @@ use crate::{OWN, ReadError, Reader};
 pub struct View {
     pub file: &'static str,
     shows: fn(&Record) -> bool,
+    /// The lines of a record.
+    rows: fn(&Record) -> Vec<Value>,
+}
+
+const fn view(file: &'static str, shows: fn(&Record) -> bool) -> View {
+    View { file, shows, rows: |record| vec![row(record)] }
 }
 
 /// Every view.
 pub static VIEWS: [View; 5] = [
-    View { file: "requests.jsonl", shows: |record| record.kind == Kind::Request },
-    View { file: "webhooks.jsonl", shows: |record| record.kind == Kind::Webhook },
-    View { file: "media-requests.jsonl", shows: is_for_media },
-    View { file: "analytics-events.jsonl", shows: |record| record.kind == Kind::Event },
-    View {
-        file: "dead-letters.jsonl",
-        shows: |record| record.kind == Kind::Job && record.body["state"] == "dead",
-    },
+    view("requests.jsonl", |record| record.kind == Kind::Request),
+    view("webhooks.jsonl", |record| record.kind == Kind::Webhook),
+    View { file: "media-requests.jsonl", shows: is_for_media, rows: media_rows },
+    view("analytics-events.jsonl", |record| record.kind == Kind::Event),
+    view("dead-letters.jsonl", |record| record.kind == Kind::Job && record.body["state"] == "dead"),
 ];
 
 /// The folder with a file for each issue: what is known of it last.
@@ -47,8 +50,28 @@ const MOST_ISSUES: usize = 10_000;
 
 const STATE: &str = "views.json";
 
-/// Whether a record is a request that was answered with a picture, a film, a sound or a font.
+/// Lists what a page showed, one line each; a request is a line of its own.
+fn media_rows(record: &Record) -> Vec<Value> {
+    if record.kind != Kind::Browser {
+        return vec![row(record)];
+    }
+    let media = record.body["media"].as_array().into_iter().flatten();
+    let rows = media.map(|one| {
+        let mut line = one.clone();
+        line["page"] = record.body["final_url"].clone();
+        line["id"] = json!(record.id);
+        line["time"] = json!(record.time);
+        line
+    });
+    rows.collect()
+}
+
+/// Whether a record is a page with media, or a request that was answered with a picture, a film, a sound or a font.
 fn is_for_media(record: &Record) -> bool {
+    if record.kind == Kind::Browser {
+        let media = record.body["media"].as_array();
+        return media.is_some_and(|media| media.iter().all(Value::is_object));
+    }
     if record.kind != Kind::Request {
         return false;
     }
@@ -113,7 +136,9 @@ pub(crate) fn update(folder: &Path, upto: u64) -> Result<(), ReadError> {
             issues.insert(record.id.clone(), row(&record));
         }
         let shown = open.iter_mut().filter(|(view, ..)| (view.shows)(&record));
-        let written = shown.map(|(_, file, _)| write(file, &record));
+        let written = shown.map(|(view, file, _)| {
+            (view.rows)(&record).iter().try_for_each(|row| write(file, row))
+        });
         failure = written.filter_map(Result::err).next();
         failure.is_none()
     })?;
@@ -176,8 +201,8 @@ fn open<'a>(folder: &Path, view: &'a View, reach: &Reach) -> Result<Open<'a>, Fi
     Ok((view, BufWriter::new(file), path))
 }
 
-fn write(file: &mut impl Write, record: &Record) -> io::Result<()> {
-    serde_json::to_writer(&mut *file, &row(record))?;
+fn write(file: &mut impl Write, row: &Value) -> io::Result<()> {
+    serde_json::to_writer(&mut *file, row)?;
     file.write_all(b"\n")
 }
 

@@ -68,6 +68,8 @@ pub struct Import<'a> {
     pub memory: u64,
     /// The most objects that may come at once: each takes time and space forever after.
     pub objects: u32,
+    /// The longest chain of deltas that stays: who reads its end makes all before it anew.
+    pub depth: u32,
     /// Which of the agent's branches to take.
     pub wanted: Wanted<'a>,
     /// Paths in the user's checkout where sandboxes are, which no commit may touch: merged, it would
@@ -133,6 +135,21 @@ pub enum ImportError {
     TooMuchMemory { sandbox: SandboxName, limit: u64 },
     #[error("the commits of `{sandbox}` bring more than {limit} objects")]
     TooManyObjects { sandbox: SandboxName, limit: u32 },
+    #[error(
+        "the commits of `{sandbox}` are packed in chains of more than {limit} deltas, and could not be packed anew"
+    )]
+    TooDeep {
+        sandbox: SandboxName,
+        limit: u32,
+        #[source]
+        source: RunError,
+    },
+    #[error("read the packs that hold the commits of `{sandbox}`")]
+    Packs {
+        sandbox: SandboxName,
+        #[source]
+        source: io::Error,
+    },
     #[error("the git in the room of `{sandbox}` does not speak git's protocol")]
     Malformed { sandbox: SandboxName },
     #[error("the history of `{sandbox}` is cut short in its room")]
@@ -183,6 +200,7 @@ impl Explain for ImportError {
             | Self::TooLarge { .. }
             | Self::TooMuchMemory { .. }
             | Self::TooManyObjects { .. }
+            | Self::TooDeep { .. }
             | Self::CutShort { .. }
             | Self::Reserved { .. } => FailureKind::Conflict,
             _ => FailureKind::Host,
@@ -211,13 +229,16 @@ impl Explain for ImportError {
             Self::TooMuchMemory { .. } => {
                 vec!["take what is large, or very deeply packed, out of the commits".into()]
             }
+            Self::TooDeep { sandbox, .. } => {
+                vec![format!("pack them anew: `hothouse exec -w {sandbox} -- git repack -adF`")]
+            }
             Self::CutShort { sandbox } => vec![format!(
                 "complete it: `hothouse exec -w {sandbox} -- git fetch --unshallow`; a file `shallow` in the room's git folder that cuts nothing off can be removed"
             )],
             Self::Silent { sandbox } | Self::Malformed { sandbox } => {
                 vec![format!("see its state: `hothouse exec -w {sandbox} -- git log -1`")]
             }
-            Self::Relay { .. } => Vec::new(),
+            Self::Relay { .. } | Self::Packs { .. } => Vec::new(),
             Self::Worktree(error) => error.hints(),
             Self::File(error) => error.hints(),
         }
@@ -257,6 +278,7 @@ impl Repository {
         let work = Work { repository: self, import, quiet, lock: own };
         work.clear_staging()?;
         let outcome = work.fetch(room).and_then(|()| {
+            work.flatten()?;
             work.check_reserved()?;
             look(&StagedCommits(&work))?;
             let shared = shared()?;

@@ -5,6 +5,7 @@
 //! <sandboxes>/.hothouse/git/NAME.pointer     what its worktree's `.git` says in the room
 //! <sandboxes>/.hothouse/data/NAME/SERVICE    the data of a service, one tree each
 //! <sandboxes>/.hothouse/golden-data/KEY      data that new services begin with, shared by all
+//! <sandboxes>/.hothouse/seeded/KEY           data that seeded services begin with, shared by all
 //! <sandboxes>/.hothouse/frozen/NAME          the worktree as a profile froze it
 //! <sandboxes>/.hothouse/rooms/NAME           layers and home of the room
 //! <sandboxes>/.hothouse/snapshots/NAME/LABEL all trees at one instant
@@ -59,6 +60,16 @@ impl SandboxPlaces<'_> {
     /// Returns the folder of the data that new services start with.
     pub fn golden_data(&self) -> PathBuf {
         self.part("golden-data")
+    }
+
+    /// Returns the folder of the data that seeded services start with.
+    pub fn seeded(&self) -> PathBuf {
+        self.part("seeded")
+    }
+
+    /// Returns the file which says that no room has ever been started on the sandbox's files.
+    pub fn untouched(&self) -> PathBuf {
+        self.own().join("untouched")
     }
 
     /// Returns the folder of the frozen worktree.

@@ -4,6 +4,7 @@
 //! `.gitattributes` could run, and enters no repository below the worktree.
 
 use std::{
+    ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
 };
@@ -19,6 +20,15 @@ use crate::{
     tree::hidden::HiddenTree,
     worktree::index_file::Aside,
 };
+
+/// Which files of a worktree are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilesOf {
+    /// What git has, and what it would add.
+    Project,
+    /// What git ignores.
+    Ignored,
+}
 
 /// A difference that could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -151,6 +161,23 @@ impl Repository {
         })
     }
 
+    /// Lists the files of a worktree, from its top: those that git has or would add, or those that it ignores.
+    pub fn files_of(&self, worktree: &Path, which: FilesOf) -> Result<Vec<PathBuf>, ReviewError> {
+        let about = |source| ReviewError::Diff { worktree: worktree.to_owned(), source };
+        let unknown = || ReviewError::Unknown { worktree: worktree.to_owned() };
+        let admin = self.admin_dir(worktree)?.ok_or_else(unknown)?;
+        let quiet = git::Config::of(&admin).map_err(about)?.quiet();
+        let git = quiet.apply(git::reading(&admin, &self.place.common_dir, worktree));
+        let which: &[&str] = match which {
+            FilesOf::Project => &["--cached", "--others", "--exclude-standard"],
+            FilesOf::Ignored => &["--others", "--ignored", "--exclude-standard"],
+        };
+        let listed = git.args(["ls-files", "-z"]).args(which);
+        let listed = listed.output_within(git::PATIENCE).map_err(about)?;
+        let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
+    }
+
     /// Lists the commits of a branch that are not in another commit's history, newest first.
     pub fn commits_since(
         &self,
@@ -239,7 +266,7 @@ fn look_at_worktree(worktree: &Path, raw: &[u8]) -> Result<Vec<Finding>, FileErr
 }
 
 /// Reads `git diff --numstat -z --no-renames`.
-fn parse_numstat(output: &[u8]) -> Vec<FileChange> {
+pub(crate) fn parse_numstat(output: &[u8]) -> Vec<FileChange> {
     let lines = output.split(|byte| *byte == 0).filter(|line| !line.is_empty());
     lines
         .filter_map(|line| {

@@ -66,6 +66,9 @@ fn git(folder: &Path, arguments: &[&str]) -> String {
 /// How many objects an import may bring in these tests.
 const OBJECTS: u32 = 2000;
 
+/// The longest chain of deltas in these tests.
+const DEPTH: u32 = 50;
+
 /// What the git of an import may take here.
 const MEMORY: u64 = 192 << 20;
 
@@ -155,6 +158,7 @@ impl Case {
             limit,
             memory: MEMORY,
             objects: OBJECTS,
+            depth: DEPTH,
             wanted: Wanted::All,
             reserved: &self.reserved,
         };
@@ -1112,6 +1116,40 @@ fn more_objects_than_may_come_are_refused_before_git_reads_them() {
     case.agent(&["reset", "--quiet", &case.commit]);
     let tip = case.agent_commits("new", "new");
     assert_eq!(case.import(&case.commit).tip, tip);
+}
+
+#[test]
+fn chains_of_deltas_that_are_too_long_are_packed_anew() {
+    let case = Case::new();
+    // What is short comes as loose objects, which have no deltas (`fetch.unpackLimit`).
+    let mut lines: Vec<_> = (0..200).map(|line| format!("line {line} {}", line * 7919)).collect();
+    for version in 0..120 {
+        lines[version] = format!("changed in version {version}");
+        case.agent_commits("long", &lines.join("\n"));
+    }
+    case.agent(&["config", "pack.depth", "100"]);
+    case.agent(&["repack", "-adfq", "--depth=100", "--window=200"]);
+    let packs = |folder: &Path| {
+        let packs = fs::read_dir(folder.join("objects/pack")).unwrap();
+        let packs = packs.map(|pack| pack.unwrap().path());
+        packs.filter(|pack| pack.extension().unwrap() == "idx").collect::<Vec<_>>()
+    };
+    let deepest = |folder: &Path| {
+        let chains = packs(folder).into_iter().flat_map(|index| {
+            let said = git(folder, &["verify-pack", "-s", index.to_str().unwrap()]);
+            let chains = said.lines().filter_map(|line| line.strip_prefix("chain length = "));
+            let length = |line: &str| line.split(':').next().unwrap().parse::<u32>().unwrap();
+            chains.map(length).collect::<Vec<_>>()
+        });
+        chains.max().unwrap_or_default()
+    };
+    assert!(deepest(&case.room) > DEPTH, "{}", deepest(&case.room));
+    let tip = case.agent(&["rev-parse", "HEAD"]);
+    assert_eq!(case.import(&case.commit).tip, tip);
+    let common = case.root().join(".git");
+    let found = deepest(&common);
+    assert!(found > 0 && found <= DEPTH, "{found}");
+    git(case.root(), &["fsck", "--strict"]);
 }
 
 #[test]

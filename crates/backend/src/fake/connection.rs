@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    os::unix::net::UnixListener,
     path::PathBuf,
     sync::Arc,
 };
@@ -134,6 +135,11 @@ impl RoomConnection for FakeConnection {
             })
         });
         self.answer(taken)
+    }
+
+    fn take_api(&self) -> Pending<'_, Option<UnixListener>> {
+        let alive = self.with(|_| Ok(()));
+        self.answer(alive.map(|()| None))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     future::Future,
     net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::net::UnixListener,
     path::Path,
 };
 
@@ -98,6 +99,10 @@ impl RoomConnection for NativeConnection {
 
     fn take_egress(&self) -> Pending<'_, Egress> {
         asked(self.0.take_egress())
+    }
+
+    fn take_api(&self) -> Pending<'_, Option<UnixListener>> {
+        asked(async move { Ok(self.0.take_api().await?.map(Into::into)) })
     }
 }
 

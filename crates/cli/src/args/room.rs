@@ -24,6 +24,9 @@ pub(crate) struct UpArgs {
     /// the registries that this host's tools use
     #[arg(long)]
     pub(crate) restrict_domains: bool,
+    /// Seed these once the services are ready: bundles, radii and scenarios [default: those of the profile]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "no_wait")]
+    pub(crate) seed: Vec<String>,
     /// Wait until the services are ready (the default)
     #[arg(long, conflicts_with = "no_wait")]
     pub(crate) wait: bool,

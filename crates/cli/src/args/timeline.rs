@@ -69,8 +69,12 @@ pub(crate) struct WaitArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The run, also of a deleted sandbox; `hothouse runs` lists them
+    /// The run, also of a deleted sandbox; or the folder of one, also from another machine
+    #[arg(value_name = "RUN|FOLDER")]
     pub(crate) run: String,
+    /// The hash of a record that must be in the chain, such as the head in a pull request
+    #[arg(long, value_name = "HASH")]
+    pub(crate) head: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -28,7 +28,7 @@ use tokio::{
 use self::plumbing::{
     Cut, CutSender, Kept, KeptBoth, Plain, Plumbing, Prefixed, Pumps, StreamKind,
 };
-use super::sandbox::check_reference;
+use super::{inside, sandbox::check_reference};
 use crate::{
     args::{DbArgs, ExecArgs, ShellArgs},
     reach::Reach,
@@ -58,6 +58,9 @@ pub(crate) fn exec(
 ) -> Result<ExitCode, Failure> {
     for name in &args.sandboxes {
         check_reference(name)?;
+    }
+    if session.is_inside() {
+        return inside::exec(session, ui, args);
     }
     if args.sandboxes.len() > 1 {
         return side_by_side(session, ui, &args);
@@ -148,6 +151,9 @@ pub(crate) fn shell(
     args: ShellArgs,
     kind: &str,
 ) -> Result<ExitCode, Failure> {
+    if session.is_inside() {
+        return inside::shell(session, ui, args);
+    }
     let which = args.which.which();
     if let Some(name) = &which.sandbox {
         check_reference(name)?;
@@ -176,6 +182,9 @@ pub(crate) fn database(
     if let Some(name) = &args.which.sandbox {
         check_reference(name)?;
     }
+    if session.is_inside() {
+        return inside::database(session, ui, args);
+    }
     let ask = |database, terminal| -> Result<Ask, Failure> {
         Ok(Ask::Run(RunAsk {
             target: target(session, ui, args.which.sandbox.clone())?,
@@ -203,7 +212,7 @@ pub(crate) fn database(
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_tables(ui: &Ui, text: &str) {
+pub(super) fn show_tables(ui: &Ui, text: &str) {
     let rows: Vec<(&str, &str)> = text.lines().filter_map(|line| line.split_once('\t')).collect();
     if ui.json {
         let count = |rows: &str| rows.parse::<u64>().map_or_else(|_| rows.into(), Into::into);
@@ -239,14 +248,14 @@ fn run_one(session: &Session, ui: &Ui, ask: Ask) -> Result<ExitCode, Failure> {
 }
 
 /// A command that ended, as `--json` prints it.
-#[derive(Serialize)]
-struct EndedView {
-    code: u8,
-    stdout: String,
-    stderr: String,
-    duration_ms: u64,
+#[derive(Default, Serialize)]
+pub(super) struct EndedView {
+    pub(super) code: u8,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    pub(super) duration_ms: u64,
     /// Whether there was more output than is shown.
-    cut: bool,
+    pub(super) cut: bool,
 }
 
 /// Runs a command and prints how it ended with what it wrote, as JSON.
@@ -553,8 +562,8 @@ mod tests {
         drop(theirs);
         let variables = FolderVariables { home: Some("/nowhere".into()), ..Default::default() };
         let folders = Folders::decide(&variables).unwrap();
-        let ui = Ui::new(&Global::default(), true, true);
-        let reach = Reach { folders, build: Build::current(1), ui };
+        let ui = Ui::new(&Global::default(), true, true, false);
+        let reach = Reach { folders, build: Build::current(1), ui, inside: false };
         let target = Target { sandbox: None, folder: "/".into(), exec: "x".into() };
         let mut conversation = Conversation::new(reach, Ask::Attach(target));
         let framed = Framed::from_std(ours).unwrap();

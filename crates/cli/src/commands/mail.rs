@@ -10,7 +10,6 @@ use hothouse_api::{
     route,
     timeline::{TimelinePage, TimelineQuery},
 };
-use hothouse_host::files;
 use hothouse_model::{
     Failure, FailureKind,
     record::{
@@ -182,10 +181,11 @@ pub(crate) fn show(session: &Session, ui: &Ui, args: EmailArgs) -> Result<ExitCo
         ui.print_json(&mail);
         return Ok(ExitCode::SUCCESS);
     }
+    let at = || (session, args.run.run.clone());
     match () {
-        () if args.html => print_file(ui, mail.line.files.html.as_deref(), "html")?,
-        () if args.raw => print_file(ui, mail.line.files.eml.as_deref(), "message")?,
-        () if args.text => print_file(ui, mail.line.files.text.as_deref(), "text")?,
+        () if args.html => print_file(at(), ui, mail.line.files.html.as_deref(), "html")?,
+        () if args.raw => print_file(at(), ui, mail.line.files.eml.as_deref(), "message")?,
+        () if args.text => print_file(at(), ui, mail.line.files.text.as_deref(), "text")?,
         () if args.links => print_lines(ui, &mail.links, "links"),
         () if args.codes => print_lines(ui, &mail.codes, "codes"),
         () => ui.print(&page(&mail)),
@@ -255,12 +255,16 @@ fn none(args: &EmailArgs, is_latest: bool) -> Failure {
 }
 
 /// Prints a file: as it is into a pipe, made visible on a terminal.
-fn print_file(ui: &Ui, file: Option<&str>, what: &str) -> Result<(), Failure> {
+fn print_file(
+    (session, run): (&Session, Option<String>),
+    ui: &Ui,
+    file: Option<&str>,
+    what: &str,
+) -> Result<(), Failure> {
     let Some(file) = file else {
         return Err(Failure::new(FailureKind::Unmet, format!("this mail has no {what} part")));
     };
-    let bytes = files::read_capped(Path::new(file), FILE_LIMIT)
-        .map_err(|error| Failure::of(FailureKind::NotFound, &error))?;
+    let bytes = session.read_artifact(Path::new(file), run, FILE_LIMIT)?;
     let text = String::from_utf8_lossy(&bytes);
     match ui.is_terminal() {
         true => ui.print(&plain_lines(&text.replace("\r\n", "\n"))),

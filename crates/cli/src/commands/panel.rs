@@ -1,7 +1,9 @@
 //! The launch panel: where a sandbox is, its state, and what to type next. `up` and `status` print
 //! it; it teaches the commands.
 
-use hothouse_api::{SandboxView, sandbox::CaveatView, service::ServiceView};
+use hothouse_api::{
+    SandboxView, sandbox::CaveatView, seed::RunSeedView, service::ServiceView,
+};
 use hothouse_host::terminal;
 use hothouse_model::{SandboxState, caveat::Class, stack::service::ServiceState};
 
@@ -68,6 +70,9 @@ pub(super) fn running(ui: &Ui, sandbox: &SandboxView) -> Vec<String> {
     }
     if !sandbox.services.is_empty() {
         all.push(section(ui, "Services", &services(ui, &sandbox.services)));
+    }
+    if let Some(seed) = sandbox.run.as_ref().and_then(|run| run.seed.as_ref()) {
+        all.push(section(ui, "Seed", &seeded(ui, seed)));
     }
     all
 }
@@ -252,6 +257,20 @@ fn cut(text: &str, most: usize) -> String {
         true => text.chars().take(most - 1).chain(['…']).collect(),
         false => text.to_owned(),
     }
+}
+
+/// Shows what a run was seeded with.
+fn seeded(ui: &Ui, seed: &RunSeedView) -> String {
+    let what = match &seed.radius {
+        Some(radius) => format!("{radius}: {}", seed.bundles.join(", ")),
+        None => seed.bundles.join(", "),
+    };
+    let what = if seed.ok { what } else { format!("{what} (not whole)") };
+    let mut rows = vec![vec![Cell::new("bundles").tone(Tone::Strong), Cell::new(what)]];
+    rows.extend(super::seed::ids(seed.ids.iter()));
+    let caveats = seed.caveats.iter();
+    rows.extend(caveats.map(|text| vec![Cell::new("caveat").tone(Tone::Warning), Cell::new(text)]));
+    rows_of(ui, rows)
 }
 
 fn service_tone(state: ServiceState) -> Tone {

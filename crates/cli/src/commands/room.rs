@@ -65,6 +65,8 @@ pub(crate) fn up(session: &Session, ui: &Ui, args: UpArgs) -> Result<ExitCode, F
         profile: args.profile,
         reuse: args.reuse,
         restrict_domains: args.restrict_domains,
+        seed: args.seed,
+        only_running: false,
         no_wait: args.no_wait,
         timeout_seconds: timeout.map(|timeout| timeout.as_secs().max(1)),
     };

@@ -7,6 +7,7 @@ use std::{
 };
 
 use hothouse_api::{
+    proof::FolderQuery,
     route,
     timeline::{
         MarkBody, MarkView, NearView, SinceQuery, SinceView, TimelinePage, TimelineQuery,
@@ -223,6 +224,9 @@ pub(crate) fn since(session: &Session, ui: &Ui, args: SinceArgs) -> Result<ExitC
     }
     let none: Vec<_> = none.iter().map(|(kind, _)| *kind).collect();
     ui.print(&format!("none: {}", none.join(", ")));
+    if since.seeding > 0 {
+        ui.print(&format!("made by seeding, and not counted: {}", since.seeding));
+    }
     if since.unmatched > 0 {
         ui.print(&format!("requests that no fixture matched: {}", since.unmatched));
     }
@@ -306,21 +310,27 @@ fn timed_out(query: &WaitQuery, timeout: &str, nearest: &[NearView]) -> Failure 
 
 /// Verifies the timeline of a run.
 pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<ExitCode, Failure> {
-    let query = VerifyQuery { run: args.run };
-    let found: VerifyView = session.query(route::TIMELINE_VERIFY, &query)?;
+    let found: VerifyView = match folder_of(session, &args)? {
+        Some(query) => session.query(route::VERIFY_FOLDER, &query)?,
+        None => session.query(route::TIMELINE_VERIFY, &VerifyQuery { run: args.run })?,
+    };
     let code =
         if found.ok { ExitCode::SUCCESS } else { ExitCode::from(FailureKind::Unmet.exit_code()) };
     if ui.json {
         ui.print_json(&found);
         return Ok(code);
     }
-    let VerifyView { run, records, head, broken_at, why, .. } = &found;
+    let VerifyView { run, records, head, broken_at, why, problems, summary, .. } = &found;
+    for problem in problems {
+        ui.print(&format!("{}: {}", ui.paint(Tone::Bad, "false"), plain(problem)));
+    }
     match broken_at {
         None => ui.print(&format!(
-            "{}: {} is as it was written: {records} records, head {}",
+            "{}: {} is as it was written: {records} records, head {}{}",
             ui.paint(Tone::Good, "ok"),
             plain(run),
-            plain(head)
+            plain(head),
+            if *summary && problems.is_empty() { "; its summary follows from them" } else { "" }
         )),
         Some(line) => ui.print(&format!(
             "{}: line {line} of the timeline of {}: {}",
@@ -330,6 +340,19 @@ pub(crate) fn verify(session: &Session, ui: &Ui, args: VerifyArgs) -> Result<Exi
         )),
     }
     Ok(code)
+}
+
+/// Returns the folder that is meant: whatever is not in the form of a run's id.
+fn folder_of(session: &Session, args: &VerifyArgs) -> Result<Option<FolderQuery>, Failure> {
+    if args.run.starts_with("run_") && !args.run.contains('/') && args.head.is_none() {
+        return Ok(None);
+    }
+    let path = session.folder.join(&args.run);
+    let text = path.to_str().map(str::to_owned);
+    let path = text.ok_or_else(|| {
+        Failure::new(FailureKind::Usage, "the path of the folder is not valid UTF-8")
+    })?;
+    Ok(Some(FolderQuery { path, head: args.head.clone() }))
 }
 
 /// Adds the term for a trace. Its id is hexadecimal, whatever else somebody types finds nothing.

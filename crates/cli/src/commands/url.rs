@@ -8,7 +8,7 @@ use hothouse_api::{
     route,
     sandbox::{ExposedView, FindQuery},
 };
-use hothouse_host::{command::Program, files};
+use hothouse_host::command::Program;
 use hothouse_model::{Failure, FailureKind};
 
 use super::{panel::is_up, sandbox::check_reference};
@@ -98,6 +98,9 @@ pub(crate) fn edit(
     })
 }
 
+/// The most that the file of variables may have.
+const ENV_LIMIT: u64 = 1 << 20;
+
 /// Prints the variables of a run.
 pub(crate) fn env(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, Failure> {
     let sandbox = found(session, which)?;
@@ -107,7 +110,8 @@ pub(crate) fn env(session: &Session, ui: &Ui, which: Which) -> Result<ExitCode, 
         return Err(Failure::new(FailureKind::NotFound, message).hint(hint));
     };
     let path = Path::new(&run.artifacts).join("env.sh");
-    let text = files::read_text(&path).map_err(|error| Failure::of(FailureKind::Host, &error))?;
+    let bytes = session.read_artifact(&path, None, ENV_LIMIT)?;
+    let text = String::from_utf8_lossy(&bytes);
     match ui.json {
         true => ui.print_json(&variables(&text)),
         false => ui.print(text.trim_end()),

@@ -7,7 +7,11 @@ use super::graph;
 use super::names;
 use super::stack;
 use crate::tree::Node;
-use hothouse_model::config::{Complaint, Problem, Radius};
+use hothouse_model::{
+    config::{Complaint, Problem, Radius},
+    query::{Query, QueryError},
+    record::Kind,
+};
 
 /// Reports bundles and radii that name what is not there, or each other in a circle.
 pub(super) fn check_seeds(tree: &Node, problems: &mut Vec<Problem>) {
@@ -17,8 +21,14 @@ pub(super) fn check_seeds(tree: &Node, problems: &mut Vec<Problem>) {
             problems.push(bundle.place.problem(Complaint::new("has the name of a radius")));
         }
         check_all_known(bundle.get("needs"), "bundle", &bundles, problems);
-        if let Some(service) = bundle.get("service") {
-            check_known(service, "service", services.iter().copied(), problems);
+        match (bundle.get("service"), bundle.get("http")) {
+            (Some(service), _) => {
+                check_known(service, "service", services.iter().copied(), problems);
+            }
+            (None, Some(call)) => {
+                problems.push(call.place.problem(Complaint::new("needs `service` beside it")));
+            }
+            (None, None) => {}
         }
     }
     let seeds = seed_names(tree);
@@ -35,8 +45,12 @@ pub(super) fn check_users_of_seeds(tree: &Node, problems: &mut Vec<Problem>) {
     for (_, user) in entries(tree, &["profile"]).chain(entries(tree, &["scenario"])) {
         check_all_known(user.get("seed"), "bundle or radius", &seeds, problems);
     }
+    let apps = stack::app_labels(tree);
     for (_, role) in entries(tree, &["auth"]) {
         check_all_known(role.get("needs"), "bundle", &bundles, problems);
+        if let Some(app) = role.get("app") {
+            check_known(app, "app", apps.iter().copied(), problems);
+        }
     }
 }
 
@@ -52,9 +66,35 @@ pub(super) fn check_scenarios(tree: &Node, problems: &mut Vec<Problem>) {
         if let Some(role) = scenario.get("auth").filter(|_| !roles.is_empty()) {
             check_known(role, "role", roles.iter().copied(), problems);
         }
-        let rows = scenario.get("expect").and_then(|expect| expect.get("row")).map(Node::items);
-        for service in rows.unwrap_or_default().iter().filter_map(|row| row.get("service")) {
+        let Some(expect) = scenario.get("expect") else { continue };
+        let rows = expect.get("row").map(Node::items).unwrap_or_default();
+        for service in rows.iter().filter_map(|row| row.get("service")) {
             check_known(service, "service", services.iter().copied(), problems);
+        }
+        check_all_known(expect.get("service"), "service", &services, problems);
+        check_queries(expect, problems);
+    }
+}
+
+/// Reports queries that no record could ever fit, such as those with a field that its kind does not have.
+fn check_queries(expect: &Node, problems: &mut Vec<Problem>) {
+    for (key, list) in expect.entries() {
+        let Ok(kind) = key.strip_prefix("no-").unwrap_or(key).parse::<Kind>() else { continue };
+        // Services are named, not queried.
+        if kind == Kind::Service {
+            continue;
+        }
+        for item in list.items() {
+            let query = item.get("query").unwrap_or(item);
+            let Some(Err(error)) = query.text().map(|text| Query::parse(text, Some(kind))) else {
+                continue;
+            };
+            let mut complaint = Complaint::new(format!("is not a query: {error}"));
+            if let QueryError::Field { near, .. } = &error {
+                complaint.suggestion.clone_from(near);
+                complaint.allowed = kind.fields().iter().map(|field| (*field).to_owned()).collect();
+            }
+            problems.push(query.place.problem(complaint));
         }
     }
 }

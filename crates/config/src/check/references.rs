@@ -43,9 +43,9 @@ fn check_reference(
         "port" | "local" if !has_port(node) => Err(Complaint::new(format!(
             "refers to `{{{name}.{field}}}`, but service `{name}` has no `port`"
         ))),
-        "database" | "user" | "password" if !is_set(node, "recipe") => Err(Complaint::new(format!(
-            "refers to `{{{name}.{field}}}`, but service `{name}` is no database"
-        ))),
+        "database" | "user" | "password" if !is_set(node, "recipe") => Err(Complaint::new(
+            format!("refers to `{{{name}.{field}}}`, but service `{name}` is no database"),
+        )),
         known if SERVICE_FIELDS.contains(&known) => Ok(()),
         _ => {
             let complaint = Complaint::new(format!(

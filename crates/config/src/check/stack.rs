@@ -102,7 +102,7 @@ fn check_kind(service: &Node, problems: &mut Vec<Problem>) {
 /// Whether a service is a port on which Hothouse answers.
 fn is_sink(service: &Node) -> bool {
     let recipe = service.get("recipe").and_then(|node| serde_json::from_value(node.to_json()).ok());
-    matches!(recipe, Some(Recipe::Mailbox | Recipe::Errors | Recipe::Otel))
+    matches!(recipe, Some(Recipe::Mailbox | Recipe::Errors | Recipe::Otel | Recipe::Objects))
 }
 
 fn check_probe(service: &Node, problems: &mut Vec<Problem>) {

@@ -319,7 +319,7 @@ mod tests {
             capabilities: Vec::new(),
             tree_driver: hothouse_model::tree::TreeMaker::Foreign,
             profile: word(),
-            run: Some(RunView { id: word(), artifacts: word(), started: time(NOW) }),
+            run: Some(RunView { id: word(), artifacts: word(), started: time(NOW), seed: None }),
             services: vec![
                 ServiceView { exit: Some(Exit::from(word())), ..service.clone() },
                 service,
@@ -331,6 +331,7 @@ mod tests {
             caveats: vec![CaveatView { area: word(), class: word(), text: word(), value: None }],
             integrations: Vec::new(),
             flags: Vec::new(),
+            asks: 0,
         };
         let logs = vec![Log { name: word(), lines: vec![word(), word()] }];
         Shown { view, asleep: false, failure: Some(word()), logs, now: time(NOW) }

@@ -10,13 +10,25 @@ use hothouse_model::{Failure, FailureKind};
 use hothouse_store::PortReservation;
 
 use super::{Json, blocking, decision, sandbox::reference};
-use crate::{Daemon, failure::ErrorResponse};
+use crate::{Daemon, failure::ErrorResponse, room_api::Shown};
 
 #[utoipa::path(get, path = "/v1/ports", operation_id = "port_list", responses((status = 200, body = [PortView])))]
 pub(crate) async fn list(
     State(daemon): State<Daemon>,
+    rows: Shown,
 ) -> Result<axum::Json<Vec<PortView>>, ErrorResponse> {
-    let listed = blocking(move || Ok(shown(daemon.engine.port_reservations()?)));
+    let listed = blocking(move || {
+        let mut all = daemon.engine.port_reservations()?;
+        if let Shown(Some(own)) = rows {
+            let own = daemon.engine.sandbox(own)?;
+            all.retain(|port| {
+                own.as_ref().is_some_and(|own| {
+                    port.sandbox == own.name.as_str() && port.project == own.project.as_str()
+                })
+            });
+        }
+        Ok(shown(all))
+    });
     listed.await.map(axum::Json)
 }
 

@@ -19,20 +19,23 @@ use hothouse_model::{
 };
 use hothouse_store::Outcome;
 
-use super::{Json, Operation, blocking, operation, service::START_TIMEOUT};
+use super::{Json, Operation, blocking, operation, seed, service::START_TIMEOUT};
 use crate::{
     Daemon,
     failure::{ErrorResponse, usage},
+    room_api::Shown,
     view,
 };
 
 #[utoipa::path(get, path = "/v1/sandboxes", operation_id = "sandbox_list", responses((status = 200, body = [SandboxView])))]
 pub(crate) async fn list(
     State(daemon): State<Daemon>,
+    shown: Shown,
 ) -> Result<axum::Json<Vec<SandboxView>>, ErrorResponse> {
     let all = blocking(move || {
-        let all = daemon.engine.sandboxes()?;
-        Ok(all.into_iter().map(|sandbox| view::sandbox(&daemon, sandbox)).collect())
+        let all = daemon.engine.sandboxes()?.into_iter();
+        let all = all.filter(|sandbox| shown.includes(sandbox.key));
+        Ok(all.map(|sandbox| view::sandbox(&daemon, sandbox)).collect())
     })
     .await?;
     Ok(axum::Json(all))
@@ -114,11 +117,14 @@ pub(crate) async fn up(
         profile: body.profile,
         reuse: body.reuse,
         restrict: body.restrict_domains,
+        seed: body.seed.clone(),
+        only_running: body.only_running,
     };
     let timeout = body.timeout_seconds.map_or(START_TIMEOUT, Duration::from_secs);
     let find = FindQuery { sandbox: body.sandbox, folder: body.folder };
-    let activities = daemon.keepers.activities.clone();
-    act(daemon, find, move |engine, sandbox| {
+    let seeding = (!body.no_wait).then(|| (find.clone(), body.seed, id.clone()));
+    let (activities, all) = (daemon.keepers.activities.clone(), daemon.clone());
+    let shown = act(daemon, find, move |engine, sandbox| {
         // Clients of its ports wait for the services meanwhile.
         let stands = engine.room_of(sandbox).is_some();
         let _starting = (!stands).then(|| activities.of(sandbox.key).begin_starting());
@@ -136,7 +142,11 @@ pub(crate) async fn up(
             .map_err(|failure| with_pending(engine, sandbox, failure))
             .map_err(|failure| with_tools(engine, sandbox, failure))
     })
-    .await
+    .await?;
+    match seeding {
+        None => Ok(shown),
+        Some((find, names, id)) => seed::after_up(&all, find, names, &id, shown).await,
+    }
 }
 
 /// Adds programs that the room does not show to a failed start, since they are often the reason.
@@ -255,7 +265,7 @@ pub(crate) async fn delete(
         daemon.keepers.timelines.follow_logs(std::slice::from_ref(&sandbox));
         daemon.engine.delete(&sandbox, losses, id)?;
         empty_trash(&daemon, &sandbox);
-        let dropped = body.branch && daemon.engine.drop_branch(&sandbox)?;
+        let dropped = body.branch && daemon.engine.drop_merged_branch(&sandbox)?;
         Ok((sandbox, dropped))
     })
     .await?;

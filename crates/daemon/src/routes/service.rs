@@ -5,9 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use axum::extract::{Query, State};
 use hothouse_api::{
     ErrorBody, SandboxView,
+    exec::DatabaseAsk,
     log::{LogLine, LogPage, LogQuery},
     sandbox::FindQuery,
-    service::{ServiceAct, ServiceBody},
+    service::{CommandQuery, CommandView, ServiceAct, ServiceBody},
 };
 use hothouse_engine::Engine;
 use hothouse_host::{Clock, clock::HostClock, logs};
@@ -15,7 +16,7 @@ use hothouse_model::{Failure, FailureKind, config, stack::ServiceAction};
 use jiff::Timestamp;
 
 use super::{Json, blocking, run_log, sandbox};
-use crate::{Daemon, failure::ErrorResponse};
+use crate::{Daemon, exec, failure::ErrorResponse};
 
 /// How long a service may take to start by default.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(120);
@@ -53,6 +54,36 @@ pub(crate) async fn act(
         engine.act_on_service(record, &body.service, action, timeout)
     })
     .await
+}
+
+#[utoipa::path(
+    get, path = "/v1/services/command", operation_id = "service_command", params(CommandQuery),
+    description = "Returns folder, environment and argv with which a command runs as those of a service do.",
+    responses((status = 200, body = CommandView), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn command(
+    State(daemon): State<Daemon>,
+    Query(query): Query<CommandQuery>,
+) -> Result<axum::Json<CommandView>, ErrorResponse> {
+    let ask = match query.database.as_deref() {
+        None => None,
+        Some("shell") => Some(DatabaseAsk::Shell),
+        Some("tables") => Some(DatabaseAsk::Tables),
+        Some(_) => {
+            let failure = Failure::new(FailureKind::Usage, "`database` is `shell` or `tables`");
+            return Err(ErrorResponse(failure));
+        }
+    };
+    let wanted = query.sandbox.as_deref().map(sandbox::reference).transpose()?;
+    let found = blocking(move || {
+        let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        let stack = daemon.engine.stack_of(&sandbox);
+        let service = exec::service_of(stack, query.service.as_deref())?;
+        let argv = exec::database_argv(&service, ask)?;
+        let folder = service.spec.folder.to_string_lossy().into_owned();
+        Ok(CommandView { argv, folder, environment: service.spec.env.into_iter().collect() })
+    });
+    found.await.map(axum::Json)
 }
 
 #[utoipa::path(

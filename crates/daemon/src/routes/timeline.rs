@@ -19,8 +19,8 @@ use hothouse_model::{
         bodies::{self, GapKind},
     },
 };
-use hothouse_reconcile::timelines::RunPlace;
-use hothouse_timeline::{Gap, Order, ReadError, Reader, Selection};
+use hothouse_reconcile::{proofs::verify_folder, timelines::RunPlace};
+use hothouse_timeline::{Gap, Order, ReadError, Reader, Selection, Verification};
 
 use super::{Json, blocking, sandbox::reference};
 use crate::{Daemon, failure::ErrorResponse};
@@ -177,6 +177,7 @@ pub(crate) async fn since(
         counts: report.counts.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect(),
         new_errors: report.new_errors,
         unmatched: report.unmatched,
+        seeding: report.seeding,
         gaps: gaps
             .map(|gap| GapView { kind: gap.kind, what: gap.what, count: gap.count })
             .collect(),
@@ -194,15 +195,31 @@ pub(crate) async fn verify(
     Query(query): Query<VerifyQuery>,
 ) -> Result<axum::Json<VerifyView>, ErrorResponse> {
     let place = place(&daemon, Some(query.run), None, String::new()).await?;
-    let found = blocking(move || daemon.keepers.timelines.verify(&place)).await?;
-    Ok(axum::Json(VerifyView {
-        run: found.run,
-        ok: found.ok,
-        records: found.records,
-        head: found.head,
-        broken_at: found.broken_at,
-        why: found.why,
-    }))
+    let found = blocking(move || {
+        let chain = daemon.keepers.timelines.verify(&place)?;
+        // A run without a folder has nothing but its chain.
+        let folder = verify_folder(&place.folder, None).ok().filter(|folder| folder.has_summary);
+        Ok((chain, folder))
+    });
+    let (chain, folder) = found.await?;
+    let problems = folder.map(|folder| folder.problems);
+    Ok(axum::Json(verified(chain, problems)))
+}
+
+/// Shows what was found of a chain, and of the summary that rests on it.
+pub(super) fn verified(chain: Verification, problems: Option<Vec<String>>) -> VerifyView {
+    let summary = problems.is_some();
+    let problems = problems.unwrap_or_default();
+    VerifyView {
+        run: chain.run,
+        ok: chain.ok && problems.is_empty(),
+        records: chain.records,
+        head: chain.head,
+        broken_at: chain.broken_at,
+        why: chain.why,
+        problems,
+        summary,
+    }
 }
 
 /// Finds the run that is meant: one by its id, or the last one of a sandbox.

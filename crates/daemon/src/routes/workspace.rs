@@ -26,6 +26,7 @@ use super::{
 use crate::{
     Daemon,
     failure::{ErrorResponse, usage},
+    room_api::Shown,
     view,
 };
 
@@ -255,9 +256,14 @@ pub(crate) async fn clean(
 #[utoipa::path(get, path = "/v1/runs", operation_id = "runs", responses((status = 200, body = [RunLineView])))]
 pub(crate) async fn runs(
     State(daemon): State<Daemon>,
+    shown: Shown,
 ) -> Result<axum::Json<Vec<RunLineView>>, ErrorResponse> {
     let listed = blocking(move || {
-        let runs = daemon.engine.runs()?;
+        let mut runs = daemon.engine.runs()?;
+        if let Shown(Some(own)) = shown {
+            let own = daemon.engine.sandbox(own)?.map(|sandbox| sandbox.id.to_string());
+            runs.retain(|run| own.is_some() && run.sandbox_id == own);
+        }
         let view = |run: RunLine| {
             let place = RunPlace { run: run.id.clone(), folder: run.artifacts.clone() };
             RunLineView {

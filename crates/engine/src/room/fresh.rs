@@ -27,6 +27,7 @@ impl Engine {
                 let cannot = "is up: there can be no second one with the same files";
                 return Err(RoomRequestError::Hidden { name: sandbox.name.clone(), cannot });
             }
+            self.touch(sandbox);
             order.id = format!("{}-{nonce}", order.id);
             order.runtime = temporary(&order.runtime, nonce);
             order.ephemeral = true;

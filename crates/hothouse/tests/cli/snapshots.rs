@@ -240,6 +240,14 @@ fn commands_without_a_room_print_their_pages() {
     story.both("secret-rm", &["secret rm TOKEN", "secret rm NOTHING"]);
     story.both("pool-status", &["pool status", "pool status nonsense"]);
     story.both("trust", &["trust", "trust --remove"]);
+    story.both("explain", &["explain not-listed", "explain 6", "explain nonsense"]);
+    story.both("skills-list", &["skills list", "skills list nonsense"]);
+    let skills = "skills install --for claude --for codex --agents-md --folder ..";
+    let removed = format!("{skills} --remove");
+    story.both("skills-install", &[skills, &removed, "skills install --for nonsense"]);
+    let mcp = "mcp install --for claude --for codex --for vscode";
+    story.both("mcp-install", &[mcp, &format!("{mcp} --remove"), "mcp install"]);
+    story.both("mcp", &["mcp", "mcp --port 1", "mcp -w no!name"]);
     let delete = ["delete a", "delete a --json", "delete a --force", "delete mine --json"];
     let delete = [&delete[..], &["delete b other nothing --force"]].concat();
     story.page("delete", &[&delete[..], &["delete a", "delete a --json"]].concat());
@@ -276,6 +284,9 @@ const ATTEMPTS: [(&str, &str); 5] = [
     (r"(?m)^\d\d:\d\d:\d\d  ", "[TIME]  "),
 ];
 
+/// Which request it is.
+const ASKS: [(&str, &str); 1] = [(r"ask_[0-9a-f]{16}", "ask_[ID]")];
+
 /// What happened in the run of `a`, told in ways that do not depend on what else did.
 fn timeline(story: &Story) {
     let both = |name: &str, commands: &[&str]| story.both_with(name, commands, &RECORDS);
@@ -297,11 +308,21 @@ fn timeline(story: &Story) {
     story.both("flags-set", &["flags set new-ui control -w a", "flags set x 1 -w nothing"]);
     story.both("flags", &["flags -w a", "flags -w nothing"]);
     story.both("flags-unset", &["flags unset new-ui -w a", "flags unset nothing -w a"]);
+    story.both("routes", &["routes -w a", "routes wbe -w a", "routes -w nothing"]);
+    story.both("seeds", &["seeds -w a", "seeds --stale -w a", "seeds -w nothing"]);
+    story.both("seed", &["seed m -w a", "seed users -w a", "seed m -w nothing"]);
     let to = "webhook stripe/invoice.paid --to web/hook -w a";
     let wrong =
         ["webhook stripe/invoice.payd --to web/hook -w a", "webhook stripe/invoice.paid -w a"];
     story.both_with("webhook", &[&[to][..], &wrong, &["webhook nothing -w a"]].concat(), &ATTEMPTS);
     story.both_with("webhooks", &["webhooks attempt=1 -w a", "webhooks tpye:x -w a"], &ATTEMPTS);
+    let ask = ["ask prices are there --host api.example.org -w a", "ask x --host no!host -w a"];
+    story.both_with("ask", &[&ask[..], &["ask x -w nothing", "ask"]].concat(), &ASKS);
+    story.both_with("asks", &["asks -w a", "asks -w nothing"], &ASKS);
+    let asks = story.env.json(&story.repository, &["asks", "--json"]);
+    let answer = format!("asks answer {} deny --because no", asks[0]["id"].as_str().unwrap());
+    story.both_with("asks-answer", &[&answer, "asks answer nothing allow"], &ASKS);
+    story.both("events", &["events -w nothing", "events --nonsense"]);
     let status = story.env.json(&story.repository, &["status", "-w", "a", "--json"]);
     let verify = format!("verify {}", status["run"]["id"].as_str().unwrap());
     both("verify", &[&verify, "verify nothing"]);

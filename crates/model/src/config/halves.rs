@@ -125,6 +125,7 @@ impl Config {
             seed: self.seed,
             scenarios: self.scenarios,
             roles: self.roles,
+            shims: self.shims,
             agent: self.agent,
         })
     }

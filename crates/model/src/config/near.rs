@@ -23,6 +23,11 @@ pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, word)| word)
 }
 
+/// Counts how far two texts are apart: 0 for the same, 1 for one that holds the other.
+pub fn difference(typed: &str, word: &str) -> usize {
+    distance_to(&fold(typed), word)
+}
+
 /// Folds what people mix up without noticing: case, and the two dashes.
 fn fold(word: &str) -> Vec<char> {
     word.chars().map(|c| if c == '_' { '-' } else { c.to_ascii_lowercase() }).collect()

@@ -5,6 +5,7 @@
 
 mod data;
 mod room;
+mod scenario;
 mod service;
 mod wall;
 
@@ -13,8 +14,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    data::{Bundle, Expectation, Radius, Role, RowExpectation, Scenario, Seed},
+    data::{Bundle, BundleCall, BundleWork, Radius, Role, Seed, Shim, ShipShim},
     room::{Agent, Backend, Lifetime, Mount, Place, Project, Room, Tree},
+    scenario::{Effect, Expectation, RowExpectation, Scenario},
     service::{
         Condition, DatabaseRecipe, Files, Need, Probe, Profile, Ready, Recipe, Restart,
         RestartPolicy, Service, Signal, SinkRecipe, Work,
@@ -69,6 +71,8 @@ pub struct Config {
     pub scenarios: BTreeMap<EntryName, Scenario>,
     #[serde(default, rename = "auth")]
     pub roles: BTreeMap<EntryName, Role>,
+    #[serde(default, rename = "shim")]
+    pub shims: BTreeMap<EntryName, Shim>,
     #[serde(default)]
     pub agent: Agent,
 }

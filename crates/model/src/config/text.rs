@@ -145,6 +145,10 @@ text_type! {
     Stack: "a stack such as `host`, `node` or an image", Some("^[^\\s]+$"), check_word
 }
 text_type! {
+    /// A pattern of URLs, in which `*` is any text.
+    UrlPattern: "a URL such as `https://js.vendor.example/*`", Some("^(https?|\\*)://[^\\s]+$"), check_url_pattern
+}
+text_type! {
     /// A regular expression that a log line must match.
     LogPattern: "a regular expression", None, check_regex
 }
@@ -162,6 +166,14 @@ pub(super) fn check_filled(text: &str) -> Result<(), Complaint> {
         return Err(Complaint::new("cannot hold a NUL character"));
     }
     Ok(())
+}
+
+fn check_url_pattern(text: &str) -> Result<(), Complaint> {
+    check_word(text)?;
+    match ["https://", "http://", "*://"].iter().any(|scheme| text.starts_with(scheme)) {
+        true => Ok(()),
+        false => Err(Complaint::new("begins with `https://`")),
+    }
 }
 
 fn check_line(text: &str) -> Result<(), Complaint> {

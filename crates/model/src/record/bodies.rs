@@ -35,9 +35,13 @@ bodies! {
     LogBody => Log,
     WebhookBody => Webhook,
     EventBody => Event,
+    ObjectBody => Object,
     FlagBody => Flag,
     LlmBody => Llm,
     TraceBody => Trace,
+    SeedBody => Seed,
+    JobBody => Job,
+    AskBody => Ask,
 }
 
 /// Bytes that are kept beside the timeline, by their hash.
@@ -377,6 +381,24 @@ pub struct PolicyBody {
     pub by: String,
 }
 
+/// Something that an agent asks the user for, and what the user answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AskBody {
+    /// The id of the request. The record of its answer has it as its own.
+    pub ask: String,
+    pub text: String,
+    /// `open`, `allowed` or `denied`.
+    pub state: String,
+    /// What the user had to say.
+    pub answer: Option<String>,
+    /// Who asked, or answered: `agent` or `user`.
+    pub by: String,
+    pub host: Option<String>,
+    pub secret: Option<String>,
+    pub limit: Option<String>,
+}
+
 /// A commit that was imported from the room.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -399,6 +421,37 @@ pub struct ExecBody {
     pub exit: Option<i32>,
     pub signal: Option<i32>,
     pub duration_ms: Option<u64>,
+}
+
+/// A seeding, or one of its bundles. All records of a seeding share its id: what lies between the first and the last of
+/// them was recorded meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SeedBody {
+    /// The bundle; none for the seeding as a whole.
+    pub bundle: Option<String>,
+    pub bundles: Vec<String>,
+    pub radius: Option<String>,
+    /// `begun`, `done`, `kept`, `restored`, `failed` or `left`.
+    pub state: String,
+    pub error: Option<String>,
+    pub duration_ms: Option<u64>,
+    /// What the context names.
+    pub ids: BTreeMap<String, Value>,
+}
+
+/// A job of a queue, or one that was run by hand.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobBody {
+    pub queue: String,
+    /// The id that the queue gave it.
+    pub job: String,
+    pub name: String,
+    /// Such as `waiting`, `active`, `delayed`, `completed` or `failed`.
+    pub state: String,
+    pub attempts: u64,
+    pub error: Option<String>,
 }
 
 /// A gap in the records, so that their absence is not taken for proof.
@@ -481,6 +534,22 @@ pub struct EventBody {
     /// When it happened, as the app says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<String>,
+}
+
+/// An object that an app stored or removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ObjectBody {
+    pub bucket: String,
+    pub key: String,
+    pub size: u64,
+    pub r#type: String,
+    /// Without quotes.
+    pub etag: String,
+    /// `put` or `delete`.
+    pub operation: String,
+    /// Its bytes, below the run's folder.
+    pub file: Option<String>,
 }
 
 /// A flag that was evaluated or pinned.

@@ -187,9 +187,29 @@ impl Kind {
                 "media.*",
                 "accessibility.*",
                 "har",
+                "video",
                 "artifacts",
+                "redirects.*",
+                "slow_requests.*",
+                "traces.*",
+                "cookies.*",
+                "storage.*",
+                "vitals.*",
+                "downloads.*",
+                "dialogs.*",
+                "popups",
+                "steps.*",
+                "shims.*",
+                "requests",
+                "duration_ms",
+                "browser",
+                "notes",
+                "hints",
+                "session",
             ],
-            Self::Seed => &["bundle", "bundles", "radius", "state", "ids.*"],
+            Self::Seed => {
+                &["bundle", "bundles", "radius", "state", "error", "duration_ms", "ids.*"]
+            }
             Self::Mark => &["mark"],
             Self::Snapshot => &["label", "commit", "services", "bytes"],
             Self::Restore => &["label", "commit", "snapshot"],
@@ -200,7 +220,7 @@ impl Kind {
             Self::Audit => {
                 &["tool", "target", "decision", "severity", "confidence", "reason", "seen"]
             }
-            Self::Ask => &["text", "state", "answer", "by"],
+            Self::Ask => &["ask", "text", "state", "answer", "by", "host", "secret", "limit"],
         }
     }
 }

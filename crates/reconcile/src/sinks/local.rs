@@ -8,10 +8,11 @@ use hothouse_model::{
     ledger::RoomProcess,
 };
 use hothouse_sinks::{HostSink, find, traces};
-use hothouse_terminate::{Endpoint, LocalHttp, StandIn, StandInAnswer, StandInRequest};
+use hothouse_terminate::{Endpoint, LocalHttp, StandIn, StandInAnswer, StandInRequest, Streamed};
 use tokio::net::TcpStream;
 
 use super::{LONG_BODY, RunSinks, mail::MailOrder};
+use crate::mocks::failed;
 
 /// What answers on one port of a room.
 #[derive(Clone)]
@@ -48,6 +49,9 @@ impl LocalSink {
             SinkRecipe::Mailbox => Speaks::Smtp,
             SinkRecipe::Errors => http(find("o0.ingest.sentry.io")),
             SinkRecipe::Otel => http(Some(traces::OTLP)),
+            SinkRecipe::Objects => {
+                Speaks::Http(LocalHttp::new(Arc::new(LocalObjects { sinks: sinks.clone() })))
+            }
         };
         Self { sinks, speaks, room }
     }
@@ -107,5 +111,27 @@ impl StandIn for Local {
         request: StandInRequest,
     ) -> Pin<Box<dyn Future<Output = StandInAnswer> + Send + '_>> {
         Box::pin(self.sinks.clone().answer_by(self.sink, request))
+    }
+}
+
+/// The object store of a sandbox, on a port of its room.
+struct LocalObjects {
+    sinks: Arc<RunSinks>,
+}
+
+impl StandIn for LocalObjects {
+    fn answers(&self, _host: &HostName) -> bool {
+        true
+    }
+
+    fn streamed(&self, _host: &HostName) -> Option<Arc<dyn Streamed>> {
+        Some(self.sinks.objects())
+    }
+
+    fn answer(
+        &self,
+        _request: StandInRequest,
+    ) -> Pin<Box<dyn Future<Output = StandInAnswer> + Send + '_>> {
+        Box::pin(async { failed("objects are taken as they come") })
     }
 }

@@ -21,11 +21,11 @@ use hothouse_model::{
     policy::{Answerer, RequestLine},
     secret::SecretValue,
 };
-use hothouse_sinks::llm;
+use hothouse_sinks::{llm, objects};
 use hothouse_terminate::{
     Asked, BODY_LIMIT, Endpoint, Gate, Gates, IntegrationGate, RecordSink, Refusal, RequestRecord,
-    SecretUse, StandIn, StandInAnswer, StandInRequest, Terminator, TerminatorSpec, Upstream, Vault,
-    roots_of,
+    SecretUse, StandIn, StandInAnswer, StandInRequest, Streamed, Terminator, TerminatorSpec,
+    Upstream, Vault, roots_of,
 };
 use tokio::net::TcpStream;
 
@@ -124,6 +124,12 @@ impl StandIn for Substituted {
             Some((_, IntegrationClass::Sink)) => RunSinks::body_limit(host),
             _ => BODY_LIMIT,
         }
+    }
+
+    fn streamed(&self, host: &HostName) -> Option<Arc<dyn Streamed>> {
+        let class = self.integrations.integration(host).map(|(_, class)| class);
+        let is_store = class == Some(IntegrationClass::Sink) && objects::knows(host.as_str());
+        is_store.then(|| self.sinks.objects() as Arc<dyn Streamed>)
     }
 
     fn answer(

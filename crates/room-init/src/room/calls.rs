@@ -125,6 +125,7 @@ impl Room {
             Call::Service { name, order } => self.order_service(name.as_deref(), order),
             Call::Services { after } => Ok(self.tell_services(daemon, seq, after)),
             Call::Close { exec, output } => self.close_output(&exec, output),
+            Call::Api => self.hand_over_api(daemon),
         }
     }
 
@@ -308,6 +309,13 @@ impl Room {
             copies.collect::<Result<Vec<_>, _>>().map_err(system_errno("copy the sockets"))?;
         self.egress_holder = Some(daemon);
         Ok(Some((Answer::Egress { tcp, dns_datagram, dns_stream }, copies)))
+    }
+
+    fn hand_over_api(&mut self, daemon: u32) -> Outcome {
+        let copy = rustix::io::fcntl_dupfd_cloexec(&self.boot.api, 3);
+        let copy = copy.map_err(system_errno("copy the listener"))?;
+        self.api_holder = Some(daemon);
+        Ok(Some((Answer::Done, vec![copy])))
     }
 
     fn hand_over_catch(&mut self, daemon: u32) -> Outcome {

@@ -14,6 +14,7 @@ pub(super) enum Source {
     Tcp(usize),
     DnsDatagram(usize),
     DnsStream(usize),
+    Api,
     Daemon(u32),
     Elevation(u32),
     Connecting(u32),
@@ -58,6 +59,9 @@ impl Room {
             for (at, socket) in self.boot.dns_stream.iter().enumerate() {
                 add(socket.as_fd(), PollFlags::IN, Source::DnsStream(at));
             }
+        }
+        if self.api_holder.is_none() {
+            add(self.boot.api.as_fd(), PollFlags::IN, Source::Api);
         }
         for (key, daemon) in &self.daemons {
             add(daemon.connection.fd(), daemon.connection.interest(), Source::Daemon(*key));

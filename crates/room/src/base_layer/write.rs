@@ -5,12 +5,16 @@ use super::scan::{Entry, Kind};
 use hothouse_host::files;
 use hothouse_host::ids::{AGENT_ID, Mode};
 use hothouse_host::system_error::{Context, SystemError};
+use hothouse_model::room::PROGRAM_INSIDE;
 use rustix::fs::{CWD, FileType, Gid, Mode as FileMode, Uid};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
 /// Where the room's `sudo` is: before the host's own in every search path.
 pub(super) const SUDO: &str = "usr/local/bin/sudo";
+
+/// Where `hothouse` is: a link to the program that is bound into each room.
+const HOTHOUSE: &str = "usr/local/bin/hothouse";
 
 /// Where a git reads the settings of the whole system, which depends on where it was built to be.
 const GIT_SETTINGS: [(&str, &str); 2] =
@@ -47,6 +51,7 @@ impl Job<'_> {
         self.write_git_settings()?;
         self.write_browser_policies()?;
         self.file(SUDO, self.init, 0o755)?;
+        self.write_link(HOTHOUSE, PROGRAM_INSIDE)?;
         // Modes of folders last: one may forbid writing to it.
         for entry in self.entries.iter().rev().filter(|entry| entry.kind == Kind::Folder) {
             let path = self.fresh.join(&entry.path);
@@ -128,6 +133,15 @@ impl Job<'_> {
             self.file(name, format!("{hosts}\n[safe]\n\tdirectory = *\n").as_bytes(), 0o644)?;
         }
         Ok(())
+    }
+
+    /// Writes a link in the place of whatever the host has there.
+    fn write_link(&self, name: &str, target: &str) -> Result<(), SystemError> {
+        let path = self.fresh.join(name);
+        self.parents(&path)?;
+        files::remove_file(&path).context("write the base layer")?;
+        rustix::fs::symlink(target, &path).context_at("link", &path)?;
+        self.own(&path, 0, 0)
     }
 
     pub(super) fn file(&self, name: &str, content: &[u8], mode: u32) -> Result<(), SystemError> {

@@ -177,6 +177,37 @@ fn since_counts_every_kind_and_names_the_gaps() {
 }
 
 #[test]
+fn what_a_seeding_made_is_not_counted_since_a_mark() {
+    let folder = tempfile::tempdir().unwrap();
+    let (timeline, _) = open(folder.path());
+    let seed = |id: u8, state: &str| Draft {
+        id: Some(Kind::Seed.id([id; 8])),
+        ..Draft::new(Kind::Seed, at(0), state, json!({ "state": state }))
+    };
+    mark(&timeline, "m");
+    timeline.append(request("a", "/", Some(false))).unwrap();
+    timeline.append(seed(1, "begun")).unwrap();
+    timeline.append(request("a", "/", Some(false))).unwrap();
+    timeline.append(log("of the seeding")).unwrap();
+    timeline.append(seed(1, "done")).unwrap();
+    let after = timeline.append(request("b", "/", None)).unwrap().seq;
+    // One whose daemon was killed ends with its own last record.
+    timeline.append(seed(2, "begun")).unwrap();
+    let last = timeline.append(log("after it")).unwrap().seq;
+    timeline.close();
+    in_every_state(folder.path(), |reader| {
+        let report = reader.since("m", 10).unwrap();
+        assert_eq!((report.seeding, report.unmatched), (2, 1));
+        let counts = ["request", "log", "seed"].map(|kind| report.counts[kind]);
+        assert_eq!(counts, [2, 1, 3]);
+        let seqs: Vec<_> = report.records.iter().map(|record| record.seq).collect();
+        assert!(seqs.contains(&after) && seqs.contains(&last), "{seqs:?}");
+        assert_eq!(seqs.len(), 6);
+        assert_eq!(reader.since("m", 1).unwrap().records.len(), 1);
+    });
+}
+
+#[test]
 fn waiting_returns_what_is_there_and_what_comes() {
     let folder = tempfile::tempdir().unwrap();
     let (timeline, _) = open(folder.path());

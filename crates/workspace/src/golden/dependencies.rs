@@ -277,7 +277,9 @@ fn lead_to_room_store(folder: &Path) -> Result<(), FileError> {
         return Ok(());
     }
     let open = Folder::open(folder)?;
-    let Ok(record) = open.read_capped(Path::new(PNPM_RECORD), MANIFEST_LIMIT) else { return Ok(()) };
+    let Ok(record) = open.read_capped(Path::new(PNPM_RECORD), MANIFEST_LIMIT) else {
+        return Ok(());
+    };
     match String::from_utf8(record).ok().and_then(|text| with_room_store(&text)) {
         // A new file: with reflinks and copies alike, the user's own stays as it is.
         Some(text) => files::replace(&folder.join(PNPM_RECORD), text.as_bytes(), 0o644),

@@ -1,10 +1,11 @@
 //! Fetched commits, checked before any branch is moved to them.
 
-use std::{ffi::OsString, time::Duration};
+use std::{ffi::OsString, path::Path, time::Duration};
 
-use hothouse_host::{Program, RunError};
+use hothouse_host::{Program, RunError, files};
 
 use super::{ImportError, Work};
+use crate::pack_depth;
 
 /// The time limit for git to check the commits of one import.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -80,6 +81,38 @@ impl Work<'_> {
         }
         let (sandbox, path) = (self.import.sandbox.clone(), first.clone());
         Err(ImportError::Reserved { sandbox, commit: commit.chars().take(12).collect(), path })
+    }
+
+    /// Packs new objects anew that would take too long to read ever after. What earlier imports left behind counts
+    /// too: git does not fetch again what is there.
+    pub(super) fn flatten(&self) -> Result<(), ImportError> {
+        let list = self.new_commits().args(["--objects", "--no-object-names"]);
+        let found = list.output_within(PATIENCE).map_err(|source| self.look(source))?;
+        let found = String::from_utf8_lossy(&found).into_owned();
+        let names: Vec<_> = found.lines().filter_map(hothouse_model::id::unhex).collect();
+        let objects = self.repository.place.common_dir.join("objects");
+        let packs = |source| ImportError::Packs { sandbox: self.import.sandbox.clone(), source };
+        for index in pack_depth::deeper(&objects, &names, self.import.depth).map_err(packs)? {
+            let names = pack_depth::names(&index).map_err(packs)?;
+            self.pack_anew(&objects, &names)?;
+            // The index first: a pack without one is not looked at.
+            for extension in ["idx", "rev", "pack"] {
+                files::remove_file(&index.with_extension(extension))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn pack_anew(&self, objects: &Path, names: &str) -> Result<(), ImportError> {
+        let depth = format!("--depth={}", self.import.depth);
+        let git = self.git().args(["-c", "pack.threads=2", "pack-objects", "--quiet"]);
+        let git = git.args(["--no-reuse-delta", &depth]).arg(objects.join("pack/pack"));
+        let git = git.memory(self.import.memory).stdin(files::memory(names.as_bytes())?);
+        git.output_within(PATIENCE).map(drop).map_err(|source| ImportError::TooDeep {
+            sandbox: self.import.sandbox.clone(),
+            limit: self.import.depth,
+            source,
+        })
     }
 
     /// Returns the command that lists fetched commits that no branch has yet, including sides of

@@ -1,14 +1,16 @@
-//! Seeds, scenarios and the roles that they use.
+//! Seeds, and the roles that they make.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     ServiceName,
     config::{
+        egress::Method,
         path::{TreePath, UrlPath},
-        text::{AppLabel, Command, EntryName, Line, choice_type},
+        text::{AppLabel, Command, EntryName, Line, UrlPattern, choice_type},
+        units::duration,
     },
 };
 
@@ -32,64 +34,81 @@ pub struct Seed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Bundle {
-    pub run: Command,
+    pub run: Option<Command>,
+    /// A file that is fed to a database.
+    pub sql: Option<TreePath>,
+    /// A call to a service.
+    pub http: Option<BundleCall>,
     #[serde(default)]
     pub needs: Vec<EntryName>,
     pub service: Option<ServiceName>,
     pub dir: TreePath,
+    #[serde(with = "duration")]
+    pub timeout: Duration,
+    /// Whether its data may come from a snapshot, and go into one.
+    pub snapshot: bool,
 }
 
-/// `[scenario.NAME]`: what `smoke` and `prove` do and expect.
+/// What a bundle does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BundleWork<'a> {
+    Command(&'a Command),
+    Sql(&'a TreePath),
+    Call(&'a BundleCall),
+}
+
+impl Bundle {
+    /// Returns what the bundle does; none for one that no check has passed.
+    pub fn work(&self) -> Option<BundleWork<'_>> {
+        match (&self.run, &self.sql, &self.http) {
+            (Some(command), ..) => Some(BundleWork::Command(command)),
+            (None, Some(file), _) => Some(BundleWork::Sql(file)),
+            (None, None, call) => call.as_ref().map(BundleWork::Call),
+        }
+    }
+}
+
+/// A request by which a bundle asks the app for its data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Scenario {
-    pub about: Option<Line>,
-    #[serde(default)]
-    pub seed: Vec<EntryName>,
-    pub app: Option<AppLabel>,
+pub struct BundleCall {
     pub path: UrlPath,
-    pub auth: Option<EntryName>,
-    pub script: Option<TreePath>,
-    #[serde(default)]
-    pub expect: Expectation,
-}
-
-/// What must have happened after a scenario.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub struct Expectation {
-    pub page: Vec<Line>,
-    pub row: Vec<RowExpectation>,
-    pub mail: Vec<Line>,
-    pub event: Vec<Line>,
-    pub error: Vec<Line>,
-    pub request: Vec<Line>,
-    pub webhook: Vec<Line>,
-    pub object: Vec<Line>,
-    pub job: Vec<Line>,
-    pub log: Vec<Line>,
-    /// How many errors may be recorded; `None` means no limit.
-    pub errors: Option<u32>,
-    /// How many calls may be without a fixture; `None` means no limit.
-    pub unmatched: Option<u32>,
-}
-
-/// A query and its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct RowExpectation {
-    pub service: ServiceName,
-    pub query: Command,
-    /// None means: at least one row.
-    pub equals: Option<Line>,
+    pub method: Option<Method>,
+    /// Sent as JSON where it is JSON.
+    pub body: Option<Line>,
 }
 
 /// `[auth.ROLE]`: how the browser is signed in as a role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Role {
+    pub script: Option<TreePath>,
     pub run: Option<Command>,
     pub state: Option<TreePath>,
+    pub app: Option<AppLabel>,
+    /// A path that answers well only for somebody who is signed in.
+    pub probe: Option<UrlPath>,
     #[serde(default)]
     pub needs: Vec<EntryName>,
+}
+
+choice_type! {
+    /// A shim that comes with Hothouse.
+    ShipShim {
+        Stripe = "stripe",
+        Turnstile = "turnstile",
+        Recaptcha = "recaptcha",
+        Hcaptcha = "hcaptcha",
+    }
+}
+
+/// `[shim.NAME]`: what stands in for a script of a third party in the browser.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Shim {
+    pub r#use: Option<ShipShim>,
+    pub url: Option<UrlPattern>,
+    pub script: Option<TreePath>,
+    pub body: Option<Command>,
+    pub r#type: Option<Line>,
 }

@@ -12,13 +12,16 @@ use crate::{
         path::{HostHeader, TreePath, TreePattern, UrlPath},
         problem::Complaint,
         template::Template,
-        text::{AppLabel, Command, DatabaseName, DatabasePassword, EntryName, LogPattern, VariableName, Version, choice_type},
+        text::{
+            AppLabel, Command, DatabaseName, DatabasePassword, EntryName, LogPattern, VariableName,
+            Version, choice_type,
+        },
         units::duration,
     },
 };
 
 choice_type! {
-    /// A built-in way to run a database or cache, or a port that takes mail, errors or traces.
+    /// A built-in way to run a database or cache, or a port that takes mail, errors, traces or objects.
     Recipe {
         Postgres = "postgres", Mariadb = "mariadb", Mysql = "mysql", Redis = "redis", Valkey = "valkey",
         /// Mail by SMTP.
@@ -27,6 +30,8 @@ choice_type! {
         Errors = "errors",
         /// Traces by OTLP over HTTP.
         Otel = "otel",
+        /// Objects, as clients of S3 store them.
+        Objects = "objects",
     }
 }
 
@@ -58,6 +63,7 @@ impl Recipe {
             Self::Mailbox => 1025,
             Self::Errors => 8969,
             Self::Otel => 4318,
+            Self::Objects => 9000,
         }
     }
 
@@ -71,6 +77,7 @@ impl Recipe {
             Self::Mailbox => Work::Sink(SinkRecipe::Mailbox),
             Self::Errors => Work::Sink(SinkRecipe::Errors),
             Self::Otel => Work::Sink(SinkRecipe::Otel),
+            Self::Objects => Work::Sink(SinkRecipe::Objects),
         }
     }
 }
@@ -91,6 +98,7 @@ pub enum SinkRecipe {
     Mailbox,
     Errors,
     Otel,
+    Objects,
 }
 
 impl SinkRecipe {
@@ -98,7 +106,7 @@ impl SinkRecipe {
     pub fn scheme(self) -> &'static str {
         match self {
             Self::Mailbox => "smtp",
-            Self::Errors | Self::Otel => "http",
+            Self::Errors | Self::Otel | Self::Objects => "http",
         }
     }
 }

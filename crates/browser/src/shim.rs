@@ -1,0 +1,163 @@
+//! Shims: what stands in for scripts of third parties in the browser, by the URLs that they come from.
+//!
+//! A shim's script tells what it was asked to do by [`BINDING`], a function of the page that takes `NAME: TEXT`.
+
+use hothouse_model::config::ShipShim;
+
+/// The function of the page by which scripts of shims report.
+pub const BINDING: &str = "__hothouse_shim";
+
+/// One answer for all URLs of a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shim {
+    pub name: String,
+    /// A URL in which `*` is any text.
+    pub pattern: String,
+    pub content_type: String,
+    pub body: Vec<u8>,
+}
+
+/// What a request is answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShimAnswer {
+    pub content_type: String,
+    pub body: Vec<u8>,
+}
+
+/// All shims of a page, the first that matches wins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShimSet(pub Vec<Shim>);
+
+/// Returns the shims that come with Hothouse for a vendor.
+pub fn shipped(name: &str, vendor: ShipShim) -> Vec<Shim> {
+    let (patterns, script): (&[&str], String) = match vendor {
+        ShipShim::Stripe => (
+            &["https://js.stripe.com/*"],
+            include_str!("shims/stripe.js").replace("`stripe: ", &format!("`{name}: ")),
+        ),
+        ShipShim::Turnstile => (
+            &["https://challenges.cloudflare.com/turnstile/*"],
+            include_str!("shims/turnstile.js").replace("`turnstile: ", &format!("`{name}: ")),
+        ),
+        ShipShim::Recaptcha => (
+            &[
+                "https://www.google.com/recaptcha/*",
+                "https://www.recaptcha.net/recaptcha/*",
+                "https://www.gstatic.com/recaptcha/*",
+            ],
+            captcha(name, "recaptcha", "03AFcWeA-hothouse", "g-recaptcha-response"),
+        ),
+        ShipShim::Hcaptcha => (
+            &["https://js.hcaptcha.com/*", "https://hcaptcha.com/1/api.js*"],
+            // The token of hCaptcha's own test keys.
+            captcha(name, "hcaptcha", "10000000-aaaa-bbbb-cccc-000000000001", "h-captcha-response"),
+        ),
+    };
+    let shim = |pattern: &&str| Shim {
+        name: name.to_owned(),
+        pattern: (*pattern).to_owned(),
+        content_type: JAVASCRIPT.to_owned(),
+        body: script.clone().into_bytes(),
+    };
+    patterns.iter().map(shim).collect()
+}
+
+/// The content type of a script.
+pub const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+
+fn captcha(name: &str, kind: &str, token: &str, field: &str) -> String {
+    let text =
+        include_str!("shims/captcha.js").replace("__TOKEN__", token).replace("__FIELD__", field);
+    text.replace("`${NAME}: ", &format!("`{name}: ")).replace("__NAME__", kind)
+}
+
+/// Returns the content type of a file by its ending.
+pub fn content_type(path: &str) -> &'static str {
+    match path.rsplit('.').next().unwrap_or_default() {
+        "css" => "text/css; charset=utf-8",
+        "html" => "text/html; charset=utf-8",
+        "json" => "application/json",
+        "svg" => "image/svg+xml",
+        "txt" => "text/plain; charset=utf-8",
+        _ => JAVASCRIPT,
+    }
+}
+
+impl ShimSet {
+    /// Returns the patterns as the browser has them.
+    pub fn patterns(&self) -> impl Iterator<Item = String> {
+        // A question mark would be any character.
+        self.0.iter().map(|shim| shim.pattern.replace('?', "\\?"))
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|shim| shim.name == name)
+    }
+
+    /// Returns what a URL is answered with, and by which shim.
+    pub fn answer(&self, url: &str) -> Option<(&str, ShimAnswer)> {
+        let shim = self.0.iter().find(|shim| matches(&shim.pattern, url))?;
+        let answer =
+            ShimAnswer { content_type: shim.content_type.clone(), body: shim.body.clone() };
+        Some((&shim.name, answer))
+    }
+}
+
+/// Whether a text is as a pattern says, in which `*` is any text. Takes time in proportion to both.
+pub fn matches(pattern: &str, text: &str) -> bool {
+    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
+    let (mut p, mut t) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    while t < text.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, t));
+                p += 1;
+            }
+            Some(byte) if *byte == text[t] => (p, t) = (p + 1, t + 1),
+            _ => match star {
+                Some((at, from)) => {
+                    star = Some((at, from + 1));
+                    (p, t) = (at + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shims_report_by_the_name_that_the_config_gives_them() {
+        for vendor in
+            [ShipShim::Stripe, ShipShim::Turnstile, ShipShim::Recaptcha, ShipShim::Hcaptcha]
+        {
+            let set = ShimSet(shipped("pay", vendor));
+            let script = String::from_utf8(set.0[0].body.clone()).unwrap();
+            assert!(script.contains("`pay: ") && !script.contains("__NAME__"), "{vendor}");
+            assert!(script.contains(BINDING), "{vendor}");
+        }
+        let set = ShimSet(shipped("stripe", ShipShim::Stripe));
+        assert_eq!(set.answer("https://js.stripe.com/basil/stripe.js").unwrap().0, "stripe");
+        assert_eq!(set.answer("https://api.stripe.com/v1/x"), None);
+    }
+
+    #[test]
+    fn a_star_is_any_text() {
+        for (pattern, url, expected) in [
+            ("https://js.stripe.com/*", "https://js.stripe.com/v3/", true),
+            ("https://js.stripe.com/*", "https://js.stripe.com.evil.example/", false),
+            ("*://*.google.com/recaptcha/*", "https://www.google.com/recaptcha/api.js?x", true),
+            ("https://a/b", "https://a/b?c", false),
+            ("*", "", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+        ] {
+            assert_eq!(matches(pattern, url), expected, "{pattern} {url}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Scenarios, proofs, comparisons and summaries.
+
+use clap::Args;
+
+use super::{Which, WhichRun};
+
+#[derive(Debug, Args)]
+pub(crate) struct ScenariosArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SmokeArgs {
+    /// The scenario, as `hothouse scenarios` lists it
+    pub(crate) scenario: String,
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+/// Whose scenarios, fixtures and seeds are applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum JudgeArg {
+    #[default]
+    Own,
+    Base,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ProveArgs {
+    /// The scenarios; each has a fresh sandbox of its own
+    #[arg(required = true)]
+    pub(crate) scenarios: Vec<String>,
+    /// Prove the files as they are, uncommitted ones included
+    #[arg(long)]
+    pub(crate) dirty: bool,
+    /// Run each scenario this often, and name what holds only sometimes
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) times: u32,
+    /// Whose scenarios, fixtures and seeds are applied
+    #[arg(long, value_enum, default_value_t = JudgeArg::Own)]
+    pub(crate) judge: JudgeArg,
+    /// Run the base as well, and list what differs
+    #[arg(long)]
+    pub(crate) against_base: bool,
+    #[command(flatten)]
+    pub(crate) which: Which,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompareArgs {
+    /// Sandboxes, or runs by their ids; the first is compared with each of the others
+    #[arg(required = true, num_args = 2..=8)]
+    pub(crate) sides: Vec<String>,
+    /// Carry out this scenario on every side first
+    #[arg(long, value_name = "SCENARIO")]
+    pub(crate) scenario: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SummaryArgs {
+    /// Print the Markdown, for a pull request
+    #[arg(long, conflicts_with = "html")]
+    pub(crate) md: bool,
+    /// Print the path of the page
+    #[arg(long)]
+    pub(crate) html: bool,
+    #[command(flatten)]
+    pub(crate) run: WhichRun,
+}

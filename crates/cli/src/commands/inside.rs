@@ -1,0 +1,164 @@
+//! Commands in a room, run from within it: this process becomes the command.
+//!
+//! There is nobody to ask for a way in. What a service has of its own (folder, environment, the client of
+//! its database) is the daemon's to tell.
+
+use std::{
+    ffi::OsString,
+    io::ErrorKind,
+    path::{Path, PathBuf},
+    process::{ExitCode, Output},
+    time::Instant,
+};
+
+use hothouse_api::{
+    SandboxView, route,
+    sandbox::FindQuery,
+    service::{CommandQuery, CommandView},
+};
+use hothouse_host::inside::InsideCommand;
+use hothouse_model::{Failure, FailureKind};
+
+use super::exec::{EndedView, show_tables};
+use crate::{
+    args::{DbArgs, ExecArgs, ShellArgs},
+    scope::refusal,
+    session::Session,
+    ui::Ui,
+};
+
+/// What a shell answers for a program that does not exist, or cannot be run.
+const MISSING: u8 = 127;
+const UNUSABLE: u8 = 126;
+
+/// Runs a command.
+pub(super) fn exec(session: &Session, ui: &Ui, args: ExecArgs) -> Result<ExitCode, Failure> {
+    for name in &args.sandboxes {
+        own(session, Some(name.clone()))?;
+    }
+    if args.fresh {
+        return Err(refusal("exec --fresh", "hothouse exec --fresh -- COMMAND"));
+    }
+    if let Some(id) = &args.attach {
+        return Err(refusal("exec --attach", &format!("hothouse exec --attach {id}")));
+    }
+    let of_service = match &args.service {
+        Some(service) => Some(command(session, None, Some(service.clone()), None)?),
+        None => None,
+    };
+    let folder = folder(session, of_service.as_ref(), args.folder.as_deref())?;
+    let words = args.words;
+    let argv = if args.root { as_root(words) } else { words };
+    let environment = of_service.map(|found| found.environment).unwrap_or_default();
+    run(ui, &InsideCommand { argv, environment, folder })
+}
+
+/// Opens a shell.
+pub(super) fn shell(session: &Session, ui: &Ui, args: ShellArgs) -> Result<ExitCode, Failure> {
+    own(session, args.which.which().sandbox)?;
+    let words = ["/bin/sh", "-c", "command -v bash >/dev/null && exec bash -l; exec sh -l"];
+    let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+    let argv = if args.root { as_root(words) } else { words };
+    run(ui, &InsideCommand { argv, ..InsideCommand::default() })
+}
+
+/// Opens the shell of a database, or lists its tables.
+pub(super) fn database(session: &Session, ui: &Ui, args: DbArgs) -> Result<ExitCode, Failure> {
+    let what = if args.tables { "tables" } else { "shell" };
+    let found = command(session, args.which.sandbox, args.service, Some(what))?;
+    let argv = found.argv.into_iter().map(OsString::from).chain(args.words).collect();
+    let command = InsideCommand {
+        argv,
+        environment: found.environment,
+        folder: Some(PathBuf::from(found.folder)),
+    };
+    if !args.tables {
+        return run(ui, &command);
+    }
+    match command.output() {
+        Ok(output) if output.status.success() => {
+            show_tables(ui, &String::from_utf8_lossy(&output.stdout));
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err(Failure::new(FailureKind::Unmet, "the database did not list its tables")
+            .hint("`hothouse status` shows whether it is ready")),
+    }
+}
+
+/// Returns the sandbox of the room. The daemon refuses another name.
+fn own(session: &Session, sandbox: Option<String>) -> Result<SandboxView, Failure> {
+    session.query(route::SANDBOX_FIND, &FindQuery { sandbox, folder: session.folder_text()? })
+}
+
+fn command(
+    session: &Session,
+    sandbox: Option<String>,
+    service: Option<String>,
+    database: Option<&str>,
+) -> Result<CommandView, Failure> {
+    let folder = session.folder_text()?;
+    let database = database.map(str::to_owned);
+    session.query(route::SERVICE_COMMAND, &CommandQuery { sandbox, folder, service, database })
+}
+
+/// Returns the folder to run in: as `exec` on the host has it, the worktree's or the service's.
+fn folder(
+    session: &Session,
+    service: Option<&CommandView>,
+    wanted: Option<&str>,
+) -> Result<Option<PathBuf>, Failure> {
+    match (wanted, service) {
+        (Some(wanted), _) => Ok(Some(Path::new(&own(session, None)?.worktree).join(wanted))),
+        (None, Some(service)) => Ok(Some(PathBuf::from(&service.folder))),
+        (None, None) => Ok(None),
+    }
+}
+
+fn as_root(words: Vec<OsString>) -> Vec<OsString> {
+    ["sudo", "--"].into_iter().map(OsString::from).chain(words).collect()
+}
+
+/// Becomes the command, or with `--json` runs it and prints how it ended.
+fn run(ui: &Ui, command: &InsideCommand) -> Result<ExitCode, Failure> {
+    if !ui.json {
+        let error = command.execute();
+        ui.say(&format!("error: {}", told(command, &error)));
+        return Ok(ExitCode::from(code_of(&error)));
+    }
+    let begun = Instant::now();
+    let (code, output) = match command.output() {
+        Ok(output) => (code(&output), output),
+        Err(error) => {
+            let ended = EndedView {
+                code: code_of(&error),
+                stderr: format!("{}\n", told(command, &error)),
+                ..EndedView::default()
+            };
+            ui.print_json(&ended);
+            return Ok(ExitCode::from(ended.code));
+        }
+    };
+    ui.print_json(&EndedView {
+        code,
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        duration_ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+        cut: false,
+    });
+    Ok(ExitCode::from(code))
+}
+
+fn told(command: &InsideCommand, error: &std::io::Error) -> String {
+    let program = command.argv.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    format!("run `{program}`: {error}")
+}
+
+fn code_of(error: &std::io::Error) -> u8 {
+    if error.kind() == ErrorKind::NotFound { MISSING } else { UNUSABLE }
+}
+
+fn code(output: &Output) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    let code = output.status.code().or_else(|| output.status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code & 0xff).ok()).unwrap_or(u8::MAX)
+}

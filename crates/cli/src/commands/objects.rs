@@ -1,0 +1,103 @@
+//! `objects`: what apps stored in object stores.
+
+use std::{collections::BTreeMap, process::ExitCode};
+
+use hothouse_api::timeline::TimelineQuery;
+use hothouse_model::{
+    Failure,
+    record::{Kind, Record, bodies::ObjectBody},
+};
+use serde::Serialize;
+
+use super::timeline::{checked, fetch_all, terms};
+use crate::{
+    args::ObjectsArgs,
+    render::{Cell, table},
+    session::Session,
+    ui::{Tone, Ui},
+};
+
+/// An object, as it is listed.
+#[derive(Serialize)]
+struct ObjectLine<'a> {
+    id: &'a str,
+    time: jiff::Timestamp,
+    bucket: String,
+    key: String,
+    size: u64,
+    r#type: String,
+    etag: String,
+    operation: String,
+    file: Option<String>,
+    service: Option<&'a str>,
+}
+
+impl<'a> ObjectLine<'a> {
+    fn of(record: &'a Record) -> Self {
+        let body: ObjectBody = record.body().unwrap_or_default();
+        Self {
+            id: &record.id,
+            time: record.time,
+            bucket: body.bucket,
+            key: body.key,
+            size: body.size,
+            r#type: body.r#type,
+            etag: body.etag,
+            operation: body.operation,
+            file: body.file,
+            service: record.service.as_deref(),
+        }
+    }
+}
+
+/// Lists objects.
+pub(crate) fn list(session: &Session, ui: &Ui, args: ObjectsArgs) -> Result<ExitCode, Failure> {
+    let query = TimelineQuery {
+        sandbox: checked(args.run.which)?,
+        folder: session.folder_text()?,
+        run: args.run.run,
+        kind: Some(Kind::Object.to_string()),
+        query: terms(&args.query),
+        since: args.since,
+        limit: None,
+        newest: false,
+    };
+    // Only all of them tell what is still there.
+    let records = fetch_all(session, query)?;
+    let lines: Vec<_> = records.iter().map(ObjectLine::of).collect();
+    let lines = if args.all { lines } else { standing(lines) };
+    match ui.json {
+        true => ui.print_json(&lines),
+        false if lines.is_empty() => ui.say("No such objects."),
+        false => ui.print(&table(
+            ui,
+            &["TIME", "BUCKET", "KEY", "SIZE", "TYPE", ""],
+            lines.iter().map(row).collect(),
+        )),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns what is still there, in the order in which it was stored.
+fn standing(lines: Vec<ObjectLine<'_>>) -> Vec<ObjectLine<'_>> {
+    let last: BTreeMap<(String, String), String> = lines
+        .iter()
+        .map(|line| ((line.bucket.clone(), line.key.clone()), line.id.to_owned()))
+        .collect();
+    let stands = |line: &ObjectLine<'_>| {
+        let place = (line.bucket.clone(), line.key.clone());
+        line.operation != "delete" && last.get(&place).is_some_and(|id| id == line.id)
+    };
+    lines.into_iter().filter(stands).collect()
+}
+
+fn row(line: &ObjectLine<'_>) -> Vec<Cell> {
+    vec![
+        Cell::new(line.time.strftime("%H:%M:%S").to_string()).tone(Tone::Faint),
+        Cell::new(&line.bucket),
+        Cell::new(&line.key).tone(Tone::Strong),
+        Cell::new(line.size.to_string()),
+        Cell::new(&line.r#type),
+        Cell::new(if line.operation == "delete" { "deleted" } else { "" }).tone(Tone::Faint),
+    ]
+}

@@ -1,0 +1,35 @@
+//! The routes of apps.
+
+use std::path::PathBuf;
+
+use axum::extract::{Query, State};
+use hothouse_api::{
+    ErrorBody,
+    routes::{RouteView, RoutesQuery},
+};
+
+use super::{blocking, sandbox::reference};
+use crate::{Daemon, failure::ErrorResponse};
+
+#[utoipa::path(
+    get, path = "/v1/routes", operation_id = "route_list", params(RoutesQuery),
+    responses((status = 200, body = [RouteView]), (status = 404, body = ErrorBody))
+)]
+pub(crate) async fn list(
+    State(daemon): State<Daemon>,
+    Query(query): Query<RoutesQuery>,
+) -> Result<axum::Json<Vec<RouteView>>, ErrorResponse> {
+    let wanted = query.sandbox.as_deref().map(reference).transpose()?;
+    let listed = blocking(move || {
+        let sandbox = daemon.engine.find(wanted.as_ref(), &PathBuf::from(query.folder))?;
+        let routes = daemon.engine.routes(&sandbox, query.app.as_deref())?;
+        let view = |route: hothouse_model::routes::Route| RouteView {
+            app: route.app,
+            path: route.path,
+            methods: route.methods,
+            source: route.source,
+        };
+        Ok(routes.into_iter().map(view).collect())
+    });
+    listed.await.map(axum::Json)
+}

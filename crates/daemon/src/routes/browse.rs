@@ -1,0 +1,36 @@
+//! Pages in the browser of a room.
+
+use std::path::PathBuf;
+
+use axum::extract::State;
+use hothouse_api::{
+    ErrorBody,
+    browse::{BrowseBody, BrowseView},
+};
+use hothouse_model::{Failure, FailureKind};
+use hothouse_reconcile::sleep;
+
+use super::{Json, blocking, sandbox::reference};
+use crate::{Daemon, failure::ErrorResponse};
+
+#[utoipa::path(
+    post, path = "/v1/browse", operation_id = "browse", request_body = BrowseBody,
+    description = "Opens a page of an app in the browser of the room, and tells what it found.",
+    responses((status = 200, body = BrowseView), (status = 400, body = ErrorBody), (status = 404, body = ErrorBody), (status = 409, body = ErrorBody))
+)]
+pub(crate) async fn open(
+    State(daemon): State<Daemon>,
+    Json(body): Json<BrowseBody>,
+) -> Result<axum::Json<BrowseView>, ErrorResponse> {
+    let wanted = body.sandbox.as_deref().map(reference).transpose()?;
+    let (engine, folder) = (daemon.engine.clone(), PathBuf::from(body.folder));
+    let found = blocking(move || engine.find(wanted.as_ref(), &folder)).await?;
+    let sandbox = sleep::awake(&daemon.keepers, found.key).await.map_err(ErrorResponse)?;
+    let browsers = daemon.keepers.browsers.clone();
+    // A page is looked at to its end, also where the client leaves.
+    let browsing = tokio::spawn(async move { browsers.browse(&sandbox, body.spec).await });
+    let report = browsing
+        .await
+        .map_err(|error| ErrorResponse(Failure::of(FailureKind::Internal, &error)))?;
+    Ok(axum::Json(BrowseView { report: report.map_err(ErrorResponse)? }))
+}

@@ -1,0 +1,122 @@
+//! What agents ask their user for. An answer is the user's decision: a host that was asked for is allowed
+//! for that sandbox, everything else is only told to the agent.
+
+use hothouse_host::random;
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxRecord,
+    ask::{AskRecord, AskState, KEPT_LIMIT, OPEN_LIMIT, TEXT_LIMIT, Wanted},
+    id::SandboxKey,
+    record::Kind,
+};
+use hothouse_store::GrantReach;
+
+use crate::Engine;
+
+impl Engine {
+    /// Records a request of an agent.
+    pub fn ask(
+        &self,
+        sandbox: &SandboxRecord,
+        text: String,
+        wanted: Wanted,
+    ) -> Result<AskRecord, Failure> {
+        check(&text, &wanted)?;
+        if let Some(host) = &wanted.host {
+            self.check_egress_rule(sandbox, host)?;
+        }
+        let open = self.asks(Some(sandbox.key))?;
+        let open: Vec<_> = open.iter().filter(|ask| ask.state == AskState::Open).collect();
+        if let Some(same) = open.iter().find(|ask| ask.text == text && ask.wanted == wanted) {
+            return Ok((*same).clone());
+        }
+        if open.len() >= OPEN_LIMIT {
+            let message = format!("`{}` has {OPEN_LIMIT} open requests already", sandbox.name);
+            return Err(Failure::new(FailureKind::Conflict, message)
+                .hint("wait for an answer: `hothouse wait ask id=ID`"));
+        }
+        let ask = AskRecord {
+            id: Kind::Ask.id(random::bytes()),
+            sandbox: sandbox.key,
+            asked: self.now(),
+            text,
+            wanted,
+            state: AskState::Open,
+            answer: None,
+            answered: None,
+        };
+        self.with.store.add_ask(&ask, KEPT_LIMIT).map_err(|error| error.failure())?;
+        Ok(ask)
+    }
+
+    /// Returns the requests of one sandbox, or of all, the oldest first.
+    pub fn asks(&self, sandbox: Option<SandboxKey>) -> Result<Vec<AskRecord>, Failure> {
+        self.with.store.asks(sandbox).map_err(|error| error.failure())
+    }
+
+    /// Answers a request, and does what was asked for if it is allowed.
+    pub fn answer_ask(
+        &self,
+        id: &str,
+        allowed: bool,
+        answer: Option<&str>,
+    ) -> Result<(SandboxRecord, AskRecord), Failure> {
+        let unknown = || {
+            let shown: String = id.chars().take(80).collect();
+            Failure::new(FailureKind::NotFound, format!("there is no request `{shown}`"))
+                .hint("`hothouse asks` lists them")
+        };
+        let all = self.asks(None)?;
+        let ask = all.into_iter().find(|ask| ask.id == id).ok_or_else(unknown)?;
+        let sandbox = self.sandbox(ask.sandbox)?.ok_or_else(unknown)?;
+        if ask.state != AskState::Open {
+            let message = format!("`{}` was answered already: {}", ask.id, ask.state.as_str());
+            return Err(Failure::new(FailureKind::Conflict, message)
+                .hint("`hothouse egress allow` and `hothouse secret` decide anew"));
+        }
+        if let Some(host) = ask.wanted.host.as_ref().filter(|_| allowed) {
+            let rules = std::slice::from_ref(host);
+            self.allow_egress(&sandbox, GrantReach::Sandbox, rules)?;
+        }
+        let state = if allowed { AskState::Allowed } else { AskState::Denied };
+        let answered = self.with.store.answer_ask(id, state, answer, self.now());
+        let answered = answered.map_err(|error| error.failure())?.ok_or_else(unknown)?;
+        Ok((sandbox, answered))
+    }
+}
+
+/// Checks the size and shape of a request.
+fn check(text: &str, wanted: &Wanted) -> Result<(), Failure> {
+    let usage = |message: String| Err(Failure::new(FailureKind::Usage, message));
+    if text.trim().is_empty() {
+        return usage("a request needs a reason".into());
+    }
+    let Wanted { host, secret, limit } = wanted;
+    if [host, secret, limit].into_iter().flatten().count() > 1 {
+        return usage("a request is about one host, one secret or one limit".into());
+    }
+    let parts = [host, secret, limit].into_iter().flatten().map(String::as_str);
+    if std::iter::once(text).chain(parts).any(|part| part.len() > TEXT_LIMIT) {
+        return usage(format!("a request has at most {TEXT_LIMIT} bytes"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_a_reason_and_one_subject() {
+        let wanted = |host: Option<&str>, secret: Option<&str>| Wanted {
+            host: host.map(str::to_owned),
+            secret: secret.map(str::to_owned),
+            limit: None,
+        };
+        assert!(check("to fetch prices", &wanted(Some("api.example.com"), None)).is_ok());
+        assert!(check("to talk", &Wanted::default()).is_ok());
+        assert!(check(" \n", &Wanted::default()).is_err());
+        assert!(check("both", &wanted(Some("a.example"), Some("TOKEN"))).is_err());
+        assert!(check(&"x".repeat(TEXT_LIMIT + 1), &Wanted::default()).is_err());
+        assert!(check("x", &wanted(Some(&"x".repeat(TEXT_LIMIT + 1)), None)).is_err());
+    }
+}

@@ -1,0 +1,44 @@
+//! What the config and the worktree of a sandbox say about browsers: roles, shims, and files that steps use.
+
+use std::{collections::BTreeMap, path::Path};
+
+use hothouse_model::{
+    Failure, FailureKind, SandboxRecord,
+    config::{EntryName, Role, Shim, rules::nearest},
+};
+
+use crate::{Engine, trees};
+
+impl Engine {
+    /// Returns how the browser is signed in as a role.
+    pub fn role(&self, sandbox: &SandboxRecord, name: &str) -> Result<Role, Failure> {
+        let roles = self.effective_config(sandbox)?.roles;
+        if let Some(role) = roles.get(name) {
+            return Ok(role.clone());
+        }
+        let failure = Failure::new(FailureKind::NotFound, format!("there is no role `{name}`"));
+        let known: Vec<&str> = roles.keys().map(EntryName::as_str).collect();
+        Err(match nearest(name, known.iter().copied()) {
+            Some(near) => failure.hint(format!("did you mean `{near}`?")),
+            None if known.is_empty() => failure
+                .hint("declare it in hothouse.toml: `[auth.ROLE]` with `script`, `run` or `state`"),
+            None => failure.hint(format!("roles: {}", known.join(", "))),
+        })
+    }
+
+    /// Returns what stands in for scripts of third parties.
+    pub fn shims(&self, sandbox: &SandboxRecord) -> Result<BTreeMap<EntryName, Shim>, Failure> {
+        Ok(self.effective_config(sandbox)?.shims)
+    }
+
+    /// Reads a file of the worktree, which an agent writes: no link is followed.
+    pub fn worktree_file(
+        &self,
+        sandbox: &SandboxRecord,
+        path: &Path,
+        limit: u64,
+    ) -> Result<Vec<u8>, Failure> {
+        let read = trees::open_worktree(sandbox).and_then(|folder| folder.read_capped(path, limit));
+        read.map_err(|error| Failure::of(FailureKind::NotFound, &error))
+    }
+}

@@ -1,0 +1,139 @@
+//! What a proof needs to know of the code under test, and the disposable sandbox that it runs in.
+
+use std::path::Path;
+
+use hothouse_config::{File, Layers, MAX_BYTES};
+use hothouse_host::RunError;
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxRecord, config::Config, sandbox::RepositoryPlace,
+};
+use hothouse_store::StoreError;
+use hothouse_workspace::{Repository, review::FileChange};
+
+use crate::{
+    Engine,
+    project::{CONFIG_FILE, read_file},
+    review::{LookError, base_of},
+    trees,
+};
+
+/// The most bytes of a script of a scenario.
+const SCRIPT_LIMIT: u64 = 1 << 20;
+
+/// The code of a sandbox: its commit, what that is based on, and what differs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CodeFacts {
+    pub branch: String,
+    pub commit: String,
+    pub tree: String,
+    pub base: String,
+    pub base_commit: String,
+    /// Files in the worktree that no commit has.
+    pub uncommitted: Vec<String>,
+    pub files: Vec<FileChange>,
+}
+
+impl Engine {
+    /// Returns the config of a worktree, whose scenarios, seeds and fixtures count.
+    pub fn scenario_config(&self, sandbox: &SandboxRecord) -> Result<Config, Failure> {
+        self.worktree_config(sandbox).map_err(|error| error.failure())
+    }
+
+    /// Returns the text of the worktree's config.
+    pub fn config_text(&self, sandbox: &SandboxRecord) -> Result<Vec<u8>, Failure> {
+        let folder = trees::open_worktree(sandbox).map_err(|error| error.failure())?;
+        match folder.read_capped(Path::new(CONFIG_FILE), MAX_BYTES as u64 + 1) {
+            Ok(bytes) => Ok(bytes),
+            Err(error) if error.is_not_found() => Ok(Vec::new()),
+            Err(error) => Err(error.failure()),
+        }
+    }
+
+    /// Returns the config that a commit has; none where it has no valid one.
+    pub fn config_at(
+        &self,
+        place: &RepositoryPlace,
+        commit: &str,
+    ) -> Result<Option<Config>, Failure> {
+        let repository = Repository { place: place.clone() };
+        let text = repository.file_at(commit, CONFIG_FILE).map_err(|error| error.failure())?;
+        let user = read_file(&self.with.user_config).map_err(|error| error.failure())?;
+        let user_name = self.with.user_config.display().to_string();
+        let layers = Layers {
+            user: user.as_deref().map(|bytes| File { name: &user_name, bytes }),
+            project: text.as_deref().map(|text| File { name: CONFIG_FILE, bytes: text.as_bytes() }),
+            environment: &[],
+        };
+        Ok(hothouse_config::resolve(&layers).ok().map(|resolved| resolved.config))
+    }
+
+    /// Reads a script of a scenario from the worktree, which an agent may have written.
+    pub fn script_of(&self, sandbox: &SandboxRecord, path: &str) -> Result<String, Failure> {
+        let folder = trees::open_worktree(sandbox).map_err(|error| error.failure())?;
+        let bytes = folder.read_capped(Path::new(path), SCRIPT_LIMIT).map_err(|error| {
+            Failure::of(FailureKind::NotFound, &error)
+                .hint("`script` of a scenario is a path from the top of the worktree")
+        })?;
+        String::from_utf8(bytes).map_err(|_| {
+            Failure::new(FailureKind::Config, format!("the script `{path}` is not valid UTF-8"))
+        })
+    }
+
+    /// Returns what code a sandbox has.
+    pub fn code_of(&self, sandbox: &SandboxRecord) -> Result<CodeFacts, Failure> {
+        self.import_if_possible(sandbox);
+        let now = self.sandbox(sandbox.key)?;
+        let sandbox = now.as_ref().unwrap_or(sandbox);
+        let repository = Repository { place: sandbox.repository.clone() };
+        let look = || -> Result<CodeFacts, LookError> {
+            let base_commit = base_of(&repository, sandbox, None)?;
+            let branch = sandbox.agent_branch.as_ref().unwrap_or(&sandbox.branch);
+            let tip = repository.branch_tip(branch)?;
+            let commit = tip.unwrap_or_else(|| sandbox.known_tip().to_owned());
+            Ok(CodeFacts {
+                branch: branch.clone(),
+                tree: repository.tree_of(&commit)?.unwrap_or_default(),
+                files: repository.changed_between(&base_commit, &commit)?,
+                uncommitted: Vec::new(),
+                base: sandbox.base.clone(),
+                base_commit,
+                commit,
+            })
+        };
+        let mut code = look().map_err(|error| error.failure())?;
+        let dirt = repository.dirt(&sandbox.worktree).map_err(|error| error.failure())?;
+        code.uncommitted = dirt.sample;
+        match dirt.count.saturating_sub(code.uncommitted.len()) {
+            0 => {}
+            more => code.uncommitted.push(format!("{more} more")),
+        }
+        Ok(code)
+    }
+
+    /// Makes a commit with files of the base in the place of a commit's own.
+    pub fn judged_commit(
+        &self,
+        place: &RepositoryPlace,
+        code: &CodeFacts,
+        paths: &[&str],
+    ) -> Result<String, Failure> {
+        let repository = Repository { place: place.clone() };
+        let made = repository.commit_with_files_of(&code.base_commit, &code.commit, paths);
+        made.map_err(|error| error.failure())
+    }
+
+    /// Removes the branch of a disposable sandbox, which nobody has but the proof.
+    pub fn drop_branch(&self, place: &RepositoryPlace, branch: &str) -> Result<(), Failure> {
+        let repository = Repository { place: place.clone() };
+        let about = |error: RunError| error.failure();
+        let Some(tip) = repository.branch_tip(branch).map_err(about)? else { return Ok(()) };
+        let lock = self.repository_lock(&place.common_dir).map_err(|error| error.failure())?;
+        repository.delete_branch(&lock, branch, &tip).map_err(about)
+    }
+
+    /// Records what a run was for, and how that went.
+    pub fn note_outcome(&self, run: &str, scenario: &str, ok: Option<bool>) -> Result<(), Failure> {
+        let noted = self.with.store.set_outcome(run, scenario, ok);
+        noted.map_err(|error: StoreError| error.failure())
+    }
+}

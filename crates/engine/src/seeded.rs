@@ -1,0 +1,564 @@
+//! Seeded stacks as snapshots: the data of services after a seeding, kept once and copied for each sandbox that would
+//! come to the same.
+//!
+//! ```text
+//! seeded/KEY.new            being made; never used
+//! seeded/KEY/manifest.json  what it was made of: written last, so that one without it is not whole
+//! seeded/KEY/data/SERVICE   the data
+//! seeded/KEY/files.tar      the context, and ignored files that bundles wrote; unpacked in rooms only
+//! ```
+//!
+//! Sandboxes share them, and an agent must not reach another's data through one. So the key covers all that a seeding
+//! can depend on: every file of the project in the worktree, the whole config, the recipes. And a snapshot is made only
+//! of a sandbox on whose files no room was ever started before the `up` that seeded it (`untouched`), in whose room
+//! nothing ran but its services and bundles, and whose files are still the same afterwards. Its home, packages and
+//! dependency folders are then those that any fork begins with.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use hothouse_host::{
+    FileError, Lock,
+    beneath::{EntryKind, Folder},
+    files,
+};
+use hothouse_model::{
+    Explain, Failure, FailureKind, OperationId, PlanKind, SandboxRecord, Step,
+    config::{self, Config},
+    room::RunRecord,
+    seed,
+};
+use hothouse_store::{NewPlan, Subject};
+use hothouse_workspace::{Repository, content, review::FilesOf};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Engine, UpSpec, data::remove_unfinished, stack::Stack, trees};
+
+/// Changes when what a snapshot means does.
+const FORMAT: &str = "1";
+
+/// How many files of a project, how many bytes, and for how long they are read.
+const FILES_MOST: usize = 20_000;
+const BYTES_MOST: u64 = 256 << 20;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How much the ignored files of a snapshot may take, and how many they may be.
+pub const ARCHIVE_LIMIT: usize = 64 << 20;
+const IGNORED_MOST: usize = 5_000;
+
+/// How many snapshots a folder of sandboxes keeps.
+const KEPT: usize = 6;
+
+const MANIFEST: &str = "manifest.json";
+const MANIFEST_LIMIT: u64 = 16 << 20;
+const ARCHIVE: &str = "files.tar";
+const ORIGIN: &str = "seed-origin.json";
+
+/// What a seeded stack is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeedManifest {
+    format: String,
+    pub bundles: Vec<String>,
+    pub profile: String,
+    /// The digest of the config, pinned half and user's own included.
+    config: String,
+    /// Services and what fills their data, such as `postgres 15`.
+    recipes: BTreeMap<String, String>,
+    /// The digest of each file of the project.
+    files: BTreeMap<String, String>,
+    pub created: Option<Timestamp>,
+}
+
+impl SeedManifest {
+    /// Returns the key of what it describes.
+    pub fn key(&self) -> String {
+        let Self { format, bundles, profile, config, recipes, files, created: _ } = self;
+        let whole = serde_json::to_vec(&(format, bundles, profile, config, recipes, files));
+        content::key(&[&whole.expect("a manifest has text as keys")])
+    }
+
+    /// Whether both are about the same bundles of the same profile.
+    pub fn is_about(&self, other: &Self) -> bool {
+        (&self.bundles, &self.profile) == (&other.bundles, &other.profile)
+    }
+
+    /// Returns why data that was made of this is not what `now` would make.
+    pub fn outdated(&self, now: &Self) -> Option<String> {
+        if self.format != now.format {
+            return Some("an earlier release made it".into());
+        }
+        if self.recipes != now.recipes {
+            return Some("the recipes of services have changed".into());
+        }
+        let names = self
+            .files
+            .keys()
+            .chain(now.files.keys().filter(|name| !self.files.contains_key(*name)));
+        let changed: Vec<&String> =
+            names.filter(|name| self.files.get(*name) != now.files.get(*name)).collect();
+        if !changed.is_empty() {
+            let shown: Vec<String> =
+                changed.iter().take(3).map(|name| format!("`{}`", name.escape_debug())).collect();
+            let more = changed.len().saturating_sub(3);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            return Some(format!("{}{more} changed since", shown.join(", ")));
+        }
+        (self.config != now.config).then(|| "the config has changed".into())
+    }
+}
+
+/// Where the data of a run came from, or what may become of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeedOrigin {
+    pub key: String,
+    pub manifest: SeedManifest,
+    pub role: SeedRole,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeedRole {
+    /// The data is a snapshot's; its other files are not unpacked yet.
+    Copied,
+    /// All of the snapshot is there.
+    Restored,
+    /// The seeded data may become a snapshot.
+    Candidate,
+    /// It did, or may not any more.
+    Settled,
+}
+
+/// A snapshot of a seeded stack.
+#[derive(Clone, Debug)]
+pub struct SeedSnapshot {
+    pub key: String,
+    pub manifest: SeedManifest,
+    /// Why it would not be used now.
+    pub outdated: Option<String>,
+}
+
+impl Engine {
+    /// Notes that no room was ever started on the files of a new sandbox.
+    pub(crate) fn note_untouched(&self, sandbox: &SandboxRecord) {
+        let place = trees::places(sandbox).untouched();
+        if let Err(error) = files::replace(&place, sandbox.id.as_str().as_bytes(), 0o600) {
+            tracing::debug!(%error, "a sandbox will not be the source of seeded data");
+        }
+    }
+
+    /// Notes that a room is started on the files of a sandbox; returns whether it is the first.
+    pub(crate) fn touch(&self, sandbox: &SandboxRecord) -> bool {
+        let place = trees::places(sandbox).untouched();
+        let was =
+            files::read_capped(&place, 256).is_ok_and(|id| id == sandbox.id.as_str().as_bytes());
+        files::remove_file(&place).ok();
+        was && sandbox.room.is_none() && !sandbox.is_adopted()
+    }
+
+    /// Lets a stack that is about to start for the first time begin with seeded data, if there is any of what its
+    /// worktree would make.
+    pub(crate) fn start_seeded(
+        &self,
+        sandbox: &SandboxRecord,
+        spec: &UpSpec,
+        stack: &mut Stack,
+    ) -> Option<SeedOrigin> {
+        let is_first = self.touch(sandbox);
+        let is_new = stack.data.iter().all(|data| !files::exists(&data.folder));
+        if !is_new || stack.data.is_empty() {
+            return None;
+        }
+        let manifest =
+            match self.seed_manifest(sandbox, spec.profile.as_deref(), &spec.seed, &stack.data) {
+                Ok(manifest) => manifest.filter(|manifest| !manifest.bundles.is_empty())?,
+                Err(failure) => {
+                    tracing::debug!(?failure, "seeded data cannot be looked for");
+                    return None;
+                }
+            };
+        let key = manifest.key();
+        let place = trees::places(sandbox).seeded().join(&key);
+        let role = match read_manifest(&place) {
+            Some(known) if known.key() == key => {
+                for data in &mut stack.data {
+                    let seeded = place.join("data").join(&data.service);
+                    if files::is_folder(&seeded) {
+                        data.golden = seeded;
+                    }
+                }
+                SeedRole::Copied
+            }
+            _ if is_first => SeedRole::Candidate,
+            _ => return None,
+        };
+        Some(SeedOrigin { key, manifest, role })
+    }
+
+    /// Describes what a seeding of a sandbox would be made of; none where that is too much to look at, or a bundle
+    /// wants no snapshot.
+    fn seed_manifest(
+        &self,
+        sandbox: &SandboxRecord,
+        profile: Option<&str>,
+        names: &[String],
+        data: &[hothouse_model::stack::DataOrder],
+    ) -> Result<Option<SeedManifest>, Failure> {
+        let profile = profile.unwrap_or(config::DEFAULT_PROFILE);
+        let config = self.worktree_config(sandbox).map_err(|error| error.failure())?;
+        let config = config
+            .for_profile(Some(profile))
+            .map_err(|error| Failure::of(FailureKind::NotFound, &error))?;
+        let own =
+            config.profiles.get(profile).map(|profile| profile.seed.clone()).unwrap_or_default();
+        let names = match names.is_empty() {
+            true => own.iter().map(ToString::to_string).collect(),
+            false => names.to_vec(),
+        };
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let plan =
+            seed::plan(&config.seed, &config.scenarios, &names).map_err(|error| error.failure())?;
+        let is_shared = |name: &config::EntryName| {
+            config.seed.bundles.get(name).is_some_and(|one| one.snapshot)
+        };
+        if !plan.bundles.iter().all(is_shared) {
+            return Ok(None);
+        }
+        let Some(files) = self.project_files(sandbox)? else { return Ok(None) };
+        let kind = |data: &hothouse_model::stack::DataOrder| {
+            let made = content::key(&[data.kind.as_bytes(), data.script.as_bytes()]);
+            (data.service.clone(), format!("{} {made}", data.kind))
+        };
+        Ok(Some(SeedManifest {
+            format: FORMAT.to_owned(),
+            bundles: plan.bundles.iter().map(ToString::to_string).collect(),
+            profile: profile.to_owned(),
+            config: digest_of(&config),
+            recipes: data.iter().map(kind).collect(),
+            files,
+            created: None,
+        }))
+    }
+
+    /// Returns the digest of each file of a worktree that is the project's; none where they are too many, or not all
+    /// can be read.
+    fn project_files(
+        &self,
+        sandbox: &SandboxRecord,
+    ) -> Result<Option<BTreeMap<String, String>>, Failure> {
+        let repository = Repository { place: sandbox.repository.clone() };
+        let names = repository
+            .files_of(&sandbox.worktree, FilesOf::Project)
+            .map_err(|error| error.failure())?;
+        let folder = trees::open_worktree(sandbox).map_err(|error| error.failure())?;
+        let (mut left, deadline) = (BYTES_MOST, Instant::now() + PATIENCE);
+        let mut all = BTreeMap::new();
+        if names.len() > FILES_MOST {
+            return Ok(None);
+        }
+        for name in names.iter().filter(|name| !name.starts_with(seed::FOLDER)) {
+            let digest = digest_file(&folder, name, &mut left);
+            match (digest, name.to_str()) {
+                (Some(digest), Some(name)) if Instant::now() < deadline => {
+                    all.insert(name.to_owned(), digest)
+                }
+                _ => return Ok(None),
+            };
+        }
+        Ok(Some(all))
+    }
+
+    /// Returns where the data of a sandbox's run came from.
+    pub fn seed_origin(&self, sandbox: &SandboxRecord) -> Option<SeedOrigin> {
+        let place = sandbox.room.as_ref()?.run.artifacts.join(ORIGIN);
+        serde_json::from_slice(&files::read_capped(&place, MANIFEST_LIMIT).ok()?).ok()
+    }
+
+    /// Notes where the data of a run came from.
+    pub fn note_seed_origin(&self, run: &RunRecord, origin: &SeedOrigin) -> Result<(), FileError> {
+        let bytes = serde_json::to_vec(origin).expect("an origin has text as keys");
+        files::replace(&run.artifacts.join(ORIGIN), &bytes, 0o600)
+    }
+
+    /// Returns the archive of the files that belong to a snapshot besides its data.
+    pub fn seed_archive(&self, sandbox: &SandboxRecord, key: &str) -> Option<Vec<u8>> {
+        let place = trees::places(sandbox).seeded().join(key).join(ARCHIVE);
+        files::read_capped(&place, ARCHIVE_LIMIT as u64).ok()
+    }
+
+    /// Returns the ignored files of a worktree that were written since a moment; none where they are too many.
+    pub fn ignored_since(
+        &self,
+        sandbox: &SandboxRecord,
+        since: Timestamp,
+    ) -> Result<Option<Vec<PathBuf>>, Failure> {
+        let config = self.worktree_config(sandbox).map_err(|error| error.failure())?;
+        let repository = Repository { place: sandbox.repository.clone() };
+        let names = repository
+            .files_of(&sandbox.worktree, FilesOf::Ignored)
+            .map_err(|error| error.failure())?;
+        let folder = trees::open_worktree(sandbox).map_err(|error| error.failure())?;
+        let is_dependency = |name: &PathBuf| {
+            name.components()
+                .any(|part| config.room.deps.iter().any(|dep| part.as_os_str() == dep.as_str()))
+        };
+        let since = (since.as_second(), u32::try_from(since.subsec_nanosecond()).unwrap_or(0));
+        let mut found = Vec::new();
+        for name in names.into_iter().filter(|name| !is_dependency(name)) {
+            let Ok(Some(stat)) = folder.stat(&name) else { continue };
+            if stat.kind == EntryKind::File && stat.changed >= since {
+                found.push(name);
+            }
+            if found.len() > IGNORED_MOST {
+                return Ok(None);
+            }
+        }
+        Ok(Some(found))
+    }
+
+    /// Keeps the seeded data of a sandbox for others, if its files are still what it was seeded with. Returns whether
+    /// it did. The room is frozen meanwhile.
+    pub fn keep_seeded(
+        &self,
+        sandbox: &SandboxRecord,
+        origin: &SeedOrigin,
+        archive: &[u8],
+    ) -> Result<bool, Failure> {
+        let (_turn, sandbox) = self.turn(sandbox, "seed", None)?;
+        let now = self.project_files(&sandbox)?;
+        let config = self.worktree_config(&sandbox).map_err(|error| error.failure())?;
+        let config = config.for_profile(Some(&origin.manifest.profile));
+        let config = config.map(|config| digest_of(&config)).unwrap_or_default();
+        if now.as_ref() != Some(&origin.manifest.files) || config != origin.manifest.config {
+            return Ok(false);
+        }
+        let around = trees::places(&sandbox).seeded();
+        let place = around.join(&origin.key);
+        let new = place.with_added_extension("new");
+        let prepare = || -> Result<Option<Lock>, FileError> {
+            files::make_private_folder(&around)?;
+            let lock = Lock::take(&place.with_added_extension("lock"))?;
+            if read_manifest(&place).is_some() {
+                return Ok(None);
+            }
+            remove_unfinished(&place)?;
+            remove_unfinished(&new)?;
+            files::make_private_folder(&new.join("data"))?;
+            Ok(Some(lock))
+        };
+        let Some(_lock) = prepare().map_err(|error| error.failure())? else { return Ok(true) };
+        self.copy_data(&sandbox, origin, &new)?;
+        let finish = || -> Result<(), FileError> {
+            files::replace(&new.join(ARCHIVE), archive, 0o600)?;
+            let manifest =
+                SeedManifest { created: Some(self.with.clock.now()), ..origin.manifest.clone() };
+            let manifest = serde_json::to_vec(&manifest).expect("a manifest has text as keys");
+            files::replace(&new.join(MANIFEST), &manifest, 0o600)?;
+            // An incomplete copy under its final name would be worse than none.
+            files::sync_file_system(&around)?;
+            files::rename(&new, &place)?;
+            prune(&around, KEPT);
+            Ok(())
+        };
+        finish().map_err(|error| error.failure())?;
+        Ok(true)
+    }
+
+    /// Copies the data of services while the room stands still. A plan, so that a daemon that dies leaves no room frozen.
+    fn copy_data(
+        &self,
+        sandbox: &SandboxRecord,
+        origin: &SeedOrigin,
+        new: &Path,
+    ) -> Result<(), Failure> {
+        let data = trees::places(sandbox).data();
+        let freeze = self.holds_still(sandbox);
+        let mut steps: Vec<_> =
+            freeze.iter().map(|runtime| Step::Freeze { runtime: runtime.clone() }).collect();
+        let services =
+            origin.manifest.recipes.keys().filter(|service| files::is_folder(&data.join(service)));
+        steps.extend(services.map(|service| Step::FreezeTree {
+            from: data.join(service),
+            to: new.join("data").join(service),
+            without: Vec::new(),
+        }));
+        steps.extend(freeze.map(|runtime| Step::Thaw { runtime }));
+        let plan = NewPlan {
+            operation: OperationId::from_random(hothouse_host::random::bytes()),
+            kind: PlanKind::Snapshot,
+            subject: sandbox.name.to_string(),
+            steps,
+            begun: self.with.clock.now(),
+        };
+        let begun =
+            self.begin(std::slice::from_ref(sandbox), &plan, &Subject::Changes(sandbox.key));
+        let begun = begun.map_err(|error| error.failure())?;
+        self.run(&begun).map_err(|error| error.failure())
+    }
+
+    /// Lists the snapshots of seeded stacks that a sandbox could use, and why it would not.
+    pub fn seed_snapshots(&self, sandbox: &SandboxRecord) -> Result<Vec<SeedSnapshot>, Failure> {
+        let around = trees::places(sandbox).seeded();
+        let known: Vec<_> = files::list(&around)
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|place| read_manifest(place))
+            .collect();
+        let mut all = Vec::new();
+        for manifest in known {
+            let tools = self.with.rooms.tools(&self.places(sandbox).runtime);
+            let wall = self.with.rooms.wall(&self.places(sandbox).runtime);
+            let stack = self.stack_for(sandbox, Some(&manifest.profile), &tools, &wall);
+            let stack = stack.map_err(|error| error.failure())?;
+            let now = self.seed_manifest(
+                sandbox,
+                Some(&manifest.profile),
+                &manifest.bundles,
+                &stack.data,
+            );
+            let outdated = match now {
+                Ok(Some(now)) => manifest.outdated(&now),
+                Ok(None) => Some("the worktree has more files than can be compared".into()),
+                Err(failure) => Some(failure.message),
+            };
+            all.push(SeedSnapshot { key: manifest.key(), manifest, outdated });
+        }
+        all.sort_by_key(|one| std::cmp::Reverse(one.manifest.created));
+        Ok(all)
+    }
+}
+
+fn digest_of(config: &Config) -> String {
+    content::key(&[&serde_json::to_vec(config).expect("a config has text as keys")])
+}
+
+/// Returns the digest of one file; none for what is not a file or a link, or what is too large.
+fn digest_file(folder: &Folder, name: &Path, left: &mut u64) -> Option<String> {
+    let stat = match folder.stat(name) {
+        Ok(Some(stat)) => stat,
+        Ok(None) => return Some("gone".into()),
+        Err(_) => return None,
+    };
+    match stat.kind {
+        EntryKind::File => {
+            let bytes = folder.read_capped(name, *left).ok()?;
+            *left -= bytes.len() as u64;
+            let mode = if stat.mode & 0o111 == 0 { b"-" } else { b"x" };
+            Some(content::key(&[mode, &bytes]))
+        }
+        EntryKind::Link => {
+            let target = folder.read_link(name).ok()?;
+            Some(content::key(&[b"l", target.as_os_str().as_encoded_bytes()]))
+        }
+        // A repository within: what it holds is not known.
+        _ => None,
+    }
+}
+
+fn read_manifest(place: &Path) -> Option<SeedManifest> {
+    let bytes = files::read_capped(&place.join(MANIFEST), MANIFEST_LIMIT).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// Removes all but the newest snapshots.
+pub(crate) fn prune(around: &Path, kept: usize) {
+    let mut all: Vec<(Option<Timestamp>, PathBuf)> = files::list(around)
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|place| place.extension().is_none())
+        .filter_map(|place| Some((read_manifest(&place)?.created, place)))
+        .collect();
+    all.sort();
+    let over = all.len().saturating_sub(kept);
+    for (_, place) in all.drain(..over) {
+        if let Err(error) = remove_snapshot(&place) {
+            tracing::warn!(%error, "seeded data was not removed");
+        }
+    }
+}
+
+/// Removes a snapshot that nobody copies.
+fn remove_snapshot(place: &Path) -> Result<(), FileError> {
+    let locks = files::list(&place.join("data")).unwrap_or_default().into_iter();
+    let locks = locks.filter(|path| path.extension().is_some_and(|end| end == "lock"));
+    let mut held = Vec::new();
+    for lock in locks {
+        match Lock::try_take(&lock) {
+            Ok(lock) => held.push(lock),
+            Err(_) => return Ok(()),
+        }
+    }
+    let gone = place.with_added_extension("new");
+    remove_unfinished(&gone)?;
+    files::rename(place, &gone)?;
+    remove_unfinished(&gone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> SeedManifest {
+        let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+        SeedManifest {
+            format: FORMAT.into(),
+            bundles: vec!["a".into()],
+            profile: "dev".into(),
+            config: "c".into(),
+            recipes: [pair("db", "postgres 15 x")].into(),
+            files: [pair("a.sql", "1"), pair("b.sql", "2")].into(),
+            created: None,
+        }
+    }
+
+    #[test]
+    fn whatever_a_seeding_depends_on_is_in_its_key_and_named_when_it_changed() {
+        let was = manifest();
+        assert_eq!(
+            was.key(),
+            SeedManifest { created: Some(Timestamp::UNIX_EPOCH), ..manifest() }.key()
+        );
+        let changes: [(fn(&mut SeedManifest), Option<&str>); 6] = [
+            (|m| drop(m.files.insert("a.sql".into(), "9".into())), Some("`a.sql` changed since")),
+            (|m| drop(m.files.remove("b.sql")), Some("`b.sql` changed since")),
+            (|m| drop(m.files.insert("c.sql".into(), "1".into())), Some("`c.sql` changed since")),
+            (
+                |m| drop(m.recipes.insert("db".into(), "postgres 16 x".into())),
+                Some("the recipes of services have changed"),
+            ),
+            (|m| m.config.push('x'), Some("the config has changed")),
+            (|m| m.bundles.push("b".into()), None),
+        ];
+        for (change, told) in changes {
+            let mut now = manifest();
+            change(&mut now);
+            assert_ne!(was.key(), now.key(), "{told:?}");
+            assert_eq!(was.outdated(&now).as_deref(), told);
+        }
+    }
+
+    #[test]
+    fn only_the_newest_snapshots_are_kept() {
+        let around = tempfile::tempdir().unwrap();
+        for number in 0..4 {
+            let place = around.path().join(format!("{number:032}"));
+            files::make_private_folder(&place.join("data")).unwrap();
+            let made = SeedManifest { created: Timestamp::from_second(number).ok(), ..manifest() };
+            files::replace(&place.join(MANIFEST), &serde_json::to_vec(&made).unwrap(), 0o600)
+                .unwrap();
+        }
+        let held = around.path().join(format!("{:032}", 0)).join("data/db.lock");
+        let lock = Lock::take(&held).unwrap();
+        prune(around.path(), 2);
+        let left = || files::list(around.path()).unwrap().len();
+        assert_eq!(left(), 3, "one is being copied");
+        drop(lock);
+        prune(around.path(), 2);
+        assert_eq!(left(), 2);
+    }
+}

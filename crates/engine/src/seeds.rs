@@ -1,0 +1,130 @@
+//! Seeds, as far as the host knows of them: what the config says, what a worktree was seeded with, what bundles are
+//! made of.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use hothouse_host::FileError;
+use hothouse_model::{
+    Explain, Failure, SandboxRecord,
+    config::{BundleWork, Config, EntryName, Scenario, Seed},
+    seed::{self, CONTEXT_LIMIT, SeedState},
+};
+use hothouse_workspace::content;
+
+use crate::{Engine, trees};
+
+/// The most that is read of a state, and of a file that a bundle names.
+const STATE_LIMIT: u64 = 1 << 20;
+const FILE_LIMIT: u64 = 256 << 20;
+
+/// What the config of a worktree says about seeds.
+#[derive(Clone, Debug, Default)]
+pub struct SeedConfig {
+    pub seed: Seed,
+    pub scenarios: BTreeMap<EntryName, Scenario>,
+    /// What each profile seeds.
+    pub profiles: BTreeMap<EntryName, Vec<EntryName>>,
+    /// What each bundle is made of now.
+    pub keys: BTreeMap<EntryName, String>,
+}
+
+/// What a worktree has of its seed. A room may have written it.
+#[derive(Clone, Debug, Default)]
+pub struct SeedFiles {
+    pub state: SeedState,
+    pub context: Vec<u8>,
+}
+
+impl Engine {
+    /// Returns what the config of a sandbox's worktree says about seeds.
+    pub fn seed_config(&self, sandbox: &SandboxRecord) -> Result<SeedConfig, Failure> {
+        let config = self.worktree_config(sandbox).map_err(|error| error.failure())?;
+        let keys = bundle_keys(sandbox, &config).map_err(|error| error.failure())?;
+        let profiles = config.profiles.into_iter();
+        Ok(SeedConfig {
+            profiles: profiles.map(|(name, profile)| (name, profile.seed)).collect(),
+            seed: config.seed,
+            scenarios: config.scenarios,
+            keys,
+        })
+    }
+
+    /// Returns what a profile seeds.
+    pub fn profile_seed(
+        &self,
+        sandbox: &SandboxRecord,
+        profile: &str,
+    ) -> Result<Vec<String>, Failure> {
+        let config = self.worktree_config(sandbox).map_err(|error| error.failure())?;
+        let found = config.profiles.get(profile);
+        Ok(found
+            .map(|profile| profile.seed.iter().map(ToString::to_string).collect())
+            .unwrap_or_default())
+    }
+
+    /// Returns what a sandbox was seeded with, also while it is down.
+    pub fn seed_files(&self, sandbox: &SandboxRecord) -> Result<SeedFiles, Failure> {
+        let folder = trees::open_worktree(sandbox).map_err(|error| error.failure())?;
+        let read = |name: &str, limit: u64| match folder.read_capped(&place(name), limit) {
+            Ok(bytes) => bytes,
+            // One that is too large, or no file at all, is none of ours.
+            Err(_) => Vec::new(),
+        };
+        Ok(SeedFiles {
+            state: SeedState::read(&read(seed::STATE_FILE, STATE_LIMIT)),
+            context: read(seed::CONTEXT_FILE, CONTEXT_LIMIT as u64 + 1),
+        })
+    }
+
+    /// Keeps the folder of seeds out of git's sight on the host, as it is in rooms.
+    pub fn hide_seed_files(&self, sandbox: &SandboxRecord) -> Result<(), Failure> {
+        let repository = trees::repository(&sandbox.repository.common_dir);
+        let pattern = format!("/{}/", seed::FOLDER);
+        let hide = || -> Result<(), FileError> {
+            if !repository.excludes(&pattern)? {
+                let _lock = self.repository_lock(&sandbox.repository.common_dir)?;
+                repository.exclude(&pattern)?;
+            }
+            Ok(())
+        };
+        hide().map_err(|error| error.failure())
+    }
+
+    /// Returns the path of a file of the seed in the room of a sandbox.
+    pub fn seed_path(&self, sandbox: &SandboxRecord, name: &str) -> PathBuf {
+        sandbox.worktree.join(place(name))
+    }
+}
+
+fn place(name: &str) -> PathBuf {
+    Path::new(seed::FOLDER).join(name)
+}
+
+/// Returns what each bundle is made of: what the config says of it and of what it needs, and the file that it names.
+fn bundle_keys(
+    sandbox: &SandboxRecord,
+    config: &Config,
+) -> Result<BTreeMap<EntryName, String>, FileError> {
+    let folder = trees::open_worktree(sandbox)?;
+    let mut own = BTreeMap::new();
+    for (name, bundle) in &config.seed.bundles {
+        let said = serde_json::to_vec(bundle).expect("a bundle has text as keys");
+        let file = match bundle.work() {
+            Some(BundleWork::Sql(file)) => {
+                folder.read_capped(Path::new(file.as_str()), FILE_LIMIT).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        };
+        own.insert(name.clone(), content::key(&[&said, &file]));
+    }
+    let with_needs = own.keys().map(|name| {
+        let plan =
+            seed::plan(&config.seed, &BTreeMap::new(), &[name.to_string()]).unwrap_or_default();
+        let parts: Vec<&[u8]> = plan.bundles.iter().map(|need| own[need].as_bytes()).collect();
+        (name.clone(), content::key(&parts))
+    });
+    Ok(with_needs.collect())
+}

@@ -1,0 +1,387 @@
+//! What differs between runs of the same scenario, aligned and without ids and times; and how much is the same.
+
+mod items;
+mod normal;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hothouse_model::record::Record;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    checks::{cut, flat},
+    outcome::ScenarioOutcome,
+    page::PageSeen,
+    pixels::{self, Picture},
+};
+
+use self::items::Item;
+pub use self::normal::Normal;
+
+/// The most differences that are told.
+const MOST: usize = 500;
+
+/// A screenshot differs if more than this part of it does, in percent.
+const PIXELS: f64 = 0.1;
+
+/// Something is slower if it takes this many times as long, and so many milliseconds more.
+const SLOWER: f64 = 2.0;
+const SLOWER_MS: f64 = 250.0;
+
+/// One run.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// The sandbox, or the run.
+    pub name: String,
+    pub sandbox: String,
+    pub run: String,
+    pub commit: String,
+    /// Those of the scenario, oldest first.
+    pub records: Vec<Record>,
+    pub outcome: Option<ScenarioOutcome>,
+    /// The screenshots, as files.
+    pub screenshots: Vec<Vec<u8>>,
+}
+
+/// What was compared.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Comparison {
+    pub sides: Vec<SideShown>,
+    pub differences: Vec<Difference>,
+    /// How many of each kind are the same.
+    pub same: BTreeMap<String, u64>,
+    /// Pictures of differences.
+    #[serde(skip)]
+    pub pictures: Vec<(String, Vec<u8>)>,
+}
+
+/// One side, in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SideShown {
+    pub name: String,
+    pub run: String,
+    pub commit: String,
+    pub ok: Option<bool>,
+    pub checks: Vec<CheckShown>,
+    pub records: u64,
+    pub took_ms: Option<u64>,
+}
+
+/// A check, in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CheckShown {
+    pub kind: String,
+    pub query: String,
+    pub ok: bool,
+}
+
+/// Something that is not the same on both sides.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Difference {
+    pub kind: String,
+    pub what: String,
+    /// None where that side does not have it.
+    pub left: Option<String>,
+    pub right: Option<String>,
+    /// The side on the right, where there are more than two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub side: Option<String>,
+    /// The picture of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub picture: Option<String>,
+}
+
+/// Compares the first side with each of the others.
+pub fn compare(sides: &[Side]) -> Comparison {
+    let mut all = Comparison { sides: sides.iter().map(shown).collect(), ..Comparison::default() };
+    let Some((left, others)) = sides.split_first() else { return all };
+    let mut first: Option<BTreeMap<String, u64>> = None;
+    for right in others {
+        let mut pair = Pair { comparison: Comparison::default() };
+        pair.compare(left, right);
+        let side = (others.len() > 1).then(|| right.name.clone());
+        let Comparison { differences, same, pictures, .. } = pair.comparison;
+        let named = differences.into_iter().map(|one| Difference { side: side.clone(), ..one });
+        all.differences.extend(named);
+        all.same = match &first {
+            None => same.clone(),
+            // Of several comparisons, what is the same in all.
+            Some(known) => in_both(known, &same),
+        };
+        first = Some(all.same.clone());
+        all.pictures.extend(pictures);
+    }
+    all.differences.truncate(MOST);
+    all
+}
+
+fn in_both(one: &BTreeMap<String, u64>, other: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let both = one.iter().filter_map(|(kind, count)| Some((kind, *count.min(other.get(kind)?))));
+    both.map(|(kind, count)| (kind.clone(), count)).collect()
+}
+
+fn shown(side: &Side) -> SideShown {
+    let outcome = side.outcome.as_ref();
+    let checks = outcome.into_iter().flat_map(|outcome| &outcome.checks).map(|check| CheckShown {
+        kind: check.kind.clone(),
+        query: check.query.clone(),
+        ok: check.ok,
+    });
+    SideShown {
+        name: side.name.clone(),
+        run: side.run.clone(),
+        commit: side.commit.clone(),
+        ok: outcome.map(|outcome| outcome.ok),
+        checks: checks.collect(),
+        records: side.records.len() as u64,
+        took_ms: outcome.map(|outcome| outcome.took_ms),
+    }
+}
+
+struct Pair {
+    comparison: Comparison,
+}
+
+impl Pair {
+    fn compare(&mut self, left: &Side, right: &Side) {
+        let normals =
+            (Normal::new(&left.sandbox, &left.run), Normal::new(&right.sandbox, &right.run));
+        let lists = (items::of(&left.records, &normals.0), items::of(&right.records, &normals.1));
+        self.records(lists.0, lists.1);
+        self.queries(left, right, &normals);
+        self.times(left, right, &normals);
+        let outcomes = (left.outcome.as_ref(), right.outcome.as_ref());
+        if let (Some(one), Some(other)) = outcomes {
+            self.rows(one, other, &normals);
+            if let (Some(one), Some(other)) = (&one.page, &other.page) {
+                self.pages(one, other, &normals);
+            }
+        }
+        self.screenshots(left, right);
+    }
+
+    fn add(&mut self, kind: &str, what: String, left: Option<String>, right: Option<String>) {
+        let (left, right) = (left.map(|text| cut(&text)), right.map(|text| cut(&text)));
+        let kind = kind.to_owned();
+        self.comparison.differences.push(Difference {
+            kind,
+            what: cut(&what),
+            left,
+            right,
+            ..Difference::default()
+        });
+    }
+
+    fn same(&mut self, kind: &str) {
+        *self.comparison.same.entry(kind.to_owned()).or_default() += 1;
+    }
+
+    /// Counts a value that both have, or tells the difference.
+    fn value(&mut self, kind: &str, what: &str, left: &str, right: &str) {
+        match left == right {
+            true => self.same(kind),
+            false => {
+                let (left, right) = differing(left, right);
+                self.add(kind, what.to_owned(), Some(left), Some(right));
+            }
+        }
+    }
+
+    fn records(&mut self, left: Vec<Item>, right: Vec<Item>) {
+        let (pairs, left, right) = align(left, right, |item| item.key.clone());
+        pairs.into_iter().for_each(|(one, other)| self.item(&one, &other));
+        let (near, left, right) = align(left, right, |item| item.loose.clone());
+        near.into_iter().for_each(|(one, other)| self.item(&one, &other));
+        for (key, kind, count) in counted(left) {
+            self.add(kind, key, Some(times(count)), None);
+        }
+        for (key, kind, count) in counted(right) {
+            self.add(kind, key, None, Some(times(count)));
+        }
+    }
+
+    fn item(&mut self, one: &Item, other: &Item) {
+        let differing = one.facts.iter().zip(&other.facts).filter(|(one, other)| one != other);
+        let differing: Vec<_> = differing.collect();
+        if differing.is_empty() {
+            return self.same(one.kind);
+        }
+        let has_text = differing.iter().any(|((name, _), _)| *name == "text");
+        for ((name, left), (_, right)) in differing {
+            // The html of a mail differs wherever its text does.
+            if *name == "html" && has_text {
+                continue;
+            }
+            let (left, right) = self::differing(left, right);
+            self.add(one.kind, format!("{}: {name}", one.key), Some(left), Some(right));
+        }
+    }
+
+    fn queries(&mut self, left: &Side, right: &Side, (one, other): &(Normal, Normal)) {
+        let lists = (items::queries(&left.records, one), items::queries(&right.records, other));
+        for (name, count) in &lists.0 {
+            let Some(now) = lists.1.get(name) else { continue };
+            let (left, right) = (count.to_string(), now.to_string());
+            self.value("queries", &format!("queries of {name}"), &left, &right);
+        }
+    }
+
+    fn times(&mut self, left: &Side, right: &Side, (one, other): &(Normal, Normal)) {
+        let mut lists =
+            (items::durations(&left.records, one), items::durations(&right.records, other));
+        let page = |side: &Side| {
+            let page = side.outcome.as_ref().and_then(|outcome| outcome.page.as_ref());
+            #[expect(clippy::cast_precision_loss, reason = "milliseconds are far below 2^53")]
+            page.map(|page| page.duration_ms as f64)
+        };
+        if let (Some(one), Some(other)) = (page(left), page(right)) {
+            lists.0.insert("the page".into(), one);
+            lists.1.insert("the page".into(), other);
+        }
+        for (name, before) in lists.0 {
+            let Some(now) = lists.1.get(&name).copied() else { continue };
+            let (low, high) = (before.min(now), before.max(now));
+            if high >= low * SLOWER && high - low >= SLOWER_MS {
+                let told = |ms: f64| Some(format!("{ms:.0} ms"));
+                self.add("timing", name, told(before), told(now));
+            }
+        }
+    }
+
+    fn rows(&mut self, one: &ScenarioOutcome, other: &ScenarioOutcome, normals: &(Normal, Normal)) {
+        for row in &one.rows {
+            let fits = |answer: &&crate::checks::RowAnswer| {
+                answer.service == row.service && answer.query == row.query
+            };
+            let Some(now) = other.rows.iter().find(fits) else { continue };
+            let what = format!("{}: {}", row.service, row.query);
+            let text = |answer: &crate::checks::RowAnswer, normal: &Normal| {
+                normal.text(answer.failure.as_deref().unwrap_or(&answer.rows)).trim().to_owned()
+            };
+            self.value("row", &what, &text(row, &normals.0), &text(now, &normals.1));
+        }
+    }
+
+    fn pages(&mut self, one: &PageSeen, other: &PageSeen, normals: &(Normal, Normal)) {
+        let facts = |page: &PageSeen, normal: &Normal| {
+            let list = |all: Vec<String>| normal.text(&all.join("; "));
+            [
+                ("page", "title", normal.text(&page.title)),
+                (
+                    "page",
+                    "status",
+                    page.status.map(|status| status.to_string()).unwrap_or_default(),
+                ),
+                ("page", "address", normal.text(&page.final_url)),
+                ("page", "text", normal.text(&flat(&page.text))),
+                ("console", "errors of the page", list(page.console_errors())),
+                ("failed", "requests of the page that failed", list(page.failures())),
+                ("broken", "pictures that do not show", list(page.broken())),
+            ]
+        };
+        let (left, right) = (facts(one, &normals.0), facts(other, &normals.1));
+        for ((kind, what, left), (_, _, right)) in left.into_iter().zip(right) {
+            self.value(kind, what, &left, &right);
+        }
+    }
+
+    fn screenshots(&mut self, left: &Side, right: &Side) {
+        let decoded = |side: &Side| -> Vec<Option<Picture>> {
+            side.screenshots.iter().map(|bytes| Picture::decode(bytes)).collect()
+        };
+        let pairs = decoded(left).into_iter().zip(decoded(right)).enumerate();
+        for (number, pair) in pairs {
+            let (Some(one), Some(other)) = pair else { continue };
+            let found = pixels::difference(&one, &other);
+            if found.percent() <= PIXELS {
+                self.same("screenshot");
+                continue;
+            }
+            let name = format!("difference-{}-{}.png", right.name.replace('/', "-"), number + 1);
+            let size = |picture: &Picture| format!("{} × {}", picture.width, picture.height);
+            let told = format!("{}, {:.1} % of the pixels differ", size(&other), found.percent());
+            self.add(
+                "screenshot",
+                format!("screenshot {}", number + 1),
+                Some(size(&one)),
+                Some(told),
+            );
+            if let Some(last) = self.comparison.differences.last_mut() {
+                last.picture = Some(name.clone());
+            }
+            self.comparison.pictures.push((name, found.shown.encode()));
+        }
+    }
+}
+
+/// Pairs the items of two sides that have the same kind and key, in order; returns also what is left of both.
+fn align(
+    left: Vec<Item>,
+    right: Vec<Item>,
+    key: impl Fn(&Item) -> String,
+) -> (Vec<(Item, Item)>, Vec<Item>, Vec<Item>) {
+    let mut waiting: BTreeMap<(&'static str, String), VecDeque<Item>> = BTreeMap::new();
+    let mut alone = Vec::new();
+    for item in right {
+        match key(&item) {
+            key if key.is_empty() => alone.push(item),
+            key => waiting.entry((item.kind, key)).or_default().push_back(item),
+        }
+    }
+    let (mut pairs, mut without) = (Vec::new(), Vec::new());
+    for item in left {
+        let found = waiting.get_mut(&(item.kind, key(&item))).and_then(|all| take(all, &item));
+        match found {
+            Some(other) => pairs.push((item, other)),
+            None => without.push(item),
+        }
+    }
+    alone.extend(waiting.into_values().flatten());
+    (pairs, without, alone)
+}
+
+/// Takes the item that is the same, or else the first.
+fn take(all: &mut VecDeque<Item>, wanted: &Item) -> Option<Item> {
+    let same = all.iter().position(|item| item.facts == wanted.facts);
+    all.remove(same.unwrap_or(0))
+}
+
+fn counted(items: Vec<Item>) -> Vec<(String, &'static str, usize)> {
+    let mut all: Vec<(String, &'static str, usize)> = Vec::new();
+    for item in items {
+        match all.iter_mut().find(|(key, kind, _)| *key == item.key && *kind == item.kind) {
+            Some((_, _, count)) => *count += 1,
+            None => all.push((item.key, item.kind, 1)),
+        }
+    }
+    all
+}
+
+fn times(count: usize) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
+/// Cuts what two texts have in common off both ends, so that what differs is seen.
+fn differing(left: &str, right: &str) -> (String, String) {
+    /// How much of what is the same is kept around it.
+    const AROUND: usize = 24;
+    let start = left.bytes().zip(right.bytes()).take_while(|(one, other)| one == other).count();
+    let ends = left.bytes().rev().zip(right.bytes().rev());
+    let end = ends.take_while(|(one, other)| one == other).count();
+    let part = |text: &str| {
+        let from = text.floor_char_boundary(start.saturating_sub(AROUND));
+        let end = end.min(text.len().saturating_sub(start.min(text.len())));
+        let to = text.ceil_char_boundary((text.len() - end + AROUND).min(text.len())).max(from);
+        let before = if from > 0 { "…" } else { "" };
+        let after = if to < text.len() { "…" } else { "" };
+        format!("{before}{}{after}", &text[from..to])
+    };
+    (part(left), part(right))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! What of a record is compared: a key that it is recognized by, and facts.
+
+use std::collections::BTreeMap;
+
+use hothouse_model::record::{
+    Kind, Record,
+    bodies::{
+        ConnectionBody, ErrorBody, EventBody, LlmBody, LogBody, MailBody, RequestBody, TraceBody,
+        WebhookBody,
+    },
+};
+use serde_json::Value;
+
+use super::Normal;
+
+/// Something that one side did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub(super) kind: &'static str,
+    /// What it is recognized by on the other side.
+    pub(super) key: String,
+    /// What it may be recognized by if no key fits; empty for nothing.
+    pub(super) loose: String,
+    /// What may differ, normalised.
+    pub(super) facts: Vec<(&'static str, String)>,
+}
+
+/// Returns what is compared of the records of a side.
+pub(super) fn of(records: &[Record], normal: &Normal) -> Vec<Item> {
+    let mut last: BTreeMap<(&str, &str), &Record> = BTreeMap::new();
+    let mut order: Vec<&Record> = Vec::new();
+    for record in records {
+        let is_first = last.insert((record.kind.as_str(), &record.id), record).is_none();
+        // Each event of an issue has the id of the issue.
+        if is_first || record.kind == Kind::Error {
+            order.push(record);
+        }
+    }
+    let newest = |record: &Record| match record.kind {
+        Kind::Error => item(record, normal),
+        _ => item(last.get(&(record.kind.as_str(), record.id.as_str()))?, normal),
+    };
+    order.into_iter().filter_map(newest).collect()
+}
+
+fn item(record: &Record, normal: &Normal) -> Option<Item> {
+    let text = |text: &str| normal.text(text);
+    let (key, loose, facts) = match record.kind {
+        Kind::Mail => mail(&record.body().ok()?, normal),
+        Kind::Event => {
+            let body: EventBody = record.body().ok()?;
+            let facts = vec![("properties", json(&body.properties, normal))];
+            (format!("{} {}", body.name, body.vendor), String::new(), facts)
+        }
+        Kind::Error => {
+            let body: ErrorBody = record.body().ok()?;
+            let facts = vec![("message", text(&body.message)), ("level", body.level)];
+            (format!("{} in {}", body.error_type, text(&body.culprit)), String::new(), facts)
+        }
+        Kind::Request => {
+            let body: RequestBody = record.body().ok()?;
+            let facts = vec![
+                ("status", shown(&body.status)),
+                ("matched", shown(&body.matched)),
+                ("fixture", body.fixture.unwrap_or_default()),
+                ("body", text(body.request.text.as_deref().unwrap_or_default())),
+            ];
+            (format!("{} {}{}", body.method, body.host, text(&body.path)), String::new(), facts)
+        }
+        Kind::Webhook => {
+            let body: WebhookBody = record.body().ok()?;
+            let facts =
+                vec![("status", shown(&body.status)), ("attempt", body.attempt.to_string())];
+            (format!("{} {}", body.vendor, body.r#type), String::new(), facts)
+        }
+        Kind::Llm => {
+            let body: LlmBody = record.body().ok()?;
+            let facts = vec![
+                ("prompt", text(&body.prompt.begins)),
+                ("fixture", body.fixture.unwrap_or_default()),
+            ];
+            (format!("{} {} {}", body.provider, body.model, body.endpoint), String::new(), facts)
+        }
+        Kind::Log => {
+            let body: LogBody = record.body().ok()?;
+            (format!("{}: {}", body.source, text(&body.text)), String::new(), Vec::new())
+        }
+        Kind::Connection => {
+            let body: ConnectionBody = record.body().ok()?;
+            // One that was allowed shows by its requests.
+            let host = body.host.filter(|_| !body.allowed)?;
+            let facts = vec![("reason", body.reason.unwrap_or_default())];
+            (format!("denied: {host}"), String::new(), facts)
+        }
+        Kind::Object | Kind::Job => (text(&record.summary), String::new(), Vec::new()),
+        _ => return None,
+    };
+    Some(Item { kind: record.kind.as_str(), key, loose, facts })
+}
+
+type Parts = (String, String, Vec<(&'static str, String)>);
+
+fn mail(body: &MailBody, normal: &Normal) -> Parts {
+    let text = |text: &Option<String>| normal.text(text.as_deref().unwrap_or_default());
+    let mut to = body.to.clone();
+    to.sort();
+    let to = normal.text(&to.join(", "));
+    let attachments: Vec<String> =
+        body.attachments.iter().map(|one| format!("{} {}", one.name, one.content_type)).collect();
+    let facts = vec![
+        ("subject", normal.text(&body.subject)),
+        ("from", normal.text(&body.from)),
+        ("cc", normal.text(&body.cc.join(", "))),
+        ("bcc", normal.text(&body.bcc.join(", "))),
+        ("text", text(&body.text)),
+        ("html", text(&body.html)),
+        ("attachments", attachments.join(", ")),
+    ];
+    (format!("\"{}\" to {to}", normal.text(&body.subject)), to, facts)
+}
+
+fn shown<T: ToString>(value: &Option<T>) -> String {
+    value.as_ref().map(T::to_string).unwrap_or_default()
+}
+
+/// Writes JSON with keys in order.
+fn json(value: &Value, normal: &Normal) -> String {
+    normal.text(&value.to_string())
+}
+
+/// A span that asks a database, by what made it.
+pub(super) fn queries(records: &[Record], normal: &Normal) -> BTreeMap<String, u64> {
+    let spans: Vec<TraceBody> = records
+        .iter()
+        .filter(|record| record.kind == Kind::Trace)
+        .filter_map(|record| record.body().ok())
+        .collect();
+    let by_id: BTreeMap<&str, &TraceBody> =
+        spans.iter().map(|span| (span.span_id.as_str(), span)).collect();
+    let mut counts = BTreeMap::new();
+    for span in spans.iter().filter(|span| is_query(span)) {
+        let root = root_of(span, &by_id);
+        *counts.entry(normal.text(&root.name)).or_default() += 1;
+    }
+    counts
+}
+
+fn is_query(span: &TraceBody) -> bool {
+    ["db.system", "db.system.name", "db.statement", "db.query.text"]
+        .iter()
+        .any(|key| !span.attributes[*key].is_null())
+}
+
+/// Returns the server's span that a span is below, or the outermost that is known.
+fn root_of<'s>(span: &'s TraceBody, by_id: &BTreeMap<&str, &'s TraceBody>) -> &'s TraceBody {
+    let mut at = span;
+    // Spans name their parents themselves, and may do so in a circle.
+    for _ in 0..64 {
+        let parent = at.parent_id.as_deref().and_then(|id| by_id.get(id).copied());
+        match parent {
+            Some(parent) if at.span_kind != "server" => at = parent,
+            _ => break,
+        }
+    }
+    at
+}
+
+/// Returns the longest time of each kind of span, in milliseconds.
+pub(super) fn durations(records: &[Record], normal: &Normal) -> BTreeMap<String, f64> {
+    let mut longest: BTreeMap<String, f64> = BTreeMap::new();
+    for record in records.iter().filter(|record| record.kind == Kind::Trace) {
+        let Ok(span) = record.body::<TraceBody>() else { continue };
+        let place = longest.entry(normal.text(&span.name)).or_default();
+        *place = place.max(span.duration_ms);
+    }
+    longest
+}

@@ -1,0 +1,176 @@
+//! What a run did not cover: said, so that silence is not taken for proof.
+
+use std::collections::BTreeSet;
+
+use hothouse_model::record::{Kind, Record};
+
+use crate::{
+    judge::ChangedFile,
+    outcome::{Progress, ScenarioOutcome},
+    summary::Code,
+};
+
+/// How many files are named.
+const NAMED: usize = 12;
+
+/// Something that could have happened unseen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gap {
+    pub kind: String,
+    pub what: String,
+    pub count: u64,
+}
+
+/// An outside service, and how it was treated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IntegrationSeen {
+    pub name: String,
+    /// Such as `mock` or `sink`.
+    pub class: String,
+    /// How many records came of it.
+    pub records: u64,
+}
+
+/// What is known of how much a run covers.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage<'a> {
+    pub scenarios: &'a [ScenarioOutcome],
+    /// Every scenario that is declared.
+    pub declared: &'a [String],
+    /// Every app.
+    pub apps: &'a [String],
+    pub gaps: &'a [Gap],
+    pub integrations: &'a [IntegrationSeen],
+    pub files: &'a [ChangedFile],
+    /// Changed files of which it is known that code in them ran.
+    pub exercised: &'a [String],
+    pub records: &'a [&'a Record],
+}
+
+/// Lists what the run did not cover.
+pub fn not_covered(facts: &Coverage<'_>, code: &Code) -> Vec<String> {
+    let mut all = Vec::new();
+    all.extend(unfinished(facts));
+    all.extend(facts.gaps.iter().map(gap));
+    all.extend(unlimited(facts));
+    all.extend(unmatched(facts));
+    all.extend(integrations(facts));
+    all.extend(not_run(facts));
+    all.extend(files(facts));
+    if !code.uncommitted.is_empty() {
+        let files = named(&code.uncommitted);
+        all.push(format!("uncommitted files were run, which no commit has: {files}"));
+    }
+    all.push("stored objects and queued jobs: nothing records them in this version".into());
+    all
+}
+
+fn unfinished(facts: &Coverage<'_>) -> Vec<String> {
+    let open = facts.scenarios.iter().filter(|one| one.progress != Progress::Done);
+    open.map(|one| format!("scenario {} did not come to its end", one.scenario)).collect()
+}
+
+fn gap(gap: &Gap) -> String {
+    match gap.kind.as_str() {
+        "not-opened" => {
+            format!("{} connections to {} could not be looked into", gap.count, gap.what)
+        }
+        "udp" => format!("{} exchanges by UDP with {}", gap.count, gap.what),
+        kind => format!("{} ({kind}, {})", gap.what, gap.count),
+    }
+}
+
+/// Tells errors and calls that no check of any scenario limits.
+fn unlimited(facts: &Coverage<'_>) -> Vec<String> {
+    let limits = |kind: &str| {
+        facts.scenarios.iter().flat_map(|one| &one.checks).any(|check| check.kind == kind)
+    };
+    let errors: BTreeSet<&str> = of(facts, Kind::Error).map(|record| record.id.as_str()).collect();
+    let mut told = Vec::new();
+    if !facts.scenarios.is_empty() && !limits("errors") && !limits("no-error") {
+        told.push(format!("no scenario limits errors; {} were recorded", errors.len()));
+    }
+    told
+}
+
+fn of<'a>(facts: &Coverage<'a>, kind: Kind) -> impl Iterator<Item = &'a Record> {
+    facts.records.iter().copied().filter(move |record| record.kind == kind)
+}
+
+fn unmatched(facts: &Coverage<'_>) -> Vec<String> {
+    let count = |kind: Kind| of(facts, kind).filter(|one| one.body["matched"] == false).count();
+    let mut told = Vec::new();
+    match count(Kind::Request) {
+        0 => {}
+        count => told.push(format!("{count} calls that no fixture answered")),
+    }
+    match count(Kind::Llm) {
+        0 => {}
+        count => told.push(format!("{count} calls of models that no fixture answered")),
+    }
+    told
+}
+
+/// Names integrations by how real they were.
+fn integrations(facts: &Coverage<'_>) -> Vec<String> {
+    let of = |class: &str, used: bool| -> Vec<String> {
+        let all = facts.integrations.iter();
+        let all = all.filter(|one| one.class == class && (one.records > 0) == used);
+        all.map(|one| one.name.clone()).collect()
+    };
+    let mut told = Vec::new();
+    let mocked = of("mock", true);
+    if !mocked.is_empty() {
+        told.push(format!("mocks answered for {}: not their real services", named(&mocked)));
+    }
+    let idle: Vec<String> = ["mock", "sink"].iter().flat_map(|class| of(class, false)).collect();
+    if !idle.is_empty() {
+        told.push(format!("never called: {}", named(&idle)));
+    }
+    told
+}
+
+/// Names scenarios and apps that were left out.
+fn not_run(facts: &Coverage<'_>) -> Vec<String> {
+    let ran: BTreeSet<&str> = facts.scenarios.iter().map(|one| one.scenario.as_str()).collect();
+    let opened: BTreeSet<&str> =
+        facts.scenarios.iter().filter_map(|one| one.app.as_deref()).collect();
+    let without = |all: &[String], known: &BTreeSet<&str>| -> Vec<String> {
+        all.iter().filter(|name| !known.contains(name.as_str())).cloned().collect()
+    };
+    let (scenarios, apps) = (without(facts.declared, &ran), without(facts.apps, &opened));
+    let mut told = Vec::new();
+    if !scenarios.is_empty() {
+        told.push(format!("scenarios that were not run: {}", named(&scenarios)));
+    }
+    if !apps.is_empty() {
+        told.push(format!("apps that were not opened: {}", named(&apps)));
+    }
+    told
+}
+
+/// Names changed files of which nobody knows whether they ran.
+fn files(facts: &Coverage<'_>) -> Vec<String> {
+    let unknown: Vec<String> = facts
+        .files
+        .iter()
+        .map(|file| file.path.clone())
+        .filter(|path| !facts.exercised.contains(path))
+        .collect();
+    match (unknown.is_empty(), facts.exercised.is_empty()) {
+        (true, _) => Vec::new(),
+        (false, true) => vec![format!(
+            "no service records which lines run, so it is not known which of the changed files did: {}",
+            named(&unknown)
+        )],
+        (false, false) => vec![format!("changed files that did not run: {}", named(&unknown))],
+    }
+}
+
+fn named(names: &[String]) -> String {
+    let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
+}

@@ -1,0 +1,261 @@
+//! The summary for a pull request: short, and with nothing in it that a room could make act.
+//!
+//! What a room may have chosen stands in code spans: there neither markup nor a mention or a reference is read.
+
+use std::fmt::Write;
+
+use hothouse_model::visible;
+
+use super::{Summary, Verdict};
+use crate::{checks::Check, compare::Comparison, outcome::ScenarioOutcome};
+
+/// How much of a text is shown.
+const SHOWN: usize = 120;
+
+/// How many differences are listed.
+const DIFFERENCES: usize = 12;
+
+/// Writes the summary.
+pub fn markdown(summary: &Summary) -> String {
+    let mut text = String::new();
+    head(&mut text, summary);
+    summary.scenarios.iter().for_each(|one| scenario(&mut text, one));
+    effects(&mut text, summary);
+    if let Some(comparison) = &summary.comparison {
+        differences(&mut text, comparison);
+    }
+    changed_checks(&mut text, summary);
+    let caveats =
+        summary.caveats.iter().map(|one| format!("{}: {}", plain(&one.area), plain(&one.text)));
+    list(&mut text, "Caveats", caveats.collect());
+    list(&mut text, "Not covered", summary.not_covered.iter().map(|one| plain(one)).collect());
+    foot(&mut text, summary);
+    text
+}
+
+fn head(text: &mut String, summary: &Summary) {
+    let (held, all) = summary.checks();
+    let (sign, told) = match summary.verdict {
+        Verdict::Proved => ("✅", "proved".to_owned()),
+        Verdict::Failed => ("❌", "not proved".to_owned()),
+        Verdict::Incomplete => ("⚠️", "incomplete: the run was cut short".to_owned()),
+        Verdict::Unproved => ("⚪", "no scenario was run".to_owned()),
+    };
+    push(text, &format!("## {sign} {}: {told}\n", plain(&summary.title())));
+    let code = &summary.code;
+    let from = match code.from_base.len() {
+        0 => String::new(),
+        count => format!(", judged by the base's checks ({count} files taken from it)"),
+    };
+    push(
+        text,
+        &format!(
+            "{held} of {all} checks hold for commit {} on {}, based on {}{from}.\n",
+            code_span(short(&code.commit)),
+            code_span(&code.branch),
+            code_span(&code.base),
+        ),
+    );
+}
+
+fn scenario(text: &mut String, outcome: &ScenarioOutcome) {
+    let about = outcome.about.as_deref().map(|about| format!(": {}", plain(about)));
+    push(text, &format!("### {}{}\n", plain(&outcome.scenario), about.unwrap_or_default()));
+    if let Some(failure) = &outcome.failure {
+        push(text, &format!("It could not be carried out: {}\n", code_span(failure)));
+    }
+    if !outcome.checks.is_empty() {
+        push(text, "| | check | wanted | found | records |\n|---|---|---|---|---|");
+        outcome.checks.iter().for_each(|check| row(text, check));
+        text.push('\n');
+    }
+    for check in outcome.failed() {
+        detail(text, check);
+    }
+    let runs = outcome.attempts.len();
+    for (name, count) in outcome.flaky() {
+        push(text, &format!("- **flaky**: {} failed in {count} of {runs} runs", code_span(&name)));
+    }
+    if !outcome.flaky().is_empty() {
+        text.push('\n');
+    }
+}
+
+fn row(text: &mut String, check: &Check) {
+    let records: Vec<String> = check.records.iter().take(3).map(|id| code_span(id)).collect();
+    let more = match check.records.len().saturating_sub(3) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    push(
+        text,
+        &format!(
+            "| {} | {} {} | {} | {} | {}{more} |",
+            if check.ok { "✅" } else { "❌" },
+            plain(&check.kind),
+            cell(&check.query),
+            cell(&check.wanted),
+            cell(&check.seen),
+            records.join(", ").replace('|', "\\|"),
+        ),
+    );
+}
+
+/// Tells what comes near a check that does not hold, and what shows more.
+fn detail(text: &mut String, check: &Check) {
+    for near in &check.nearest {
+        let failed: Vec<String> = near.failed.iter().map(|term| code_span(term)).collect();
+        push(
+            text,
+            &format!(
+                "- near {}: {} {}, but {} does not hold",
+                plain(&check.kind),
+                code_span(&near.id),
+                code_span(&near.summary),
+                failed.join(", ")
+            ),
+        );
+    }
+    if let Some(more) = &check.more {
+        push(text, &format!("- more of {}: {}\n", plain(&check.kind), code_span(more)));
+    }
+}
+
+fn effects(text: &mut String, summary: &Summary) {
+    if summary.scenarios.is_empty() {
+        return;
+    }
+    let all: Vec<String> =
+        summary.effects.iter().map(|one| format!("{} {}", one.count, plain(&one.kind))).collect();
+    push(text, &format!("**Effects:** {}\n", all.join(" · ")));
+}
+
+fn differences(text: &mut String, comparison: &Comparison) {
+    let names: Vec<String> = comparison.sides.iter().map(|side| code_span(&side.name)).collect();
+    let same: Vec<String> =
+        comparison.same.iter().map(|(kind, count)| format!("{count} {}", plain(kind))).collect();
+    let same = if same.is_empty() { "nothing".to_owned() } else { same.join(" · ") };
+    push(text, &format!("**Differences** ({}); the same: {same}\n", names.join(" against ")));
+    if comparison.differences.is_empty() {
+        return push(text, "None.\n");
+    }
+    push(text, "| kind | what | before | now |\n|---|---|---|---|");
+    for one in comparison.differences.iter().take(DIFFERENCES) {
+        let side = |text: &Option<String>| text.as_deref().map_or("–".to_owned(), cell);
+        push(
+            text,
+            &format!(
+                "| {} | {} | {} | {} |",
+                plain(&one.kind),
+                cell(&one.what),
+                side(&one.left),
+                side(&one.right)
+            ),
+        );
+    }
+    text.push('\n');
+    match comparison.differences.len().saturating_sub(DIFFERENCES) {
+        0 => {}
+        more => push(text, &format!("… and {more} more.\n")),
+    }
+}
+
+fn changed_checks(text: &mut String, summary: &Summary) {
+    let all = summary.changed_checks.iter().map(|one| {
+        let weaker = if one.weaker { "**weaker** " } else { "" };
+        format!("{weaker}{} {}: {}", one.area.as_str(), code_span(&one.name), code_span(&one.how))
+    });
+    list(text, "Changed checks", all.collect());
+}
+
+fn list(text: &mut String, title: &str, items: Vec<String>) {
+    if items.is_empty() {
+        return push(text, &format!("**{title}:** none\n"));
+    }
+    push(text, &format!("**{title}**\n"));
+    items.iter().for_each(|item| push(text, &format!("- {item}")));
+    text.push('\n');
+}
+
+fn foot(text: &mut String, summary: &Summary) {
+    let Summary { run, chain, digests, tool, seed, flags, .. } = summary;
+    let seed = if seed.is_empty() { "none".to_owned() } else { seed.join(", ") };
+    let flags: Vec<String> = flags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let flags = if flags.is_empty() { "none".to_owned() } else { flags.join(", ") };
+    push(
+        text,
+        &format!(
+            "Run {} with {} records; seed {}; flags {}; tree {}; config {}; fixtures {}; {}. Check it with {}.",
+            code_span(run),
+            chain.records,
+            code_span(&seed),
+            code_span(&flags),
+            code_span(short(&summary.code.tree)),
+            code_span(&digests.config),
+            code_span(&digests.fixtures),
+            plain(tool),
+            code_span(&format!("hothouse verify FOLDER --head {}", chain.head)),
+        ),
+    );
+}
+
+fn push(text: &mut String, line: &str) {
+    writeln!(text, "{line}").expect("a string takes all text");
+}
+
+/// Returns the beginning of a hash.
+pub(super) fn short(hash: &str) -> &str {
+    &hash[..hash.floor_char_boundary(10)]
+}
+
+/// Puts a text into a code span.
+fn code_span(text: &str) -> String {
+    let line = shown(text).replace('`', "'");
+    if line.is_empty() { "–".to_owned() } else { format!("`{line}`") }
+}
+
+/// Puts a text into a cell of a table.
+fn cell(text: &str) -> String {
+    code_span(text).replace('|', "\\|")
+}
+
+/// Makes one line of a text, cut.
+fn shown(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = visible::line(&line).into_owned();
+    match line.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line,
+    }
+}
+
+/// Takes everything out of a text that Markdown could read as more than text.
+fn plain(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut all = String::with_capacity(line.len());
+    for c in visible::line(&line).chars() {
+        match c {
+            '<' => all.push_str("&lt;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '!' | '|' | '~' => all.extend(['\\', c]),
+            // A mention or a reference would notify or link.
+            '@' | '#' => all.extend([c, '\u{2060}']),
+            c => all.push(c),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_room_cannot_write_markup_into_a_pull_request() {
+        assert_eq!(code_span("a `b` <img> @all"), "`a 'b' <img> @all`");
+        assert_eq!(code_span("one\ntwo | x\u{202e}"), "`one two | x\\u{202e}`");
+        assert_eq!(cell("a|b"), "`a\\|b`");
+        assert_eq!(plain("<img src=x> [a](b) **"), "&lt;img src=x> \\[a\\](b) \\*\\*");
+        assert_eq!(plain("@all #1"), "@\u{2060}all #\u{2060}1");
+        assert_eq!(code_span(&"ü".repeat(200)).chars().count(), SHOWN + 3);
+    }
+}

@@ -1,0 +1,234 @@
+//! The summary as one page: opens offline, loads nothing, runs nothing.
+
+use askama::Template;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use hothouse_model::record::{Kind, Record};
+
+use super::{Summary, Verdict, markdown::short};
+use crate::{html, judge::ChangedFile, outcome::ScenarioOutcome, pixels::Picture};
+
+/// The most records that are listed.
+const RECORDS: usize = 1500;
+
+/// The widest that a screenshot is embedded, and the highest: what is below is cut off.
+const SHOT: (u32, u32) = (760, 1400);
+
+/// How much of the page pictures and mails may take.
+const BUDGET: usize = 7 << 20;
+
+/// The style of the page.
+const STYLE: &str = include_str!("../../templates/summary.css");
+
+/// A screenshot.
+#[derive(Clone, Debug, Default)]
+pub struct Shot {
+    /// The scenario, or what the picture shows.
+    pub of: String,
+    /// Below the folder of the run.
+    pub file: String,
+    /// The picture itself, as PNG.
+    pub bytes: Vec<u8>,
+}
+
+/// A mail, with the page of it that is safe to open.
+#[derive(Clone, Debug, Default)]
+pub struct MailShown {
+    pub id: String,
+    pub subject: String,
+    pub from: String,
+    pub to: String,
+    pub page: Option<String>,
+    pub text: Option<String>,
+}
+
+/// What the page is made of.
+#[derive(Clone, Debug)]
+pub struct PageInput<'a> {
+    pub summary: &'a Summary,
+    /// The records of its scenarios, oldest first.
+    pub records: &'a [&'a Record],
+    pub shots: &'a [Shot],
+    pub mails: &'a [MailShown],
+}
+
+/// Writes the page.
+pub fn page(input: &PageInput<'_>) -> String {
+    let mut budget = BUDGET;
+    let shots: Vec<Embedded> = input.shots.iter().map(|shot| embedded(shot, &mut budget)).collect();
+    let mails: Vec<&MailShown> =
+        input.mails.iter().filter(|mail| fits(mail, &mut budget)).collect();
+    let left_out = input.mails.len() - mails.len();
+    let summary = input.summary;
+    html::render(&Page {
+        summary,
+        style: STYLE,
+        rows: rows(input.records),
+        kinds: kinds(input.records),
+        records_left_out: input.records.len().saturating_sub(RECORDS),
+        shots,
+        mails,
+        mails_left_out: left_out,
+        files: summary.files.iter().map(FileShown::of).collect(),
+    })
+}
+
+fn fits(mail: &MailShown, budget: &mut usize) -> bool {
+    let size =
+        mail.page.as_ref().map_or(0, String::len) + mail.text.as_ref().map_or(0, String::len);
+    // Escaping makes it longer.
+    match budget.checked_sub(size.saturating_mul(2)) {
+        Some(rest) => {
+            *budget = rest;
+            true
+        }
+        None => false,
+    }
+}
+
+fn embedded(shot: &Shot, budget: &mut usize) -> Embedded {
+    let small = Picture::decode(&shot.bytes).map(|picture| picture.thumbnail(SHOT.0, SHOT.1));
+    let size = small.as_ref().map(|picture| (picture.width, picture.height));
+    let data = small.map(|picture| STANDARD.encode(picture.encode()));
+    let data = data.filter(|data| match budget.checked_sub(data.len()) {
+        Some(rest) => {
+            *budget = rest;
+            true
+        }
+        None => false,
+    });
+    Embedded { of: shot.of.clone(), file: shot.file.clone(), data, size: size.unwrap_or_default() }
+}
+
+/// A screenshot on the page.
+struct Embedded {
+    of: String,
+    file: String,
+    /// None where there was no room for it, or it is broken.
+    data: Option<String>,
+    size: (u32, u32),
+}
+
+/// A record on the page, with its place on a common axis, in thousandths.
+struct Row<'a> {
+    record: &'a Record,
+    offset: String,
+    left: u64,
+    width: u64,
+}
+
+fn rows<'a>(records: &[&'a Record]) -> Vec<Row<'a>> {
+    let shown = &records[..records.len().min(RECORDS)];
+    let begin = |record: &Record| record.time.as_millisecond() - duration(record);
+    let Some(first) = shown.iter().map(|record| begin(record)).min() else { return Vec::new() };
+    let last = shown.iter().map(|record| record.time.as_millisecond()).max().unwrap_or(first);
+    let whole = (last - first).max(1);
+    let part = |ms: i64| u64::try_from(ms.max(0) * 1000 / whole).unwrap_or(0);
+    shown
+        .iter()
+        .map(|record| Row {
+            record,
+            offset: seconds(begin(record) - first),
+            left: part(begin(record) - first).min(990),
+            width: part(duration(record)).clamp(6, 1000),
+        })
+        .collect()
+}
+
+/// Returns how long what is recorded took, in milliseconds; a record is written at its end.
+fn duration(record: &Record) -> i64 {
+    let ms = record.body["duration_ms"].as_f64().unwrap_or(0.0);
+    #[expect(clippy::cast_possible_truncation, reason = "it is clamped to an hour")]
+    let ms = ms.clamp(0.0, 3_600_000.0) as i64;
+    ms
+}
+
+fn seconds(ms: i64) -> String {
+    format!("+{}.{:03}", ms / 1000, ms.rem_euclid(1000))
+}
+
+/// Returns the kinds of the records with their counts, in the usual order.
+fn kinds(records: &[&Record]) -> Vec<(&'static str, usize)> {
+    let count = |kind: Kind| records.iter().filter(|record| record.kind == kind).count();
+    let all = Kind::ALL.into_iter().map(|kind| (kind.as_str(), count(kind)));
+    all.filter(|(_, count)| *count > 0).collect()
+}
+
+/// A changed file with how much of the bar is for lines that were added.
+struct FileShown<'a> {
+    file: &'a ChangedFile,
+    added: usize,
+    removed: usize,
+}
+
+impl<'a> FileShown<'a> {
+    fn of(file: &'a ChangedFile) -> Self {
+        let blocks = |lines: Option<u64>| match lines.unwrap_or(0) {
+            0 => 0,
+            lines => usize::try_from(lines.ilog2()).unwrap_or(0).clamp(1, 8),
+        };
+        Self { file, added: blocks(file.added), removed: blocks(file.removed) }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "summary.html")]
+struct Page<'a> {
+    summary: &'a Summary,
+    style: &'static str,
+    rows: Vec<Row<'a>>,
+    kinds: Vec<(&'static str, usize)>,
+    records_left_out: usize,
+    shots: Vec<Embedded>,
+    mails: Vec<&'a MailShown>,
+    mails_left_out: usize,
+    files: Vec<FileShown<'a>>,
+}
+
+impl Page<'_> {
+    fn tone(&self) -> &'static str {
+        match self.summary.verdict {
+            Verdict::Proved => "good",
+            Verdict::Failed => "bad",
+            Verdict::Incomplete => "busy",
+            Verdict::Unproved => "still",
+        }
+    }
+
+    fn told(&self) -> &'static str {
+        match self.summary.verdict {
+            Verdict::Proved => "Proved",
+            Verdict::Failed => "Not proved",
+            Verdict::Incomplete => "Incomplete",
+            Verdict::Unproved => "Nothing proved",
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.summary.checks().0
+    }
+
+    fn checks(&self) -> usize {
+        self.summary.checks().1
+    }
+
+    fn shots_of<'s>(&'s self, outcome: &'s ScenarioOutcome) -> impl Iterator<Item = &'s Embedded> {
+        self.shots.iter().filter(|shot| shot.of == outcome.scenario)
+    }
+
+    fn pictures(&self) -> impl Iterator<Item = &Embedded> {
+        let is_of = |shot: &&Embedded| {
+            !self.summary.scenarios.iter().any(|outcome| outcome.scenario == shot.of)
+        };
+        self.shots.iter().filter(is_of)
+    }
+
+    fn weaker(&self) -> usize {
+        self.summary.changed_checks.iter().filter(|one| one.weaker).count()
+    }
+
+    fn lines(&self) -> (u64, u64) {
+        let sum =
+            |of: fn(&ChangedFile) -> Option<u64>| self.summary.files.iter().filter_map(of).sum();
+        (sum(|file| file.added), sum(|file| file.removed))
+    }
+}

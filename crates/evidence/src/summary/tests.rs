@@ -1,0 +1,167 @@
+use hothouse_model::config::Scenario;
+use serde_json::json;
+
+use super::*;
+use crate::{
+    checks::{self, Observed},
+    confirm::confirm,
+    expected,
+    page::PageSeen,
+    pixels::Picture,
+    testing::record,
+};
+
+fn records() -> Vec<Record> {
+    let mail = json!({ "to": ["ann@example.com"], "subject": "Receipt", "text": "10 euro" });
+    vec![
+        record(1, Kind::Mark, "begin", json!({ "mark": "begin" })),
+        record(2, Kind::Mail, "Receipt to ann@example.com", mail),
+        record(
+            3,
+            Kind::Request,
+            "POST api.stripe.com",
+            json!({ "matched": true, "duration_ms": 800 }),
+        ),
+    ]
+}
+
+fn outcome(records: &[Record], expect: Value) -> ScenarioOutcome {
+    let declared: Scenario =
+        serde_json::from_value(json!({ "path": "/buy", "within": "10s", "expect": expect }))
+            .unwrap();
+    let page = PageSeen { status: Some(200), text: "Thank you".into(), ..PageSeen::default() };
+    let observed = Observed {
+        records: &records[1..],
+        page: Some(&page),
+        rows: &[],
+        services: &[],
+        run: "run_1",
+        mark: 1,
+    };
+    let checks = checks::evaluate(&expected::of(&declared), &observed);
+    ScenarioOutcome {
+        scenario: "buy".into(),
+        about: Some("a buyer gets a receipt".into()),
+        ok: checks.iter().all(|check| check.ok),
+        declared: Some(declared),
+        progress: Progress::Done,
+        mark: 1,
+        upto: 3,
+        checks,
+        page: Some(page),
+        ..ScenarioOutcome::default()
+    }
+}
+
+fn summary(expect: Value) -> Summary {
+    let records = records();
+    let scenarios = vec![outcome(&records, expect)];
+    Summary {
+        format: FORMAT,
+        run: "run_1".into(),
+        verdict: Verdict::of(&scenarios),
+        effects: effects(&records[1..]),
+        not_covered: not_covered(
+            &Coverage {
+                scenarios: &scenarios,
+                declared: &["buy".into(), "refund".into()],
+                ..Coverage::default()
+            },
+            &Code::default(),
+        ),
+        scenarios,
+        ..Summary::default()
+    }
+}
+
+fn good() -> Summary {
+    summary(json!({ "page": ["Thank you"], "mail": [{ "query": "to:ann" }], "errors": 0 }))
+}
+
+#[test]
+fn a_verdict_needs_every_scenario_to_hold_and_to_end() {
+    let one = |ok: bool, progress: Progress| ScenarioOutcome {
+        ok,
+        progress,
+        ..ScenarioOutcome::default()
+    };
+    let (held, failed, cut) =
+        (one(true, Progress::Done), one(false, Progress::Done), one(true, Progress::Begun));
+    for (scenarios, expected) in [
+        (vec![], Verdict::Unproved),
+        (vec![held.clone()], Verdict::Proved),
+        (vec![held.clone(), failed.clone()], Verdict::Failed),
+        (vec![failed, cut.clone()], Verdict::Incomplete),
+        (vec![held, cut], Verdict::Incomplete),
+    ] {
+        assert_eq!(Verdict::of(&scenarios), expected);
+    }
+}
+
+#[test]
+fn the_markdown_has_verdict_claims_and_what_is_not_covered() {
+    let text = markdown(&good());
+    for part in [
+        "## ✅ buy: proved",
+        "| ✅ | mail `to:ann` | `at least 1` | `Receipt to ann@example.com` | `mail_0000000000000002` |",
+        "**Not covered**",
+        "scenarios that were not run: refund",
+        "1 mail",
+        "0 error",
+        "**Changed checks:** none",
+    ] {
+        assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+    let failed = markdown(&summary(json!({ "mail": [{ "query": "to:bob" }] })));
+    assert!(failed.contains("## ❌ buy: not proved"), "{failed}");
+    assert!(failed.contains("`to:bob` does not hold"), "{failed}");
+    assert!(text.lines().count() < 40, "it is to be short");
+}
+
+#[test]
+fn the_page_loads_nothing_and_shows_the_text_of_a_room_as_text() {
+    let mut summary = good();
+    summary.scenarios[0].checks[0].seen = "<script>alert(1)</script>".into();
+    let all = records();
+    let shown: Vec<&Record> = all.iter().collect();
+    let white = Picture::decode(&Picture::blank(4, 4).encode()).unwrap();
+    let input = PageInput {
+        summary: &summary,
+        records: &shown,
+        shots: &[Shot { of: "buy".into(), file: "browser/1/a.png".into(), bytes: white.encode() }],
+        mails: &[MailShown {
+            subject: "\"><img src=\"https://evil/x\">".into(),
+            page: Some("<img src=\"https://evil/y\">".into()),
+            ..MailShown::default()
+        }],
+    };
+    let text = page(&input);
+    assert!(!text.contains("<script"), "a script");
+    assert!(!text.contains("src=\"http"), "something from outside");
+    assert!(text.contains("default-src 'none'"));
+    assert!(text.contains("data:image/png;base64,"));
+    assert!(text.contains("id=only-mail"));
+    assert!(text.contains("&lt;script&gt;"));
+}
+
+#[test]
+fn a_summary_is_confirmed_by_its_records_and_by_no_others() {
+    let (good, all) = (good(), records());
+    assert_eq!(confirm(&good, &all), Vec::<String>::new());
+    let read: Summary = serde_json::from_str(&good.json()).unwrap();
+    assert_eq!(confirm(&read, &all), Vec::<String>::new());
+
+    assert!(!confirm(&good, &all[..1]).is_empty(), "without its mail");
+    let mut forged = good.clone();
+    forged.verdict = Verdict::Failed;
+    assert_eq!(confirm(&forged, &all).len(), 1);
+    let mut forged = summary(json!({ "mail": [{ "query": "to:bob" }] }));
+    for check in &mut forged.scenarios[0].checks {
+        check.ok = true;
+    }
+    forged.scenarios[0].ok = true;
+    forged.verdict = Verdict::Proved;
+    let wrong = confirm(&forged, &all);
+    assert_eq!(wrong.len(), 1, "{wrong:?}");
+    assert!(wrong[0].contains("mail to:bob"), "{wrong:?}");
+}

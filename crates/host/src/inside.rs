@@ -1,0 +1,80 @@
+//! Commands that this program runs in its own place, where it is already in the room.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    io,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio},
+};
+
+/// A command of a room, run from within.
+#[derive(Clone, Debug, Default)]
+pub struct InsideCommand {
+    /// Program and arguments; not empty.
+    pub argv: Vec<OsString>,
+    /// Added to the environment of this process.
+    pub environment: BTreeMap<String, String>,
+    /// The folder to run in; by default the current one.
+    pub folder: Option<PathBuf>,
+}
+
+impl InsideCommand {
+    /// Becomes the command. Returns only if that fails.
+    pub fn execute(&self) -> io::Error {
+        self.command().exec()
+    }
+
+    /// Runs the command to its end and keeps what it printed.
+    pub fn output(&self) -> io::Result<Output> {
+        self.command().output()
+    }
+
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the command inherits the room's environment, as a shell's would"
+    )]
+    fn command(&self) -> Command {
+        let mut words = self.argv.iter();
+        let mut command = Command::new(words.next().map_or("true".as_ref(), OsString::as_os_str));
+        command.args(words).envs(&self.environment);
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        command
+    }
+}
+
+/// This program, run again for one command, with its output to be read.
+#[derive(Debug)]
+pub struct OwnRun(Child);
+
+impl OwnRun {
+    /// Starts it. Its standard input is empty.
+    #[expect(clippy::disallowed_methods, reason = "it is this program, for the same user")]
+    pub fn start(program: &Path, words: &[String], folder: &Path) -> io::Result<Self> {
+        let mut command = Command::new(program);
+        command.args(words).current_dir(folder).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map(Self)
+    }
+
+    /// Takes what it prints: data and messages.
+    pub fn outputs(&mut self) -> (Option<ChildStdout>, Option<ChildStderr>) {
+        (self.0.stdout.take(), self.0.stderr.take())
+    }
+
+    /// Tells it to stop. A command in a room is told the same.
+    pub fn interrupt(&self) {
+        let pid = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            // It is not reaped before `end`, so the number is its own.
+            rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
+        }
+    }
+
+    /// Waits for its end; returns its exit code, if it has one.
+    pub fn end(&mut self) -> Option<i32> {
+        self.0.wait().ok().and_then(|status| status.code())
+    }
+}

@@ -1,0 +1,77 @@
+//! Tools, and the results of their calls.
+
+use serde_json::{Map, Value, json};
+
+/// How a call may affect the world, as clients show it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Effects {
+    pub read_only: bool,
+    pub destructive: bool,
+}
+
+/// A tool.
+#[derive(Clone, Debug, Default)]
+pub struct Tool {
+    pub name: String,
+    pub about: String,
+    pub input: Value,
+    /// The schema of its structured results; none if they are not described.
+    pub output: Option<Value>,
+    pub effects: Effects,
+}
+
+impl Tool {
+    pub fn new(name: &str, about: &str, input: Value) -> Self {
+        Self { name: name.to_owned(), about: about.to_owned(), input, ..Self::default() }
+    }
+
+    /// Writes the tool as `tools/list` has it.
+    pub fn shown(&self) -> Value {
+        let mut shown = json!({
+            "name": self.name,
+            "title": self.name.replace('_', " "),
+            "description": self.about,
+            "inputSchema": self.input,
+            "annotations": {
+                "title": self.name.replace('_', " "),
+                "readOnlyHint": self.effects.read_only,
+                "destructiveHint": self.effects.destructive,
+                "openWorldHint": false,
+            },
+        });
+        if let Some(output) = &self.output {
+            shown["outputSchema"] = output.clone();
+        }
+        shown
+    }
+}
+
+/// What a call resulted in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CallResult {
+    pub text: String,
+    pub structured: Option<Map<String, Value>>,
+    /// Files that can be read as resources: address, name and type.
+    pub links: Vec<(String, String, &'static str)>,
+    pub is_error: bool,
+}
+
+impl CallResult {
+    /// A call that failed.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: true, ..Self::default() }
+    }
+
+    /// Writes the result as `tools/call` returns it.
+    pub fn shown(&self) -> Value {
+        let mut content = vec![json!({ "type": "text", "text": self.text })];
+        content.extend(self.links.iter().map(|(uri, name, kind)| {
+            json!({ "type": "resource_link", "uri": uri, "name": name, "mimeType": kind })
+        }));
+        let mut shown = json!({ "content": content, "isError": self.is_error });
+        if let Some(structured) = &self.structured {
+            shown["structuredContent"] = Value::Object(structured.clone());
+        }
+        shown
+    }
+}

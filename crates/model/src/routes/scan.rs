@@ -1,0 +1,63 @@
+//! Looking at source without understanding it: lines, brackets, names.
+
+use regex_lite::Regex;
+
+/// Returns the line of a byte, from 1.
+pub(super) fn line_at(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// Returns the end of what a bracket at `open` encloses: the place of the one that closes it, or the end of the text.
+/// Brackets in texts are skipped.
+pub(super) fn closing(text: &str, open: usize) -> usize {
+    let (bytes, mut depth, mut quote) = (text.as_bytes(), 0_usize, None);
+    let mut at = open;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        match (quote, byte) {
+            (Some(_), b'\\') => at += 1,
+            (Some(open), _) if byte == open => quote = None,
+            (Some(b'"' | b'\''), b'\n') => quote = None,
+            (Some(_), _) => {}
+            (None, b'"' | b'\'' | b'`') => quote = Some(byte),
+            (None, b'(' | b'[' | b'{') => depth += 1,
+            (None, b')' | b']' | b'}') => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return at;
+                }
+            }
+            (None, _) => {}
+        }
+        at += 1;
+    }
+    bytes.len()
+}
+
+/// Compiles a pattern of ours.
+pub(super) fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("patterns of routes are valid")
+}
+
+/// Returns the character before a place, spaces left out.
+pub(super) fn before(text: &str, at: usize) -> Option<char> {
+    text[..at].chars().rev().find(|c| !matches!(c, ' ' | '\t'))
+}
+
+/// Returns the folder of a path.
+pub(super) fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// Resolves a path that is relative to a folder, `.` and `..` included.
+pub(super) fn resolve(folder: &str, relative: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in relative.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}

@@ -1,0 +1,229 @@
+//! Bytes on their way in: written as they come, counted and hashed.
+
+use std::{
+    collections::BTreeMap,
+    fs::{File, OpenOptions},
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use aws_lc_rs::digest;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use hothouse_host::{FileError, files};
+use hothouse_model::id::hex;
+use hothouse_sinks::objects::ObjectError;
+
+use crate::StoreError;
+
+/// The longest object that comes at once, as with S3.
+const LONGEST: u64 = 5 << 30;
+
+/// How much is copied at once.
+const COPIED: usize = 1 << 20;
+
+/// How many bytes are counted and hashed between two looks at the disk.
+const UNSYNCED: u64 = 64 << 20;
+
+/// What a client says of the bytes, in its headers or behind them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    pub size: Option<u64>,
+    /// `content-md5`.
+    pub md5: Option<String>,
+    /// `x-amz-content-sha256`, where it is a hash.
+    pub sha256: Option<String>,
+    /// `x-amz-checksum-…`, each with the name of its header.
+    pub checksums: BTreeMap<String, String>,
+}
+
+/// Bytes that come. Dropped before the end, they are removed.
+pub struct Incoming {
+    file: File,
+    path: Temporary,
+    size: u64,
+    unsynced: u64,
+    md5: md5::Context,
+    crc32: crc32fast::Hasher,
+    sha1: digest::Context,
+    sha256: digest::Context,
+}
+
+/// Bytes that have come whole, and are on the disk.
+#[derive(Debug)]
+pub struct Received {
+    path: Temporary,
+    pub size: u64,
+    /// In hexadecimal.
+    pub md5: String,
+    /// Those that the client sent.
+    pub checksums: BTreeMap<String, String>,
+}
+
+/// A file that is removed unless it is kept.
+#[derive(Debug)]
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // Kept under another name it is no longer here, which is fine.
+        files::remove_file(&self.0).ok();
+    }
+}
+
+impl Incoming {
+    pub(crate) fn new(path: PathBuf) -> Result<Self, StoreError> {
+        let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
+        let failed = |source| FileError { attempt: "make", path: path.clone(), source };
+        Ok(Self {
+            file: file.map_err(failed)?,
+            path: Temporary(path),
+            size: 0,
+            unsynced: 0,
+            md5: md5::Context::new(),
+            crc32: crc32fast::Hasher::new(),
+            sha1: digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY),
+            sha256: digest::Context::new(&digest::SHA256),
+        })
+    }
+
+    /// Takes the next bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        self.size += bytes.len() as u64;
+        if self.size > LONGEST {
+            let message = "an object that comes at once has at most 5 GiB";
+            return Err(ObjectError::new(400, "EntityTooLarge", message).into());
+        }
+        self.md5.consume(bytes);
+        self.crc32.update(bytes);
+        self.sha1.update(bytes);
+        self.sha256.update(bytes);
+        let path = self.path.0.clone();
+        let failed = |source| FileError { attempt: "write", path, source };
+        self.file.write_all(bytes).map_err(failed)?;
+        self.unsynced += bytes.len() as u64;
+        if self.unsynced > UNSYNCED {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Takes a part of a file.
+    pub fn write_part(&mut self, file: &File, from: u64, length: u64) -> Result<(), StoreError> {
+        use std::os::unix::fs::FileExt;
+        let mut bytes = vec![0; COPIED];
+        let mut at = from;
+        while at < from + length {
+            let now = usize::try_from(from + length - at).unwrap_or(COPIED).min(COPIED);
+            let path = self.path.0.clone();
+            let failed = |source| FileError { attempt: "copy to", path, source };
+            file.read_exact_at(&mut bytes[..now], at).map_err(failed)?;
+            self.write(&bytes[..now])?;
+            at += now as u64;
+        }
+        Ok(())
+    }
+
+    /// Ends, if what came is what was to come.
+    pub fn finish(mut self, expected: &Expected) -> Result<Received, StoreError> {
+        let md5 = self.md5.clone().finalize();
+        let (sha1, sha256) = (self.sha1.clone().finish(), self.sha256.clone().finish());
+        check_size(self.size, expected.size)?;
+        let bad = |code, what: &str| {
+            Err(ObjectError::new(400, code, format!("the {what} is not that of what came")).into())
+        };
+        if expected.md5.as_deref().is_some_and(|sent| sent != BASE64_STANDARD.encode(md5.0)) {
+            return bad("BadDigest", "`Content-MD5`");
+        }
+        let sha256_hex = hex(sha256.as_ref());
+        if expected.sha256.as_deref().is_some_and(|sent| !sent.eq_ignore_ascii_case(&sha256_hex)) {
+            return bad("XAmzContentSHA256Mismatch", "`x-amz-content-sha256`");
+        }
+        let crc32 = self.crc32.clone().finalize().to_be_bytes();
+        for (name, sent) in &expected.checksums {
+            let own: &[u8] = match name.as_str() {
+                "x-amz-checksum-crc32" => &crc32,
+                "x-amz-checksum-sha1" => sha1.as_ref(),
+                "x-amz-checksum-sha256" => sha256.as_ref(),
+                // Others are kept and sent back, not checked.
+                _ => continue,
+            };
+            if *sent != BASE64_STANDARD.encode(own) {
+                return bad("BadDigest", &format!("`{name}`"));
+            }
+        }
+        self.sync()?;
+        Ok(Received {
+            path: self.path,
+            size: self.size,
+            md5: hex(&md5.0),
+            checksums: expected.checksums.clone(),
+        })
+    }
+
+    fn sync(&mut self) -> Result<(), StoreError> {
+        self.unsynced = 0;
+        let failed =
+            |source| FileError { attempt: "write to disk", path: self.path.0.clone(), source };
+        Ok(self.file.sync_data().map_err(failed)?)
+    }
+}
+
+fn check_size(came: u64, expected: Option<u64>) -> Result<(), StoreError> {
+    match expected {
+        Some(expected) if expected != came => {
+            let message = format!("{expected} bytes were announced, and {came} came");
+            Err(ObjectError::new(400, "IncompleteBody", message).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Received {
+    /// Gives the bytes their place.
+    pub(crate) fn keep_as(self, path: &Path) -> Result<(), StoreError> {
+        Ok(files::rename(&self.path.0, path)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+
+    #[test]
+    fn what_is_not_as_announced_is_refused_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned());
+        let finish = |expected: &Expected| {
+            let mut incoming = store.receive().unwrap();
+            incoming.write(b"hello ").unwrap();
+            incoming.write(b"world").unwrap();
+            incoming.finish(expected).map(drop).map_err(|error| error.told().code)
+        };
+        let checksum = |name: &str, value: &str| Expected {
+            checksums: [(name.to_owned(), value.to_owned())].into(),
+            ..Expected::default()
+        };
+        for (expected, outcome) in [
+            (Expected { size: Some(11), ..Expected::default() }, Ok(())),
+            (Expected { size: Some(12), ..Expected::default() }, Err("IncompleteBody")),
+            (
+                Expected { md5: Some("XrY7u+Ae7tCTyyK7j1rNww==".into()), ..Expected::default() },
+                Ok(()),
+            ),
+            (Expected { md5: Some("AAAA".into()), ..Expected::default() }, Err("BadDigest")),
+            (checksum("x-amz-checksum-crc32", "DUoRhQ=="), Ok(())),
+            (checksum("x-amz-checksum-crc32", "DUoRhA=="), Err("BadDigest")),
+            (checksum("x-amz-checksum-sha1", "Kq5sNclPz7QV2+lfQIuc6R7oRu0="), Ok(())),
+            (checksum("x-amz-checksum-crc64nvme", "anything"), Ok(())),
+            (
+                Expected { sha256: Some("00".into()), ..Expected::default() },
+                Err("XAmzContentSHA256Mismatch"),
+            ),
+        ] {
+            assert_eq!(finish(&expected), outcome, "{expected:?}");
+        }
+        assert!(files::list(&folder.path().join("incoming")).unwrap().is_empty());
+    }
+}

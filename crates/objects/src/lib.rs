@@ -1,0 +1,427 @@
+//! The objects that an app stores, on files of its sandbox.
+//!
+//! ```text
+//! incoming/ID                what is being uploaded; removed when the store is opened again
+//! BUCKET/bucket.json         when it was made, and its settings
+//! BUCKET/keys/HASH.json      an object: its key and what is known of it
+//! BUCKET/content/ID          its bytes, never changed
+//! BUCKET/uploads/ID/         an upload in parts
+//! ```
+//!
+//! Names of files are hashes or made here, never what an app sends. An object is replaced by one rename, after its
+//! bytes and its description have reached the disk. Nothing is held in memory, because a restore replaces the folder.
+//!
+//! - [`incoming`]: bytes on their way in, counted and hashed
+//! - [`uploads`]: objects that come in parts
+//!
+//! Deliberately absent: HTTP (`hothouse_sinks::objects` reads and writes it), versions, access control.
+
+mod incoming;
+mod uploads;
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use aws_lc_rs::digest;
+use hothouse_host::{FileError, files, random};
+use hothouse_model::id::hex;
+use hothouse_sinks::objects::{ObjectError, xml::Listed};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use incoming::{Expected, Incoming, Received};
+pub use uploads::{PartRecord, UploadRecord};
+
+/// The most that is read of a description.
+const RECORD_LIMIT: u64 = 1 << 20;
+
+/// How much must be left on the disk: the sandbox's database writes to it too.
+const RESERVE: u64 = 256 << 20;
+
+/// The longest setting.
+const SETTING_LIMIT: usize = 64 << 10;
+
+/// What is known of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Object {
+    pub key: String,
+    pub size: u64,
+    /// Without quotes.
+    pub etag: String,
+    pub modified: Timestamp,
+    #[serde(flatten)]
+    pub about: About,
+    /// Checksums that the client sent, by the names of their headers.
+    pub checksums: BTreeMap<String, String>,
+    /// The name of the file with its bytes.
+    content: String,
+}
+
+/// What a client says of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct About {
+    pub content_type: Option<String>,
+    /// Such as `cache-control`: headers that are sent back as they came.
+    pub headers: BTreeMap<String, String>,
+    /// Names without `x-amz-meta-`.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// What is known of a bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Bucket {
+    made: Timestamp,
+    settings: BTreeMap<String, String>,
+}
+
+/// Why the store did not do something.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// What the client is told.
+    #[error(transparent)]
+    Refused(#[from] ObjectError),
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl StoreError {
+    /// Returns what to tell the client. What is wrong on the host stays in the log.
+    pub fn told(self) -> ObjectError {
+        match self {
+            Self::Refused(error) => error,
+            Self::File(error) if is_full(&error) => full(),
+            Self::File(_) => {
+                let message = "the object store cannot write; `hothouse doctor` says why";
+                ObjectError::new(500, "InternalError", message)
+            }
+        }
+    }
+}
+
+fn is_full(error: &FileError) -> bool {
+    matches!(
+        error.source.kind(),
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded
+    )
+}
+
+fn full() -> ObjectError {
+    ObjectError::new(507, "InsufficientStorage", "there is no space left for this object")
+}
+
+/// The store of one sandbox.
+#[derive(Debug)]
+pub struct Store {
+    root: PathBuf,
+    /// Held while descriptions are changed.
+    turn: Mutex<()>,
+}
+
+impl Store {
+    /// Takes a folder, which need not be there yet.
+    pub fn new(root: PathBuf) -> Self {
+        Self { root, turn: Mutex::default() }
+    }
+
+    /// Returns the buckets, and when each was made.
+    pub fn buckets(&self) -> Result<Vec<(String, Timestamp)>, StoreError> {
+        let mut found = Vec::new();
+        for folder in files::list(&self.root)? {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if let Some(bucket) = read::<Bucket>(&folder.join("bucket.json"))? {
+                found.push((name, bucket.made));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    pub fn has_bucket(&self, bucket: &str) -> bool {
+        files::exists(&self.bucket(bucket).join("bucket.json"))
+    }
+
+    /// Makes a bucket; returns whether it is new.
+    pub fn make_bucket(&self, bucket: &str, now: Timestamp) -> Result<bool, StoreError> {
+        let _turn = self.turn();
+        if self.has_bucket(bucket) {
+            return Ok(false);
+        }
+        let folder = self.bucket(bucket);
+        for part in ["keys", "content", "uploads"] {
+            files::make_private_folder(&folder.join(part))?;
+        }
+        write(&folder.join("bucket.json"), &Bucket { made: now, ..Bucket::default() })?;
+        Ok(true)
+    }
+
+    /// Removes a bucket that has no objects.
+    pub fn remove_bucket(&self, bucket: &str) -> Result<(), StoreError> {
+        let _turn = self.turn();
+        let folder = self.existing(bucket)?;
+        if !files::list(&folder.join("keys"))?.is_empty() {
+            let message = format!("bucket `{bucket}` still has objects");
+            return Err(ObjectError::new(409, "BucketNotEmpty", message).into());
+        }
+        files::remove_tree(&folder)?;
+        Ok(())
+    }
+
+    /// Returns a setting of a bucket.
+    pub fn setting(&self, bucket: &str, name: &str) -> Result<Option<String>, StoreError> {
+        let folder = self.existing(bucket)?;
+        let found = read::<Bucket>(&folder.join("bucket.json"))?.unwrap_or_default();
+        Ok(found.settings.get(name).cloned())
+    }
+
+    /// Keeps a setting as it was sent, or forgets it.
+    pub fn set(&self, bucket: &str, name: &str, value: Option<String>) -> Result<(), StoreError> {
+        let _turn = self.turn();
+        let file = self.existing(bucket)?.join("bucket.json");
+        let mut found = read::<Bucket>(&file)?.unwrap_or_default();
+        match value {
+            Some(value) if value.len() > SETTING_LIMIT => {
+                return Err(ObjectError::invalid("this setting is too long").into());
+            }
+            Some(value) => found.settings.insert(name.to_owned(), value),
+            None => found.settings.remove(name),
+        };
+        write(&file, &found)
+    }
+
+    /// Begins to take bytes in.
+    pub fn receive(&self) -> Result<Incoming, StoreError> {
+        let folder = self.root.join("incoming");
+        files::make_private_folder(&folder)?;
+        if files::free_bytes(&folder)? < RESERVE {
+            return Err(full().into());
+        }
+        Incoming::new(folder.join(new_name()))
+    }
+
+    /// Makes an object of what was received; an earlier one of the same key is replaced.
+    pub fn put(
+        &self,
+        (bucket, key): (&str, &str),
+        received: Received,
+        about: About,
+        now: Timestamp,
+    ) -> Result<Object, StoreError> {
+        let etag = received.md5.clone();
+        self.place((bucket, key), received, (about, etag), now)
+    }
+
+    fn place(
+        &self,
+        (bucket, key): (&str, &str),
+        received: Received,
+        (about, etag): (About, String),
+        now: Timestamp,
+    ) -> Result<Object, StoreError> {
+        let _turn = self.turn();
+        let folder = self.existing(bucket)?;
+        let content = new_name();
+        let object = Object {
+            key: key.to_owned(),
+            size: received.size,
+            etag,
+            modified: now,
+            about,
+            checksums: received.checksums.clone(),
+            content: content.clone(),
+        };
+        let before = self.get(bucket, key)?;
+        received.keep_as(&folder.join("content").join(content))?;
+        write(&record(&folder, key), &object)?;
+        if let Some(before) = before {
+            files::remove_file(&folder.join("content").join(&before.content))?;
+        }
+        Ok(object)
+    }
+
+    /// Returns an object.
+    pub fn get(&self, bucket: &str, key: &str) -> Result<Option<Object>, StoreError> {
+        let found: Option<Object> = read(&record(&self.bucket(bucket), key))?;
+        // Two keys with one hash are not to be expected; to return another's object would be worse than none.
+        Ok(found.filter(|object| object.key == key))
+    }
+
+    /// Opens the bytes of an object.
+    pub fn open(&self, bucket: &str, object: &Object) -> Result<File, StoreError> {
+        let path = self.content(bucket, object);
+        File::open(&path).map_err(|source| FileError { attempt: "open", path, source }.into())
+    }
+
+    /// Returns where the bytes of an object are.
+    pub fn content(&self, bucket: &str, object: &Object) -> PathBuf {
+        self.bucket(bucket).join("content").join(&object.content)
+    }
+
+    /// Removes an object; returns whether there was one.
+    pub fn delete(&self, bucket: &str, key: &str) -> Result<Option<Object>, StoreError> {
+        let _turn = self.turn();
+        let folder = self.existing(bucket)?;
+        let Some(object) = self.get(bucket, key)? else { return Ok(None) };
+        files::remove_file(&record(&folder, key))?;
+        files::remove_file(&folder.join("content").join(&object.content))?;
+        Ok(Some(object))
+    }
+
+    /// Returns all objects of a bucket, in the order of their keys.
+    pub fn list(&self, bucket: &str) -> Result<Vec<Object>, StoreError> {
+        let mut found = Vec::new();
+        for file in files::list(&self.existing(bucket)?.join("keys"))? {
+            // One that is removed meanwhile is not listed.
+            found.extend(read::<Object>(&file)?);
+        }
+        found.sort_by(|one, other| one.key.cmp(&other.key));
+        Ok(found)
+    }
+
+    /// Removes what earlier daemons did not finish.
+    pub fn tidy(&self) -> Result<(), StoreError> {
+        Ok(files::remove_tree(&self.root.join("incoming"))?)
+    }
+
+    fn bucket(&self, bucket: &str) -> PathBuf {
+        self.root.join(bucket)
+    }
+
+    fn existing(&self, bucket: &str) -> Result<PathBuf, StoreError> {
+        match self.has_bucket(bucket) {
+            true => Ok(self.bucket(bucket)),
+            false => Err(ObjectError::no_such_bucket(bucket).into()),
+        }
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Object {
+    /// Returns how it stands in a listing.
+    pub fn listed(&self) -> Listed {
+        Listed {
+            key: self.key.clone(),
+            size: self.size,
+            etag: self.etag.clone(),
+            modified: shown(self.modified),
+        }
+    }
+}
+
+/// Writes a moment as S3 does, in milliseconds.
+pub fn shown(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
+}
+
+fn record(bucket: &Path, key: &str) -> PathBuf {
+    let hash = digest::digest(&digest::SHA256, key.as_bytes());
+    bucket.join("keys").join(hex(hash.as_ref())).with_extension("json")
+}
+
+fn new_name() -> String {
+    hex(&random::bytes::<16>())
+}
+
+fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<Option<T>, StoreError> {
+    match files::read_capped(path, RECORD_LIMIT) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    let text = serde_json::to_vec(value).expect("plain values are JSON");
+    Ok(files::replace(path, &text, 0o600)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn now() -> Timestamp {
+        "2026-03-04T05:06:07Z".parse().unwrap()
+    }
+
+    pub(crate) fn received(store: &Store, bytes: &[u8]) -> Received {
+        let mut incoming = store.receive().unwrap();
+        incoming.write(bytes).unwrap();
+        incoming.finish(&Expected::default()).unwrap()
+    }
+
+    fn put(store: &Store, key: &str, bytes: &[u8]) -> Object {
+        store.put(("goods", key), received(store, bytes), About::default(), now()).unwrap()
+    }
+
+    fn bytes(store: &Store, key: &str) -> Vec<u8> {
+        let object = store.get("goods", key).unwrap().unwrap();
+        files::read_capped(&store.content("goods", &object), 1 << 20).unwrap()
+    }
+
+    #[test]
+    fn an_object_is_kept_replaced_and_removed_with_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().join("objects"));
+        assert!(
+            store.make_bucket("goods", now()).unwrap()
+                && !store.make_bucket("goods", now()).unwrap()
+        );
+        for key in ["a", "../../etc/passwd", "x/y", "\0", &"k".repeat(1024)] {
+            let object = put(&store, key, key.as_bytes());
+            assert_eq!(bytes(&store, key), key.as_bytes());
+            assert_eq!(object.etag, format!("{:x}", md5::compute(key)));
+        }
+        put(&store, "a", b"second");
+        assert_eq!(bytes(&store, "a"), b"second");
+        let content = || files::list(&folder.path().join("objects/goods/content")).unwrap().len();
+        assert_eq!(content(), 5, "the first one is gone");
+        // Another store, as after a restart, knows the same.
+        let again = Store::new(folder.path().join("objects"));
+        let keys: Vec<_> = again.list("goods").unwrap().into_iter().map(|one| one.key).collect();
+        assert_eq!(keys[..3], ["\0", "../../etc/passwd", "a"]);
+        let refused = again.remove_bucket("goods").unwrap_err();
+        assert!(
+            matches!(refused, StoreError::Refused(ref error) if error.code == "BucketNotEmpty")
+        );
+        for key in keys {
+            assert!(again.delete("goods", &key).unwrap().is_some());
+        }
+        assert_eq!((content(), again.delete("goods", "a").unwrap()), (0, None));
+        again.remove_bucket("goods").unwrap();
+        assert!(again.buckets().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_belongs_to_no_bucket_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned());
+        let received = received(&store, b"x");
+        let refused = store.put(("none", "a"), received, About::default(), now()).unwrap_err();
+        assert_eq!(refused.told().code, "NoSuchBucket");
+        assert!(
+            files::list(&folder.path().join("incoming")).unwrap().is_empty(),
+            "nothing is left"
+        );
+    }
+
+    #[test]
+    fn settings_come_back_as_they_were_sent() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned());
+        store.make_bucket("goods", now()).unwrap();
+        store.set("goods", "cors", Some("<CORS/>".into())).unwrap();
+        assert_eq!(store.setting("goods", "cors").unwrap().as_deref(), Some("<CORS/>"));
+        store.set("goods", "cors", None).unwrap();
+        assert_eq!(store.setting("goods", "cors").unwrap(), None);
+        assert!(store.set("goods", "cors", Some("x".repeat(1 << 20))).is_err());
+    }
+}

@@ -1,0 +1,254 @@
+//! Objects that come in parts.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+use hothouse_host::{FileError, files};
+use hothouse_model::id::hex;
+use hothouse_sinks::objects::{ObjectError, xml::Listed};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{About, Object, Received, Store, StoreError, new_name, read, shown, write};
+
+/// Every part but the last has at least so much.
+const SMALLEST: u64 = 5 << 20;
+
+/// The longest object, whatever it is made of.
+const LONGEST: u64 = 50 << 30;
+
+/// The most uploads of a bucket that are not complete.
+const UPLOADS: usize = 1000;
+
+/// An upload that is not complete.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UploadRecord {
+    pub key: String,
+    pub about: About,
+}
+
+/// A part that has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PartRecord {
+    pub size: u64,
+    /// In hexadecimal.
+    pub md5: String,
+    pub modified: Timestamp,
+}
+
+impl Store {
+    /// Begins an upload; returns its id.
+    pub fn begin_upload(
+        &self,
+        bucket: &str,
+        key: &str,
+        about: About,
+    ) -> Result<String, StoreError> {
+        let _turn = self.turn();
+        let uploads = self.existing(bucket)?.join("uploads");
+        if files::list(&uploads)?.len() >= UPLOADS {
+            let message = format!("bucket `{bucket}` has {UPLOADS} uploads that are not complete");
+            return Err(ObjectError::new(503, "SlowDown", message).into());
+        }
+        let upload = new_name();
+        let folder = uploads.join(&upload);
+        files::make_private_folder(&folder)?;
+        write(&folder.join("upload.json"), &UploadRecord { key: key.to_owned(), about })?;
+        Ok(upload)
+    }
+
+    /// Keeps a part; an earlier one with the same number is replaced.
+    pub fn put_part(
+        &self,
+        (bucket, key): (&str, &str),
+        (upload, number): (&str, u32),
+        received: Received,
+        now: Timestamp,
+    ) -> Result<PartRecord, StoreError> {
+        let _turn = self.turn();
+        let (folder, _) = self.upload(bucket, key, upload)?;
+        let part = PartRecord { size: received.size, md5: received.md5.clone(), modified: now };
+        received.keep_as(&part_file(&folder, number))?;
+        write(&part_file(&folder, number).with_extension("json"), &part)?;
+        Ok(part)
+    }
+
+    /// Returns the parts that have come, in the order of their numbers.
+    pub fn parts(
+        &self,
+        (bucket, key): (&str, &str),
+        upload: &str,
+    ) -> Result<Vec<(u32, Listed)>, StoreError> {
+        let (folder, _) = self.upload(bucket, key, upload)?;
+        let mut found = Vec::new();
+        for file in files::list(&folder)? {
+            let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let number = name.strip_prefix("part-").and_then(|name| name.strip_suffix(".json"));
+            let Some(number) = number.and_then(|number| number.parse().ok()) else { continue };
+            if let Some(part) = read::<PartRecord>(&file)? {
+                let (etag, modified) = (part.md5, shown(part.modified));
+                found.push((
+                    number,
+                    Listed { key: key.to_owned(), size: part.size, etag, modified },
+                ));
+            }
+        }
+        found.sort_by_key(|(number, _)| *number);
+        Ok(found)
+    }
+
+    /// Returns the uploads of a bucket that are not complete: keys and ids.
+    pub fn uploads(&self, bucket: &str) -> Result<Vec<(String, String)>, StoreError> {
+        let mut found = Vec::new();
+        for folder in files::list(&self.existing(bucket)?.join("uploads"))? {
+            if let Some(upload) = read::<UploadRecord>(&folder.join("upload.json"))? {
+                let id = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                found.push((upload.key, id));
+            }
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Makes one object of the parts that are named.
+    pub fn complete(
+        &self,
+        (bucket, key): (&str, &str),
+        upload: &str,
+        named: &[(u32, String)],
+        now: Timestamp,
+    ) -> Result<Object, StoreError> {
+        let (folder, record) = self.upload(bucket, key, upload)?;
+        let parts = check(&folder, named)?;
+        let total: u64 = parts.iter().map(|(_, part)| part.size).sum();
+        if total > LONGEST {
+            let message = "an object has at most 50 GiB here";
+            return Err(ObjectError::new(400, "EntityTooLarge", message).into());
+        }
+        let mut incoming = self.receive()?;
+        let mut tags = md5::Context::new();
+        for (file, part) in &parts {
+            tags.consume(hothouse_model::id::unhex(&part.md5).unwrap_or_default());
+            let bytes = File::open(file).map_err(|source| FileError {
+                attempt: "open",
+                path: file.clone(),
+                source,
+            })?;
+            incoming.write_part(&bytes, 0, part.size)?;
+        }
+        let received =
+            incoming.finish(&crate::Expected { size: Some(total), ..Default::default() })?;
+        // As S3 has it: of the hashes of the parts, and how many they were.
+        let etag = format!("{}-{}", hex(&tags.finalize().0), parts.len());
+        let object = self.place((bucket, key), received, (record.about, etag), now)?;
+        files::remove_tree(&folder)?;
+        Ok(object)
+    }
+
+    /// Forgets an upload and its parts.
+    pub fn abort(&self, (bucket, key): (&str, &str), upload: &str) -> Result<(), StoreError> {
+        let _turn = self.turn();
+        let (folder, _) = self.upload(bucket, key, upload)?;
+        Ok(files::remove_tree(&folder)?)
+    }
+
+    /// Finds an upload. Ids are the client's to send, so only those that were made here become a path.
+    fn upload(
+        &self,
+        bucket: &str,
+        key: &str,
+        upload: &str,
+    ) -> Result<(PathBuf, UploadRecord), StoreError> {
+        let bucket = self.existing(bucket)?;
+        let is_own = upload.len() == 32 && upload.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let folder = bucket.join("uploads").join(if is_own { upload } else { "none" });
+        let found = read::<UploadRecord>(&folder.join("upload.json"))?;
+        let found = found.filter(|record| is_own && record.key == key);
+        found.map(|record| (folder, record)).ok_or_else(|| ObjectError::no_such_upload().into())
+    }
+}
+
+/// Finds the parts that are named, if they have come as the client says.
+fn check(folder: &Path, named: &[(u32, String)]) -> Result<Vec<(PathBuf, PartRecord)>, StoreError> {
+    let mut parts = Vec::with_capacity(named.len());
+    for (at, (number, etag)) in named.iter().enumerate() {
+        let file = part_file(folder, *number);
+        let part: Option<PartRecord> = read(&file.with_extension("json"))?;
+        let part = part.filter(|part| part.md5 == *etag).ok_or_else(|| {
+            let message =
+                format!("part {number} was not uploaded, or is not the one with this ETag");
+            ObjectError::new(400, "InvalidPart", message)
+        })?;
+        if part.size < SMALLEST && at + 1 < named.len() {
+            let message = format!("part {number} is smaller than 5 MiB, and not the last");
+            return Err(ObjectError::new(400, "EntityTooSmall", message).into());
+        }
+        parts.push((file, part));
+    }
+    Ok(parts)
+}
+
+fn part_file(folder: &Path, number: u32) -> PathBuf {
+    folder.join(format!("part-{number}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{now, received};
+
+    #[test]
+    fn parts_become_one_object() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned());
+        store.make_bucket("goods", now()).unwrap();
+        let at = ("goods", "film");
+        let upload = store.begin_upload(at.0, at.1, About::default()).unwrap();
+        let first = vec![b'a'; 5 << 20];
+        let mut named = Vec::new();
+        for (number, bytes) in [(2, &b"end"[..]), (1, &first), (1, &first)] {
+            let part =
+                store.put_part(at, (&upload, number), received(&store, bytes), now()).unwrap();
+            named.push((number, part.md5));
+        }
+        named.remove(2);
+        named.sort();
+        assert_eq!(store.parts(at, &upload).unwrap().len(), 2);
+        assert_eq!(store.uploads("goods").unwrap(), [("film".into(), upload.clone())]);
+        let wrong = [(1, "00".to_owned())];
+        let code = |error: StoreError| error.told().code;
+        assert_eq!(code(store.complete(at, &upload, &wrong, now()).unwrap_err()), "InvalidPart");
+        let object = store.complete(at, &upload, &named, now()).unwrap();
+        assert_eq!(object.size, (5 << 20) + 3);
+        assert!(object.etag.ends_with("-2"), "{}", object.etag);
+        assert!(store.uploads("goods").unwrap().is_empty());
+        assert_eq!(code(store.complete(at, &upload, &named, now()).unwrap_err()), "NoSuchUpload");
+    }
+
+    #[test]
+    fn small_parts_foreign_ids_and_other_keys_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned());
+        store.make_bucket("goods", now()).unwrap();
+        let at = ("goods", "film");
+        let upload = store.begin_upload(at.0, at.1, About::default()).unwrap();
+        let mut named = Vec::new();
+        for number in [1, 2] {
+            let part =
+                store.put_part(at, (&upload, number), received(&store, b"x"), now()).unwrap();
+            named.push((number, part.md5));
+        }
+        let code = |error: StoreError| error.told().code;
+        assert_eq!(code(store.complete(at, &upload, &named, now()).unwrap_err()), "EntityTooSmall");
+        for id in ["", "..", "../../goods", &"0".repeat(32)] {
+            assert_eq!(code(store.abort(at, id).unwrap_err()), "NoSuchUpload", "{id}");
+        }
+        assert_eq!(code(store.abort(("goods", "other"), &upload).unwrap_err()), "NoSuchUpload");
+        store.abort(at, &upload).unwrap();
+        assert!(store.uploads("goods").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,339 @@
+//! Browsers in rooms: one per room, kept warm, with a context of its own for each page.
+//!
+//! A browser runs in the room as `agent`, so that its requests pass the wall and what a page does to it stays there. It is
+//! spoken to on the pipes of its command, and ends with them: with the room, with the daemon, or when it was not used for a while.
+
+mod auth;
+mod kept;
+mod outside;
+mod place;
+mod sessions;
+mod shims;
+mod warm;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use hothouse_browser::{
+    Arrival, CallError, Page, PageSpec, Shot,
+    capture::Request,
+    client::within,
+    emulate::Emulation,
+    locate::Locator,
+    report::{Found, report},
+    script::{self, Action, Step},
+    steps::{self, Ran},
+    video,
+};
+use hothouse_engine::Engine;
+use hothouse_host::random;
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxRecord,
+    browse::{BrowseReport, BrowseSpec, PATIENCE_MS},
+    id::hex,
+};
+use serde_json::json;
+use tokio::time::Instant;
+
+use self::{
+    auth::States, kept::Numbers, outside::RoomOutside, place::Place, sessions::Sessions, warm::Warm,
+};
+use crate::{Activities, Connections, Stop, Timelines, Urls, Webhooks};
+
+pub use self::auth::SignedIn;
+pub(crate) use self::warm::EXEC_PREFIX;
+
+/// How long a browser may be without use, and how often that is looked at.
+const IDLE: Duration = Duration::from_secs(300);
+const LOOK: Duration = Duration::from_secs(5);
+
+/// The longest that a user may have a page wait.
+const PATIENCE_MOST: Duration = Duration::from_secs(600);
+
+/// How long it may take to look at a page in the end, whatever the time that it had.
+const LAST_LOOK: Duration = Duration::from_secs(15);
+
+/// The browser of a room, if there is one; held while it is started.
+type Slot = Arc<tokio::sync::Mutex<Option<Arc<Warm>>>>;
+
+/// The browsers of all rooms.
+pub struct Browsers {
+    engine: Arc<Engine>,
+    connections: Arc<Connections>,
+    activities: Arc<Activities>,
+    timelines: Arc<Timelines>,
+    webhooks: Arc<Webhooks>,
+    urls: Arc<OnceLock<Arc<Urls>>>,
+    /// By runtime folder.
+    warm: Mutex<HashMap<PathBuf, Slot>>,
+    numbers: Numbers,
+    sessions: Sessions,
+    states: States,
+    /// The state folder, for what no room sees.
+    folder: PathBuf,
+}
+
+/// What browsers are made of.
+pub(crate) struct BrowsersOrder {
+    pub(crate) folder: PathBuf,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) activities: Arc<Activities>,
+    pub(crate) timelines: Arc<Timelines>,
+    pub(crate) webhooks: Arc<Webhooks>,
+    pub(crate) urls: Arc<OnceLock<Arc<Urls>>>,
+}
+
+/// What is asked for, read before anything is started.
+struct Plan {
+    emulation: Emulation,
+    steps: Vec<Step>,
+    element: Option<Locator>,
+}
+
+impl Plan {
+    fn of(spec: &BrowseSpec) -> Result<Self, Failure> {
+        let emulation = Emulation::of(spec).map_err(|error| error.failure())?;
+        let script = spec.script.as_deref().map(script::parse).transpose();
+        let mut steps = script.map_err(|error| error.failure())?.unwrap_or_default();
+        if !spec.step.is_empty() {
+            steps.push(Step::from_words(&spec.step).map_err(|error| error.failure())?);
+        }
+        let element = spec.element.as_deref().map(str::parse).transpose();
+        let element = element.map_err(|error| Failure::of(FailureKind::Usage, &error))?;
+        Ok(Self { emulation, steps, element })
+    }
+
+    /// Whether the steps themselves say what is opened first.
+    fn begins_elsewhere(&self, spec: &BrowseSpec) -> bool {
+        let goes = matches!(self.steps.first().map(|step| &step.action), Some(Action::Goto { .. }));
+        spec.path.is_empty() && goes
+    }
+}
+
+/// A page in use, and what its reports are about.
+struct Open<'a> {
+    sandbox: &'a SandboxRecord,
+    spec: &'a BrowseSpec,
+    plan: &'a Plan,
+    place: &'a Place,
+    page: &'a Page,
+}
+
+impl Browsers {
+    pub(crate) fn new(order: BrowsersOrder) -> Arc<Self> {
+        let BrowsersOrder { folder, engine, connections, activities, timelines, webhooks, urls } =
+            order;
+        Arc::new(Self {
+            engine,
+            connections,
+            activities,
+            timelines,
+            webhooks,
+            urls,
+            warm: Mutex::default(),
+            numbers: Numbers::default(),
+            sessions: Sessions::default(),
+            states: States::default(),
+            folder,
+        })
+    }
+
+    /// Opens a page of a sandbox that is up, and tells what it found. Files are in the run's artifacts.
+    pub async fn browse(
+        &self,
+        sandbox: &SandboxRecord,
+        spec: BrowseSpec,
+    ) -> Result<BrowseReport, Failure> {
+        let plan = Plan::of(&spec)?;
+        let _used = self.activities.of(sandbox.key).enter();
+        if let Some(name) = &spec.session {
+            return self.browse_in_session(sandbox, name, &spec, &plan).await;
+        }
+        let begun = Instant::now();
+        let place = self.place(sandbox, &spec).await?;
+        let state = match &spec.auth {
+            Some(role) => Some(self.signed_in(sandbox, role).await?),
+            None => None,
+        };
+        let browser = self.browser(sandbox, &place.runtime).await?;
+        let page = self.page_spec(sandbox, &spec, &plan, &place, state.map(|it| it.state));
+        let trace_prefix = page.trace_prefix.clone();
+        let visited = self.visit(&browser, sandbox, (&spec, &plan, &place), page).await;
+        browser.touch();
+        let mut visit = match visited {
+            Ok(visit) => visit,
+            Err(error) => return Err(browser.failure(&error).await),
+        };
+        visit.report.browser = browser.product.clone();
+        visit.report.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.keep(sandbox, visit, &trace_prefix).await
+    }
+
+    /// Says what a page is to be.
+    fn page_spec(
+        &self,
+        sandbox: &SandboxRecord,
+        spec: &BrowseSpec,
+        plan: &Plan,
+        place: &Place,
+        state: Option<hothouse_browser::state::StorageState>,
+    ) -> PageSpec {
+        PageSpec {
+            emulation: plan.emulation.clone(),
+            traced: place.origins.clone(),
+            trace_prefix: hex(&random::bytes::<8>()),
+            shims: shims::of(&self.engine, sandbox),
+            state,
+            video: spec.video,
+        }
+    }
+
+    /// Opens the page, waits for it, takes the steps, and looks at it.
+    async fn visit(
+        &self,
+        browser: &Warm,
+        sandbox: &SandboxRecord,
+        (spec, plan, place): (&BrowseSpec, &Plan, &Place),
+        page: PageSpec,
+    ) -> Result<Visit, CallError> {
+        let _turn = browser.turn().await;
+        let deadline = within(patience(spec));
+        let page = Page::open(&browser.client, page, deadline).await?;
+        let open = Open { sandbox, spec, plan, place, page: &page };
+        let visit = self.use_page(&open, deadline, !plan.begins_elsewhere(spec)).await;
+        page.close().await;
+        if browser.client.is_closed() {
+            return Err(CallError::Closed { why: "it ended while the page was open".into() });
+        }
+        visit
+    }
+
+    async fn use_page(
+        &self,
+        open: &Open<'_>,
+        deadline: Instant,
+        navigates: bool,
+    ) -> Result<Visit, CallError> {
+        let Open { sandbox, spec, plan, place, page } = open;
+        let mut arrival = match navigates {
+            true => page.goto(&place.url, deadline).await?,
+            false => Arrival::Loaded,
+        };
+        if spec.offline && matches!(arrival, Arrival::Loaded | Arrival::Busy) {
+            arrival = page.goto_offline(&place.url, deadline).await?;
+        }
+        let mut ran = Ran::default();
+        if !plan.steps.is_empty() && matches!(arrival, Arrival::Loaded | Arrival::Busy) {
+            let outside = RoomOutside::new(self, sandbox, place);
+            ran = steps::run(page, &plan.steps, &outside, deadline).await;
+            arrival = ran.arrival.take().unwrap_or(arrival);
+        }
+        Ok(self.finish(open, arrival, ran).await)
+    }
+
+    async fn finish(&self, open: &Open<'_>, arrival: Arrival, ran: Ran) -> Visit {
+        let Open { spec, plan, place, page, .. } = open;
+        if arrival == Arrival::Late {
+            page.call("Page.stopLoading", json!({}), within(Duration::from_secs(2))).await.ok();
+        }
+        let (shot, complaint) = shot(page, spec, plan).await;
+        let mut look = page.look(&[shot], within(LAST_LOOK)).await;
+        look.notes.extend(complaint);
+        let before = page.replace_kept(look.kept.clone());
+        page.noted(|capture| {
+            let found = Found {
+                app: &place.app,
+                url: &place.url,
+                arrival,
+                capture,
+                look: &look,
+                before: &before,
+                steps: ran.steps,
+            };
+            let mut report = report(found);
+            report.auth.clone_from(&spec.auth);
+            Visit {
+                report,
+                pictures: look.pictures.clone(),
+                step_pictures: ran.pictures,
+                requests: spec.har.then(|| capture.requests.all.clone()),
+                video: spec.video.then(|| video::avi(&capture.video_frames)).flatten(),
+            }
+        })
+    }
+
+    /// Returns the browser of a room, starting it if need be.
+    async fn browser(&self, sandbox: &SandboxRecord, runtime: &Path) -> Result<Arc<Warm>, Failure> {
+        let slot = self.warm().entry(runtime.to_owned()).or_default().clone();
+        let mut slot = slot.lock().await;
+        if let Some(warm) = slot.as_ref().filter(|warm| warm.is_alive()) {
+            warm.touch();
+            return Ok(warm.clone());
+        }
+        *slot = None;
+        let room = self.connections.of(runtime).await;
+        let room = room.map_err(|error| Failure::of(FailureKind::Backend, &error))?;
+        let started = warm::start(&self.engine, sandbox, runtime, room).await?;
+        Ok(slot.insert(Arc::new(started)).clone())
+    }
+
+    fn warm(&self) -> MutexGuard<'_, HashMap<PathBuf, Slot>> {
+        self.warm.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends pages and browsers that nobody uses, for as long as the daemon runs.
+    pub(crate) async fn watch(self: Arc<Self>, mut stop: Stop) {
+        while stop.pause(LOOK).await {
+            self.sessions.sweep();
+            self.states.sweep();
+            self.sweep();
+        }
+        self.sessions.clear();
+        self.warm().clear();
+    }
+
+    fn sweep(&self) {
+        self.warm().retain(|_, slot| {
+            // One that is being started is in use.
+            let Ok(mut slot) = slot.try_lock() else { return true };
+            if slot.as_ref().is_some_and(|warm| !warm.is_alive() || warm.is_idle(IDLE)) {
+                *slot = None;
+            }
+            slot.is_some()
+        });
+    }
+}
+
+/// Decides what the picture shows; an element that is not there is told, and the window shown instead.
+async fn shot(page: &Page, spec: &BrowseSpec, plan: &Plan) -> (Shot, Option<String>) {
+    let usual = if spec.full_page { Shot::FullPage } else { Shot::Viewport };
+    match &plan.element {
+        None => (usual, None),
+        Some(on) => match steps::place_of(page, on, within(LAST_LOOK)).await {
+            Ok(shot) => (shot, None),
+            Err(why) => (usual, Some(format!("the screenshot is not of the element: {why}"))),
+        },
+    }
+}
+
+/// What came of a page.
+struct Visit {
+    report: BrowseReport,
+    /// PNG files.
+    pictures: Vec<Vec<u8>>,
+    /// PNG files that steps took, by name.
+    step_pictures: Vec<(String, Vec<u8>)>,
+    /// For an archive, if one is wanted.
+    requests: Option<Vec<Request>>,
+    video: Option<Vec<u8>>,
+}
+
+fn patience(spec: &BrowseSpec) -> Duration {
+    let asked = Duration::from_millis(spec.timeout_ms.unwrap_or(PATIENCE_MS));
+    asked.clamp(Duration::from_millis(100), PATIENCE_MOST)
+}

@@ -1,0 +1,98 @@
+//! Proofs: scenarios carried out in rooms, judged by what the timeline has of them, and summed up among the
+//! artifacts of the run.
+//!
+//! What holds, what differs and what a summary says is decided by `hothouse_evidence`; here is what has to be done
+//! and asked for. A scenario that a daemon did not live to end stays `begun` in its file, and its summary says so.
+
+mod artifacts;
+mod compare;
+mod fresh;
+mod rows;
+mod scenario;
+mod summary;
+mod verify;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use hothouse_evidence::{outcome::ScenarioOutcome, summary::Summary};
+use hothouse_model::{Event, Failure, FailureKind, Happening, OperationId, id::SandboxKey};
+use tokio::sync::watch;
+
+use crate::{Keepers, timelines::RunPlace};
+
+pub use self::{
+    compare::{CompareWish, compare},
+    fresh::{Judge, ProveWish, prove, sweep},
+    scenario::smoke,
+    summary::{Files, summarize},
+    verify::{FolderCheck, verify_folder},
+};
+
+/// One scenario of a sandbox at a time: what happens after a mark must be its own.
+#[derive(Default)]
+pub struct Turns(Mutex<HashMap<SandboxKey, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Turns {
+    fn of(&self, key: SandboxKey) -> Arc<tokio::sync::Mutex<()>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone()
+    }
+}
+
+/// A scenario that was carried out.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    pub outcome: ScenarioOutcome,
+    pub summary: Summary,
+    pub place: RunPlace,
+    pub files: Files,
+}
+
+/// Who asks for a proof: what to tell of its progress, and whether it is still wanted.
+#[derive(Clone)]
+pub struct Asker {
+    pub operation: OperationId,
+    /// True once nobody waits for the answer any more.
+    pub left: watch::Receiver<bool>,
+}
+
+impl Asker {
+    /// Tells what is being done.
+    fn say(&self, keepers: &Keepers, title: String) {
+        let what = Happening::Waiting { title };
+        keepers.event_tx.send(Event { operation: self.operation.clone(), what }).ok();
+    }
+
+    /// Refuses to go on for somebody who has left.
+    fn check(&self) -> Result<(), Failure> {
+        match *self.left.borrow() {
+            true => Err(interrupted()),
+            false => Ok(()),
+        }
+    }
+
+    /// Does something unless the asker leaves meanwhile.
+    async fn while_asked<T>(
+        &self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let mut left = self.left.clone();
+        tokio::select! {
+            done = work => done,
+            _ = left.wait_for(|left| *left) => Err(interrupted()),
+        }
+    }
+}
+
+fn interrupted() -> Failure {
+    Failure::new(FailureKind::Conflict, "the proof was interrupted")
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(Failure::of(FailureKind::Internal, &error)))
+}

@@ -1,0 +1,509 @@
+//! One scenario: seed, mark, page, then what came of it, each effect within its time.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use hothouse_evidence::{
+    checks::{self, Next, Observed, RowAnswer, ServiceSeen},
+    expected::{self, Expected},
+    outcome::{JudgedBy, Progress, ScenarioOutcome},
+    page::{self, PageSeen},
+    summary::EFFECTS,
+};
+use hothouse_host::{Clock, clock::HostClock};
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxRecord,
+    browse::{BrowseReport, BrowseSpec},
+    config::{Config, Scenario, rules::nearest},
+    query::{Query, Since},
+    record::{Draft, Kind, Record, bodies::MarkBody},
+};
+use hothouse_timeline::{Order, Selection};
+use serde_json::Value;
+
+use super::{Asker, Proof, artifacts, blocking, rows, summary};
+use crate::{Keepers, SeedWish, in_room::InRoom, timelines::RunPlace};
+
+/// How often what no record tells, such as a row, is asked for again.
+const ASK_AGAIN: Duration = Duration::from_millis(250);
+
+/// The most records of a scenario that are looked at.
+const RECORDS: usize = 100_000;
+
+/// A scenario to carry out.
+#[derive(Clone, Debug)]
+pub(super) struct Wish {
+    pub(super) name: String,
+    pub(super) declared: Scenario,
+    pub(super) judged_by: JudgedBy,
+    pub(super) commit: String,
+}
+
+/// Carries out a scenario of a sandbox that is up, and sums the run up.
+pub async fn smoke(
+    keepers: &Keepers,
+    sandbox: &SandboxRecord,
+    scenario: &str,
+    asker: &Asker,
+) -> Result<Proof, Failure> {
+    let (engine, own) = (keepers.engine.clone(), sandbox.clone());
+    let (config, code) = blocking(move || {
+        engine.running(&own)?;
+        Ok((engine.scenario_config(&own)?, engine.code_of(&own)?))
+    })
+    .await?;
+    let wish = Wish {
+        declared: find(&config, scenario)?.clone(),
+        name: scenario.to_owned(),
+        judged_by: JudgedBy::Own,
+        commit: code.commit.clone(),
+    };
+    let outcome = perform(keepers, sandbox, &wish, asker).await?;
+    let origin = summary::Origin { code, ..summary::Origin::default() };
+    let place = place_of(sandbox)?;
+    let (all, own, at) = (keepers.clone(), sandbox.clone(), place.clone());
+    let (summary, files) = blocking(move || summary::write(&all, &own, &at, &origin)).await?;
+    Ok(Proof { outcome, summary, place, files })
+}
+
+/// Finds a scenario by its name.
+pub(super) fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Scenario, Failure> {
+    let found = config.scenarios.iter().find(|(known, _)| known.as_str() == name);
+    found.map(|(_, scenario)| scenario).ok_or_else(|| {
+        let shown: String = name.chars().take(80).collect();
+        let known = || config.scenarios.keys().map(|name| name.as_str());
+        let failure =
+            Failure::new(FailureKind::NotFound, format!("there is no scenario `{shown}`"));
+        match nearest(name, known()) {
+            Some(near) => failure.hint(format!("did you mean `{near}`?")),
+            None if config.scenarios.is_empty() => {
+                failure.hint("declare one in hothouse.toml: `[scenario.NAME]`")
+            }
+            None => failure.hint(format!("available: {}", known().collect::<Vec<_>>().join(", "))),
+        }
+    })
+}
+
+/// Returns where the run of a sandbox is.
+pub(super) fn place_of(sandbox: &SandboxRecord) -> Result<RunPlace, Failure> {
+    let Some(room) = &sandbox.room else {
+        let failure = Failure::new(FailureKind::Conflict, format!("`{}` is not up", sandbox.name));
+        return Err(failure.hint(format!("start it with `hothouse up -w {}`", sandbox.name)));
+    };
+    Ok(RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() })
+}
+
+/// Carries out a scenario, and keeps how it went. What the app or the page does wrong is part of the outcome; only what
+/// has nothing to do with them is a failure.
+pub(super) async fn perform(
+    keepers: &Keepers,
+    sandbox: &SandboxRecord,
+    wish: &Wish,
+    asker: &Asker,
+) -> Result<ScenarioOutcome, Failure> {
+    let turn = keepers.proof_turns.of(sandbox.key);
+    let _turn = turn.lock().await;
+    let _used = keepers.activities.of(sandbox.key).enter();
+    asker.check()?;
+    let place = place_of(sandbox)?;
+    let mut outcome = begun(wish);
+    keep(keepers, &place, &outcome).await?;
+    let pinned = pin(keepers, sandbox, &wish.declared).await?;
+    let performing = Performing { keepers, sandbox, place: &place, wish, asker };
+    let done = asker.while_asked(performing.run(&mut outcome)).await;
+    unpin(keepers, sandbox, pinned).await;
+    if let Err(failure) = done {
+        if failure.kind != FailureKind::Unmet {
+            return Err(failure);
+        }
+        outcome.failure = Some(told(&failure));
+    }
+    outcome.progress = Progress::Done;
+    outcome.ok = outcome.failure.is_none()
+        && !outcome.checks.is_empty()
+        && outcome.checks.iter().all(|check| check.ok);
+    keep(keepers, &place, &outcome).await?;
+    Ok(outcome)
+}
+
+fn told(failure: &Failure) -> String {
+    let parts = std::iter::once(&failure.message).chain(&failure.causes);
+    parts.cloned().collect::<Vec<_>>().join(": ")
+}
+
+fn begun(wish: &Wish) -> ScenarioOutcome {
+    let declared = &wish.declared;
+    ScenarioOutcome {
+        scenario: wish.name.clone(),
+        about: declared.about.as_ref().map(ToString::to_string),
+        app: declared.app.as_ref().map(ToString::to_string),
+        path: declared.path.to_string(),
+        auth: declared.auth.as_ref().map(ToString::to_string),
+        seed: declared.seed.iter().map(ToString::to_string).collect(),
+        flags: declared.flags.iter().map(|(key, value)| (key.to_string(), value.clone())).collect(),
+        judged_by: wish.judged_by,
+        commit: wish.commit.clone(),
+        declared: Some(declared.clone()),
+        started: Some(HostClock.now()),
+        ..ScenarioOutcome::default()
+    }
+}
+
+async fn keep(
+    keepers: &Keepers,
+    place: &RunPlace,
+    outcome: &ScenarioOutcome,
+) -> Result<(), Failure> {
+    let (engine, place, outcome) = (keepers.engine.clone(), place.clone(), outcome.clone());
+    blocking(move || {
+        artifacts::write_outcome(&place.folder, &outcome)?;
+        let ok = (outcome.progress == Progress::Done).then_some(outcome.ok);
+        engine.note_outcome(&place.run, &outcome.scenario, ok)
+    })
+    .await
+}
+
+/// Pins the flags of a scenario; returns what they were pinned to before.
+async fn pin(
+    keepers: &Keepers,
+    sandbox: &SandboxRecord,
+    scenario: &Scenario,
+) -> Result<BTreeMap<String, Option<Value>>, Failure> {
+    let (flags, own, wanted) = (keepers.flags.clone(), sandbox.clone(), scenario.flags.clone());
+    blocking(move || {
+        let before = flags.of(&own);
+        let mut former = BTreeMap::new();
+        for (key, value) in wanted {
+            let known = before.get(key.as_str()).filter(|flag| flag.pinned);
+            former.insert(key.to_string(), known.map(|flag| flag.value.clone()));
+            flags.pin(&own, key.as_str(), Some(value), HostClock.now())?;
+        }
+        Ok(former)
+    })
+    .await
+}
+
+async fn unpin(
+    keepers: &Keepers,
+    sandbox: &SandboxRecord,
+    former: BTreeMap<String, Option<Value>>,
+) {
+    let (flags, own) = (keepers.flags.clone(), sandbox.clone());
+    let done = blocking(move || {
+        for (key, value) in former {
+            flags.pin(&own, &key, value, HostClock.now())?;
+        }
+        Ok(())
+    });
+    if let Err(failure) = done.await {
+        tracing::warn!(?failure, "flags of a scenario stay pinned");
+    }
+}
+
+/// A scenario that is under way.
+struct Performing<'a> {
+    keepers: &'a Keepers,
+    sandbox: &'a SandboxRecord,
+    place: &'a RunPlace,
+    wish: &'a Wish,
+    asker: &'a Asker,
+}
+
+impl Performing<'_> {
+    async fn run(&self, outcome: &mut ScenarioOutcome) -> Result<(), Failure> {
+        let (keepers, declared) = (self.keepers, &self.wish.declared);
+        let app = self.app().await?;
+        outcome.app = Some(app.clone());
+        self.seed().await?;
+        let before = self.services().await?;
+        let mark = self.mark().await?;
+        outcome.mark = mark;
+        let begun = Instant::now();
+        let name = &self.wish.name;
+        self.asker.say(keepers, format!("open {app}{} for {name}", declared.path));
+        outcome.page = Some(self.browse(&app).await?);
+        self.asker.say(keepers, format!("wait for the effects of {name}"));
+        let expected = expected::of(declared);
+        let mut watch = Watch::new(self, &expected, outcome.page.take(), before, mark).await?;
+        watch.until_final().await?;
+        outcome.took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        outcome.upto = watch.records.last().map_or(mark, |record| record.seq);
+        outcome.checks = watch.checks();
+        (outcome.page, outcome.rows, outcome.services) = (watch.page, watch.rows, watch.services);
+        Ok(())
+    }
+
+    /// Returns the app that is opened: the one that is named, or the first.
+    async fn app(&self) -> Result<String, Failure> {
+        if let Some(app) = &self.wish.declared.app {
+            return Ok(app.to_string());
+        }
+        let (engine, own) = (self.keepers.engine.clone(), self.sandbox.clone());
+        let apps = blocking(move || engine.apps(&own)).await?;
+        let app = apps.iter().find(|app| app.app == "web").or(apps.first());
+        app.map(|app| app.app.clone()).ok_or_else(|| {
+            let message = format!("scenario `{}` has no app to open", self.wish.name);
+            Failure::new(FailureKind::Config, message)
+                .hint("give a service a `url`, and name it as `app` of the scenario")
+        })
+    }
+
+    async fn seed(&self) -> Result<(), Failure> {
+        let names: Vec<String> = self.wish.declared.seed.iter().map(ToString::to_string).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        self.asker.say(self.keepers, format!("seed {}", names.join(", ")));
+        let wish = SeedWish { names, again: false };
+        let seeded = self.keepers.seeds.seed(self.sandbox, &wish, &self.asker.operation).await;
+        seeded.map(drop)
+    }
+
+    async fn mark(&self) -> Result<u64, Failure> {
+        let (timelines, own) = (self.keepers.timelines.clone(), self.sandbox.clone());
+        let body = MarkBody { mark: mark_name(&self.wish.name) };
+        let draft = Draft::of(HostClock.now(), body.mark.clone(), &body);
+        Ok(blocking(move || timelines.append_now(&own, draft)).await?.seq)
+    }
+
+    /// Opens the page. What goes wrong with it is what was seen.
+    async fn browse(&self, app: &str) -> Result<PageSeen, Failure> {
+        let declared = &self.wish.declared;
+        let script = match &declared.script {
+            Some(path) => {
+                let (engine, own) = (self.keepers.engine.clone(), self.sandbox.clone());
+                let path = path.to_string();
+                Some(blocking(move || engine.script_of(&own, &path)).await?)
+            }
+            None => None,
+        };
+        let spec = BrowseSpec {
+            auth: declared.auth.as_ref().map(ToString::to_string),
+            script,
+            ..BrowseSpec::page(app, declared.path.as_str())
+        };
+        match self.keepers.browsers.browse(self.sandbox, spec).await {
+            Ok(report) => Ok(seen(report, self.place)),
+            Err(failure) if is_of_the_page(&failure) => {
+                Ok(PageSeen { failure: Some(told(&failure)), ..PageSeen::default() })
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    async fn services(&self) -> Result<Vec<ServiceSeen>, Failure> {
+        let (engine, own) = (self.keepers.engine.clone(), self.sandbox.clone());
+        blocking(move || {
+            let report = engine.services(&own);
+            let statuses = report.iter().flat_map(|report| report.statuses());
+            let seen = statuses.map(|service| ServiceSeen {
+                name: service.name.clone(),
+                state: service.state.to_string(),
+                is_ready: service.state.is_well(),
+                restarts: service.restarts,
+            });
+            Ok(seen.collect())
+        })
+        .await
+    }
+}
+
+/// Returns the name of the mark that a scenario begins with.
+pub(super) fn mark_name(scenario: &str) -> String {
+    format!("scenario-{scenario}")
+}
+
+/// Whether a failure says something about the app rather than about this machine or what was asked for.
+fn is_of_the_page(failure: &Failure) -> bool {
+    matches!(failure.kind, FailureKind::Unmet | FailureKind::Backend | FailureKind::Internal)
+}
+
+/// Takes what checks need of a report.
+fn seen(report: BrowseReport, place: &RunPlace) -> PageSeen {
+    let below = |path: &String| {
+        let path = std::path::Path::new(path);
+        path.strip_prefix(&place.folder).unwrap_or(path).display().to_string()
+    };
+    let failed = report.steps.iter().find(|step| !step.ok);
+    let failure = failed.map(|step| {
+        let why = step.error.as_deref().unwrap_or("it failed");
+        format!("step `{}`: {why}", step.step)
+    });
+    let changes = report.cookies;
+    let cookies = changes.added.into_iter().chain(changes.changed);
+    PageSeen {
+        record: None,
+        screenshots: report.screenshots.iter().map(below).collect(),
+        url: report.url,
+        final_url: report.final_url,
+        status: report.status,
+        title: report.title,
+        text: report.text,
+        console: report
+            .console
+            .into_iter()
+            .map(|line| page::ConsoleLine { level: line.level, text: line.text })
+            .collect(),
+        page_errors: report.page_errors,
+        failed_requests: report
+            .failed_requests
+            .into_iter()
+            .map(|one| page::FailedRequest { url: one.url, status: one.status, reason: one.reason })
+            .collect(),
+        media: report
+            .media
+            .into_iter()
+            .map(|one| page::Media {
+                src: one.src,
+                width: one.width.into(),
+                height: one.height.into(),
+                ok: one.ok,
+            })
+            .collect(),
+        cookies: Some(cookies.map(|name| page::Cookie { name }).collect()),
+        duration_ms: report.duration_ms,
+        failure,
+    }
+}
+
+/// Looks at what a scenario leaves until that is final.
+struct Watch<'a> {
+    of: &'a Performing<'a>,
+    expected: &'a [Expected],
+    room: InRoom,
+    page: Option<PageSeen>,
+    before: Vec<ServiceSeen>,
+    services: Vec<ServiceSeen>,
+    rows: Vec<RowAnswer>,
+    records: Vec<Record>,
+    mark: u64,
+    begun: Instant,
+    /// When the last effect came.
+    last: Instant,
+}
+
+impl<'a> Watch<'a> {
+    async fn new(
+        of: &'a Performing<'a>,
+        expected: &'a [Expected],
+        page: Option<PageSeen>,
+        before: Vec<ServiceSeen>,
+        mark: u64,
+    ) -> Result<Self, Failure> {
+        let keepers = of.keepers;
+        let room = InRoom::of(&keepers.engine, &keepers.connections, of.sandbox).await?;
+        let now = Instant::now();
+        Ok(Self {
+            of,
+            expected,
+            room,
+            page,
+            services: before.clone(),
+            before,
+            rows: Vec::new(),
+            records: Vec::new(),
+            mark,
+            begun: now,
+            last: now,
+        })
+    }
+
+    async fn until_final(&mut self) -> Result<(), Failure> {
+        let mut heads = {
+            let (timelines, own) = (self.of.keepers.timelines.clone(), self.of.sandbox.clone());
+            blocking(move || Ok(timelines.of(&own))).await?.map(|timeline| timeline.subscribe())
+        };
+        loop {
+            if let Some(heads) = &mut heads {
+                heads.borrow_and_update();
+            }
+            self.look().await?;
+            let checks = self.checks();
+            let (elapsed, quiet) = (self.begun.elapsed(), self.last.elapsed());
+            let Next::Wait(left) = checks::next(self.expected, &checks, elapsed, quiet) else {
+                return Ok(());
+            };
+            let pause = if self.asks() { left.min(ASK_AGAIN) } else { left };
+            let changed = async {
+                let changed = match &mut heads {
+                    Some(heads) => heads.changed().await.is_ok(),
+                    None => false,
+                };
+                // Of a timeline that nobody writes there is no news.
+                if !changed {
+                    std::future::pending::<()>().await;
+                }
+            };
+            // Nothing is slept away: a record wakes it, and what has no records is asked for again.
+            tokio::time::timeout(pause.max(Duration::from_millis(5)), changed).await.ok();
+        }
+    }
+
+    /// Whether something is expected that no record tells.
+    fn asks(&self) -> bool {
+        !rows::wanted(self.expected).is_empty()
+            || self.expected.iter().any(|one| matches!(one.wanted, expected::Wanted::Service(_)))
+    }
+
+    async fn look(&mut self) -> Result<(), Failure> {
+        self.read().await?;
+        if let Some(page) = &mut self.page {
+            let record = self.records.iter().rev().find(|record| record.kind == Kind::Browser);
+            page.record = record.map(|record| record.id.clone());
+        }
+        let mut answers = Vec::new();
+        for row in rows::wanted(self.expected) {
+            answers.push(rows::ask(&self.room, row).await?);
+        }
+        self.rows = answers;
+        let mut services = self.of.services().await?;
+        for service in &mut services {
+            let before = self.before.iter().find(|one| one.name == service.name);
+            service.restarts =
+                service.restarts.saturating_sub(before.map_or(0, |one| one.restarts));
+        }
+        self.services = services;
+        Ok(())
+    }
+
+    /// Reads the records that have come.
+    async fn read(&mut self) -> Result<(), Failure> {
+        let after = self.records.last().map_or(self.mark, |record| record.seq);
+        let (timelines, place) = (self.of.keepers.timelines.clone(), self.of.place.clone());
+        let limit = RECORDS.saturating_sub(self.records.len());
+        let new = blocking(move || {
+            let selection = Selection {
+                query: Query::default(),
+                since: Some(Since::Seq(after)),
+                now: HostClock.now(),
+                limit,
+                order: Order::OldestFirst,
+            };
+            let reader = timelines.reader(&place)?;
+            reader.records(&selection).map_err(|error| error.failure())
+        });
+        let new = new.await?;
+        // Connections end whenever they like.
+        let is_effect =
+            |record: &Record| EFFECTS.contains(&record.kind) && record.kind != Kind::Connection;
+        if new.iter().any(is_effect) {
+            self.last = Instant::now();
+        }
+        self.records.extend(new);
+        Ok(())
+    }
+
+    fn checks(&self) -> Vec<checks::Check> {
+        let observed = Observed {
+            records: &self.records,
+            page: self.page.as_ref(),
+            rows: &self.rows,
+            services: &self.services,
+            run: &self.of.place.run,
+            mark: self.mark,
+        };
+        checks::evaluate(self.expected, &observed)
+    }
+}

@@ -1,0 +1,317 @@
+//! The summary of a run: collected, decided by `hothouse_evidence`, written beside the timeline.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use hothouse_engine::CodeFacts;
+use hothouse_evidence::{
+    compare::Comparison,
+    judge::{self, ChangedFile},
+    summary::{
+        self, CaveatShown, Chain, Code, Coverage, Digests, FORMAT, Gap, HTML, IntegrationSeen,
+        JSON, MARKDOWN, Summary, Verdict,
+    },
+};
+use hothouse_host::{Clock, beneath::Folder, clock::HostClock, files};
+use hothouse_model::{
+    Explain, Failure, FailureKind, SandboxRecord,
+    record::{Kind, Record},
+    seed::BundleOutcome,
+};
+use hothouse_timeline::digest;
+
+use super::{artifacts, scenario};
+use crate::{Keepers, mocks, timelines::RunPlace};
+
+/// The version that makes summaries.
+const TOOL: &str = concat!("hothouse ", env!("CARGO_PKG_VERSION"));
+
+/// Where the files of a summary are.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    pub md: PathBuf,
+    pub html: PathBuf,
+    pub json: PathBuf,
+}
+
+impl Files {
+    fn of(place: &RunPlace) -> Self {
+        let at = |name: &str| place.folder.join(name);
+        Self { md: at(MARKDOWN), html: at(HTML), json: at(JSON) }
+    }
+}
+
+/// The code that a run is about, where that is more than the sandbox tells.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Origin {
+    pub(super) code: CodeFacts,
+    /// Files of the base that took the place of the commit's own.
+    pub(super) from_base: Vec<String>,
+    pub(super) comparison: Option<Comparison>,
+    /// The sandbox that was asked for, where the proof has one of its own.
+    pub(super) sandbox: Option<String>,
+}
+
+/// Sums up a run, also one that has ended, and writes its files again.
+pub fn summarize(
+    keepers: &Keepers,
+    sandbox: Option<&SandboxRecord>,
+    place: &RunPlace,
+) -> Result<(Summary, Files), Failure> {
+    let own = sandbox
+        .filter(|sandbox| sandbox.room.as_ref().is_some_and(|room| room.run.id == place.run));
+    match own {
+        Some(sandbox) => {
+            let origin = Origin { code: keepers.engine.code_of(sandbox)?, ..Origin::default() };
+            write(keepers, sandbox, place, &origin)
+        }
+        None => again(keepers, place),
+    }
+}
+
+/// Sums up a run whose sandbox is gone, by what was written when it was not.
+fn again(keepers: &Keepers, place: &RunPlace) -> Result<(Summary, Files), Failure> {
+    let folder = Folder::open(&place.folder).map_err(|error| error.failure())?;
+    let known = artifacts::read(&folder, JSON);
+    let known = known.and_then(|bytes| serde_json::from_slice::<Summary>(&bytes).ok());
+    let outcomes = artifacts::outcomes(&folder);
+    let records = artifacts::records(&folder)?;
+    match known {
+        Some(summary) if summary.scenarios == outcomes => Ok((summary, Files::of(place))),
+        Some(summary) => {
+            finish(&folder, place, Summary { scenarios: outcomes, ..summary }, &records)
+        }
+        None => {
+            let first = records.first();
+            let facts = Coverage { scenarios: &outcomes, ..Coverage::default() };
+            let mut not_covered = summary::not_covered(&facts, &Code::default());
+            not_covered
+                .push("the sandbox is gone: its config and files could not be looked at".into());
+            let summary = Summary {
+                sandbox: first.map(|record| record.sandbox.clone()).unwrap_or_default(),
+                run: place.run.clone(),
+                chain: chain(keepers, place)?,
+                scenarios: outcomes,
+                not_covered,
+                ..Summary::default()
+            };
+            finish(&folder, place, summary, &records)
+        }
+    }
+}
+
+/// Adds what became known of a run after its sandbox was gone: further attempts, and what differs from another run.
+pub(super) fn amend(
+    place: &RunPlace,
+    comparison: Option<Comparison>,
+) -> Result<(Summary, Files), Failure> {
+    let folder = Folder::open(&place.folder).map_err(|error| error.failure())?;
+    let known = artifacts::read(&folder, JSON);
+    let known = known.and_then(|bytes| serde_json::from_slice::<Summary>(&bytes).ok());
+    let summary = Summary {
+        scenarios: artifacts::outcomes(&folder),
+        comparison,
+        ..known.unwrap_or_default()
+    };
+    finish(&folder, place, summary, &artifacts::records(&folder)?)
+}
+
+/// Sums up the run of a sandbox that is there.
+pub(super) fn write(
+    keepers: &Keepers,
+    sandbox: &SandboxRecord,
+    place: &RunPlace,
+    origin: &Origin,
+) -> Result<(Summary, Files), Failure> {
+    let folder = Folder::open(&place.folder).map_err(|error| error.failure())?;
+    // What was noted before is in the file then.
+    keepers.timelines.reader(place)?;
+    let records = artifacts::records(&folder)?;
+    let outcomes = artifacts::outcomes(&folder);
+    let shown = summary::of_scenarios(&outcomes, &records);
+    let engine = &keepers.engine;
+    let config = engine.scenario_config(sandbox).ok();
+    let base = engine.config_at(&sandbox.repository, &origin.code.base_commit)?;
+    let changed = changed_files(&origin.code);
+    let own = match origin.from_base.is_empty() {
+        true => config.clone(),
+        // The worktree has the base's files; what the commit itself says counts.
+        false => engine.config_at(&sandbox.repository, &origin.code.commit)?,
+    };
+    let code = code(origin);
+    let apps = engine.apps(sandbox).unwrap_or_default();
+    let apps: Vec<String> = apps.into_iter().map(|app| app.app).collect();
+    let declared: Vec<String> =
+        config.iter().flat_map(|config| config.scenarios.keys().map(ToString::to_string)).collect();
+    let gaps = gaps(keepers, place, &outcomes);
+    let integrations = integrations(keepers, sandbox, &shown);
+    let not_covered = summary::not_covered(
+        &Coverage {
+            scenarios: &outcomes,
+            declared: &declared,
+            apps: &apps,
+            gaps: &gaps,
+            integrations: &integrations,
+            files: &changed,
+            exercised: &[],
+            records: &shown,
+        },
+        &code,
+    );
+    let summary = Summary {
+        project: sandbox.project.to_string(),
+        sandbox: origin.sandbox.clone().unwrap_or_else(|| sandbox.name.to_string()),
+        run: place.run.clone(),
+        digests: digests(keepers, sandbox),
+        seed: seeded(keepers, sandbox),
+        flags: flags(keepers, sandbox, &outcomes),
+        chain: chain(keepers, place)?,
+        changed_checks: judge::changes(base.as_ref(), own.as_ref(), &changed),
+        comparison: origin.comparison.clone(),
+        files: changed,
+        caveats: caveats(keepers, sandbox),
+        not_covered,
+        code,
+        scenarios: outcomes,
+        ..Summary::default()
+    };
+    finish(&folder, place, summary, &records)
+}
+
+/// Adds what follows from the records and the files, and writes all three texts.
+fn finish(
+    folder: &Folder,
+    place: &RunPlace,
+    mut summary: Summary,
+    records: &[Record],
+) -> Result<(Summary, Files), Failure> {
+    let within = summary::of_scenarios(&summary.scenarios, records);
+    let named = artifacts::evidence(&summary.scenarios, &within);
+    let hashed = named.into_iter().filter_map(|path| {
+        let bytes = artifacts::read(folder, &path)?;
+        Some((path, digest(&bytes)))
+    });
+    summary.evidence = hashed.collect();
+    let within: Vec<Record> = within.into_iter().cloned().collect();
+    summary.effects = summary::effects(&within);
+    summary.verdict = Verdict::of(&summary.scenarios);
+    (summary.format, summary.tool, summary.made) = (FORMAT, TOOL.to_owned(), HostClock.now());
+    let (markdown, page) = artifacts::render(folder, &summary, records);
+    let files = Files::of(place);
+    for (path, text) in [(&files.md, markdown), (&files.html, page), (&files.json, summary.json())]
+    {
+        files::replace(path, text.as_bytes(), 0o600).map_err(|error| error.failure())?;
+    }
+    Ok((summary, files))
+}
+
+fn code(origin: &Origin) -> Code {
+    let CodeFacts { branch, commit, tree, base, base_commit, uncommitted, .. } =
+        origin.code.clone();
+    let from_base = origin.from_base.clone();
+    Code { branch, commit, tree, base, base_commit, uncommitted, from_base }
+}
+
+fn changed_files(code: &CodeFacts) -> Vec<ChangedFile> {
+    let files = code.files.iter().map(|file| ChangedFile {
+        path: file.path.clone(),
+        added: file.added,
+        removed: file.removed,
+    });
+    files.collect()
+}
+
+fn chain(keepers: &Keepers, place: &RunPlace) -> Result<Chain, Failure> {
+    let found = keepers.timelines.verify(place)?;
+    match found.broken_at {
+        None => Ok(Chain { records: found.records, head: found.head }),
+        Some(line) => {
+            let why = found.why.unwrap_or_default();
+            let message = format!("line {line} of the timeline is not as it was written: {why}");
+            Err(Failure::new(FailureKind::Unmet, message)
+                .hint(format!("`hothouse verify {}` shows the same", place.run)))
+        }
+    }
+}
+
+fn digests(keepers: &Keepers, sandbox: &SandboxRecord) -> Digests {
+    let config = keepers.engine.config_text(sandbox).unwrap_or_default();
+    let folders = mocks::fixture_folders(keepers.engine.scenario_config(sandbox).ok().as_ref());
+    let found = keepers.engine.fixtures(sandbox, &folders, None).ok().flatten();
+    let mut all: BTreeMap<String, String> = BTreeMap::new();
+    for file in found.map(|(_, files)| files).unwrap_or_default() {
+        all.insert(format!("{}/{}", file.integration, file.name), digest(&file.bytes));
+    }
+    let fixtures = serde_json::to_vec(&all).unwrap_or_default();
+    Digests { config: digest(&config), fixtures: digest(&fixtures) }
+}
+
+fn seeded(keepers: &Keepers, sandbox: &SandboxRecord) -> Vec<String> {
+    let summary = keepers.seeds.summary(sandbox);
+    let bundles = summary.into_iter().flat_map(|summary| summary.bundles);
+    let done = |state: BundleOutcome| !matches!(state, BundleOutcome::Failed | BundleOutcome::Left);
+    bundles.filter(|bundle| done(bundle.state)).map(|bundle| bundle.name).collect()
+}
+
+fn flags(
+    keepers: &Keepers,
+    sandbox: &SandboxRecord,
+    outcomes: &[hothouse_evidence::outcome::ScenarioOutcome],
+) -> BTreeMap<String, serde_json::Value> {
+    let set = keepers.flags.of(sandbox);
+    let pinned = set.iter().filter(|(_, flag)| flag.pinned);
+    let pinned = pinned.map(|(key, flag)| (key.clone(), flag.value.clone()));
+    pinned.chain(outcomes.iter().flat_map(|one| one.flags.clone())).collect()
+}
+
+fn caveats(keepers: &Keepers, sandbox: &SandboxRecord) -> Vec<CaveatShown> {
+    let room = keepers.engine.room_of(sandbox).map(|room| room.caveats).unwrap_or_default();
+    let room = room
+        .iter()
+        .map(|caveat| CaveatShown { area: caveat.area().to_string(), text: caveat.to_string() });
+    let reports = keepers.engine.integration_reports(sandbox).unwrap_or_default();
+    let treated = reports.into_iter().filter(|report| !report.caveat.is_empty());
+    let treated = treated.map(|report| CaveatShown { area: report.name, text: report.caveat });
+    room.chain(treated).collect()
+}
+
+fn gaps(
+    keepers: &Keepers,
+    place: &RunPlace,
+    outcomes: &[hothouse_evidence::outcome::ScenarioOutcome],
+) -> Vec<Gap> {
+    let Some(first) = outcomes.first() else { return Vec::new() };
+    let Ok(reader) = keepers.timelines.reader(place) else { return Vec::new() };
+    let since = reader.since(&scenario::mark_name(&first.scenario), 0);
+    let found = since.map(|since| since.gaps).unwrap_or_default().into_iter();
+    let mut gaps: Vec<Gap> =
+        found.map(|gap| Gap { kind: gap.kind, what: gap.what, count: gap.count }).collect();
+    let lost = keepers.timelines.lost(place);
+    if lost > 0 {
+        let what = "records that could not be written".to_owned();
+        gaps.push(Gap { kind: "dropped".into(), what, count: lost });
+    }
+    gaps
+}
+
+fn integrations(
+    keepers: &Keepers,
+    sandbox: &SandboxRecord,
+    records: &[&Record],
+) -> Vec<IntegrationSeen> {
+    let all = keepers.engine.integrations(sandbox).unwrap_or_default();
+    let seen = all.iter().map(|(name, integration)| {
+        let hosts: Vec<String> = integration.hosts.iter().map(ToString::to_string).collect();
+        let is_own = |record: &&&Record| {
+            let host = record.body["host"].as_str().unwrap_or_default();
+            record.body["integration"].as_str() == Some(name.as_str())
+                || matches!(record.kind, Kind::Request | Kind::Connection)
+                    && hosts.iter().any(|known| known == host)
+        };
+        IntegrationSeen {
+            name: name.to_string(),
+            class: integration.class.to_string(),
+            records: records.iter().filter(is_own).count() as u64,
+        }
+    });
+    seen.collect()
+}

@@ -1,0 +1,139 @@
+//! Seeded stacks that sandboxes share: what comes with a snapshot besides data, and what goes into one.
+
+use std::{os::unix::ffi::OsStrExt, time::Duration};
+
+use hothouse_engine::{ARCHIVE_LIMIT, SeedOrigin, SeedRole};
+use hothouse_model::{
+    Failure,
+    query::Query,
+    record::Kind,
+    seed::{CONTEXT_FILE, FOLDER, STATE_FILE},
+};
+use hothouse_timeline::{Order, Selection};
+use jiff::Timestamp;
+
+use super::{LABEL, Seeding, blocking, bundle::scheme};
+use crate::{in_room::RoomTask, timelines::RunPlace};
+
+/// What somebody does in a room whose data becomes a snapshot: nothing of it may have happened.
+const FOREIGN: [Kind; 5] = [Kind::Exec, Kind::Browser, Kind::Agent, Kind::Restore, Kind::Commit];
+
+impl Seeding<'_> {
+    /// Unpacks the files of the snapshot that the run's data came from; returns its key, if there is one.
+    pub(super) async fn unpack(&self) -> Option<String> {
+        let origin = self.origin(SeedRole::Copied).await?;
+        let (engine, own, key) =
+            (self.seeds.engine.clone(), self.sandbox().clone(), origin.key.clone());
+        let archive = blocking(move || Ok(engine.seed_archive(&own, &key))).await.ok()??;
+        let mut task = RoomTask::shell("exec tar -xf - --no-same-owner");
+        (task.label, task.stdin, task.folder) = (LABEL, archive, Some(".".into()));
+        match self.room.run(task).await {
+            Ok(ended) if ended.is_ok() => {
+                let key = origin.key.clone();
+                self.settle_origin(SeedOrigin { role: SeedRole::Restored, ..origin });
+                self.say(format!("the data is from snapshot {}", &key[..key.len().min(12)]));
+                Some(key)
+            }
+            // Without its state the bundles run; the data is theirs already, which they bear.
+            other => {
+                tracing::warn!(?other, "the files of a seed's snapshot were not unpacked");
+                None
+            }
+        }
+    }
+
+    async fn origin(&self, role: SeedRole) -> Option<SeedOrigin> {
+        let (engine, own) = (self.seeds.engine.clone(), self.sandbox().clone());
+        let origin = blocking(move || Ok(engine.seed_origin(&own))).await.ok()??;
+        (origin.role == role).then_some(origin)
+    }
+
+    fn settle_origin(&self, origin: SeedOrigin) {
+        let Some(room) = &self.sandbox().room else { return };
+        if let Err(error) = self.seeds.engine.note_seed_origin(&room.run, &origin) {
+            tracing::warn!(%error, "where the data of a run came from was not noted");
+        }
+    }
+
+    /// Keeps what was seeded for other sandboxes, where it depends on nothing but the project's files.
+    pub(super) async fn share(&self, begun: Timestamp) {
+        let Some(origin) = self.origin(SeedRole::Candidate).await else { return };
+        // Whatever comes of it, later seedings of this run depend on more.
+        self.settle_origin(SeedOrigin { role: SeedRole::Settled, ..origin.clone() });
+        let all_there =
+            origin.manifest.bundles.iter().all(|name| self.state.bundles.contains_key(name));
+        if !all_there || self.is_foreign() || self.names_itself() {
+            return;
+        }
+        match self.keep(&origin, begun).await {
+            Ok(true) => tracing::info!(key = origin.key, "seeded data is kept for other sandboxes"),
+            Ok(false) => {
+                tracing::info!("seeded data is not kept: the files have changed meanwhile")
+            }
+            Err(failure) => tracing::warn!(?failure, "seeded data was not kept"),
+        }
+    }
+
+    async fn keep(&self, origin: &SeedOrigin, begun: Timestamp) -> Result<bool, Failure> {
+        let (engine, own) = (self.seeds.engine.clone(), self.sandbox().clone());
+        let names = blocking(move || engine.ignored_since(&own, begun)).await?;
+        let Some(names) = names else { return Ok(false) };
+        let own = [CONTEXT_FILE, STATE_FILE].map(|name| format!("./{FOLDER}/{name}").into_bytes());
+        let is_other = |name: &&std::path::PathBuf| !name.starts_with(FOLDER);
+        let others =
+            names.iter().filter(is_other).map(|name| [b"./", name.as_os_str().as_bytes()].concat());
+        let list: Vec<u8> =
+            own.into_iter().chain(others).flat_map(|name| [name, vec![0]].concat()).collect();
+        let mut task =
+            RoomTask::shell("exec tar -cf - --null --no-recursion --ignore-failed-read -T -");
+        (task.label, task.stdin, task.keep) = (LABEL, list, ARCHIVE_LIMIT);
+        task.folder = Some(".".into());
+        let archive = self.room.run(task).await?;
+        if !archive.is_ok() || archive.stdout.is_cut() {
+            return Ok(false);
+        }
+        self.checkpoint().await;
+        let (engine, own, origin) =
+            (self.seeds.engine.clone(), self.sandbox().clone(), origin.clone());
+        if self.is_foreign() {
+            return Ok(false);
+        }
+        blocking(move || engine.keep_seeded(&own, &origin, &archive.stdout.head)).await
+    }
+
+    /// Lets databases write down what they have, so that copies of their data start at once.
+    async fn checkpoint(&self) {
+        for service in self.room.stack.services.iter().filter(|service| service.database.is_some())
+        {
+            let script = match scheme(service) {
+                "postgres" => "exec psql -X -q -c CHECKPOINT",
+                _ => continue,
+            };
+            let mut task = RoomTask::shell(script).of_service(service.name());
+            (task.label, task.timeout) = (LABEL, Duration::from_secs(30));
+            self.room.run(task).await.ok();
+        }
+    }
+
+    /// Whether anybody did something in the room besides its services and bundles.
+    fn is_foreign(&self) -> bool {
+        let Some(room) = &self.sandbox().room else { return true };
+        let place = RunPlace { run: room.run.id.clone(), folder: room.run.artifacts.clone() };
+        let Ok(reader) = self.seeds.timelines.reader(&place) else { return true };
+        let now = self.seeds.engine.now();
+        FOREIGN.into_iter().any(|kind| {
+            let query = Query::parse("", Some(kind)).expect("nothing is a query");
+            let selection =
+                Selection { query, since: None, now, limit: 1, order: Order::NewestFirst };
+            reader.records(&selection).map_or(true, |found| !found.is_empty())
+        })
+    }
+
+    /// Whether bundles told the name of the sandbox, as a URL has it: such data is no one else's.
+    fn names_itself(&self) -> bool {
+        let sandbox = self.sandbox();
+        let told = serde_json::to_string(&self.context).unwrap_or_default();
+        told.contains(&format!(".{}.{}.localhost", sandbox.name, sandbox.label))
+            || told.contains(sandbox.id.as_str())
+    }
+}

@@ -1,0 +1,540 @@
+//! Objects: what an app asks of S3 is done in the sandbox's own store, and told on the timeline.
+//!
+//! A bucket that a host of production names is there, as it is in production. Others are made by the app, or by the
+//! first object that is put into them.
+
+mod answers;
+
+use std::{path::Path, pin::Pin, sync::Arc};
+
+use hothouse_host::{Clock, clock::HostClock, files};
+use hothouse_model::{
+    ledger::RoomProcess,
+    record::{Kind, bodies::ObjectBody},
+};
+use hothouse_objects::{About, Expected, Incoming, Object, Received, Store, StoreError};
+use hothouse_sinks::{
+    Recorded,
+    objects::{
+        Asked, ObjectError, Operation, Place,
+        chunked::{self, Chunked},
+        conditions, form,
+        operation::{Setting, SettingAct},
+        place, signed, xml,
+    },
+};
+use hothouse_terminate::{Streamed, StreamedAnswer, StreamedBody, StreamedRequest};
+
+use self::answers::{empty, failed, of_object, text};
+use super::{LONG_BODY, NotKept, RunSinks};
+
+/// How much is held before it is written.
+const HELD: usize = 1 << 20;
+
+/// The most of a body that is XML.
+const XML_LIMIT: usize = 2 << 20;
+
+/// What answers for object stores in one run.
+pub(crate) struct ObjectSink {
+    sinks: Arc<RunSinks>,
+    store: Arc<Store>,
+}
+
+impl ObjectSink {
+    pub(crate) fn new(sinks: Arc<RunSinks>, store: Arc<Store>) -> Arc<Self> {
+        Arc::new(Self { sinks, store })
+    }
+}
+
+impl Streamed for ObjectSink {
+    fn answer(
+        self: Arc<Self>,
+        request: StreamedRequest,
+    ) -> Pin<Box<dyn Future<Output = StreamedAnswer> + Send>> {
+        Box::pin(async move {
+            let StreamedRequest { host, method, path, query, headers, body, process } = request;
+            let call = Call { host: host.to_string(), method, path, query, headers, process };
+            let answered = self.clone().serve(&call, body).await;
+            let mut answer = answered.unwrap_or_else(|error| {
+                if let StoreError::File(error) = &error {
+                    tracing::warn!(%error, "an object could not be kept");
+                }
+                failed(&error.told(), &call.path)
+            });
+            answers::share(&mut answer, &call.asked());
+            answer
+        })
+    }
+}
+
+/// A request without its body.
+struct Call {
+    host: String,
+    method: String,
+    path: String,
+    query: String,
+    headers: Vec<(String, Vec<u8>)>,
+    process: Option<RoomProcess>,
+}
+
+impl Call {
+    fn asked(&self) -> Asked<'_> {
+        let Self { host, method, path, query, headers, .. } = self;
+        Asked { host, method, path, query, headers }
+    }
+}
+
+type Answered = Result<StreamedAnswer, StoreError>;
+
+impl ObjectSink {
+    async fn serve(self: Arc<Self>, call: &Call, mut body: StreamedBody) -> Answered {
+        let asked = call.asked();
+        let place = place(asked.host, asked.path)?;
+        let operation = Operation::read(&asked, &place)?;
+        let is_signed = signed::is_signed(&asked, HostClock.now())?;
+        if operation.writes() && !is_signed && operation != Operation::PostForm {
+            let message = "this is not signed; an app's own SDK signs what it sends";
+            return Err(ObjectError::new(403, "AccessDenied", message).into());
+        }
+        if let Some(bucket) = &place.bucket
+            && (place.by_host || puts(&operation))
+        {
+            let bucket = bucket.clone();
+            self.on_disk(move |store| store.make_bucket(&bucket, HostClock.now())).await?;
+        }
+        match (&place.bucket, &place.key) {
+            (None, _) => self.buckets(operation).await,
+            (Some(bucket), None) => self.bucket(operation, bucket.clone(), call, &mut body).await,
+            (Some(bucket), Some(key)) => {
+                let at = At { bucket: bucket.clone(), key: key.clone() };
+                self.object(operation, (at, place), call, &mut body).await
+            }
+        }
+    }
+
+    async fn buckets(&self, operation: Operation) -> Answered {
+        if operation == Operation::Preflight {
+            return Ok(answers::preflight());
+        }
+        let all = self.on_disk(Store::buckets).await?;
+        let all: Vec<_> =
+            all.into_iter().map(|(name, made)| (name, hothouse_objects::shown(made))).collect();
+        Ok(text(200, xml::buckets(&all)))
+    }
+
+    async fn bucket(
+        &self,
+        operation: Operation,
+        bucket: String,
+        call: &Call,
+        body: &mut StreamedBody,
+    ) -> Answered {
+        match operation {
+            Operation::Preflight => Ok(answers::preflight()),
+            Operation::CreateBucket => {
+                let path = format!("/{bucket}");
+                self.on_disk(move |store| store.make_bucket(&bucket, HostClock.now())).await?;
+                Ok(empty(200, &[("location", path)]))
+            }
+            Operation::HeadBucket => match self.store.has_bucket(&bucket) {
+                true => Ok(empty(200, &[("x-amz-bucket-region", "us-east-1".into())])),
+                false => Ok(empty(404, &[])),
+            },
+            Operation::DeleteBucket => {
+                self.on_disk(move |store| store.remove_bucket(&bucket)).await?;
+                Ok(empty(204, &[]))
+            }
+            Operation::BucketLocation => Ok(text(200, xml::flat("LocationConstraint", &[]))),
+            Operation::ListObjects(list) => {
+                let name = bucket.clone();
+                let all = self.on_disk(move |store| store.list(&name)).await?;
+                let page = xml::page(&list, all.iter().map(Object::listed));
+                Ok(text(200, xml::listing(&bucket, &list, &page)))
+            }
+            Operation::ListUploads => {
+                let name = bucket.clone();
+                let all = self.on_disk(move |store| store.uploads(&name)).await?;
+                Ok(text(200, xml::uploads(&bucket, &all)))
+            }
+            Operation::DeleteObjects => {
+                let (keys, quiet) = xml::read_deletion(&short(body, XML_LIMIT).await?)?;
+                let mut outcomes = Vec::with_capacity(keys.len());
+                for key in keys {
+                    let at = At { bucket: bucket.clone(), key: key.clone() };
+                    let outcome = self.delete(at, call).await.map_err(StoreError::told);
+                    outcomes.push((key, outcome));
+                }
+                Ok(text(200, xml::deleted(&outcomes, quiet)))
+            }
+            Operation::Setting(setting) => self.setting(bucket, setting, body).await,
+            Operation::PostForm => self.form(bucket, call, body).await,
+            _ => Err(ObjectError::invalid("this call needs a key").into()),
+        }
+    }
+
+    async fn object(
+        &self,
+        operation: Operation,
+        (at, place): (At, Place),
+        call: &Call,
+        body: &mut StreamedBody,
+    ) -> Answered {
+        let asked = call.asked();
+        match operation {
+            Operation::Preflight => Ok(answers::preflight()),
+            Operation::GetObject | Operation::HeadObject => self.get(at, &asked).await,
+            Operation::PutObject => {
+                let (bucket, key) = (at.bucket.clone(), at.key.clone());
+                let before = self.on_disk(move |store| store.get(&bucket, &key)).await?;
+                conditions::may_replace(&asked, before.as_ref().map(|one| one.etag.as_str()))?;
+                let received = self.receive(&asked, body).await?;
+                let object = self.put(at, received, answers::about(&asked), call).await?;
+                Ok(answers::stored(&object))
+            }
+            Operation::CopyObject { bucket, key } => {
+                let source = self.existing(At { bucket, key }).await?;
+                let about = match asked.header("x-amz-metadata-directive") {
+                    Some("REPLACE") => answers::about(&asked),
+                    _ => source.1.about.clone(),
+                };
+                let received = self.copy(source, None).await?;
+                let object = self.put(at, received, about, call).await?;
+                Ok(answers::copied("CopyObjectResult", &object.etag, object.modified))
+            }
+            Operation::DeleteObject => {
+                self.delete(at, call).await?;
+                Ok(empty(204, &[]))
+            }
+            Operation::CreateUpload => {
+                let about = answers::about(&asked);
+                let (bucket, key) = (at.bucket.clone(), at.key.clone());
+                let upload =
+                    self.on_disk(move |store| store.begin_upload(&bucket, &key, about)).await?;
+                let texts = [("Bucket", &*at.bucket), ("Key", &*at.key), ("UploadId", &*upload)];
+                Ok(text(200, xml::flat("InitiateMultipartUploadResult", &texts)))
+            }
+            Operation::PutPart { upload, number } => {
+                let received = self.receive(&asked, body).await?;
+                let checksums = received.checksums.clone();
+                let part = self.put_part(at, (upload, number), received).await?;
+                Ok(answers::part(&part.md5, &checksums))
+            }
+            Operation::CopyPart { upload, number, bucket, key } => {
+                let source = self.existing(At { bucket, key }).await?;
+                let range = asked.header("x-amz-copy-source-range").map(str::to_owned);
+                let received = self.copy(source, range).await?;
+                let part = self.put_part(at, (upload, number), received).await?;
+                Ok(answers::copied("CopyPartResult", &part.md5, part.modified))
+            }
+            Operation::CompleteUpload { upload } => {
+                let named = xml::read_completion(&short(body, XML_LIMIT).await?)?;
+                let here = at.clone();
+                let completed = self.on_disk(move |store| {
+                    store.complete((&here.bucket, &here.key), &upload, &named, HostClock.now())
+                });
+                let object = completed.await?;
+                self.tell(&at, &object, "put", call).await?;
+                let (etag, location) = (xml::quoted(&object.etag), call.path.as_str());
+                let texts = [
+                    ("Location", location),
+                    ("Bucket", &at.bucket),
+                    ("Key", &at.key),
+                    ("ETag", &etag),
+                ];
+                Ok(text(200, xml::flat("CompleteMultipartUploadResult", &texts)))
+            }
+            Operation::AbortUpload { upload } => {
+                self.on_disk(move |store| store.abort((&at.bucket, &at.key), &upload)).await?;
+                Ok(empty(204, &[]))
+            }
+            Operation::ListParts { upload } => {
+                let id = upload.clone();
+                let parts =
+                    self.on_disk(move |store| store.parts((&at.bucket, &at.key), &id)).await?;
+                Ok(text(200, xml::parts(&place, &upload, &parts)))
+            }
+            Operation::Setting(setting) => {
+                self.existing(at).await?;
+                Ok(answers::setting(&setting, None))
+            }
+            _ => Err(ObjectError::invalid("this call is about a bucket").into()),
+        }
+    }
+
+    async fn get(&self, at: At, asked: &Asked<'_>) -> Answered {
+        let (at, object) = self.existing(at).await?;
+        let wanted = conditions::wanted(asked, (&object.etag, object.size, object.modified))?;
+        let file = {
+            let object = object.clone();
+            self.on_disk(move |store| store.open(&at.bucket, &object)).await?
+        };
+        Ok(of_object(asked, &object, (wanted, file)))
+    }
+
+    async fn existing(&self, at: At) -> Result<(At, Object), StoreError> {
+        self.on_disk(move |store| {
+            if !store.has_bucket(&at.bucket) {
+                return Err(ObjectError::no_such_bucket(&at.bucket).into());
+            }
+            let found = store.get(&at.bucket, &at.key)?;
+            let found = found.ok_or_else(|| ObjectError::no_such_key(&at.key))?;
+            Ok((at, found))
+        })
+        .await
+    }
+
+    async fn put(
+        &self,
+        at: At,
+        received: Received,
+        about: About,
+        call: &Call,
+    ) -> Result<Object, StoreError> {
+        let here = at.clone();
+        let object = self
+            .on_disk(move |store| {
+                store.put((&here.bucket, &here.key), received, about, HostClock.now())
+            })
+            .await?;
+        self.tell(&at, &object, "put", call).await?;
+        Ok(object)
+    }
+
+    async fn put_part(
+        &self,
+        at: At,
+        (upload, number): (String, u32),
+        received: Received,
+    ) -> Result<hothouse_objects::PartRecord, StoreError> {
+        self.on_disk(move |store| {
+            let at = (at.bucket.as_str(), at.key.as_str());
+            store.put_part(at, (&upload, number), received, HostClock.now())
+        })
+        .await
+    }
+
+    async fn delete(&self, at: At, call: &Call) -> Result<(), StoreError> {
+        let here = at.clone();
+        let removed = self.on_disk(move |store| store.delete(&here.bucket, &here.key)).await?;
+        match removed {
+            Some(object) => self.tell(&at, &object, "delete", call).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn form(&self, bucket: String, call: &Call, body: &mut StreamedBody) -> Answered {
+        let asked = call.asked();
+        let upload = form::read(&asked, &short(body, LONG_BODY).await?, HostClock.now())?;
+        let received = self
+            .on_disk(move |store| {
+                let mut incoming = store.receive()?;
+                incoming.write(&upload.bytes)?;
+                let about = About {
+                    content_type: upload.content_type.clone(),
+                    metadata: upload.metadata.iter().cloned().collect(),
+                    ..About::default()
+                };
+                Ok((incoming.finish(&Expected::default())?, about, upload))
+            })
+            .await;
+        let (received, about, upload) = received?;
+        let at = At { bucket, key: upload.key.clone() };
+        let object = self.put(at.clone(), received, about, call).await?;
+        Ok(answers::posted((&at.bucket, &at.key), &upload, &object))
+    }
+
+    async fn setting(&self, bucket: String, setting: Setting, body: &mut StreamedBody) -> Answered {
+        let name = setting.name;
+        let value = match setting.act {
+            SettingAct::Get => {
+                let value = self.on_disk(move |store| store.setting(&bucket, name)).await?;
+                return Ok(answers::setting(&setting, value));
+            }
+            SettingAct::Put => {
+                Some(String::from_utf8_lossy(&short(body, XML_LIMIT).await?).into_owned())
+            }
+            SettingAct::Delete => None,
+        };
+        self.on_disk(move |store| store.set(&bucket, name, value)).await?;
+        Ok(answers::setting(&setting, None))
+    }
+
+    /// Takes the bytes of an object in, as they come.
+    async fn receive(
+        &self,
+        asked: &Asked<'_>,
+        body: &mut StreamedBody,
+    ) -> Result<Received, StoreError> {
+        let mut incoming = self.on_disk(Store::receive).await?;
+        let mut chunks = chunked::is_chunked(asked).then(Chunked::default);
+        let mut held = Vec::new();
+        while let Some(bytes) = body.next().await.map_err(|_| broken())? {
+            match &mut chunks {
+                Some(chunks) => chunks.push(&bytes, &mut |part| held.extend_from_slice(part))?,
+                None => held.extend_from_slice(&bytes),
+            }
+            if held.len() >= HELD {
+                incoming = written(incoming, std::mem::take(&mut held)).await?;
+            }
+        }
+        let mut expected = answers::expected(asked, chunks.is_some());
+        if let Some(chunks) = chunks {
+            chunks.finish()?;
+            let sums = chunks.trailers.into_iter();
+            expected.checksums.extend(sums.filter(|(name, _)| answers::is_checksum(name)));
+        }
+        let incoming = written(incoming, held).await?;
+        blocking(move || incoming.finish(&expected)).await
+    }
+
+    /// Copies the bytes of an object, or a part of them.
+    async fn copy(
+        &self,
+        (at, source): (At, Object),
+        range: Option<String>,
+    ) -> Result<Received, StoreError> {
+        self.on_disk(move |store| {
+            let (from, length) = answers::copied_range(range.as_deref(), source.size)?;
+            let file = store.open(&at.bucket, &source)?;
+            let mut incoming = store.receive()?;
+            incoming.write_part(&file, from, length)?;
+            incoming.finish(&Expected::default())
+        })
+        .await
+    }
+
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let store = self.store.clone();
+        blocking(move || work(&store)).await
+    }
+
+    /// Tells the timeline what became of an object, and keeps its bytes among the artifacts of the run.
+    async fn tell(
+        &self,
+        at: &At,
+        object: &Object,
+        operation: &'static str,
+        call: &Call,
+    ) -> Result<(), StoreError> {
+        let content = (operation == "put").then(|| self.store.content(&at.bucket, object));
+        let body = ObjectBody {
+            bucket: at.bucket.clone(),
+            key: at.key.clone(),
+            size: object.size,
+            r#type: object.about.content_type.clone().unwrap_or_default(),
+            etag: object.etag.clone(),
+            operation: operation.into(),
+            file: None,
+        };
+        let kept = self.sinks.keep_object(body, content, call.process.clone()).await;
+        kept.map_err(|why| {
+            let message = format!("this was not accepted, because it cannot be kept: {why}");
+            ObjectError::new(503, "ServiceUnavailable", message).into()
+        })
+    }
+}
+
+/// Where an object is.
+#[derive(Clone, Debug)]
+struct At {
+    bucket: String,
+    key: String,
+}
+
+/// Whether something is put into a bucket, which makes one.
+fn puts(operation: &Operation) -> bool {
+    matches!(
+        operation,
+        Operation::PutObject
+            | Operation::CopyObject { .. }
+            | Operation::CreateUpload
+            | Operation::PostForm
+    )
+}
+
+fn broken() -> StoreError {
+    ObjectError::new(400, "IncompleteBody", "the body of the request broke off").into()
+}
+
+/// Reads a body that is short.
+async fn short(body: &mut StreamedBody, most: usize) -> Result<Vec<u8>, StoreError> {
+    let mut bytes = Vec::new();
+    while let Some(part) = body.next().await.map_err(|_| broken())? {
+        bytes.extend_from_slice(&part);
+        if bytes.len() > most {
+            let message = format!("this body has more than {most} bytes");
+            return Err(ObjectError::new(400, "EntityTooLarge", message).into());
+        }
+    }
+    Ok(bytes)
+}
+
+async fn written(mut incoming: Incoming, bytes: Vec<u8>) -> Result<Incoming, StoreError> {
+    blocking(move || incoming.write(&bytes).map(|()| incoming)).await
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "the object store failed");
+        let message = "the object store failed; the daemon's log has the reason";
+        Err(ObjectError::new(500, "InternalError", message).into())
+    })
+}
+
+impl RunSinks {
+    /// Writes down that an object was stored or removed, and keeps its bytes beside the timeline.
+    async fn keep_object(
+        self: &Arc<Self>,
+        mut body: ObjectBody,
+        content: Option<std::path::PathBuf>,
+        process: Option<RoomProcess>,
+    ) -> Result<(), NotKept> {
+        let timeline = self.timelines.writable(&self.run).ok_or(NotKept::NoRun)?;
+        let id = timeline.mint(Kind::Object);
+        if let Some(content) = content {
+            let file = format!("objects/{}/{id}{}", body.bucket, extension(&body.key));
+            let to = timeline.folder().join(&file);
+            body.file = Some(file);
+            let linked = tokio::task::spawn_blocking(move || link(&content, &to)).await;
+            let linked = linked.map_err(|error| NotKept::Disk(error.to_string()))?;
+            linked.map_err(|error| NotKept::Disk(error.to_string()))?;
+        }
+        let summary = match body.operation.as_str() {
+            "delete" => format!("{}/{} deleted", body.bucket, body.key),
+            _ => format!("{}/{}, {} bytes", body.bucket, body.key, body.size),
+        };
+        let body = serde_json::to_value(body).expect("plain values are JSON");
+        let record = Recorded {
+            kind: Kind::Object,
+            id: Some(id),
+            trace: None,
+            summary,
+            body,
+            files: Vec::new(),
+        };
+        self.keep(vec![record], process).await.map(drop)
+    }
+}
+
+/// The artifact has the same bytes: an object is never changed, only replaced.
+fn link(content: &Path, to: &Path) -> Result<(), hothouse_host::FileError> {
+    if let Some(folder) = to.parent() {
+        files::make_private_folder(folder)?;
+    }
+    match std::fs::hard_link(content, to) {
+        Ok(()) => Ok(()),
+        Err(_) => hothouse_host::copy::copy_file(content, to, 0o600),
+    }
+}
+
+/// The end of a key that a viewer may know a file by.
+fn extension(key: &str) -> String {
+    let end = key.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
+    let is_plain = (1..=8).contains(&end.len()) && end.bytes().all(|b| b.is_ascii_alphanumeric());
+    if is_plain { format!(".{}", end.to_ascii_lowercase()) } else { String::new() }
+}

@@ -1,0 +1,276 @@
+//! What clients of object stores are answered. Pure, but for a file that is passed on.
+
+use std::{collections::BTreeMap, fs::File};
+
+use bytes::Bytes;
+use hothouse_objects::{About, Expected, Object, StoreError};
+use hothouse_sinks::objects::{
+    Asked, ObjectError,
+    conditions::Wanted,
+    form::Upload,
+    operation::{Setting, SettingAct},
+    xml,
+};
+use hothouse_terminate::{AnswerBody, StreamedAnswer};
+use jiff::Timestamp;
+
+/// What answered, as the request's record says.
+const FIXTURE: &str = "s3";
+
+/// Headers of an object that are sent back as they came.
+const KEPT: &[&str] =
+    &["cache-control", "content-disposition", "content-encoding", "content-language", "expires"];
+
+/// The most bytes of metadata.
+const METADATA_LIMIT: usize = 8 << 10;
+
+/// Answers with XML.
+pub(super) fn text(status: u16, xml: String) -> StreamedAnswer {
+    StreamedAnswer {
+        status,
+        headers: vec![("content-type".into(), "application/xml".into())],
+        body: AnswerBody::Bytes(Bytes::from(xml)),
+        fixture: FIXTURE.into(),
+    }
+}
+
+/// Answers without a body.
+pub(super) fn empty(status: u16, headers: &[(&str, String)]) -> StreamedAnswer {
+    StreamedAnswer {
+        status,
+        headers: headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+        body: AnswerBody::Bytes(Bytes::new()),
+        fixture: FIXTURE.into(),
+    }
+}
+
+pub(super) fn failed(error: &ObjectError, path: &str) -> StreamedAnswer {
+    text(error.status, xml::error(error, path, "hothouse"))
+}
+
+/// Answers what a browser asks first. Which pages may is for the bucket's settings to say in production; here all may.
+pub(super) fn preflight() -> StreamedAnswer {
+    empty(200, &[])
+}
+
+/// Lets the page that asks read the answer.
+pub(super) fn share(answer: &mut StreamedAnswer, asked: &Asked<'_>) {
+    let Some(origin) = asked.header("origin") else { return };
+    let wanted = asked.header("access-control-request-headers").unwrap_or("*");
+    for (name, value) in [
+        ("access-control-allow-origin", origin),
+        ("access-control-allow-methods", "GET, HEAD, PUT, POST, DELETE"),
+        ("access-control-allow-headers", wanted),
+        ("access-control-expose-headers", "ETag, x-amz-request-id"),
+        ("access-control-max-age", "3000"),
+        ("vary", "Origin"),
+    ] {
+        answer.headers.push((name.into(), value.into()));
+    }
+}
+
+/// Reads what a client says of an object.
+pub(super) fn about(asked: &Asked<'_>) -> About {
+    let kept = KEPT.iter().filter_map(|name| {
+        let value = asked.header(name)?;
+        // How it was sent is not how it is kept.
+        let plain = value.split(',').map(str::trim).filter(|one| *one != "aws-chunked");
+        let value = if *name == "content-encoding" {
+            plain.collect::<Vec<_>>().join(", ")
+        } else {
+            value.into()
+        };
+        (!value.is_empty()).then(|| ((*name).to_owned(), value))
+    });
+    let mut left = METADATA_LIMIT;
+    let metadata = asked.headers.iter().filter_map(|(name, value)| {
+        let name = name.to_ascii_lowercase();
+        let name = name.strip_prefix("x-amz-meta-")?.to_owned();
+        let value = String::from_utf8_lossy(value).into_owned();
+        left = left.checked_sub(name.len() + value.len())?;
+        Some((name, value))
+    });
+    About {
+        content_type: asked.header("content-type").map(str::to_owned),
+        headers: kept.collect(),
+        metadata: metadata.collect(),
+    }
+}
+
+/// Whether a header or trailer is the checksum of an object.
+pub(super) fn is_checksum(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let kind = name.strip_prefix("x-amz-checksum-");
+    kind.is_some_and(|kind| !matches!(kind, "algorithm" | "mode" | "type"))
+}
+
+/// Reads what a client says of the bytes.
+pub(super) fn expected(asked: &Asked<'_>, is_chunked: bool) -> Expected {
+    let length = if is_chunked { "x-amz-decoded-content-length" } else { "content-length" };
+    let sha256 = asked.header("x-amz-content-sha256").filter(|sha| sha.len() == 64);
+    let sums = asked.headers.iter().filter(|(name, _)| is_checksum(name));
+    Expected {
+        size: asked.header(length).and_then(|length| length.parse().ok()),
+        md5: asked.header("content-md5").map(str::to_owned),
+        sha256: sha256.map(str::to_owned),
+        checksums: sums
+            .map(|(name, value)| {
+                (name.to_ascii_lowercase(), String::from_utf8_lossy(value).trim().to_owned())
+            })
+            .collect(),
+    }
+}
+
+/// Answers that an object is stored.
+pub(super) fn stored(object: &Object) -> StreamedAnswer {
+    part(&object.etag, &object.checksums)
+}
+
+/// Answers that bytes are stored.
+pub(super) fn part(etag: &str, checksums: &BTreeMap<String, String>) -> StreamedAnswer {
+    let mut answer = empty(200, &[("etag", xml::quoted(etag))]);
+    answer.headers.extend(checksums.iter().map(|(name, value)| (name.clone(), value.clone())));
+    answer
+}
+
+/// Answers that something was copied.
+pub(super) fn copied(name: &'static str, etag: &str, modified: Timestamp) -> StreamedAnswer {
+    let (etag, modified) = (xml::quoted(etag), hothouse_objects::shown(modified));
+    text(200, xml::flat(name, &[("LastModified", &modified), ("ETag", &etag)]))
+}
+
+/// Answers with an object, or with what is wanted of it.
+pub(super) fn of_object(
+    asked: &Asked<'_>,
+    object: &Object,
+    (wanted, file): (Wanted, File),
+) -> StreamedAnswer {
+    let mut headers: Vec<(String, String)> = vec![
+        ("etag".into(), xml::quoted(&object.etag)),
+        ("last-modified".into(), http_date(object.modified)),
+        ("accept-ranges".into(), "bytes".into()),
+    ];
+    // What is set in a signed URL counts more than what was stored.
+    let mut shown = object.about.headers.clone();
+    let kind = object.about.content_type.clone().unwrap_or_else(|| "binary/octet-stream".into());
+    shown.insert("content-type".into(), kind);
+    for name in KEPT.iter().chain(&["content-type"]) {
+        if let Some(value) = asked.parameter(&format!("response-{name}")) {
+            shown.insert((*name).to_owned(), value);
+        }
+    }
+    headers.extend(shown);
+    let metadata = object.about.metadata.iter();
+    headers.extend(metadata.map(|(name, value)| (format!("x-amz-meta-{name}"), value.clone())));
+    if wanted == Wanted::Whole && asked.header("x-amz-checksum-mode") == Some("ENABLED") {
+        headers.extend(object.checksums.clone());
+    }
+    let (status, from, length) = match wanted {
+        Wanted::Unchanged => (304, 0, 0),
+        Wanted::Whole => (200, 0, object.size),
+        Wanted::Part(first, last) => {
+            let range = format!("bytes {first}-{last}/{}", object.size);
+            headers.push(("content-range".into(), range));
+            (206, first, last - first + 1)
+        }
+    };
+    let body = AnswerBody::File { file, from, length };
+    StreamedAnswer { status, headers, body, fixture: FIXTURE.into() }
+}
+
+/// Answers about a setting: what was set, or what a store has that nobody set anything for.
+pub(super) fn setting(setting: &Setting, value: Option<String>) -> StreamedAnswer {
+    match (setting.act, value) {
+        (SettingAct::Put, _) => empty(200, &[]),
+        (SettingAct::Delete, _) => empty(204, &[]),
+        (SettingAct::Get, Some(value)) => text(200, value),
+        (SettingAct::Get, None) => unset(setting.name),
+    }
+}
+
+fn unset(name: &str) -> StreamedAnswer {
+    let missing = |code, what: &str| {
+        failed(&ObjectError::new(404, code, format!("the {what} does not exist")), "")
+    };
+    match name {
+        "cors" => missing("NoSuchCORSConfiguration", "CORS configuration"),
+        "lifecycle" => missing("NoSuchLifecycleConfiguration", "lifecycle configuration"),
+        "policy" => missing("NoSuchBucketPolicy", "bucket policy"),
+        "website" => missing("NoSuchWebsiteConfiguration", "website configuration"),
+        "encryption" => {
+            missing("ServerSideEncryptionConfigurationNotFoundError", "encryption configuration")
+        }
+        "publicAccessBlock" => {
+            missing("NoSuchPublicAccessBlockConfiguration", "public access block configuration")
+        }
+        "ownershipControls" => missing("OwnershipControlsNotFoundError", "ownership controls"),
+        "versioning" => text(200, xml::flat("VersioningConfiguration", &[])),
+        "tagging" => text(200, tags()),
+        "acl" => text(200, acl()),
+        "notification" => text(200, xml::flat("NotificationConfiguration", &[])),
+        "requestPayment" => {
+            text(200, xml::flat("RequestPaymentConfiguration", &[("Payer", "BucketOwner")]))
+        }
+        _ => text(200, xml::flat("BucketLoggingStatus", &[])),
+    }
+}
+
+fn tags() -> String {
+    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Tagging><TagSet/></Tagging>".into()
+}
+
+fn acl() -> String {
+    let owner = "<ID>hothouse</ID><DisplayName>hothouse</DisplayName>";
+    let kind = "xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:type=\"CanonicalUser\"";
+    [
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<AccessControlPolicy><Owner>",
+        owner,
+        "</Owner><AccessControlList><Grant><Grantee ",
+        kind,
+        ">",
+        owner,
+        "</Grantee><Permission>FULL_CONTROL</Permission></Grant></AccessControlList></AccessControlPolicy>",
+    ]
+    .concat()
+}
+
+/// Answers a form, as it asks.
+pub(super) fn posted(
+    (bucket, key): (&str, &str),
+    upload: &Upload,
+    object: &Object,
+) -> StreamedAnswer {
+    let etag = xml::quoted(&object.etag);
+    if let Some(redirect) = &upload.redirect {
+        return empty(303, &[("location", redirect.clone()), ("etag", etag)]);
+    }
+    let location = format!("/{bucket}/{key}");
+    let mut answer = match upload.status {
+        201 => {
+            let texts =
+                [("Location", &*location), ("Bucket", bucket), ("Key", key), ("ETag", &*etag)];
+            text(201, xml::flat("PostResponse", &texts))
+        }
+        status => empty(status, &[]),
+    };
+    answer.headers.push(("etag".into(), etag));
+    answer
+}
+
+/// Reads which part of a source is to be copied: where it begins, and how long it is.
+pub(super) fn copied_range(range: Option<&str>, size: u64) -> Result<(u64, u64), StoreError> {
+    let Some(range) = range else { return Ok((0, size)) };
+    let bounds = range.strip_prefix("bytes=").and_then(|spec| spec.split_once('-'));
+    let bounds = bounds.and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    match bounds {
+        Some((first, last)) if first <= last && last < size => Ok((first, last - first + 1)),
+        _ => {
+            let message = "`x-amz-copy-source-range` is not a range of the source";
+            Err(ObjectError::new(400, "InvalidArgument", message).into())
+        }
+    }
+}
+
+fn http_date(time: Timestamp) -> String {
+    time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}

@@ -1,0 +1,166 @@
+//! Uploads by a form of a page, under a policy that the app signed.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Asked, ObjectError};
+use crate::multipart::{self, Part};
+
+/// What a form brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    pub key: String,
+    pub content_type: Option<String>,
+    /// Names without `x-amz-meta-`.
+    pub metadata: Vec<(String, String)>,
+    pub bytes: Vec<u8>,
+    /// 200, 201 or 204.
+    pub status: u16,
+    pub redirect: Option<String>,
+}
+
+/// Reads a form, and refuses what its policy does not allow.
+pub fn read(asked: &Asked<'_>, body: &[u8], now: Timestamp) -> Result<Upload, ObjectError> {
+    let content_type = asked.header("content-type").unwrap_or_default();
+    let parts = multipart::parse(content_type, body).ok_or_else(|| {
+        let message = "the body of an upload is `multipart/form-data`";
+        ObjectError::new(400, "MalformedPOSTRequest", message)
+    })?;
+    let file =
+        parts.iter().find(|part| part.name.eq_ignore_ascii_case("file")).ok_or_else(|| {
+            ObjectError::new(400, "InvalidArgument", "an upload has exactly one field `file`")
+        })?;
+    let field =
+        |name: &str| parts.iter().find(|part| part.name.eq_ignore_ascii_case(name)).map(Part::text);
+    let key = field("key")
+        .filter(|key| !key.is_empty() && key.len() <= 1024)
+        .ok_or_else(|| ObjectError::new(400, "InvalidArgument", "an upload has a field `key`"))?;
+    let key = key.replace("${filename}", file.file.as_deref().unwrap_or_default());
+    match field("policy") {
+        Some(policy) => check(&policy, &key, &field, file.bytes.len(), now)?,
+        None => return Err(ObjectError::new(403, "AccessDenied", "an upload has a signed policy")),
+    }
+    let status = field("success_action_status").and_then(|status| status.parse().ok());
+    Ok(Upload {
+        content_type: field("content-type")
+            .or_else(|| Some(file.content_type.clone()).filter(|kind| !kind.is_empty())),
+        metadata: parts.iter().filter_map(metadata).collect(),
+        bytes: file.bytes.clone(),
+        status: status.filter(|status| [200, 201].contains(status)).unwrap_or(204),
+        redirect: field("success_action_redirect"),
+        key,
+    })
+}
+
+fn metadata(part: &Part) -> Option<(String, String)> {
+    let name = part.name.to_ascii_lowercase();
+    name.strip_prefix("x-amz-meta-").map(|name| (name.to_owned(), part.text()))
+}
+
+/// Checks what a policy says of the time, the length and the fields.
+fn check(
+    policy: &str,
+    key: &str,
+    field: &dyn Fn(&str) -> Option<String>,
+    length: usize,
+    now: Timestamp,
+) -> Result<(), ObjectError> {
+    let denied = |message: &str| ObjectError::new(403, "AccessDenied", message);
+    let policy = BASE64_STANDARD.decode(policy.trim()).ok();
+    let policy: Option<Value> = policy.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let policy = policy.ok_or_else(|| {
+        ObjectError::new(400, "InvalidPolicyDocument", "the policy is not JSON in Base64")
+    })?;
+    let until = policy["expiration"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    if until.is_none_or(|until| until < now) {
+        return Err(denied("Invalid according to Policy: Policy expired."));
+    }
+    let value = |name: &str| match name.to_ascii_lowercase().as_str() {
+        "key" => Some(key.to_owned()),
+        // The bucket is in the address.
+        "bucket" => None,
+        other => Some(field(other).unwrap_or_default()),
+    };
+    for condition in policy["conditions"].as_array().into_iter().flatten() {
+        let holds = match condition {
+            Value::Object(exact) => exact.iter().all(|(name, wanted)| {
+                value(name).is_none_or(|found| Some(found.as_str()) == wanted.as_str())
+            }),
+            Value::Array(list) => array(list, &value, length)?,
+            _ => true,
+        };
+        if !holds {
+            let message =
+                format!("Invalid according to Policy: Policy Condition failed: {condition}");
+            return Err(denied(&message));
+        }
+    }
+    Ok(())
+}
+
+fn array(
+    list: &[Value],
+    value: &dyn Fn(&str) -> Option<String>,
+    length: usize,
+) -> Result<bool, ObjectError> {
+    let text = |at: usize| list.get(at).and_then(Value::as_str).unwrap_or_default();
+    let name = text(1).trim_start_matches('$');
+    match text(0) {
+        "eq" => Ok(value(name).is_none_or(|found| found == text(2))),
+        "starts-with" => Ok(value(name).is_none_or(|found| found.starts_with(text(2)))),
+        "content-length-range" => {
+            let bound = |at: usize| list.get(at).and_then(Value::as_u64);
+            let length = length as u64;
+            if bound(2).is_some_and(|most| length > most) {
+                let message = "Your proposed upload exceeds the maximum allowed size";
+                return Err(ObjectError::new(400, "EntityTooLarge", message));
+            }
+            Ok(bound(1).is_none_or(|least| length >= least))
+        }
+        _ => Ok(false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn upload(policy: &str, fields: &[(&str, &str)]) -> Result<Upload, ObjectError> {
+        let policy = BASE64_STANDARD.encode(policy);
+        let mut body = String::new();
+        for (name, value) in fields.iter().chain(&[("policy", policy.as_str())]) {
+            body += &format!(
+                "--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n"
+            );
+        }
+        body += "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"cat.png\"\r\nContent-Type: image/png\r\n\r\nmeow\r\n--b--\r\n";
+        let headers = [("content-type".to_owned(), b"multipart/form-data; boundary=b".to_vec())];
+        let asked = Asked {
+            host: "localhost",
+            method: "POST",
+            path: "/goods",
+            query: "",
+            headers: &headers,
+        };
+        read(&asked, body.as_bytes(), "2026-03-04T05:06:07Z".parse().unwrap())
+    }
+
+    #[test]
+    fn a_form_is_taken_as_its_policy_says() {
+        let policy = r#"{"expiration": "2026-03-04T06:00:00Z", "conditions": [
+            {"bucket": "goods"}, ["starts-with", "$key", "uploads/"], ["content-length-range", 1, 10]]}"#;
+        let found =
+            upload(policy, &[("key", "uploads/${filename}"), ("x-amz-meta-by", "ann")]).unwrap();
+        assert_eq!((found.key.as_str(), found.bytes.as_slice()), ("uploads/cat.png", &b"meow"[..]));
+        assert_eq!(found.content_type.as_deref(), Some("image/png"));
+        assert_eq!((found.status, found.metadata), (204, vec![("by".into(), "ann".into())]));
+        let elsewhere = upload(policy, &[("key", "secret/x")]).unwrap_err();
+        assert_eq!(elsewhere.code, "AccessDenied");
+        let late = policy.replace("06:00", "05:00");
+        assert_eq!(upload(&late, &[("key", "uploads/x")]).unwrap_err().code, "AccessDenied");
+        let small = policy.replace("1, 10", "1, 3");
+        assert_eq!(upload(&small, &[("key", "uploads/x")]).unwrap_err().code, "EntityTooLarge");
+        assert_eq!(upload("no json", &[("key", "x")]).unwrap_err().code, "InvalidPolicyDocument");
+    }
+}

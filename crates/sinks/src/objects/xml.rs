@@ -1,0 +1,384 @@
+//! What an object store writes and reads as XML.
+
+use quick_xml::{Reader, events::Event};
+
+use super::{List, ObjectError, Place};
+
+/// The namespace of answers.
+const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+
+/// The most entries of a list that a request brings.
+const ENTRIES: usize = 10_000;
+
+/// The deepest nesting that is read.
+const DEPTH: usize = 16;
+
+/// An object in a listing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub key: String,
+    pub size: u64,
+    /// Without quotes.
+    pub etag: String,
+    pub modified: String,
+}
+
+/// A page of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    pub objects: Vec<Listed>,
+    /// What stands for all keys below it.
+    pub prefixes: Vec<String>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<String>,
+}
+
+/// Chooses what a listing shows of all objects, which come in the order of their keys.
+pub fn page(list: &List, all: impl Iterator<Item = Listed>) -> Page {
+    let mut page = Page::default();
+    let mut last = String::new();
+    for object in all {
+        let Some(rest) = object.key.strip_prefix(&list.prefix) else { continue };
+        let cut = (!list.delimiter.is_empty()).then(|| rest.find(&list.delimiter)).flatten();
+        let prefix = cut.map(|at| format!("{}{}", list.prefix, &rest[..at + list.delimiter.len()]));
+        let name = prefix.as_deref().unwrap_or(&object.key);
+        // A prefix that was shown on the page before counts as behind `after`.
+        if name <= list.after.as_str() || page.prefixes.last().map(String::as_str) == Some(name) {
+            continue;
+        }
+        if page.objects.len() + page.prefixes.len() >= list.most {
+            page.next = (list.most > 0).then_some(last);
+            return page;
+        }
+        name.clone_into(&mut last);
+        match prefix {
+            Some(prefix) => page.prefixes.push(prefix),
+            None => page.objects.push(object),
+        }
+    }
+    page
+}
+
+/// Writes a page.
+pub fn listing(bucket: &str, list: &List, page: &Page) -> String {
+    let shown = |text: &str| match list.encoded {
+        true => super::xml::encoded(text),
+        false => text.to_owned(),
+    };
+    let mut out = Writer::root("ListBucketResult");
+    out.text("Name", bucket).text("Prefix", &shown(&list.prefix));
+    out.text("MaxKeys", &list.most.to_string());
+    if !list.delimiter.is_empty() {
+        out.text("Delimiter", &shown(&list.delimiter));
+    }
+    if list.encoded {
+        out.text("EncodingType", "url");
+    }
+    out.text("IsTruncated", if page.next.is_some() { "true" } else { "false" });
+    match (list.version_two, &page.next) {
+        (true, next) => {
+            out.text("KeyCount", &(page.objects.len() + page.prefixes.len()).to_string());
+            if let Some(token) = &list.token {
+                out.text("ContinuationToken", token);
+            }
+            if let Some(next) = next {
+                out.text("NextContinuationToken", next);
+            }
+        }
+        (false, next) => {
+            out.text("Marker", &shown(&list.after));
+            if let Some(next) = next {
+                out.text("NextMarker", &shown(next));
+            }
+        }
+    }
+    for object in &page.objects {
+        out.open("Contents").text("Key", &shown(&object.key));
+        out.text("LastModified", &object.modified).text("ETag", &quoted(&object.etag));
+        out.text("Size", &object.size.to_string()).text("StorageClass", "STANDARD");
+        out.close("Contents");
+    }
+    for prefix in &page.prefixes {
+        out.open("CommonPrefixes").text("Prefix", &shown(prefix)).close("CommonPrefixes");
+    }
+    out.end("ListBucketResult")
+}
+
+/// Writes the list of buckets: names, and when they were made.
+pub fn buckets(all: &[(String, String)]) -> String {
+    let mut out = Writer::root("ListAllMyBucketsResult");
+    out.open("Owner").text("ID", "hothouse").text("DisplayName", "hothouse").close("Owner");
+    out.open("Buckets");
+    for (name, made) in all {
+        out.open("Bucket").text("Name", name).text("CreationDate", made).close("Bucket");
+    }
+    out.close("Buckets");
+    out.end("ListAllMyBucketsResult")
+}
+
+/// Writes an element with texts alone.
+pub fn flat(name: &'static str, texts: &[(&'static str, &str)]) -> String {
+    let mut out = Writer::root(name);
+    for (name, text) in texts {
+        out.text(name, text);
+    }
+    out.end(name)
+}
+
+/// Writes the parts of an upload: their numbers, entity tags, sizes and times.
+pub fn parts(place: &Place, upload: &str, all: &[(u32, Listed)]) -> String {
+    let mut out = Writer::root("ListPartsResult");
+    out.text("Bucket", place.bucket.as_deref().unwrap_or_default());
+    out.text("Key", place.key.as_deref().unwrap_or_default());
+    out.text("UploadId", upload).text("IsTruncated", "false");
+    for (number, part) in all {
+        out.open("Part").text("PartNumber", &number.to_string());
+        out.text("LastModified", &part.modified).text("ETag", &quoted(&part.etag));
+        out.text("Size", &part.size.to_string()).close("Part");
+    }
+    out.end("ListPartsResult")
+}
+
+/// Writes the uploads of a bucket that are not complete: keys and ids.
+pub fn uploads(bucket: &str, all: &[(String, String)]) -> String {
+    let mut out = Writer::root("ListMultipartUploadsResult");
+    out.text("Bucket", bucket).text("IsTruncated", "false");
+    for (key, upload) in all {
+        out.open("Upload").text("Key", key).text("UploadId", upload).close("Upload");
+    }
+    out.end("ListMultipartUploadsResult")
+}
+
+/// Writes what became of the keys that were to be deleted.
+pub fn deleted(keys: &[(String, Result<(), ObjectError>)], quiet: bool) -> String {
+    let mut out = Writer::root("DeleteResult");
+    for (key, outcome) in keys {
+        match outcome {
+            Ok(()) if quiet => {}
+            Ok(()) => {
+                out.open("Deleted").text("Key", key).close("Deleted");
+            }
+            Err(error) => {
+                out.open("Error").text("Key", key).text("Code", error.code);
+                out.text("Message", &error.message).close("Error");
+            }
+        }
+    }
+    out.end("DeleteResult")
+}
+
+/// Writes an error. `request` is how the timeline knows the request.
+pub fn error(error: &ObjectError, resource: &str, request: &str) -> String {
+    let mut out = Writer(String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>"));
+    out.text("Code", error.code).text("Message", &error.message);
+    out.text("Resource", resource).text("RequestId", request);
+    out.end("Error")
+}
+
+/// Puts an entity tag into quotes.
+pub fn quoted(etag: &str) -> String {
+    format!("\"{etag}\"")
+}
+
+/// Writes a key as `encoding-type=url` asks.
+fn encoded(text: &str) -> String {
+    const KEPT: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC
+        .remove(b'-')
+        .remove(b'_')
+        .remove(b'.')
+        .remove(b'/')
+        .remove(b'*');
+    percent_encoding::utf8_percent_encode(text, KEPT).to_string()
+}
+
+/// Writes elements one after the other.
+struct Writer(String);
+
+impl Writer {
+    fn root(name: &str) -> Self {
+        Self(format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{name} xmlns=\"{NAMESPACE}\">"))
+    }
+
+    fn open(&mut self, name: &str) -> &mut Self {
+        self.0 += &format!("<{name}>");
+        self
+    }
+
+    fn close(&mut self, name: &str) -> &mut Self {
+        self.0 += &format!("</{name}>");
+        self
+    }
+
+    fn text(&mut self, name: &str, text: &str) -> &mut Self {
+        // XML 1.0 has no way to write most control characters: those of a key are left out of listings.
+        let plain: String =
+            text.chars().filter(|c| !c.is_control() || matches!(c, '\t' | '\n' | '\r')).collect();
+        let escaped = quick_xml::escape::escape(&plain);
+        self.0 += &format!("<{name}>{escaped}</{name}>");
+        self
+    }
+
+    fn end(mut self, name: &str) -> String {
+        self.close(name);
+        self.0
+    }
+}
+
+/// Reads the keys that are to be deleted, and whether the answer is to be short.
+pub fn read_deletion(body: &[u8]) -> Result<(Vec<String>, bool), ObjectError> {
+    let (mut keys, mut quiet) = (Vec::new(), false);
+    each_text(body, |path, text| match path {
+        ["Delete", "Object", "Key"] => keys.push(text),
+        ["Delete", "Quiet"] => quiet = text == "true",
+        _ => {}
+    })?;
+    match keys.len() {
+        1..=1000 => Ok((keys, quiet)),
+        _ => Err(ObjectError::malformed_xml()),
+    }
+}
+
+/// Reads the parts that an upload is made of: numbers and entity tags without quotes.
+pub fn read_completion(body: &[u8]) -> Result<Vec<(u32, String)>, ObjectError> {
+    let (mut numbers, mut tags) = (Vec::new(), Vec::new());
+    each_text(body, |path, text| match path {
+        ["CompleteMultipartUpload", "Part", "PartNumber"] => numbers.push(text.parse::<u32>()),
+        ["CompleteMultipartUpload", "Part", "ETag"] => tags.push(text.trim_matches('"').to_owned()),
+        _ => {}
+    })?;
+    let numbers: Result<Vec<_>, _> = numbers.into_iter().collect();
+    let numbers = numbers.map_err(|_| ObjectError::malformed_xml())?;
+    if numbers.is_empty() || numbers.len() != tags.len() {
+        return Err(ObjectError::malformed_xml());
+    }
+    if !numbers.is_sorted_by(|one, next| one < next) {
+        let message = "the parts of an upload are listed in the order of their numbers";
+        return Err(ObjectError::new(400, "InvalidPartOrder", message));
+    }
+    Ok(numbers.into_iter().zip(tags).collect())
+}
+
+/// Calls `take` with the path and the text of every element that has no other in it.
+fn each_text(body: &[u8], mut take: impl FnMut(&[&str], String)) -> Result<(), ObjectError> {
+    let body = std::str::from_utf8(body).map_err(|_| ObjectError::malformed_xml())?;
+    let mut reader = Reader::from_str(body);
+    let (mut path, mut text): (Vec<String>, String) = (Vec::new(), String::new());
+    let mut seen = 0;
+    loop {
+        match reader.read_event().map_err(|_| ObjectError::malformed_xml())? {
+            Event::Start(start) => {
+                let name = String::from_utf8_lossy(start.local_name().as_ref()).into_owned();
+                path.push(name);
+                text.clear();
+            }
+            Event::Text(part) => {
+                text += &part.decode().map_err(|_| ObjectError::malformed_xml())?
+            }
+            Event::CData(part) => {
+                text += &part.decode().map_err(|_| ObjectError::malformed_xml())?
+            }
+            Event::GeneralRef(name) => text.push(entity(&name)?),
+            Event::End(_) => {
+                let names: Vec<&str> = path.iter().map(String::as_str).collect();
+                take(&names, std::mem::take(&mut text));
+                path.pop();
+                seen += 1;
+            }
+            Event::Eof => break,
+            _ => {}
+        }
+        if path.len() > DEPTH || seen > 4 * ENTRIES {
+            return Err(ObjectError::malformed_xml());
+        }
+    }
+    if path.is_empty() { Ok(()) } else { Err(ObjectError::malformed_xml()) }
+}
+
+/// Returns the character that a reference stands for. Others than those of XML itself are refused, and so is every
+/// bomb of them.
+fn entity(name: &quick_xml::events::BytesRef<'_>) -> Result<char, ObjectError> {
+    if let Ok(Some(found)) = name.resolve_char_ref() {
+        return Ok(found);
+    }
+    match &name[..] {
+        b"amp" => Ok('&'),
+        b"lt" => Ok('<'),
+        b"gt" => Ok('>'),
+        b"quot" => Ok('"'),
+        b"apos" => Ok('\''),
+        _ => Err(ObjectError::malformed_xml()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(keys: &[&str]) -> impl Iterator<Item = Listed> {
+        let listed = |key: &&str| Listed {
+            key: (*key).to_owned(),
+            size: 1,
+            etag: "e".into(),
+            modified: "2026-03-04T05:06:07.000Z".into(),
+        };
+        keys.iter().map(listed).collect::<Vec<_>>().into_iter()
+    }
+
+    #[test]
+    fn listings_are_cut_into_pages_and_folders() {
+        let keys = ["a", "b/1", "b/2", "c", "d/1", "e"];
+        let list = |after: &str, most| List {
+            delimiter: "/".into(),
+            after: after.into(),
+            most,
+            ..List::default()
+        };
+        let check = |list: &List, objects: &[&str], prefixes: &[&str], next: Option<&str>| {
+            let page = page(list, all(&keys));
+            let found: Vec<_> = page.objects.iter().map(|object| object.key.as_str()).collect();
+            assert_eq!((found.as_slice(), page.next.as_deref()), (objects, next), "{list:?}");
+            assert_eq!(page.prefixes, prefixes, "{list:?}");
+        };
+        check(&list("", 100), &["a", "c", "e"], &["b/", "d/"], None);
+        check(&list("", 2), &["a"], &["b/"], Some("b/"));
+        check(&list("b/", 2), &["c"], &["d/"], Some("d/"));
+        check(&list("d/", 2), &["e"], &[], None);
+        check(&list("", 0), &[], &[], None);
+        let below = List { prefix: "b/".into(), most: 100, ..List::default() };
+        check(&below, &["b/1", "b/2"], &[], None);
+    }
+
+    #[test]
+    fn hostile_keys_are_written_as_text() {
+        let keys = ["<x>&\"'", "bell\u{7}"];
+        let list = List { most: 10, version_two: true, ..List::default() };
+        let text = listing("goods", &list, &page(&list, all(&keys)));
+        assert!(text.contains("<Key>&lt;x&gt;&amp;&quot;&apos;</Key>"), "{text}");
+        assert!(text.contains("<Key>bell</Key>"), "{text}");
+        let list = List { encoded: true, ..list };
+        let text = listing("goods", &list, &page(&list, all(&keys)));
+        assert!(text.contains("<Key>bell%07</Key>"), "{text}");
+    }
+
+    #[test]
+    fn what_clients_send_as_xml_is_read() {
+        let body = br#"<?xml version="1.0"?><Delete xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+            <Object><Key>a &amp; b&#x21;</Key></Object><Object><Key><![CDATA[<c>]]></Key></Object><Quiet>true</Quiet></Delete>"#;
+        assert_eq!(read_deletion(body).unwrap(), (vec!["a & b!".into(), "<c>".into()], true));
+        let body = br#"<CompleteMultipartUpload><Part><ETag>"aa"</ETag><PartNumber>1</PartNumber></Part>
+            <Part><PartNumber>2</PartNumber><ETag>&quot;bb&quot;</ETag></Part></CompleteMultipartUpload>"#;
+        assert_eq!(read_completion(body).unwrap(), vec![(1, "aa".into()), (2, "bb".into())]);
+        let swapped = String::from_utf8_lossy(body).replace("<PartNumber>1", "<PartNumber>9");
+        assert_eq!(read_completion(swapped.as_bytes()).unwrap_err().code, "InvalidPartOrder");
+    }
+
+    #[test]
+    fn bombs_and_broken_texts_are_refused() {
+        let deep = format!("{}{}", "<a>".repeat(10_000), "</a>".repeat(10_000));
+        let bomb = "<!DOCTYPE x [<!ENTITY a \"aaaa\"><!ENTITY b \"&a;&a;\">]><Delete><Object><Key>&b;</Key></Object></Delete>";
+        for body in ["", "<Delete>", "<Delete></Delet>", "no xml", "<Delete/>", &deep, bomb] {
+            assert!(read_deletion(body.as_bytes()).is_err(), "{}", &body[..body.len().min(60)]);
+        }
+        assert!(read_deletion(b"<Delete><Object><Key>\xff</Key></Object></Delete>").is_err());
+    }
+}
